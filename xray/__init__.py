@@ -1,0 +1,54 @@
+"""X-Ray shows what really happens inside a transformer: every tensor shape and every mask, recorded and drawn.
+
+The public door. Names load on first use, so that `import xray` needs neither torch nor datasets.
+"""
+
+from importlib import import_module
+from importlib.metadata import version as installed_version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from xray.capture.recorder import Recorder, record, trace
+    from xray.capture.run import Run, load
+    from xray.errors import XRayError
+    from xray.ir.trace import Trace
+    from xray.renderers.render import render
+    from xray.story.difference import diff
+
+__all__ = ["Recorder", "Run", "Trace", "XRayError", "diff", "load", "read_trace", "record", "render", "trace"]
+
+HOMES = {
+    "Recorder": "xray.capture.recorder",
+    "Run": "xray.capture.run",
+    "Trace": "xray.ir.trace",
+    "XRayError": "xray.errors",
+    "diff": "xray.story.difference",
+    "load": "xray.capture.run",
+    "record": "xray.capture.recorder",
+    "render": "xray.renderers.render",
+    "trace": "xray.capture.recorder",
+}
+"""The room that each public name lives in."""
+
+
+def read_trace(path: str) -> "Trace":
+    """The trace that a file holds; no torch needed.
+
+    Raises:
+        TraceError: the file cannot be read, or is not a trace that this version understands.
+    """
+    from xray.ir.files import read_trace_file
+
+    return read_trace_file(path)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return installed_version("transformer-xray")
+    if name in HOMES:
+        return getattr(import_module(HOMES[name]), name)
+    raise AttributeError(f"module 'xray' has no attribute {name!r}. It has: {', '.join(__all__)}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -1,0 +1,5 @@
+"""`python -m xray` is `xray`."""
+
+from xray.cli.app import main
+
+main()

@@ -1,0 +1,30 @@
+"""Text from outside (questions, words, names) made fit to be shown anywhere: nothing hidden, nothing obeyed."""
+
+import unicodedata
+
+BIDI_CONTROLS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def show_controls(text: str) -> str:
+    """The text with control characters, bidi overrides and characters that XML forbids spelt out, as in `\\x1b`.
+
+    Everything else stays as it is, right-to-left words and emoji included. Line breaks and tabs are controls too.
+    """
+    return "".join(spell_out(character) if must_be_spelt_out(character) else character for character in text)
+
+
+def must_be_spelt_out(character: str) -> bool:
+    code = ord(character)
+    return (
+        unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
+        or character in BIDI_CONTROLS
+        or code & 0xFFFE == 0xFFFE
+        or 0xFDD0 <= code <= 0xFDEF
+    )
+
+
+def spell_out(character: str) -> str:
+    code = ord(character)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
