@@ -1,0 +1,1 @@
+"""The facts of a recording: frozen, without torch, JSON in and out."""

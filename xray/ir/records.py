@@ -1,0 +1,81 @@
+"""What is known of one tensor at one moment: facts only, never the tensor itself."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Role = Literal["ids", "activation", "mask", "logits", "loss", "parameter", "state"]
+MaskKind = Literal["none", "padding", "causal", "padding+causal", "custom"]
+Polarity = Literal["true_is_visible", "true_is_hidden", "additive"]
+NonFinite = Literal["nan", "inf", "-inf"]
+Number = int | float | NonFinite
+"""A value of a preview; what JSON cannot write as a number is spelt out."""
+
+ROLES: tuple[str, ...] = get_args(Role)
+MASK_KINDS: tuple[str, ...] = get_args(MaskKind)
+POLARITIES: tuple[str, ...] = get_args(Polarity)
+
+VISIBLE, PADDING, FUTURE, BOTH, HIDDEN = ".", "p", "f", "b", "x"
+"""The letters of a mask cell: may be read, padding, future, padding and future, hidden for another reason."""
+
+
+@dataclass(frozen=True)
+class MaskFacts:
+    """Which query may not see which key, and why.
+
+    `cells` holds one matrix for each combination of the leading axes, in row-major order; a matrix is a tuple of
+    rows (queries), a row is a string with one letter for each key: `.` visible, `p` padding, `f` future, `b` both,
+    `x` hidden for another reason. It is None where the mask is too large to keep.
+    """
+
+    kind: MaskKind
+    hidden_share: float
+    polarity: Polarity = "true_is_visible"
+    cells: tuple[tuple[str, ...], ...] | None = None
+
+
+@dataclass(frozen=True)
+class Preview:
+    """A block of a tensor's values: `values` in row-major order, `shape` long on each axis, from `start` on."""
+
+    start: tuple[int, ...]
+    shape: tuple[int, ...]
+    values: tuple[Number, ...]
+
+    def rows(self, *leading: int) -> tuple[tuple[Number, ...], ...]:
+        """The two-axis slice at the given leading indices of the block, as a tuple of rows.
+
+        A block with one axis is one row; leading indices count from the block's own start.
+        """
+        if len(self.shape) < 2:
+            return (self.values,)
+        height, width = self.shape[-2:]
+        offset = 0
+        for index, size in zip(leading, self.shape[:-2], strict=True):
+            offset = offset * size + index
+        begin = offset * height * width
+        return tuple(self.values[begin + row * width : begin + (row + 1) * width] for row in range(height))
+
+
+@dataclass(frozen=True)
+class TensorRecord:
+    """One tensor as it stood when a step read or made it.
+
+    `axes` has a word for each axis: its name where known, "1" where the axis is there only to be broadcast, "" where
+    unknown. `source` is the id of the step that made the tensor, None for an input of the whole pass.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    axes: tuple[str, ...]
+    dtype: str
+    device: str
+    role: Role
+    source: str | None = None
+    mask: MaskFacts | None = None
+    preview: Preview | None = None
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """The size of each named axis, for instance {"batch": 8, "src_len": 10}."""
+        return {axis: size for axis, size in zip(self.axes, self.shape, strict=True) if axis not in ("", "1")}

@@ -1,0 +1,106 @@
+"""The waist of X-Ray: what was recorded, as frozen facts that need no torch to be read."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, get_args
+
+from xray.ir.records import TensorRecord
+
+PassKind = Literal["training", "encode", "decode", "forward"]
+PASS_KINDS: tuple[str, ...] = get_args(PassKind)
+SCHEMA = 1
+"""The version of the trace's form; a reader refuses a newer one."""
+
+Setting = str | int | float | bool | None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call of one module or operation.
+
+    `id` is the path and the call's number within the pass, "decoder.layers.0.cross_attention.scores#0". `op` says what
+    it does in one word ("linear", "matmul", "softmax", "add"), `module` is the class that did it, `settings` are its
+    plain attributes (a dropout's p, a softmax's dim). `params` counts the parameters of the module and all inside it,
+    shared ones once. A step that others name as their parent is a block; the others are leaves. `error` is the
+    exception's text if the call did not return.
+    """
+
+    id: str
+    path: str
+    call: int
+    op: str
+    module: str
+    parent: str | None
+    depth: int
+    layer: int | None
+    params: int
+    location: str | None
+    inputs: tuple[TensorRecord, ...]
+    outputs: tuple[TensorRecord, ...]
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One forward pass: its steps in the order in which they began, blocks before what is inside them.
+
+    `tokens` holds the words that went in and came out, by name, a row of words for each sequence: "src", "tgt",
+    "decoder_input" and "targets" in a training pass; "src" in an encode pass; "decoder_input" and "new" in a decode pass.
+    """
+
+    kind: PassKind
+    number: int
+    tokens: Mapping[str, tuple[tuple[str, ...], ...]]
+    steps: tuple[Step, ...]
+
+    @cached_property
+    def blocks(self) -> frozenset[str]:
+        """The ids of the steps that hold other steps."""
+        return frozenset(step.parent for step in self.steps if step.parent is not None)
+
+    @property
+    def leaves(self) -> tuple[Step, ...]:
+        """The steps that hold no other step, in order."""
+        return tuple(step for step in self.steps if step.id not in self.blocks)
+
+    @cached_property
+    def by_id(self) -> Mapping[str, Step]:
+        """Each step by its id."""
+        return {step.id: step for step in self.steps}
+
+    @cached_property
+    def sizes(self) -> Mapping[str, int]:
+        """The size of every axis word that occurs in this pass; the first size seen where a word has several."""
+        found: dict[str, int] = {}
+        for step in self.steps:
+            for record in (*step.inputs, *step.outputs):
+                for axis, size in record.sizes.items():
+                    found.setdefault(axis, size)
+        return found
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Everything recorded of one or more passes through a model.
+
+    `sizes` are the model's named sizes (batch, heads, d_model, d_k, d_ff, src_vocab, tgt_vocab, encoder_layers,
+    decoder_layers, src_len, tgt_len); `config` is what it was built and traced with.
+    """
+
+    title: str
+    sizes: Mapping[str, int]
+    config: Mapping[str, Setting]
+    passes: tuple[Pass, ...]
+    schema: int = SCHEMA
+
+    @property
+    def steps(self) -> Iterator[Step]:
+        """The steps of all passes, one after the other."""
+        for one_pass in self.passes:
+            yield from one_pass.steps
+
+    def passes_of(self, *kinds: PassKind) -> tuple[Pass, ...]:
+        """The passes of the given kinds, in order."""
+        return tuple(one_pass for one_pass in self.passes if one_pass.kind in kinds)
