@@ -1,1 +1,4 @@
-"""The readable transformer, "Attention Is All You Need" (Vaswani et al. 2017), every operation a module that hooks see."""
+"""The readable transformer, every operation a module that hooks see.
+
+"The paper", here and below, is "Attention Is All You Need" (Vaswani et al. 2017).
+"""

@@ -66,7 +66,10 @@ class MultiHeadAttention(nn.Module):
         return self.weighted_sum(weights, value)  # type: ignore[no-any-return]  # (batch, heads, queries, d_k)
 
     def attend_fused(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-        """PyTorch's one-kernel attention; a finite hiding value has to go in as numbers, since True and False mean -inf."""
+        """The same sum by PyTorch's one-kernel attention.
+
+        A finite hiding value goes in as numbers to be added, since to PyTorch a mask of True and False means -inf.
+        """
         if mask is not None and self.mask.value == "finite":
             hidden = torch.zeros(mask.shape, dtype=query.dtype, device=query.device)
             mask = hidden.masked_fill(~mask, hiding_value("finite", query.dtype))

@@ -99,7 +99,7 @@ class Transformer(nn.Module):
         return self.head(x)  # type: ignore[no-any-return]
 
     def initialise(self) -> None:
-        """Xavier for matrices, zero for biases; embeddings so small that scaling by sqrt(d_model) brings them to variance 1."""
+        """Xavier for matrices, zero for biases; embeddings that have variance 1 once scaled by sqrt(d_model)."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight)
