@@ -1,0 +1,351 @@
+"""The recorder: what it sees, in which order, and that it leaves no mark."""
+
+import gc
+import random
+import threading
+import weakref
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.modules import module as torch_module
+
+import xray
+from xray.capture.recorder import Recorder, record, trace
+from xray.errors import TraceError
+
+
+class Shy(nn.Module):
+    """Two linear layers, one of them called twice, and dropout."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(5, 7)
+        self.again = nn.Linear(7, 7)
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, x, scale=None):
+        x = self.again(self.again(self.first(x)))
+        return self.dropout(x if scale is None else x * scale)
+
+
+class Broken(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fine = nn.Linear(5, 7)
+        self.wrong = nn.Linear(11, 3)
+
+    def forward(self, x):
+        return self.wrong(self.fine(x))
+
+
+class Forgiving(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.broken = Broken()
+        self.last = nn.Linear(5, 3)
+
+    def forward(self, x):
+        try:
+            return self.broken(x)
+        except RuntimeError:
+            return self.last(x)
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
+def hook_counts():
+    return (
+        len(torch_module._global_forward_hooks),
+        len(torch_module._global_forward_pre_hooks),
+        len(torch_module._global_forward_hooks_with_kwargs),
+    )
+
+
+def test_steps_stand_in_the_order_of_their_beginning():
+    recorded = trace(Shy(), torch.ones(2, 5))
+
+    assert [step.id for step in recorded.steps] == ["Shy#0", "first#0", "again#0", "again#1", "dropout#0"]
+
+
+def test_blocks_are_the_parents_of_what_runs_inside_them():
+    recorded = trace(Forgiving(), torch.ones(2, 5))
+
+    assert {step.path: (step.parent, step.depth) for step in recorded.steps} == {
+        "Forgiving": (None, 0),
+        "broken": ("Forgiving#0", 1),
+        "broken.fine": ("broken#0", 2),
+        "broken.wrong": ("broken#0", 2),
+        "last": ("Forgiving#0", 1),
+    }
+
+
+def test_each_call_of_a_module_is_a_step_of_its_own():
+    steps = [step for step in trace(Shy(), torch.ones(2, 5)).steps if step.path == "again"]
+
+    assert [(step.call, step.inputs[0].source) for step in steps] == [(0, "first#0"), (1, "again#0")]
+
+
+def test_inputs_carry_the_names_of_forward_also_by_keyword():
+    recorded = trace(Shy(), scale=torch.ones(7), x=torch.ones(2, 5))
+
+    assert {record.name for record in next(recorded.steps).inputs} == {"x", "scale"}
+
+
+def test_an_input_of_the_pass_has_no_source():
+    assert next(trace(Shy(), torch.ones(2, 5)).steps).inputs[0].source is None
+
+
+def test_a_tensor_handed_through_keeps_its_maker():
+    recorded = trace(nn.Sequential(nn.Linear(5, 7), nn.Identity(), nn.ReLU()), torch.ones(2, 5))
+
+    assert [step.inputs[0].source for step in recorded.steps][-1] == "0#0"
+
+
+def test_parameters_are_counted_once():
+    model = Shy()
+    tied = nn.Sequential(model.again, model.again)
+
+    assert [step.params for step in trace(tied, torch.ones(2, 7)).steps] == [56, 56, 56]
+
+
+def test_the_location_is_the_line_that_made_the_call():
+    location = next(step for step in trace(Shy(), torch.ones(2, 5)).steps if step.path == "first").location
+
+    assert location is not None
+    assert location.split(":")[0].endswith("test_recorder.py")
+
+
+def test_tuples_lists_dicts_and_named_outputs_are_opened():
+    class Many(nn.Module):
+        def forward(self, pair, table):
+            return {"sum": pair[0] + pair[1], "list": [table["a"]]}
+
+    recorded = next(trace(Many(), (torch.ones(2), torch.ones(2)), table={"a": torch.ones(3)}).steps)
+
+    assert [record.name for record in recorded.inputs] == ["pair.0", "pair.1", "table.a"]
+    assert [record.name for record in recorded.outputs] == ["sum", "list.0"]
+
+
+def test_several_calls_are_several_passes():
+    model = Shy()
+
+    with record(model) as recorder:
+        model(torch.ones(2, 5))
+        model(torch.ones(3, 5))
+
+    assert [(one.number, one.steps[0].inputs[0].shape) for one in recorder.trace.passes] == [(0, (2, 5)), (1, (3, 5))]
+
+
+def test_modules_beside_the_model_can_be_given_by_name():
+    model, criterion = Shy(), nn.MSELoss()
+
+    with record(model, loss=criterion) as recorder:
+        criterion(model(torch.ones(2, 5)), torch.zeros(2, 7))
+
+    last = list(recorder.trace.steps)[-1]
+    assert (last.id, last.outputs[0].role, last.inputs[0].name) == ("loss#0", "loss", "input")
+
+
+def test_modules_of_others_are_not_recorded():
+    model, other = Shy(), Shy()
+
+    with record(model) as recorder:
+        other(torch.ones(2, 5))
+
+    assert list(recorder.trace.steps) == []
+
+
+def test_other_threads_are_not_recorded():
+    model = Shy()
+    with record(model) as recorder:
+        thread = threading.Thread(target=model, args=(torch.ones(2, 5),))
+        thread.start()
+        thread.join()
+
+    assert list(recorder.trace.steps) == []
+
+
+def test_nested_recordings_keep_apart():
+    model = Shy()
+    with record(model) as outer:
+        with record(model.first) as inner:
+            model(torch.ones(2, 5))
+        model(torch.ones(2, 5))
+
+    assert len(list(inner.trace.steps)) == 1
+    assert len(outer.trace.passes) == 2
+
+
+def test_an_exception_passes_through_unchanged_and_the_trace_holds_what_ran():
+    model = Broken()
+    with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied") as caught:
+        model(torch.ones(2, 5))
+
+    recorder = Recorder(model)
+    with pytest.raises(RuntimeError) as recorded, recorder:
+        model(torch.ones(2, 5))
+
+    assert str(recorded.value) == str(caught.value)
+    errors = {step.path: step.error for step in recorder.trace.steps}
+    assert errors["fine"] is None
+    assert errors["wrong"] is not None
+    assert errors["wrong"].startswith("RuntimeError: mat1 and mat2")
+
+
+def test_an_exception_that_the_model_catches_ends_the_steps_it_broke():
+    errors = {step.path: step.error for step in trace(Forgiving(), torch.ones(2, 5)).steps}
+
+    assert errors["broken.wrong"] == errors["broken"]
+    assert errors["broken"] is not None
+    assert errors["broken"].startswith("RuntimeError: mat1 and mat2")
+    assert errors["last"] is None
+
+
+def test_a_step_that_raised_still_shows_what_it_was_given():
+    model = Broken()
+    recorder = Recorder(model)
+    with pytest.raises(RuntimeError), recorder:
+        model(torch.ones(2, 5))
+
+    wrong = next(step for step in recorder.trace.steps if step.path == "wrong")
+
+    assert [(record.shape, record.source) for record in wrong.inputs] == [((2, 7), "fine#0")]
+
+
+def test_no_hook_stays_behind_even_after_ctrl_c():
+    before = hook_counts()
+    model = Shy()
+    model.again.register_forward_hook(interrupt)
+
+    with pytest.raises(KeyboardInterrupt), record(model):
+        model(torch.ones(2, 5))
+
+    assert hook_counts() == before
+    assert [len(module._forward_hooks) for module in model.modules()] == [0, 0, 1, 0]
+
+
+def test_the_users_own_hooks_stay_and_run_in_their_order():
+    model, seen = Shy(), []
+    model.first.register_forward_hook(lambda *_: seen.append("one"))
+    model.first.register_forward_hook(lambda *_: seen.append("two"))
+
+    trace(model, torch.ones(2, 5))
+
+    assert seen == ["one", "two"]
+    assert len(model.first._forward_hooks) == 2
+
+
+def test_outputs_and_gradients_are_the_same_bit_for_bit():
+    model, x = Shy(), torch.randn(3, 5)
+
+    def run():
+        model.zero_grad()
+        torch.manual_seed(3)
+        out = model(x)
+        out.square().sum().backward()
+        return out.detach().clone(), [p.grad.clone() for p in model.parameters()]
+
+    plain_out, plain_grads = run()
+    with record(model):
+        out, grads = run()
+
+    assert torch.equal(plain_out, out)
+    assert all(torch.equal(a, b) for a, b in zip(plain_grads, grads, strict=True))
+
+
+def test_random_state_ends_where_an_unrecorded_run_ends():
+    model, x = Shy(), torch.ones(2, 5)
+    torch.manual_seed(3)
+    model(x)
+    expected = torch.get_rng_state()
+    numpy_state, python_state = np.random.get_state()[1].tolist(), random.getstate()
+
+    torch.manual_seed(3)
+    trace(model, x)
+
+    assert torch.equal(torch.get_rng_state(), expected)
+    assert np.random.get_state()[1].tolist() == numpy_state
+    assert random.getstate() == python_state
+
+
+def test_train_and_eval_flags_stay_mixed():
+    model = Shy()
+    model.dropout.eval()
+
+    trace(model, torch.ones(2, 5))
+
+    assert [module.training for module in model.modules()] == [True, True, True, False]
+
+
+def test_no_attribute_is_added_to_a_module():
+    model = Shy()
+    before = [sorted(vars(module)) for module in model.modules()]
+
+    trace(model, torch.ones(2, 5))
+
+    assert [sorted(vars(module)) for module in model.modules()] == before
+
+
+def test_no_tensor_is_kept_alive():
+    model = nn.Sequential(nn.Linear(5, 7), nn.ReLU())
+    seen = []
+    model[0].register_forward_hook(lambda _m, _i, out: seen.append(weakref.ref(out)))
+
+    with record(model) as recorder:
+        model(torch.ones(2, 5)).sum().item()
+    gc.collect()
+
+    assert seen[0]() is None
+    assert len(list(recorder.trace.steps)) == 3
+
+
+def test_no_module_is_kept_alive():
+    model = Broken()
+    recorder = Recorder(model)
+    with pytest.raises(RuntimeError), recorder:
+        model(torch.ones(2, 5))
+    gone = weakref.ref(model)
+
+    del model
+    gc.collect()
+
+    assert gone() is None
+    assert recorder.trace.steps
+
+
+def test_the_model_still_can_be_copied_and_saved(tmp_path):
+    import copy
+
+    model = Shy()
+    trace(model, torch.ones(2, 5))
+
+    copied = copy.deepcopy(model)
+
+    assert copied.state_dict().keys() == model.state_dict().keys()
+
+
+def test_what_is_no_module_is_refused():
+    with pytest.raises(TraceError, match=r"^a function cannot be recorded\. Give a torch\.nn\.Module\."):
+        xray.trace(lambda x: x, torch.ones(2))
+
+
+def test_inference_mode_and_no_grad_are_fine():
+    model = Shy()
+    with torch.inference_mode():
+        inference = trace(model, torch.ones(2, 5))
+    with torch.no_grad():
+        no_grad = trace(model, torch.ones(2, 5))
+
+    assert [step.id for step in inference.steps] == [step.id for step in no_grad.steps]
+
+
+def test_the_meta_device_gives_the_same_shapes():
+    real = trace(Shy(), torch.ones(2, 5))
+    with torch.device("meta"):
+        meta = trace(Shy(), torch.ones(2, 5))
+
+    assert [s.outputs[0].shape for s in meta.steps] == [s.outputs[0].shape for s in real.steps]

@@ -1,0 +1,87 @@
+"""Masks explained cell by cell, and previews."""
+
+import pytest
+import torch
+
+from xray.capture.values import MAX_CELLS, describe_mask, preview_everything_small, take_preview
+from xray.ir.json_form import preview_fits
+
+
+def mask_of(*rows):
+    return torch.tensor([[letter == "." for letter in row] for row in rows])
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind", "cells"),
+    [
+        (("...", "..."), "none", ("...", "...")),
+        (("..x",), "padding", ("..p",)),
+        ((".xx", "..x", "..."), "causal", (".ff", "..f", "...")),
+        ((".xx", "..x", "..x"), "padding+causal", (".fb", "..b", "..p")),
+        (("x..", "...", "..."), "custom", ("x..", "...", "...")),
+        ((".x.", "...", "x.."), "custom", (".x.", "...", "p..")),
+    ],
+)
+def test_the_reason_of_every_hidden_cell_is_read_off_the_mask(rows, kind, cells):
+    facts = describe_mask(mask_of(*rows), None)
+
+    assert (facts.kind, facts.cells) == (kind, (cells,))
+
+
+def test_what_the_module_says_of_its_mask_goes_before_the_guess():
+    facts = describe_mask(mask_of("."), "padding+causal")
+
+    assert facts.kind == "padding+causal"
+
+
+def test_the_share_hidden_counts_cells():
+    assert describe_mask(mask_of(".xx", "..x", "..."), None).hidden_share == pytest.approx(3 / 9, abs=1e-6)
+
+
+def test_leading_axes_give_a_matrix_each():
+    mask = torch.stack([mask_of("..", ".."), mask_of(".x", ".x"), mask_of("..", "..")])[:, None]
+
+    assert describe_mask(mask, None).cells == (("..", ".."), (".p", ".p"), ("..", ".."))
+
+
+def test_a_large_mask_keeps_its_share_only():
+    mask = torch.ones(MAX_CELLS // 2 + 1, 2, dtype=torch.bool)
+
+    facts = describe_mask(mask, "padding")
+
+    assert (facts.kind, facts.hidden_share, facts.cells) == ("padding", 0.0, None)
+
+
+def test_a_mask_without_values_has_no_facts():
+    assert describe_mask(torch.ones(3, 3, dtype=torch.bool, device="meta"), "causal") is None
+
+
+def test_ids_are_kept_in_full():
+    preview = preview_everything_small("tokenize.src", "tokenize", torch.arange(6).view(2, 3))
+
+    assert (preview.shape, preview.values) == ((2, 3), (0, 1, 2, 3, 4, 5))
+
+
+def test_attention_weights_are_kept_for_the_first_sequence_in_every_head():
+    preview = preview_everything_small("a.softmax", "softmax", torch.rand(2, 3, 5, 7))
+
+    assert preview.shape == (1, 3, 5, 7)
+    assert preview_fits(preview, (2, 3, 5, 7))
+
+
+def test_the_rows_of_a_preview_are_those_of_the_tensor():
+    weights = torch.arange(2 * 3 * 5 * 7).view(2, 3, 5, 7).float()
+
+    preview = take_preview(weights, (1, 3, 5, 7))
+
+    assert preview.rows(0, 2)[4] == tuple(weights[0, 2, 4].tolist())
+
+
+def test_other_activations_are_not_kept():
+    assert preview_everything_small("encoder", "linear", torch.rand(2, 3)) is None
+
+
+def test_numbers_that_json_cannot_write_are_spelt_out():
+    preview = take_preview(torch.tensor([float("nan"), float("inf"), float("-inf"), 0.5]), (4,))
+
+    assert preview.values == ("nan", "inf", "-inf", 0.5)

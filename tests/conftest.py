@@ -1,0 +1,52 @@
+"""What many tests need: one untrained chatbot with the default sizes, and its traces, made once."""
+
+from pathlib import Path
+
+import pytest
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_addoption(parser):
+    parser.addoption("--update-golden", action="store_true", help="rewrite the golden files; read the diff afterwards")
+
+
+@pytest.fixture
+def update_golden(request):
+    return request.config.getoption("--update-golden")
+
+
+@pytest.fixture
+def golden(update_golden):
+    """The text of a golden file, first rewritten with the text at hand if pytest was told to."""
+
+    def expected(name, text):
+        path = GOLDEN / name
+        if update_golden:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        return path.read_text(encoding="utf-8")
+
+    return expected
+
+
+@pytest.fixture(scope="session")
+def untrained_run():
+    from xray.capture.run import make_untrained
+
+    return make_untrained(device="cpu")
+
+
+@pytest.fixture(scope="session")
+def both_trace(untrained_run):
+    return untrained_run.trace("both", max_turns=5)
+
+
+@pytest.fixture(scope="session")
+def training_trace(untrained_run):
+    return untrained_run.trace("training")
+
+
+@pytest.fixture(scope="session")
+def inference_trace(untrained_run):
+    return untrained_run.trace("inference", max_turns=5)

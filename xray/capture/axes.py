@@ -1,0 +1,110 @@
+"""Axis words for X-Ray's own transformer: a twin whose sizes are all different tells which axis is which."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import torch
+
+from xray.capture.passes import Words, record_inference, record_training
+from xray.config import ModelConfig
+from xray.errors import TraceError
+from xray.ir.records import TensorRecord
+from xray.ir.trace import Pass, PassKind, Step
+from xray.model.transformer import Transformer
+
+BATCH, HEADS, D_K, SRC_LEN, TGT_LEN, D_FF, SRC_VOCAB, TGT_VOCAB = 2, 3, 5, 7, 11, 13, 17, 19
+TWIN_WORDS = {
+    1: "1",
+    BATCH: "batch",
+    HEADS: "heads",
+    D_K: "d_k",
+    HEADS * D_K: "d_model",
+    SRC_LEN: "src_len",
+    TGT_LEN: "tgt_len",
+    TGT_LEN + 1: "tgt_len+1",
+    BATCH * TGT_LEN: "batch*tgt_len",
+    D_FF: "d_ff",
+    SRC_VOCAB: "src_vocab",
+    TGT_VOCAB: "tgt_vocab",
+}
+"""What each size of the twin means; no two of them are equal, and no other size occurs in it."""
+
+AxisWords = Mapping[str, tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]]
+"""For each step id, the axis words of its inputs and of its outputs."""
+
+
+def name_axes(passes: tuple[Pass, ...], config: ModelConfig) -> tuple[Pass, ...]:
+    """The same passes, every axis with its word; sizes play no part, so equal sizes keep their own names.
+
+    Raises:
+        TraceError: a recorded shape contradicts the configuration, or one word stands for two sizes in a pass.
+    """
+    words = trace_twin(config)
+    return tuple(name_pass(one_pass, words[one_pass.kind]) for one_pass in passes)
+
+
+def trace_twin(config: ModelConfig) -> Mapping[PassKind, AxisWords]:
+    """The axis words of every step of every kind of pass, read off a twin on the meta device."""
+    shared = config.sharing == "all"
+    twin_config = replace(
+        config,
+        d_model=HEADS * D_K,
+        heads=HEADS,
+        d_ff=D_FF,
+        src_vocab=TGT_VOCAB if shared else SRC_VOCAB,
+        tgt_vocab=TGT_VOCAB,
+        max_len=TGT_LEN + 1,
+    )
+    with torch.device("meta"):
+        twin = Transformer(twin_config)
+        src = torch.zeros(BATCH, SRC_LEN, dtype=torch.long)
+        tgt = torch.zeros(BATCH, TGT_LEN + 1, dtype=torch.long)
+    training = record_training(twin, src, tgt, src_words=(), tgt_words=(), label_smoothing=0.0)
+    inference = record_inference(twin, src, src_words=(), spell=no_words, max_turns=1, start_len=TGT_LEN)
+    return {one.kind: {step.id: read_words(step) for step in one.steps} for one in (*training, *inference)}
+
+
+def no_words(_: torch.Tensor) -> Words:
+    return ()
+
+
+def read_words(step: Step) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]:
+    inputs = tuple(tuple(TWIN_WORDS[size] for size in record.shape) for record in step.inputs)
+    outputs = tuple(tuple(TWIN_WORDS[size] for size in record.shape) for record in step.outputs)
+    return inputs, outputs
+
+
+def name_pass(one_pass: Pass, words: AxisWords) -> Pass:
+    sizes: dict[str, int] = {}
+    ops = {step.id: step.op for step in one_pass.steps}
+    steps = []
+    for step in one_pass.steps:
+        inputs, outputs = words[step.id]
+        named = replace(
+            step,
+            inputs=tuple(name_record(record, axes, ops) for record, axes in zip(step.inputs, inputs, strict=True)),
+            outputs=tuple(name_record(record, axes, ops) for record, axes in zip(step.outputs, outputs, strict=True)),
+        )
+        for record in (*named.inputs, *named.outputs):
+            check_sizes(named, record, sizes)
+        steps.append(named)
+    return replace(one_pass, steps=tuple(steps))
+
+
+def name_record(record: TensorRecord, axes: tuple[str, ...], ops: Mapping[str, str]) -> TensorRecord:
+    """The record with its axis words; scores over the vocabulary are logits until softmax makes them probabilities."""
+    over_words = axes[-1:] == ("tgt_vocab",) and record.role == "activation"
+    is_logits = over_words and (record.source is None or ops.get(record.source) != "softmax")
+    return replace(record, axes=axes, role="logits" if is_logits else record.role)
+
+
+def check_sizes(step: Step, record: TensorRecord, sizes: dict[str, int]) -> None:
+    """Hold a record to the sizes that its words had in the steps before it."""
+    for axis, size in zip(record.axes, record.shape, strict=True):
+        expected = 1 if axis == "1" else sizes.setdefault(axis, size)
+        if size != expected:
+            wanted = ", ".join(axis if axis == "1" else f"{axis}={sizes.get(axis, '?')}" for axis in record.axes)
+            raise TraceError(
+                f"{step.path} expected ({wanted}), got {tuple(record.shape)}. "
+                "The checkpoint was trained with another config; pass the run folder it came from."
+            )

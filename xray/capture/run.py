@@ -1,0 +1,155 @@
+"""A chatbot under the X-ray: the same that answers, and a trace of what happens while it learns or answers."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from xray.capture.axes import name_axes
+from xray.capture.passes import Words, record_inference, record_training
+from xray.capture.values import preview_everything_small
+from xray.config import SPECIAL_TOKENS
+from xray.data.tokeniser import WordTokeniser
+from xray.errors import UsageError
+from xray.ir.trace import Pass, Setting, Trace
+from xray.learn.run import Chatbot, load_run, untrained_chatbot
+
+Phase = Literal["training", "inference", "both"]
+DEFAULT_QUESTION = "What's your favourite character in The Expanse series?"
+DEFAULT_TURNS = 20
+"""The most words that an answer may have in a trace, `<eos>` included."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A chatbot, trained or not, that answers and that can be traced."""
+
+    chatbot: Chatbot
+
+    def answer(self, question: str) -> str:
+        """The greedy answer to a question.
+
+        Raises:
+            UsageError: the question is empty.
+        """
+        return self.chatbot.answer(question)
+
+    def trace(self, phase: Phase = "both", question: str | None = None, max_turns: int = DEFAULT_TURNS) -> Trace:
+        """Every tensor shape and every mask of a training step on the first pairs of the corpus, of an answer, or both.
+
+        Recording takes the explicit path through attention and leaves the chatbot, its gradients and all random state
+        as they were.
+
+        Raises:
+            UsageError: the phase is unknown, or the question is empty.
+            TraceError: the recorded shapes contradict the configuration.
+        """
+        if phase not in get_args(Phase):
+            raise UsageError(f"the phase {phase!r} is unknown. Choose {', '.join(get_args(Phase))}.")
+        asked = DEFAULT_QUESTION if question is None else question
+        passes: tuple[Pass, ...] = ()
+        if phase != "inference":
+            passes += self._trace_training()
+        if phase != "training":
+            passes += self._trace_inference(asked, max_turns)
+        passes = name_axes(passes, self.chatbot.config)
+        config: dict[str, Setting] = {
+            **self.chatbot.config.to_dict(),
+            "label_smoothing": self.chatbot.label_smoothing,
+            "trained": self.chatbot.trained,
+            "run": self.chatbot.name if self.chatbot.trained else None,
+            "device": str(self.chatbot.device),
+            "torch": str(torch.__version__),
+        }
+        if phase != "training":
+            config |= {"question": asked, "answer": self._answer_of(passes)}
+        return Trace(title="X-Ray Transformer", sizes=self._sizes(passes), config=config, passes=passes)
+
+    def notes(self, question: str | None = None) -> tuple[str, ...]:
+        """What a user should know before the question is answered: words that are unknown, words that were cut.
+
+        Raises:
+            UsageError: the question is empty.
+        """
+        read = self.chatbot.read(DEFAULT_QUESTION if question is None else question)
+        notes = []
+        if read.unknown and self.chatbot.trained:
+            shown = ", ".join(dict.fromkeys(read.unknown))
+            notes.append(f"{len(read.unknown)} of {len(read.words)} words are unknown to this chatbot (<unk>): {shown}")
+        if read.cut:
+            notes.append(
+                f"the question is longer than {self.chatbot.config.max_len} tokens; the last {read.cut} were cut"
+            )
+        return tuple(notes)
+
+    def _trace_training(self) -> tuple[Pass, ...]:
+        batch = self.chatbot.poster_batch()
+        return record_training(
+            self.chatbot.model,
+            batch.src,
+            batch.tgt,
+            src_words=batch.src_words,
+            tgt_words=batch.tgt_words,
+            label_smoothing=self.chatbot.label_smoothing,
+            preview=preview_everything_small,
+        )
+
+    def _trace_inference(self, question: str, max_turns: int) -> tuple[Pass, ...]:
+        src, read = self.chatbot.question_batch(question)
+        tgt = self.chatbot.tokenisers.tgt
+        return record_inference(
+            self.chatbot.model,
+            src,
+            src_words=(read.words,),
+            spell=lambda ids: spell_ids(ids, tgt),
+            max_turns=min(max_turns, self.chatbot.config.max_len),
+            preview=preview_everything_small,
+        )
+
+    def _answer_of(self, passes: tuple[Pass, ...]) -> str:
+        words = [one.tokens["new"][0][0] for one in passes if one.kind == "decode"]
+        return self.chatbot.tokenisers.spelling.write([word for word in words if word not in SPECIAL_TOKENS[1:]])
+
+    def _sizes(self, passes: tuple[Pass, ...]) -> dict[str, int]:
+        config = self.chatbot.config
+        lengths: dict[str, int] = {}
+        for one in passes:
+            lengths = {**one.sizes, **lengths}
+        return {
+            "batch": lengths["batch"],
+            "heads": config.heads,
+            "encoder_layers": config.encoder_layers,
+            "decoder_layers": config.decoder_layers,
+            "d_model": config.d_model,
+            "d_k": config.d_k,
+            "d_ff": config.d_ff,
+            "src_vocab": config.src_vocab,
+            "tgt_vocab": config.tgt_vocab,
+            "src_len": lengths["src_len"],
+            "tgt_len": lengths["tgt_len"],
+        }
+
+
+def load(folder: str | Path, device: str = "auto") -> Run:
+    """The trained chatbot in a run folder, as `xray train` left it.
+
+    Raises:
+        RunError: there is no trained model in the folder, or its files are damaged.
+    """
+    return Run(load_run(Path(folder), device=device))
+
+
+def make_untrained(device: str = "auto") -> Run:
+    """A chatbot with the default sizes and random weights: exact in its shapes, foolish in its answers.
+
+    Raises:
+        DataError: the corpus that gives it its words is missing from the installation.
+    """
+    return Run(untrained_chatbot(device=device))
+
+
+def spell_ids(ids: Tensor, tokeniser: WordTokeniser) -> Words:
+    """The words for a tensor of ids (batch, len), a row for each sequence."""
+    return tuple(tuple(tokeniser.words(row)) for row in ids.tolist())

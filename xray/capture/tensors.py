@@ -1,0 +1,61 @@
+"""Finding the tensors in whatever a module takes and gives, and naming them."""
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+MAX_DEPTH = 16
+"""How deep containers are searched; deeper ones, and those that hold themselves, end the search quietly."""
+
+
+def find_tensors(value: Any, name: str, depth: int = 0) -> Iterator[tuple[str, Tensor]]:
+    """Every tensor in a value, with a name that says where it stood: "out", "cache.keys", "layers.0".
+
+    Walks tuples, named tuples, lists, mappings and dataclasses; anything else that is no tensor is passed over.
+    """
+    if isinstance(value, Tensor):
+        yield name, value
+    elif depth < MAX_DEPTH:
+        for part, inner in parts_of(value):
+            yield from find_tensors(inner, f"{name}.{part}" if name else part, depth + 1)
+
+
+def parts_of(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        yield from ((str(key), inner) for key, inner in value.items())
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        yield from zip(value._fields, value, strict=True)
+    elif isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray | range):
+        yield from ((str(index), inner) for index, inner in enumerate(value))
+    elif is_dataclass(value) and not isinstance(value, type):
+        yield from ((entry.name, getattr(value, entry.name)) for entry in fields(value))
+
+
+def name_arguments(names: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[str, Tensor]]:
+    """The tensors among a call's arguments, under the names that `forward` gives them (see `positional_names`)."""
+    found: list[tuple[str, Tensor]] = []
+    for index, value in enumerate(args):
+        found.extend(find_tensors(value, names[index] if index < len(names) else f"arg{index}"))
+    for name, value in kwargs.items():
+        found.extend(find_tensors(value, name))
+    return found
+
+
+def name_results(result: Any) -> list[tuple[str, Tensor]]:
+    """The tensors of a result: "out" for a single one, else its parts' own names."""
+    if isinstance(result, Tensor):
+        return [("out", result)]
+    named = isinstance(result, Mapping) or hasattr(result, "_fields") or is_dataclass(result)
+    return list(find_tensors(result, "" if named else "out"))
+
+
+def positional_names(kind: type[nn.Module]) -> tuple[str, ...]:
+    """The names that a module's `forward` gives to its positional arguments; none where it cannot be inspected."""
+    try:
+        parameters = list(inspect.signature(kind.forward).parameters.values())[1:]
+    except (TypeError, ValueError):
+        return ()
+    return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
