@@ -10,6 +10,7 @@ from xray.config import ModelConfig
 from xray.errors import TraceError
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, PassKind, Step
+from xray.model.cache import LayerCache
 from xray.model.transformer import Transformer
 
 BATCH, HEADS, D_K, SRC_LEN, TGT_LEN, D_FF, SRC_VOCAB, TGT_VOCAB = 2, 3, 5, 7, 11, 13, 17, 19
@@ -20,6 +21,7 @@ TWIN_WORDS = {
     D_K: "d_k",
     HEADS * D_K: "d_model",
     SRC_LEN: "src_len",
+    TGT_LEN - 1: "tgt_len-1",
     TGT_LEN: "tgt_len",
     TGT_LEN + 1: "tgt_len+1",
     BATCH * TGT_LEN: "batch*tgt_len",
@@ -33,17 +35,17 @@ AxisWords = Mapping[str, tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...
 """For each step id, the axis words of its inputs and of its outputs."""
 
 
-def name_axes(passes: tuple[Pass, ...], config: ModelConfig) -> tuple[Pass, ...]:
+def name_axes(passes: tuple[Pass, ...], config: ModelConfig, *, kv_cache: bool = False) -> tuple[Pass, ...]:
     """The same passes, every axis with its word; sizes play no part, so equal sizes keep their own names.
 
     Raises:
         TraceError: a recorded shape contradicts the configuration, or one word stands for two sizes in a pass.
     """
-    words = trace_twin(config)
+    words = trace_twin(config, kv_cache=kv_cache)
     return tuple(name_pass(one_pass, words[one_pass.kind]) for one_pass in passes)
 
 
-def trace_twin(config: ModelConfig) -> Mapping[PassKind, AxisWords]:
+def trace_twin(config: ModelConfig, *, kv_cache: bool = False) -> Mapping[PassKind, AxisWords]:
     """The axis words of every step of every kind of pass, read off a twin on the meta device."""
     shared = config.sharing == "all"
     twin_config = replace(
@@ -59,9 +61,19 @@ def trace_twin(config: ModelConfig) -> Mapping[PassKind, AxisWords]:
         twin = Transformer(twin_config)
         src = torch.zeros(BATCH, SRC_LEN, dtype=torch.long)
         tgt = torch.zeros(BATCH, TGT_LEN + 1, dtype=torch.long)
+        cache = fill_cache(twin) if kv_cache else None
     training = record_training(twin, src, tgt, src_words=(), tgt_words=(), label_smoothing=0.0)
-    inference = record_inference(twin, src, src_words=(), spell=no_words, max_turns=1, start_len=TGT_LEN)
+    inference = record_inference(twin, src, src_words=(), spell=no_words, max_turns=1, start_len=TGT_LEN, cache=cache)
     return {one.kind: {step.id: read_words(step) for step in one.steps} for one in (*training, *inference)}
+
+
+def fill_cache(twin: Transformer) -> tuple[LayerCache, ...]:
+    """The twin's cache as it is before its last word: in self-attention all others, in cross-attention nothing."""
+    cache = twin.make_cache()
+    for layer in cache:
+        layer.self_attention.key = torch.zeros(BATCH, HEADS, TGT_LEN - 1, D_K)
+        layer.self_attention.value = torch.zeros(BATCH, HEADS, TGT_LEN - 1, D_K)
+    return cache
 
 
 def no_words(_: torch.Tensor) -> Words:

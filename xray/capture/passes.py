@@ -12,6 +12,7 @@ from xray.config import EOS, SOS
 from xray.ir.records import Role
 from xray.ir.trace import Pass
 from xray.model.attention import explicit_attention
+from xray.model.cache import LayerCache
 from xray.model.choosing import AppendWord, NextWord
 from xray.model.teaching import AnswerLoss, ShiftAnswer
 from xray.model.transformer import Transformer
@@ -74,11 +75,13 @@ def record_inference(
     spell: SpellIds,
     max_turns: int,
     start_len: int = 1,
+    cache: Sequence[LayerCache] | None = None,
     preview: PreviewRule | None = None,
 ) -> tuple[Pass, ...]:
     """Greedy inference: the question encoded once, then one turn for each new word until `<eos>` or `max_turns`.
 
-    The answer starts as `start_len` times `<sos>`: one, unless only shapes matter.
+    The answer starts as `start_len` times `<sos>`: one, unless only shapes matter. With a cache, each turn computes
+    the newest word only.
 
     Shapes:
         src: (1, src_len)
@@ -93,7 +96,11 @@ def record_inference(
         for turn in range(1, max_turns + 1):
             tokens = {"decoder_input": spell(answer)}
             with recorder.declared_pass("decode", turn, tokens):
-                word = next_word(model.decode(answer, memory, src_mask))
+                if cache is None:
+                    logits = model.decode(answer, memory, src_mask)
+                else:
+                    logits = model.decode_next(answer, memory, src_mask, cache)
+                word = next_word(logits)
                 answer = append(answer, word)
                 tokens["new"] = spell(word)
             if answer.is_meta or bool((word == EOS).all()):

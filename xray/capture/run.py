@@ -36,9 +36,17 @@ class Run:
         """
         return self.chatbot.answer(question)
 
-    def trace(self, phase: Phase = "both", question: str | None = None, max_turns: int = DEFAULT_TURNS) -> Trace:
+    def trace(
+        self,
+        phase: Phase = "both",
+        question: str | None = None,
+        max_turns: int = DEFAULT_TURNS,
+        *,
+        kv_cache: bool = False,
+    ) -> Trace:
         """Every tensor shape and every mask of a training step on the first pairs of the corpus, of an answer, or both.
 
+        With `kv_cache` the answer is decoded as real systems do it, one query row a turn against growing keys.
         Recording takes the explicit path through attention and leaves the chatbot, its gradients and all random state
         as they were.
 
@@ -53,8 +61,8 @@ class Run:
         if phase != "inference":
             passes += self._trace_training()
         if phase != "training":
-            passes += self._trace_inference(asked, max_turns)
-        passes = name_axes(passes, self.chatbot.config)
+            passes += self._trace_inference(asked, max_turns, kv_cache)
+        passes = name_axes(passes, self.chatbot.config, kv_cache=kv_cache)
         config: dict[str, Setting] = {
             **self.chatbot.config.to_dict(),
             "label_smoothing": self.chatbot.label_smoothing,
@@ -64,7 +72,7 @@ class Run:
             "torch": str(torch.__version__),
         }
         if phase != "training":
-            config |= {"question": asked, "answer": self._answer_of(passes)}
+            config |= {"question": asked, "answer": self._answer_of(passes), "kv_cache": kv_cache}
         return Trace(title="X-Ray Transformer", sizes=self._sizes(passes), config=config, passes=passes)
 
     def notes(self, question: str | None = None) -> tuple[str, ...]:
@@ -96,7 +104,7 @@ class Run:
             preview=preview_everything_small,
         )
 
-    def _trace_inference(self, question: str, max_turns: int) -> tuple[Pass, ...]:
+    def _trace_inference(self, question: str, max_turns: int, kv_cache: bool) -> tuple[Pass, ...]:
         src, read = self.chatbot.question_batch(question)
         tgt = self.chatbot.tokenisers.tgt
         return record_inference(
@@ -105,6 +113,7 @@ class Run:
             src_words=(read.words,),
             spell=lambda ids: spell_ids(ids, tgt),
             max_turns=min(max_turns, self.chatbot.config.max_len),
+            cache=self.chatbot.model.make_cache() if kv_cache else None,
             preview=preview_everything_small,
         )
 

@@ -28,6 +28,8 @@ class MatMul(nn.Module):
         out:   (batch, heads, rows, columns)
     """
 
+    operation = "matmul"
+
     def forward(self, left: Tensor, right: Tensor) -> Tensor:
         return left @ right
 
@@ -59,6 +61,8 @@ class TransposeKey(nn.Module):
         key: (batch, heads, len, d_k)
         out: (batch, heads, d_k, len)
     """
+
+    operation = "transpose"
 
     def forward(self, key: Tensor) -> Tensor:
         return key.transpose(-2, -1)

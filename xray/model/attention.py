@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from xray.config import ModelConfig
 from xray.model.arithmetic import MatMul, Scale, Softmax, TransposeKey
+from xray.model.cache import AttentionCache, Extend
 from xray.model.heads import ConcatHeads, SplitHeads
 from xray.model.masks import MaskScores, hiding_value
 
@@ -26,6 +27,8 @@ class MultiHeadAttention(nn.Module):
         value: (batch, keys, d_model)
         mask:  (batch, 1, 1 or queries, keys) or None    True: may be read
         out:   (batch, queries, d_model)
+
+    With a cache, `key` and `value` hold only what it does not have yet.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -37,6 +40,8 @@ class MultiHeadAttention(nn.Module):
         self.split_query = SplitHeads(config.heads)
         self.split_key = SplitHeads(config.heads)
         self.split_value = SplitHeads(config.heads)
+        self.extend_key = Extend()
+        self.extend_value = Extend()
         self.transpose_key = TransposeKey()
         self.scores = MatMul()
         self.scale = Scale("1/sqrt(d_k)", 1 / sqrt(config.d_k))
@@ -47,14 +52,30 @@ class MultiHeadAttention(nn.Module):
         self.concat = ConcatHeads()
         self.output = nn.Linear(config.d_model, config.d_model)
 
-    def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-        query, key, value = self.query(query), self.key(key), self.value(value)  # (batch, len, d_model)
-        query = self.split_query(query)  # (batch, heads, queries, d_k)
-        key = self.split_key(key)  # (batch, heads, keys, d_k)
-        value = self.split_value(value)  # (batch, heads, keys, d_k)
+    def forward(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, cache: AttentionCache | None = None
+    ) -> Tensor:
+        query, key, value = self.project(query, key, value, cache)  # (batch, heads, len, d_k)
         attend = self.attend_step_by_step if self.explicit else self.attend_fused
         heads = attend(query, key, value, mask)  # (batch, heads, queries, d_k)
         return self.output(self.concat(heads))  # type: ignore[no-any-return]  # (batch, queries, d_model)
+
+    def project(
+        self, query: Tensor, key: Tensor, value: Tensor, cache: AttentionCache | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of all heads, (batch, heads, len, d_k) each.
+
+        With a cache, keys and values that are in it are not computed again, and new ones are put into it.
+        """
+        if cache is not None and not cache.grows and cache.key is not None and cache.value is not None:
+            return self.split_query(self.query(query)), cache.key, cache.value
+        query, key, value = self.query(query), self.key(key), self.value(value)  # (batch, len, d_model)
+        query, key, value = self.split_query(query), self.split_key(key), self.split_value(value)
+        if cache is not None:
+            if cache.key is not None and cache.value is not None:
+                key, value = self.extend_key(cache.key, key), self.extend_value(cache.value, value)
+            cache.key, cache.value = key, value
+        return query, key, value
 
     def attend_step_by_step(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
         """The same sum as `attend_fused`, every stage of it a module that a hook can see."""

@@ -57,5 +57,7 @@ class AppendWord(nn.Module):
         out:    (batch, tgt_len + 1)
     """
 
+    operation = "append"
+
     def forward(self, answer: Tensor, word: Tensor) -> Tensor:
         return torch.cat([answer, word], dim=1)

@@ -13,7 +13,7 @@ class Positions(nn.Module):
     """Sines and cosines of falling frequency, one row for each place in the sequence (the paper, section 3.5).
 
     Shapes:
-        ids: (batch, len)
+        ids: (batch, len)    the first of them at place `start`
         out: (1, len, d_model)
     """
 
@@ -28,17 +28,19 @@ class Positions(nn.Module):
         table[:, 1::2] = torch.cos(place * frequency)[:, : d_model // 2]
         self.register_buffer("table", table[None], persistent=False)
 
-    def forward(self, ids: Tensor) -> Tensor:
-        return self.table[:, : ids.shape[1]]
+    def forward(self, ids: Tensor, start: int = 0) -> Tensor:
+        return self.table[:, start : start + ids.shape[1]]
 
 
 class WordsAndPlaces(nn.Module):
     """Each id looked up as a vector, scaled, and given its position.
 
     Shapes:
-        ids: (batch, len)
+        ids: (batch, len)    the first of them at place `start`
         out: (batch, len, d_model)
     """
+
+    operation = "embed"
 
     def __init__(self, vocab: int, config: ModelConfig) -> None:
         super().__init__()
@@ -48,8 +50,8 @@ class WordsAndPlaces(nn.Module):
         self.add = Add()
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, ids: Tensor) -> Tensor:
+    def forward(self, ids: Tensor, start: int = 0) -> Tensor:
         words = self.words(ids)  # (batch, len, d_model)
         if self.scale is not None:
             words = self.scale(words)
-        return self.dropout(self.add(words, self.positions(ids)))  # type: ignore[no-any-return]
+        return self.dropout(self.add(words, self.positions(ids, start)))  # type: ignore[no-any-return]

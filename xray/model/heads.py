@@ -11,6 +11,8 @@ class ViewAsHeads(nn.Module):
         out: (batch, len, heads, d_k)
     """
 
+    operation = "view"
+
     def __init__(self, heads: int) -> None:
         super().__init__()
         self.heads = heads
@@ -27,6 +29,8 @@ class SwapHeadsAndLength(nn.Module):
         x:   (batch, len, heads, d_k)
         out: (batch, heads, len, d_k)
     """
+
+    operation = "transpose"
 
     def forward(self, x: Tensor) -> Tensor:
         return x.transpose(1, 2)
@@ -56,6 +60,8 @@ class ViewAsWidth(nn.Module):
         x:   (batch, len, heads, d_k)
         out: (batch, len, d_model)
     """
+
+    operation = "view"
 
     def forward(self, x: Tensor) -> Tensor:
         return x.flatten(-2)

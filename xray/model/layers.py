@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from xray.config import ModelConfig
 from xray.model.arithmetic import Add
 from xray.model.attention import MultiHeadAttention
+from xray.model.cache import LayerCache
 
 
 class FeedForward(nn.Module):
@@ -70,6 +71,8 @@ class DecoderLayer(nn.Module):
         self_mask:  (batch, 1, tgt_len, tgt_len)
         cross_mask: (batch, 1, 1, src_len) or None
         out:        (batch, tgt_len, d_model)
+
+    With a cache, x holds only the words that it has not seen, and the masks only their rows.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -88,14 +91,22 @@ class DecoderLayer(nn.Module):
         self.feed_forward_add = Add()
         self.feed_forward_norm = nn.LayerNorm(config.d_model)
 
-    def forward(self, x: Tensor, memory: Tensor, self_mask: Tensor, cross_mask: Tensor | None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor,
+        self_mask: Tensor,
+        cross_mask: Tensor | None,
+        cache: LayerCache | None = None,
+    ) -> Tensor:
+        self_cache, cross_cache = (None, None) if cache is None else (cache.self_attention, cache.cross_attention)
         entry = self.self_attention_norm(x) if self.norm_first else x
-        attended = self.self_attention(entry, entry, entry, self_mask)
+        attended = self.self_attention(entry, entry, entry, self_mask, self_cache)
         x = self.self_attention_add(x, self.self_attention_dropout(attended))
         x = x if self.norm_first else self.self_attention_norm(x)
 
         entry = self.cross_attention_norm(x) if self.norm_first else x
-        attended = self.cross_attention(entry, memory, memory, cross_mask)
+        attended = self.cross_attention(entry, memory, memory, cross_mask, cross_cache)
         x = self.cross_attention_add(x, self.cross_attention_dropout(attended))
         x = x if self.norm_first else self.cross_attention_norm(x)
 

@@ -44,6 +44,7 @@ class BothMasks(nn.Module):
         out:     (batch, 1, len, len)
     """
 
+    operation = "and"
     mask_kind = "padding+causal"
 
     def forward(self, padding: Tensor, causal: Tensor) -> Tensor:

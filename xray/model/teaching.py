@@ -25,6 +25,8 @@ class ShiftAnswer(nn.Module):
         targets:       (batch, tgt_len)
     """
 
+    operation = "shift"
+
     def forward(self, answer: Tensor) -> ShiftedAnswer:
         return ShiftedAnswer(answer[:, :-1], answer[:, 1:])
 
@@ -51,6 +53,8 @@ class AnswerLoss(nn.Module):
         targets: (batch, tgt_len)
         out:     ()
     """
+
+    operation = "loss"
 
     def __init__(self, label_smoothing: float = 0.0) -> None:
         super().__init__()
