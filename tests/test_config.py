@@ -47,7 +47,7 @@ def test_an_unknown_setting_is_named():
 
 
 def test_a_missing_setting_is_named():
-    with pytest.raises(ConfigError, match="^the setting src_vocab is missing"):
+    with pytest.raises(ConfigError, match=r"^the setting src_vocab is missing"):
         ModelConfig.from_dict({})
 
 

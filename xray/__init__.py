@@ -42,7 +42,7 @@ def read_trace(path: str) -> "Trace":
     return read_trace_file(path)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> Any:  # noqa: ANN401  # whatever the name stands for
     if name == "__version__":
         return installed_version("transformer-xray")
     if name in HOMES:

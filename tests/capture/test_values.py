@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from xray.capture.values import MAX_CELLS, describe_mask, preview_everything_small, take_preview
+from xray.capture.mask_facts import MAX_CELLS, look_at_mask
+from xray.capture.values import preview_everything_small, take_preview
 from xray.ir.json_form import preview_fits
 
 
@@ -23,37 +24,37 @@ def mask_of(*rows):
     ],
 )
 def test_the_reason_of_every_hidden_cell_is_read_off_the_mask(rows, kind, cells):
-    facts = describe_mask(mask_of(*rows), None)
+    facts = look_at_mask(mask_of(*rows), None).to_facts()
 
     assert (facts.kind, facts.cells) == (kind, (cells,))
 
 
 def test_what_the_module_says_of_its_mask_goes_before_the_guess():
-    facts = describe_mask(mask_of("."), "padding+causal")
+    facts = look_at_mask(mask_of("."), "padding+causal").to_facts()
 
     assert facts.kind == "padding+causal"
 
 
 def test_the_share_hidden_counts_cells():
-    assert describe_mask(mask_of(".xx", "..x", "..."), None).hidden_share == pytest.approx(3 / 9, abs=1e-6)
+    assert look_at_mask(mask_of(".xx", "..x", "..."), None).to_facts().hidden_share == pytest.approx(3 / 9, abs=1e-6)
 
 
 def test_leading_axes_give_a_matrix_each():
     mask = torch.stack([mask_of("..", ".."), mask_of(".x", ".x"), mask_of("..", "..")])[:, None]
 
-    assert describe_mask(mask, None).cells == (("..", ".."), (".p", ".p"), ("..", ".."))
+    assert look_at_mask(mask, None).to_facts().cells == (("..", ".."), (".p", ".p"), ("..", ".."))
 
 
 def test_a_large_mask_keeps_its_share_only():
     mask = torch.ones(MAX_CELLS // 2 + 1, 2, dtype=torch.bool)
 
-    facts = describe_mask(mask, "padding")
+    facts = look_at_mask(mask, "padding").to_facts()
 
     assert (facts.kind, facts.hidden_share, facts.cells) == ("padding", 0.0, None)
 
 
 def test_a_mask_without_values_has_no_facts():
-    assert describe_mask(torch.ones(3, 3, dtype=torch.bool, device="meta"), "causal") is None
+    assert look_at_mask(torch.ones(3, 3, dtype=torch.bool, device="meta"), "causal") is None
 
 
 def test_ids_are_kept_in_full():

@@ -10,7 +10,7 @@ from xray.config import ModelConfig
 from xray.errors import TraceError
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, PassKind, Step
-from xray.model.cache import LayerCache
+from xray.model.cache import AttentionCache, LayerCache
 from xray.model.transformer import Transformer
 
 BATCH, HEADS, D_K, SRC_LEN, TGT_LEN, D_FF, SRC_VOCAB, TGT_VOCAB = 2, 3, 5, 7, 11, 13, 17, 19
@@ -31,8 +31,8 @@ TWIN_WORDS = {
 }
 """What each size of the twin means; no two of them are equal, and no other size occurs in it."""
 
-AxisWords = Mapping[str, tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]]
-"""For each step id, the axis words of its inputs and of its outputs."""
+AxisWords = Mapping[str, Mapping[tuple[str, str], tuple[str, ...]]]
+"""For each step id, the axis words of its tensors, by ("in" or "out", name)."""
 
 
 def name_axes(passes: tuple[Pass, ...], config: ModelConfig, *, kv_cache: bool = False) -> tuple[Pass, ...]:
@@ -61,29 +61,42 @@ def trace_twin(config: ModelConfig, *, kv_cache: bool = False) -> Mapping[PassKi
         twin = Transformer(twin_config)
         src = torch.zeros(BATCH, SRC_LEN, dtype=torch.long)
         tgt = torch.zeros(BATCH, TGT_LEN + 1, dtype=torch.long)
-        cache = fill_cache(twin) if kv_cache else None
-    training = record_training(twin, src, tgt, src_words=(), tgt_words=(), label_smoothing=0.0)
-    inference = record_inference(twin, src, src_words=(), spell=no_words, max_turns=1, start_len=TGT_LEN, cache=cache)
-    return {one.kind: {step.id: read_words(step) for step in one.steps} for one in (*training, *inference)}
+    passes = list(record_training(twin, src, tgt, src_words=(), tgt_words=(), label_smoothing=0.0))
+    for cache in (fill_cache(twin, with_memory=False), fill_cache(twin, with_memory=True)) if kv_cache else (None,):
+        passes += record_inference(twin, src, src_words=(), spell=no_words, max_turns=1, start_len=TGT_LEN, cache=cache)
+    words: dict[PassKind, dict[str, dict[tuple[str, str], tuple[str, ...]]]] = {}
+    for one in passes:
+        for step in one.steps:
+            words.setdefault(one.kind, {}).setdefault(step.id, {}).update(read_words(step))
+    return words
 
 
-def fill_cache(twin: Transformer) -> tuple[LayerCache, ...]:
-    """The twin's cache as it is before its last word: in self-attention all others, in cross-attention nothing."""
+def fill_cache(twin: Transformer, *, with_memory: bool) -> tuple[LayerCache, ...]:
+    """The twin's cache as it is before its last word, in the first turn that sees the memory, or in a later one."""
     cache = twin.make_cache()
     for layer in cache:
-        layer.self_attention.key = torch.zeros(BATCH, HEADS, TGT_LEN - 1, D_K)
-        layer.self_attention.value = torch.zeros(BATCH, HEADS, TGT_LEN - 1, D_K)
+        fill_attention_cache(layer.self_attention, TGT_LEN - 1)
+        if with_memory:
+            fill_attention_cache(layer.cross_attention, SRC_LEN)
     return cache
+
+
+def fill_attention_cache(cache: AttentionCache, length: int) -> None:
+    cache.key = torch.zeros(BATCH, HEADS, length, D_K, device="meta")
+    cache.value = torch.zeros(BATCH, HEADS, length, D_K, device="meta")
 
 
 def no_words(_: torch.Tensor) -> Words:
     return ()
 
 
-def read_words(step: Step) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]:
-    inputs = tuple(tuple(TWIN_WORDS[size] for size in record.shape) for record in step.inputs)
-    outputs = tuple(tuple(TWIN_WORDS[size] for size in record.shape) for record in step.outputs)
-    return inputs, outputs
+def read_words(step: Step) -> dict[tuple[str, str], tuple[str, ...]]:
+    sides = (("in", step.inputs), ("out", step.outputs))
+    return {
+        (side, record.name): tuple(TWIN_WORDS[size] for size in record.shape)
+        for side, records in sides
+        for record in records
+    }
 
 
 def name_pass(one_pass: Pass, words: AxisWords) -> Pass:
@@ -91,11 +104,11 @@ def name_pass(one_pass: Pass, words: AxisWords) -> Pass:
     ops = {step.id: step.op for step in one_pass.steps}
     steps = []
     for step in one_pass.steps:
-        inputs, outputs = words[step.id]
+        axes = words[step.id]
         named = replace(
             step,
-            inputs=tuple(name_record(record, axes, ops) for record, axes in zip(step.inputs, inputs, strict=True)),
-            outputs=tuple(name_record(record, axes, ops) for record, axes in zip(step.outputs, outputs, strict=True)),
+            inputs=tuple(name_record(record, axes["in", record.name], ops) for record in step.inputs),
+            outputs=tuple(name_record(record, axes["out", record.name], ops) for record in step.outputs),
         )
         for record in (*named.inputs, *named.outputs):
             check_sizes(named, record, sizes)

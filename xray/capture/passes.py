@@ -47,7 +47,7 @@ def record_training(
         "decoder_input": tuple(row[:-1] for row in tgt_words),
         "targets": tuple(row[1:] for row in tgt_words),
     }
-    recorder = Recorder(model, preview=preview, shift=shift, loss=loss)
+    recorder = Recorder(model, {"shift": shift, "loss": loss}, preview=preview)
     with (
         in_mode(model, training=True),
         explicit_attention(model),
@@ -87,7 +87,7 @@ def record_inference(
         src: (1, src_len)
     """
     next_word, append = NextWord(), AppendWord()
-    recorder = Recorder(model, preview=preview, next_word=next_word, append=append)
+    recorder = Recorder(model, {"next_word": next_word, "append": append}, preview=preview)
     with in_mode(model, training=False), explicit_attention(model), torch.no_grad(), recorder:
         with recorder.declared_pass("encode", tokens={"src": src_words}):
             recorder.add_step("tokenize.src", "tokenize", outputs={"src": src})

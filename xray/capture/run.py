@@ -1,6 +1,6 @@
 """A chatbot under the X-ray: the same that answers, and a trace of what happens while it learns or answers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from xray.capture.axes import name_axes
+from xray.capture.page_values import preview_for_page
 from xray.capture.passes import Words, record_inference, record_training
-from xray.capture.values import preview_everything_small
+from xray.capture.values import PreviewRule, preview_everything_small
 from xray.config import SPECIAL_TOKENS
 from xray.data.tokeniser import WordTokeniser
 from xray.errors import UsageError
@@ -17,6 +18,10 @@ from xray.ir.trace import Pass, Setting, Trace
 from xray.learn.run import Chatbot, load_run, untrained_chatbot
 
 Phase = Literal["training", "inference", "both"]
+Values = Literal["few", "page"]
+PREVIEWS: dict[str, PreviewRule] = {"few": preview_everything_small, "page": preview_for_page}
+CANDIDATES = 10
+"""How many words that might have come next are noted in every turn."""
 DEFAULT_QUESTION = "What's your favourite character in The Expanse series?"
 DEFAULT_TURNS = 20
 """The most words that an answer may have in a trace, `<eos>` included."""
@@ -43,12 +48,14 @@ class Run:
         max_turns: int = DEFAULT_TURNS,
         *,
         kv_cache: bool = False,
+        values: Values = "few",
     ) -> Trace:
         """Every tensor shape and every mask of a training step on the first pairs of the corpus, of an answer, or both.
 
         With `kv_cache` the answer is decoded as real systems do it, one query row a turn against growing keys.
-        Recording takes the explicit path through attention and leaves the chatbot, its gradients and all random state
-        as they were.
+        Of the values a "few" are kept: ids, the attention of the first sequence, single numbers. A "page" keeps a block
+        of every tensor and what the whole of it comes to. Recording takes the explicit path through attention and
+        leaves the chatbot, its gradients and all random state as they were.
 
         Raises:
             UsageError: the phase is unknown, or the question is empty.
@@ -58,10 +65,11 @@ class Run:
             raise UsageError(f"the phase {phase!r} is unknown. Choose {', '.join(get_args(Phase))}.")
         asked = DEFAULT_QUESTION if question is None else question
         passes: tuple[Pass, ...] = ()
+        preview = PREVIEWS[values]
         if phase != "inference":
-            passes += self._trace_training()
+            passes += self._trace_training(preview)
         if phase != "training":
-            passes += self._trace_inference(asked, max_turns, kv_cache)
+            passes += self._trace_inference(asked, max_turns, kv_cache, preview)
         passes = name_axes(passes, self.chatbot.config, kv_cache=kv_cache)
         config: dict[str, Setting] = {
             **self.chatbot.config.to_dict(),
@@ -92,7 +100,7 @@ class Run:
             )
         return tuple(notes)
 
-    def _trace_training(self) -> tuple[Pass, ...]:
+    def _trace_training(self, preview: PreviewRule) -> tuple[Pass, ...]:
         batch = self.chatbot.poster_batch()
         return record_training(
             self.chatbot.model,
@@ -101,21 +109,22 @@ class Run:
             src_words=batch.src_words,
             tgt_words=batch.tgt_words,
             label_smoothing=self.chatbot.label_smoothing,
-            preview=preview_everything_small,
+            preview=preview,
         )
 
-    def _trace_inference(self, question: str, max_turns: int, kv_cache: bool) -> tuple[Pass, ...]:
+    def _trace_inference(self, question: str, max_turns: int, kv_cache: bool, preview: PreviewRule) -> tuple[Pass, ...]:
         src, read = self.chatbot.question_batch(question)
         tgt = self.chatbot.tokenisers.tgt
-        return record_inference(
+        passes = record_inference(
             self.chatbot.model,
             src,
             src_words=(read.words,),
             spell=lambda ids: spell_ids(ids, tgt),
             max_turns=min(max_turns, self.chatbot.config.max_len),
             cache=self.chatbot.model.make_cache() if kv_cache else None,
-            preview=preview_everything_small,
+            preview=preview,
         )
+        return tuple(note_candidates(one, tgt) for one in passes)
 
     def _answer_of(self, passes: tuple[Pass, ...]) -> str:
         words = [one.tokens["new"][0][0] for one in passes if one.kind == "decode"]
@@ -157,6 +166,17 @@ def make_untrained(device: str = "auto") -> Run:
         DataError: the corpus that gives it its words is missing from the installation.
     """
     return Run(untrained_chatbot(device=device))
+
+
+def note_candidates(one_pass: Pass, tokeniser: WordTokeniser) -> Pass:
+    """A decode pass with the words that might have come next, the likeliest first, under "candidates"."""
+    step = one_pass.by_id.get("next_word.softmax#0")
+    preview = step.outputs[0].preview if step is not None and step.outputs else None
+    if preview is None or not all(isinstance(value, float) for value in preview.values):
+        return one_pass
+    chances = [float(value) for value in preview.values]
+    best = sorted(range(len(chances)), key=lambda number: -chances[number])[:CANDIDATES]
+    return replace(one_pass, tokens={**one_pass.tokens, "candidates": (tuple(tokeniser.words(best)),)})
 
 
 def spell_ids(ids: Tensor, tokeniser: WordTokeniser) -> Words:

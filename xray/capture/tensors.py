@@ -56,6 +56,6 @@ def positional_names(kind: type[nn.Module]) -> tuple[str, ...]:
     """The names that a module's `forward` gives to its positional arguments; none where it cannot be inspected."""
     try:
         parameters = list(inspect.signature(kind.forward).parameters.values())[1:]
-    except (TypeError, ValueError):
+    except (AttributeError, TypeError, ValueError):  # scripted modules do not even let one ask
         return ()
     return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))

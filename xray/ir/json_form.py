@@ -5,7 +5,7 @@ import math
 import msgspec
 
 from xray.errors import TraceError
-from xray.ir.records import MaskFacts, Preview, TensorRecord
+from xray.ir.records import MaskFacts, Preview, Statistics, TensorRecord
 from xray.ir.trace import SCHEMA, Pass, Step, Trace
 from xray.text import show_controls
 
@@ -73,6 +73,8 @@ def check_record(step: Step, record: TensorRecord) -> None:
         raise refuse(f"{len(record.axes)} axis words")
     if record.preview is not None and not preview_fits(record.preview, record.shape):
         raise refuse(f"a preview of shape {list(record.preview.shape)} with {len(record.preview.values)} values")
+    if record.preview is not None and not statistics_fit(record.preview.statistics, record.shape):
+        raise refuse("statistics that cannot be of it")
     if record.mask is not None and not mask_fits(record.mask, record.shape):
         raise refuse("mask cells of another shape")
 
@@ -86,6 +88,15 @@ def preview_fits(preview: Preview, shape: tuple[int, ...]) -> bool:
             for start, length, size in zip(preview.start, preview.shape, shape, strict=True)
         )
     )
+
+
+def statistics_fit(statistics: Statistics | None, shape: tuple[int, ...]) -> bool:
+    if statistics is None:
+        return True
+    low, high, mean = statistics.minimum, statistics.maximum, statistics.mean
+    counted = statistics.nans + statistics.infinities
+    ordered = None not in (low, high, mean) and low <= high if low is not None and high is not None else low is high
+    return ordered and min(statistics.nans, statistics.infinities) >= 0 and counted <= math.prod(shape)
 
 
 def mask_fits(mask: MaskFacts, shape: tuple[int, ...]) -> bool:

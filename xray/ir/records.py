@@ -35,12 +35,27 @@ class MaskFacts:
 
 
 @dataclass(frozen=True)
+class Statistics:
+    """What all values of a tensor come to; the first three are of the finite ones, None where there is none."""
+
+    minimum: float | None
+    maximum: float | None
+    mean: float | None
+    nans: int
+    infinities: int
+
+
+@dataclass(frozen=True)
 class Preview:
-    """A block of a tensor's values: `values` in row-major order, `shape` long on each axis, from `start` on."""
+    """A block of a tensor's values: `values` in row-major order, `shape` long on each axis, from `start` on.
+
+    `statistics` are those of the whole tensor, where they were asked for.
+    """
 
     start: tuple[int, ...]
     shape: tuple[int, ...]
     values: tuple[Number, ...]
+    statistics: Statistics | None = None
 
     def rows(self, *leading: int) -> tuple[tuple[Number, ...], ...]:
         """The two-axis slice at the given leading indices of the block, as a tuple of rows.

@@ -47,7 +47,8 @@ class Pass:
     """One forward pass: its steps in the order in which they began, blocks before what is inside them.
 
     `tokens` holds the words that went in and came out, by name, a row of words for each sequence: "src", "tgt",
-    "decoder_input" and "targets" in a training pass; "src" in an encode pass; "decoder_input" and "new" in a decode pass.
+    "decoder_input" and "targets" in a training pass; "src" in an encode pass; "decoder_input" and "new" in a decode
+    pass.
     """
 
     kind: PassKind

@@ -1,0 +1,323 @@
+"""Operations that are no module: seen as the user wrote them, with complete data flow, and nothing changed."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from xray.capture.recorder import record, trace
+
+
+class Model(nn.Module):
+    """A module around a function, for tests that need nothing else."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args, **kwargs):
+        return self.function(*args, **kwargs)
+
+
+def flow(recorded):
+    """Each operation with the makers of its inputs, in order."""
+    return [(step.op, [record.source for record in step.inputs]) for step in list(recorded.steps)[1:]]
+
+
+def assert_same(plain, recorded):
+    leaves = torch.utils._pytree.tree_leaves
+    for one, other in zip(leaves(plain), leaves(recorded), strict=True):
+        assert torch.equal(one, other)
+
+
+def record_and_compare(model, *args, **kwargs):
+    """The trace of a call whose results are bit for bit those of an unrecorded one, before and after."""
+    torch.manual_seed(3)
+    plain = model(*args, **kwargs)
+    torch.manual_seed(3)
+    with record(model) as recorder:
+        recorded = model(*args, **kwargs)
+    assert_same(plain, recorded)
+    torch.manual_seed(3)
+    assert_same(plain, model(*args, **kwargs))
+    return recorder.trace
+
+
+def test_operators_and_methods_have_the_same_plain_names():
+    recorded = record_and_compare(Model(lambda x: (1 - (x @ x.T) / 2).view(-1)[0]), torch.randn(3, 3))
+
+    assert flow(recorded) == [
+        ("transpose", [None]),
+        ("matmul", [None, "Model.transpose#0"]),
+        ("div", ["Model.matmul#0"]),
+        ("sub", ["Model.div#0"]),
+        ("view", ["Model.sub#0"]),
+        ("index", ["Model.view#0"]),
+    ]
+
+
+def test_a_change_in_place_is_the_source_for_every_view():
+    def change(x):
+        y = x * 2
+        view = y.view(-1)
+        y.add_(1)
+        after = view + 1
+        y[0] = 7
+        return after, view * 3
+
+    sources = dict(flow(record_and_compare(Model(change), torch.randn(2, 3))))
+
+    assert sources["view"] == ["Model.mul#0"]
+    assert sources["add_"] == ["Model.mul#0"]
+    assert sources["add"] == ["Model.add_#0"]
+    assert sources["index_put_"] == ["Model.add_#0"]
+    assert sources["mul"] == ["Model.index_put_#0"]
+
+
+def test_an_in_place_layer_is_the_source_of_what_it_changed():
+    recorded = record_and_compare(
+        nn.Sequential(nn.Linear(5, 7), nn.ReLU(inplace=True), nn.Linear(7, 3)), torch.ones(2, 5)
+    )
+
+    assert [step.inputs[0].source for step in recorded.steps][1:] == [None, "0#0", "1#0"]
+
+
+def test_out_arguments_are_outputs():
+    recorded = record_and_compare(Model(lambda x: torch.mul(x, 2, out=torch.empty(3)) + 1), torch.ones(3))
+
+    assert flow(recorded)[-1] == ("add", ["Model.mul#0"])
+
+
+def test_operations_inside_plain_layers_are_no_steps():
+    assert [step.op for step in trace(nn.Sequential(nn.Linear(3, 5), nn.LayerNorm(5)), torch.ones(2, 3)).steps] == [
+        "sequential",
+        "linear",
+        "layer_norm",
+    ]
+
+
+def test_questions_about_a_tensor_are_no_steps():
+    recorded = trace(Model(lambda x: x * x.size(0) * len(x) * x.shape[0] * x.dim()), torch.ones(2, 3))
+
+    assert [step.op for step in recorded.steps] == ["model", "mul", "mul", "mul", "mul"]
+
+
+def test_an_operation_that_fails_shows_its_operands():
+    model = Model(lambda x: x @ x)
+    with pytest.raises(RuntimeError, match="mat1 and mat2"), record(model) as recorder:
+        model(torch.ones(2, 3))
+
+    failed = list(recorder.trace.steps)[-1]
+
+    assert (failed.op, [record.shape for record in failed.inputs]) == ("matmul", [(2, 3), (2, 3)])
+    assert failed.error.startswith("RuntimeError: mat1 and mat2")
+
+
+def test_the_location_of_an_operation_is_the_users_line():
+    step = list(trace(Model(lambda x: functional.softmax(x, dim=-1)), torch.ones(2, 3)).steps)[-1]
+
+    assert step.location.split(":")[0].endswith("test_operations.py")
+    assert step.settings["dim"] == -1
+
+
+@pytest.mark.parametrize("key_heads", [4, 2, 1])
+def test_fused_attention_is_opened(key_heads):
+    model = Model(
+        lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=key_heads != 4)
+    )
+    recorded = record_and_compare(
+        model, torch.randn(2, 4, 5, 8), torch.randn(2, key_heads, 5, 8), torch.randn(2, key_heads, 5, 8)
+    )
+    steps = {step.path.rsplit(".", 1)[-1]: step for step in recorded.steps}
+
+    assert steps["scores"].outputs[0].shape == (2, 4, 5, 5)
+    assert steps["scores"].settings["derived"] is True
+    assert steps["mask"].inputs[1].mask.kind == "causal"
+    assert steps["mask"].inputs[1].mask.cells[0][:2] == (".ffff", "..fff")
+    assert ("repeat_key" in steps) == (key_heads != 4)
+    assert steps["weighted_sum"].outputs[0].shape == (2, 4, 5, 8)
+
+
+def test_the_mask_given_to_fused_attention_is_read():
+    mask = torch.tensor([True, True, False]).view(1, 1, 1, 3)
+    model = Model(lambda q, mask: functional.scaled_dot_product_attention(q, q, q, attn_mask=mask))
+    recorded = record_and_compare(model, torch.randn(1, 2, 3, 4), mask)
+    facts = next(s for s in recorded.steps if s.path.endswith(".mask")).inputs[1].mask
+
+    assert (facts.kind, facts.cells) == ("padding", (("..p",),))
+
+
+def test_an_additive_mask_says_so():
+    mask = torch.zeros(3, 3).masked_fill(torch.ones(3, 3).triu(1).bool(), float("-inf"))
+    model = Model(lambda q, attn_mask: functional.scaled_dot_product_attention(q, q, q, attn_mask=attn_mask))
+    facts = (
+        next(s for s in trace(model, torch.randn(1, 2, 3, 4), mask).steps if s.path.endswith(".mask")).inputs[1].mask
+    )
+
+    assert (facts.kind, facts.polarity, facts.cells[0]) == ("causal", "additive", (".ff", "..f", "..."))
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_stock_transformer_keeps_its_fast_path_and_is_seen_through():
+    torch.manual_seed(5)
+    model = nn.Transformer(16, 2, 2, 1, 32, batch_first=True).eval()
+    padding = torch.tensor([[False, False, True, True, True], [False] * 5])
+    with torch.no_grad():
+        recorded = record_and_compare(
+            model,
+            torch.randn(2, 5, 16),
+            torch.randn(2, 4, 16),
+            src_key_padding_mask=padding,
+            memory_key_padding_mask=padding,
+        )
+    ops = [step.op for step in recorded.steps]
+    masks = {r.name: r.mask for step in recorded.steps for r in step.inputs if r.mask is not None}
+
+    assert ops.count("_transformer_encoder_layer_fwd") == 2
+    assert masks["src_key_padding_mask"].polarity == "true_is_hidden"
+    assert masks["src_key_padding_mask"].hidden_share == pytest.approx(0.3)
+    assert masks["src_key_padding_mask"].cells == (("..ppp", "....."),)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_multihead_attention_shows_its_insides(training):
+    model = nn.MultiheadAttention(16, 2, batch_first=True).train(training)
+    x = torch.randn(2, 5, 16)
+    recorded = record_and_compare(model, x, x, x)
+
+    assert any(step.op == "softmax" and step.outputs[0].shape[-2:] == (5, 5) for step in recorded.steps)
+
+
+def test_a_training_step_has_loss_gradients_and_update():
+    model = nn.Sequential(nn.Linear(3, 5), nn.Linear(5, 2))
+    optimizer = torch.optim.AdamW(model.parameters())
+    with record(model) as recorder:
+        for _ in range(2):
+            optimizer.zero_grad()
+            functional.cross_entropy(model(torch.ones(7, 3)), torch.zeros(7, dtype=torch.long)).backward()
+            optimizer.step()
+
+    assert len(recorder.trace.passes) == 2
+    last = list(recorder.trace.passes[1].steps)[-3:]
+    assert [step.op for step in last] == ["cross_entropy", "backward", "adamw"]
+    assert last[0].outputs[0].role == "loss"
+    assert {record.name: record.shape for record in last[1].outputs}["0.weight.grad"] == (5, 3)
+    assert [record.role for record in last[2].outputs] == ["parameter"] * 4
+
+
+def test_gradients_are_the_same_bit_for_bit_through_operations():
+    model = Model(lambda x: functional.gelu(x @ x.mT).cumsum(-1).relu_())
+    x, other = torch.randn(3, 5, requires_grad=True), None
+    model(x).sum().backward()
+    expected = x.grad.clone()
+    other = x.detach().clone().requires_grad_()
+
+    with record(model):
+        model(other).sum().backward()
+
+    assert torch.equal(other.grad, expected)
+
+
+def test_a_checkpointed_block_is_recorded_once():
+    from torch.utils.checkpoint import checkpoint
+
+    linear = nn.Linear(3, 3)
+    model = Model(lambda x: checkpoint(linear, x, use_reentrant=False))
+    model.linear = linear
+    with record(model) as recorder:
+        model(torch.ones(2, 3)).sum().backward()
+
+    assert [step.op for step in recorder.trace.steps].count("linear") == 1
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_scripted_module_is_one_step():
+    recorded = record_and_compare(torch.jit.script(nn.Sequential(nn.Linear(3, 4), nn.ReLU())), torch.ones(2, 3))
+
+    assert [(s.op, s.outputs[0].shape) for s in recorded.steps] == [("recursive_script_module", (2, 4))]
+
+
+def test_a_compiled_module_is_run_eagerly_and_stays_compiled():
+    model = torch.compile(nn.Sequential(nn.Linear(3, 4), nn.ReLU()), backend="eager")
+    model(torch.ones(2, 3))
+    counter = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+
+    recorded = record_and_compare(model, torch.ones(2, 3))
+
+    assert [step.op for step in recorded.steps][-2:] == ["linear", "relu"]
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == counter
+
+
+def test_custom_autograd_functions_show_what_they_do():
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * 2
+
+    recorded = record_and_compare(Model(lambda x: Double.apply(x) + 1), torch.ones(3, requires_grad=True))
+
+    assert flow(recorded) == [("mul", [None]), ("add", ["Model.mul#0"])]
+
+
+def test_vmap_shows_logical_shapes():
+    linear = nn.Linear(3, 4)
+    model = Model(lambda x: torch.vmap(linear)(x))
+    model.linear = linear
+
+    step = next(s for s in record_and_compare(model, torch.randn(5, 2, 3)).steps if s.path == "linear")
+
+    assert (step.inputs[0].shape, step.outputs[0].shape) == ((2, 3), (2, 4))
+
+
+@pytest.mark.parametrize(
+    ("make", "dtype"),
+    [
+        (lambda: torch.randn(2, 2, dtype=torch.complex64), "complex64"),
+        (lambda: torch.empty(0, 3), "float32"),
+        (lambda: torch.randn(2, 3).to_sparse(), "float32 sparse_coo"),
+        (lambda: torch.ones(2, 3, dtype=torch.bfloat16), "bfloat16"),
+        (lambda: torch.ones(2, 3, dtype=torch.int8), "int8"),
+    ],
+)
+def test_unusual_tensors_are_described(make, dtype):
+    x = make()
+
+    step = list(trace(Model(lambda x: x + x), x).steps)[-1]
+
+    assert (step.op, step.inputs[0].dtype, step.inputs[0].shape) == ("add", dtype, tuple(x.shape))
+
+
+def test_modules_that_are_not_registered_are_labelled_by_where_they_ran():
+    hidden = [nn.Linear(3, 3)]
+
+    assert [step.path for step in trace(Model(lambda x: hidden[0](x)), torch.ones(2, 3)).steps] == [
+        "Model",
+        "Model.Linear",
+    ]
+
+
+def test_deep_nesting_is_no_problem():
+    model = nn.Linear(2, 2)
+    for _ in range(150):
+        model = nn.Sequential(model)
+
+    assert len(list(trace(model, torch.ones(1, 2)).steps)) == 151
+
+
+def test_packed_sequences_are_opened():
+    packed = nn.utils.rnn.pack_padded_sequence(torch.randn(5, 2, 3), [5, 3])
+
+    assert next(trace(nn.LSTM(3, 4), packed).steps).inputs[0].name == "input.data"
+
+
+def test_function_modes_and_settings_are_as_found():
+    model = Model(lambda x: x + 1)
+    with pytest.raises(KeyboardInterrupt), record(model):
+        raise KeyboardInterrupt
+
+    assert torch.overrides._get_current_function_mode_stack() == []
+    assert torch.utils._python_dispatch._get_current_dispatch_mode_stack() == []

@@ -1,0 +1,43 @@
+"""torch's own fast paths: seen from below, since they are not taken while a function mode is on."""
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+if TYPE_CHECKING:
+    from xray.capture.recorder import Recorder
+
+HOUSEKEEPING = frozenset({"detach", "alias", "lift_fresh", "_to_copy", "is_same_size", "_local_scalar_dense"})
+
+
+class InnerMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves its hook for subclasses untyped
+    """While it is on, what torch's own code does is recorded at the level below the user's: linear, view, bmm."""
+
+    def __init__(self, recorder: "Recorder") -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.recorder = recorder
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        name = func._schema.name.split("::")[-1]
+        if self.recorder.is_blind or name in HOUSEKEEPING:
+            return func(*args, **(kwargs or {}))
+        return self.recorder.run_operation(clean_name(name), func, args, kwargs or {})
+
+
+def clean_name(name: str) -> str:
+    """A native operation's name as people say it: "softmax" for `_softmax`."""
+    return name if name.startswith(("_native", "_transformer")) else name.lstrip("_")
+
+
+def may_take_fast_path(module: nn.Module) -> bool:
+    """Whether torch may run this module by one native operation, which it never does under a function mode."""
+    if module.training or not isinstance(
+        module, nn.MultiheadAttention | nn.TransformerEncoderLayer | nn.TransformerEncoder
+    ):
+        return False
+    learns = torch.is_grad_enabled() and any(parameter.requires_grad for parameter in module.parameters())
+    return not learns

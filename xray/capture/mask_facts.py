@@ -1,0 +1,111 @@
+"""Masks: read while the tensor is there, explained cell by cell when the recording is."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from xray.capture.values import is_readable
+from xray.ir.records import BOTH, FUTURE, HIDDEN, PADDING, VISIBLE, MaskFacts, MaskKind, Polarity
+
+MAX_CELLS = 65_536
+"""Masks with more cells than this keep their kind and share only."""
+LOWEST_SCORE = -9_999.0
+"""An additive mask hides where it is lower than this; some models add -10000 rather than -inf."""
+
+Matrix = list[bytes]
+
+
+class SeenMask(NamedTuple):
+    """A mask as it was seen: a byte for each cell, 1 where a query may read a key; None if too large to keep."""
+
+    kind: MaskKind | None
+    polarity: Polarity
+    shape: tuple[int, ...]
+    visible: bytes | None
+    hidden_share: float
+
+    def to_facts(self) -> MaskFacts:
+        """The facts, with a letter for each cell that says why it is hidden."""
+        if self.visible is None:
+            return MaskFacts(self.kind or "custom", self.hidden_share, self.polarity)
+        rows, keys = self.shape[-2:]
+        lines = [self.visible[start : start + keys] for start in range(0, len(self.visible), keys)]
+        matrices = [lines[start : start + rows] for start in range(0, len(lines), rows)]
+        causal = self.kind in ("causal", "padding+causal") or (self.kind is None and looks_causal(matrices))
+        cells = tuple(explain_cells(matrix, self.kind, causal=causal) for matrix in matrices)
+        return MaskFacts(self.kind or name_kind(cells), self.hidden_share, self.polarity, cells)
+
+
+def look_at_mask(mask: Tensor, kind: MaskKind | None, *, true_is_hidden: bool = False) -> SeenMask | None:
+    """What a mask hides; None for a tensor that cannot be one, or has no values.
+
+    Booleans say where a query may read a key, or with `true_is_hidden` where it may not; floats are added to the
+    scores, and hide where they are very negative. `kind` is what the module that made the mask says of it; without
+    that, the cells decide: a column hidden from the last query is padding, a key after its query is the future.
+    """
+    if mask.dim() < 2 or not is_readable(mask) or mask.numel() == 0:
+        return None
+    polarity: Polarity
+    if mask.dtype == torch.bool:
+        polarity = "true_is_hidden" if true_is_hidden else "true_is_visible"
+        visible = ~mask if true_is_hidden else mask
+    elif mask.is_floating_point():
+        polarity, visible = "additive", mask > LOWEST_SCORE
+    else:
+        return None
+    if mask.numel() > MAX_CELLS:
+        return SeenMask(kind, polarity, mask.shape, None, round(1.0 - visible.float().mean().item(), 6))
+    cells = bytes(visible.flatten().tolist())
+    return SeenMask(kind, polarity, mask.shape, cells, round(1.0 - sum(cells) / len(cells), 6))
+
+
+def tells_what_is_hidden(name: str, op: str, module: nn.Module | None) -> bool:
+    """Whether True hides: so it does in the masks of torch's own attention layers, and where it says what to fill."""
+    in_torch = module is not None and type(module).__module__.startswith("torch.nn.")
+    return in_torch or "key_padding_mask" in name or op in ("masked_fill", "masked_fill_")
+
+
+def imply_causal(queries: int, keys: int) -> SeenMask:
+    """The mask that `is_causal` stands for: query i may read keys 0 to i."""
+    visible = sum(min(query + 1, keys) for query in range(queries))
+    hidden_share = round(1 - visible / (queries * keys), 6) if queries * keys else 0.0
+    cells = None
+    if 0 < queries * keys <= MAX_CELLS:
+        cells = b"".join(bytes([key <= query for key in range(keys)]) for query in range(queries))
+    return SeenMask("causal", "true_is_visible", (1, 1, queries, keys), cells, hidden_share)
+
+
+def looks_causal(matrices: list[Matrix]) -> bool:
+    """Whether no query of any square matrix sees a key after it; one query alone has no future."""
+    return all(
+        1 < len(matrix) == len(matrix[0]) and not any(any(row[query + 1 :]) for query, row in enumerate(matrix))
+        for matrix in matrices
+    )
+
+
+def explain_cells(matrix: Matrix, kind: MaskKind | None, *, causal: bool) -> tuple[str, ...]:
+    """A letter for each cell of one mask, saying why it is hidden."""
+    padding = [kind == "padding" or (kind != "causal" and not seen) for seen in matrix[-1]]
+
+    def letter(query: int, key: int, seen: int) -> str:
+        if seen:
+            return VISIBLE
+        future = causal and key > query
+        if padding[key]:
+            return BOTH if future else PADDING
+        return FUTURE if future else HIDDEN
+
+    return tuple("".join(letter(query, key, seen) for key, seen in enumerate(row)) for query, row in enumerate(matrix))
+
+
+def name_kind(cells: tuple[tuple[str, ...], ...]) -> MaskKind:
+    letters = {letter for matrix in cells for row in matrix for letter in row}
+    if HIDDEN in letters:
+        return "custom"
+    padding, future = bool(letters & {PADDING, BOTH}), bool(letters & {FUTURE, BOTH})
+    if padding and future:
+        return "padding+causal"
+    if padding or future:
+        return "padding" if padding else "causal"
+    return "none"

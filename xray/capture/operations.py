@@ -1,0 +1,199 @@
+"""Operations that are no module, recorded as the user wrote them: `@`, `softmax`, `view`, indexing, F.*."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from xray.ir.trace import Setting
+
+if TYPE_CHECKING:
+    from xray.capture.recorder import Recorder
+
+TENSOR_PROPERTIES = {
+    "T": "transpose",
+    "mT": "transpose",
+    "H": "adjoint",
+    "mH": "adjoint",
+    "real": "real",
+    "imag": "imag",
+}
+"""Properties of a tensor that make another one."""
+
+OWN_NAMES = {
+    "__getitem__": "index",
+    "__setitem__": "index_put_",
+    "truediv": "div",
+    "pos": "positive",
+    "floordiv": "floor_divide",
+}
+NO_OPERATION = frozenset(
+    {
+        "size",
+        "dim",
+        "numel",
+        "item",
+        "tolist",
+        "stride",
+        "storage_offset",
+        "is_contiguous",
+        "type",
+        "element_size",
+        "nelement",
+        "get_device",
+        "__len__",
+        "__bool__",
+        "__int__",
+        "__float__",
+        "__index__",
+        "__format__",
+        "__repr__",
+        "__hash__",
+        "__contains__",
+        "requires_grad_",
+        "retain_grad",
+        "register_hook",
+        "__deepcopy__",
+        "data_ptr",
+        "untyped_storage",
+        "is_floating_point",
+        "is_complex",
+        "is_storage",
+        "__array__",
+        "numpy",
+        "__iter__",
+        "has_names",
+        "is_same_size",
+        "result_type",
+        "can_cast",
+        "allclose",
+        "equal",
+        "is_nonzero",
+        "__dlpack__",
+        "_is_view",
+        "__dir__",
+        "_has_compatible_shallow_copy_type",
+        "manual_seed",
+        "set_grad_enabled",
+    }
+)
+"""What is asked of a tensor without making another one."""
+
+NATIVE_ATTENTION = ("query", "key", "value", "attn_mask")
+ARGUMENTS = {
+    "scaled_dot_product_flash_attention": NATIVE_ATTENTION[:3],
+    "scaled_dot_product_flash_attention_for_cpu": NATIVE_ATTENTION[:3],
+    "scaled_dot_product_efficient_attention": NATIVE_ATTENTION,
+    "scaled_dot_product_cudnn_attention": NATIVE_ATTENTION,
+    "scaled_dot_product_attention_math": NATIVE_ATTENTION,
+    "scaled_dot_product_fused_attention_overrideable": NATIVE_ATTENTION,
+    "linear": ("input", "weight", "bias"),
+    "scaled_dot_product_attention": ("query", "key", "value", "attn_mask", "dropout_p", "is_causal"),
+    "index_put_": ("input", "index", "values"),
+    "index": ("input", "index"),
+    "where": ("condition", "input", "other"),
+    "masked_fill": ("input", "mask", "value"),
+    "masked_fill_": ("input", "mask", "value"),
+    "softmax": ("input", "dim"),
+    "log_softmax": ("input", "dim"),
+    "transpose": ("input", "dim0", "dim1"),
+    "embedding": ("input", "weight"),
+    "dropout": ("input", "p", "training"),
+    "cat": ("tensors", "dim"),
+    "stack": ("tensors", "dim"),
+    "conv1d": ("input", "weight", "bias"),
+    "conv2d": ("input", "weight", "bias"),
+    "conv3d": ("input", "weight", "bias"),
+    "addmm": ("input", "mat1", "mat2"),
+    "baddbmm": ("input", "batch1", "batch2"),
+    "unsqueeze": ("input", "dim"),
+    "squeeze": ("input", "dim"),
+    "flatten": ("input", "start_dim", "end_dim"),
+    "argmax": ("input", "dim"),
+    "sum": ("input", "dim"),
+    "mean": ("input", "dim"),
+}
+"""The argument names of operations that are written in C and do not tell them."""
+
+
+class OperationMode(TorchFunctionMode):
+    """While it is on, every torch function that the recorder wants to see goes through it; the rest passes by."""
+
+    def __init__(self, recorder: "Recorder") -> None:
+        super().__init__()
+        self.recorder = recorder
+        self.names: dict[Any, str | None] = {}
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        recorder = self.recorder
+        if recorder.is_blind:
+            return func(*args, **(kwargs or {}))
+        try:
+            name = self.names[func]
+        except KeyError:
+            name = self.names[func] = name_operation(func)
+        if name is None:
+            return func(*args, **(kwargs or {}))
+        return recorder.run_operation(name, func, args, kwargs or {})
+
+
+def name_operation(func: Callable[..., Any]) -> str | None:
+    """The operation's plain name, "add" for `+` and torch.add alike; None for what makes no tensor."""
+    name = getattr(func, "__name__", "") or type(func).__name__
+    if name == "__get__":
+        return TENSOR_PROPERTIES.get(getattr(getattr(func, "__self__", None), "__name__", ""))
+    if name in NO_OPERATION or name in ("__set__", "__delete__"):
+        return None
+    if name in OWN_NAMES:
+        return OWN_NAMES[name]
+    if name.startswith("__") and name.endswith("__"):
+        bare = name.strip("_")
+        if bare.startswith("i") and hasattr(Tensor, f"__{bare[1:]}__"):
+            bare = bare[1:] + "_"
+        elif bare.startswith("r") and hasattr(Tensor, f"__{bare[1:]}__"):
+            bare = bare[1:]
+        return OWN_NAMES.get(bare, bare)
+    return name
+
+
+def is_in_place(name: str, kwargs: Mapping[str, Any]) -> bool:
+    """Whether an operation changes one of its inputs: `add_`, `x[...] = y`, `out=`."""
+    return (name.endswith("_") and not name.endswith("__")) or kwargs.get("out") is not None
+
+
+def name_operands(name: str, func: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of an operation's positional arguments, as far as they can be told."""
+    known = ARGUMENTS.get(name)
+    if known is not None:
+        return known
+    try:
+        parameters = inspect.signature(func).parameters.values()
+    except (AttributeError, TypeError, ValueError):
+        schema = getattr(func, "_schema", None)
+        return tuple(one.name for one in schema.arguments) if schema is not None else ("input", "other")
+    return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
+
+
+def describe_options(names: tuple[str, ...], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Setting]:
+    """The plain values among the arguments: a dim, a probability, a shape to view as."""
+    options: dict[str, Setting] = {}
+    for place, value in enumerate(args):
+        name = names[place] if place < len(names) else f"arg{place}"
+        add_option(options, name, value)
+    for name, value in kwargs.items():
+        add_option(options, name, value)
+    return options
+
+
+def add_option(options: dict[str, Setting], name: str, value: Any) -> None:
+    if isinstance(value, str | bool | int | float):
+        options[name] = value
+    elif isinstance(value, torch.dtype):
+        options[name] = str(value).removeprefix("torch.")
+    elif isinstance(value, tuple | list) and value and all(isinstance(one, int) for one in value):
+        options[name] = "x".join(str(one) for one in value)
