@@ -95,7 +95,7 @@ class TrainConfig:
 
     batch: int = 8
     epochs: int = 60
-    learning_rate: float = 3e-3
+    learning_rate: float = 2.5e-3
     warmup: float = 0.15
     label_smoothing: float = 0.05
     clip: float = 0.5

@@ -1,0 +1,66 @@
+"""Rectangles of ids."""
+
+import torch
+from small_runs import PAIRS
+
+from xray.config import EOS, PAD, SOS, UNK
+from xray.data.batches import group_by_length, make_batch
+from xray.data.pairs import Pair
+from xray.data.tokenisers import Tokenisers
+
+TOKENISERS = Tokenisers.learn(PAIRS)
+
+
+def test_a_batch_is_as_wide_as_its_longest_pair():
+    batch = make_batch(PAIRS[:8], TOKENISERS)
+    assert (batch.src.shape, batch.tgt.shape) == ((8, 5), (8, 10))
+
+
+def test_questions_stand_bare_and_answers_between_sos_and_eos():
+    batch = make_batch(PAIRS[:2], TOKENISERS)
+    assert batch.src_words[0] == ("hello", "!", "<pad>", "<pad>")
+    assert batch.tgt_words[0] == ("<sos>", "hello", ",", "friend", "!", "<eos>", "<pad>")
+
+
+def test_ids_are_those_of_the_words():
+    batch = make_batch(PAIRS[:2], TOKENISERS)
+    assert TOKENISERS.src.words(batch.src[1].tolist()) == batch.src_words[1]
+    assert TOKENISERS.tgt.words(batch.tgt[0].tolist()) == batch.tgt_words[0]
+
+
+def test_padding_stands_behind_eos_only():
+    tgt = make_batch(PAIRS, TOKENISERS).tgt
+    assert torch.equal((tgt == PAD).sum(1), tgt.shape[1] - 1 - (tgt == EOS).int().argmax(1))
+    assert bool((tgt[:, 0] == SOS).all())
+
+
+def test_an_unknown_word_keeps_its_spelling_but_not_an_id():
+    batch = make_batch([Pair("who is zorg", "yes")], TOKENISERS)
+    assert (batch.src_words[0][2], batch.src[0, 2].item()) == ("zorg", UNK)
+
+
+def test_every_pair_is_in_one_batch_of_an_epoch():
+    lengths = [(number % 5, number % 7) for number in range(53)]
+    batches = list(group_by_length(lengths, 11, "seed"))
+    assert sorted(number for batch in batches for number in batch) == list(range(53))
+
+
+def test_batches_hold_pairs_of_similar_length():
+    lengths = [(number % 5, number % 7) for number in range(77)]
+    spans = [{lengths[number][1] for number in batch} for batch in group_by_length(lengths, 11, "seed")]
+    assert max(len(span) for span in spans) == 1
+
+
+def test_the_seed_alone_decides_the_order():
+    lengths = [(2, 3)] * 53
+    assert list(group_by_length(lengths, 11, "7/0")) == list(group_by_length(lengths, 11, "7/0"))
+    assert list(group_by_length(lengths, 11, "7/0")) != list(group_by_length(lengths, 11, "7/1"))
+
+
+def test_a_shared_vocabulary_is_one():
+    tokenisers = Tokenisers.learn(PAIRS, sharing="all")
+    assert tokenisers.src is tokenisers.tgt
+
+
+def test_words_beyond_the_vocabulary_are_counted():
+    assert Tokenisers.learn(PAIRS, tgt_limit=30).count_unknown_answer_words(PAIRS) == TOKENISERS.tgt.vocab - 30

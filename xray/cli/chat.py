@@ -1,0 +1,29 @@
+"""`xray chat`: talking to a chatbot."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+DEFAULT_RUN = Path("runs/movie_qa")
+
+
+def chat(
+    run: Annotated[Path, typer.Option(help="The folder of a trained chatbot.")] = DEFAULT_RUN,
+    checkpoint: Annotated[
+        Literal["last", "best"], typer.Option(help="The last weights, or those best on held-out pairs.")
+    ] = "last",
+    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where the model runs.")] = "auto",
+) -> None:
+    """Talk to a trained chatbot; with questions on stdin, one in each line, their answers go to stdout.
+
+    In the chat, /why shows how sure it was of every word, /ideas suggests questions, /quit leaves.
+    """
+    from xray.cli.conversation import answer_lines, converse, is_interactive
+    from xray.learn.run import load_run
+
+    chatbot = load_run(run, device, checkpoint)
+    if is_interactive():
+        converse(chatbot)
+    else:
+        answer_lines(chatbot)

@@ -1,0 +1,111 @@
+"""A training watched: progress, sample answers, a clean stop, and what came of it."""
+
+from collections.abc import Sequence
+from shlex import quote
+
+import typer
+
+from xray.cli.output import say
+from xray.cli.progress import Progress, open_progress
+from xray.cli.stopping import StopRequest, listen_for_stop
+from xray.data.pairs import Pair
+from xray.learn.chatbot import Chatbot
+from xray.learn.fit import Epoch, Step
+from xray.learn.measure import count_right_answers
+from xray.learn.training import Training
+from xray.text import show_controls
+
+PAUSES = 6
+"""How often in a run sample answers are shown."""
+
+SAMPLES = 3
+MOST_ASKED = 2000
+"""The most pairs that are asked at the end; of a larger corpus only the first ones."""
+
+
+def teach(training: Training) -> Chatbot:
+    """Train to the end while telling how it goes, then say how much was learnt; the chatbot that came of it.
+
+    Raises:
+        typer.Exit: Ctrl-C or SIGTERM asked to stop; everything is saved.
+    """
+    introduce(training)
+    with listen_for_stop() as stop:
+        with open_progress(training) as progress:
+            for made in training.go_on():
+                if isinstance(made, Step):
+                    progress.tell_step(made)
+                else:
+                    tell_epoch(training, made, progress)
+                if stop.signal is not None:
+                    break
+        if stop.signal is not None and not training.trainer.is_finished:
+            leave(training, stop)
+    return sum_up(training)
+
+
+def introduce(training: Training) -> None:
+    """What is about to be learnt, and what there is to know about the pairs."""
+    config, trainer = training.facts.model, training.trainer
+    for note in training.notes:
+        say(f"note: {note}.")
+    weights = sum(parameter.numel() for parameter in trainer.model.parameters())
+    say(
+        f"{training.facts.name}: {len(training.train_pairs):,} pairs to learn, {len(training.valid_pairs):,} held out; "
+        f"{weights:,} weights, {config.encoder_layers}+{config.decoder_layers} layers, {config.heads} heads, "
+        f"d_model {config.d_model}, {config.src_vocab:,} words in, {config.tgt_vocab:,} out; on {trainer.device}."
+    )
+    if trainer.steps_made:
+        say(f"going on after epoch {trainer.epoch} of {trainer.config.epochs}, step {trainer.steps_made:,}.")
+
+
+def tell_epoch(training: Training, epoch: Epoch, progress: Progress) -> None:
+    """Now and then the losses and a few answers, so that one sees it learn."""
+    epochs = training.trainer.config.epochs
+    pause = max(1, epochs // PAUSES)
+    if epoch.number not in (1, epochs) and epoch.number % pause:
+        return
+    valid = "" if epoch.valid_loss is None else f", held out {epoch.valid_loss:.3f}"
+    progress.tell(f"epoch {epoch.number} of {epochs}: loss {epoch.loss:.3f}{valid}, {progress.pace()}")
+    chatbot = training.chatbot()
+    for pair in choose_samples(training.train_pairs, epoch.number):
+        answer = chatbot.answer(pair.question)
+        mark = "x" if answer == pair.answer else " "
+        progress.tell(f"  [{mark}] {show_controls(pair.question)} {show_controls(answer)}")
+
+
+def choose_samples(pairs: Sequence[Pair], epoch: int) -> list[Pair]:
+    """Other pairs every time, from all over the corpus."""
+    stride = max(1, len(pairs) // SAMPLES)
+    numbers = dict.fromkeys((epoch * 7 + place * stride) % len(pairs) for place in range(SAMPLES))
+    return [pairs[number] for number in numbers]
+
+
+def count(number: int, thing: str) -> str:
+    """A number of things, in words."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def leave(training: Training, stop: StopRequest) -> None:
+    """Save, say how to go on, and leave with the signal's exit code."""
+    training.save()
+    trainer = training.trainer
+    say(
+        f"stopped in epoch {trainer.epoch + 1} of {trainer.config.epochs}, step {trainer.steps_made:,} of "
+        f"{trainer.steps:,}; everything is kept. Go on with: "
+        f"xray train --resume --run {quote(show_controls(str(training.folder.path)))}"
+    )
+    raise typer.Exit(stop.exit_code)
+
+
+def sum_up(training: Training) -> Chatbot:
+    """Ask what was taught, and say how much of it is known."""
+    trainer, chatbot = training.trainer, training.chatbot()
+    right, asked = count_right_answers(chatbot, training.train_pairs[:MOST_ASKED])
+    say(
+        f"trained {count(trainer.config.epochs, 'epoch')} in {trainer.elapsed_s:.0f} s; answers {right:,} of {asked:,} "
+        f"questions word for word ({right / asked:.1%})."
+    )
+    folder = quote(show_controls(str(training.folder.path)))
+    say(f"kept in {folder}. Talk to it: xray chat --run {folder}")
+    return chatbot

@@ -1,0 +1,97 @@
+"""A file of pairs looked through before anything is done with it, so that what is wrong is said with its line."""
+
+import codecs
+from pathlib import Path
+
+from xray.data.csv_checking import check_csv
+from xray.data.json_checking import check_json_lines
+from xray.data.source import Source, check_columns
+from xray.errors import DataError
+
+BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF32_LE, "UTF-32", "utf-32"),
+    (codecs.BOM_UTF32_BE, "UTF-32", "utf-32"),
+    (codecs.BOM_UTF16_LE, "UTF-16", "utf-16"),
+    (codecs.BOM_UTF16_BE, "UTF-16", "utf-16"),
+)
+
+
+def check_contents(source: Source, place: Path) -> list[str]:
+    """The columns of the file, which is now known to hold rows of text under the two that are wanted.
+
+    Raises:
+        DataError: it does not, and says in which line.
+    """
+    if source.kind == "parquet":
+        return check_parquet(source, place)
+    check_encoding(source, place)
+    try:
+        return check_csv(source, place) if source.kind == "csv" else check_json_lines(source, place)
+    except UnicodeError as error:
+        raise DataError(
+            f"{source.name} cannot be read as {source.encoding}. Pass its right encoding with --encoding."
+        ) from error
+
+
+def check_encoding(source: Source, place: Path) -> None:
+    """Find the first byte that is no text in the encoding, and NUL bytes; nothing is ever replaced silently.
+
+    Raises:
+        DataError: there is one, or there is no such encoding.
+    """
+    try:
+        codecs.lookup(source.encoding)
+        "".encode(source.encoding)
+    except LookupError as error:
+        raise DataError(
+            f"the encoding {source.encoding!r} is unknown. Choose utf-8, utf-16, latin-1 or cp1252."
+        ) from error
+    if source.encoding.lower().replace("_", "-").startswith(("utf-16", "utf-32")):
+        return
+    with place.open("rb") as file:
+        start = file.read(4)
+        for mark, name, encoding in BYTE_ORDER_MARKS:
+            if start.startswith(mark):
+                shown = " ".join(f"{byte:02x}" for byte in mark)
+                raise DataError(
+                    f"{source.name} is {name}, not UTF-8 (it begins with the bytes {shown}). "
+                    f"Save it as UTF-8, or pass --encoding {encoding}."
+                )
+        file.seek(0)
+        for number, line in enumerate(file, 1):
+            if b"\0" in line:
+                raise DataError(
+                    f"{source.name} has a NUL byte in line {number:,}: it looks binary or like UTF-16. "
+                    "Save it as UTF-8 text, or pass --encoding."
+                )
+            try:
+                line.decode(source.encoding)
+            except UnicodeDecodeError as error:
+                raise DataError(
+                    f"{source.name} is not {source.encoding.upper()}: line {number:,}, byte {error.start + 1:,} of the "
+                    f"line is 0x{line[error.start]:02x}. Save it as UTF-8, or say what it is with --encoding."
+                ) from error
+
+
+def check_parquet(source: Source, place: Path) -> list[str]:
+    """The columns of a Parquet file that has rows, and text in the two that are wanted.
+
+    Raises:
+        DataError: it is damaged, has no rows, or misses a column of text.
+    """
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        with pyarrow.parquet.ParquetFile(place) as file:
+            schema, rows = file.schema_arrow, file.metadata.num_rows
+    except pyarrow.ArrowException as error:
+        raise DataError(f"{source.name} is damaged, or not a Parquet file.") from error
+    check_columns(source, list(schema.names))
+    for name in (source.question, source.answer):
+        kind = schema.field(name).type
+        if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
+            raise DataError(f'{source.name} holds {kind} in its column "{name}". It should hold text.')
+    if rows == 0:
+        raise DataError(f"{source.name} has columns but no rows. Add pairs.")
+    return list(schema.names)

@@ -1,0 +1,68 @@
+"""What can be wrong with a CSV file, found by reading it strictly once."""
+
+import csv
+from _csv import Reader
+from collections.abc import Iterator
+from pathlib import Path
+
+from xray.data.source import Source, check_columns
+from xray.errors import DataError
+
+
+def check_csv(source: Source, place: Path) -> list[str]:
+    """The column names of a CSV file in which every row has as many cells as the header.
+
+    Raises:
+        DataError: a column is missing, there are no rows, rows are ragged or a quote is not closed.
+    """
+    if len(source.cell_separator) != 1:
+        raise DataError(f"the separator {source.cell_separator!r} is not one character. Choose one, such as ';'.")
+    with place.open(encoding=source.decoding, newline="") as file:
+        rows = read_strictly(source, csv.reader(file, delimiter=source.cell_separator, strict=True))
+        _, columns = next(rows, (0, []))
+        if not columns:
+            raise DataError(f"{source.name} is empty. It should hold pairs under a header of column names.")
+        check_columns(source, columns)
+        count, ragged = 0, []
+        for line, cells in rows:
+            count += 1
+            if len(cells) != len(columns):
+                ragged.append(line)
+    if not count:
+        raise DataError(f"{source.name} has a header but no rows. Add pairs below it.")
+    if ragged:
+        first = ", ".join(f"{line:,}" for line in ragged[:3])
+        what = "1 row has" if len(ragged) == 1 else f"{len(ragged):,} rows have"
+        raise DataError(
+            f"{source.name}: {what} more or fewer cells than the {len(columns)} columns, "
+            f"{'in' if len(ragged) == 1 else 'the first in'} line{'s' * (len(ragged) > 1)} {first}. "
+            "Put quotes around a cell that holds the separator."
+        )
+    return columns
+
+
+def read_strictly(source: Source, rows: Reader) -> Iterator[tuple[int, list[str]]]:
+    """Each row with the line on which it begins; empty lines are passed over.
+
+    Raises:
+        DataError: a quote is not closed, or a cell is too large to be one.
+    """
+    while True:
+        line = rows.line_num + 1
+        try:
+            cells = next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            if "field limit" in str(error):
+                raise DataError(
+                    f"{source.name} has a cell of more than {csv.field_size_limit():,} characters in line {line:,}. "
+                    "Is a quote not closed there?"
+                ) from error
+            where = f"in line {line:,}" + (f", noticed in line {rows.line_num:,}" if rows.line_num > line else "")
+            raise DataError(
+                f"{source.name} has a quote that is not closed, opened {where}. "
+                'Close it; a quote within a cell is written "".'
+            ) from error
+        if cells:
+            yield line, cells

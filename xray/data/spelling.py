@@ -1,0 +1,96 @@
+"""Words put together to a sentence again: capitals, and no space before a full stop.
+
+The model says words in small letters with marks apart. How a corpus writes them is learnt once: the most
+frequent way of each word, and of each word among its neighbours where that differs.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from xray.data.tokeniser import split_as_written
+
+Way = TypeVar("Way", str, bool)
+
+CLOSING = frozenset(".,!?;:)]}%…")
+OPENING = frozenset("([{¿¡")
+SENTENCE_END = frozenset(".!?…")
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """How answers are written: `words` by themselves, `among` by "left word right" where the neighbours matter.
+
+    `joined` says of "left right" whether they stand without a space between them. Each table holds only what is not
+    plain: small letters, a capital where a sentence begins, closing marks joined to the word before them.
+    """
+
+    words: dict[str, str] = field(default_factory=dict)
+    among: dict[str, str] = field(default_factory=dict)
+    joined: dict[str, bool] = field(default_factory=dict)
+
+    @classmethod
+    def learn(cls, texts: Iterable[str]) -> "Spelling":
+        """The spelling of a corpus; the first word of a sentence counts only if it never stands elsewhere."""
+        inside: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        beginning: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        neighbours: defaultdict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
+        joints: defaultdict[tuple[str, str], Counter[bool]] = defaultdict(Counter)
+        for text in texts:
+            written = split_as_written(text)
+            folded = ["", *(surface.lower() for surface, _ in written), ""]
+            for place, (surface, joins) in enumerate(written):
+                left, word, right = folded[place : place + 3]
+                (beginning if begins_sentence(left) else inside)[word][surface] += 1
+                neighbours[left, word, right][surface] += 1
+                if left:
+                    joints[left, word][joins] += 1
+        best = {word: most_frequent(inside.get(word) or counts) for word, counts in (beginning | inside).items()}
+        plain = cls({word: surface for word, surface in best.items() if surface != word})
+        among = {key: most_frequent(counts) for key, counts in neighbours.items()}
+        joined = {key: most_frequent(counts) for key, counts in joints.items()}
+        return cls(
+            plain.words,
+            {" ".join(key): surface for key, surface in among.items() if surface != plain.spell(*key)},
+            {" ".join(key): joins for key, joins in joined.items() if joins != plain.joins(*key)},
+        )
+
+    def write(self, words: Sequence[str]) -> str:
+        """The words as a sentence."""
+        text, framed = "", ["", *words, ""]
+        for left, word, right in zip(framed, words, framed[2:], strict=False):
+            text += ("" if not left or self.joins(left, word) else " ") + self.spell(left, word, right)
+        return text
+
+    def spell(self, left: str, word: str, right: str) -> str:
+        """A word as it is written between `left` and `right`; "" is the edge of the answer."""
+        known = self.among.get(f"{left} {word} {right}")
+        if known is not None:
+            return known
+        surface = self.words.get(word, word)
+        return surface[:1].upper() + surface[1:] if surface == word and begins_sentence(left) else surface
+
+    def joins(self, left: str, word: str) -> bool:
+        """Whether `word` follows `left` without a space."""
+        known = self.joined.get(f"{left} {word}")
+        return known if known is not None else word in CLOSING or left in OPENING
+
+    def to_dict(self) -> dict[str, Any]:
+        """The three tables, for JSON."""
+        return {"words": self.words, "among": self.among, "joined": self.joined}
+
+    @classmethod
+    def from_dict(cls, tables: dict[str, Any]) -> "Spelling":
+        """The spelling that `to_dict` gave."""
+        return cls(dict(tables["words"]), dict(tables["among"]), dict(tables["joined"]))
+
+
+def begins_sentence(left: str) -> bool:
+    """Whether a word behind `left` is the first of its sentence."""
+    return not left or left in SENTENCE_END
+
+
+def most_frequent(counts: "Counter[Way]") -> Way:
+    """The one with the highest count; of several, always the same one."""
+    return max(counts.items(), key=lambda entry: (entry[1], str(entry[0])))[0]

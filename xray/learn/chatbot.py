@@ -1,0 +1,82 @@
+"""A chatbot: a model with all that belongs to it, its vocabularies and the pairs that the poster shows."""
+
+from dataclasses import dataclass
+
+import torch
+
+from xray.config import SPECIAL_TOKENS, UNK, ModelConfig
+from xray.data.batches import Batch, make_batch
+from xray.data.pairs import Pair
+from xray.data.tokeniser import split_text
+from xray.data.tokenisers import Tokenisers
+from xray.errors import UsageError
+from xray.learn.decode import decode_greedily
+from xray.model.transformer import Transformer
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question as the model reads it: its words, their ids, and what did not get through.
+
+    `cut` counts the words beyond the model's limit, which it does not see.
+    """
+
+    words: tuple[str, ...]
+    ids: tuple[int, ...]
+    cut: int = 0
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """The words that the model has never seen; each is `<unk>` to it."""
+        return tuple(word for word, number in zip(self.words, self.ids, strict=True) if number == UNK)
+
+
+@dataclass(frozen=True)
+class Chatbot:
+    """A transformer that answers questions; `trained` is False where its weights are the ones it was born with."""
+
+    name: str
+    model: Transformer
+    tokenisers: Tokenisers
+    poster_pairs: tuple[Pair, ...]
+    device: torch.device
+    trained: bool
+    label_smoothing: float = 0.0
+    suggestions: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def config(self) -> ModelConfig:
+        """What the model was built with."""
+        return self.model.config
+
+    def read(self, question: str) -> Question:
+        """The question as words and ids.
+
+        Raises:
+            UsageError: there is no word in it.
+        """
+        words = split_text(question)
+        if not words:
+            raise UsageError('the question is empty. Ask something, as in "Who is Ripley?".')
+        limit = self.config.max_len
+        return Question(words[:limit], self.tokenisers.src.encode(question)[:limit], max(0, len(words) - limit))
+
+    def question_batch(self, question: str) -> tuple[torch.Tensor, Question]:
+        """The ids of one question as the encoder takes them, (1, src_len), and what they stand for."""
+        read = self.read(question)
+        return torch.tensor([read.ids], device=self.device), read
+
+    def answer(self, question: str) -> str:
+        """The greedy answer to a question, spelt as the corpus spells."""
+        src, _ = self.question_batch(question)
+        return self.write(decode_greedily(self.model, src)[0])
+
+    def write(self, ids: tuple[int, ...]) -> str:
+        """Ids of an answer as a sentence; special tokens other than `<unk>` are left out."""
+        kept = [number for number in ids if number == UNK or number >= len(SPECIAL_TOKENS)]
+        return self.tokenisers.spelling.write(self.tokenisers.tgt.words(kept))
+
+    def poster_batch(self) -> Batch:
+        """The first pairs of the corpus as the batch that the poster draws."""
+        return make_batch(self.poster_pairs, self.tokenisers, self.device)

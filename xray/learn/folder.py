@@ -1,0 +1,176 @@
+"""The folder of a run: one writer at a time, and every file in it whole at every moment."""
+
+import errno
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from xray.errors import RunError
+from xray.text import show_controls
+
+FORMAT = 1
+"""The format of run folders; it grows when an older X-Ray could no longer read them."""
+
+RUN, QUESTIONS, ANSWERS, SPELLING, PAIRS = "run.json", "questions.json", "answers.json", "spelling.json", "pairs.json"
+LAST, PREVIOUS, BEST = "last.safetensors", "previous.safetensors", "best.safetensors"
+OURS = (RUN, QUESTIONS, ANSWERS, SPELLING, PAIRS, LAST, PREVIOUS, BEST)
+LOCK = ".lock"
+ASIDE = ".part"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A folder such as runs/movie_qa. `run.json` is written last, so that a folder with one holds a whole run."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """The path, fit to be shown."""
+        return show_controls(str(self.path))
+
+    @property
+    def holds_run(self) -> bool:
+        """Whether a run was begun here."""
+        return (self.path / RUN).is_file()
+
+    @contextmanager
+    def claim(self) -> Iterator[None]:
+        """Inside the block the folder is there, can be written, and belongs to this process alone.
+
+        What an earlier process left half-written is removed.
+
+        Raises:
+            RunError: the folder cannot be written, or another process trains in it.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self.path / LOCK, timeout=0)
+            lock.acquire()
+        except Timeout as error:
+            raise RunError(
+                f"{self.name} is in use: another process trains there. Wait for it, or choose another with --out."
+            ) from error
+        except (OSError, NotImplementedError) as error:
+            raise RunError(
+                f"cannot write {self.name}: {reason_of(error)}. Choose another folder with --out."
+            ) from error
+        try:
+            for stale in self.path.glob(f".*{ASIDE}"):
+                stale.unlink(missing_ok=True)
+            self.write("probe", b"")
+            (self.path / "probe").unlink()
+            yield
+        finally:
+            lock.release()
+
+    def clear(self) -> None:
+        """Remove an earlier run, its `run.json` first; files that X-Ray did not write stay."""
+        for name in OURS:
+            (self.path / name).unlink(missing_ok=True)
+
+    def read(self, name: str) -> bytes:
+        """The bytes of a file of the run.
+
+        Raises:
+            RunError: it cannot be read.
+        """
+        try:
+            return (self.path / name).read_bytes()
+        except OSError as error:
+            raise RunError(f"cannot read {self.name}/{name}: {reason_of(error)}. {TRAIN_AGAIN}") from error
+
+    def read_json(self, name: str) -> dict[str, Any]:
+        """The object in a JSON file of the run.
+
+        Raises:
+            RunError: it cannot be read, or is damaged.
+        """
+        try:
+            content = json.loads(self.read(name))
+        except (ValueError, RecursionError) as error:
+            raise RunError(f"{self.name}/{name} is damaged: it is not JSON. {TRAIN_AGAIN}") from error
+        if not isinstance(content, dict):
+            raise RunError(f"{self.name}/{name} is damaged: it is not an object. {TRAIN_AGAIN}")
+        return content
+
+    def write(self, name: str, data: bytes, keep: str | None = None) -> None:
+        """A file of the run, whole or not at all: written aside, synced, renamed, and the folder synced.
+
+        With `keep`, the file that was there before goes on under that name. One failure is tried again.
+
+        Raises:
+            RunError: the disk is full or the folder closed; what was there is untouched.
+        """
+        for last_try in (False, True):
+            try:
+                self.write_once(name, data, keep)
+            except OSError as error:
+                if last_try:
+                    raise RunError(
+                        f"cannot save {self.name}/{name}: {reason_of(error)}. What was saved before is untouched."
+                    ) from error
+            else:
+                return
+
+    def write_once(self, name: str, data: bytes, keep: str | None) -> None:
+        """One try to write a file; nothing is left aside if it fails."""
+        target, aside = self.path / name, self.path / f".{name}.{os.getpid()}{ASIDE}"
+        if target.is_symlink() or (target.exists() and not target.is_file()):
+            raise OSError(errno.EINVAL, "it is not an ordinary file")
+        try:
+            with aside.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            if keep is not None and target.exists():
+                target.replace(self.path / keep)
+            aside.replace(target)
+        finally:
+            aside.unlink(missing_ok=True)
+        sync_folder(self.path)
+
+
+TRAIN_AGAIN = 'Train again with "xray train FILE.csv --overwrite".'
+
+
+def digest(data: bytes) -> str:
+    """The SHA-256 of a file's bytes."""
+    return sha256(data).hexdigest()
+
+
+def to_json(content: dict[str, Any]) -> bytes:
+    """An object as a JSON file that people can read."""
+    return (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+def xray_version() -> str:
+    """The version of this X-Ray, "unknown" where it was never installed."""
+    try:
+        return version("transformer-xray")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def sync_folder(path: Path) -> None:
+    """Make renames last through a power loss, on systems whose folders can be synced."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def reason_of(error: BaseException) -> str:
+    """Why the system refused, in its words."""
+    return (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()
