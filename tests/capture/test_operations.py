@@ -138,6 +138,12 @@ def test_fused_attention_is_opened(key_heads):
     assert steps["weighted_sum"].outputs[0].shape == (2, 4, 5, 8)
 
 
+def test_what_follows_fused_attention_comes_from_its_last_stage():
+    recorded = trace(Model(lambda q: functional.scaled_dot_product_attention(q, q, q) + 1), torch.randn(1, 2, 3, 4))
+
+    assert flow(recorded)[-1] == ("add", ["Model.scaled_dot_product_attention.weighted_sum#0"])
+
+
 def test_the_mask_given_to_fused_attention_is_read():
     mask = torch.tensor([True, True, False]).view(1, 1, 1, 3)
     model = Model(lambda q, mask: functional.scaled_dot_product_attention(q, q, q, attn_mask=mask))

@@ -32,6 +32,7 @@ from xray.ir.trace import PassKind, Setting, Trace
 OPAQUE = frozenset({"multi_head_attention_forward"})
 """Python functions of torch whose insides are worth seeing, and are seen at the level below."""
 
+COMPILERS = ("torch._dynamo", "torch.nn.attention.flex_attention")
 STATE_NAMES = ("cache", "past_key", "layer_past")
 """Arguments with these names carry what a model keeps from one call to the next."""
 
@@ -229,10 +230,20 @@ class Recorder:
         if call.outputs or name in OPAQUE:
             steps.insert(place, call)
             if name in ATTENTIONS:
-                steps[place + 1 : place + 1] = derive_attention(call, args, kwargs)
+                stages = derive_attention(call, args, kwargs)
+                steps[place + 1 : place + 1] = stages
+                self._hand_over(call, stages, name_results(made))
         else:
             self._passes[-1].counts[call.path] -= 1  # it made no tensor, so it is no step
         return result
+
+    def _hand_over(self, call: OpenCall, stages: list[OpenCall], made: list[tuple[str, Tensor]]) -> None:
+        """What fused attention made comes from the last of its stages, so that the flow leads through them."""
+        if not stages or not made:
+            return
+        source = stages[-1].id
+        self._log.note(made[0][1], source, "activation", None)
+        call.outputs = (call.outputs[0]._replace(source=source), *call.outputs[1:])
 
     @contextmanager
     def _inside(self, call: OpenCall) -> Iterator[None]:
@@ -413,7 +424,10 @@ def run_eagerly(model: nn.Module | None) -> Iterator[None]:
         module._compiled_call_impl is not None or type(module).__name__ == "OptimizedModule"
         for module in model.modules()
     )
-    with torch.compiler.set_stance("force_eager"), warnings.catch_warnings() if compiled else nullcontext():
+    if not compiled and not any(name in sys.modules for name in COMPILERS):
+        yield  # nothing here compiles, and asking torch not to would load its compiler
+        return
+    with torch.compiler.set_stance("force_eager"), warnings.catch_warnings():
         if compiled:  # torch warns that hooks see the compiled shell too, which is what is wanted here
             warnings.filterwarnings("ignore", "Using `torch.compile\\(module\\)` when there are global hooks")
         yield

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import torch
 
-from xray.config import ModelConfig
+from xray.config import ModelConfig, TrainConfig
 from xray.data.examples import example_corpus
 from xray.data.pairs import POSTER_PAIRS, Corpus, sift_pairs
 from xray.data.reading import read_pairs
@@ -106,6 +106,7 @@ def untrained_chatbot(
         poster_pairs=corpus.pairs[:POSTER_PAIRS],
         device=chosen,
         trained=False,
+        label_smoothing=TrainConfig.label_smoothing,
         notes=corpus.notes,
     )
 

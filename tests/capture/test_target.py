@@ -1,0 +1,145 @@
+"""Somebody's own model on the command line: found, built, fed, and its failures told."""
+
+import sys
+
+import pytest
+import torch
+
+from xray.capture.target import load_target, parse_input, run_target
+from xray.errors import TraceError, UsageError
+
+SOURCE = """
+import torch
+from torch import nn
+
+class Pair(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(11, 5)
+        self.out = nn.Linear(5, 3)
+
+    def forward(self, ids, scale):
+        return self.out(self.embed(ids) * scale)
+
+def build():
+    return Pair()
+
+def build_with_inputs():
+    return Pair(), (torch.zeros(2, 7, dtype=torch.long), torch.ones(5))
+
+def build_with_keywords():
+    return Pair(), {"scale": torch.ones(5), "ids": torch.zeros(2, 7, dtype=torch.long)}
+
+def build_broken():
+    return Pair(), (torch.zeros(2, 7, dtype=torch.long), torch.ones(4))
+
+def number():
+    return 3
+
+def reads_values():
+    class Reader(nn.Module):
+        def forward(self, x):
+            return x * x.sum().item()
+    return Reader()
+
+ready = Pair()
+"""
+
+
+@pytest.fixture
+def source(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    path = tmp_path / "my_pair.py"
+    path.write_text(SOURCE)
+    yield str(path)
+    sys.modules.pop("my_pair", None)
+
+
+@pytest.mark.parametrize("build", ["build_with_inputs", "build_with_keywords"])
+def test_a_builder_may_bring_its_inputs(source, build):
+    outcome = run_target(load_target(f"{source}:{build}"))
+
+    assert outcome.error is None
+    assert [step.path for step in outcome.trace.steps] == ["Pair", "embed", "Pair.mul", "out"]
+
+
+def test_inputs_can_be_made(source):
+    target = load_target(f"{source}:build", ["ids=int64[2,7]<11", "scale=float32[5]"])
+
+    assert run_target(target).trace.passes[0].steps[-1].outputs[0].shape == (2, 7, 3)
+
+
+def test_a_model_itself_will_do(source):
+    assert load_target(f"{source}:ready", ["int64[2,7]<11", "float32[5]"]).model.training
+
+
+def test_a_module_can_be_named_by_its_package(source, monkeypatch):
+    monkeypatch.syspath_prepend(source.rsplit("/", 1)[0])
+
+    assert run_target(load_target("my_pair:build_with_inputs")).error is None
+
+
+def test_without_storage_shapes_are_the_same(source):
+    target = load_target(f"{source}:build", ["ids=int64[2,7]<11", "scale=float32[5]"], meta=True)
+    step = run_target(target).trace.passes[0].steps[-1]
+
+    assert (step.outputs[0].shape, step.outputs[0].device) == ((2, 7, 3), "meta")
+
+
+def test_a_model_that_reads_values_is_refused_without_storage(source):
+    outcome = run_target(load_target(f"{source}:reads_values", ["float32[2]"], meta=True))
+
+    assert isinstance(outcome.error, RuntimeError)
+    assert "item() cannot be called on meta tensors" in str(outcome.error)
+
+
+def test_a_failing_forward_keeps_what_ran_and_its_own_exception(source):
+    outcome = run_target(load_target(f"{source}:build_broken"))
+
+    assert isinstance(outcome.error, RuntimeError)
+    failed = [step for step in outcome.trace.steps if step.error is not None]
+    assert [(step.path, [record.shape for record in step.inputs]) for step in failed][-1] == (
+        "Pair.mul",
+        [(2, 7, 5), (4,)],
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "error", "message"),
+    [
+        ("my_pair.py", [], UsageError, "names no function. Write it as my_model.py:build."),
+        ("absent.py:build", [], TraceError, "cannot read absent.py: no such file."),
+        ("absent_package.module:build", [], TraceError, "cannot import absent_package.module: No module named"),
+        ("{source}:absent", [], TraceError, "has no absent. It has: Pair, build, build_with_inputs"),
+        ("{source}:number", [], TraceError, "gives a int. It has to return a torch.nn.Module"),
+        ("{source}:build", [], UsageError, "Pair.forward wants (ids, scale): missing a required argument: 'ids'"),
+        (
+            "{source}:build",
+            ["ids=int64[2,7"],
+            UsageError,
+            "cannot read the input 'ids=int64[2,7'. Write it as in --input",
+        ),
+        ("{source}:build", ["ids=number[2,7]"], UsageError, "cannot read the input"),
+        ("{source}:build", ["ids=int64[2]", "x=int64[2]"], UsageError, "missing a required argument: 'scale'"),
+    ],
+)
+def test_what_cannot_be_run_is_said(source, name, inputs, error, message):
+    with pytest.raises(error) as caught:
+        load_target(name.format(source=source), inputs)
+
+    assert message in str(caught.value)
+
+
+def test_made_ids_stay_below_their_bound():
+    name, ids = parse_input("src=int64[50,20]<7")
+
+    assert (name, ids.dtype, ids.shape) == ("src", torch.int64, (50, 20))
+    assert 0 <= ids.min() < ids.max() == 6
+
+
+def test_making_an_input_draws_nothing_from_the_users_chance():
+    before = torch.get_rng_state()
+
+    parse_input("float32[3]")
+
+    assert torch.equal(torch.get_rng_state(), before)

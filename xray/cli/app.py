@@ -1,0 +1,95 @@
+"""The `xray` command: its commands by name, and the one place where an error becomes a line and an exit code."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from xray.cli.chat import chat
+from xray.cli.demo import demo
+from xray.cli.diff import diff
+from xray.cli.draw import draw
+from xray.cli.output import say
+from xray.cli.trace import trace
+from xray.cli.train import train
+from xray.errors import XRayError
+from xray.text import show_controls
+
+EPILOG = "Example: xray demo"
+
+app = typer.Typer(
+    name="xray",
+    help="See what really happens inside a transformer: every tensor shape and every mask, recorded and drawn.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command(epilog="Example: xray demo --out xray-demo")(demo)
+app.command(epilog="Example: xray train examples/movie_qa.csv --epochs 60")(train)
+app.command(epilog='Example: xray trace --ask "Who is Ripley?" -o poster.pdf')(trace)
+app.command(epilog="Example: xray draw trace.json -o poster.svg")(draw)
+app.command(epilog="Example: xray diff before.json after.json")(diff)
+app.command(epilog="Example: xray chat --run runs/movie_qa")(chat)
+
+
+def show_version(wanted: bool) -> None:
+    """Print the version and leave."""
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"xray {version('transformer-xray')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and leave.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error; stands anywhere.")] = False,
+) -> None:
+    """See what really happens inside a transformer: every tensor shape and every mask, recorded and drawn."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and leave with its exit code: 0 done, 1 an error, 2 wrong usage, 130 after Ctrl-C."""
+    sys.exit(run(list(sys.argv[1:] if arguments is None else arguments)))
+
+
+def run(arguments: list[str]) -> int:
+    """The exit code of a command line; every error is one line on stderr, or a traceback with --debug."""
+    debug = "--debug" in arguments
+    arguments = [argument for argument in arguments if argument != "--debug"]
+    try:
+        code = app(arguments, prog_name="xray", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except KeyboardInterrupt:
+        say("")
+        return 130
+    except typer.Abort:
+        return 130
+    except Exception as error:
+        if debug:
+            raise
+        return explain(error)
+
+
+def explain(error: Exception) -> int:
+    """Say what went wrong in one line; the exit code that goes with it."""
+    if isinstance(error, XRayError):
+        say(f"xray: {error}")
+        return error.exit_code
+    if hasattr(error, "format_message"):
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "xray"
+        text = " ".join(error.format_message().split())
+        if text:
+            say(f"xray: {show_controls(text)} See: {command} --help")
+        return 2
+    text = show_controls(" ".join(str(error).split()))
+    hint = "" if os.environ.get("XRAY_DEBUG") else " Run it again with --debug for the whole story."
+    say(f"xray: unexpected {type(error).__name__}: {text}.{hint}")
+    return 1

@@ -1,0 +1,49 @@
+"""What `xray trace` and its sisters record: the chatbot of a run folder, or somebody's own model."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from xray.capture.run import Phase, Run, load, make_untrained
+from xray.capture.target import load_target, run_target
+from xray.cli.output import say
+from xray.cli.trace import DEFAULT_RUN
+from xray.errors import TraceError, XRayError
+from xray.ir.trace import Trace
+from xray.text import show_controls
+
+
+def load_or_make(run: Path | None, device: str) -> Run:
+    """The chatbot of a run folder, by default the usual one; where there is none, an untrained one, which is said."""
+    if run is not None or DEFAULT_RUN.exists():
+        return load(run or DEFAULT_RUN, device=device)
+    say(
+        f"xray: no trained run in {DEFAULT_RUN}, so the model is untrained: its shapes are exact, its words are "
+        "chance. To train one: xray demo"
+    )
+    return make_untrained(device=device)
+
+
+def record_chatbot(
+    run: Path | None, phase: Phase, ask: str | None, max_turns: int, device: str, *, kv_cache: bool = False
+) -> Trace:
+    """The chatbot's trace, after what there is to say about the question."""
+    chatbot = load_or_make(run, device)
+    for note in (*chatbot.chatbot.notes, *chatbot.notes(ask)):
+        say(f"xray: {note}")
+    return chatbot.trace(phase=phase, question=ask, max_turns=max_turns, kv_cache=kv_cache)
+
+
+def record_target(name: str, inputs: Sequence[str], *, meta: bool) -> tuple[Trace, XRayError | None]:
+    """The trace of somebody's own model, and the failure that ended it, to be raised once the trace is shown."""
+    outcome = run_target(load_target(name, inputs, meta=meta))
+    if outcome.error is None:
+        return outcome.trace, None
+    failed = next((step for step in reversed(list(outcome.trace.steps)) if step.error is not None), None)
+    where = f" at {failed.path} ({failed.location})" if failed is not None else ""
+    reason = show_controls(" ".join(str(outcome.error).split()))
+    error = TraceError(
+        f"the forward raised {type(outcome.error).__name__}{show_controls(where)}: {reason}. "
+        "What ran before it is shown."
+    )
+    error.__cause__ = outcome.error
+    return outcome.trace, error

@@ -1,0 +1,96 @@
+"""`xray trace`: record the chatbot, or any model, and show the poster and the tables."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+DEFAULT_RUN = Path("runs/movie_qa")
+CHATBOT, ANY_MODEL, PICTURE = "The chatbot", "Any model", "The picture"
+
+
+def trace(
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            help="A model that is not the chatbot, as my_model.py:build or package.module:build, where build returns "
+            "a model, or a model and its inputs. Runs the code in that file.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "-o", "--output", help="A file to write: .svg .png .pdf .dot .json .txt; may be given several times."
+        ),
+    ] = None,
+    phase: Annotated[
+        Literal["training", "inference", "both"], typer.Option(help="Which journey to record.", rich_help_panel=CHATBOT)
+    ] = "both",
+    ask: Annotated[
+        str | None,
+        typer.Option(help="The question to answer at inference.", show_default=False, rich_help_panel=CHATBOT),
+    ] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option(help="The folder of a trained chatbot.", show_default=str(DEFAULT_RUN), rich_help_panel=CHATBOT),
+    ] = None,
+    max_turns: Annotated[
+        int, typer.Option(min=1, max=512, help="The most words an answer may have.", rich_help_panel=CHATBOT)
+    ] = 20,
+    kv_cache: Annotated[
+        bool,
+        typer.Option(
+            "--kv-cache", help="Decode with a key-value cache, one query row a turn.", rich_help_panel=CHATBOT
+        ),
+    ] = False,
+    device: Annotated[
+        Literal["auto", "cpu", "cuda", "mps"],
+        typer.Option(help="Where the chatbot runs.", rich_help_panel=CHATBOT),
+    ] = "auto",
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            help='An input to make, as in "src=int64[2,10]<1000" or "float32[1,3,224,224]".',
+            rich_help_panel=ANY_MODEL,
+        ),
+    ] = None,
+    meta: Annotated[
+        bool,
+        typer.Option(
+            "--meta", help="Build it without storage: shapes of any size, no numbers.", rich_help_panel=ANY_MODEL
+        ),
+    ] = False,
+    theme: Annotated[
+        str,
+        typer.Option(help="dark, light (for print), or a theme file of your own (.toml).", rich_help_panel=PICTURE),
+    ] = "dark",
+    dpi: Annotated[
+        int, typer.Option(min=20, max=600, help="Dots per inch of a PNG, on A2 paper.", rich_help_panel=PICTURE)
+    ] = 150,
+    layers: Annotated[
+        Literal["folded", "all"],
+        typer.Option(help="Show equal layers once, or each of them.", rich_help_panel=PICTURE),
+    ] = "folded",
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No tables, only the files.")] = False,
+) -> None:
+    """Record every tensor shape and mask of a training step and of greedy inference, and draw them as one poster.
+
+    With stdout sent to a file the poster goes there as SVG and the tables to the terminal. Without a trained run an
+    untrained model is traced: exact in its shapes, random in its words.
+    """
+    from xray.cli.recording import record_chatbot, record_target
+    from xray.cli.shown import choose_forms, show_trace
+    from xray.renderers.themes import load_theme
+
+    files = choose_forms(output or [])
+    load_theme(theme)
+    error = None
+    if model is None:
+        recorded = record_chatbot(run, phase, ask, max_turns, device, kv_cache=kv_cache)
+    else:
+        recorded, error = record_target(model, inputs or [], meta=meta)
+    show_trace(recorded, files, theme=theme, dpi=dpi, all_layers=layers == "all", quiet=quiet)
+    if error is not None:
+        raise error
