@@ -1,6 +1,5 @@
 """A recording while it is being made: open passes, open steps, tensors as they were seen."""
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -85,6 +84,11 @@ class OpenCall:
         )
 
 
+def describe_error(error: BaseException | None) -> str:
+    """An exception's type and text."""
+    return "did not return" if error is None else f"{type(error).__name__}: {error}"
+
+
 @dataclass
 class OpenPass:
     """A pass still being recorded."""
@@ -93,7 +97,7 @@ class OpenPass:
     number: int
     tokens: Mapping[str, tuple[tuple[str, ...], ...]]
     calls: list[OpenCall] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: dict[str, int] = field(default_factory=dict)
 
     def to_pass(self) -> Pass:
         """The frozen pass."""

@@ -1,31 +1,32 @@
 """torch's own fast paths: seen from below, since they are not taken while a function mode is on."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-if TYPE_CHECKING:
-    from xray.capture.recorder import Recorder
+from xray.capture.operations import Watcher
 
+FAST_PATHS = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEncoder)
+"""Modules that torch may run by one native operation, which it never does under a function mode."""
 HOUSEKEEPING = frozenset({"detach", "alias", "lift_fresh", "_to_copy", "is_same_size", "_local_scalar_dense"})
 
 
 class InnerMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves its hook for subclasses untyped
     """While it is on, what torch's own code does is recorded at the level below the user's: linear, view, bmm."""
 
-    def __init__(self, recorder: "Recorder") -> None:
+    def __init__(self, watcher: Watcher) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.recorder = recorder
+        self.watcher = watcher
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         name = func._schema.name.split("::")[-1]
-        if self.recorder.is_blind or name in HOUSEKEEPING:
+        if self.watcher.is_blind or name in HOUSEKEEPING:
             return func(*args, **(kwargs or {}))
-        return self.recorder.run_operation(clean_name(name), func, args, kwargs or {})
+        return self.watcher.run(clean_name(name), func, args, kwargs or {})
 
 
 def clean_name(name: str) -> str:
@@ -34,10 +35,8 @@ def clean_name(name: str) -> str:
 
 
 def may_take_fast_path(module: nn.Module) -> bool:
-    """Whether torch may run this module by one native operation, which it never does under a function mode."""
-    if module.training or not isinstance(
-        module, nn.MultiheadAttention | nn.TransformerEncoderLayer | nn.TransformerEncoder
-    ):
+    """Whether torch may take the fast path through one of those modules now: in evaluation, with nothing to learn."""
+    if module.training:
         return False
     learns = torch.is_grad_enabled() and any(parameter.requires_grad for parameter in module.parameters())
     return not learns

@@ -18,7 +18,10 @@ MACHINERY = frozenset(
         torch.functional.__file__,
         torch.nn.functional.__file__,
         torch._ops.__file__,
-        *(f"{ROOM}{name}.py" for name in ("recorder", "operations", "fast_path", "fused", "locations")),
+        *(
+            f"{ROOM}{name}.py"
+            for name in ("recorder", "journal", "operator", "operations", "fast_path", "fused", "locations")
+        ),
     }
 )
 """Files that stand between a call and what it reaches."""

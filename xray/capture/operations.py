@@ -2,16 +2,13 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from xray.ir.trace import Setting
-
-if TYPE_CHECKING:
-    from xray.capture.recorder import Recorder
 
 TENSOR_PROPERTIES = {
     "T": "transpose",
@@ -119,19 +116,30 @@ ARGUMENTS = {
 """The argument names of operations that are written in C and do not tell them."""
 
 
-class OperationMode(TorchFunctionMode):
-    """While it is on, every torch function that the recorder wants to see goes through it; the rest passes by."""
+class Watcher(Protocol):
+    """Whoever wants to know of operations."""
 
-    def __init__(self, recorder: "Recorder") -> None:
+    @property
+    def is_blind(self) -> bool:
+        """Whether operations are passed over at the moment."""
+
+    def run(self, name: str, func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Run the operation and note it."""
+
+
+class OperationMode(TorchFunctionMode):
+    """While it is on, every torch function that is watched for goes through it; the rest passes by."""
+
+    def __init__(self, watcher: Watcher) -> None:
         super().__init__()
-        self.recorder = recorder
+        self.watcher = watcher
         self.names: dict[Any, str | None] = {}
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        recorder = self.recorder
-        if recorder.is_blind:
+        watcher = self.watcher
+        if watcher.is_blind:
             return func(*args, **(kwargs or {}))
         try:
             name = self.names[func]
@@ -139,7 +147,7 @@ class OperationMode(TorchFunctionMode):
             name = self.names[func] = name_operation(func)
         if name is None:
             return func(*args, **(kwargs or {}))
-        return recorder.run_operation(name, func, args, kwargs or {})
+        return watcher.run(name, func, args, kwargs or {})
 
 
 def name_operation(func: Callable[..., Any]) -> str | None:

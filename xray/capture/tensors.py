@@ -5,8 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
+Named = list[tuple[str, Tensor]]
+PLAIN = (int, float, str, type(None), torch.dtype, torch.device)
+"""What is no tensor, and holds none."""
 MAX_DEPTH = 16
 """How deep containers are searched; deeper ones, and those that hold themselves, end the search quietly."""
 
@@ -34,17 +38,21 @@ def parts_of(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((entry.name, getattr(value, entry.name)) for entry in fields(value))
 
 
-def name_arguments(names: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[str, Tensor]]:
+def name_arguments(names: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Named:
     """The tensors among a call's arguments, under the names that `forward` gives them (see `positional_names`)."""
-    found: list[tuple[str, Tensor]] = []
-    for index, value in enumerate(args):
-        found.extend(find_tensors(value, names[index] if index < len(names) else f"arg{index}"))
+    found: Named = []
+    for place, value in enumerate(args):
+        if isinstance(value, Tensor):
+            found.append((names[place] if place < len(names) else f"arg{place}", value))
+        elif not isinstance(value, PLAIN):
+            found.extend(find_tensors(value, names[place] if place < len(names) else f"arg{place}"))
     for name, value in kwargs.items():
-        found.extend(find_tensors(value, name))
+        if not isinstance(value, PLAIN):
+            found.extend(find_tensors(value, name))
     return found
 
 
-def name_results(result: Any) -> list[tuple[str, Tensor]]:
+def name_results(result: Any) -> Named:
     """The tensors of a result: "out" for a single one, else its parts' own names."""
     if isinstance(result, Tensor):
         return [("out", result)]
