@@ -1,5 +1,8 @@
 """What many tests need: one untrained chatbot with the default sizes, and its traces, made once."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,3 +53,21 @@ def training_trace(untrained_run):
 @pytest.fixture(scope="session")
 def inference_trace(untrained_run):
     return untrained_run.trace("inference", max_turns=5)
+
+
+@pytest.fixture(scope="session")
+def demo_folder(tmp_path_factory):
+    """A folder in which `xray demo` has run, as the README has it: chatbot, poster, tables, trace. Takes a minute."""
+    folder = tmp_path_factory.mktemp("demo")
+    command = [sys.executable, "-m", "xray", "demo", "--device", "cpu"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=plain_environment())
+    assert done.returncode == 0, done.stderr
+    (folder / "demo.log").write_text(done.stderr)
+    return folder
+
+
+def plain_environment(**more):
+    """The environment with the `xray` of this installation first, and nothing that changes how it prints."""
+    scripts = os.path.dirname(sys.executable)  # noqa: PTH120
+    kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS", "XRAY_DEBUG")}
+    return kept | {"PATH": scripts + os.pathsep + os.environ.get("PATH", "")} | more

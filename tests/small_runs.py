@@ -3,7 +3,6 @@
 import csv
 
 from xray.config import TrainConfig
-from xray.data.examples import example_corpus
 from xray.data.pairs import Pair
 from xray.data.source import Source
 from xray.learn.training import begin_training
@@ -55,11 +54,3 @@ def finish_small(folder, **options):
         for _ in training.go_on():
             pass
     return folder / "run"
-
-
-def train_movie_chatbot(folder):
-    """Train the default chatbot with the default recipe, a minute or so; the pairs it was taught."""
-    with begin_training(Source(example_corpus()), folder, device="cpu") as training:
-        for _ in training.go_on():
-            pass
-    return training.train_pairs

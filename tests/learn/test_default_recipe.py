@@ -1,16 +1,20 @@
 """The promise of the README: a minute of training, and the chatbot knows its films by heart."""
 
 import pytest
-from small_runs import train_movie_chatbot
 
 from xray.learn.measure import count_right_answers
 from xray.learn.run import load_run
+from xray.learn.training import resume_training
 
 
 @pytest.mark.slow
-def test_the_default_recipe_teaches_the_movies_word_for_word(tmp_path):
-    taught = train_movie_chatbot(tmp_path / "movie_qa")
-    chatbot = load_run(tmp_path / "movie_qa", "cpu")
+def test_the_default_recipe_teaches_the_movies_word_for_word(demo_folder):
+    with resume_training(demo_folder / "runs" / "movie_qa", device="cpu") as training:
+        taught = training.train_pairs
+    chatbot = load_run(demo_folder / "runs" / "movie_qa", "cpu")
+
     right, asked = count_right_answers(chatbot, taught)
+
+    assert asked > 1_000
     assert right / asked >= 0.95
     assert chatbot.answer("What's your favourite character in The Expanse series?") == "Naomi Nagata definitely!"
