@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "capture": BASE | {"ir", "data", "model", "learn"},
     "story": BASE | {"ir"},
     "renderers": BASE | {"ir", "story"},
+    "testing": BASE | {"ir", "story"},
     "cli": BASE | {"ir", "data", "model", "learn", "capture", "story", "renderers"},
 }
 HEAVY = {"torch", "datasets", "tokenizers", "safetensors"}

@@ -3,6 +3,7 @@
 The public door. Names load on first use, so that `import xray` needs neither torch nor datasets.
 """
 
+import sys
 from importlib import import_module
 from importlib.metadata import version as installed_version
 from typing import TYPE_CHECKING, Any
@@ -52,3 +53,16 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401  # whatever the name stands f
 
 def __dir__() -> list[str]:
     return sorted([*__all__, "__version__"])
+
+
+def prepare_notebook() -> None:
+    """In an IPython shell, let traces show themselves; elsewhere, nothing."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    if shell is not None:
+        from xray.renderers.notebook import show_traces
+
+        show_traces(shell)
+
+
+prepare_notebook()

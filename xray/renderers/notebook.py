@@ -1,0 +1,28 @@
+"""A trace at the end of a notebook cell shows its poster; where pictures are not possible, its tables."""
+
+from typing import Any
+
+from xray.ir.trace import Trace
+
+TEXT_WIDTH = 100
+
+
+def show_traces(shell: Any) -> None:  # noqa: ANN401  # IPython's shell, which X-Ray does not depend on
+    """Tell an IPython shell how traces look; nothing is drawn, and nothing heavy loaded, before one is shown."""
+    formatters = shell.display_formatter.formatters
+    formatters["image/svg+xml"].for_type(Trace, draw_svg)
+    formatters["text/plain"].for_type(Trace, print_tables)
+
+
+def draw_svg(trace: Trace) -> str:
+    """The poster of a trace."""
+    from xray.renderers.poster import draw_poster
+
+    return draw_poster(trace, "svg")
+
+
+def print_tables(trace: Trace, printer: Any, cycle: bool) -> None:  # noqa: ANN401  # IPython's pretty printer
+    """The tables of a trace as plain text."""
+    from xray.renderers.table import draw_tables
+
+    printer.text(draw_tables(trace, width=TEXT_WIDTH))
