@@ -1,0 +1,36 @@
+import pytest
+
+from xray.renderers.markup import clean, escape_html, ink
+from xray.renderers.themes import load_theme
+
+
+@pytest.mark.parametrize("text", ["<script>", "<b>&amp;</b>", '"];', "]]>"])
+def test_no_bare_markup_is_left(text):
+    escaped = escape_html(text)
+    assert not set('<>"[]') & set(escaped)
+
+
+def test_backslashes_are_doubled_so_that_dot_expands_nothing():
+    assert escape_html(r"\N") == "&#92;&#92;N"
+
+
+def test_control_characters_are_spelt_out():
+    assert escape_html("\x1b[0m") == "&#92;&#92;x1b&#91;0m"
+
+
+def test_a_tooltip_keeps_its_lines():
+    assert clean("a\nb") == "a\\nb"
+
+
+def test_a_tooltip_takes_backslashes_literally():
+    assert clean(r"\G") == r"\\G"
+
+
+def test_digits_take_the_hue_of_their_axis():
+    theme = load_theme()
+    assert ink("axis:tgt_len", "page", theme) == theme.axes["on_dark"]["tgt_len"]
+
+
+def test_accents_darken_on_light_panels():
+    theme = load_theme()
+    assert ink("accent:encoder", "encoder_panel", theme) == theme.accents_on_light["encoder"]

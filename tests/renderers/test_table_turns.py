@@ -1,0 +1,42 @@
+"""The table of decode turns: one row for each, its end kept where not all words fit."""
+
+import pytest
+from rich.console import Console
+from small_traces import small_trace
+
+from xray.renderers.table_turns import draw_turns, last_words
+from xray.renderers.table_words import UNICODE, Words
+from xray.renderers.themes import load_theme
+from xray.story.turns import list_turns
+
+
+@pytest.fixture(scope="module")
+def words():
+    return Words(load_theme(), UNICODE)
+
+
+def draw(words, width):
+    console = Console(width=width, color_system=None)
+    with console.capture() as capture:
+        console.print(*draw_turns(list_turns(small_trace()), words, width), sep="\n")
+    return [line.split() for line in capture.get().splitlines()]
+
+
+def test_each_turn_is_a_row_that_ends_with_its_shapes(words):
+    assert draw(words, 78)[3] == ["3", "<sos>", "a", "series", "<eos>", "3", "1×1×3×3", "1×3×3×3", "1×3×3×5"]
+
+
+def test_cross_attention_makes_way_where_there_is_no_room(words):
+    assert draw(words, 62)[3] == ["3", "<sos>", "a", "series", "<eos>", "3", "1×1×3×3", "1×3×3×3"]
+
+
+def test_narrow_screens_get_a_list(words):
+    assert draw(words, 24)[-1] == ["→", "<eos>"]
+
+
+def test_what_was_read_keeps_its_end(words):
+    assert last_words(("<sos>", "she", "flies", "the", "nostromo"), 16, words).plain == "… the nostromo"
+
+
+def test_what_fits_is_shown_whole(words):
+    assert last_words(("<sos>", "she", "flies"), 15, words).plain == "<sos> she flies"

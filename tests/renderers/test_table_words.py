@@ -1,0 +1,58 @@
+"""Words in terminal cells: cut, kept apart and broken where it hurts least."""
+
+import pytest
+from rich.cells import cell_len
+from rich.text import Text
+
+from xray.renderers.table_words import ASCII, UNICODE, Words, flow, say_share
+from xray.renderers.themes import load_theme
+
+
+@pytest.fixture(scope="module")
+def words():
+    return Words(load_theme(), UNICODE)
+
+
+def plain(lines):
+    return [line.plain for line in lines]
+
+
+def test_a_word_that_fits_stays(words):
+    assert words.word("nostromo", 8) == "nostromo"
+
+
+def test_a_long_word_ends_in_an_ellipsis(words):
+    assert words.word("interstellar", 6) == "inter…"
+
+
+@pytest.mark.parametrize("width", range(1, 12))
+def test_wide_characters_are_cut_by_cells(words, width):
+    assert cell_len(words.word("日本語のことば", width)) <= width
+
+
+def test_words_from_right_to_left_leave_their_neighbours_alone(words):
+    assert words.word("שלום", 9) == "\u2068שלום\u2069"
+
+
+def test_ascii_words_are_spelt_out():
+    assert Words(load_theme(), ASCII).word("café", 9) == "caf\\xe9"
+
+
+def test_pieces_share_a_line_while_they_fit():
+    assert plain(flow([Text("8×4×10×8,"), Text("8×4×8×10"), Text("→ 8×4×10×10")], 20)) == [
+        "8×4×10×8, 8×4×8×10",
+        "→ 8×4×10×10",
+    ]
+
+
+def test_a_shape_wider_than_the_line_breaks_after_a_times_sign():
+    assert plain(flow([Text("1009×4×1013×8")], 8)) == ["1009×4×", "1013×8"]
+
+
+def test_a_number_wider_than_the_line_is_still_shown_whole():
+    assert "".join(plain(flow([Text("123456789")], 4))) == "123456789"
+
+
+@pytest.mark.parametrize(("share", "said"), [(0, "0%"), (0.001, "<1%"), (0.4, "40%"), (0.999, ">99%"), (1, "100%")])
+def test_a_share_is_never_rounded_to_none_or_all(share, said):
+    assert say_share(share) == said

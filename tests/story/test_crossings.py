@@ -1,0 +1,72 @@
+"""Lines and cells on the composed page: none of them runs through a remark."""
+
+from itertools import pairwise
+from math import dist
+
+import pytest
+from poster_traces import make_trace
+
+from xray.renderers.dashes import flattened
+from xray.renderers.fonts import text_width
+from xray.story.layout import baselines, line_width
+from xray.story.poster import compose_poster
+
+SMALL = {"encoder_layers": 1, "decoder_layers": 1}
+CASES = {
+    "both": {},
+    "training": {"phase": "training"},
+    "inference": {"phase": "inference"},
+    "norm before": {"norm": "before"},
+    "batch 1": {"batch": 1},
+    "length 1": {"src_len": 1, "tgt_len": 1, "turns": 1},
+    "length 40": {"src_len": 40, "tgt_len": 33, "batch": 3, "turns": 20},
+}
+
+
+def remark_areas(layout):
+    """Where each line of free text is: left, bottom, right, top, words."""
+    for box in layout.boxes:
+        for line, baseline in zip(box.lines, baselines(box), strict=True):
+            if not box.filled:
+                width, size = line_width(line, text_width), max(run.size for run in line)
+                left = {"left": box.left, "center": box.x - width / 2, "right": box.right - width}[box.align]
+                words = "".join(run.text for run in line)
+                yield left, baseline - 0.18 * size, left + width, baseline + 0.62 * size, words
+
+
+def points_along(curve):
+    path = flattened(curve.points)
+    for start, end in pairwise(path):
+        steps = max(1, int(dist(start, end) / 2))
+        for step in range(steps + 1):
+            yield tuple(a + (b - a) * step / steps for a, b in zip(start, end, strict=True))
+
+
+@pytest.fixture(scope="module", params=CASES)
+def layout(request):
+    return compose_poster(make_trace(**SMALL, **CASES[request.param]), text_width)
+
+
+def test_no_line_runs_through_a_remark(layout):
+    areas = list(remark_areas(layout))
+    struck = {
+        words
+        for curve in layout.curves
+        for x, y in points_along(curve)
+        for left, bottom, right, top, words in areas
+        if left < x < right and bottom < y < top
+    }
+    assert struck == set()
+
+
+def test_no_cells_stand_on_a_remark(layout):
+    covered = [
+        words
+        for cells in layout.cells
+        for left, bottom, right, top, words in remark_areas(layout)
+        if left < cells.x + cells.width - 0.5
+        and right > cells.x + 0.5
+        and bottom < cells.y - 0.5
+        and top > cells.y - cells.height + 0.5
+    ]
+    assert covered == []

@@ -1,0 +1,214 @@
+import re
+
+import pytest
+from poster_traces import make_trace
+
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
+from xray.story.stations import STATIONS
+
+NUMBER = re.compile(r"\d+|t|t\+1")
+SMALL = {"encoder_layers": 1, "decoder_layers": 1}
+
+
+def text_of(line):
+    return "".join(run.text for run in line)
+
+
+def lines_of(layout):
+    return [text_of(line) for box in layout.boxes for line in box.lines]
+
+
+def words_of(layout):
+    return " ".join(lines_of(layout))
+
+
+def printed_shapes(layout):
+    """Every shape with more than one axis: numbers in the hues of axes, with times signs between them."""
+    found = set()
+    for box in layout.boxes:
+        for line in box.lines:
+            sizes = []
+            for run in (*line, None):
+                if run is not None and run.ink.startswith("axis:") and run.weight == "bold":
+                    sizes.append(run.text.strip())
+                elif run is None or run.text != "×":
+                    found |= {tuple(sizes)} if len(sizes) > 1 else set()
+                    sizes = []
+    return {sizes for sizes in found if "=" not in "".join(sizes)}
+
+
+def recorded_shapes(trace):
+    """Every recorded shape as it may be printed, the turn's number as t."""
+    found = set()
+    for one_pass in trace.passes:
+        for step in one_pass.steps:
+            for record in (*step.inputs, *step.outputs):
+                turns = {str(one_pass.number): "t", str(one_pass.number + 1): "t+1"} if one_pass.number > 1 else {}
+                sizes = [str(size) for size in record.shape]
+                named = [
+                    turns.get(size, size) if "tgt_len" in axis else size
+                    for size, axis in zip(sizes, record.axes, strict=True)
+                ]
+                found |= {tuple(sizes), tuple(named)}
+    return found
+
+
+@pytest.fixture(scope="module")
+def layouts(training_trace, inference_trace, both_trace):
+    traces = {"training": training_trace, "inference": inference_trace, "both": both_trace}
+    return {phase: (trace, compose_poster(trace, text_width)) for phase, trace in traces.items()}
+
+
+@pytest.mark.parametrize("phase", ["training", "inference", "both"])
+def test_every_printed_shape_was_recorded(layouts, phase):
+    trace, layout = layouts[phase]
+    assert printed_shapes(layout) - recorded_shapes(trace) == set()
+
+
+@pytest.mark.parametrize("phase", ["training", "inference", "both"])
+def test_every_step_of_one_layer_is_on_the_poster(layouts, phase):
+    trace, layout = layouts[phase]
+    told = "\n".join(thing.tooltip for thing in (*layout.boxes, *layout.cells, *layout.curves)).split("\n")
+    expected = {step.path for one in trace.passes for step in one.leaves if step.layer in (None, 0)}
+    assert expected - set(told) == set()
+
+
+@pytest.mark.parametrize("phase", ["training", "inference", "both"])
+def test_no_two_boxes_share_an_id(layouts, phase):
+    ids = [thing.id for thing in (*layouts[phase][1].boxes, *layouts[phase][1].cells)]
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize("phase", ["training", "inference", "both"])
+def test_all_nine_stations_are_marked(layouts, phase):
+    numbers = {text_of(box.lines[0]) for box in layouts[phase][1].boxes if box.kind == "station"}
+    assert numbers == {str(station.number) for station in STATIONS}
+
+
+@pytest.mark.parametrize("phase", ["training", "inference", "both"])
+def test_the_reading_order_has_nine_lines(layouts, phase):
+    assert sum(box.kind == "reading" for box in layouts[phase][1].boxes) == 9
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        *("8×10", "8×1×1×10", "1×10×32", "8×10×32", "8×4×10×8", "8×4×8×10", "8×4×10×10", "8×10×128", "8×10×4×8"),
+        *("8×14", "8×1×14×14", "8×14×32", "8×4×14×8", "8×4×8×14", "8×4×14×14", "8×4×14×10", "8×14×950", "112×950"),
+        *("1×9", "1×1×1×9", "1×9×32", "1×4×9×8", "1×4×8×9", "1×4×9×9", "1×t", "1×1×t×t", "1×4×t×8", "1×4×t×t"),
+        *("1×4×t×9", "1×t×32", "1×t×950", "1×950", "1×1"),
+    ],
+)
+def test_the_inventory_of_shapes_is_complete(layouts, shape):
+    assert tuple(shape.split("×")) in printed_shapes(layouts["both"][1])
+
+
+def test_training_and_inference_stand_on_the_same_baselines(layouts):
+    layout = layouts["both"][1]
+    places = {box.id: box.y for box in layout.boxes}
+    for step in ("self_attention.scores#0", "feed_forward.expand#0", "self_attention.split_query#0"):
+        assert places[f"training/encoder.layers.0.{step}"] == places[f"encode/encoder.layers.0.{step}"]
+
+
+def test_the_encoder_stands_left_of_the_taller_decoder(layouts):
+    places = {box.id: (box.x, box.y) for box in layouts["both"][1].boxes}
+    encoder, decoder = (places[f"training/{side}.layers.0.feed_forward_norm#0"] for side in ("encoder", "decoder"))
+    assert encoder[0] < decoder[0]
+    assert encoder[1] < decoder[1]
+
+
+@pytest.mark.parametrize(("layers", "times"), [((1, 1), "× 1"), ((2, 4), "× 4"), ((6, 6), "× 6")])
+def test_frames_say_how_many_layers_they_stand_for(layers, times):
+    trace = make_trace("training", encoder_layers=layers[0], decoder_layers=layers[1])
+    assert f"DECODER LAYER {times}" in lines_of(compose_poster(trace, text_width))
+
+
+def test_the_real_words_are_printed(layouts):
+    trace, layout = layouts["both"]
+    row = [word for word in trace.passes[0].tokens["src"][3] if word != "<pad>"]
+    assert " ".join(row) in words_of(layout)
+
+
+def test_all_mask_cells_come_from_the_trace(layouts):
+    trace, layout = layouts["training"]
+    mask = trace.passes[0].by_id["src_mask#0"].outputs[0].mask
+    drawn = next(cells for cells in layout.cells if cells.id == "mask_encoder")
+    assert tuple("".join(row) for row in drawn.rows) == tuple(matrix[0] for matrix in mask.cells)
+
+
+def test_attention_pictures_show_the_recorded_weights(layouts):
+    trace, layout = layouts["inference"]
+    preview = trace.passes_of("encode")[0].by_id["encoder.layers.0.self_attention.softmax#0"].outputs[0].preview
+    drawn = next(cells for cells in layout.cells if cells.id == "attention_2")
+    assert drawn.rows[0] == preview.rows(0, 0)[0]
+
+
+def test_untrained_weights_are_owned_up_to(layouts):
+    assert "Untrained weights" in words_of(layouts["both"][1])
+
+
+def test_default_settings_are_not_mentioned(layouts):
+    assert "mask: padding of the question is seen" not in words_of(layouts["both"][1])
+
+
+@pytest.mark.parametrize(
+    ("setting", "sentence"),
+    [
+        ({"norm": "before"}, "Layer norm stands before each sublayer"),
+        ({"cross_mask": "none"}, "Cross-attention has no mask"),
+        ({"sharing": "decoder"}, "embedding and the output layer share"),
+        ({"scale_embeddings": False}, "not scaled"),
+        ({"mask_value": "-inf"}, "−infinity"),
+    ],
+)
+def test_other_settings_are_said(setting, sentence):
+    assert sentence in words_of(compose_poster(make_trace("training", **SMALL, **setting), text_width))
+
+
+def test_norm_before_stands_below_the_attention():
+    layout = compose_poster(make_trace("training", norm="before", **SMALL), text_width)
+    places = {box.id.partition("/")[2]: box.y for box in layout.boxes}
+    root = "encoder.layers.0.self_attention"
+    assert places[f"{root}_norm#0"] < places[f"{root}.query#0"] < places[f"{root}_add#0"]
+
+
+def test_the_last_norms_are_drawn_when_norm_stands_before():
+    layout = compose_poster(make_trace("training", norm="before", **SMALL), text_width)
+    assert {"training/encoder.norm#0", "training/decoder.norm#0"} <= {box.id for box in layout.boxes}
+
+
+def test_without_cross_mask_no_mask_node_is_drawn():
+    layout = compose_poster(make_trace("training", cross_mask="none", **SMALL), text_width)
+    assert "training/decoder.layers.0.cross_attention.mask#0" not in {box.id for box in layout.boxes}
+
+
+def test_changing_heads_changes_the_shapes():
+    layout = compose_poster(make_trace("training", heads=2, **SMALL), text_width)
+    assert ("8", "2", "10", "16") in printed_shapes(layout)
+    assert ("8", "4", "10", "8") not in printed_shapes(layout)
+
+
+def test_a_legend_names_only_what_occurs(layouts):
+    assert "inference path" not in words_of(layouts["training"][1])
+    assert "training path" not in words_of(layouts["inference"][1])
+
+
+def test_the_loss_counts_the_padding_that_it_ignores(layouts):
+    trace, layout = layouts["training"]
+    targets = [word for row in trace.passes[0].tokens["targets"] for word in row]
+    heard = sum(word != "<pad>" for word in targets)
+    assert f"mean over {heard} of {len(targets)} places" in words_of(layout)
+
+
+def test_a_cache_shows_one_query_row_against_growing_keys():
+    layout = compose_poster(make_trace("inference", cached=True, **SMALL), text_width)
+    assert ("1", "4", "1", "t") in printed_shapes(layout)
+    assert "Key-value cache" in words_of(layout)
+
+
+def test_a_foreign_trace_has_no_poster(training_trace):
+    from dataclasses import replace
+
+    foreign = replace(training_trace, passes=(replace(training_trace.passes[0], kind="forward"),))
+    assert compose_poster(foreign, text_width) is None

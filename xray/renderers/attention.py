@@ -1,0 +1,114 @@
+"""Attention weights drawn by themselves: a sheet as SVG or PNG, or tables for the terminal."""
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, overload
+
+from rich.console import RenderableType
+from rich.style import Style
+from rich.text import Text as Line
+
+from xray.renderers.dot import write_dot
+from xray.renderers.fonts import text_width
+from xray.renderers.image import draw_dot
+from xray.renderers.shading import weight_colour
+from xray.renderers.svg import finish_svg
+from xray.renderers.table_words import UNICODE, Words
+from xray.renderers.themes import Theme, load_theme
+from xray.renderers.walk_text import Screen, print_all
+from xray.story.attention_sheet import TITLES, compose_sheet
+from xray.story.weights import Picture
+
+SHADES = " ░▒▓█"
+ASCII_SHADES = " .:+#"
+CELL = 4
+
+
+@overload
+def draw_attention(
+    pictures: Sequence[Picture], form: Literal["svg"], subtitle: str = "", theme: Theme | None = None, dpi: int = 150
+) -> str: ...
+@overload
+def draw_attention(
+    pictures: Sequence[Picture], form: Literal["png"], subtitle: str = "", theme: Theme | None = None, dpi: int = 150
+) -> bytes: ...
+def draw_attention(
+    pictures: Sequence[Picture],
+    form: Literal["svg", "png"],
+    subtitle: str = "",
+    theme: Theme | None = None,
+    dpi: int = 150,
+) -> str | bytes:
+    """The pictures of one kind of attention on a sheet.
+
+    Raises:
+        DrawError: Graphviz cannot draw it.
+    """
+    layout = compose_sheet(pictures, text_width, subtitle)
+    dot = write_dot(layout, theme or load_theme(), dpi if form == "png" else None)
+    drawn = draw_dot(dot, form)
+    return finish_svg(drawn, layout.title, layout.description) if form == "svg" else drawn
+
+
+def print_attention(pictures: Sequence[Picture], chosen: Picture, screen: Screen) -> str:
+    """One picture with its words and percentages, and the entropy of every head beside it, for the terminal."""
+    return print_all(attention_parts(pictures, chosen, screen.words, screen), screen)
+
+
+def attention_parts(
+    pictures: Sequence[Picture], chosen: Picture, words: Words, screen: Screen
+) -> Iterator[RenderableType]:
+    where = f"layer {chosen.layer + 1}, head {chosen.head + 1}, before dropout; rows ask, columns are asked"
+    yield Line.assemble(words.accent(TITLES[chosen.kind], "title", bold=True), "  ", words.quiet(where))
+    name = min(14, max((len(word) for word in chosen.queries), default=1))
+    fitting = max(1, (screen.columns - name - 4) // CELL)
+    for begin in range(0, len(chosen.keys), fitting):
+        yield from picture_lines(chosen, begin, begin + fitting, name, words, screen)
+    yield Line()
+    yield from entropy_lines(pictures, chosen, words)
+
+
+def picture_lines(
+    picture: Picture, begin: int, end: int, name: int, words: Words, screen: Screen
+) -> Iterator[RenderableType]:
+    """Some columns of a picture, with numbers over them and the words of those numbers under them."""
+    numbers = "".join(f"{place + 1:{CELL}d}" for place in range(begin, min(end, len(picture.keys))))
+    yield words.quiet(" " * (name + 4) + numbers)
+    for row, (weights, hidden) in enumerate(zip(picture.weights, picture.hidden, strict=True)):
+        word = picture.queries[row] if row < len(picture.queries) else ""
+        label = Line(words.word(word, name), no_wrap=True)
+        cells = [paint(*pair, words, screen) for pair in zip(weights[begin:end], hidden[begin:end], strict=True)]
+        yield Line.assemble(f"{row + 1:3d} ", label, " " * max(0, name - label.cell_len), *cells, no_wrap=True)
+    listed = (f"{place + 1} {picture.keys[place]}" for place in range(begin, min(end, len(picture.keys))))
+    yield Line("  ".join(words.clean(one) for one in listed), words.style(words.theme.surfaces["page"].quiet))
+
+
+def paint(weight: float, is_hidden: bool, words: Words, screen: Screen) -> Line:
+    """One cell: its share in percent, in a colour or over a shade as strong as the weight."""
+    if is_hidden:
+        return words.quiet("   ·" if words.signs is UNICODE else "   -")
+    number = f"{round(weight * 100):3d}"
+    shades = SHADES if words.signs is UNICODE else ASCII_SHADES
+    if not screen.colour:
+        return Line(f"{number}{shades[min(4, int(weight * 5))]}")
+    ground = weight_colour(weight, words.theme)
+    ink = words.theme.surfaces["page"]
+    readable = ink.fill if is_light(ground) == is_light(ink.text) else ink.text
+    return Line(f"{number} ", words.style(readable, ground))
+
+
+def is_light(colour: str) -> bool:
+    red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    return 0.3 * red + 0.59 * green + 0.11 * blue > 140
+
+
+def entropy_lines(pictures: Sequence[Picture], chosen: Picture, words: Words) -> Iterator[RenderableType]:
+    """The entropy of every head, a row for each layer."""
+    heads = sorted({picture.head for picture in pictures})
+    yield words.quiet("entropy in bits" + "".join(f"   head {head + 1}" for head in heads))
+    for layer in sorted({picture.layer for picture in pictures}):
+        line = Line(f"        layer {layer + 1}", no_wrap=True)
+        for head in heads:
+            found = next((one for one in pictures if (one.layer, one.head) == (layer, head)), None)
+            here = (layer, head) == (chosen.layer, chosen.head)
+            line.append(f"{found.entropy:9.2f}" if found is not None else " " * 9, Style(bold=here))
+        yield line

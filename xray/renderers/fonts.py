@@ -1,0 +1,170 @@
+"""The fonts that X-Ray brings along: found by Graphviz on every machine, measured, and cut down for an SVG."""
+
+import os
+import sys
+import tempfile
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from io import BytesIO
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+import font_source_sans_pro
+from fontTools.subset import Options, Subsetter
+from fontTools.ttLib import TTFont
+
+from xray.story.layout import Weight
+
+FONT_FOLDER = Path(font_source_sans_pro.font_directory)
+FILES: dict[Weight, str] = {
+    "regular": "SourceSansPro-Regular.ttf",
+    "semibold": "SourceSansPro-Semibold.ttf",
+    "bold": "SourceSansPro-Bold.ttf",
+    "black": "SourceSansPro-Black.ttf",
+}
+FAMILIES: dict[Weight, str] = {
+    "regular": "Source Sans Pro",
+    "semibold": "Source Sans Pro Semibold",
+    "bold": "Source Sans Pro",
+    "black": "Source Sans Pro Black",
+}
+SYSTEM_FOLDERS = (
+    "/usr/share/fonts",
+    "/usr/local/share/fonts",
+    "/System/Library/Fonts",
+    "/Library/Fonts",
+    "C:/Windows/Fonts",
+)
+"""Where other scripts and emoji come from; our own family is always taken from the wheel."""
+
+FONT_ASCENT, FONT_DESCENT = 0.984, 0.273
+"""How high and how deep a line of our fonts reaches, in ems."""
+
+UNUSED_TABLES = frozenset({"GSUB", "GPOS", "GDEF", "DSIG", "BASE", "kern"})
+"""What a subset font does without: no ligatures and no kerning, so that a text is as wide as its letters."""
+
+UNKNOWN_WIDTH = 1.05
+"""How wide a character that our fonts lack is taken to be, in ems: an emoji or a Chinese character at most."""
+
+
+def text_width(text: str, size: float, weight: Weight = "regular") -> float:
+    """How wide a text is, in points, by the font's own advances."""
+    advances, units = advance_widths(weight)
+    unknown = UNKNOWN_WIDTH * units
+    return sum(advances.get(ord(character), unknown) for character in text) * size / units
+
+
+def lacks_letters(text: str, weight: Weight = "regular") -> bool:
+    """Whether our font has no glyph for some of the text, so that another one shows it."""
+    return not all(ord(character) in advance_widths(weight)[0] for character in text)
+
+
+@lru_cache
+def advance_widths(weight: Weight) -> tuple[dict[int, int], int]:
+    """The advance of every character in a font, and the units of an em."""
+    with TTFont(FONT_FOLDER / FILES[weight], lazy=True) as font:
+        metrics = font["hmtx"].metrics
+        return {code: metrics[name][0] for code, name in font.getBestCmap().items()}, font["head"].unitsPerEm
+
+
+def font_face_css(used: dict[Weight, str]) -> str:
+    """`@font-face` rules that carry each weight's font with no more than the characters used."""
+    rules = []
+    for weight in FILES:
+        characters = used.get(weight)
+        if characters:
+            data = b64encode(subset_font(weight, "".join(sorted(set(characters))))).decode("ascii")
+            bold = "bold" if weight == "bold" else "normal"
+            rules.append(
+                f'@font-face{{font-family:"{FAMILIES[weight]}";font-weight:{bold};'
+                f'src:url(data:font/woff;base64,{data}) format("woff")}}'
+            )
+    return "\n".join(rules)
+
+
+@lru_cache(maxsize=32)
+def subset_font(weight: Weight, characters: str) -> bytes:
+    """A font file with the glyphs of these characters alone; the same characters give the same bytes."""
+    options = Options()
+    options.layout_features = []
+    options.hinting = False
+    options.name_IDs = [1, 2]
+    options.notdef_outline = True
+    options.recalc_timestamp = False
+    with TTFont(FONT_FOLDER / FILES[weight], recalcTimestamp=False, lazy=True) as font:
+        for table in UNUSED_TABLES & set(font.keys()):
+            del font[table]
+        subsetter = Subsetter(options=options)
+        subsetter.populate(text=characters)
+        subsetter.subset(font)
+        font.flavor = "woff"
+        out = BytesIO()
+        font.save(out)
+        return out.getvalue()
+
+
+@contextmanager
+def own_fonts() -> Iterator[None]:
+    """Inside the block Graphviz finds our fonts; the environment is put back afterwards.
+
+    Fontconfig reads its configuration once in a process, when the first text is measured, and on some systems it
+    complains on stderr about files that are not ours; the first drawing therefore happens in here, unheard.
+    """
+    before = os.environ.get("FONTCONFIG_FILE")
+    with tempfile.TemporaryDirectory(prefix="xray-fonts-") as folder:
+        config = Path(folder) / "fonts.conf"
+        config.write_text(fonts_conf(Path(folder)), encoding="utf-8")
+        os.environ["FONTCONFIG_FILE"] = str(config)
+        try:
+            wake_fontconfig()
+            yield
+        finally:
+            if before is None:
+                del os.environ["FONTCONFIG_FILE"]
+            else:
+                os.environ["FONTCONFIG_FILE"] = before
+
+
+def fonts_conf(folder: Path) -> str:
+    """Our font files first, the system's for what they lack; caches where they can be written."""
+    systems = "".join(f"<dir>{place}</dir>" for place in SYSTEM_FOLDERS if Path(place).is_dir())
+    rejects = "".join(f"<glob>{place}/*SourceSans*</glob>" for place in SYSTEM_FOLDERS)
+    return (
+        '<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd"><fontconfig>'
+        f"<dir>{escape(str(FONT_FOLDER))}</dir>{systems}"
+        f"<selectfont><rejectfont><glob>{escape(str(FONT_FOLDER))}/*.otf</glob>{rejects}</rejectfont></selectfont>"
+        f'<cachedir prefix="xdg">xray/fontconfig</cachedir><cachedir>{escape(str(folder))}/cache</cachedir>'
+        "<config><rescan><int>0</int></rescan></config></fontconfig>"
+    )
+
+
+@lru_cache(maxsize=1)
+def wake_fontconfig() -> None:
+    """Let fontconfig read our configuration, once in a process, with nothing said on stderr meanwhile."""
+    import pygraphviz
+
+    graph = pygraphviz.AGraph(string=f'digraph {{ a [label="a" fontname="{FAMILIES["regular"]}" pos="0,0"] }}')
+    with unheard():
+        graph.draw(format="svg", prog="nop2")
+
+
+@contextmanager
+def unheard() -> Iterator[None]:
+    """Inside the block nothing that C code writes to stderr is seen."""
+    with suppress(OSError, ValueError):
+        sys.stderr.flush()
+    try:
+        saved = os.dup(2)
+    except OSError:  # stderr is closed: nothing to be heard anyway
+        yield
+        return
+    silence = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(silence, 2)
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(silence)
+        os.close(saved)

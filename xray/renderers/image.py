@@ -1,0 +1,31 @@
+"""DOT text as SVG, PNG or PDF, drawn by Graphviz inside this process."""
+
+import re
+from typing import Literal
+
+from xray.errors import DrawError
+from xray.renderers.fonts import own_fonts
+
+ImageForm = Literal["svg", "png", "pdf"]
+Program = Literal["nop2", "dot"]
+
+CREATION_DATE = re.compile(rb"(/CreationDate \(D:)(\d+)")
+"""When a PDF was drawn; left out, so that the same trace gives the same bytes."""
+
+
+def draw_dot(dot: str, form: ImageForm, program: Program = "nop2") -> bytes:
+    """What Graphviz draws from a DOT text, with our fonts.
+
+    Raises:
+        DrawError: Graphviz refuses the text.
+    """
+    import pygraphviz
+
+    with own_fonts():
+        try:
+            drawn = pygraphviz.AGraph(string=dot).draw(format=form, prog=program)
+        except (OSError, ValueError, pygraphviz.DotError) as error:
+            raise DrawError(f"Graphviz cannot draw this as {form}: {error}. Try another format.") from error
+    if not isinstance(drawn, bytes):
+        raise DrawError(f"Graphviz drew no {form}. Try another format.")
+    return CREATION_DATE.sub(lambda found: found[1] + b"0" * len(found[2]), drawn) if form == "pdf" else drawn

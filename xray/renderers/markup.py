@@ -1,0 +1,54 @@
+"""Text on its way into DOT: shown as it is, never read as markup, in the face, size and colour of its run."""
+
+from xray.renderers.fonts import FAMILIES
+from xray.renderers.themes import Theme
+from xray.story.layout import SHIFTED, Run
+from xray.text import show_controls
+
+
+def write_run(run: Run, on: str, theme: Theme, zoom: int) -> str:
+    """A run as an HTML-like label shows it: escaped, in its face, size and colour."""
+    text = escape_html(run.text)
+    if run.weight == "bold":
+        text = f"<B>{text}</B>"
+    face = f' FACE="{FAMILIES[run.weight]}"' if run.weight in ("semibold", "black") else ""
+    return f'<FONT POINT-SIZE="{point_size(run, zoom)}" COLOR="{ink(run.ink, on, theme)}"{face}>{text}</FONT>'
+
+
+def ink(role: str, on: str, theme: Theme) -> str:
+    """The colour of a run on a surface."""
+    surface = theme.surfaces[on]
+    kind, _, name_ = role.partition(":")
+    if kind == "axis":
+        return theme.axis_colour(name_, on)
+    if kind == "accent":
+        light = theme.surfaces[on].digits == "on_light" and on not in ("page", "card")
+        return theme.accents_on_light[name_] if light else theme.accents[name_]
+    return surface.quiet if role == "quiet" else surface.text
+
+
+def point_size(run: Run, zoom: int) -> int:
+    """The size of a run on the enlarged page."""
+    return round(run.size * zoom * (SHIFTED if run.shift else 1))
+
+
+def clean(text: str) -> str:
+    """A tooltip as DOT text: controls spelt out, line breaks kept, backslashes and entities taken literally."""
+    lines = [show_controls(line).replace("\\", "\\\\").replace("&", "&amp;") for line in text.split("\n")]
+    return "\\n".join(lines)
+
+
+def escape_html(text: str) -> str:
+    """A text for an HTML-like label: shown as it is, never read as markup, an entity, or one of DOT's own escapes."""
+    text = show_controls(text)
+    for character, entity in (
+        ("&", "&amp;"),
+        ("<", "&lt;"),
+        (">", "&gt;"),
+        ('"', "&quot;"),
+        ("\\", "&#92;&#92;"),
+        ("[", "&#91;"),
+        ("]", "&#93;"),
+    ):
+        text = text.replace(character, entity)
+    return text

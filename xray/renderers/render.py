@@ -1,0 +1,50 @@
+"""One door to every form that a trace can be drawn in."""
+
+from typing import Literal, get_args, overload
+
+from xray.errors import UsageError
+from xray.ir.json_form import trace_to_json
+from xray.ir.trace import Trace
+from xray.renderers.poster import draw_poster
+from xray.renderers.table import draw_tables
+from xray.renderers.themes import Theme
+
+TextForm = Literal["svg", "html", "dot", "json", "table"]
+BytesForm = Literal["png", "pdf"]
+Form = Literal["svg", "html", "dot", "json", "table", "png", "pdf"]
+FORMS: tuple[str, ...] = get_args(Form)
+
+
+@overload
+def render(trace: Trace, form: TextForm, *, theme: Theme | None = None, all_layers: bool = False) -> str: ...
+@overload
+def render(
+    trace: Trace, form: BytesForm, *, theme: Theme | None = None, all_layers: bool = False, dpi: int = 150
+) -> bytes: ...
+@overload
+def render(
+    trace: Trace, form: Form, *, theme: Theme | None = None, all_layers: bool = False, dpi: int = 150
+) -> str | bytes: ...
+def render(
+    trace: Trace, form: Form, *, theme: Theme | None = None, all_layers: bool = False, dpi: int = 150
+) -> str | bytes:
+    """The trace drawn: the poster as "svg", "dot" (text), "png" or "pdf" (bytes), the page as "html", or the facts
+    as "table" or "json".
+
+    `dpi` is the resolution of a PNG, for a page of A2 size. `all_layers` unfolds equal layers.
+
+    Raises:
+        UsageError: the form is none of those.
+        DrawError: the trace holds nothing that can be drawn.
+    """
+    if form == "json":
+        return trace_to_json(trace)
+    if form == "table":
+        return draw_tables(trace, theme=theme, all_layers=all_layers)
+    if form == "html":
+        from xray.renderers.page import draw_page
+
+        return draw_page(trace, theme=theme)
+    if form in ("svg", "dot", "png", "pdf"):
+        return draw_poster(trace, form, theme=theme, dpi=dpi)
+    raise UsageError(f"the form {form!r} is unknown. Choose {', '.join(FORMS[:-1])} or {FORMS[-1]}.")

@@ -1,0 +1,101 @@
+"""Which layers of a pass are alike, so that one of them can stand for all: the "x 3" on a layer's frame.
+
+How to use it:
+
+    for fold in fold_layers(one_pass):
+        fold.stack, fold.layers, fold.count        # "encoder.layers", (0, 1, 2), 3
+        fold.first                                 # 0, the layer to show; its steps' paths begin "encoder.layers.0"
+
+    shown = steps_shown(one_pass)                  # the pass's steps, with only the first layer of every fold
+
+Layers that differ come out as folds of one, so nothing is called alike that is not.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from xray.ir.trace import Pass, Step
+
+Place = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A run of neighbouring layers that are alike; the first of `layers` stands for all of them."""
+
+    stack: str
+    layers: tuple[int, ...]
+
+    @property
+    def first(self) -> int:
+        """The number of the layer that stands for all."""
+        return self.layers[0]
+
+    @property
+    def count(self) -> int:
+        """How many layers the first one stands for, itself included."""
+        return len(self.layers)
+
+    def holds(self, step: Step) -> bool:
+        """Whether the step belongs to one of these layers."""
+        place = layer_of(step)
+        return place is not None and place[0] == self.stack and place[1] in self.layers
+
+
+def fold_layers(one_pass: Pass) -> tuple[Fold, ...]:
+    """The runs of alike layers in a pass, in the order in which they ran.
+
+    Two layers are alike when, step for step, they do the same operation with the same settings and parameter counts on
+    the same shapes, under the same axis words, with the same masks, and nothing else ran between them. Values are not
+    compared: weights always differ. A layer that ran more than once is never folded.
+    """
+    visits = [(place, tuple(steps)) for place, steps in groupby(one_pass.steps, key=layer_of)]
+    often = {place for place, count in Counter(place for place, _ in visits).items() if count > 1}
+    folds: list[Fold] = []
+    before: tuple[object, ...] | None = None
+    for place, steps in visits:
+        portrait = None if place is None or place in often else portray_layer(place, steps)
+        if place is not None and portrait is not None and portrait == before:
+            folds[-1] = Fold(place[0], (*folds[-1].layers, place[1]))
+        elif place is not None and not any(fold.stack == place[0] and place[1] in fold.layers for fold in folds):
+            folds.append(Fold(place[0], (place[1],)))
+        before = portrait
+    return tuple(folds)
+
+
+def steps_shown(one_pass: Pass, folds: Sequence[Fold] | None = None) -> tuple[Step, ...]:
+    """The steps of a pass in order, without the layers that another one stands for."""
+    folds = fold_layers(one_pass) if folds is None else folds
+    spared = {(fold.stack, number) for fold in folds for number in fold.layers[1:]}
+    return tuple(step for step in one_pass.steps if layer_of(step) not in spared)
+
+
+def layer_of(step: Step) -> Place | None:
+    """The stack and the number of the layer a step belongs to, ("decoder.layers", 2); None outside of any layer.
+
+    A layer is what stands under a number in a path; the outermost number counts.
+    """
+    parts = step.path.split(".")
+    for place, part in enumerate(parts):
+        if part.isascii() and part.isdigit() and len(part) < 10:
+            return ".".join(parts[:place]), int(part)
+    return None
+
+
+def portray_layer(place: Place, steps: Sequence[Step]) -> tuple[object, ...]:
+    """All that must be equal for two layers to be alike, the layer's own number left out."""
+    root = ".".join((place[0], str(place[1]))).lstrip(".")
+    return (place[0], *(portray_step(step, root) for step in steps))
+
+
+def portray_step(step: Step, root: str) -> tuple[object, ...]:
+    """What a step contributes to its layer's portrait; its path counts from the layer's root."""
+    records = tuple(
+        (end, record.name, record.shape, record.axes, record.dtype, record.role, record.mask)
+        for end, side in (("in", step.inputs), ("out", step.outputs))
+        for record in side
+    )
+    settings = tuple(sorted((name, repr(value)) for name, value in step.settings.items()))
+    return step.path.removeprefix(root), step.call, step.op, step.module, step.params, settings, step.error, records

@@ -1,0 +1,218 @@
+"""Attention pictures from the recorded weights: rows are the words that ask, columns the words that are looked at."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from xray.ir.records import Preview
+from xray.ir.trace import Pass, Step
+from xray.story.canvas import Canvas, words
+from xray.story.column_words import place_words
+from xray.story.journey import Journey, Tale, describe
+from xray.story.layout import Cells, Line, Run
+from xray.story.plan import NOTE, OP
+from xray.story.wording import PADDING, fit_text
+
+MOST, FEWEST = 16, 3
+CORNER = ", corner"
+WORD_WIDTH, AISLE, STEP = 58.0, 24.0, 12.5
+LARGEST, SMALLEST = 17.0, 12.5
+"""How large a cell may be; a smaller one would not hold the word beside it."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One head's weights with the words on both axes; None where the mask hides a cell."""
+
+    title: str
+    station: int
+    remark: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    weights: tuple[tuple[float | None, ...], ...]
+    cut: bool
+    tooltip: str
+
+
+def draw_gallery(canvas: Canvas, tale: Tale, left: float, top: float, width: float, bottom: float) -> None:
+    """As many pictures side by side as there are attentions, in the largest cells that fit, cut where none fit."""
+    whole = fitted(canvas, read_pictures(tale))
+    for most in range(MOST, FEWEST - 1, -1):
+        pictures = [cut_picture(picture, most) for picture in whole]
+        for half_points in range(int(LARGEST * 2), int(SMALLEST * 2) - 1, -1):
+            sizes = [block_size(canvas, picture, half_points / 2) for picture in pictures]
+            room = width - sum(wide for wide, _ in sizes)
+            if room >= AISLE * (len(pictures) - 1) and max((high for _, high in sizes), default=0) <= top - bottom:
+                draw_row(canvas, pictures, [wide for wide, _ in sizes], left, top, half_points / 2, room)
+                return
+
+
+def draw_row(
+    canvas: Canvas, pictures: list[Picture], widths: list[float], left: float, top: float, cell: float, room: float
+) -> None:
+    """The pictures side by side, what is left of the width between them."""
+    gap = min(60.0, room / (len(pictures) - 1)) if len(pictures) > 1 else 0.0
+    for picture, wide in zip(pictures, widths, strict=True):
+        draw_picture(canvas, picture, left, top, cell)
+        left += wide + gap
+
+
+def cut_picture(picture: Picture, most: int) -> Picture:
+    """The first corner of a picture."""
+    if len(picture.rows) <= most and len(picture.columns) <= most:
+        return picture
+    weights = tuple(row[:most] for row in picture.weights[:most])
+    remark = picture.remark.removesuffix(", padding cut").removesuffix(CORNER) + CORNER
+    return replace(picture, rows=picture.rows[:most], columns=picture.columns[:most], weights=weights, remark=remark)
+
+
+def block_size(canvas: Canvas, picture: Picture, cell: float) -> tuple[float, float]:
+    """How wide and high a picture is with its words."""
+    label = label_width(canvas, picture)
+    places = place_words(canvas.measure, picture.columns, cell)
+    grid = max((start + canvas.text_width(word, NOTE) for word, start, _ in places), default=0.0)
+    heading = max(canvas.text_width(picture.title, OP, "bold"), canvas.text_width(picture.remark, NOTE))
+    levels = 1 + max((level for _, _, level in places), default=0)
+    return max(label + grid, label + cell * len(picture.columns), heading), 36 + cell * len(
+        picture.rows
+    ) + levels * STEP
+
+
+def fitted(canvas: Canvas, pictures: Sequence[Picture]) -> list[Picture]:
+    """The pictures with their words cut to a width that leaves room for cells."""
+    return [
+        Picture(
+            picture.title,
+            picture.station,
+            picture.remark,
+            tuple(fit_text(word, NOTE, WORD_WIDTH, canvas.measure) for word in picture.rows),
+            tuple(fit_text(word, NOTE, WORD_WIDTH, canvas.measure) for word in picture.columns),
+            picture.weights,
+            picture.cut,
+            picture.tooltip,
+        )
+        for picture in pictures
+    ]
+
+
+def label_width(canvas: Canvas, picture: Picture) -> float:
+    """How wide the words left of a picture are."""
+    return max((canvas.text_width(word, NOTE) for word in picture.rows), default=0.0) + 6
+
+
+def draw_picture(canvas: Canvas, picture: Picture, left: float, top: float, cell: float) -> None:
+    title: Line = (Run(picture.title, OP, "text", "bold"),)
+    canvas.note(left, top, (title, words(picture.remark, NOTE, "quiet")))
+    x, y = left + label_width(canvas, picture), top - 30
+    canvas.cells.append(Cells(f"attention_{picture.station}", x, y, cell, picture.weights, "weights", picture.tooltip))
+    for place, word in enumerate(picture.rows):
+        canvas.note(x - 4, y - cell * (place + 0.5) + 6, (words(word, NOTE, "text"),), align="right")
+    bottom = y - cell * len(picture.rows)
+    draw_column_words(canvas, picture.columns, x, bottom, cell)
+
+
+def draw_column_words(canvas: Canvas, listed: Sequence[str], left: float, top: float, cell: float) -> None:
+    """Words under their columns, on as many steps down as they need not to touch; a thin line joins word and column."""
+    for place, (word, start, level) in enumerate(place_words(canvas.measure, listed, cell)):
+        y = top - 3 - level * STEP
+        middle = left + cell * (place + 0.5)
+        if level:
+            canvas.line((middle, top - 1), (middle, y - 1), role="leader", width=0.7, head=False, kind="leader")
+        canvas.note(left + start, y, (words(word, NOTE, "text"),))
+
+
+def read_pictures(tale: Tale) -> list[Picture]:
+    """One picture for each kind of attention, from the first layer and head, of the phase with more words to show."""
+    found: list[Picture] = []
+    for journeys in (tale.encoder, tale.decoder):
+        names = (
+            (("self_attention", 2),)
+            if journeys[0].side == "encoder"
+            else (("self_attention", 5), ("cross_attention", 6))
+        )
+        for name, station in names:
+            pictures = [read_picture(tale, journey, name, station) for journey in journeys]
+            seen = [picture for picture in pictures if picture is not None]
+            if seen:
+                found.append(max(seen, key=real_cells))
+    return found
+
+
+def real_cells(picture: Picture) -> int:
+    """How many cells stand for two real words."""
+    rows, columns = (sum(word != PADDING for word in axis) for axis in (picture.rows, picture.columns))
+    return rows * columns
+
+
+def read_picture(tale: Tale, journey: Journey, name: str, station: int) -> Picture | None:
+    one_pass = journey.last
+    step = one_pass.by_id.get(f"{journey.side}.layers.0.{name}.softmax#0")
+    preview = step.outputs[0].preview if step is not None and step.outputs else None
+    if step is None or preview is None or len(preview.shape) != 4:
+        return None
+    asked, looked = axis_words(tale, journey, one_pass, name)
+    rows = weights_of(preview)[:MOST]
+    if step.outputs[0].shape[-2] < len(asked):
+        asked = asked[-step.outputs[0].shape[-2] :]
+    hidden = mask_of(one_pass, f"{journey.side}.layers.0.{name}.mask")
+    shown = tuple(
+        tuple(None if is_hidden(hidden, r, c) else value for c, value in enumerate(row[:MOST]))
+        for r, row in enumerate(rows)
+    )
+    rows_kept, columns_kept = kept(asked, len(shown)), kept(looked, len(shown[0]) if shown else 0)
+    shown = tuple(row[:columns_kept] for row in shown[:rows_kept])
+    whole = step.outputs[0].shape[-2:] == (len(shown), len(shown[0]) if shown else 0)
+    side = "ENCODER" if journey.side == "encoder" else "DECODER"
+    title = {2: f"{side} SELF-ATTENTION", 5: f"{side} SELF-ATTENTION", 6: "CROSS-ATTENTION"}[station]
+    where = (
+        "training, row 1"
+        if journey.phase == "training"
+        else f"turn {one_pass.number}"
+        if one_pass.number
+        else "inference"
+    )
+    remark = f"layer 1, head 1, {where}" + ("" if whole else ", padding cut" if rows_kept < len(rows) else CORNER)
+    return Picture(
+        title,
+        station,
+        remark,
+        asked[: len(shown)],
+        looked[: len(shown[0])] if shown else (),
+        shown,
+        not whole,
+        describe([(one_pass.number, step)]),
+    )
+
+
+def kept(listed: tuple[str, ...], count: int) -> int:
+    """How many words of an axis are shown: the real ones, and two of the padding after them."""
+    real = next((place for place, word in enumerate(listed) if word == PADDING), count)
+    return min(count, real + 2)
+
+
+def axis_words(tale: Tale, journey: Journey, one_pass: Pass, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The words that ask and the words that are looked at."""
+    source = tale.encoder[[one.phase for one in tale.encoder].index(journey.phase)].first.tokens.get("src", ((),))[0]
+    if journey.side == "encoder":
+        return source, source
+    answer = one_pass.tokens.get("decoder_input", ((),))[0]
+    return (answer, source) if name == "cross_attention" else (answer, answer)
+
+
+def weights_of(preview: Preview) -> tuple[tuple[float | None, ...], ...]:
+    """The first head's weights for the first sequence; None for a value that is no number."""
+    return tuple(tuple(None if isinstance(value, str) else float(value) for value in row) for row in preview.rows(0, 0))
+
+
+def mask_of(one_pass: Pass, path: str) -> tuple[str, ...]:
+    """The cells of the mask that the first sequence got; none where there was no mask."""
+    step: Step | None = one_pass.by_id.get(f"{path}#0")
+    record = next((record for record in step.inputs if record.mask is not None), None) if step is not None else None
+    return record.mask.cells[0] if record is not None and record.mask is not None and record.mask.cells else ()
+
+
+def is_hidden(cells: tuple[str, ...], row: int, column: int) -> bool:
+    """Whether a mask hides a cell; a mask with one row speaks for all rows."""
+    if not cells:
+        return False
+    line = cells[row] if len(cells) > row else cells[0]
+    return column < len(line) and line[column] != "."

@@ -1,0 +1,93 @@
+"""The masks of a pass that attention really reads, each with the words that stand at its rows and columns."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from xray.ir.records import VISIBLE, TensorRecord
+from xray.ir.trace import Pass, Step
+
+
+@dataclass(frozen=True)
+class MaskSquare:
+    """One matrix of a mask: a row for each query, a column for each key, and their words where they are known.
+
+    `index` is its place along the mask's leading axes. A mask that is the same for all queries has one row and no
+    query words.
+    """
+
+    index: tuple[int, ...]
+    rows: tuple[str, ...]
+    query_words: tuple[str, ...]
+    key_words: tuple[str, ...]
+
+    @property
+    def visible(self) -> int:
+        """How many cells may be read."""
+        return sum(row.count(VISIBLE) for row in self.rows)
+
+
+@dataclass(frozen=True)
+class MaskStory:
+    """A mask, the step that made it, who reads it, and its matrices; none where it was too large to keep."""
+
+    step: Step
+    record: TensorRecord
+    readers: tuple[Step, ...]
+    squares: tuple[MaskSquare, ...]
+
+
+def tell_masks(one_pass: Pass) -> tuple[MaskStory, ...]:
+    """The masks that a pass made, in order, without those that only went into another mask."""
+    made = [
+        (step, record) for step in one_pass.leaves for record in step.outputs if record.role == "mask" and record.mask
+    ]
+    used_up = {
+        entry.source for step, _ in made for entry in step.inputs if entry.role == "mask" and entry.source is not None
+    }
+    return tuple(
+        MaskStory(step, record, tuple(readers_of(step, one_pass)), tuple(cut_squares(record, one_pass)))
+        for step, record in made
+        if step.id not in used_up
+    )
+
+
+def readers_of(maker: Step, one_pass: Pass) -> Iterator[Step]:
+    """The operations that read what a step made as their mask."""
+    for step in one_pass.leaves:
+        if any(record.role == "mask" and record.source == maker.id for record in step.inputs):
+            yield step
+
+
+def cut_squares(record: TensorRecord, one_pass: Pass) -> Iterator[MaskSquare]:
+    """The matrices of a mask, one for each place along its leading axes."""
+    if record.mask is None or record.mask.cells is None:
+        return
+    leading = record.shape[:-2]
+    for number, rows in enumerate(record.mask.cells[: prod(leading)]):
+        index = place_of(number, leading)
+        sequence = index[record.axes.index("batch")] if "batch" in record.axes[:-2] else 0
+        queries = record.axes[-2] if len(record.axes) > 1 else "1"
+        yield MaskSquare(
+            index=index,
+            rows=rows,
+            query_words=find_words(one_pass, queries, sequence, len(rows)),
+            key_words=find_words(one_pass, record.axes[-1], sequence, len(rows[0]) if rows else 0),
+        )
+
+
+def place_of(number: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The index along each axis of the n-th entry in row-major order."""
+    index: list[int] = []
+    for size in reversed(shape):
+        index.insert(0, number % size)
+        number //= size
+    return tuple(index)
+
+
+def find_words(one_pass: Pass, axis: str, sequence: int, count: int) -> tuple[str, ...]:
+    """The words along an axis of one sequence; none where the pass does not know so many."""
+    name = {"src_len": "src", "tgt_len": "decoder_input"}.get(axis, "")
+    rows = one_pass.tokens.get(name, ())
+    words = rows[sequence] if sequence < len(rows) else ()
+    return words if len(words) == count else ()

@@ -1,0 +1,96 @@
+"""Which shape comes out? Questions about a run's own steps, checked and explained."""
+
+import re
+from dataclasses import dataclass
+
+from xray.ir.records import TensorRecord
+from xray.ir.trace import Step
+from xray.story.chapters import Text
+from xray.story.explanations import explain_step
+from xray.story.scene import Scene, name_sizes
+from xray.story.stations import station_of
+
+ASKED = (
+    "src_mask",
+    "encoder.embedding.words",
+    "encoder.layers.0.self_attention.split_query.view",
+    "encoder.layers.0.self_attention.split_query.transpose",
+    "encoder.layers.0.self_attention.transpose_key",
+    "encoder.layers.0.self_attention.scores",
+    "encoder.layers.0.self_attention.weighted_sum",
+    "encoder.layers.0.self_attention.concat",
+    "encoder.layers.0.feed_forward.expand",
+    "shift",
+    "tgt_mask.combine",
+    "decoder.layers.0.self_attention.scores",
+    "decoder.layers.0.cross_attention.split_key",
+    "decoder.layers.0.cross_attention.scores",
+    "decoder.layers.0.cross_attention.weighted_sum",
+    "decoder.layers.0.feed_forward.contract",
+    "head",
+    "loss.flatten_logits",
+    "next_word.last_row",
+    "next_word.argmax",
+    "append",
+)
+"""The steps worth asking about, in the order of the walk."""
+SIGNS = re.compile(r"[×x,;*\s]+")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A step, what goes into it, and the shape that is asked for."""
+
+    station: int
+    step: Step
+    prompt: Text
+    answer: TensorRecord
+    explanation: Text
+
+
+def make_quiz(scene: Scene) -> tuple[Question, ...]:
+    """The questions of a scene, those whose steps were recorded."""
+    found = (scene.step(path) for path in ASKED)
+    return tuple(ask(step) for step in found if step is not None and step.outputs and step.inputs)
+
+
+def ask(step: Step) -> Question:
+    """One step as a question."""
+    told = explain_step(step)
+    entries: list[str | TensorRecord] = []
+    for record in step.inputs:
+        entries += [f"{'; ' if entries else ''}{record.name} ", record, f" ({say_axes(record)})"]
+    station = station_of(step)
+    which = f"the shape of “{step.outputs[0].name}”" if len(step.outputs) > 1 else "the shape that comes out"
+    rule = f" Rule: {told.formula}." if told.formula else ""
+    out = step.outputs[0]
+    return Question(
+        station=station.number if station is not None else 0,
+        step=step,
+        prompt=(f"{step.path} reads ", *entries, f".{rule} What is {which}?"),
+        answer=out,
+        explanation=("It is ", out, f" ({say_axes(out)}). {told.change} {told.reason}"),
+    )
+
+
+def say_axes(record: TensorRecord) -> str:
+    """The words of a tensor's axes."""
+    return " × ".join(axis or "?" for axis in record.axes) or "a single number"
+
+
+def is_right(question: Question, answer: str) -> bool:
+    """Whether an answer such as "8x4x10x8", "8 4 10 8" or "[8, 4, 10, 8]" is the shape."""
+    return read_answer(answer) == question.answer.shape
+
+
+def read_answer(answer: str) -> tuple[int, ...] | None:
+    """The sizes in an answer; None where it holds something else."""
+    parts = [part for part in SIGNS.split(answer.strip().lower().strip("()[]. ")) if part]
+    if not parts or not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
+        return None
+    return tuple(int(part) for part in parts)
+
+
+def say_answer(question: Question) -> str:
+    """The right answer as text."""
+    return name_sizes(question.answer)

@@ -1,0 +1,122 @@
+"""One way through a trace: a training step, or the encoded question with one turn of decoding."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from xray.config import PAD, SPECIAL_TOKENS
+from xray.ir.records import Preview, Statistics, TensorRecord
+from xray.ir.trace import Pass, Step, Trace
+from xray.story.chapters import Phase, Text
+from xray.story.journey import read_tale
+from xray.text import show_controls
+
+PADDING = SPECIAL_TOKENS[PAD]
+MANY_WORDS = 14
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a walk looks at: the pass that reads the question and the one that reads the answer, the same in training.
+
+    `turn` is the number of the decode turn, 0 in training.
+    """
+
+    trace: Trace
+    phase: Phase
+    question: Pass
+    answer: Pass
+    turn: int
+
+    @property
+    def is_training(self) -> bool:
+        """Whether this is a training step."""
+        return self.phase == "training"
+
+    def step(self, path: str) -> Step | None:
+        """The step of a path, wherever in the scene it ran."""
+        return self.question.by_id.get(f"{path}#0") or self.answer.by_id.get(f"{path}#0")
+
+    def shape(self, path: str, place: int = 0) -> TensorRecord | str:
+        """What a step put out, to be shown as a shape."""
+        step = self.step(path)
+        return step.outputs[place] if step is not None and len(step.outputs) > place else "(not recorded)"
+
+    def entry(self, path: str, name: str) -> TensorRecord | str:
+        """What a step read under a name, to be shown as a shape."""
+        step = self.step(path)
+        found = [record for record in step.inputs if record.name == name] if step is not None else []
+        return found[0] if found else "(not recorded)"
+
+    def size(self, name: str) -> int:
+        """A size as it is in this scene, else as the model has it."""
+        return self.answer.sizes.get(name) or self.question.sizes.get(name) or self.trace.sizes.get(name, 0)
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """The first sequence's words under a name: "src", "decoder_input", "targets", "new"."""
+        for one_pass in (self.answer, self.question):
+            rows = one_pass.tokens.get(name, ())
+            if rows:
+                return tuple(show_controls(word) for word in rows[0])
+        return ()
+
+    def real_words(self, name: str) -> tuple[str, ...]:
+        """The same without padding."""
+        return tuple(word for word in self.words(name) if word != PADDING)
+
+    def preview(self, path: str) -> Preview | None:
+        """The values that were kept of what a step put out."""
+        step = self.step(path)
+        return step.outputs[0].preview if step is not None and step.outputs else None
+
+    def statistics(self, path: str) -> Statistics | None:
+        """What the values of a step's output come to."""
+        preview = self.preview(path)
+        return preview.statistics if preview is not None else None
+
+    def setting(self, name: str, default: str = "") -> str:
+        """A setting of the run, as text."""
+        value = self.trace.config.get(name, default)
+        return default if value is None else str(value)
+
+    def loss(self) -> float | None:
+        """The number that the training step ended with."""
+        preview = self.preview("loss.cross_entropy")
+        value = preview.values[0] if preview is not None and preview.values else None
+        return float(value) if isinstance(value, int | float) else None
+
+
+def list_scenes(trace: Trace) -> tuple[Scene, ...]:
+    """The training step and every turn of inference; none for a trace that is not of X-Ray's transformer."""
+    if read_tale(trace) is None:
+        return ()
+    scenes = [Scene(trace, "training", one, one, 0) for one in trace.passes_of("training")[:1]]
+    encode = trace.passes_of("encode")[:1]
+    if encode:
+        scenes += [Scene(trace, "inference", encode[0], one, one.number) for one in trace.passes_of("decode")]
+    return tuple(scenes)
+
+
+def quote(words: Sequence[str]) -> str:
+    """Words in quotation marks, with the middle left out where there are very many."""
+    if len(words) > MANY_WORDS:
+        words = [*words[: MANY_WORDS // 2], "…", *words[-MANY_WORDS // 2 :]]
+    return f"“{' '.join(words)}”"
+
+
+def count(number: int, one: str, many: str = "") -> str:
+    """A number with its noun."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def plain(text: Text) -> str:
+    """A text as it is read aloud, shapes written with ×."""
+    return "".join(part if isinstance(part, str) else name_sizes(part) for part in text)
+
+
+def name_sizes(record: TensorRecord) -> str:
+    """A shape as 8×4×10×8."""
+    return "×".join(map(str, record.shape)) or "one number"
+
+
+Side = Literal["encoder", "decoder"]

@@ -1,0 +1,90 @@
+"""Words made to fit: rows of tokens shortened in the middle, sentences broken into lines, long numbers grouped."""
+
+from collections.abc import Sequence
+
+from xray.config import PAD, SPECIAL_TOKENS
+from xray.story.layout import Line, Measure, Run, Weight, line_width
+from xray.text import show_controls
+
+PADDING = SPECIAL_TOKENS[PAD]
+ELLIPSIS = "…"
+
+
+def fit_text(text: str, size: int, width: float, measure: Measure, weight: Weight = "regular") -> str:
+    """The text itself where it fits the width, else its beginning and an ellipsis."""
+    text = show_controls(text)
+    if measure(text, size, weight) <= width:
+        return text
+    kept = len(text)
+    while kept > 1 and measure(text[:kept] + ELLIPSIS, size, weight) > width:
+        kept -= 1
+    return text[:kept].rstrip() + ELLIPSIS
+
+
+def wrap_words(
+    words: Sequence[str], size: int, width: float, measure: Measure, most: int, weight: Weight = "regular"
+) -> tuple[str, ...]:
+    """The words on at most so many lines, each within the width; what is left over becomes an ellipsis."""
+    lines: list[str] = []
+    for word in words:
+        piece = fit_text(word, size, width, measure, weight)
+        if lines and measure(f"{lines[-1]} {piece}", size, weight) <= width:
+            lines[-1] = f"{lines[-1]} {piece}"
+        elif len(lines) < most:
+            lines.append(piece)
+        else:
+            lines[-1] = fit_text(f"{lines[-1]} {ELLIPSIS}", size, width, measure, weight)
+            if not lines[-1].endswith(ELLIPSIS):
+                lines[-1] = lines[-1][:-2] + ELLIPSIS
+            break
+    return tuple(lines)
+
+
+def wrap(text: str, size: int, width: float, measure: Measure, most: int = 99) -> tuple[str, ...]:
+    """A sentence broken into lines."""
+    return wrap_words(text.split(" "), size, width, measure, most)
+
+
+def token_lines(rows: Sequence[Sequence[str]], size: int, width: float, measure: Measure) -> tuple[Line, ...]:
+    """Rows of tokens; where padding has to be counted in one, it is counted in all."""
+    whole = [token_runs(*spelt(row, counted=False), size) for row in rows]
+    if all(line_width(line, measure) <= width for line in whole):
+        return tuple(whole)
+    return tuple(token_line(row, size, width, measure, counted=True) for row in rows)
+
+
+def spelt(tokens: Sequence[str], *, counted: bool) -> tuple[str, str]:
+    """The words of a row and the padding after them, in full or counted."""
+    words = [show_controls(token) for token in tokens]
+    length = len(words)
+    while length and tokens[length - 1] == PADDING:
+        length -= 1
+    pads = len(words) - length
+    padding = f" {PADDING}" * pads if not counted else f" {PADDING} ×{pads}" if pads else ""
+    return " ".join(words[:length]), padding
+
+
+def token_line(tokens: Sequence[str], size: int, width: float, measure: Measure, *, counted: bool = False) -> Line:
+    """A row of tokens, its padding quiet; where it is too long, padding is counted, then the middle left out."""
+    for form in (False, True) if not counted else (True,):
+        text, padding = spelt(tokens, counted=form)
+        line = token_runs(text, padding, size)
+        if line_width(line, measure) <= width:
+            return line
+    room = width - measure(padding, size, "regular") - 2
+    words = [show_controls(token) for token in tokens if token != PADDING]
+    for kept in range(len(words) - 1, 2, -1):
+        head = " ".join([*words[: (kept + 1) // 2], ELLIPSIS, *words[len(words) - kept // 2 :]])
+        if measure(head, size, "regular") <= room:
+            return token_runs(head, padding, size)
+    return token_runs(fit_text(text, size, room, measure), padding, size)
+
+
+def token_runs(words: str, padding: str, size: int) -> Line:
+    runs = (Run(words, size, "text"), Run(padding, size, "quiet"))
+    return tuple(run for run in runs if run.text)
+
+
+def plural(count: int, one: str) -> str:
+    """A number with its noun, "1 row", "1,024 rows"."""
+    return f"{count:,} {one}" if count == 1 else f"{count:,} {one}s"
