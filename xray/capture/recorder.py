@@ -22,6 +22,7 @@ from xray.capture.naming import describe_settings
 from xray.capture.operations import OperationMode
 from xray.capture.operator import Operator
 from xray.capture.sight import Sight
+from xray.capture.structure import name_axes_by_structure
 from xray.capture.tensors import name_arguments
 from xray.capture.values import PreviewRule
 from xray.errors import TraceError
@@ -97,8 +98,9 @@ class Recorder:
 
     @property
     def trace(self) -> Trace:
-        """All that has been recorded up to now."""
-        return Trace(title=self._title, sizes={}, config={}, passes=self._journal.to_passes())
+        """All that has been recorded up to now, with the axis words that the operations themselves tell."""
+        recorded = Trace(title=self._title, sizes={}, config={}, passes=self._journal.to_passes())
+        return name_axes_by_structure(recorded) if self._sees_operations else recorded
 
     def declared_pass(
         self, kind: PassKind, number: int = 0, tokens: Mapping[str, tuple[tuple[str, ...], ...]] | None = None

@@ -12,10 +12,12 @@ from xray.capture.page_values import preview_for_page
 from xray.capture.passes import Words, record_inference, record_training
 from xray.capture.values import PreviewRule, preview_everything_small
 from xray.config import SPECIAL_TOKENS
-from xray.data.tokeniser import WordTokeniser
+from xray.data.tokeniser import Tokeniser
 from xray.errors import UsageError
 from xray.ir.trace import Pass, Setting, Trace
+from xray.ir.work import add_up_multiplications
 from xray.learn.run import Chatbot, load_run, untrained_chatbot
+from xray.model.transformer import Transformer
 
 Phase = Literal["training", "inference", "both"]
 Values = Literal["few", "page"]
@@ -81,6 +83,8 @@ class Run:
         }
         if phase != "training":
             config |= {"question": asked, "answer": self._answer_of(passes), "kv_cache": kv_cache}
+        if kv_cache and phase != "training":
+            config |= self._count_savings(passes)
         return Trace(title="X-Ray Transformer", sizes=self._sizes(passes), config=config, passes=passes)
 
     def notes(self, question: str | None = None) -> tuple[str, ...]:
@@ -126,6 +130,25 @@ class Run:
         )
         return tuple(note_candidates(one, tgt) for one in passes)
 
+    def _count_savings(self, passes: tuple[Pass, ...]) -> dict[str, Setting]:
+        """The multiplications of an answer with the cache, and of the same answer computed anew in every turn.
+
+        Recomputing is recorded without numbers, on the meta device, from the same words.
+        """
+        cached = [one for one in passes if one.kind in ("encode", "decode")]
+        turns = [one for one in cached if one.kind == "decode"]
+        with torch.device("meta"):
+            shadow = Transformer(self.chatbot.config)
+            src = torch.zeros(1, cached[0].sizes["src_len"], dtype=torch.long)
+        recomputed = 0
+        for turn in turns:
+            plain = record_inference(shadow, src, src_words=(), spell=lambda _: (), max_turns=1, start_len=turn.number)
+            recomputed += sum(add_up_multiplications(one) for one in plain if turn.number == 1 or one.kind == "decode")
+        return {
+            "multiplications": sum(add_up_multiplications(one) for one in cached),
+            "multiplications_without_cache": recomputed,
+        }
+
     def _answer_of(self, passes: tuple[Pass, ...]) -> str:
         words = [one.tokens["new"][0][0] for one in passes if one.kind == "decode"]
         return self.chatbot.tokenisers.spelling.write([word for word in words if word not in SPECIAL_TOKENS[1:]])
@@ -168,7 +191,7 @@ def make_untrained(device: str = "auto") -> Run:
     return Run(untrained_chatbot(device=device))
 
 
-def note_candidates(one_pass: Pass, tokeniser: WordTokeniser) -> Pass:
+def note_candidates(one_pass: Pass, tokeniser: Tokeniser) -> Pass:
     """A decode pass with the words that might have come next, the likeliest first, under "candidates"."""
     step = one_pass.by_id.get("next_word.softmax#0")
     preview = step.outputs[0].preview if step is not None and step.outputs else None
@@ -179,6 +202,6 @@ def note_candidates(one_pass: Pass, tokeniser: WordTokeniser) -> Pass:
     return replace(one_pass, tokens={**one_pass.tokens, "candidates": (tuple(tokeniser.words(best)),)})
 
 
-def spell_ids(ids: Tensor, tokeniser: WordTokeniser) -> Words:
+def spell_ids(ids: Tensor, tokeniser: Tokeniser) -> Words:
     """The words for a tensor of ids (batch, len), a row for each sequence."""
     return tuple(tuple(tokeniser.words(row)) for row in ids.tolist())

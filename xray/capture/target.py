@@ -5,9 +5,9 @@ import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,6 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from xray.capture.recorder import record
+from xray.capture.structure import name_axes_by_structure
+from xray.capture.tensors import positional_names
+from xray.capture.variation import Inputs, name_axes_by_variation
 from xray.errors import TraceError, UsageError
 from xray.ir.trace import Trace
 from xray.text import show_controls
@@ -26,11 +29,12 @@ INPUT_EXAMPLE = '--input "src=int64[2,10]<1000" --input "x=float32[1,3,224,224]"
 
 @dataclass(frozen=True)
 class Target:
-    """A model and what to call it with."""
+    """A model and what to call it with; `rebuild` makes another one like it, where a function made this one."""
 
     model: nn.Module
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
+    rebuild: Callable[[], nn.Module] | None = None
 
 
 @dataclass(frozen=True)
@@ -66,17 +70,22 @@ def load_target(name: str, inputs: Sequence[str] = (), *, meta: bool = False) ->
         built = build if isinstance(build, nn.Module) else build()
     target = make_target(built, name)
     if given:
-        target = Target(
-            target.model,
-            tuple(value for key, value in given if key is None),
-            {key: value for key, value in given if key is not None},
+        target = replace(
+            target,
+            args=tuple(value for key, value in given if key is None),
+            kwargs={key: value for key, value in given if key is not None},
         )
     check_inputs(target, name)
-    return target
+    if isinstance(build, nn.Module):
+        return target
+    return replace(target, rebuild=lambda: make_target(build(), name).model)
 
 
 def run_target(target: Target) -> Outcome:
-    """Call the model once, without gradients and in the mode it is in, and record it, also when it raises."""
+    """Call the model once, without gradients and in the mode it is in, and record it, also when it raises.
+
+    Axes get their words from models built anew and run without storage at other sizes.
+    """
     recorder = record(target.model)
     error = None
     try:
@@ -84,7 +93,21 @@ def run_target(target: Target) -> Outcome:
             target.model(*target.args, **target.kwargs)
     except Exception as raised:
         error = raised
-    return Outcome(recorder.trace, error)
+    if error is not None or target.rebuild is None:
+        return Outcome(recorder.trace, error)
+    inputs = Inputs(target.args, target.kwargs, name_inputs(target))
+    return Outcome(name_axes_by_structure(name_axes_by_variation(recorder.trace, target.rebuild, inputs)), None)
+
+
+def name_inputs(target: Target) -> tuple[str, ...]:
+    """The names of the tensors among the inputs, as the forward has them."""
+    names = positional_names(type(target.model))
+    positional = [
+        names[place] if place < len(names) else f"arg{place}"
+        for place, value in enumerate(target.args)
+        if isinstance(value, Tensor)
+    ]
+    return (*positional, *(name for name, value in target.kwargs.items() if isinstance(value, Tensor)))
 
 
 def import_place(place: str) -> ModuleType:
