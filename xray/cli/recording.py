@@ -1,5 +1,6 @@
 """What `xray trace` and its sisters record: the chatbot of a run folder, or somebody's own model."""
 
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,13 +25,25 @@ def load_or_make(run: Path | None, device: str) -> Run:
 
 
 def record_chatbot(
-    run: Path | None, phase: Phase, ask: str | None, max_turns: int, device: str, *, kv_cache: bool = False
-) -> Trace:
-    """The chatbot's trace, after what there is to say about the question."""
+    run: Path | None,
+    phase: Phase,
+    ask: str | None,
+    max_turns: int,
+    device: str,
+    *,
+    kv_cache: bool = False,
+    with_page: bool = False,
+) -> tuple[Trace, Trace | None]:
+    """The chatbot's trace, after what there is to say about the question; and one with more values for a page.
+
+    They are recorded one after the other, so that the first is the same whether a page is made or not.
+    """
     chatbot = load_or_make(run, device)
     for note in (*chatbot.chatbot.notes, *chatbot.notes(ask)):
         say(f"xray: {note}")
-    return chatbot.trace(phase=phase, question=ask, max_turns=max_turns, kv_cache=kv_cache)
+    recorded = chatbot.trace(phase, ask, max_turns, kv_cache=kv_cache)
+    page = chatbot.trace(phase, ask, max_turns, kv_cache=kv_cache, values="page") if with_page else None
+    return recorded, page
 
 
 def record_target(name: str, inputs: Sequence[str], *, meta: bool) -> tuple[Trace, XRayError | None]:
@@ -39,7 +52,9 @@ def record_target(name: str, inputs: Sequence[str], *, meta: bool) -> tuple[Trac
     if outcome.error is None:
         return outcome.trace, None
     failed = next((step for step in reversed(list(outcome.trace.steps)) if step.error is not None), None)
-    where = f" at {failed.path} ({failed.location})" if failed is not None else ""
+    line = find_user_line(outcome.error)
+    where = f" at {failed.path}" if failed is not None else ""
+    where += f" ({line})" if line else ""
     reason = show_controls(" ".join(str(outcome.error).split()))
     error = TraceError(
         f"the forward raised {type(outcome.error).__name__}{show_controls(where)}: {reason}. "
@@ -47,3 +62,12 @@ def record_target(name: str, inputs: Sequence[str], *, meta: bool) -> tuple[Trac
     )
     error.__cause__ = outcome.error
     return outcome.trace, error
+
+
+def find_user_line(error: BaseException) -> str | None:
+    """The innermost line of an exception's traceback that is neither torch's nor X-Ray's: "my_model.py:41"."""
+    own = ("/torch/", "/xray/", "\\torch\\", "\\xray\\")
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if not any(one in frame.filename for one in own)
+    ]
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else None
