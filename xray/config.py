@@ -14,6 +14,10 @@ NormPlace = Literal["after", "before"]
 CrossMask = Literal["padding", "none"]
 Sharing = Literal["none", "decoder", "all"]
 MaskValue = Literal["finite", "-inf"]
+Optimiser = Literal["adam", "adamw"]
+Schedule = Literal["cosine", "inverse-sqrt", "constant"]
+Precision = Literal["float32", "bfloat16", "auto"]
+TokeniserKind = Literal["word", "bpe", "unigram"]
 
 
 @dataclass(frozen=True)
@@ -45,8 +49,7 @@ class ModelConfig:
     def __post_init__(self) -> None:
         check_types(self)
         for name in ("d_model", "heads", "encoder_layers", "decoder_layers", "d_ff", "max_len"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name}={getattr(self, name)} is too small. It must be 1 or more.")
+            check_range(self, name, 1)
         for name in ("src_vocab", "tgt_vocab"):
             if getattr(self, name) <= len(SPECIAL_TOKENS):
                 raise ConfigError(
@@ -57,8 +60,7 @@ class ModelConfig:
             divisors = [str(n) for n in range(1, self.d_model + 1) if self.d_model % n == 0]
             choices = ", ".join(divisors[:-1]) + " or " + divisors[-1] if len(divisors) > 1 else divisors[0]
             raise ConfigError(f"heads={self.heads} does not divide d_model={self.d_model}. Choose {choices}.")
-        if not 0.0 <= self.dropout < 1.0:
-            raise ConfigError(f"dropout={self.dropout} is out of range. It must be at least 0 and below 1.")
+        check_range(self, "dropout", 0, 1)
         if self.sharing == "all" and self.src_vocab != self.tgt_vocab:
             raise ConfigError(
                 f"sharing=all needs one vocabulary, but src_vocab={self.src_vocab} and tgt_vocab={self.tgt_vocab}. "
@@ -89,30 +91,49 @@ class ModelConfig:
 class TrainConfig:
     """How the chatbot is trained.
 
-    `epochs` is how often every pair is seen, `warmup` the share of all steps in which the learning rate climbs,
-    `valid_share` the share of the pairs held out to measure on, `seed` what all chance is drawn from.
+    `batch` is how many pairs make a batch, or `batch_tokens`, above 0, how many tokens, padding included; `accumulate`
+    batches make one step. `epochs` is how often every pair is seen; training ends sooner if the held-out loss has not
+    fallen for `patience` epochs (0: never). The learning rate climbs to `learning_rate` for `warmup_steps` steps, or,
+    where that is 0, for the share `warmup` of all, and then follows `schedule`. Gradients longer than `clip` are
+    shortened (0: never). `weight_decay` is that of AdamW. `precision` "auto" computes in bfloat16 where the device has
+    it. `compiled` lets PyTorch compile the model, which takes a minute before the first step. `valid_share` is the
+    share of the pairs held out to measure on, `seed` what all chance is drawn from.
     """
 
     batch: int = 8
+    batch_tokens: int = 0
+    accumulate: int = 1
     epochs: int = 60
+    patience: int = 0
+    optimiser: Optimiser = "adam"
     learning_rate: float = 2.5e-3
+    schedule: Schedule = "cosine"
     warmup: float = 0.15
+    warmup_steps: int = 0
+    beta2: float = 0.98
+    weight_decay: float = 0.0
     label_smoothing: float = 0.05
     clip: float = 0.5
+    precision: Precision = "float32"
+    compiled: bool = False
     valid_share: float = 0.02
     seed: int = 0
 
     def __post_init__(self) -> None:
         check_types(self)
-        for name in ("batch", "epochs"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name}={getattr(self, name)} is too small. It must be 1 or more.")
-        for name in ("learning_rate", "clip"):
-            if not 0.0 < getattr(self, name) < float("inf"):
-                raise ConfigError(f"{name}={getattr(self, name)} is out of range. It must be above 0.")
-        for name in ("warmup", "label_smoothing", "valid_share"):
-            if not 0.0 <= getattr(self, name) < 1.0:
-                raise ConfigError(f"{name}={getattr(self, name)} is out of range. It must be at least 0 and below 1.")
+        for name in ("batch", "epochs", "accumulate"):
+            check_range(self, name, 1)
+        for name in ("batch_tokens", "patience", "warmup_steps", "weight_decay", "clip"):
+            check_range(self, name, 0)
+        for name in ("warmup", "label_smoothing", "valid_share", "beta2"):
+            check_range(self, name, 0, 1)
+        if not 0.0 < self.learning_rate < float("inf"):
+            raise ConfigError(f"learning_rate={self.learning_rate} is out of range. It must be above 0.")
+        if self.weight_decay and self.optimiser != "adamw":
+            raise ConfigError(
+                f"weight_decay={self.weight_decay} belongs to AdamW, and the optimiser is {self.optimiser}. "
+                "Choose --optimiser adamw, or leave the weight decay out."
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """The settings by name, for JSON."""
@@ -125,7 +146,57 @@ class TrainConfig:
         return cls(**values)
 
 
-def check_names(kind: type[ModelConfig] | type[TrainConfig], values: Mapping[str, Any]) -> None:
+@dataclass(frozen=True)
+class TextConfig:
+    """How text is cut into tokens.
+
+    `tokeniser` takes whole words, or learns pieces of words by byte-pair encoding or by a unigram model.
+    `src_limit` and `tgt_limit` are the most tokens of each vocabulary (0: all words, or 8,000 pieces); a word or a pair
+    of pieces that stands in the corpus less than `min_frequency` times gets no token of its own.
+    """
+
+    tokeniser: TokeniserKind = "word"
+    src_limit: int = 0
+    tgt_limit: int = 950
+    min_frequency: int = 1
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check_range(self, "min_frequency", 1)
+        for name in ("src_limit", "tgt_limit"):
+            if getattr(self, name) != 0:
+                check_range(self, name, len(SPECIAL_TOKENS) + 1)
+        if self.tokeniser == "unigram" and self.min_frequency > 1:
+            raise ConfigError(
+                f"min_frequency={self.min_frequency} has no meaning for a unigram tokeniser, which weighs all pieces. "
+                "Leave it out, or choose the tokeniser word or bpe."
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings by name, for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The configuration that `to_dict` gave; see `ModelConfig.from_dict`."""
+        check_names(cls, values)
+        return cls(**values)
+
+
+def check_range(config: "AnyConfig", name: str, lowest: int, below: int | None = None) -> None:
+    """Hold a number to be at least `lowest`, and less than `below` where that is given.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    value = getattr(config, name)
+    if below is not None and not lowest <= value < below:
+        raise ConfigError(f"{name}={value} is out of range. It must be at least {lowest} and below {below}.")
+    if not lowest <= value < float("inf"):
+        raise ConfigError(f"{name}={value} is too small. It must be {lowest} or more.")
+
+
+def check_names(kind: "type[AnyConfig]", values: Mapping[str, Any]) -> None:
     """Hold the names of settings from a file to the ones there are.
 
     Raises:
@@ -140,7 +211,7 @@ def check_names(kind: type[ModelConfig] | type[TrainConfig], values: Mapping[str
         raise ConfigError(f"the setting {missing[0]} is missing, and it has no default.")
 
 
-def check_types(config: ModelConfig | TrainConfig) -> None:
+def check_types(config: "AnyConfig") -> None:
     """Hold every field to its annotation, since settings also come from files.
 
     Raises:
@@ -157,3 +228,6 @@ def check_types(config: ModelConfig | TrainConfig) -> None:
                 raise ConfigError(f"{entry.name}={value!r} is not a number.")
         elif type(value) is not entry.type:
             raise ConfigError(f"{entry.name}={value!r} is not of type {getattr(entry.type, '__name__', entry.type)}.")
+
+
+AnyConfig = ModelConfig | TrainConfig | TextConfig

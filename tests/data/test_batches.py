@@ -1,14 +1,19 @@
 """Rectangles of ids."""
 
+import pytest
 import torch
 from small_runs import PAIRS
 
 from xray.config import EOS, PAD, SOS, UNK
-from xray.data.batches import group_by_length, make_batch
+from xray.data.batches import count_batches, group_by_length, make_batch
 from xray.data.pairs import Pair
 from xray.data.tokenisers import Tokenisers
 
 TOKENISERS = Tokenisers.learn(PAIRS)
+
+
+def lengths_of(count):
+    return torch.tensor([(1 + number % 5, 2 + number % 7) for number in range(count)])
 
 
 def test_a_batch_is_as_wide_as_its_longest_pair():
@@ -40,21 +45,37 @@ def test_an_unknown_word_keeps_its_spelling_but_not_an_id():
 
 
 def test_every_pair_is_in_one_batch_of_an_epoch():
-    lengths = [(number % 5, number % 7) for number in range(53)]
-    batches = list(group_by_length(lengths, 11, "seed"))
-    assert sorted(number for batch in batches for number in batch) == list(range(53))
+    batches = group_by_length(lengths_of(53), 11, "seed")
+    assert sorted(torch.cat(batches).tolist()) == list(range(53))
 
 
 def test_batches_hold_pairs_of_similar_length():
-    lengths = [(number % 5, number % 7) for number in range(77)]
-    spans = [{lengths[number][1] for number in batch} for batch in group_by_length(lengths, 11, "seed")]
+    lengths = lengths_of(77)
+    spans = [lengths[batch, 1].unique() for batch in group_by_length(lengths, 11, "seed")]
     assert max(len(span) for span in spans) == 1
 
 
 def test_the_seed_alone_decides_the_order():
-    lengths = [(2, 3)] * 53
-    assert list(group_by_length(lengths, 11, "7/0")) == list(group_by_length(lengths, 11, "7/0"))
-    assert list(group_by_length(lengths, 11, "7/0")) != list(group_by_length(lengths, 11, "7/1"))
+    order, again, other = (torch.cat(group_by_length(lengths_of(53), 11, seed)) for seed in ("7/0", "7/0", "7/1"))
+    assert torch.equal(order, again)
+    assert not torch.equal(order, other)
+
+
+@pytest.mark.parametrize("tokens", [7, 29, 1000])
+def test_a_batch_by_tokens_holds_no_more_than_they(tokens):
+    lengths = lengths_of(77)
+    batches = group_by_length(lengths, 1, "seed", tokens)
+    assert all(len(batch) == 1 or len(batch) * int(lengths[batch].max()) <= tokens for batch in batches)
+
+
+def test_batches_by_tokens_hold_every_pair_once():
+    assert sorted(torch.cat(group_by_length(lengths_of(77), 1, "seed", 29)).tolist()) == list(range(77))
+
+
+@pytest.mark.parametrize("tokens", [0, 29])
+def test_every_epoch_has_as_many_batches_as_were_counted(tokens):
+    numbers = {len(group_by_length(lengths_of(77), 11, str(seed), tokens)) for seed in range(5)}
+    assert numbers == {count_batches(lengths_of(77), 11, tokens)}
 
 
 def test_a_shared_vocabulary_is_one():

@@ -170,13 +170,13 @@ BAD_FILES = {
         "p.csv",
         "question,answer\na,b\nc,d,e\n",
         "p.csv: 1 row has more or fewer cells than the 2 columns, in line 3. "
-        "Put quotes around a cell that holds the separator.",
+        "Put quotes around a cell that holds the separator, or leave such rows out with --skip-bad.",
     ),
     "ragged rows": (
         "p.csv",
         "question,answer\na\nb,c\nd\ne,f,g\nh\n",
         "p.csv: 4 rows have more or fewer cells than the 2 columns, the first in lines 2, 4, 5. "
-        "Put quotes around a cell that holds the separator.",
+        "Put quotes around a cell that holds the separator, or leave such rows out with --skip-bad.",
     ),
     "open quote": (
         "p.csv",

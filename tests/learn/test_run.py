@@ -120,8 +120,8 @@ def test_another_configuration_names_the_first_difference(copy):
 
 
 def test_a_newer_format_is_named(copy):
-    change_run(copy, format=2, xray="1.4")
-    with pytest.raises(RunError, match=r"was made by xray 1\.4 \(run format 2\); this is .* \(format 1\)\."):
+    change_run(copy, format=3, xray="1.4")
+    with pytest.raises(RunError, match=r"was made by xray 1\.4 \(run format 3, newer\); this is .* \(format 2\)\."):
         load_run(copy)
 
 

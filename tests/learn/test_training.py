@@ -63,7 +63,7 @@ def test_a_stopped_run_ends_like_one_that_never_stopped(tmp_path, finished, step
 
 def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path, finished):
     program = (
-        "import os, pathlib, small_runs, xray.learn.training as t\n"
+        "import os, pathlib, small_runs, xray.learn.lesson as t\n"
         "t.SAVE_EVERY_S = 0\n"
         f"with small_runs.begin_small(pathlib.Path({str(tmp_path)!r})) as training:\n"
         "    for number, _ in enumerate(training.go_on()):\n"
@@ -221,4 +221,4 @@ def test_training_works_in_a_thread(tmp_path):
 
 def test_a_run_folder_holds_no_pickle(finished):
     kinds = {path.suffix for path in finished.iterdir() if path.name != ".lock"}
-    assert kinds == {".json", ".safetensors"}
+    assert kinds == {".json", ".safetensors", ".arrow"}

@@ -8,6 +8,7 @@ import typer
 from xray.cli.output import say
 from xray.cli.progress import Progress, open_progress
 from xray.cli.stopping import StopRequest, listen_for_stop
+from xray.cli.watching import Watching, say_what_is_best, show_curve
 from xray.data.pairs import Pair
 from xray.learn.chatbot import Chatbot
 from xray.learn.fit import Epoch, Step
@@ -19,29 +20,57 @@ PAUSES = 6
 """How often in a run sample answers are shown."""
 
 SAMPLES = 3
+STOPPED = 130
+"""The exit code of a process that stops because another one was asked to."""
+
 MOST_ASKED = 2000
 """The most pairs that are asked at the end; of a larger corpus only the first ones."""
 
 
-def teach(training: Training) -> Chatbot:
+def teach(training: Training, watching: Watching | None = None) -> Chatbot:
     """Train to the end while telling how it goes, then say how much was learnt; the chatbot that came of it.
 
     Raises:
         typer.Exit: Ctrl-C or SIGTERM asked to stop; everything is saved.
     """
+    watching = watching or Watching()
+    if not training.world.is_writer:
+        return help_silently(training)
     introduce(training)
     with listen_for_stop() as stop:
-        with open_progress(training) as progress:
+        with open_progress(training) as progress, watching.of(training) as watch:
             for made in training.go_on():
+                watch(made)
                 if isinstance(made, Step):
                     progress.tell_step(made)
                 else:
                     tell_epoch(training, made, progress)
-                if stop.signal is not None:
+                if is_over(training, stop):
                     break
-        if stop.signal is not None and not training.trainer.is_finished:
+        if training.world.stop_agreed and not training.trainer.is_finished:
             leave(training, stop)
-    return sum_up(training)
+    return sum_up(training, watching)
+
+
+def help_silently(training: Training) -> Chatbot:
+    """The part of a process that computes and says nothing; the writer speaks for all.
+
+    Raises:
+        typer.Exit: all processes agreed to stop.
+    """
+    with listen_for_stop() as stop:
+        for _ in training.go_on():
+            if is_over(training, stop):
+                break
+        if training.world.stop_agreed and not training.trainer.is_finished:
+            raise typer.Exit(stop.exit_code if stop.signal is not None else STOPPED)
+    return training.chatbot()
+
+
+def is_over(training: Training, stop: StopRequest) -> bool:
+    """Pass the wish to stop on to the other processes; whether all of them stop now."""
+    training.world.stop_wanted = stop.signal is not None
+    return training.world.stop_agreed
 
 
 def introduce(training: Training) -> None:
@@ -95,17 +124,20 @@ def leave(training: Training, stop: StopRequest) -> None:
         f"{trainer.steps:,}; everything is kept. Go on with: "
         f"xray train --resume --run {quote(show_controls(str(training.folder.path)))}"
     )
-    raise typer.Exit(stop.exit_code)
+    raise typer.Exit(stop.exit_code if stop.signal is not None else STOPPED)
 
 
-def sum_up(training: Training) -> Chatbot:
-    """Ask what was taught, and say how much of it is known."""
+def sum_up(training: Training, watching: Watching) -> Chatbot:
+    """Show how it went, ask what was taught, and say how much of it is known."""
     trainer, chatbot = training.trainer, training.chatbot()
+    show_curve(training)
     right, asked = count_right_answers(chatbot, training.train_pairs[:MOST_ASKED])
     say(
-        f"trained {count(trainer.config.epochs, 'epoch')} in {trainer.elapsed_s:.0f} s; answers {right:,} of {asked:,} "
+        f"trained {count(trainer.epoch, 'epoch')} in {trainer.elapsed_s:.0f} s; answers {right:,} of {asked:,} "
         f"questions word for word ({right / asked:.1%})."
     )
+    say_what_is_best(training)
+    watching.tell_scores(training, chatbot)
     folder = quote(show_controls(str(training.folder.path)))
     say(f"kept in {folder}. Talk to it: xray chat --run {folder}")
     return chatbot

@@ -1,119 +1,90 @@
-"""`xray train`: a chatbot taught from a file of pairs."""
+"""`xray train`: a chatbot taught from pairs, wherever they are."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from xray.config import CrossMask, MaskValue, ModelConfig, NormPlace, Sharing, TrainConfig
+from xray.cli import train_options as opt
+from xray.config import TextConfig, TrainConfig
+from xray.learn.presets import PRESETS, PresetName
 
-MODEL, LESSONS, FILE = "The model", "The training", "The file"
+if TYPE_CHECKING:
+    from xray.data.origin import Origin
+    from xray.learn.world import World
 
-
-def option(*names: str, help: str, panel: str, default: object = None) -> Any:  # noqa: ANN401  # typer's own words
-    """An option that knows whether it was given; its default stands in the configuration and in the help."""
-    return typer.Option(
-        *names, help=help, rich_help_panel=panel, show_default=False if default is None else str(default)
-    )
+TEXT = ("tokeniser", "src_limit", "min_frequency")
 
 
 def train(
-    file: Annotated[
-        Path | None,
-        typer.Argument(help="Pairs of question and answer: .csv, .tsv, .jsonl or .parquet.", show_default=False),
+    pairs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Files of pairs (.csv, .tsv, .jsonl, .parquet), or a data set on the hub (owner/name).",
+            show_default=False,
+        ),
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "--run", help="The folder of the run.", show_default="runs/<name of the file>"),
     ] = None,
+    preset: Annotated[PresetName, typer.Option(help="The recipe to start from; options change it.")] = "movie",
     resume: Annotated[bool, typer.Option("--resume", help="Go on where the run in the folder stopped.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the folder.")] = False,
-    question_column: Annotated[str, typer.Option(help="The column of questions.", rich_help_panel=FILE)] = "question",
-    answer_column: Annotated[str, typer.Option(help="The column of answers.", rich_help_panel=FILE)] = "answer",
-    encoding: Annotated[str, typer.Option(help="How a text file is encoded.", rich_help_panel=FILE)] = "utf-8",
-    separator: Annotated[
-        str | None,
-        typer.Option(help="What stands between cells.", rich_help_panel=FILE, show_default="comma, or tab in .tsv"),
-    ] = None,
-    epochs: Annotated[
-        int | None, option(help="How often every pair is seen.", panel=LESSONS, default=TrainConfig.epochs)
-    ] = None,
-    batch: Annotated[int | None, option(help="Pairs in a step.", panel=LESSONS, default=TrainConfig.batch)] = None,
-    lr: Annotated[
-        float | None,
-        option(help="The highest learning rate of Adam.", panel=LESSONS, default=TrainConfig.learning_rate),
-    ] = None,
-    warmup: Annotated[
-        float | None,
-        option(help="The share of steps in which it climbs.", panel=LESSONS, default=TrainConfig.warmup),
-    ] = None,
-    label_smoothing: Annotated[
-        float | None,
-        option(help="How much less than certain to be.", panel=LESSONS, default=TrainConfig.label_smoothing),
-    ] = None,
-    clip: Annotated[float | None, option(help="The longest gradient.", panel=LESSONS, default=TrainConfig.clip)] = None,
-    valid_share: Annotated[
-        float | None,
-        option(help="The share of pairs held out.", panel=LESSONS, default=TrainConfig.valid_share),
-    ] = None,
-    seed: Annotated[
-        int | None, option(help="What all chance is drawn from.", panel=LESSONS, default=TrainConfig.seed)
-    ] = None,
-    device: Annotated[
-        Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where to train.", rich_help_panel=LESSONS)
-    ] = "auto",
-    heads: Annotated[int | None, option(help="Attention heads.", panel=MODEL, default=ModelConfig.heads)] = None,
-    d_model: Annotated[
-        int | None, option(help="The width of an embedding.", panel=MODEL, default=ModelConfig.d_model)
-    ] = None,
-    d_ff: Annotated[
-        int | None, option(help="The width inside feed-forward.", panel=MODEL, default=ModelConfig.d_ff)
-    ] = None,
-    encoder_layers: Annotated[
-        int | None, option(help="Encoder layers.", panel=MODEL, default=ModelConfig.encoder_layers)
-    ] = None,
-    decoder_layers: Annotated[
-        int | None, option(help="Decoder layers.", panel=MODEL, default=ModelConfig.decoder_layers)
-    ] = None,
-    dropout: Annotated[
-        float | None, option(help="The share of values dropped.", panel=MODEL, default=ModelConfig.dropout)
-    ] = None,
-    tgt_vocab: Annotated[
-        int | None, option(help="The most words for answers.", panel=MODEL, default=ModelConfig.tgt_vocab)
-    ] = None,
-    max_len: Annotated[
-        int | None,
-        option(help="The most tokens of a question or answer.", panel=MODEL, default=ModelConfig.max_len),
-    ] = None,
-    norm: Annotated[
-        NormPlace | None,
-        option(help="Normalise after the residual sum or before.", panel=MODEL, default=ModelConfig.norm),
-    ] = None,
-    cross_mask: Annotated[
-        CrossMask | None,
-        option(help="What cross-attention must not see.", panel=MODEL, default=ModelConfig.cross_mask),
-    ] = None,
-    sharing: Annotated[
-        Sharing | None, option(help="Which embeddings share weights.", panel=MODEL, default=ModelConfig.sharing)
-    ] = None,
-    mask_value: Annotated[
-        MaskValue | None, option(help="What hides a score.", panel=MODEL, default=ModelConfig.mask_value)
-    ] = None,
-    scale_embeddings: Annotated[
-        bool | None,
-        option(
-            "--scale-embeddings/--no-scale-embeddings",
-            help="Multiply embeddings by sqrt(d_model).",
-            panel=MODEL,
-            default="scale-embeddings",
-        ),
-    ] = None,
+    source: opt.Source = "question",
+    target: opt.Target = "answer",
+    encoding: opt.Encoding = "utf-8",
+    separator: opt.Separator = None,
+    skip_bad: opt.SkipBad = False,
+    valid: opt.Valid = None,
+    hub_config: opt.HubConfig = None,
+    split: opt.Split = None,
+    valid_split: opt.ValidSplit = None,
+    tokeniser: opt.Tokeniser = None,
+    src_vocab: opt.SrcVocab = None,
+    tgt_vocab: opt.TgtVocab = None,
+    min_frequency: opt.MinFrequency = None,
+    max_len: opt.MaxLen = None,
+    epochs: opt.Epochs = None,
+    batch: opt.Batch = None,
+    batch_tokens: opt.BatchTokens = None,
+    accumulate: opt.Accumulate = None,
+    lr: opt.Lr = None,
+    optimiser: opt.OptimiserName = None,
+    weight_decay: opt.WeightDecay = None,
+    beta2: opt.Beta2 = None,
+    schedule: opt.ScheduleName = None,
+    warmup: opt.Warmup = None,
+    warmup_steps: opt.WarmupSteps = None,
+    label_smoothing: opt.LabelSmoothing = None,
+    clip: opt.Clip = None,
+    patience: opt.Patience = None,
+    precision: opt.PrecisionName = None,
+    compiled: opt.Compiled = None,
+    valid_share: opt.ValidShare = None,
+    seed: opt.Seed = None,
+    device: opt.Device = "auto",
+    heads: opt.Heads = None,
+    d_model: opt.DModel = None,
+    d_ff: opt.DFf = None,
+    encoder_layers: opt.EncoderLayers = None,
+    decoder_layers: opt.DecoderLayers = None,
+    dropout: opt.Dropout = None,
+    norm: opt.Norm = None,
+    cross_mask: opt.Crossing = None,
+    sharing: opt.SharingKind = None,
+    mask_value: opt.Hiding = None,
+    scale_embeddings: opt.ScaleEmbeddings = None,
+    tensorboard: opt.Tensorboard = False,
+    scores: opt.Scores = False,
 ) -> None:
-    """Teach a chatbot the pairs of a file; the run folder then holds all that `xray chat` and `xray trace` need.
+    """Teach a chatbot pairs of texts; the run folder then holds all that `xray chat` and `xray trace` need.
 
-    Ctrl-C stops after the step at hand and keeps everything; --resume goes on as if it had never stopped.
+    Ctrl-C stops after the step at hand and keeps everything; --resume goes on as if it had never stopped. On several
+    processors or GPUs: torchrun --nproc-per-node 2 -m xray train FILE.csv
     """
-    settings = given(
+    recipe = PRESETS[preset]
+    settings = recipe.model | given(
         heads=heads,
         d_model=d_model,
         d_ff=d_ff,
@@ -128,35 +99,79 @@ def train(
         mask_value=mask_value,
         scale_embeddings=scale_embeddings,
     )
-    lessons = given(
+    lessons = recipe.training | given(
         epochs=epochs,
         batch=batch,
+        batch_tokens=batch_tokens,
+        accumulate=accumulate,
         learning_rate=lr,
+        optimiser=optimiser,
+        weight_decay=weight_decay,
+        beta2=beta2,
+        schedule=schedule,
         warmup=warmup,
+        warmup_steps=warmup_steps,
         label_smoothing=label_smoothing,
         clip=clip,
+        patience=patience,
+        precision=precision,
+        compiled=compiled,
         valid_share=valid_share,
         seed=seed,
     )
-    from xray.cli.lesson import teach
-    from xray.data.source import Source
-    from xray.errors import UsageError
+    text = recipe.text | given(tokeniser=tokeniser, src_limit=src_vocab, min_frequency=min_frequency)
+    from xray.cli.corpora import Columns, find_corpus
+    from xray.cli.stopping import end_on_sigterm
+    from xray.cli.watching import Watching
+    from xray.errors import UsageError, XRayError
+    from xray.learn.world import join_world
 
-    if file is None and not (resume and out):
+    if not pairs and not (resume and out):
         raise UsageError("which pairs? Name a file, as in: xray train examples/movie_qa.csv")
     if resume and overwrite:
         raise UsageError("--resume goes on with a run and --overwrite replaces it. Choose one of them.")
-    config = TrainConfig.from_dict(lessons)
-    source = Source(file, question_column, answer_column, encoding, separator) if file else None
-    folder = out or Path("runs") / (file.stem if file else "")
-    from xray.learn.training import begin_training, resume_training
+    config, cut = TrainConfig.from_dict(lessons), TextConfig.from_dict(text)
+    columns = Columns(source, target, encoding, separator, skip_bad)
+    origin = find_corpus(pairs, columns, valid or [], hub_config, split, valid_split) if pairs else None
+    folder = out or Path("runs") / (origin.stem if origin else "")
+    watching = Watching(tensorboard=tensorboard, scores=scores)
+    watching.check()
+    with end_on_sigterm(), join_world(device) as world:
+        try:
+            if resume:
+                go_on(folder, origin, settings | lessons | text, device, world, watching)
+            elif origin is not None:
+                begin(origin, folder, settings, config, device, overwrite, cut, world, watching)
+        except XRayError as error:
+            if world.is_writer:
+                raise
+            raise typer.Exit(error.exit_code) from None
 
-    if resume:
-        with resume_training(folder, source, {**settings, **lessons}, device) as training:
-            teach(training)
-    elif source is not None:
-        with begin_training(source, folder, settings, config, device, overwrite) as training:
-            teach(training)
+
+def begin(origin: "Origin", folder: Path, *rest: Any) -> None:  # noqa: ANN401  # handed through as they are
+    """Train a new run."""
+    from xray.cli.lesson import teach
+    from xray.learn.training import begin_training
+
+    *options, watching = rest
+    with begin_training(origin, folder, *options) as training:
+        teach(training, watching)
+
+
+def go_on(
+    folder: Path,
+    origin: "Origin | None",
+    wishes: dict[str, Any],
+    device: str,
+    world: "World",
+    watching: Any,  # noqa: ANN401
+) -> None:
+    """Train a run to its end."""
+    from xray.cli.lesson import teach
+    from xray.learn.training import resume_training
+
+    with resume_training(folder, origin, wishes, device, world) as training:
+        teach(training, watching)
 
 
 def given(**options: object) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """Pairs side by side as rectangles of ids, the short ones filled up with padding."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from random import Random
+from hashlib import sha256
+from math import ceil
 
 import torch
 from torch import Tensor
@@ -10,7 +11,6 @@ from torch.nn.utils.rnn import pad_sequence
 
 from xray.config import EOS, PAD, SOS, SPECIAL_TOKENS
 from xray.data.pairs import Pair
-from xray.data.tokeniser import split_text
 from xray.data.tokenisers import Tokenisers
 
 
@@ -31,8 +31,8 @@ class Batch:
 
 def make_batch(pairs: Sequence[Pair], tokenisers: Tokenisers, device: torch.device | str = "cpu") -> Batch:
     """The pairs as one batch, padded to the longest question and the longest answer."""
-    questions = [split_text(pair.question) for pair in pairs]
-    answers = [(SPECIAL_TOKENS[SOS], *split_text(pair.answer), SPECIAL_TOKENS[EOS]) for pair in pairs]
+    questions = [tokenisers.src.split(pair.question) for pair in pairs]
+    answers = [(SPECIAL_TOKENS[SOS], *tokenisers.tgt.split(pair.answer), SPECIAL_TOKENS[EOS]) for pair in pairs]
     src, tgt = encode_pairs(pairs, tokenisers)
     return Batch(pad(src).to(device), pad(tgt).to(device), pad_words(questions), pad_words(answers))
 
@@ -44,19 +44,40 @@ def encode_pairs(pairs: Sequence[Pair], tokenisers: Tokenisers) -> tuple[list[Te
     return src, tgt
 
 
-def group_by_length(lengths: Sequence[tuple[int, int]], batch: int, seed: str) -> Iterator[list[int]]:
+def group_by_length(lengths: Tensor, batch: int, seed: str, tokens: int = 0) -> list[Tensor]:
     """The numbers of all pairs in batches of similar answer and question length, in an order that `seed` alone decides.
 
-    Pairs of equal length are shuffled before they are cut into batches, and the batches after, so that no two epochs
-    are alike though little is padded.
+    With `tokens` a batch holds as many pairs as fill that many places on its longer side, padding included, and at
+    least one. Pairs of equal length are shuffled before they are cut into batches, and the batches after, so that no
+    two epochs are alike though little is padded.
+
+    Shapes:
+        lengths: (pairs, 2)    of the question and of the answer
     """
-    chance = Random(seed)  # noqa: S311 - nothing secret
-    order = list(range(len(lengths)))
-    chance.shuffle(order)
-    order.sort(key=lambda number: (lengths[number][1], lengths[number][0]))
-    batches = [order[start : start + batch] for start in range(0, len(order), batch)]
-    chance.shuffle(batches)
-    yield from batches
+    chance = torch.Generator().manual_seed(int.from_bytes(sha256(seed.encode()).digest()[:7]))
+    order = torch.randperm(len(lengths), generator=chance)
+    keys = lengths[:, 1].long() * (int(lengths[:, 0].max()) + 1) + lengths[:, 0] if len(lengths) else lengths[:, 0]
+    order = order[keys[order].argsort(stable=True)]
+    sizes = fill_with_tokens(lengths[order], tokens) if tokens else batch
+    batches = torch.split(order, sizes)
+    return [batches[number] for number in torch.randperm(len(batches), generator=chance).tolist()]
+
+
+def count_batches(lengths: Tensor, batch: int, tokens: int = 0) -> int:
+    """How many batches `group_by_length` makes, whatever the seed: pairs of equal length are alike to it."""
+    return len(group_by_length(lengths, batch, "any", tokens)) if tokens else ceil(len(lengths) / batch)
+
+
+def fill_with_tokens(lengths: Tensor, tokens: int) -> list[int]:
+    """How many pairs each batch takes, of pairs in order."""
+    sizes, held, longest = [], 0, 0
+    for length in lengths.amax(dim=1).tolist():
+        longest_then = max(longest, length)
+        if held and longest_then * (held + 1) > tokens:
+            sizes.append(held)
+            held, longest_then = 0, length
+        held, longest = held + 1, longest_then
+    return [*sizes, held] if held else sizes
 
 
 def pad(rows: Sequence[Tensor]) -> Tensor:

@@ -1,7 +1,9 @@
 """A file of pairs looked through before anything is done with it, so that what is wrong is said with its line."""
 
 import codecs
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from xray.data.csv_checking import check_csv
 from xray.data.json_checking import check_json_lines
@@ -16,14 +18,16 @@ BYTE_ORDER_MARKS = (
 )
 
 
-def check_contents(source: Source, place: Path) -> list[str]:
-    """The columns of the file, which is now known to hold rows of text under the two that are wanted.
+def check_contents(source: Source, place: Path) -> tuple[list[str], list[int]]:
+    """The columns of the file, which is now known to hold text under the two that are wanted, and its bad lines.
+
+    There are bad lines only with `skip_bad`.
 
     Raises:
         DataError: it does not, and says in which line.
     """
     if source.kind == "parquet":
-        return check_parquet(source, place)
+        return check_parquet(source, place), []
     check_encoding(source, place)
     try:
         return check_csv(source, place) if source.kind == "csv" else check_json_lines(source, place)
@@ -87,11 +91,23 @@ def check_parquet(source: Source, place: Path) -> list[str]:
             schema, rows = file.schema_arrow, file.metadata.num_rows
     except pyarrow.ArrowException as error:
         raise DataError(f"{source.name} is damaged, or not a Parquet file.") from error
-    check_columns(source, list(schema.names))
+    leaves = {name: kind for field in schema for name, kind in leaf_types(field.name, field.type)}
+    check_columns(source, list(leaves))
     for name in (source.question, source.answer):
-        kind = schema.field(name).type
+        kind = leaves[name]
         if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
             raise DataError(f'{source.name} holds {kind} in its column "{name}". It should hold text.')
     if rows == 0:
         raise DataError(f"{source.name} has columns but no rows. Add pairs.")
-    return list(schema.names)
+    return list(leaves)
+
+
+def leaf_types(name: str, kind: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401  # pyarrow has no types
+    """A column with its type, or those within it, named with a dot."""
+    import pyarrow
+
+    if not pyarrow.types.is_struct(kind):
+        yield name, kind
+        return
+    for inner in kind:
+        yield from leaf_types(f"{name}.{inner.name}", inner.type)

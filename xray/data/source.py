@@ -22,13 +22,23 @@ KINDS: dict[str, FileKind] = {
 
 @dataclass(frozen=True)
 class Source:
-    """A file of pairs; `separator` None is a tab in `.tsv` files and a comma elsewhere."""
+    """A file of pairs; `separator` None is a tab in `.tsv` files and a comma elsewhere.
+
+    A column inside another is named with a dot, as in "translation.en". With `skip_bad` rows that cannot be read are
+    passed over and counted.
+    """
 
     path: Path
     question: str = "question"
     answer: str = "answer"
     encoding: str = "utf-8"
     separator: str | None = None
+    skip_bad: bool = False
+
+    @property
+    def stem(self) -> str:
+        """What a run on this file is called."""
+        return self.path.stem
 
     @property
     def name(self) -> str:
@@ -64,7 +74,7 @@ class Source:
 
 
 def check_columns(source: Source, columns: list[str]) -> None:
-    """Hold the columns of a file to the two that are wanted.
+    """Hold the columns of a file, inner ones with a dot, to the two that are wanted.
 
     Raises:
         DataError: a column is missing or there twice.

@@ -94,3 +94,16 @@ def begins_sentence(left: str) -> bool:
 def most_frequent(counts: "Counter[Way]") -> Way:
     """The one with the highest count; of several, always the same one."""
     return max(counts.items(), key=lambda entry: (entry[1], str(entry[0])))[0]
+
+
+@dataclass(frozen=True)
+class PieceSpelling:
+    """How pieces of words become a sentence: they hold their capitals and, as "▁", the spaces before them."""
+
+    def write(self, words: Sequence[str]) -> str:
+        """The pieces as a sentence."""
+        return "".join(words).replace("▁", " ").strip()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Nothing that is not plain."""
+        return {}

@@ -1,6 +1,8 @@
-"""Text cut into words, words turned into ids and back: one small word-level vocabulary for each side."""
+"""Text cut into tokens, tokens turned into ids and back; here the tokens are words, in `pieces.py` parts of words."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from typing import Self
 
 from tokenizers import Regex, Tokenizer
 from tokenizers.models import WordLevel
@@ -9,7 +11,7 @@ from tokenizers.normalizers import Sequence as Normalisers
 from tokenizers.pre_tokenizers import Split
 from tokenizers.trainers import WordLevelTrainer
 
-from xray.config import SPECIAL_TOKENS, UNK
+from xray.config import SPECIAL_TOKENS, UNK, TokeniserKind
 from xray.errors import RunError
 
 WORD = r"\w+(?:['\x{200c}\x{200d}]\w+)*"
@@ -21,11 +23,13 @@ APOSTROPHES = "[\u2019\u02bc]"
 INVISIBLE = r"[\x{00}-\x{1f}\x{7f}-\x{9f}\x{061c}\x{200e}\x{200f}\x{202a}-\x{202e}\x{2066}-\x{2069}\x{feff}]"
 
 
-class WordTokeniser:
-    """A vocabulary of whole words, most frequent first behind the special tokens, and the rule that cuts text.
+class Tokeniser(ABC):
+    """A vocabulary, the special tokens first, and the rule that cuts text.
 
     The special tokens are places in the vocabulary, never matched in text: whoever types `<pad>` gets `<`, `pad`, `>`.
     """
+
+    kind: TokeniserKind
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
@@ -33,15 +37,7 @@ class WordTokeniser:
         self.word_of_id = {number: word for word, number in self.id_of_word.items()}
 
     @classmethod
-    def learn(cls, texts: Iterable[str], limit: int) -> "WordTokeniser":
-        """The vocabulary of the most frequent words in `texts`, special tokens included, at most `limit` in all."""
-        learner = bare_tokenizer({})
-        trainer = WordLevelTrainer(vocab_size=limit, special_tokens=list(SPECIAL_TOKENS), show_progress=False)
-        learner.train_from_iterator(texts, trainer)
-        return cls(bare_tokenizer(learner.get_vocab()))
-
-    @classmethod
-    def from_json(cls, text: str) -> "WordTokeniser":
+    def from_json(cls, text: str) -> Self:
         """The tokeniser that `to_json` gave.
 
         Raises:
@@ -65,12 +61,40 @@ class WordTokeniser:
         return len(self.id_of_word)
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """The id of each word of a text; a word that is not in the vocabulary gets that of `<unk>`."""
+        """The id of each token of a text; one that is not in the vocabulary gets that of `<unk>`."""
         return tuple(self.tokenizer.encode(mend(text), add_special_tokens=False).ids)
 
+    def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of many texts at once, on all cores."""
+        encoded = self.tokenizer.encode_batch_fast([mend(text) for text in texts], add_special_tokens=False)
+        return [one.ids for one in encoded]
+
     def words(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """The word of each id, special tokens included."""
+        """The token of each id, special tokens included."""
         return tuple(self.word_of_id.get(number, SPECIAL_TOKENS[UNK]) for number in ids)
+
+    @abstractmethod
+    def split(self, text: str) -> tuple[str, ...]:
+        """The tokens of a text as they are spelt; one that is not in the vocabulary too."""
+
+
+class WordTokeniser(Tokeniser):
+    """A vocabulary of whole words, most frequent first behind the special tokens."""
+
+    kind: TokeniserKind = "word"
+
+    @classmethod
+    def learn(cls, texts: Iterable[str], limit: int, min_frequency: int = 1) -> "WordTokeniser":
+        """The most frequent words in `texts`, special tokens included, at most `limit` in all."""
+        learner = bare_tokenizer({})
+        trainer = WordLevelTrainer(
+            vocab_size=limit, min_frequency=min_frequency, special_tokens=list(SPECIAL_TOKENS), show_progress=False
+        )
+        learner.train_from_iterator(texts, trainer)
+        return cls(bare_tokenizer(learner.get_vocab()))
+
+    def split(self, text: str) -> tuple[str, ...]:
+        return split_text(text)
 
 
 def bare_tokenizer(vocabulary: dict[str, int]) -> Tokenizer:

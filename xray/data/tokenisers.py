@@ -1,39 +1,95 @@
 """The two vocabularies of a chatbot, and the spelling of its answers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 
-from xray.config import Sharing
+from xray.config import Sharing, TextConfig, TokeniserKind
 from xray.data.pairs import Pair
-from xray.data.spelling import Spelling
-from xray.data.tokeniser import WordTokeniser, split_text
+from xray.data.pieces import PieceTokeniser
+from xray.data.spelling import PieceSpelling, Spelling
+from xray.data.tokeniser import Tokeniser, WordTokeniser, split_text
 
 EVERY_WORD = 1_000_000
-"""The limit of a vocabulary without a limit."""
+"""The limit of a vocabulary of words without a limit."""
+
+PIECES = 8_000
+"""The limit of a vocabulary of pieces without a limit."""
+
+SPELT = 20_000
+"""How many answers the spelling is learnt from; more of them would teach it little."""
 
 
 @dataclass(frozen=True)
 class Tokenisers:
     """Questions are read with `src`, answers with `tgt`, which are one and the same if the vocabulary is shared."""
 
-    src: WordTokeniser
-    tgt: WordTokeniser
-    spelling: Spelling
+    src: Tokeniser
+    tgt: Tokeniser
+    spelling: Spelling | PieceSpelling
 
     @classmethod
-    def learn(cls, pairs: Sequence[Pair], tgt_limit: int = 950, sharing: Sharing = "none") -> "Tokenisers":
-        """The vocabularies of a corpus: all words of the questions, the most frequent words of the answers.
+    def learn(
+        cls, pairs: Sequence[Pair], tgt_limit: int = 950, sharing: Sharing = "none", text: TextConfig | None = None
+    ) -> "Tokenisers":
+        """The vocabularies of pairs at hand; see `learn_streaming`."""
+        text = text or TextConfig(tgt_limit=0 if sharing == "all" else tgt_limit)
+        return cls.learn_streaming(lambda: iter(pairs), text, sharing)
 
-        With `sharing="all"` there is one for both, without a limit.
+    @classmethod
+    def learn_streaming(cls, pairs: Callable[[], Iterable[Pair]], text: TextConfig, sharing: Sharing) -> "Tokenisers":
+        """The vocabularies of a corpus that is read several times and never held in memory.
+
+        With `sharing="all"` there is one for both, of at most `tgt_limit` tokens.
         """
-        questions, answers = [pair.question for pair in pairs], [pair.answer for pair in pairs]
-        spelling = Spelling.learn(answers)
+        spelling: Spelling | PieceSpelling = PieceSpelling()
+        if text.tokeniser == "word":
+            spelling = Spelling.learn(pair.answer for pair in islice(pairs(), SPELT))
         if sharing == "all":
-            both = WordTokeniser.learn(questions + answers, EVERY_WORD)
+            both = learn_one(
+                text,
+                chain((pair.question for pair in pairs()), (pair.answer for pair in pairs())),
+                text.tgt_limit,
+            )
             return cls(both, both, spelling)
-        return cls(WordTokeniser.learn(questions, EVERY_WORD), WordTokeniser.learn(answers, tgt_limit), spelling)
+        return cls(
+            learn_one(text, (pair.question for pair in pairs()), text.src_limit),
+            learn_one(text, (pair.answer for pair in pairs()), text.tgt_limit),
+            spelling,
+        )
 
-    def count_unknown_answer_words(self, pairs: Sequence[Pair]) -> int:
-        """How many different words of the answers found no place in the vocabulary."""
-        words = {word for pair in pairs for word in split_text(pair.answer)}
+    @property
+    def kind(self) -> TokeniserKind:
+        """What the tokens are."""
+        return self.src.kind
+
+    def said(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """The words of an answer, by which it is told whether it is right."""
+        if self.kind == "word":
+            return self.tgt.words(ids)
+        return split_text(self.spelling.write(self.tgt.words(ids)))
+
+    def count_unknown_answer_words(self, pairs: Iterable[Pair]) -> int:
+        """How many different words of the answers found no place in the vocabulary; no piece ever lacks one."""
+        if self.kind != "word":
+            return 0
+        words: set[str] = set()
+        for pair in pairs:
+            words.update(split_text(pair.answer))
         return len(words - self.tgt.id_of_word.keys())
+
+
+def learn_one(text: TextConfig, texts: Iterable[str], limit: int) -> Tokeniser:
+    """One vocabulary of the wanted kind."""
+    if text.tokeniser == "word":
+        return WordTokeniser.learn(texts, limit or EVERY_WORD, text.min_frequency)
+    return PieceTokeniser.learn(text.tokeniser, texts, limit or PIECES, text.min_frequency)
+
+
+def tokeniser_from_json(kind: TokeniserKind, text: str) -> Tokeniser:
+    """The tokeniser that was kept in a run folder.
+
+    Raises:
+        RunError: the text is something else.
+    """
+    return WordTokeniser.from_json(text) if kind == "word" else PieceTokeniser.from_json(text)

@@ -1,5 +1,6 @@
 """A chatbot: a model with all that belongs to it, its vocabularies and the pairs that the poster shows."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -7,10 +8,9 @@ import torch
 from xray.config import SPECIAL_TOKENS, UNK, ModelConfig
 from xray.data.batches import Batch, make_batch
 from xray.data.pairs import Pair
-from xray.data.tokeniser import split_text
 from xray.data.tokenisers import Tokenisers
 from xray.errors import UsageError
-from xray.learn.decode import decode_greedily
+from xray.learn.decode import GREEDY, Way, answer_all
 from xray.model.transformer import Transformer
 
 
@@ -44,6 +44,7 @@ class Chatbot:
     label_smoothing: float = 0.0
     suggestions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    way: Way = GREEDY
 
     @property
     def config(self) -> ModelConfig:
@@ -56,7 +57,7 @@ class Chatbot:
         Raises:
             UsageError: there is no word in it.
         """
-        words = split_text(question)
+        words = self.tokenisers.src.split(question)
         if not words:
             raise UsageError('the question is empty. Ask something, as in "Who is Ripley?".')
         limit = self.config.max_len
@@ -68,9 +69,14 @@ class Chatbot:
         return torch.tensor([read.ids], device=self.device), read
 
     def answer(self, question: str) -> str:
-        """The greedy answer to a question, spelt as the corpus spells."""
+        """The answer to a question, greedy unless `way` says otherwise, spelt as the corpus spells."""
         src, _ = self.question_batch(question)
-        return self.write(decode_greedily(self.model, src)[0])
+        return self.write(self.way.decode(self.model, src)[0])
+
+    def answer_many(self, questions: Sequence[Question], batch: int = 256) -> list[str]:
+        """The answers to many questions, found in batches."""
+        ids = [torch.tensor(question.ids) for question in questions]
+        return [self.write(one) for one in answer_all(self.model, ids, self.device, batch=batch, way=self.way)]
 
     def write(self, ids: tuple[int, ...]) -> str:
         """Ids of an answer as a sentence; special tokens other than `<unk>` are left out."""

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from xray.config import ModelConfig
 from xray.errors import RunError
-from xray.learn.folder import FORMAT, RunFolder, reason_of, xray_version
+from xray.learn.folder import FORMAT, READABLE, RunFolder, reason_of, xray_version
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def read_checkpoint(folder: RunFolder, name: str, config: ModelConfig | None = N
         raise RunError(f"cannot read {shown}: {reason_of(error)}.") from error
     except (KeyError, ValueError) as error:
         raise RunError(damaged.format("it was not written by X-Ray")) from error
-    if facts.get("format") != FORMAT:
+    if facts.get("format") not in READABLE:
         raise RunError(wrong_format(shown, facts))
     if metadata.get("sha256") != seal(tensors, metadata["facts"]):
         raise RunError(damaged.format("its contents do not have the SHA-256 that was written with them"))
@@ -89,8 +89,15 @@ def check_config(shown: str, found: Mapping[str, Any], config: ModelConfig) -> N
 
 
 def wrong_format(shown: str, facts: Mapping[str, Any]) -> str:
-    """What to say of a run that another X-Ray wrote."""
+    """What to say of a run that an older or newer X-Ray wrote."""
+    found = facts.get("format")
+    if found != FORMAT and found in READABLE:
+        return (
+            f"{shown} has the older run format {found}, and this xray {xray_version()} trains format {FORMAT}: "
+            'it can be talked to, but not trained further. Train again with "xray train FILE.csv --overwrite".'
+        )
+    age = "newer" if isinstance(found, int) and found > FORMAT else "unknown"
     return (
-        f"{shown} was made by xray {facts.get('xray', '?')} (run format {facts.get('format', '?')}); "
+        f"{shown} was made by xray {facts.get('xray', '?')} (run format {found}, {age}); "
         f"this is {xray_version()} (format {FORMAT}). Use the X-Ray that made it, or train again."
     )

@@ -1,4 +1,4 @@
-"""Greedy decoding: the likeliest word again and again, until the model says that the answer is over."""
+"""Decoding: the likeliest word again and again, until the model says that the answer is over, or several beams."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,35 +9,81 @@ from torch import Tensor
 
 from xray.config import EOS, PAD, SOS
 from xray.data.batches import pad
+from xray.errors import UsageError
+from xray.learn.beam import search_beams
+from xray.learn.speaking import Speaker, start_words
 from xray.learn.threads import fitting_threads
-from xray.model.choosing import AppendWord, NextWord
 from xray.model.transformer import Transformer
+
+LOOK_EVERY = (1, 8)
+"""After how many words it is looked whether all answers are over: on the CPU, and where looking means waiting."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """How answers are found: greedily, or with several beams and a length penalty."""
+
+    beam: int = 1
+    length_penalty: float = 0.6
+
+    def __post_init__(self) -> None:
+        if self.beam < 1:
+            raise UsageError(f"beam={self.beam} is too small. It must be 1 or more; 1 is greedy.")
+        if not 0.0 <= self.length_penalty <= 5.0:
+            raise UsageError(f"length_penalty={self.length_penalty} is out of range. It must be between 0 and 5.")
+
+    def decode(self, model: Transformer, src: Tensor, longest: int | None = None) -> list[tuple[int, ...]]:
+        """The ids of the answer to each question (batch, src_len)."""
+        if self.beam == 1:
+            return decode_greedily(model, src, longest)
+        return decode_with_beams(model, src, self.beam, self.length_penalty, longest)
+
+
+GREEDY = Way()
 
 
 @torch.inference_mode()
 def decode_greedily(model: Transformer, src: Tensor, longest: int | None = None) -> list[tuple[int, ...]]:
     """The ids of the answer to each question, without `<sos>` and `<eos>`, cut at `longest` words.
 
-    A cache of keys and values makes each word cost one row and not a square. Answers that are over wait, as padding,
-    for the others.
+    A cache of keys and values makes each word cost one row and not a square. Answers that are over wait for the
+    others, until they are half of all and leave the batch.
 
     Shapes:
         src: (batch, src_len)
     """
-    longest = min(longest or model.config.max_len - 1, model.config.max_len - 1)
-    next_word, append = NextWord(), AppendWord()
+    longest = most_words(model, longest)
+    said = torch.full((src.shape[0], longest), PAD, device=src.device)  # (batch, longest)
     with evaluation(model), fitting_threads(model.config):
-        memory, src_mask = model.encode(src)
-        cache = model.make_cache()
-        answer = torch.full((src.shape[0], 1), SOS, device=src.device)  # (batch, 1)
-        over = torch.zeros(src.shape[0], 1, dtype=torch.bool, device=src.device)
-        for _ in range(longest + 1):
-            word = next_word(model.decode_next(answer, memory, src_mask, cache)).masked_fill(over, PAD)  # (batch, 1)
-            over = over | (word == EOS)
-            answer = append(answer, word)  # (batch, tgt_len + 1)
-            if answer.shape[1] > model.config.max_len or bool(over.all()):
-                break
-    return [cut_answer(row[1:], longest) for row in answer.tolist()]
+        speaker = Speaker(model, src)
+        word = start_words(src, SOS)  # (batch, 1)
+        rows = torch.arange(src.shape[0], device=src.device)
+        over = torch.zeros(src.shape[0], dtype=torch.bool, device=src.device)
+        for place in range(longest):
+            word = speaker.hear(word).argmax(dim=-1, keepdim=True)  # (batch, 1)
+            said[rows, place] = word[:, 0]
+            over = over | (word[:, 0] == EOS)
+            if place % LOOK_EVERY[src.device.type != "cpu"] == 0:
+                left = (~over).nonzero()[:, 0]
+                if not len(left):
+                    break
+                if 2 * len(left) <= len(rows):
+                    speaker.keep(left)
+                    rows, word, over = rows[left], word[left], over[left]
+    return [cut_answer(row, longest) for row in said.tolist()]
+
+
+@torch.inference_mode()
+def decode_with_beams(
+    model: Transformer, src: Tensor, beam: int, penalty: float, longest: int | None = None
+) -> list[tuple[int, ...]]:
+    """The ids of the likeliest answer to each question that a beam search finds; see `search_beams`.
+
+    Shapes:
+        src: (batch, src_len)
+    """
+    with evaluation(model), fitting_threads(model.config):
+        return search_beams(model, src, most_words(model, longest), beam, penalty)
 
 
 @dataclass(frozen=True)
@@ -65,13 +111,27 @@ def guess_words(model: Transformer, src: Tensor, rivals: int = 3) -> tuple[Guess
 
 
 def answer_all(
-    model: Transformer, questions: Sequence[Tensor], device: torch.device, longest: int | None = None, batch: int = 256
+    model: Transformer,
+    questions: Sequence[Tensor],
+    device: torch.device,
+    longest: int | None = None,
+    batch: int = 256,
+    way: Way = GREEDY,
 ) -> list[tuple[int, ...]]:
-    """The answer to each question, decoded many at a time, cut at `longest` words."""
-    answers = []
-    for start in range(0, len(questions), batch):
-        answers += decode_greedily(model, pad(questions[start : start + batch]).to(device), longest)
+    """The answer to each question, decoded many at a time, cut at `longest` words; those of like length together."""
+    order = sorted(range(len(questions)), key=lambda number: len(questions[number]))
+    answers: list[tuple[int, ...]] = [()] * len(questions)
+    for start in range(0, len(order), batch):
+        numbers = order[start : start + batch]
+        src = pad([questions[number] for number in numbers]).to(device)
+        for number, ids in zip(numbers, way.decode(model, src, longest), strict=True):
+            answers[number] = ids
     return answers
+
+
+def most_words(model: Transformer, longest: int | None) -> int:
+    """How long an answer may become: as was asked for, as far as the model has places for it."""
+    return min(longest or model.config.max_len - 1, model.config.max_len - 1)
 
 
 def cut_answer(ids: list[int], longest: int) -> tuple[int, ...]:

@@ -11,17 +11,22 @@ import torch
 from torch import Tensor
 
 from xray.config import TrainConfig
-from xray.data.batches import group_by_length, pad
+from xray.data.batches import count_batches, group_by_length
 from xray.errors import RunError
 from xray.learn.chance import Chance
 from xray.learn.checkpoint import Checkpoint
-from xray.learn.schedule import learning_rate
+from xray.learn.optimiser import computing_type, make_optimiser, restore_state, state_tensors
+from xray.learn.packing import PackedWeights
+from xray.learn.samples import Samples
+from xray.learn.schedule import rate_at
+from xray.learn.swift import SwiftForward
 from xray.learn.threads import fitting_threads
+from xray.learn.world import World
 from xray.model.teaching import AnswerLoss, ShiftAnswer
 from xray.model.transformer import Transformer
 
-Sample = tuple[Tensor, Tensor]
-"""The ids of a question and of its answer."""
+VALID_TOKENS = 4096
+"""How many places of held-out answers are computed at a time."""
 
 
 @dataclass(frozen=True)
@@ -49,18 +54,24 @@ class Trainer:
     """A model, its optimiser, and how far they have come; the state at any moment is a checkpoint."""
 
     def __init__(
-        self, model: Transformer, config: TrainConfig, train: Sequence[Sample], valid: Sequence[Sample]
+        self, model: Transformer, config: TrainConfig, train: Samples, valid: Samples, world: World | None = None
     ) -> None:
         self.model = model
         self.config = config
         self.train = train
         self.valid = valid
+        self.world = world or World()
         self.device = next(model.parameters()).device
+        self.weights = PackedWeights(model)
+        swift = SwiftForward(self.weights)
+        self.forward = torch.compile(swift, dynamic=True) if config.compiled else swift
+        self.number_type = computing_type(config.precision, self.device)
         self.shift = ShiftAnswer()
         self.loss = AnswerLoss(config.label_smoothing)
         self.plain_loss = AnswerLoss()
-        self.optimiser = torch.optim.Adam(
-            model.parameters(), lr=config.learning_rate, betas=(0.9, 0.98), eps=1e-9, fused=True
+        self.optimiser = make_optimiser(self.weights.block, config)
+        self.steps_per_epoch = math.ceil(
+            count_batches(train.lengths, config.batch, config.batch_tokens) / config.accumulate
         )
         self.epoch = 0  # how many are over
         self.step = 0  # how many of the epoch at hand are over
@@ -68,11 +79,6 @@ class Trainer:
         self.elapsed_s = 0.0
         self.loss_sum = torch.zeros((), device=self.device)
         self.chance = Chance(config.seed, self.device)
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """How many batches the training pairs make."""
-        return math.ceil(len(self.train) / self.config.batch)
 
     @property
     def steps(self) -> int:
@@ -86,8 +92,14 @@ class Trainer:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the last epoch is over."""
-        return self.epoch >= self.config.epochs
+        """Whether the last epoch is over, or training no longer helps."""
+        return self.epoch >= self.config.epochs or self.is_stale
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the held-out loss has not fallen for as many epochs as patience lasts."""
+        patience, past = self.config.patience, self.history
+        return bool(patience) and len(past) >= patience and not any(epoch.is_best for epoch in past[-patience:])
 
     def go_on(self) -> Iterator[Step | Epoch]:
         """Train from here to the end, telling each step and each epoch when it is over.
@@ -102,38 +114,58 @@ class Trainer:
 
     def go_through_epoch(self) -> Iterator[Step | Epoch]:
         """The steps that are left of the epoch at hand, then the epoch."""
-        lengths = [(len(src), len(tgt)) for src, tgt in self.train]
-        batches = list(group_by_length(lengths, self.config.batch, f"{self.config.seed}/{self.epoch}"))
-        for numbers in batches[self.step :]:
+        config = self.config
+        batches = group_by_length(self.train.lengths, config.batch, f"{config.seed}/{self.epoch}", config.batch_tokens)
+        while self.step < self.steps_per_epoch:
             started = time.perf_counter()
+            first = self.step * config.accumulate
             with self.own_surroundings():
-                made = self.make_step([self.train[number] for number in numbers])
+                made = self.make_step([one.tolist() for one in batches[first : first + config.accumulate]])
             self.elapsed_s += time.perf_counter() - started
             yield made
         started = time.perf_counter()
         with self.own_surroundings():
-            over = self.finish_epoch(len(batches))
+            over = self.finish_epoch(self.steps_per_epoch)
         self.elapsed_s += time.perf_counter() - started
         yield over
 
-    def make_step(self, samples: Sequence[Sample]) -> Step:
-        """Forward, loss, backward, clip, Adam."""
-        src = pad([src for src, _ in samples]).to(self.device)
-        tgt = pad([tgt for _, tgt in samples]).to(self.device)
-        decoder_input, targets = self.shift(tgt)
-        rate = learning_rate(self.steps_made, self.steps, self.config.learning_rate, self.config.warmup)
+    def make_step(self, batches: Sequence[Sequence[int]]) -> Step:
+        """Forward, loss and backward for every batch, then clip and Adam, once for all of them.
+
+        Every word counts alike, in whichever batch and process it is.
+        """
+        words = sum(count_words(self.train, numbers) for numbers in batches)
         for group in self.optimiser.param_groups:
-            group["lr"] = rate
-        self.model.train()
-        loss = self.loss(self.model(src, decoder_input), targets)
-        shown = self.look_at(loss)
-        self.optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
+            group["lr"] = rate_at(self.steps_made, self.steps, self.config)
+        if not self.model.training:
+            self.model.train()
+        self.weights.forget_gradients()
+        loss_here = torch.zeros((), device=self.device)
+        for numbers in batches:
+            if mine := self.world.share(numbers):
+                loss = self.loss_of(self.train, mine, self.loss)
+                if len(mine) < len(numbers) or len(batches) > 1:
+                    loss = loss * (count_words(self.train, mine) / words)
+                torch.autograd.backward(loss)
+                loss_here = loss_here + loss.detach()
+        self.weights.gather_gradients()
+        loss_of_all = self.world.add_gradients(self.weights.block, loss_here)
+        shown = self.look_at(loss_of_all)
+        if self.config.clip:
+            self.weights.shorten_gradient(self.config.clip)
         self.optimiser.step()
-        self.loss_sum += loss.detach()
+        self.loss_sum += loss_of_all
         self.step += 1
-        return Step(self.epoch + 1, self.steps_made, shown, sum(len(tgt) - 1 for _, tgt in samples))
+        return Step(self.epoch + 1, self.steps_made, shown, words)
+
+    def loss_of(self, samples: Samples, numbers: Sequence[int], judge: AnswerLoss) -> Tensor:
+        """The mean loss for each word of these answers."""
+        src, tgt = (ids.to(self.device, non_blocking=True) for ids in samples.batch(numbers))
+        decoder_input, targets = self.shift(tgt)
+        if self.number_type is torch.float32:
+            return judge(self.forward(src, decoder_input), targets)  # type: ignore[no-any-return]
+        with torch.autocast(self.device.type, self.number_type):
+            return judge(self.forward(src, decoder_input), targets)  # type: ignore[no-any-return]
 
     def look_at(self, loss: Tensor) -> float | None:
         """The loss as a number; on a device that runs ahead of Python only now and then, since looking means waiting.
@@ -143,7 +175,7 @@ class Trainer:
         """
         if self.device.type != "cpu" and self.step % 20:
             return None
-        value = float(loss.detach())
+        value = float(loss)
         if not math.isfinite(value):
             raise RunError(
                 f"the loss became {value} in epoch {self.epoch + 1}, step {self.step + 1}: training stopped, "
@@ -170,23 +202,24 @@ class Trainer:
     @torch.no_grad()
     def validate(self) -> float | None:
         """The mean loss for each word of the held-out answers, without label smoothing; None if none are held out."""
-        if not self.valid:
+        if not len(self.valid):
             return None
         self.model.eval()
         total, count = 0.0, 0
-        for start in range(0, len(self.valid), 256):
-            samples = self.valid[start : start + 256]
-            decoder_input, targets = self.shift(pad([tgt for _, tgt in samples]).to(self.device))
-            logits = self.model(pad([src for src, _ in samples]).to(self.device), decoder_input)
-            words = sum(len(tgt) - 1 for _, tgt in samples)
-            total += float(self.plain_loss(logits, targets)) * words
+        batches = group_by_length(self.valid.lengths, 1, "held out", VALID_TOKENS)
+        for numbers in (batch.tolist() for batch in self.world.share(batches)):
+            words = count_words(self.valid, numbers)
+            total += float(self.loss_of(self.valid, numbers, self.plain_loss)) * words
             count += words
-        return total / count
+        total, words_of_all = self.world.add_numbers(total, count)
+        return total / words_of_all
 
     @contextmanager
     def own_surroundings(self) -> Iterator[None]:
         """Inside the block chance is the trainer's own, and no more cores are busy than the model is worth."""
         with self.chance.drawn_from(), fitting_threads(self.model.config):
+            if not self.world.is_writer:  # what the writer drops is in its checkpoint, what others drop follows from it
+                torch.manual_seed(hash((self.config.seed, self.world.rank, self.steps_made)))
             yield
 
     def to_checkpoint(self, facts: Mapping[str, Any]) -> Checkpoint:
@@ -195,7 +228,11 @@ class Trainer:
         Raises:
             RunError: a weight is no longer a finite number, and the last good checkpoint should stay.
         """
-        tensors: dict[str, Tensor] = {**self.chance.to_tensors(), "loss_sum": self.loss_sum}
+        tensors: dict[str, Tensor] = {
+            **self.chance.to_tensors(),
+            **state_tensors(self.optimiser, self.weights),
+            "loss_sum": self.loss_sum,
+        }
         for name, parameter in self.model.named_parameters():
             if not bool(torch.isfinite(parameter).all()):
                 raise RunError(
@@ -203,8 +240,6 @@ class Trainer:
                     f"what was saved before is untouched. Lower --lr, now {self.config.learning_rate:g}."
                 )
             tensors[f"model.{name}"] = parameter
-            for key, value in self.optimiser.state.get(parameter, {}).items():
-                tensors[f"adam.{key}.{name}"] = value
         progress = {
             "epoch": self.epoch,
             "step": self.step,
@@ -216,19 +251,17 @@ class Trainer:
     def restore(self, checkpoint: Checkpoint) -> None:
         """Become what was saved."""
         restore_model(self.model, checkpoint)
-        for name, parameter in self.model.named_parameters():
-            state = {
-                key: checkpoint.tensors[f"adam.{key}.{name}"].to(self.device, copy=True)
-                for key in ("step", "exp_avg", "exp_avg_sq")
-                if f"adam.{key}.{name}" in checkpoint.tensors
-            }
-            if state:
-                self.optimiser.state[parameter] = state
+        restore_state(self.optimiser, self.weights, checkpoint.tensors)
         self.chance.restore(checkpoint.tensors)
         self.loss_sum = checkpoint.tensors["loss_sum"].to(self.device, copy=True)
         self.epoch, self.step = checkpoint.facts["epoch"], checkpoint.facts["step"]
         self.elapsed_s = checkpoint.facts["elapsed_s"]
         self.history = [Epoch(**epoch) for epoch in checkpoint.facts["history"]]
+
+
+def count_words(samples: Samples, numbers: Sequence[int]) -> int:
+    """How many words the model has to say in these answers, `<eos>` included."""
+    return int(samples.lengths[list(numbers), 1].sum()) - len(numbers)
 
 
 def restore_model(model: Transformer, checkpoint: Checkpoint) -> None:

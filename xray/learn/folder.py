@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,13 +17,22 @@ from filelock import FileLock, Timeout
 from xray.errors import RunError
 from xray.text import show_controls
 
-FORMAT = 1
+FORMAT = 2
 """The format of run folders; it grows when an older X-Ray could no longer read them."""
 
+READABLE = (1, 2)
+"""The formats whose chatbots can be loaded; only those of `FORMAT` can be trained further."""
+
 RUN, QUESTIONS, ANSWERS, SPELLING, PAIRS = "run.json", "questions.json", "answers.json", "spelling.json", "pairs.json"
+CORPUS, CURVE, LOGS = "corpus.arrow", "loss.svg", "tensorboard"
 LAST, PREVIOUS, BEST = "last.safetensors", "previous.safetensors", "best.safetensors"
-OURS = (RUN, QUESTIONS, ANSWERS, SPELLING, PAIRS, LAST, PREVIOUS, BEST)
+BEGUN_WITH = (QUESTIONS, ANSWERS, SPELLING, PAIRS, CORPUS, LAST)
+"""What a run consists of at its first step, besides `run.json`."""
+
 LOCK = ".lock"
+NEXT = ".next"
+"""The folder within, where a run that replaces another is prepared until it is whole."""
+
 ASIDE = ".part"
 
 
@@ -64,6 +74,7 @@ class RunFolder:
                 f"cannot write {self.name}: {reason_of(error)}. Choose another folder with --out."
             ) from error
         try:
+            self.adopt()
             for stale in self.path.glob(f".*{ASIDE}"):
                 stale.unlink(missing_ok=True)
             self.write("probe", b"")
@@ -72,10 +83,45 @@ class RunFolder:
         finally:
             lock.release()
 
-    def clear(self) -> None:
-        """Remove an earlier run, its `run.json` first; files that X-Ray did not write stay."""
-        for name in OURS:
-            (self.path / name).unlink(missing_ok=True)
+    def prepare_next(self) -> "RunFolder":
+        """An empty folder within, to put a whole new run into while the one that is here stays; then `adopt` it."""
+        place = RunFolder(self.path / NEXT)
+        try:
+            shutil.rmtree(place.path, ignore_errors=True)
+            place.path.mkdir()
+        except OSError as error:
+            raise RunError(
+                f"cannot write {self.name}: {reason_of(error)}. Choose another folder with --out."
+            ) from error
+        return place
+
+    def adopt(self) -> None:
+        """Put the run that was prepared within in the place of the earlier one; files that X-Ray did not write stay.
+
+        Its `run.json` moves last: until then the move can be taken up again, by whoever opens the folder next. What was
+        not prepared to the end is removed.
+        """
+        prepared = self.path / NEXT
+        if (prepared / RUN).is_file():
+            for name in (PREVIOUS, BEST, CURVE):
+                (self.path / name).unlink(missing_ok=True)
+            for name in BEGUN_WITH:
+                if (prepared / name).exists():
+                    (prepared / name).replace(self.path / name)
+            shutil.rmtree(self.path / LOGS, ignore_errors=True)
+            (prepared / RUN).replace(self.path / RUN)
+            sync_folder(self.path)
+        shutil.rmtree(prepared, ignore_errors=True)
+
+    def settle(self) -> None:
+        """Take up a move that was cut short, unless another process is at work here."""
+        if not (self.path / NEXT / RUN).is_file():
+            return
+        try:
+            with FileLock(self.path / LOCK, timeout=0):
+                self.adopt()
+        except (Timeout, OSError, NotImplementedError):
+            return
 
     def read(self, name: str) -> bytes:
         """The bytes of a file of the run.
@@ -120,6 +166,25 @@ class RunFolder:
                     ) from error
             else:
                 return
+
+    def take(self, name: str, path: Path) -> None:
+        """A copy of a file of any size, synced; see `write`.
+
+        Raises:
+            RunError: the disk is full or the folder closed.
+        """
+        aside = self.path / f".{name}.{os.getpid()}{ASIDE}"
+        try:
+            with path.open("rb") as file, aside.open("xb") as copy:
+                shutil.copyfileobj(file, copy, 1 << 20)
+                copy.flush()
+                os.fsync(copy.fileno())
+            aside.replace(self.path / name)
+        except OSError as error:
+            aside.unlink(missing_ok=True)
+            raise RunError(
+                f"cannot save {self.name}/{name}: {reason_of(error)}. What was saved before is untouched."
+            ) from error
 
     def write_once(self, name: str, data: bytes, keep: str | None) -> None:
         """One try to write a file; nothing is left aside if it fails."""

@@ -19,8 +19,10 @@ def count_right_answers(chatbot: Chatbot, pairs: Sequence[Pair]) -> tuple[int, i
     taught: defaultdict[tuple[str, ...], set[tuple[str, ...]]] = defaultdict(set)
     for pair in pairs:
         taught[split_text(pair.question)].add(split_text(pair.answer))
-    questions = [torch.tensor(chatbot.tokenisers.src.encode(" ".join(words))) for words in taught]
-    longest = max(len(words) for right in taught.values() for words in right)
+    asked = {split_text(pair.question): pair.question for pair in pairs}
+    tokenisers = chatbot.tokenisers
+    questions = [torch.tensor(tokenisers.src.encode(asked[words])) for words in taught]
+    longest = max(len(tokenisers.tgt.encode(pair.answer)) for pair in pairs)
     answers = answer_all(chatbot.model, questions, chatbot.device, longest + 1)
-    said = [chatbot.tokenisers.tgt.words(ids) for ids in answers]
+    said = [tokenisers.said(ids) for ids in answers]
     return sum(words in right for words, right in zip(said, taught.values(), strict=True)), len(taught)

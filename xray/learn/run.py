@@ -1,32 +1,39 @@
 """Chatbots to talk to: one from a run folder, or one that has not learnt anything yet."""
 
+import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 
-from xray.config import ModelConfig, TrainConfig
+from xray.config import ModelConfig, TextConfig, TrainConfig
+from xray.data.corpus import Prepared, prepare_corpus
 from xray.data.examples import example_corpus
-from xray.data.pairs import POSTER_PAIRS, Corpus, sift_pairs
-from xray.data.reading import read_pairs
-from xray.data.source import Source
-from xray.data.tokeniser import split_text
-from xray.data.tokenisers import Tokenisers
+from xray.data.origin import AnySource, Origin, as_origin
+from xray.data.pairs import POSTER_PAIRS
+from xray.data.store import StoredCorpus
 from xray.errors import RunError
 from xray.learn.chatbot import Chatbot, Question
 from xray.learn.checkpoint import Checkpoint, read_checkpoint
+from xray.learn.decode import GREEDY, Way
 from xray.learn.devices import choose_device
 from xray.learn.fit import restore_model
-from xray.learn.folder import BEST, LAST, PREVIOUS, RunFolder
+from xray.learn.folder import BEST, CORPUS, LAST, PREVIOUS, RunFolder
 from xray.learn.store import RunFacts, read_run
 from xray.model.transformer import Transformer
 
 __all__ = ["Chatbot", "Question", "build_model", "load_run", "prepare", "untrained_chatbot"]
 
 
-def load_run(folder: Path | str, device: str = "auto", checkpoint: Literal["last", "best"] = "last") -> Chatbot:
-    """The chatbot of a run folder.
+def load_run(
+    folder: Path | str,
+    device: str = "auto",
+    checkpoint: Literal["last", "best"] = "last",
+    way: Way = GREEDY,
+) -> Chatbot:
+    """The chatbot of a run folder, which answers greedily or as `way` says.
 
     "last" is where training stands or ended: a chatbot that learns its corpus by heart answers best there. "best" is
     where the loss on held-out pairs was lowest. If the last checkpoint is damaged, the one before it is taken, and
@@ -58,6 +65,7 @@ def load_run(folder: Path | str, device: str = "auto", checkpoint: Literal["last
         label_smoothing=facts.training.label_smoothing,
         suggestions=facts.suggestions,
         notes=notes,
+        way=way,
     )
 
 
@@ -83,7 +91,10 @@ def find_checkpoint(
 
 
 def untrained_chatbot(
-    source: Source | Path | None = None, settings: Mapping[str, Any] | None = None, seed: int = 0, device: str = "auto"
+    source: Origin | AnySource | Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    device: str = "auto",
 ) -> Chatbot:
     """A chatbot before its first lesson: exact in its shapes, foolish in its answers.
 
@@ -95,24 +106,29 @@ def untrained_chatbot(
         DataError: the corpus cannot be read.
         ConfigError: the settings cannot be.
     """
-    if not isinstance(source, Source):
-        source = Source(source or example_corpus())
-    corpus, tokenisers, config = prepare(source, settings or {})
+    origin = as_origin(source or example_corpus())
+    with tempfile.TemporaryDirectory(prefix="xray-") as folder:
+        prepared, config, _ = prepare(origin, settings or {}, TextConfig(), Path(folder) / CORPUS)
+        poster = StoredCorpus(Path(folder) / CORPUS)[:POSTER_PAIRS]
     chosen = choose_device(device)
     return Chatbot(
-        name=source.path.stem,
+        name=origin.stem,
         model=build_model(config, seed).to(chosen).eval(),
-        tokenisers=tokenisers,
-        poster_pairs=corpus.pairs[:POSTER_PAIRS],
+        tokenisers=prepared.tokenisers,
+        poster_pairs=poster,
         device=chosen,
         trained=False,
         label_smoothing=TrainConfig.label_smoothing,
-        notes=corpus.notes,
+        notes=prepared.notes,
     )
 
 
-def prepare(source: Source, settings: Mapping[str, Any]) -> tuple[Corpus, Tokenisers, ModelConfig]:
-    """The pairs of a corpus that can be learnt, its vocabularies, and the configuration of a model for them.
+def prepare(
+    origin: Origin, settings: Mapping[str, Any], text: TextConfig, path: Path
+) -> tuple[Prepared, ModelConfig, TextConfig]:
+    """A corpus stored at `path`, the configuration of a model for it, and how its text was cut in the end.
+
+    Of `settings`, `tgt_vocab` is the most tokens for answers; `src_vocab` follows from the corpus.
 
     Raises:
         DataError: the corpus cannot be read.
@@ -120,10 +136,13 @@ def prepare(source: Source, settings: Mapping[str, Any]) -> tuple[Corpus, Tokeni
     """
     settings = {name: value for name, value in settings.items() if name != "src_vocab"}
     wished = ModelConfig.from_dict({"src_vocab": settings.get("tgt_vocab", ModelConfig.tgt_vocab), **settings})
-    corpus = sift_pairs(source.name, read_pairs(source), split_text, wished.max_len)
-    tokenisers = Tokenisers.learn(corpus.pairs, wished.tgt_vocab, wished.sharing)
-    sizes = {"src_vocab": tokenisers.src.vocab, "tgt_vocab": tokenisers.tgt.vocab}
-    return corpus, tokenisers, ModelConfig.from_dict(settings | sizes)
+    if "tgt_vocab" in settings:
+        text = replace(text, tgt_limit=wished.tgt_vocab)
+    elif text.tokeniser != "word" or wished.sharing == "all":
+        text = replace(text, tgt_limit=0)
+    prepared = prepare_corpus(origin, text, wished.sharing, wished.max_len, path)
+    sizes = {"src_vocab": prepared.tokenisers.src.vocab, "tgt_vocab": prepared.tokenisers.tgt.vocab}
+    return prepared, ModelConfig.from_dict(settings | sizes), text
 
 
 def build_model(config: ModelConfig, seed: int) -> Transformer:

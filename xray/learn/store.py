@@ -1,24 +1,26 @@
 """What a run folder says about its run, besides the weights: settings, corpus, vocabularies, the poster's pairs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from xray.config import ModelConfig, TrainConfig
+from xray.config import ModelConfig, TextConfig, TokeniserKind, TrainConfig
+from xray.data import origin as origins
+from xray.data.origin import Origin, as_origin, file_digest, fingerprints
 from xray.data.pairs import Pair
 from xray.data.source import Source
-from xray.data.spelling import Spelling
-from xray.data.tokeniser import WordTokeniser
-from xray.data.tokenisers import Tokenisers
+from xray.data.spelling import PieceSpelling, Spelling
+from xray.data.tokenisers import Tokenisers, tokeniser_from_json
 from xray.errors import ConfigError, RunError
 from xray.learn.checkpoint import wrong_format
 from xray.learn.folder import (
     ANSWERS,
+    CORPUS,
     FORMAT,
     PAIRS,
     QUESTIONS,
+    READABLE,
     RUN,
     SPELLING,
     TRAIN_AGAIN,
@@ -27,21 +29,30 @@ from xray.learn.folder import (
     to_json,
     xray_version,
 )
+from xray.text import show_controls
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """A run without its weights; `corpus` is the SHA-256 of all pairs, `held_out` the numbers of those not learnt."""
+    """A run without its weights.
+
+    `corpus` is the SHA-256 of all pairs, `held_out` the numbers of those not learnt, `files` the SHA-256 of every file
+    of the corpus by its path, and `stored` that of the corpus as the run keeps it.
+    """
 
     name: str
     model: ModelConfig
     training: TrainConfig
-    source: Source
+    text: TextConfig
+    origin: Origin
+    files: Mapping[str, str]
     corpus: str
     held_out: tuple[int, ...]
     tokenisers: Tokenisers
     poster: tuple[Pair, ...]
     suggestions: tuple[str, ...]
+    stored: str = ""
+    format: int = FORMAT
 
 
 def write_run(folder: RunFolder, facts: RunFacts) -> None:
@@ -54,17 +65,19 @@ def write_run(folder: RunFolder, facts: RunFacts) -> None:
     }
     for name, data in files.items():
         folder.write(name, data)
-    source = facts.source
     run = {
         "format": FORMAT,
         "xray": xray_version(),
         "name": facts.name,
         "model": facts.model.to_dict(),
         "training": facts.training.to_dict(),
-        "source": {**vars(source), "path": str(source.path.resolve())},
+        "text": facts.text.to_dict(),
+        "origin": origins.to_dict(facts.origin),
+        "files": dict(facts.files),
         "corpus": facts.corpus,
         "held_out": list(facts.held_out),
         "sha256": {name: digest(data) for name, data in files.items()},
+        "stored": file_digest(folder.path / CORPUS),
     }
     folder.write(RUN, to_json(run))
 
@@ -75,26 +88,31 @@ def read_run(folder: RunFolder) -> RunFacts:
     Raises:
         RunError: there is no run, it is damaged, or another X-Ray made it.
     """
+    folder.settle()
     if not folder.holds_run:
         raise RunError(f'no trained model in {folder.name}: run "xray train FILE.csv" first.')
     run = folder.read_json(RUN)
-    if run.get("format") != FORMAT:
+    if run.get("format") not in READABLE:
         raise RunError(wrong_format(folder.name, run))
     try:
         files = {name: whole_file(folder, name, run["sha256"][name]) for name in (QUESTIONS, ANSWERS, SPELLING, PAIRS)}
-        source = Source(**{**run["source"], "path": Path(run["source"]["path"])})
+        text = TextConfig.from_dict(run.get("text", {}))
         spelling, pairs = folder.read_json(SPELLING), folder.read_json(PAIRS)
-        src, tgt = (WordTokeniser.from_json(files[name].decode()) for name in (QUESTIONS, ANSWERS))
+        src, tgt = (tokeniser_from_json(text.tokeniser, files[name].decode()) for name in (QUESTIONS, ANSWERS))
         facts = RunFacts(
             name=run["name"],
             model=ModelConfig.from_dict(run["model"]),
             training=TrainConfig.from_dict(run["training"]),
-            source=source,
+            text=text,
+            origin=read_origin(run),
+            files=dict(run.get("files", {})),
             corpus=run["corpus"],
             held_out=tuple(run["held_out"]),
-            tokenisers=Tokenisers(src, tgt, Spelling.from_dict(spelling)),
+            tokenisers=Tokenisers(src, tgt, read_spelling(text.tokeniser, spelling)),
             poster=tuple(Pair(**pair) for pair in pairs["poster"]),
             suggestions=tuple(pairs["suggestions"]),
+            stored=run.get("stored", ""),
+            format=run["format"],
         )
     except (KeyError, TypeError, ValueError, ConfigError) as error:
         raise RunError(f"{folder.name}/{RUN} is damaged: {type(error).__name__} {error}. {TRAIN_AGAIN}") from error
@@ -115,9 +133,37 @@ def whole_file(folder: RunFolder, name: str, sha256_written: str) -> bytes:
     return data
 
 
-def corpus_digest(pairs: Sequence[Pair]) -> str:
-    """The SHA-256 of all pairs in their order, by which a resumed run knows its corpus again."""
-    return sha256("\0".join(text for pair in pairs for text in (pair.question, pair.answer)).encode()).hexdigest()
+def read_origin(run: Mapping[str, Any]) -> Origin:
+    """Where the corpus of a run came from; format 1 knew single files only."""
+    if "origin" in run:
+        return origins.from_dict(run["origin"])
+    return as_origin(Source(**{**run["source"], "path": Path(run["source"]["path"])}))
+
+
+def read_spelling(kind: TokeniserKind, tables: dict[str, Any]) -> Spelling | PieceSpelling:
+    """How the answers of a run are written."""
+    return Spelling.from_dict(tables) if kind == "word" else PieceSpelling()
+
+
+def check_corpus(folder: RunFolder, facts: RunFacts, given: Origin | None) -> None:
+    """Make sure that the corpus kept in the run is whole, and that the files it came from still say the same.
+
+    A file that is gone is not missed: the run keeps its pairs.
+
+    Raises:
+        RunError: the run is of an older format, its corpus is damaged, or a file has other contents.
+    """
+    if facts.format != FORMAT:
+        raise RunError(wrong_format(folder.name, {"format": facts.format}))
+    if not (folder.path / CORPUS).is_file() or file_digest(folder.path / CORPUS) != facts.stored:
+        raise RunError(f"{folder.name}/{CORPUS} is damaged: it is not what training wrote. {TRAIN_AGAIN}")
+    wanted = set(facts.files.values())
+    for path, found in fingerprints(given or facts.origin).items():
+        if wanted and found not in wanted:
+            raise RunError(
+                f"{show_controls(Path(path).name)} is not the corpus that {folder.name} was begun with, or has changed "
+                "since. Give it the old one, or begin another run with --out."
+            )
 
 
 def check_wishes(folder: RunFolder, facts: RunFacts, wishes: Mapping[str, Any]) -> None:
@@ -126,7 +172,8 @@ def check_wishes(folder: RunFolder, facts: RunFacts, wishes: Mapping[str, Any]) 
     Raises:
         RunError: there is one.
     """
-    begun = facts.model.to_dict() | facts.training.to_dict()
+    begun = facts.model.to_dict() | facts.training.to_dict() | facts.text.to_dict()
+    begun["tgt_vocab"] = facts.text.tgt_limit or facts.model.tgt_vocab
     for name, wish in wishes.items():
         if name in begun and begun[name] != wish:
             raise RunError(

@@ -1,201 +1,196 @@
-"""A run from its first step to its last: begun, saved, stopped, taken up again."""
+"""A run begun, or taken up again where it stopped."""
 
+import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from xray.config import TrainConfig
-from xray.data.batches import encode_pairs
-from xray.data.pairs import POSTER_PAIRS, Corpus, Pair, sift_pairs
-from xray.data.reading import read_pairs
-from xray.data.source import Source
+import torch
+
+from xray.config import TextConfig, TrainConfig
+from xray.data.corpus import Prepared
+from xray.data.origin import AnySource, Origin, as_origin, fingerprints
+from xray.data.pairs import POSTER_PAIRS
 from xray.data.split import choose_held_out
-from xray.data.tokeniser import split_text
+from xray.data.store import Part, StoredCorpus
 from xray.errors import RunError
-from xray.learn.chatbot import Chatbot
 from xray.learn.checkpoint import Checkpoint
 from xray.learn.devices import choose_device
-from xray.learn.fit import Epoch, Sample, Step, Trainer
-from xray.learn.folder import BEST, LAST, PREVIOUS, RunFolder
+from xray.learn.fit import Trainer
+from xray.learn.folder import CORPUS, LAST, RunFolder
+from xray.learn.lesson import Training
 from xray.learn.run import build_model, find_checkpoint, prepare
-from xray.learn.store import RunFacts, check_wishes, corpus_digest, read_run, write_run
+from xray.learn.store import RunFacts, check_corpus, check_wishes, read_run, write_run
+from xray.learn.world import World
+
+__all__ = ["Training", "begin_training", "resume_training"]
 
 SUGGESTIONS = 2000
 """How many questions of the corpus a run keeps to suggest in a chat."""
 
-SAVE_EVERY_S = 10.0
-"""`last` is written at the end of an epoch that is this much later than the one before it, and at the end of all."""
-
-
-@dataclass
-class Training:
-    """A chatbot at school: what it learns from, how far it is, and the folder where that is kept."""
-
-    facts: RunFacts
-    folder: RunFolder
-    trainer: Trainer
-    train_pairs: tuple[Pair, ...]
-    valid_pairs: tuple[Pair, ...]
-    notes: tuple[str, ...] = ()
-    saved_at_s: float = field(default=0.0, init=False)
-
-    def go_on(self) -> Iterator[Step | Epoch]:
-        """Train to the end, saving on the way; see `Trainer.go_on`."""
-        for made in self.trainer.go_on():
-            if isinstance(made, Epoch):
-                if made.is_best:
-                    self.folder.write(BEST, self.checkpoint(weights_only=True).to_bytes())
-                if self.trainer.is_finished or self.trainer.elapsed_s - self.saved_at_s >= SAVE_EVERY_S:
-                    self.save()
-            yield made
-
-    def save(self) -> None:
-        """Write the state of this moment as the last checkpoint; the one before it is kept."""
-        self.folder.write(LAST, self.checkpoint().to_bytes(), keep=PREVIOUS)
-        self.saved_at_s = self.trainer.elapsed_s
-
-    def checkpoint(self, weights_only: bool = False) -> Checkpoint:
-        """The state of this moment, or only what answering needs."""
-        whole = self.trainer.to_checkpoint({"model": self.facts.model.to_dict()})
-        if not weights_only:
-            return whole
-        return Checkpoint({name: t for name, t in whole.tensors.items() if name.startswith("model.")}, whole.facts)
-
-    def chatbot(self) -> Chatbot:
-        """The chatbot as it is now; it shares its weights with the trainer."""
-        return Chatbot(
-            name=self.facts.name,
-            model=self.trainer.model,
-            tokenisers=self.facts.tokenisers,
-            poster_pairs=self.facts.poster,
-            device=self.trainer.device,
-            trained=self.trainer.steps_made > 0,
-            label_smoothing=self.facts.training.label_smoothing,
-            suggestions=self.facts.suggestions,
-            notes=self.notes,
-        )
-
 
 @contextmanager
 def begin_training(
-    source: Source,
+    source: Origin | AnySource,
     folder: Path,
     settings: Mapping[str, Any] | None = None,
     config: TrainConfig | None = None,
     device: str = "auto",
     overwrite: bool = False,
+    text: TextConfig | None = None,
+    world: World | None = None,
 ) -> Iterator[Training]:
     """A new run in `folder`, which is this process's alone inside the block; `settings` are fields of `ModelConfig`.
 
     The corpus is read and the model built before anything is created, and the first checkpoint is written before the
-    first step, so that a full or closed disk is found at once.
+    first step, so that a full or closed disk is found at once. A run that is overwritten stays until then. Of several
+    processes the writer does this while the others wait; then they read what it wrote.
 
     Raises:
         DataError: the corpus cannot be read.
         ConfigError: the settings cannot be.
         RunError: the folder holds a run already, is in use, or cannot be written.
     """
-    place, config = RunFolder(folder), config or TrainConfig()
-    if not overwrite:
-        check_free(place)
-    chosen = choose_device(device)
-    corpus, tokenisers, model_config = prepare(source, settings or {})
-    held_out = choose_held_out(corpus.pairs, config.valid_share, config.seed)
-    facts = RunFacts(
-        name=source.path.stem,
-        model=model_config,
-        training=config,
-        source=source,
-        corpus=corpus_digest(corpus.pairs),
-        held_out=held_out,
-        tokenisers=tokenisers,
-        poster=corpus.pairs[:POSTER_PAIRS],
-        suggestions=suggest(corpus, held_out),
-    )
-    model = build_model(model_config, config.seed).to(chosen)
-    training = gather(facts, place, corpus, Trainer(model, config, *samples(facts, corpus)))
-    with place.claim():
-        if not overwrite:
-            check_free(place)
-        place.clear()
-        training.save()
-        write_run(place, facts)
+    place, config, world = RunFolder(folder), config or TrainConfig(), world or World()
+    chosen = world.device(choose_device(device))
+    with ExitStack() as opened:
+        notes: tuple[str, ...] = ()
+        if world.is_writer:
+            with world.others_waiting():
+                if not overwrite:
+                    check_free(place)
+                scratch = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="xray-")))
+                facts, prepared = plan(as_origin(source), settings or {}, config, text or TextConfig(), scratch)
+                opened.enter_context(place.claim())
+                if not overwrite:
+                    check_free(place)
+                lay_out(place, facts, scratch / CORPUS)
+                facts, notes = read_run(place), prepared.notes
+                training = gather(facts, place, chosen, world, notes)
+        else:
+            world.wait_for_writer()
+            training = gather(read_run(place), place, chosen, world, notes)
         yield training
 
 
 @contextmanager
 def resume_training(
-    folder: Path, source: Source | None = None, wishes: Mapping[str, Any] | None = None, device: str = "auto"
+    folder: Path,
+    source: Origin | AnySource | None = None,
+    wishes: Mapping[str, Any] | None = None,
+    device: str = "auto",
+    world: World | None = None,
 ) -> Iterator[Training]:
     """The run in `folder`, to go on bit for bit where it stopped; `wishes` are settings that it should have.
 
-    Without `source` its corpus is read from where it was.
+    Its pairs are those it keeps; the files of `source`, or those it was begun with, are only compared.
 
     Raises:
-        DataError: the corpus cannot be read.
+        DataError: a file of `source` cannot be read.
         RunError: there is no run, it is damaged or in use, its corpus has changed, or it has other settings.
     """
-    place = RunFolder(folder)
-    read_run(place)
-    chosen = choose_device(device)
-    with place.claim():
-        facts = read_run(place)
-        check_wishes(place, facts, wishes or {})
-        found, notes = find_checkpoint(place, facts)
-        source = source or facts.source
-        corpus = sift_pairs(source.name, read_pairs(source), split_text, facts.model.max_len)
-        if corpus_digest(corpus.pairs) != facts.corpus:
-            raise RunError(
-                f"{source.name} is not the corpus that {place.name} was begun with, or has changed since. "
-                "Give it the old one, or begin another run with --out."
-            )
-        model = build_model(facts.model, facts.training.seed).to(chosen)
-        trainer = Trainer(model, facts.training, *samples(facts, corpus))
-        trainer.restore(found)
-        training = gather(facts, place, corpus, trainer, notes)
-        training.saved_at_s = trainer.elapsed_s
+    place, world = RunFolder(folder), world or World()
+    chosen = world.device(choose_device(device))
+    with ExitStack() as opened:
+        if world.is_writer:
+            with world.others_waiting():
+                read_run(place)
+                opened.enter_context(place.claim())
+                facts = read_run(place)
+                check_wishes(place, facts, wishes or {})
+                check_corpus(place, facts, None if source is None else as_origin(source))
+                found, notes = find_checkpoint(place, facts)
+                training = gather(facts, place, chosen, world, notes, found)
+        else:
+            world.wait_for_writer()
+            facts = read_run(place)
+            training = gather(facts, place, chosen, world, (), find_checkpoint(place, facts)[0])
         yield training
 
 
-def samples(facts: RunFacts, corpus: Corpus) -> tuple[list[Sample], list[Sample]]:
-    """The pairs to learn and those held out, as ids; made once, so that no step waits for a tokeniser."""
-    src, tgt = encode_pairs(corpus.pairs, facts.tokenisers)
-    everything, held_out = list(zip(src, tgt, strict=True)), set(facts.held_out)
-    train = [sample for number, sample in enumerate(everything) if number not in held_out]
-    return train, [everything[number] for number in facts.held_out]
+def plan(
+    origin: Origin, settings: Mapping[str, Any], config: TrainConfig, text: TextConfig, scratch: Path
+) -> tuple[RunFacts, Prepared]:
+    """Everything there is to know about a run before its first step; its corpus is stored in `scratch`."""
+    prepared, model_config, text = prepare(origin, settings, text, scratch / CORPUS)
+    corpus = StoredCorpus(scratch / CORPUS)
+    if origin.held_out:
+        held_out = tuple(range(prepared.learnt, len(corpus)))
+    else:
+        held_out = choose_held_out(corpus, config.valid_share, config.seed)
+    facts = RunFacts(
+        name=origin.stem,
+        model=model_config,
+        training=config,
+        text=text,
+        origin=origin,
+        files=fingerprints(origin),
+        corpus=prepared.digest,
+        held_out=held_out,
+        tokenisers=prepared.tokenisers,
+        poster=corpus[:POSTER_PAIRS],
+        suggestions=suggest(Part(corpus, numbers_without(len(corpus), held_out))),
+    )
+    return facts, prepared
+
+
+def lay_out(place: RunFolder, facts: RunFacts, corpus: Path) -> None:
+    """Write a whole run, its first checkpoint included, aside; then let it take the place of the one that is there."""
+    prepared = place.prepare_next()
+    prepared.take(CORPUS, corpus)
+    trainer = Trainer(
+        build_model(facts.model, facts.training.seed), facts.training, *parts(facts, StoredCorpus(corpus))
+    )
+    prepared.write(LAST, trainer.to_checkpoint({"model": facts.model.to_dict()}).to_bytes())
+    write_run(prepared, facts)
+    place.adopt()
 
 
 def gather(
-    facts: RunFacts, place: RunFolder, corpus: Corpus, trainer: Trainer, notes: tuple[str, ...] = ()
+    facts: RunFacts,
+    place: RunFolder,
+    device: torch.device,
+    world: World,
+    notes: tuple[str, ...],
+    found: Checkpoint | None = None,
 ) -> Training:
-    """A training, with everything there is to say before it goes on."""
-    held_out = set(facts.held_out)
-    lost = facts.tokenisers.count_unknown_answer_words(corpus.pairs)
+    """A training, from a checkpoint or from the start, with everything there is to say before it goes on."""
+    train, valid = parts(facts, StoredCorpus(place.path / CORPUS))
+    model = build_model(facts.model, facts.training.seed).to(device)
+    trainer = Trainer(model, facts.training, train, valid, world)
+    if found is not None:
+        trainer.restore(found)
+    lost = facts.tokenisers.count_unknown_answer_words(train) if world.is_writer else 0
     if lost:
         notes += (
             f"{lost:,} words of the answers are beyond the vocabulary of {facts.model.tgt_vocab:,} and become <unk>: "
             "raise --tgt-vocab to keep them",
         )
     if not facts.held_out:
-        notes += (
-            f"no validation set: {len(corpus.pairs):,} {'pair is' if len(corpus.pairs) == 1 else 'pairs are'} too few",
-        )
-    return Training(
-        facts,
-        place,
-        trainer,
-        tuple(pair for number, pair in enumerate(corpus.pairs) if number not in held_out),
-        tuple(corpus.pairs[number] for number in facts.held_out),
-        corpus.notes + notes,
-    )
+        notes += (f"no validation set: {len(train):,} {'pair is' if len(train) == 1 else 'pairs are'} too few",)
+    training = Training(facts, place, trainer, train, valid, notes)
+    training.saved_at_s = trainer.elapsed_s
+    return training
 
 
-def suggest(corpus: Corpus, held_out: tuple[int, ...]) -> tuple[str, ...]:
+def parts(facts: RunFacts, corpus: StoredCorpus) -> tuple[Part, Part]:
+    """The pairs to learn, and those held out."""
+    learnt = numbers_without(len(corpus), facts.held_out)
+    return Part(corpus, learnt), Part(corpus, torch.tensor(facts.held_out, dtype=torch.long))
+
+
+def numbers_without(count: int, left_out: tuple[int, ...]) -> torch.Tensor:
+    """All numbers below `count` but some, in order."""
+    kept = torch.ones(count, dtype=torch.bool)
+    kept[list(left_out)] = False
+    return kept.nonzero()[:, 0]
+
+
+def suggest(learnt: Part) -> tuple[str, ...]:
     """Questions that the chatbot will have learnt, from all over the corpus."""
-    learnt = [pair.question for number, pair in enumerate(corpus.pairs) if number not in set(held_out)]
-    return tuple(learnt[:: max(1, len(learnt) // SUGGESTIONS)][:SUGGESTIONS])
+    stride = max(1, len(learnt) // SUGGESTIONS)
+    return tuple(pair.question for pair in learnt[::stride][:SUGGESTIONS])
 
 
 def check_free(place: RunFolder) -> None:
@@ -204,6 +199,7 @@ def check_free(place: RunFolder) -> None:
     Raises:
         RunError: there is one.
     """
+    place.settle()
     if place.holds_run:
         raise RunError(
             f"{place.name} holds a run already. Go on with it (--resume), replace it (--overwrite), "

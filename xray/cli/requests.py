@@ -1,0 +1,42 @@
+"""What several commands begin with: a trace from a file, or a chatbot recorded on the spot."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from xray.errors import UsageError
+from xray.ir.trace import Trace
+
+if TYPE_CHECKING:
+    from xray.capture.run import Phase, Values
+
+
+def read_or_record(
+    file: Path | None,
+    run: Path | None,
+    ask: str | None,
+    phase: "Phase",
+    max_turns: int,
+    device: str,
+    *,
+    kv_cache: bool = False,
+    values: "Values" = "few",
+) -> Trace:
+    """The trace in a file, which needs no torch; without a file, that of a chatbot.
+
+    Raises:
+        UsageError: both a file and a chatbot or a question were given.
+        TraceError: the file cannot be read, or is no trace.
+    """
+    if file is not None:
+        from xray.ir.files import read_trace_file
+
+        if run is not None or ask is not None:
+            raise UsageError("a trace file is already answered: leave out --run and --ask, or the file.")
+        return read_trace_file(file)
+    from xray.cli.output import say
+    from xray.cli.recording import load_or_make
+
+    chatbot = load_or_make(run, device)
+    for note in (*chatbot.chatbot.notes, *chatbot.notes(ask)):
+        say(f"xray: {note}")
+    return chatbot.trace(phase, ask, max_turns, kv_cache=kv_cache, values=values)
