@@ -7,12 +7,17 @@ import typer
 
 DEFAULT_RUN = Path("runs/movie_qa")
 
+Beam = Annotated[int, typer.Option(help="How many answers are followed at once; 1 is greedy.")]
+LengthPenalty = Annotated[float, typer.Option(help="With --beam: 0 favours short answers, 1 weighs each word alike.")]
+
 
 def chat(
     run: Annotated[Path, typer.Option(help="The folder of a trained chatbot.")] = DEFAULT_RUN,
     checkpoint: Annotated[
         Literal["last", "best"], typer.Option(help="The last weights, or those best on held-out pairs.")
     ] = "last",
+    beam: Beam = 1,
+    length_penalty: LengthPenalty = 0.6,
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where the model runs.")] = "auto",
 ) -> None:
     """Talk to a trained chatbot; with questions on stdin, one in each line, their answers go to stdout.
@@ -20,9 +25,10 @@ def chat(
     In the chat, /why shows how sure it was of every word, /ideas suggests questions, /quit leaves.
     """
     from xray.cli.conversation import answer_lines, converse, is_interactive
+    from xray.learn.decode import Way
     from xray.learn.run import load_run
 
-    chatbot = load_run(run, device, checkpoint)
+    chatbot = load_run(run, device, checkpoint, Way(beam, length_penalty))
     if is_interactive():
         converse(chatbot)
     else:

@@ -1,0 +1,32 @@
+"""`xray answer`: a file of questions, answered."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from xray.cli.chat import DEFAULT_RUN, Beam, LengthPenalty
+
+
+def answer(
+    questions: Annotated[
+        Path, typer.Argument(help="A text file with a question in each line; - for stdin.", show_default=False)
+    ],
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="The file of answers.", show_default="stdout")] = None,
+    run: Annotated[Path, typer.Option(help="The folder of a trained chatbot.")] = DEFAULT_RUN,
+    checkpoint: Annotated[
+        Literal["last", "best"], typer.Option(help="The last weights, or those best on held-out pairs.")
+    ] = "last",
+    beam: Beam = 1,
+    length_penalty: LengthPenalty = 0.6,
+    batch: Annotated[int, typer.Option(min=1, help="Questions that are answered at a time.")] = 256,
+    encoding: Annotated[str, typer.Option(help="How the file is encoded.")] = "utf-8",
+    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where the model runs.")] = "auto",
+) -> None:
+    """Answer every line of a file with a line of its own; a blank line stays blank."""
+    from xray.cli.batch_answers import answer_file
+    from xray.learn.decode import Way
+    from xray.learn.run import load_run
+
+    way = Way(beam, length_penalty)
+    answer_file(load_run(run, device, checkpoint, way), questions, out, batch, encoding)
