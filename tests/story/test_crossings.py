@@ -4,23 +4,19 @@ from itertools import pairwise
 from math import dist
 
 import pytest
-from poster_traces import make_trace
+from poster_cases import make_case
 
 from xray.renderers.dashes import flattened
 from xray.renderers.fonts import text_width
 from xray.story.layout import baselines, line_width
 from xray.story.poster import compose_poster
 
-SMALL = {"encoder_layers": 1, "decoder_layers": 1}
-CASES = {
-    "both": {},
-    "training": {"phase": "training"},
-    "inference": {"phase": "inference"},
-    "norm before": {"norm": "before"},
-    "batch 1": {"batch": 1},
-    "length 1": {"src_len": 1, "tgt_len": 1, "turns": 1},
-    "length 40": {"src_len": 40, "tgt_len": 33, "batch": 3, "turns": 20},
-}
+CASES = (
+    *("training", "inference", "batch 1", "length 1", "length 40", "norm before", "two heads"),
+    *("all layers", "all of six layers", "all of one and six layers", "all of six and one layers"),
+    *("all layers, norm before", "layers not alike", "a layer that differs now"),
+    *("other heads", "other batch, training", "other order of norms", "a turn more", "head fails", "a turn fails"),
+)
 
 
 def remark_areas(layout):
@@ -44,7 +40,8 @@ def points_along(curve):
 
 @pytest.fixture(scope="module", params=CASES)
 def layout(request):
-    return compose_poster(make_trace(**SMALL, **CASES[request.param]), text_width)
+    trace, options = make_case(request.param)
+    return compose_poster(trace, text_width, **options)
 
 
 def test_no_line_runs_through_a_remark(layout):

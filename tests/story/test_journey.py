@@ -31,20 +31,6 @@ def test_the_question_keeps_its_length(inference_trace):
     assert decoder.output("decoder.layers.0.cross_attention.scores").sizes == ("1", "4", "t", "9")
 
 
-def test_like_layers_are_found_alike(training_trace):
-    assert read_tale(training_trace).decoder[0].layers_are_alike
-
-
-def test_a_layer_of_another_shape_is_not_folded(training_trace):
-    whole = training_trace.passes[0]
-    odd = [
-        replace(step, params=step.params + 1) if step.path == "encoder.layers.1.feed_forward.expand" else step
-        for step in whole.steps
-    ]
-    tale = read_tale(replace(training_trace, passes=(replace(whole, steps=tuple(odd)),)))
-    assert not tale.encoder[0].layers_are_alike
-
-
 def test_a_tooltip_tells_all_that_is_known(training_trace):
     steps = read_tale(training_trace).encoder[0].steps("encoder.layers.0.self_attention.query")
     text = describe(steps)

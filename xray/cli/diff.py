@@ -1,26 +1,83 @@
 """`xray diff`: what changed from one recorded trace to another."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+if TYPE_CHECKING:
+    from xray.renderers.drawing import DrawnForm
 
 
 def diff(
     before: Annotated[Path, typer.Argument(help="The trace to compare with.")],
     after: Annotated[Path, typer.Argument(help="The trace that may have changed.")],
+    output: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "-o",
+            "--output",
+            help="A picture of the second trace to write, what changed outlined: .svg .png .pdf .dot; may be given "
+            "several times.",
+        ),
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, help="The most changes to list.")] = 40,
+    theme: Annotated[str, typer.Option(help="dark, light (for print), or a theme file of your own (.toml).")] = "dark",
+    paper: Annotated[
+        Literal["a0", "a1", "a2", "a3", "a4", "a5"] | None,
+        typer.Option(help="The paper of a picture.", show_default="a2 for the poster"),
+    ] = None,
+    dpi: Annotated[int, typer.Option(min=20, max=600, help="Dots per inch of a PNG.")] = 150,
+    layers: Annotated[
+        Literal["folded", "all"], typer.Option(help="Show equal layers once, or each of them.")
+    ] = "folded",
 ) -> None:
     """Compare two traces: steps, their order, shapes, axis words and masks.
 
-    The exit code is 0 without a difference and 1 with one, as diff does.
+    The exit code is 0 without a difference and 1 with one, as diff does; a picture does not change it.
     """
-    from xray.cli.output import write_stdout
+    from xray.cli.output import say, write_file, write_stdout
+    from xray.cli.painting import pick_theme
+    from xray.cli.shown import check_picture
     from xray.ir.files import read_trace_file
+    from xray.renderers.poster import draw_poster
     from xray.story.difference import diff as compare
+    from xray.story.marks import mark_changes
     from xray.story.telling_changes import tell_difference
+    from xray.text import show_controls
 
-    found = compare(read_trace_file(before), read_trace_file(after))
+    pictures = choose_pictures(output or [])
+    check_picture([*pictures], paper, dpi)
+    paint = pick_theme(theme)
+    old, new = read_trace_file(before), read_trace_file(after)
+    found = compare(old, new)
     write_stdout("\n".join(tell_difference(found, limit)) + "\n")
+    marks = mark_changes(found, new)
+    for path, form in pictures:
+        whole = layers == "all"
+        write_file(path, draw_poster(new, form, theme=paint, dpi=dpi, paper=paper, all_layers=whole, marks=marks))
+        say(f"wrote {show_controls(str(path))}")
     if found:
         raise typer.Exit(1)
+
+
+def choose_pictures(files: list[Path]) -> "list[tuple[Path, DrawnForm]]":
+    """Each file with the kind of picture that its suffix asks for.
+
+    Raises:
+        UsageError: a suffix is that of no picture.
+        OutputError: a file cannot be written.
+    """
+    from xray.cli.shown import choose_forms
+    from xray.errors import UsageError
+    from xray.text import show_controls
+
+    pictures: list[tuple[Path, DrawnForm]] = []
+    for path, form in choose_forms(files):
+        if form not in ("svg", "png", "pdf", "dot"):
+            raise UsageError(
+                f"a difference is drawn as a picture, not as {show_controls(path.suffix)}. End "
+                f"{show_controls(str(path))} in .svg, .png, .pdf or .dot."
+            )
+        pictures.append((path, form))
+    return pictures

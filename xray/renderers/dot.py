@@ -10,14 +10,11 @@ from graphviz.quoting import escape as protect
 from xray.renderers.dashes import dashes
 from xray.renderers.fonts import FONT_ASCENT, FONT_DESCENT, lacks_letters, text_width
 from xray.renderers.markup import clean, point_size, write_run
+from xray.renderers.paper import POINTS_PER_INCH, POSTER_PAPER, Paper, paper_size
 from xray.renderers.shading import cell_shapes
 from xray.renderers.themes import Theme
 from xray.story.layout import Align, Box, Curve, Layout, Line, Panel, Point, baselines, line_width
 from xray.text import show_controls
-
-POINTS_PER_INCH = 72
-A2 = (1190.55, 1683.78)
-"""The paper that the poster is drawn for, in points."""
 
 ZOOM = 2
 """Graphviz rounds the advance of every letter to a pixel at 96 dpi; drawn larger and scaled down, nobody sees it."""
@@ -30,15 +27,16 @@ CONTINUED = " \\\n"
 """A line break that DOT leaves out; its reader takes no more than 16,384 characters at once."""
 
 
-def write_dot(layout: Layout, theme: Theme, dpi: int | None = None) -> str:
-    """The poster as DOT, to be drawn by `nop2`."""
-    scale = min(A2[0] / layout.width, A2[1] / layout.height) / POINTS_PER_INCH
+def write_dot(layout: Layout, theme: Theme, dpi: int | None = None, paper: Paper = POSTER_PAPER) -> str:
+    """The poster as DOT, to be drawn by `nop2`, as large as the paper holds."""
+    width, height = paper_size(paper)
+    scale = min(width / layout.width, height / layout.height) / POINTS_PER_INCH
     scaled = f"{layout.width * scale:.4f},{layout.height * scale:.4f}"
     graph = Digraph("poster")
     graph.attr(
         "graph",
         bb=f"0,0,{point((layout.width, layout.height))}",
-        size=scaled,
+        size=scaled + "!",
         bgcolor=theme.surfaces["page"].fill,
         pad="0",
         margin="0",

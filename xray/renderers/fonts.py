@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
+from unicodedata import category, east_asian_width
 from xml.sax.saxutils import escape
 
 import font_source_sans_pro
@@ -45,20 +46,31 @@ FONT_ASCENT, FONT_DESCENT = 0.984, 0.273
 UNUSED_TABLES = frozenset({"GSUB", "GPOS", "GDEF", "DSIG", "BASE", "kern"})
 """What a subset font does without: no ligatures and no kerning, so that a text is as wide as its letters."""
 
-UNKNOWN_WIDTH = 1.05
-"""How wide a character that our fonts lack is taken to be, in ems: an emoji or a Chinese character at most."""
+WIDE, NARROW = 1.05, 0.8
+"""How wide a character that our fonts lack is taken to be, in ems: an emoji or a Chinese one, and any other."""
+
+WITHOUT_WIDTH = ("Cf", "Mn", "Me")
+"""Marks that sit on other letters, and those that only direct them."""
 
 
 def text_width(text: str, size: float, weight: Weight = "regular") -> float:
     """How wide a text is, in points, by the font's own advances."""
     advances, units = advance_widths(weight)
-    unknown = UNKNOWN_WIDTH * units
-    return sum(advances.get(ord(character), unknown) for character in text) * size / units
+    codes = map(ord, text)
+    return sum(advances[code] if code in advances else lacking_width(code) * units for code in codes) * size / units
 
 
 def lacks_letters(text: str, weight: Weight = "regular") -> bool:
     """Whether our font has no glyph for some of the text, so that another one shows it."""
     return not all(ord(character) in advance_widths(weight)[0] for character in text)
+
+
+@lru_cache(maxsize=4096)
+def lacking_width(code: int) -> float:
+    """How wide, in ems, a character may be that another font shows."""
+    if category(chr(code)) in WITHOUT_WIDTH:
+        return 0.0
+    return WIDE if east_asian_width(chr(code)) in ("W", "F") else NARROW
 
 
 @lru_cache

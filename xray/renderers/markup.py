@@ -1,14 +1,25 @@
 """Text on its way into DOT: shown as it is, never read as markup, in the face, size and colour of its run."""
 
+import unicodedata
+from collections.abc import Sequence
+
+from graphviz import nohtml
+
 from xray.renderers.fonts import FAMILIES
 from xray.renderers.themes import Theme
-from xray.story.layout import SHIFTED, Run
+from xray.story.layout import SHIFTED, Line, Run
 from xray.text import show_controls
+
+LEFT_TO_RIGHT = "&#8206;"
+"""Set before text with right-to-left words in it: they are read in their own direction, but the line begins at the
+left whatever its first word is, as the ids, arrows and masks beside it do."""
 
 
 def write_run(run: Run, on: str, theme: Theme, zoom: int) -> str:
     """A run as an HTML-like label shows it: escaped, in its face, size and colour."""
     text = escape_html(run.text)
+    if any(unicodedata.bidirectional(character) in ("R", "AL") for character in run.text):
+        text = LEFT_TO_RIGHT + text
     if run.weight == "bold":
         text = f"<B>{text}</B>"
     face = f' FACE="{FAMILIES[run.weight]}"' if run.weight in ("semibold", "black") else ""
@@ -35,7 +46,8 @@ def point_size(run: Run, zoom: int) -> int:
 def clean(text: str) -> str:
     """A tooltip as DOT text: controls spelt out, line breaks kept, backslashes and entities taken literally."""
     lines = [show_controls(line).replace("\\", "\\\\").replace("&", "&amp;") for line in text.split("\n")]
-    return "\\n".join(lines)
+    shown: str = nohtml("\\n".join(lines))
+    return shown
 
 
 def escape_html(text: str) -> str:
@@ -52,3 +64,11 @@ def escape_html(text: str) -> str:
     ):
         text = text.replace(character, entity)
     return text
+
+
+def table(lines: Sequence[Line], on: str, theme: Theme, align: str = "CENTER") -> str:
+    """Lines of text as an HTML-like label; nothing for none."""
+    rows = "".join(
+        f'<TR><TD ALIGN="{align}">{"".join(write_run(run, on, theme, 1) for run in line)}</TD></TR>' for line in lines
+    )
+    return f'<<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="0" CELLPADDING="0">{rows}</TABLE>>' if rows else ""

@@ -3,39 +3,77 @@
 from typing import Literal, overload
 
 from xray.ir.trace import Trace
-from xray.renderers.dot import write_dot
+from xray.renderers.drawing import DrawnForm, draw_layout, finish
 from xray.renderers.fonts import text_width
-from xray.renderers.image import Program, draw_dot
+from xray.renderers.image import draw_dot
 from xray.renderers.modules import write_modules
-from xray.renderers.svg import finish_svg
+from xray.renderers.paper import Paper
 from xray.renderers.themes import Theme, load_theme
+from xray.story.marks import Marks, mark_failures
 from xray.story.poster import compose_poster
 
 
 @overload
-def draw_poster(trace: Trace, form: Literal["svg", "dot"], *, theme: Theme | None = None, dpi: int = 150) -> str: ...
-@overload
-def draw_poster(trace: Trace, form: Literal["png", "pdf"], *, theme: Theme | None = None, dpi: int = 150) -> bytes: ...
 def draw_poster(
-    trace: Trace, form: Literal["svg", "png", "pdf", "dot"], *, theme: Theme | None = None, dpi: int = 150
+    trace: Trace,
+    form: Literal["svg", "dot"],
+    *,
+    theme: Theme | None = None,
+    dpi: int = 150,
+    paper: Paper | None = None,
+    all_layers: bool = False,
+    marks: Marks | None = None,
+) -> str: ...
+@overload
+def draw_poster(
+    trace: Trace,
+    form: Literal["png", "pdf"],
+    *,
+    theme: Theme | None = None,
+    dpi: int = 150,
+    paper: Paper | None = None,
+    all_layers: bool = False,
+    marks: Marks | None = None,
+) -> bytes: ...
+@overload
+def draw_poster(
+    trace: Trace,
+    form: DrawnForm,
+    *,
+    theme: Theme | None = None,
+    dpi: int = 150,
+    paper: Paper | None = None,
+    all_layers: bool = False,
+    marks: Marks | None = None,
+) -> str | bytes: ...
+def draw_poster(
+    trace: Trace,
+    form: DrawnForm,
+    *,
+    theme: Theme | None = None,
+    dpi: int = 150,
+    paper: Paper | None = None,
+    all_layers: bool = False,
+    marks: Marks | None = None,
 ) -> str | bytes:
     """What a trace looks like: the infographic for X-Ray's own transformer, a layered drawing for any other model.
 
-    SVG and DOT come as text, PNG (at `dpi`) and PDF as bytes; the same trace gives the same ones.
+    SVG and DOT come as text, PNG (at `dpi`) and PDF as bytes; the same trace gives the same ones. The infographic is
+    scaled to the paper, A2 if none is named; the drawing of another model is as large as it is, if none is named.
+    Layers that are alike stand as one unless all are asked for. The steps in `marks` are outlined and listed; without
+    any, those that failed.
 
     Raises:
         DrawError: Graphviz cannot draw it.
+        UsageError: the PNG would have too many dots.
     """
     theme = theme or load_theme()
-    layout = compose_poster(trace, text_width)
-    program: Program = "nop2" if layout is not None else "dot"
-    title = trace.title
-    description = (
-        layout.description if layout is not None else f"The modules of {trace.title}, with the shapes between them."
-    )
-    scale = dpi if form == "png" else None
-    dot = write_dot(layout, theme, scale) if layout is not None else write_modules(trace, theme, scale)
+    marks = marks or mark_failures(trace)
+    layout = compose_poster(trace, text_width, all_layers=all_layers, marks=marks)
+    if layout is not None:
+        return draw_layout(layout, form, theme, dpi=dpi, paper=paper)
+    dot = write_modules(trace, theme, dpi if form == "png" else None, paper, all_layers=all_layers, marks=marks)
     if form == "dot":
         return dot
-    drawn = draw_dot(dot, form, program)
-    return finish_svg(drawn, title, description) if form == "svg" else drawn
+    description = f"The modules of {trace.title}, with the shapes between them."
+    return finish(draw_dot(dot, form, "dot"), form, trace.title, description, dpi)

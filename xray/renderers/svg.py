@@ -6,6 +6,7 @@ from html import unescape
 from xml.sax.saxutils import escape
 
 from xray.renderers.fonts import FAMILIES, font_face_css
+from xray.renderers.svg_paths import straighten_paths
 from xray.story.layout import Weight
 from xray.text import show_controls
 
@@ -42,7 +43,7 @@ def finish_svg(drawn: bytes, title: str, description: str) -> str:
     for pattern, short in SHORTER:
         text = pattern.sub(short, text)
     text = PLACES.sub(lambda found: WHOLE.sub(r"\1", HUNDREDTHS.sub(r"\1", found[0])), text)
-    text = merge_shapes(text)
+    text = straighten_paths(merge_shapes(text))
     fonts = font_face_css(used_characters(text))
     head = (
         f"<title>{escape(show_controls(title))}</title>\n<desc>{escape(show_controls(description))}</desc>\n"

@@ -9,6 +9,7 @@ from rich.text import Text
 from xray.ir.trace import Pass, Setting, Trace
 from xray.renderers.table_words import Words, flow
 from xray.story.outline import Section
+from xray.story.savings import count_savings
 from xray.story.settings import changed_settings
 from xray.story.totals import add_up
 
@@ -34,6 +35,9 @@ def draw_head(trace: Trace, words: Words, width: int) -> Iterator[RenderableType
     yield from flow([words.plain(word) for part in describe_trace(trace) for word in part.split()], width)
     yield from flow([size_words(name, size, words) for name, size in trace.sizes.items()], width)
     yield from settings_lines(trace, words, width)
+    saved = count_savings(trace)
+    if saved is not None:
+        yield from flow(words.sentence(f"With the key-value cache. {saved.sentence}"), width)
     yield from dialogue_lines(trace, words, width)
 
 

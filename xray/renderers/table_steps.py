@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from xray.ir.records import TensorRecord
+from xray.renderers.table_failures import tell_failure
 from xray.renderers.table_words import Words, flow, say_share, stack
 from xray.story.outline import Row, Section
 
@@ -134,25 +135,29 @@ def draw_row(row: Row, columns: Columns, words: Words) -> list[Sequence[Text]]:
     arrow = words.quiet(f"{words.signs.arrow} ")
     inputs, outputs = list_shapes(row.step.inputs, words), list_shapes(row.step.outputs, words)
     shapes = [*inputs, *[arrow + shape if place == 0 else shape for place, shape in enumerate(outputs)]]
-    axes = list_axes(row.step.outputs, words)
-    if row.step.error is not None:
-        axes = [words.accent(word, "warning") for word in f"failed: {row.step.error}".split()]
     mask = mask_words(row, words, share=columns.kind in ("wide", "medium"))
     if columns.kind == "wide":
         name = flow([name_words(row, words)], widths[2])
-        cells = (inputs, widths[3]), (outputs, widths[4]), (axes, widths[5])
-        return [number, flow([operation], widths[1]), name, *(flow(*cell) for cell in cells), mask, [params]]
+        cells = flow(inputs, widths[3]), flow(outputs, widths[4]), tell_axes(row, words, widths[5])
+        return [number, flow([operation], widths[1]), name, *cells, mask, [params]]
     if columns.kind == "list":
         name = flow([name_words(row, words)], widths[1])
         facts = [operation, *([params + words.quiet(" parameters")] if row.step.params else [])]
-        lines = (*name, *flow(facts, widths[1]), *flow(shapes, widths[1]), *flow(axes, widths[1]))
+        lines = (*name, *flow(facts, widths[1]), *flow(shapes, widths[1]), *tell_axes(row, words, widths[1]))
         return [number, (*lines, *flow(mask, widths[1]))]
     below = words.quiet(words.cut("  " * row.indent + " " + words.clean(row.step.op), widths[1]))
     name = (*flow([name_words(row, words)], widths[1]), below)
-    both = (*flow(shapes, widths[2]), *flow(axes, widths[2]))
+    both = (*flow(shapes, widths[2]), *tell_axes(row, words, widths[2]))
     if columns.kind == "medium":
         return [number, name, both, mask, [params]]
     return [number, name, both, [*(mask or [Text()]), Text(" ") + params]]
+
+
+def tell_axes(row: Row, words: Words, width: int) -> Sequence[Text]:
+    """The axis names of what the step made; of one that failed, why."""
+    if row.step.error is not None:
+        return tell_failure(row.step, words, width, is_block=row.is_block)
+    return flow(list_axes(row.step.outputs, words), width)
 
 
 def name_words(row: Row, words: Words) -> Text:

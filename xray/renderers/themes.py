@@ -12,7 +12,7 @@ from xray.errors import ThemeError
 COLOUR = re.compile(r"#[0-9A-Fa-f]{6}")
 
 SURFACES = (
-    *("page", "card", "encoder", "decoder", "training", "inference", "mask", "station"),
+    *("page", "card", "encoder", "decoder", "training", "inference", "mask", "station", "change", "failure"),
     *("encoder_frame", "encoder_panel", "encoder_panel_two", "encoder_ledger"),
     *("decoder_frame", "decoder_panel", "decoder_panel_mid", "decoder_panel_two", "decoder_ledger"),
 )
@@ -21,10 +21,14 @@ ACCENTS = ["title", "training", "inference", "encoder", "decoder", "station", "b
 LIGHT_ACCENTS = ["training", "inference", "encoder", "decoder", "station"]
 LINES = [
     *("training", "inference", "encoder", "decoder", "ribbon", "casing", "boundary"),
-    *("leader", "card", "inference_on_panel"),
+    *("leader", "card", "inference_on_panel", "change", "failure", "mark_casing"),
 ]
 CELLS = ["visible", "padding", "future", "both", "hidden", "grid", "weight_low", "weight_high", "weight_hidden"]
 AXES = ["batch", "heads", "src_len", "tgt_len", "d_model", "d_k", "d_ff", "src_vocab", "tgt_vocab", "other"]
+
+
+SAME_HUE = {"seq_len": "src_len", "vocab": "tgt_vocab"}
+"""Words of other models, and whose hue they share."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class Theme:
     def axis_colour(self, axis: str, surface: str) -> str:
         """The colour of an axis word's digits on the given surface; words without a hue of their own share one."""
         colours = self.axes[self.surfaces[surface].digits]
-        return colours.get(axis, colours["other"])
+        return colours.get(SAME_HUE.get(axis, axis), colours["other"])
 
 
 def load_theme(name: str = "dark") -> Theme:
@@ -69,7 +73,7 @@ def load_theme(name: str = "dark") -> Theme:
     """
     known = template_names("themes", ".toml")
     if name not in known:
-        raise ThemeError(f"no theme named {name!r}. Choose {' or '.join(known)}, or write a theme file.")
+        raise ThemeError(f"no theme named {name!r}. Choose {' or '.join(known)}, or a theme file of your own (.toml).")
     return parse_theme(read_template(f"themes/{name}.toml"), f"themes/{name}.toml")
 
 
@@ -82,7 +86,7 @@ def parse_theme(text: str, where: str) -> Theme:
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ThemeError(f"{where} is not TOML: {error}. Start from a copy of dark.toml.") from None
+        raise ThemeError(f"{where} is not TOML: {error}. Start from a copy: xray theme dark -o my.toml") from None
     axes = section(table, "axis", where)
     return Theme(
         name=word(table, "name", where),
@@ -125,7 +129,9 @@ def read_colours(table: Mapping[str, Any], roles: list[str] | tuple[str, ...], w
 def check_roles(table: Mapping[str, Any], roles: list[str] | tuple[str, ...], where: str) -> None:
     for role in roles:
         if role not in table:
-            raise ThemeError(f"{where} misses the role {role!r}. Every theme names all roles; copy it from dark.toml.")
+            raise ThemeError(
+                f"{where} misses the role {role!r}. Every theme names all roles; take it from: xray theme dark"
+            )
     for role in table:
         if role not in roles:
             raise ThemeError(f"{where} names the unknown role {role!r}. Known roles: {', '.join(roles)}.")
@@ -134,7 +140,9 @@ def check_roles(table: Mapping[str, Any], roles: list[str] | tuple[str, ...], wh
 def section(table: Mapping[str, Any], name: str, where: str) -> Mapping[str, Any]:
     value = table.get(name)
     if not isinstance(value, dict):
-        raise ThemeError(f"{where} misses the section {name!r}. Every theme has all sections; copy it from dark.toml.")
+        raise ThemeError(
+            f"{where} misses the section {name!r}. Every theme has all sections; take it from: xray theme dark"
+        )
     return value
 
 

@@ -49,7 +49,7 @@ def draw_nodes(canvas: Canvas, column: Column, path: str, stack: Stack, crosses:
         put(
             "norm", "norm", f"{path}_norm", "LAYER NORM", frame.centre, wide * 0.72, extra=column.params(f"{path}_norm")
         )
-    origin = "encoder" if crosses else own
+    origin, brought = ("encoder", "ribbon") if crosses else (own, None)
     for key, part, x in (("q", "query", frame.query), ("k", "key", frame.centre), ("v", "value", frame.value)):
         from_side = own if key == "q" else origin
         put(
@@ -61,6 +61,7 @@ def draw_nodes(canvas: Canvas, column: Column, path: str, stack: Stack, crosses:
             frame.triple,
             form="tall",
             surface=from_side,
+            outline=brought if key != "q" else None,
         )
         grown = None if key == "q" else cached_shape(journey, path)
         put(
@@ -74,9 +75,20 @@ def draw_nodes(canvas: Canvas, column: Column, path: str, stack: Stack, crosses:
             surface=from_side,
             also=(f"{path}.split_{part}.view", f"{path}.split_{part}.transpose"),
             shape=grown,
+            outline=brought if key != "q" else None,
         )
     between = 2 * (frame.centre - frame.query) - 26
-    put("kt", "kt", f"{path}.transpose_key", "TRANSPOSE K^T", frame.centre, between, form="three", surface=origin)
+    put(
+        "kt",
+        "kt",
+        f"{path}.transpose_key",
+        "TRANSPOSE K^T",
+        frame.centre,
+        between,
+        form="three",
+        surface=origin,
+        outline=brought,
+    )
     narrow, x = wide - 26, frame.centre - 13
     scale = journey.step(f"{path}.scale")
     put("scores", "scores", f"{path}.scores", scale_label(scale), x, narrow, also=(f"{path}.scale",))

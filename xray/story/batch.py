@@ -69,7 +69,7 @@ def draw_ids(
     encoder = column.side == "encoder"
     title = (Run("IDS ", OP, "text", "bold"), *digits(shape, LABEL))
     if encoder:
-        canvas.note(left, plan.ids.top + 2, (title,))
+        canvas.note(left, plan.ids.top + 2, (title,), steps=column.main.identities("tokenize.src"))
         canvas.note(
             left - 14,
             top - 2,
@@ -104,7 +104,8 @@ def draw_shift(
     centre = column.frame.centre
     upper = (Run("DECODER INPUT ", OP, "text", "bold"), *digits(reads, LABEL))
     start = min(left, centre - 10 - line_width(upper, canvas.measure))
-    canvas.note(start, top + 22, (upper,), tooltip=describe(column.main.steps("shift")))
+    stands_for = column.main.identities("shift", "tokenize.tgt")
+    canvas.note(start, top + 22, (upper,), tooltip=describe(column.main.steps("shift")), steps=stands_for)
     canvas.note(centre + 14, top + 20, (words("all but the last", NOTE, "quiet"),))
     lower = (
         Run("TARGETS ", OP, "accent:training", "bold"),

@@ -10,14 +10,14 @@ from xray.story.plan import NOTE, Row, Stack
 from xray.story.shapes import ShapeText, digits
 
 BRIEF = {
-    "scores": ("scores", "SCORES"),
-    "mask": ("mask", "MASK"),
-    "softmax": ("softmax", "SOFTMAX"),
-    "values": ("weighted_sum", "WEIGHTS · V"),
-    "concat": ("concat", "CONCAT"),
-    "output": ("output", "LINEAR O"),
+    "scores": ("scores", "SCORES", ("scale",)),
+    "mask": ("mask", "MASK", ()),
+    "softmax": ("softmax", "SOFTMAX", ("dropout",)),
+    "values": ("weighted_sum", "WEIGHTS · V", ()),
+    "concat": ("concat", "CONCAT", ()),
+    "output": ("output", "LINEAR O", ()),
 }
-"""The rows above the keys: which step each shows, and its name."""
+"""The rows above the keys: which step each shows, its name, and what else it stands for."""
 
 
 def draw_brief(canvas: Canvas, column: Column, path: str, stack: Stack, crosses: bool) -> None:
@@ -65,7 +65,7 @@ def draw_brief(canvas: Canvas, column: Column, path: str, stack: Stack, crosses:
             upper, lower = halves(rows[row])
             query = draw_inline(canvas, column, f"{path}.{prefix}query", lower, "Q", "inference")
             origin = "encoder" if crosses else "inference"
-            draw_inline(canvas, column, f"{path}.{prefix}key", upper, "K, V", origin, grown)
+            draw_inline(canvas, column, f"{path}.{prefix}key", upper, "K, V", origin, grown, (f"{path}.{prefix}value",))
             boxes.append(widen(query, rows[row]) if query is not None else None)
         else:
             boxes.append(
@@ -79,6 +79,7 @@ def draw_brief(canvas: Canvas, column: Column, path: str, stack: Stack, crosses:
                     f"{label} Q, K, V",
                     surface="inference",
                     form="brief",
+                    also=(f"{path}.{prefix}key", f"{path}.{prefix}value"),
                 )
             )
     boxes.append(
@@ -95,7 +96,7 @@ def draw_brief(canvas: Canvas, column: Column, path: str, stack: Stack, crosses:
             outline="inference" if crosses else None,
         )
     )
-    for row, (part, label) in BRIEF.items():
+    for row, (part, label, others) in BRIEF.items():
         mask = journey.input(f"{path}.mask", "mask") if row == "mask" else None
         boxes.append(
             draw_node(
@@ -109,6 +110,7 @@ def draw_brief(canvas: Canvas, column: Column, path: str, stack: Stack, crosses:
                 surface="mask" if row == "mask" else "inference",
                 form="brief",
                 extra=mask.plain if mask else "",
+                also=tuple(f"{path}.{other}" for other in others),
                 outline="inference" if row == "mask" else None,
             )
         )
@@ -124,6 +126,7 @@ def draw_brief(canvas: Canvas, column: Column, path: str, stack: Stack, crosses:
             "ADD" if "norm" in rows else "ADD + NORM",
             surface="inference",
             form="brief",
+            also=(f"{path}_dropout",) if "norm" in rows else (f"{path}_dropout", f"{path}_add"),
         )
     )
     join_brief(canvas, column, [box for box in boxes if box is not None])
@@ -153,7 +156,14 @@ def widen(box: Box, row: Row) -> Box:
 
 
 def draw_inline(
-    canvas: Canvas, column: Column, path: str, row: Row, short: str, surface: str, shape: ShapeText | None = None
+    canvas: Canvas,
+    column: Column,
+    path: str,
+    row: Row,
+    short: str,
+    surface: str,
+    shape: ShapeText | None = None,
+    also: tuple[str, ...] = (),
 ) -> Box | None:
     """A low node with its name before the shape."""
     journey, frame = column.brief, column.frame
@@ -174,6 +184,7 @@ def draw_inline(
             outline="inference",
             kind=f"step inference {column.side}",
             tooltip=column.tip(journey, path),
+            steps=journey.identities(path, *also),
         )
     )
 

@@ -38,7 +38,14 @@ class Canvas:
         return box
 
     def note(
-        self, x: float, y: float, lines: tuple[Line, ...], on: str = "page", align: Align = "left", tooltip: str = ""
+        self,
+        x: float,
+        y: float,
+        lines: tuple[Line, ...],
+        on: str = "page",
+        align: Align = "left",
+        tooltip: str = "",
+        steps: tuple[str, ...] = (),
     ) -> Box:
         """Text without a shape; `x` is its left edge, centre or right edge, `y` its top."""
         width, height = block_width(lines, self.measure) + 2, block_height(lines)
@@ -46,7 +53,18 @@ class Canvas:
         name = f"note_{len(self.boxes)}"
         return self.add(
             Box(
-                name, centre, y - height / 2, width, height, lines, on, False, align=align, kind="note", tooltip=tooltip
+                name,
+                centre,
+                y - height / 2,
+                width,
+                height,
+                lines,
+                on,
+                filled=False,
+                align=align,
+                kind="note",
+                tooltip=tooltip,
+                steps=steps,
             )
         )
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from xray.story.journey import Journey, Side, Tale, describe
+from xray.story.layer_groups import LayerGroup, group_layers
 from xray.story.plan import Frame
 
 
@@ -15,6 +16,7 @@ class Column:
     main: Journey
     brief: Journey | None
     heads: int
+    groups: tuple[LayerGroup, ...]
 
     @property
     def main_line(self) -> str:
@@ -39,10 +41,11 @@ class Column:
         return describe(journey.steps(path))
 
 
-def make_column(tale: Tale, side: Side, frame: Frame) -> Column:
-    """The journeys of one side, the first phase in detail."""
+def make_column(tale: Tale, side: Side, frame: Frame, *, all_layers: bool = False) -> Column:
+    """The journeys of one side, the first phase in detail, and its layers in groups of alike ones."""
     journeys = tale.encoder if side == "encoder" else tale.decoder
     shape = journeys[0].output(f"{side}.layers.0.self_attention.split_query")
     place = shape.axes.index("heads") if shape is not None and "heads" in shape.axes else None
     heads = int(shape.sizes[place]) if shape is not None and place is not None and shape.sizes[place].isdigit() else 1
-    return Column(side, frame, journeys[0], journeys[1] if len(journeys) > 1 else None, heads)
+    brief = journeys[1] if len(journeys) > 1 else None
+    return Column(side, frame, journeys[0], brief, heads, group_layers(journeys, all_layers=all_layers))

@@ -52,7 +52,7 @@ class Difference:
 def diff(before: Trace, after: Trace) -> Difference:
     """Where two traces differ in steps, their order, shapes, axis words or masks; values and words are not compared.
 
-    Passes are matched by kind and number, steps by id.
+    Passes are matched by kind and number, steps by id. What a block makes is compared after what is inside it.
     """
     return Difference(tuple(find_changes(before, after)))
 
@@ -76,13 +76,21 @@ def compare_passes(before: Pass, after: Pass) -> Iterator[Change]:
     rank = {step_id: place for place, step_id in enumerate(common_after)}
     kind, number = before.kind, before.number
     added = {step.id for step in after.steps} - set(common_after)
+    open_blocks: list[tuple[int, list[Change]]] = []
     for step in merge_orders(before.steps, after.steps, added):
+        while open_blocks and open_blocks[-1][0] >= step.depth:
+            yield from open_blocks.pop()[1]
         if step.id in added:
             yield Change("step added", kind, number, step.id)
         elif step.id not in after.by_id:
             yield Change("step missing", kind, number, step.id)
         else:
-            yield from compare_steps(kind, number, step, after.by_id[step.id])
+            other = after.by_id[step.id]
+            yield from compare_records(kind, number, step, step.inputs, other.inputs)
+            made = list(compare_records(kind, number, step, step.outputs, other.outputs))
+            open_blocks.append((step.depth, made))
+    while open_blocks:
+        yield from open_blocks.pop()[1]
     for place, step_id in enumerate(common_before):
         if rank[step_id] != place:
             yield Change("order", kind, number, step_id)
@@ -104,17 +112,19 @@ def merge_orders(before: tuple[Step, ...], after: tuple[Step, ...], added: set[s
         yield from followers.get(step.id, ())
 
 
-def compare_steps(kind: PassKind, number: int, before: Step, after: Step) -> Iterator[Change]:
-    for old, new in ((before.inputs, after.inputs), (before.outputs, after.outputs)):
-        if [record.name for record in old] != [record.name for record in new]:
-            yield Change("tensors", kind, number, before.id)
-            continue
-        for one, other in zip(old, new, strict=True):
-            aspects: tuple[tuple[Aspect, object, object], ...] = (
-                ("shape", one.shape, other.shape),
-                ("axes", one.axes, other.axes),
-                ("mask", one.mask, other.mask),
-            )
-            changed = next((aspect for aspect, left, right in aspects if left != right), None)
-            if changed is not None:
-                yield Change(changed, kind, number, before.id, one.name, one, other)
+def compare_records(
+    kind: PassKind, number: int, step: Step, before: tuple[TensorRecord, ...], after: tuple[TensorRecord, ...]
+) -> Iterator[Change]:
+    """What differs in the inputs, or in the outputs, of one step."""
+    if [record.name for record in before] != [record.name for record in after]:
+        yield Change("tensors", kind, number, step.id)
+        return
+    for one, other in zip(before, after, strict=True):
+        aspects: tuple[tuple[Aspect, object, object], ...] = (
+            ("shape", one.shape, other.shape),
+            ("axes", one.axes, other.axes),
+            ("mask", one.mask, other.mask),
+        )
+        changed = next((aspect for aspect, left, right in aspects if left != right), None)
+        if changed is not None:
+            yield Change(changed, kind, number, step.id, one.name, one, other)

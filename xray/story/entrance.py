@@ -86,6 +86,7 @@ def draw_embedding(canvas: Canvas, plan: Plan, journey: Journey, column: Column,
             shape="circle",
             kind=f"step {journey.phase} {side}",
             tooltip="\n".join(describe(journey.steps(f"{path}.{part}")) for part in ("add", "dropout")),
+            steps=journey.identities(f"{path}.add", f"{path}.dropout"),
         )
     )
     if box is None:
@@ -147,7 +148,8 @@ def draw_mask_beside(canvas: Canvas, plan: Plan, column: Column) -> None:
     cell = min(11.0, (right - left) / max(len(row) for row in rows), room / len(rows))
     parts = () if column.side == "encoder" else ("tgt_mask.padding", "tgt_mask.causal")
     tooltip = "\n".join(describe(journey.steps(each)) for each in (*parts, path))
-    grid = Cells(f"mask_{column.side}", left, bottom + cell * len(rows), cell, rows, "mask", tooltip)
+    stands_for = journey.identities(*parts, path)
+    grid = Cells(f"mask_{column.side}", left, bottom + cell * len(rows), cell, rows, "mask", tooltip, stands_for)
     canvas.cells.append(grid)
     lines = (title, words(remark_text, NOTE, "quiet"))
     canvas.note(left, grid.y + 29, lines, tooltip=describe(steps))

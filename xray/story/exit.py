@@ -65,6 +65,8 @@ def draw_exit(canvas: Canvas, plan: Plan, column: Column, last: Box) -> dict[str
             head=False,
         )
         canvas.line((x, plan.decoder_top + 3), (x, foot.bottom), role=role, width=2, dashed=dashed)
+        if journey.output("head") is None:
+            continue
         if journey.phase == "training":
             ends["loss"] = draw_loss(canvas, plan, column, journey, head)
         else:
@@ -83,13 +85,12 @@ def draw_loss(canvas: Canvas, plan: Plan, column: Column, journey: Journey, head
         (plan.out["softmax"].bottom + plan.out["argmax"].top) / 2, plan.out["argmax"].top - plan.out["softmax"].bottom
     )
     places, heard = count_targets(journey)
-    value = loss_value(journey)
+    is_made = journey.output("loss.cross_entropy") is not None
+    told = f"mean over {heard} of {places} places; {places - heard} are {SPECIAL_TOKENS[PAD]}, ignored"
     lines = (
         (Run("CROSS ENTROPY", OP + 1, "text", "bold"), Run("  the loss", NOTE, "quiet")),
-        (Run(value, DIGIT + 6, "text", "bold"),),
-        words(
-            f"mean over {heard} of {places} places; {places - heard} are {SPECIAL_TOKENS[PAD]}, ignored", NOTE, "quiet"
-        ),
+        (Run(loss_value(journey) if is_made else "failed", DIGIT + 6, "text", "bold"),),
+        words(told if is_made else "no number came out", NOTE, "quiet"),
     )
     centre = (middle + wide / 2 + left - low / 2) / 2
     height = min(band.height, 76)
@@ -101,9 +102,10 @@ def draw_loss(canvas: Canvas, plan: Plan, column: Column, journey: Journey, head
             wide + low + 12,
             height,
             lines,
-            "training",
+            "training" if is_made else "failure",
             kind="step training decoder",
             tooltip=describe(journey.steps("loss.cross_entropy")),
+            steps=journey.identities("loss.cross_entropy"),
         )
     )
     if flat is not None:

@@ -38,7 +38,18 @@ FORMULAS = {
 """The formula of an operation, by its one word."""
 
 MOVES = frozenset(
-    "view transpose flatten reshape permute split_heads concat_heads unsqueeze squeeze contiguous".split()
+    [
+        "view",
+        "transpose",
+        "flatten",
+        "reshape",
+        "permute",
+        "split_heads",
+        "concat_heads",
+        "unsqueeze",
+        "squeeze",
+        "contiguous",
+    ]
 )
 """Operations that compute nothing: the numbers that go in come out."""
 

@@ -14,6 +14,7 @@ from xray.story.wording import token_line, wrap_words
 from xray.text import show_controls
 
 MOST_TURNS, MOST_CELLS, QUESTION_LINES = 6, 24, 5
+MASK_STEPS = ("tgt_mask.padding", "tgt_mask.causal", "tgt_mask.combine")
 
 
 def join_marks(listed: Sequence[str]) -> list[str]:
@@ -70,7 +71,7 @@ def draw_turn_masks(canvas: Canvas, plan: Plan, journey: Journey, left: float, r
         Run("   MASK ", OP, "text", "bold"),
         *digits(mask, LABEL),
     )
-    canvas.note(left, plan.ids.top + 2, (title,))
+    canvas.note(left, plan.ids.top + 2, (title,), steps=journey.identities("append"))
     x, top = left, plan.ids.top - EDGE - 4
     cell, most = (13.0, 6) if alone else (9.0, 4)
     for one_pass in journey.passes[:most]:
@@ -91,6 +92,7 @@ def draw_turn_masks(canvas: Canvas, plan: Plan, journey: Journey, left: float, r
             rows,
             "mask",
             tell_mask(one_pass),
+            tuple(f"{one_pass.kind}{one_pass.number}/{step}#0" for step in MASK_STEPS),
         )
         canvas.cells.append(grid)
         x += width + 14
@@ -102,7 +104,7 @@ def draw_turn_masks(canvas: Canvas, plan: Plan, journey: Journey, left: float, r
 
 def tell_mask(one_pass: Pass) -> str:
     """A tooltip with the three steps that make a turn's mask."""
-    steps = (one_pass.by_id.get(f"tgt_mask.{part}#0") for part in ("padding", "causal", "combine"))
+    steps = (one_pass.by_id.get(f"{path}#0") for path in MASK_STEPS)
     return "\n".join(describe([(one_pass.number, step)]) for step in steps if step is not None)
 
 
@@ -132,7 +134,8 @@ def draw_question(canvas: Canvas, plan: Plan, journey: Journey, left: float, rig
     shape, mask = journey.output("tokenize.src"), journey.output("src_mask")
     if step is None or shape is None or mask is None:
         return
-    canvas.note(left, plan.ids.top + 2, ((Run("IDS ", OP, "text", "bold"), *digits(shape, LABEL)),))
+    title = (Run("IDS ", OP, "text", "bold"), *digits(shape, LABEL))
+    canvas.note(left, plan.ids.top + 2, (title,), steps=journey.identities("tokenize.src"))
     y = plan.ids.top - EDGE
     preview = step.outputs[0].preview
     if preview is not None:
@@ -147,7 +150,16 @@ def draw_question(canvas: Canvas, plan: Plan, journey: Journey, left: float, rig
         cell = min(10.0, (right - left) / len(facts.cells[0][0]))
         rows = tuple(tuple(line) for line in facts.cells[0])
         canvas.cells.append(
-            Cells("mask_question", left, y - 17, cell, rows, "mask", describe(journey.steps("src_mask")))
+            Cells(
+                "mask_question",
+                left,
+                y - 17,
+                cell,
+                rows,
+                "mask",
+                describe(journey.steps("src_mask")),
+                journey.identities("src_mask"),
+            )
         )
         y -= cell + 2
     canvas.line((centre, plan.words.top + 4), (centre, y - 20), role="inference", width=2, dashed=True)

@@ -7,7 +7,9 @@ from xray.ir.trace import Trace
 from xray.story.canvas import Canvas, words
 from xray.story.journey import Tale
 from xray.story.layout import Cells, Line, Run, block_height, line_width
+from xray.story.marks import Marks
 from xray.story.plan import LABEL, NOTE
+from xray.story.savings import count_savings
 from xray.story.shapes import HUES
 from xray.story.sides import draw_station
 from xray.story.wording import wrap, wrap_words
@@ -112,9 +114,10 @@ def remarks(tale: Tale) -> list[str]:
         if value != defaults[name] and value in sentences:
             found.append(sentences[value])
     if config.get("kv_cache"):
-        found.append(
-            "Key-value cache: each turn computes one new row; the question's keys and values are computed once."
-        )
+        found.append("Key-value cache: each turn computes one new row; the question's keys and values once.")
+    saved = count_savings(tale.trace)
+    if saved is not None:
+        found.append(saved.sentence)
     return found
 
 
@@ -142,7 +145,7 @@ def reading_width(canvas: Canvas, tale: Tale) -> float:
     return max(canvas.text_width(text, NOTE) for _, text in reading_lines(tale)) + 28
 
 
-def draw_legend(canvas: Canvas, tale: Tale, left: float, top: float, width: float) -> float:
+def draw_legend(canvas: Canvas, tale: Tale, left: float, top: float, width: float, marks: Marks | None = None) -> float:
     """What colours and cells mean; only what occurs."""
     entries: list[tuple[str, str, str]] = [
         ("surface", "encoder", "made by the encoder"),
@@ -154,9 +157,11 @@ def draw_legend(canvas: Canvas, tale: Tale, left: float, top: float, width: floa
     if "inference" in tale.phases:
         entries.append(("line", "inference", "inference path"))
     entries.append(("outline", "boundary", "enters or leaves a layer"))
-    marks = [(".", "may be read"), ("p", "padding, hidden"), ("f", "the future, hidden")]
+    if marks is not None and marks.steps:
+        entries.append(("outline", marks.role, "changed" if marks.role == "change" else "failed"))
+    letters = [(".", "may be read"), ("p", "padding, hidden"), ("f", "the future, hidden")]
     if has_cells(tale, "b"):
-        marks.append(("b", "padding and future"))
+        letters.append(("b", "padding and future"))
     before = len(canvas.panels)
     y = top - 30
     canvas.note(left + 14, top - 9, (words("ORIGIN AND PATH", LABEL - 1, "text", "bold"),), "card")
@@ -166,11 +171,11 @@ def draw_legend(canvas: Canvas, tale: Tale, left: float, top: float, width: floa
         canvas.note(left + 48, row_y, (words(text, NOTE),), "card")
     x = left + 48 + max(canvas.text_width(text, NOTE) for _, _, text in entries) + 22
     canvas.note(x, top - 9, (words("ROW = QUERY, COLUMN = KEY", LABEL - 1, "text", "bold"),), "card")
-    for place, (letter, text) in enumerate(marks):
+    for place, (letter, text) in enumerate(letters):
         row_y = y - place * ENTRY
         canvas.cells.append(Cells(f"legend_{letter}", x, row_y, 12, ((letter,),), "legend"))
         canvas.note(x + 20, row_y, (words(text, NOTE),), "card")
-    axes = y - len(marks) * ENTRY - 2
+    axes = y - len(letters) * ENTRY - 2
     notes: list[Line] = [(Run("1", LABEL, "axis:other", "bold"), Run("  in a mask: broadcast", NOTE))]
     if "inference" in tale.phases:
         notes.append((Run("t", LABEL, "axis:tgt_len", "bold"), Run("  the turn: 1, 2, 3 …", NOTE)))

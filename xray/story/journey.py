@@ -43,8 +43,8 @@ class Journey:
 
     def output(self, path: str, place: int = 0) -> ShapeText | None:
         """The shape of one output of a step."""
-        steps = self.steps(path)
-        return read_shape([(number, step.outputs[place]) for number, step in steps]) if steps else None
+        found = [(number, step.outputs[place]) for number, step in self.steps(path) if len(step.outputs) > place]
+        return read_shape(found) if found else None
 
     def input(self, path: str, name: str) -> ShapeText | None:
         """The shape of the input of that name."""
@@ -55,6 +55,10 @@ class Journey:
         """What ids the step has on the poster: pass and step id."""
         return f"{self.first.kind}{self.first.number or ''}/{path}#0"
 
+    def identities(self, *paths: str) -> tuple[str, ...]:
+        """The same of several steps."""
+        return tuple(self.identity(path) for path in paths)
+
     @cached_property
     def layers(self) -> tuple[int, ...]:
         """The numbers of the side's layers, in order."""
@@ -62,27 +66,6 @@ class Journey:
         return tuple(
             sorted({step.layer for step in self.first.steps if step.layer is not None and step.path.startswith(prefix)})
         )
-
-    @cached_property
-    def layers_are_alike(self) -> bool:
-        """Whether every layer does the same with the same shapes in every pass, so that one may stand for all."""
-        prints: list[dict[int, list[tuple[object, ...]]]] = [{layer: [] for layer in self.layers} for _ in self.passes]
-        for one_pass, found in zip(self.passes, prints, strict=True):
-            for step in one_pass.steps:
-                if step.layer in found and step.path.startswith(f"{self.side}.layers."):
-                    found[step.layer].append(footprint(step))
-        return all(len({tuple(steps) for steps in found.values()}) <= 1 for found in prints)
-
-
-def footprint(step: Step) -> tuple[object, ...]:
-    """What a step does, without the number of its layer."""
-    return (
-        ".".join(step.path.split(".")[3:]),
-        step.op,
-        step.params,
-        tuple((record.name, record.shape, record.axes) for record in step.inputs),
-        tuple((record.name, record.shape, record.axes) for record in step.outputs),
-    )
 
 
 @dataclass(frozen=True)
@@ -121,7 +104,7 @@ def read_tale(trace: Trace) -> Tale | None:
 
 
 def is_whole(journey: Journey) -> bool:
-    """Whether every step that a poster cannot do without was recorded, and returned."""
+    """Whether every step that a poster cannot do without was recorded, and returned; what follows may have failed."""
     attentions = ("self_attention",) if journey.side == "encoder" else ("self_attention", "cross_attention")
     parts = "query key value split_query split_key split_value transpose_key scores scale softmax weighted_sum concat"
     needed = [f"{journey.side}.embedding.{part}" for part in ("words", "positions", "add")]
@@ -129,9 +112,10 @@ def is_whole(journey: Journey) -> bool:
     for attention in attentions:
         needed += [f"{journey.side}.layers.0.{attention}.{part}" for part in (*parts.split(), "output")]
         needed += [f"{journey.side}.layers.0.{attention}_{part}" for part in ("add", "norm")]
-    needed += ["src_mask"] if journey.side == "encoder" else ["tgt_mask.combine", "head"]
+    needed += ["src_mask"] if journey.side == "encoder" else ["tgt_mask.combine"]
     found = [journey.steps(path) for path in needed]
-    return all(steps and all(step.outputs for _, step in steps) for steps in found)
+    ended = journey.side == "encoder" or journey.steps("head")
+    return bool(ended) and all(steps and all(step.outputs for _, step in steps) for steps in found)
 
 
 def describe(steps: Iterable[tuple[int, Step]]) -> str:
@@ -149,6 +133,8 @@ def describe(steps: Iterable[tuple[int, Step]]) -> str:
         lines.append(f"turn {listed[0][0]} of {len(listed)}")
     if step.location:
         lines.append(step.location)
+    if step.error:
+        lines.append(f"failed: {step.error}")
     return "\n".join(lines)
 
 

@@ -34,7 +34,8 @@ class Box:
     """A node: lines of text around a centre, with or without a filled shape behind them.
 
     `on` is the surface of the theme that the text stands on; a filled box is filled with it. `outline` is a line role,
-    None for the surface's own line. `tooltip` tells where the facts come from.
+    None for the surface's own line. `tooltip` tells where the facts come from; `steps` are the steps that it stands
+    for, as "training/head#0".
     """
 
     id: str
@@ -51,6 +52,7 @@ class Box:
     align: Align = "center"
     kind: str = ""
     tooltip: str = ""
+    steps: tuple[str, ...] = ()
 
     @property
     def top(self) -> float:
@@ -110,6 +112,7 @@ class Cells:
     rows: tuple[tuple[str | float | None, ...], ...]
     kind: str
     tooltip: str = ""
+    steps: tuple[str, ...] = ()
 
     @property
     def width(self) -> float:

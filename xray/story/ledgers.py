@@ -2,7 +2,7 @@
 
 from xray.story.canvas import Canvas, polygon, words
 from xray.story.column import Column
-from xray.story.journey import Journey
+from xray.story.journey import Journey, Phase
 from xray.story.layout import Line, Panel, Point, Run, block_height, line_width
 from xray.story.plan import EMBED_WIDTH, LABEL, NOTE, PANEL_PAD, Plan, Row
 from xray.story.shapes import ShapeText, digits
@@ -17,6 +17,8 @@ SELF = (
 )
 CROSS = (("heads", "split_key", "HEADS OF K AND V"), *SELF[1:])
 NUMBER, NAME = 13, 11
+MARKS: dict[Phase, str] = {"training": "•", "inference": "◌"}
+"""Solid and dotted as the paths are, so that the phases can be told apart without colour."""
 
 Milestone = tuple[Row, str, str]
 """A row of the poster, the path of the step that it shows, and the name that the ledger gives it."""
@@ -103,7 +105,7 @@ def milestone_shape(journey: Journey | None, path: str) -> ShapeText | None:
 
 
 def phase_line(canvas: Canvas, journey: Journey, shape: ShapeText, width: float) -> Line:
-    mark = Run("• ", NUMBER + 2, f"accent:{journey.phase}", "bold")
+    mark = Run(f"{MARKS[journey.phase]} ", NUMBER + 2, f"accent:{journey.phase}", "bold")
     for size in range(NUMBER, NOTE, -1):
         line = (mark, *digits(shape, size))
         if line_width(line, canvas.measure) <= width:

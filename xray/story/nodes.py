@@ -4,7 +4,7 @@ from xray.story.canvas import Canvas, words
 from xray.story.journey import Journey, describe
 from xray.story.layout import Box, Line, Run, line_width
 from xray.story.plan import DIGIT, OP, SYMBOL, Row
-from xray.story.shapes import ShapeText, digits, symbols, symbols_in_two
+from xray.story.shapes import ShapeText, digits, read_shape, symbols, symbols_in_two
 from xray.story.wording import fit_text
 
 SMALLEST_BESIDE = 13
@@ -46,7 +46,7 @@ def draw_node(
     """
     shape = shape or journey.output(path)
     if shape is None:
-        return None
+        return draw_failed(canvas, journey, path, row, x, width, name)
     lines: tuple[Line, ...]
     label = fit_op(canvas, name, extra, width - 8)
     number = fit_digits(canvas, shape, width - 6)
@@ -68,11 +68,34 @@ def draw_node(
         lines=lines,
         on=surface,
         outline=outline,
-        outline_width=2.4 if outline == "boundary" else 1.4 if outline else 1.0,
+        outline_width=2.4 if outline in ("boundary", "ribbon") else 1.4 if outline else 1.0,
         kind=f"step {journey.phase} {journey.side}",
         tooltip="\n".join(tip for tip in tips if tip),
+        steps=journey.identities(path, *also),
     )
     return canvas.add(box)
+
+
+def draw_failed(canvas: Canvas, journey: Journey, path: str, row: Row, x: float, width: float, name: str) -> Box | None:
+    """A step that raised, with the shapes that it was given; None for one that was not recorded."""
+    step = journey.step(path)
+    if step is None or step.error is None:
+        return None
+    given = [fit_digits(canvas, read_shape([(0, record)]), width - 6) for record in step.inputs[:1]]
+    return canvas.add(
+        Box(
+            id=journey.identity(path),
+            x=x,
+            y=row.y,
+            width=width,
+            height=row.height,
+            lines=(fit_op(canvas, name, "failed", width - 8), *given),
+            on="failure",
+            kind=f"step {journey.phase} {journey.side}",
+            tooltip=describe(journey.steps(path)),
+            steps=journey.identities(path),
+        )
+    )
 
 
 def cached_shape(journey: Journey, path: str) -> ShapeText | None:

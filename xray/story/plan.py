@@ -14,6 +14,9 @@ GAP = 8.0
 PAGE_RATIO = 2**0.5
 """Height over width of the A papers."""
 
+TALLEST = 2270.0
+"""A higher page would have letters below 8 points on A2 paper."""
+
 TWO_LINES, THREE_LINES, FOUR_LINES = 36.0, 48.0, 61.0
 EMBED_WIDTH = 158.0
 WIDEST_TRIPLE, WIDEST_DETAIL, WIDEST_BRIEF = 106.0, 334.0, 94.0
@@ -144,6 +147,8 @@ class Sizes:
     norm_first: bool
     loop: bool
     stairwell: bool
+    upper_left: float = 0.0
+    upper_right: float = 0.0
 
 
 def make_plan(sizes: Sizes) -> Plan:
@@ -196,9 +201,10 @@ def lay_out(sizes: Sizes, gap: float, spare: float) -> Plan:
     last = above(top, 0, gap + 18)
     for name in (*(("norm",) if sizes.norm_first else ()), "head", "last_row", "softmax", "argmax"):
         last = out[name] = above(last, TWO_LINES, gap * 1.15)
+    high_left = encoder_forward.top + PANEL_PAD + sizes.upper_left
     return Plan(
         width=width,
-        height=last.top + MARGIN + 6,
+        height=max(last.top + MARGIN + 6, min(TALLEST, max(high_left, last.top + MARGIN + 6 + sizes.upper_right))),
         encoder=encoder,
         decoder=decoder,
         encoder_ledger=ledger_left,

@@ -85,16 +85,16 @@ def draw_title(canvas: Canvas, column: Column, stack: Stack, surface: str, title
 
 def draw_frame_title(canvas: Canvas, column: Column, top: float) -> None:
     """The layer's name with how many of it there are, and its parameters."""
-    count = len(column.main.layers)
-    alike = column.main.layers_are_alike and (column.brief is None or column.brief.layers_are_alike)
-    times = f" × {count}" if alike else f" 1 of {count}, not alike"
+    shown, count = column.groups[0], len(column.main.layers)
+    alike = f" × {len(shown.layers)}"
+    title, times = ("LAYER", alike) if len(column.groups) == 1 else (shown.title, f" of {count}")
     name = (
-        Run(f"{column.side.upper()} LAYER", LABEL + 2, "text", "bold"),
+        Run(f"{column.side.upper()} {title}", LABEL + 2, "text", "bold"),
         Run(times, LABEL + 2, "accent:boundary", "bold"),
     )
     canvas.note(column.frame.left + 14, top + 22, (name,))
     params = column.params(f"{column.side}.layers.0")
-    if params and count > 1:
+    if params and len(shown.layers) > 1:
         params += " each"
     canvas.note(column.frame.centre + 16, top + 19, (words(params, NOTE, "quiet"),))
 

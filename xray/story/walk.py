@@ -3,7 +3,8 @@
 from xray.ir.trace import Trace
 from xray.story.chapters import Chapter
 from xray.story.scene import Scene, list_scenes
-from xray.story.walk_answer import tell_answer_in, tell_cross_attention, tell_decoder_feed_forward, tell_looking_back
+from xray.story.walk_answer import tell_answer_in, tell_decoder_feed_forward, tell_looking_back
+from xray.story.walk_cross import tell_cross_attention
 from xray.story.walk_end import tell_again, tell_out
 from xray.story.walk_question import tell_encoder_attention, tell_feed_forward, tell_question_in
 

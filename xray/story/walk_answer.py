@@ -1,8 +1,8 @@
-"""Stations 4 to 7: the answer comes in shifted, looks back at itself, asks the question, is thought over."""
+"""Stations 4, 5 and 7: the answer comes in shifted, looks back at itself, is thought over word by word."""
 
 from xray.ir.records import VISIBLE
 from xray.story.chapters import Answer, Chapter, Text
-from xray.story.debates import debate_cross_mask, debate_shift
+from xray.story.debates import debate_shift
 from xray.story.scene import PADDING, Scene, count, quote
 from xray.story.telling import attention_paths, feed_forward_paths, layers_in_words, make_chapter, tell_strongest
 
@@ -137,7 +137,9 @@ def tell_looking_back(scene: Scene) -> Chapter:
             tell_strongest(scene, "decoder"),
             " The heads come together as ",
             scene.shape(f"{path}.concat"),
-            ", what came in is added back, and the sum normalised.",
+            ", and what came in is added back."
+            if scene.setting("norm") == "before"
+            else ", what came in is added back, and the sum normalised.",
         ),
     ]
     answers = (
@@ -172,90 +174,15 @@ def tell_sight(scene: Scene) -> str:
     facts = record.mask if not isinstance(record, str) else None
     if not words or facts is None or not facts.cells or len(facts.cells[0]) < len(words):
         return "A word sees itself and those before it."
+    if scene.setting("kv_cache", "False") == "True":
+        return (
+            f"Only “{words[-1]}” asks; it sees {quote(words)}, the keys and values of the earlier words from the cache."
+        )
     asking = min(len(words) - 1, max(0, len(words) // 2))
     seen = [word for word, cell in zip(words, facts.cells[0][asking], strict=False) if cell == VISIBLE]
     later = words[asking + 1 :]
     hidden = f" {quote(later)} {'is' if len(later) == 1 else 'are'} hidden from it." if later else ""
-    return f"“{words[asking]}” sees {quote(seen)}.{hidden}"
-
-
-def tell_cross_attention(scene: Scene) -> Chapter:
-    """Station 6: the answer asks the question."""
-    path = "decoder.layers.0.cross_attention"
-    text: list[Text] = [
-        (
-            "Now the answer looks at the question. Queries come from the decoder, ",
-            scene.shape(f"{path}.split_query"),
-            "; keys and values from the encoder's memory, ",
-            scene.entry(path, "key"),
-            ", as ",
-            scene.shape(f"{path}.split_key"),
-            ".",
-        ),
-        (
-            "The table of scores is no square: ",
-            scene.shape(f"{path}.scores"),
-            ", a row for each word of the answer, a column for each word of the question. ",
-            tell_strongest(scene, "cross"),
-        ),
-        (
-            "Out comes one vector for each word of the answer, ",
-            scene.shape(f"{path}.output"),
-            ", mixed from what the question's words pass on.",
-        ),
-    ]
-    answers = (
-        Answer(
-            "Where do K and V come from?",
-            (
-                "Both from what left the last encoder layer, ",
-                scene.entry(path, "key"),
-                f", and it goes to {layers_in_words(scene, 'decoder')}. Queries come from the sublayer below, so the "
-                "answer asks and the question replies. The other way round the result would have the question's "
-                "length.",
-            ),
-        ),
-        Answer(
-            "May question and answer differ in length?",
-            (
-                f"Yes: {scene.size('src_len')} and {scene.size('tgt_len')} here. Only the width of a head has to "
-                "agree, for queries are multiplied with keys along it. The result has as many rows as there are "
-                "queries.",
-            ),
-        ),
-        answer_third_mask(scene, path),
-        Answer(
-            "Are K and V computed anew every turn?",
-            (
-                "They need not be: the memory does not change while the answer grows. "
-                + (
-                    "In training there is only one pass anyway."
-                    if scene.is_training
-                    else "This model keeps them in its cache."
-                    if scene.setting("kv_cache", "False") == "True"
-                    else "This plain decoder does it all the same; with --kv-cache it does not."
-                ),
-            ),
-        ),
-    )
-    return make_chapter(
-        scene, 6, text, answers, (debate_cross_mask(scene),), attention_paths("decoder", "cross_attention")
-    )
-
-
-def answer_third_mask(scene: Scene, path: str) -> Answer:
-    mask = scene.entry(f"{path}.mask", "mask")
-    if isinstance(mask, str):
-        return Answer("Which mask is used here?", ("None: this model lets the answer look at padding as well.",))
-    return Answer(
-        "Which mask is used here?",
-        (
-            "The question's padding mask, ",
-            mask,
-            ": its 1 in the place of the queries says that all of them are treated alike. There is no causal mask, "
-            "since no word of the question lies in the future.",
-        ),
-    )
+    return f"“{words[asking]}” sees {quote(seen) if len(seen) > 1 else 'only itself'}.{hidden}"
 
 
 def tell_decoder_feed_forward(scene: Scene) -> Chapter:
@@ -267,7 +194,7 @@ def tell_decoder_feed_forward(scene: Scene) -> Chapter:
             scene.shape(f"{path}.expand"),
             " and back to ",
             scene.shape(f"{path}.contract"),
-            ", added to what came in, normalised.",
+            ", added to what came in" + ("." if scene.setting("norm") == "before" else ", normalised."),
         ),
         (
             f"Then the next layer begins with self-attention again. After {layers_in_words(scene, 'decoder')} stands ",

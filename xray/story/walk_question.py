@@ -218,8 +218,8 @@ def tell_feed_forward(scene: Scene) -> Chapter:
             ".",
         ),
         (
-            "What went in is added back, and every vector is brought to mean 0 and variance 1. The shape is that of "
-            f"the layer's input, so layers can be stacked: here {layers_in_words(scene, 'encoder')}, one on the other.",
+            f"{tell_norm(scene)} The shape is that of the layer's input, so layers can be stacked: "
+            f"here {tell_stack(scene)}.",
         ),
         (
             "What leaves the last of them, ",
@@ -247,6 +247,22 @@ def tell_feed_forward(scene: Scene) -> Chapter:
     )
     paths = (*feed_forward_paths("encoder"), "encoder")
     return make_chapter(scene, 3, text, answers, (debate_norm(scene),), paths)
+
+
+def tell_norm(scene: Scene) -> str:
+    """Where the sum and layer norm stand in this run."""
+    if scene.setting("norm", "after") == "before":
+        return (
+            "Before the two layers every vector was brought to mean 0 and variance 1; after them what went in is added "
+            "back, untouched."
+        )
+    return "What went in is added back, and every vector is brought to mean 0 and variance 1."
+
+
+def tell_stack(scene: Scene) -> str:
+    """How many encoder layers stand on each other."""
+    layers = scene.trace.sizes.get("encoder_layers", 0)
+    return "there is only one" if layers == 1 else f"{layers} of them, one on the other"
 
 
 def answer_variance(scene: Scene) -> Answer:

@@ -1,0 +1,125 @@
+"""The walk: nine chapters for each scene, with the words and numbers of the run and every question answered."""
+
+from dataclasses import replace
+
+import pytest
+
+from xray.story.scene import list_scenes, plain
+from xray.story.walk import tell_scene, tell_walk
+
+QUESTIONS = {
+    "where do K and V come from": ("Where do K and V come from?", "last encoder layer, 8×10×32"),
+    "which layer gets the encoder's output": ("Which decoder layer gets", "Every one: all 3 decoder layers"),
+    "why a mask, and where": ("Which mask goes where?", "everything that comes later"),
+    "why the shift": ("Why the shift?", "must say"),
+    "what <sos> and <eos> do": ("What do <sos> and <eos> do?", "the loop stops"),
+    "why sqrt(d_k)": ("Why are the scores divided by sqrt(d_k)?", "√8 = 2.83"),
+    "why softmax on the last axis": ("Why is softmax taken on the last axis?", "sum to 1"),
+    "what sharing the embedding means": ("What does it mean to share the embedding?", "950×32"),
+    "why biased variance": ("Why does layer norm use the biased variance?", "by 32, not by 31"),
+    "why padding is ignored in the loss": ("Why is padding ignored in the loss?", "69 others"),
+    "what differs at inference": ("What differs between training and inference?", "encoded once"),
+}
+
+
+@pytest.fixture(scope="module")
+def training(training_trace):
+    return tell_walk(training_trace)
+
+
+def all_answers(chapters):
+    return {answer.question: plain(answer.text) for chapter in chapters for answer in chapter.answers}
+
+
+def test_a_training_step_has_nine_chapters(training):
+    assert [chapter.station for chapter in training] == list(range(1, 10))
+
+
+def test_every_turn_has_nine_chapters(inference_trace):
+    told = [(chapter.station, chapter.turn) for chapter in tell_walk(inference_trace)]
+
+    assert sorted(told) == [(station, turn) for station in range(1, 10) for turn in range(1, 6)]
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_the_questions_of_the_texts_are_answered(training, name):
+    question, part = QUESTIONS[name]
+    answers = all_answers(training)
+    found = next(answers[one] for one in answers if one.startswith(question))
+
+    assert part in found
+
+
+def test_the_shapes_are_those_of_the_trace(training, training_trace):
+    text = " ".join(plain(text) for text in training[1].text)
+    path = "encoder.layers.0.self_attention"
+    for name in ("query", "split_query.view", "split_query.transpose", "transpose_key", "scores", "weighted_sum"):
+        shape = training_trace.passes[0].by_id[f"{path}.{name}#0"].outputs[0].shape
+        assert "×".join(map(str, shape)) in text
+
+
+def test_the_words_are_those_of_the_run(inference_trace):
+    first = tell_walk(inference_trace)[0]
+
+    assert " ".join(inference_trace.passes_of("encode")[0].tokens["src"][0]) in plain(first.text[0])
+
+
+def test_the_loss_is_that_of_the_run(training, training_trace):
+    value = training_trace.passes[0].by_id["loss.cross_entropy#0"].outputs[0].preview.values[0]
+
+    assert f"{value:.4f}" in plain(training[7].text[1])
+
+
+def test_the_new_word_is_that_of_the_turn(inference_trace):
+    for chapter in tell_walk(inference_trace):
+        if chapter.station == 9:
+            word = inference_trace.passes_of("decode")[chapter.turn - 1].tokens["new"][0][0]
+            assert f"“{word}”" in plain(chapter.text[0])
+
+
+def test_every_step_named_was_recorded(training, training_trace):
+    known = set(training_trace.passes[0].by_id)
+
+    assert all(set(chapter.steps) <= known and chapter.steps for chapter in training)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "topic", "used"),
+    [
+        ("cross_mask", "padding", "cross-attention", 0),
+        ("cross_mask", "none", "cross-attention", 1),
+        ("norm", "after", "layer norm", 0),
+        ("norm", "before", "layer norm", 1),
+        ("mask_value", "-inf", "hidden score", 0),
+        ("mask_value", "finite", "hidden score", 1),
+    ],
+)
+def test_a_debate_marks_what_this_run_does(training_trace, setting, value, topic, used):
+    trace = replace(training_trace, config={**training_trace.config, setting: value})
+    debates = [debate for chapter in tell_walk(trace) for debate in chapter.debates if topic in debate.topic]
+
+    assert [opinion.is_used for opinion in debates[0].opinions] == [place == used for place in range(2)]
+
+
+def test_a_cross_mask_debate_shows_the_cells_of_the_run(training_trace):
+    debate = tell_walk(training_trace)[5].debates[0]
+    cells = training_trace.passes[0].by_id["src_mask#0"].outputs[0].mask.cells[0][0]
+
+    assert debate.opinions[0].example.startswith("".join("□" if cell == "." else "■" for cell in cells))
+
+
+def test_another_models_trace_has_no_walk(training_trace):
+    one = training_trace.passes[0]
+
+    assert tell_walk(replace(training_trace, passes=(replace(one, kind="forward"),))) == ()
+
+
+def test_with_a_cache_only_the_newest_word_goes_in(untrained_run):
+    trace = untrained_run.trace("inference", max_turns=3, kv_cache=True)
+    chapter = tell_scene(list_scenes(trace)[-1])[3]
+
+    assert "only the newest token goes in" in plain(chapter.text[1])
+
+
+def test_norm_before_is_walked_too(untrained_run):
+    assert all(plain(text) for chapter in tell_walk(untrained_run.trace("training")) for text in chapter.text)

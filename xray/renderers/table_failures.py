@@ -1,0 +1,39 @@
+"""A step that failed, in the tables: what was raised, and its operands side by side with the axis that does not fit."""
+
+from collections.abc import Sequence
+
+from rich.style import Style
+from rich.text import Text
+
+from xray.ir.trace import Step
+from xray.renderers.table_words import Words, flow
+from xray.story.misfit import Operand, find_misfit
+
+MOST_OPERANDS = 6
+
+
+def tell_failure(step: Step, words: Words, width: int, *, is_block: bool) -> Sequence[Text]:
+    """The lines of a step that failed; a block tells only what was raised, since the step inside tells the rest."""
+    raised = [words.accent(word, "warning") for word in f"failed: {step.error}".split()]
+    if is_block or not step.inputs:
+        return flow(raised, width)
+    misfit = find_misfit(step)
+    shown = [operand_words(operand, words) for operand in misfit.operands[:MOST_OPERANDS]]
+    if len(misfit.operands) > MOST_OPERANDS:
+        shown.append(words.quiet(f"and {len(misfit.operands) - MOST_OPERANDS} more"))
+    rule = [words.strong(word) for word in misfit.rule.split()]
+    return (*flow(raised, width), *flow(shown, width), *flow(rule, width))
+
+
+def operand_words(operand: Operand, words: Words) -> Text:
+    """An operand as `left 8×14×[32]`, the axis that does not fit in brackets, to be kept on one line."""
+    warning = words.style(words.theme.accents["warning"]) + Style(bold=True)
+    text = Text.assemble(words.quiet(operand.name), " ", no_wrap=True)
+    for place, size in enumerate(operand.sizes):
+        if place:
+            text.append_text(words.quiet(words.signs.times))
+        text.append_text(Text(f"[{size}]", warning) if place in operand.wrong else words.plain(str(size)))
+    if not operand.sizes:
+        text.append("one number")
+    text.append("  ")
+    return text

@@ -1,0 +1,223 @@
+"""Why an operation failed: its operands side by side, the axes that do not fit, and the rule that they break."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from xray.ir.records import TensorRecord
+from xray.ir.trace import Step
+from xray.text import show_controls
+
+PRODUCTS = {"matmul": 0, "mm": 0, "bmm": 0, "mv": 0, "dot": 0, "addmm": 1, "addmv": 1, "baddbmm": 1}
+"""For each operation that multiplies matrices, which of its inputs is the left one."""
+
+CONVOLUTIONS = {"conv1d": 1, "conv2d": 2, "conv3d": 3}
+ASKED_SHAPE = re.compile(r"shape '\[([-\d, ]*)\]' is invalid")
+EXPECTED_SHAPE = re.compile(r"expected input with shape \[\*, ([\d, ]+)\]")
+BROADCAST = re.compile(r"must match the (?:existing )?size|broadcast|at non-singleton dimension")
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One tensor of a step with its shape; `wrong` are the places of the axes that do not fit."""
+
+    name: str
+    sizes: tuple[int, ...]
+    axes: tuple[str, ...] = ()
+    wrong: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """The operands of a step that failed, and the rule that they break, "" where it is not about their shapes."""
+
+    operands: tuple[Operand, ...]
+    rule: str = ""
+
+
+def find_misfit(step: Step) -> Misfit:
+    """What does not fit at a step that failed, found from its shapes and settings, or else from what was raised.
+
+    Where nothing is found the operands are still told, none of their axes marked.
+    """
+    operands = tuple(read_operand(record) for record in step.inputs)
+    for look in (look_by_operation, check_asked_shape, check_expected_shape, check_broadcast_error):
+        found = look(step, operands)
+        if found is not None:
+            return found
+    return Misfit(operands)
+
+
+def read_operand(record: TensorRecord) -> Operand:
+    return Operand(show_controls(record.name), record.shape, record.axes)
+
+
+def look_by_operation(step: Step, operands: tuple[Operand, ...]) -> Misfit | None:
+    """The check that knows this operation, if there is one."""
+    op = step.op.strip("_")
+    if op in PRODUCTS:
+        return check_product(operands, PRODUCTS[op])
+    if op in CONVOLUTIONS:
+        return check_channels(step, operands, CONVOLUTIONS[op])
+    checks: dict[str, Callable[[Step, tuple[Operand, ...]], Misfit | None]] = {
+        "linear": check_linear,
+        "cat": check_joined,
+        "concat": check_joined,
+        "stack": check_stacked,
+        "embedding": check_embedding,
+        "add": check_broadcast,
+        "sub": check_broadcast,
+        "mul": check_broadcast,
+        "div": check_broadcast,
+        "masked_fill": check_broadcast,
+        "mask_scores": check_broadcast,
+        "where": check_broadcast,
+    }
+    return checks[op](step, operands) if op in checks else None
+
+
+def check_product(operands: tuple[Operand, ...], first: int) -> Misfit | None:
+    """The inner axes of two matrices, then the axes before them."""
+    if len(operands) < first + 2:
+        return None
+    left, right = operands[first : first + 2]
+    if not left.sizes or not right.sizes:
+        return Misfit(operands, "a single number has no axis to multiply along")
+    inner_left, inner_right = len(left.sizes) - 1, max(0, len(right.sizes) - 2)
+    if left.sizes[inner_left] != right.sizes[inner_right]:
+        marked = (mark(left, inner_left), mark(right, inner_right))
+        rule = f"the inner axes have to be equal: {left.sizes[inner_left]} and {right.sizes[inner_right]}"
+        return Misfit((*operands[:first], *marked, *operands[first + 2 :]), rule)
+    outer = check_broadcast_of((replace(left, sizes=left.sizes[:-2]), replace(right, sizes=right.sizes[:-2])))
+    if outer is None:
+        return None
+    wrong = tuple(replace(whole, wrong=part.wrong) for whole, part in zip((left, right), outer.operands, strict=True))
+    return Misfit((*operands[:first], *wrong, *operands[first + 2 :]), outer.rule)
+
+
+def check_linear(step: Step, operands: tuple[Operand, ...]) -> Misfit | None:
+    """The last axis of what a linear layer reads, against the width that its weights are made for."""
+    wide, high = step.settings.get("in_features"), step.settings.get("out_features")
+    weight = next((operand for operand in operands[1:] if len(operand.sizes) == 2), None)
+    if weight is None and isinstance(wide, int) and isinstance(high, int):
+        weight = Operand("weight", (high, wide))
+        operands = (*operands, weight)
+    if weight is None or not operands[0].sizes or operands[0].sizes[-1] == weight.sizes[-1]:
+        return None
+    read = operands[0].sizes[-1]
+    rule = f"the last axis has to be as wide as the layer reads: {read}, but the weights are for {weight.sizes[-1]}"
+    return Misfit(tuple(mark(one, -1) if one in (operands[0], weight) else one for one in operands), rule)
+
+
+def check_joined(step: Step, operands: tuple[Operand, ...]) -> Misfit | None:
+    """Tensors put end to end agree on every axis but the one they are joined along."""
+    along = step.settings.get("dim", 0)
+    rank = len(operands[0].sizes) if operands else 0
+    place = along % rank if isinstance(along, int) and rank else 0
+    return check_alike(operands, place, f"every axis but {place} has to be equal")
+
+
+def check_stacked(step: Step, operands: tuple[Operand, ...]) -> Misfit | None:
+    """Tensors put on top of each other have one shape."""
+    return check_alike(operands, None, "every axis has to be equal")
+
+
+def check_alike(operands: tuple[Operand, ...], spared: int | None, rule: str) -> Misfit | None:
+    if len({len(operand.sizes) for operand in operands}) > 1:
+        counts = " and ".join(str(len(operand.sizes)) for operand in operands)
+        return Misfit(operands, f"all have to have as many axes: {counts}")
+    different = [
+        place
+        for place, sizes in enumerate(zip(*(operand.sizes for operand in operands), strict=True))
+        if place != spared and len(set(sizes)) > 1
+    ]
+    if not different:
+        return None
+    seen = " and ".join(str(operand.sizes[different[0]]) for operand in operands[:4])
+    return Misfit(tuple(mark(one, *different) for one in operands), f"{rule}: axis {different[0]} is {seen}")
+
+
+def check_embedding(step: Step, operands: tuple[Operand, ...]) -> Misfit | None:
+    """Ids against the rows of the table that they are looked up in."""
+    rows, width = step.settings.get("num_embeddings"), step.settings.get("embedding_dim")
+    if not isinstance(rows, int) or not isinstance(width, int) or "index" not in (step.error or "").lower():
+        return None
+    table = Operand("table", (rows, width), wrong=(0,))
+    preview = step.inputs[0].preview if step.inputs else None
+    known = [value for value in preview.values if isinstance(value, int)] if preview is not None else []
+    largest = f"; the largest here is {max(known)}" if known else ""
+    return Misfit((*operands, table), f"every id has to be from 0 to {rows - 1}{largest}")
+
+
+def check_channels(step: Step, operands: tuple[Operand, ...], spatial: int) -> Misfit | None:
+    """The channels that a convolution reads."""
+    channels = step.settings.get("in_channels")
+    place = len(operands[0].sizes) - 1 - spatial if operands else -1
+    if not isinstance(channels, int):
+        weight = operands[1] if len(operands) > 1 and len(operands[1].sizes) > 1 else None
+        groups = step.settings.get("groups", 1)
+        channels = weight.sizes[1] * groups if weight is not None and isinstance(groups, int) else None
+    if place < 0 or channels is None or operands[0].sizes[place] == channels:
+        return None
+    rule = f"axis {place} has to hold the channels that the weights are for: {operands[0].sizes[place]}, not {channels}"
+    return Misfit((mark(operands[0], place), *operands[1:]), rule)
+
+
+def check_broadcast(step: Step, operands: tuple[Operand, ...]) -> Misfit | None:
+    """Tensors combined number by number."""
+    return check_broadcast_of(operands)
+
+
+def check_broadcast_of(operands: Sequence[Operand]) -> Misfit | None:
+    """Sizes compared from the last axis on: each pair has to be equal, or one of them 1."""
+    longest = max((len(operand.sizes) for operand in operands), default=0)
+    for back in range(1, longest + 1):
+        there = [operand for operand in operands if len(operand.sizes) >= back and operand.sizes[-back] != 1]
+        sizes = list(dict.fromkeys(operand.sizes[-back] for operand in there))
+        if len(sizes) > 1:
+            rule = f"sizes have to be equal, or 1: {' and '.join(map(str, sizes))}"
+            return Misfit(tuple(mark(one, -back) if one in there else one for one in operands), rule)
+    return None
+
+
+def check_asked_shape(step: Step, operands: tuple[Operand, ...]) -> Misfit | None:
+    """A view or reshape that asks for another count of numbers than there are."""
+    found = ASKED_SHAPE.search(step.error or "")
+    if found is None or not operands:
+        return None
+    asked = tuple(int(size) for size in found[1].replace(" ", "").split(",") if size)
+    have, free = prod(operands[0].sizes), -1 in asked
+    wanted = prod(size for size in asked if size >= 0)
+    told = f"a multiple of {wanted:,}" if free else f"{wanted:,}"
+    goal = Operand("asked for", asked, wrong=tuple(place for place, size in enumerate(asked) if size >= 0))
+    rule = f"both have to hold as many numbers: {have:,}, but the shape asked for holds {told}"
+    return Misfit((operands[0], goal), rule)
+
+
+def check_expected_shape(step: Step, operands: tuple[Operand, ...]) -> Misfit | None:
+    """A norm over last axes that are not as wide as it was made for."""
+    found = EXPECTED_SHAPE.search(step.error or "")
+    if found is None or not operands:
+        return None
+    wanted = tuple(int(size) for size in found[1].replace(" ", "").split(",") if size)
+    last = operands[0].sizes[-len(wanted) :]
+    wrong = [place - len(wanted) for place, pair in enumerate(zip(last, wanted, strict=False)) if pair[0] != pair[1]]
+    made_for = Operand("made for", wanted, wrong=tuple(place + len(wanted) for place in wrong))
+    rule = f"the last axes have to be those it was made for: {write(last)}, not {write(wanted)}"
+    return Misfit((mark(operands[0], *wrong), made_for), rule)
+
+
+def check_broadcast_error(step: Step, operands: tuple[Operand, ...]) -> Misfit | None:
+    """Any operation that says of itself that sizes do not match."""
+    return check_broadcast_of(operands) if BROADCAST.search(step.error or "") else None
+
+
+def mark(operand: Operand, *places: int) -> Operand:
+    """The operand with these axes marked; places may count from the end."""
+    wrong = {place % len(operand.sizes) for place in places if -len(operand.sizes) <= place < len(operand.sizes)}
+    return replace(operand, wrong=tuple(sorted({*operand.wrong, *wrong})))
+
+
+def write(sizes: Sequence[int]) -> str:
+    return "×".join(map(str, sizes)) or "one number"
