@@ -5,8 +5,10 @@ import sys
 import pytest
 import torch
 
+from xray.capture.page_values import preview_for_page
 from xray.capture.target import load_target, parse_input, run_target
 from xray.errors import TraceError, UsageError
+from xray.ir.values import drop_values
 
 SOURCE = """
 import torch
@@ -143,3 +145,13 @@ def test_making_an_input_draws_nothing_from_the_users_chance():
     parse_input("float32[3]")
 
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_values_are_kept_where_they_are_asked_for(source):
+    target = load_target(f"{source}:build_with_inputs")
+    with_values, plain = run_target(target, preview_for_page).trace, run_target(target).trace
+
+    last = with_values.passes[0].steps[-1].outputs[0]
+    assert last.preview.shape == (2, 7, 3)
+    assert last.preview.statistics is not None
+    assert drop_values(with_values) == plain

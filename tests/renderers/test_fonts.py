@@ -15,8 +15,17 @@ def test_bold_is_wider_than_regular():
     assert text_width("8×4×10×8", 18, "bold") > text_width("8×4×10×8", 18)
 
 
-def test_a_letter_that_our_fonts_lack_takes_an_em():
+def test_a_wide_character_that_our_fonts_lack_takes_an_em():
     assert 10 <= text_width("語", 10) <= 11
+
+
+def test_a_letter_that_our_fonts_lack_takes_less():
+    assert 5 < text_width("ש", 10) < 9
+
+
+@pytest.mark.parametrize("mark", ["\u200d", "\u094d", "\u200e"])
+def test_a_mark_that_only_changes_others_takes_no_room(mark):
+    assert text_width(f"ש{mark}", 10) == text_width("ש", 10)
 
 
 @pytest.mark.parametrize("text", ["→ × √ · … − “”", "what's"])

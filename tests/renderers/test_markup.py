@@ -1,7 +1,8 @@
 import pytest
 
-from xray.renderers.markup import clean, escape_html, ink
+from xray.renderers.markup import clean, escape_html, ink, write_run
 from xray.renderers.themes import load_theme
+from xray.story.layout import Run
 
 
 @pytest.mark.parametrize("text", ["<script>", "<b>&amp;</b>", '"];', "]]>"])
@@ -34,3 +35,12 @@ def test_digits_take_the_hue_of_their_axis():
 def test_accents_darken_on_light_panels():
     theme = load_theme()
     assert ink("accent:encoder", "encoder_panel", theme) == theme.accents_on_light["encoder"]
+
+
+@pytest.mark.parametrize("text", ["שלום", "robot مرحبا"])
+def test_a_line_with_right_to_left_words_begins_at_the_left(text):
+    assert f">&#8206;{text}<" in write_run(Run(text, 11), "page", load_theme(), 1)
+
+
+def test_other_text_gets_no_direction():
+    assert ">你好 robot<" in write_run(Run("你好 robot", 11), "page", load_theme(), 1)

@@ -6,33 +6,13 @@ from xml.etree import ElementTree
 
 import pytest
 from drawn import overlapping_texts, read_drawing
-from poster_traces import make_trace, resize
+from poster_cases import CASES, SMALL, make_case
+from poster_traces import make_trace
 
 from xray.renderers.poster import draw_poster
 from xray.renderers.themes import load_theme
 
 A2 = (1191, 1684)
-SMALL = {"encoder_layers": 1, "decoder_layers": 1}
-CASES = {
-    "both": {},
-    "training": {"phase": "training"},
-    "inference": {"phase": "inference"},
-    "one head": {"heads": 1, **SMALL},
-    "eight heads": {"heads": 8, **SMALL},
-    "two and four layers": {"encoder_layers": 2, "decoder_layers": 4},
-    "the paper's sizes": {"d_model": 512, "d_ff": 2048, "heads": 8, "tgt_vocab": 37000, "turns": 2, **SMALL},
-    "batch 1": {"batch": 1, **SMALL},
-    "batch 64": {"batch": 64, **SMALL},
-    "length 1": {"src_len": 1, "tgt_len": 1, "turns": 1, **SMALL},
-    "length 512": {"src_len": 512, "tgt_len": 512, "batch": 2, "turns": 2, **SMALL},
-    "length 40": {"src_len": 40, "tgt_len": 33, "batch": 3, "turns": 20, **SMALL},
-    "norm before": {"norm": "before", **SMALL},
-    "norm before, training": {"norm": "before", "phase": "training", **SMALL},
-    "no cross mask": {"cross_mask": "none", **SMALL},
-    "cached": {"cached": True, **SMALL},
-    "huge": {},
-}
-HUGE = {"batch": 64, "heads": 16, "src_len": 512, "tgt_len": 512, "d_model": 1024, "d_k": 64, "d_ff": 4096}
 HOSTILE = (
     "<script>alert(1)</script>",
     '"];',
@@ -55,8 +35,8 @@ def drawings():
 
     def draw(case):
         if case not in cache:
-            trace = resize(make_trace(**SMALL), **HUGE) if case == "huge" else make_trace(**CASES[case])
-            cache[case] = read_drawing(draw_poster(trace, "svg"))
+            trace, options = make_case(case)
+            cache[case] = read_drawing(draw_poster(trace, "svg", **options))
         return cache[case]
 
     return draw
@@ -143,6 +123,23 @@ def test_the_svg_is_well_formed_and_described(both_trace):
     root = ElementTree.fromstring(draw_poster(both_trace, "svg"))
     assert root[0].text == both_trace.title
     assert "encoder-decoder transformer" in root[1].text
+
+
+def test_the_svg_refers_to_nothing_outside_it(both_trace):
+    svg = draw_poster(both_trace, "svg")
+    names = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+    assert set(re.findall(r"""\w+://[^"'\s)<]*""", svg)) == names
+    assert not re.search(r"(?:href|src)=|@import|url\((?!data:font/woff;base64,)", svg)
+
+
+def test_text_stays_text(both_trace):
+    root = ElementTree.fromstring(draw_poster(both_trace, "svg"))
+    texts = {text.text for text in root.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"SCORES Q·K", "batch×heads×src_len×src_len", "CROSS ENTROPY"} <= texts
+
+
+def test_the_svg_of_the_default_poster_stays_light(both_trace):
+    assert len(draw_poster(both_trace, "svg").encode()) < 450_000
 
 
 def test_the_svg_brings_its_fonts(both_trace):

@@ -9,9 +9,9 @@ from torch import Tensor
 from xray.capture.values import MAX_VALUES, is_readable, take_preview
 from xray.ir.records import Preview, Statistics
 
-PAGE_SEQUENCES = 2
+PAGE_SEQUENCES = 4
 """Of how many sequences of a batch a page keeps the values."""
-PAGE_VALUES = 4_096
+PAGE_VALUES = 8_192
 """The most values of one tensor that a page keeps; attention weights and ids are kept whole."""
 PAGE_GRADIENTS = 256
 """The most values of one gradient that a page keeps."""

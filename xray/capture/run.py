@@ -17,6 +17,7 @@ from xray.errors import UsageError
 from xray.ir.trace import Pass, Setting, Trace
 from xray.ir.work import add_up_multiplications
 from xray.learn.run import Chatbot, load_run, untrained_chatbot
+from xray.learn.threads import fitting_threads
 from xray.model.transformer import Transformer
 
 Phase = Literal["training", "inference", "both"]
@@ -68,10 +69,11 @@ class Run:
         asked = DEFAULT_QUESTION if question is None else question
         passes: tuple[Pass, ...] = ()
         preview = PREVIEWS[values]
-        if phase != "inference":
-            passes += self._trace_training(preview)
-        if phase != "training":
-            passes += self._trace_inference(asked, max_turns, kv_cache, preview)
+        with fitting_threads(self.chatbot.config):
+            if phase != "inference":
+                passes += self._trace_training(preview)
+            if phase != "training":
+                passes += self._trace_inference(asked, max_turns, kv_cache, preview)
         passes = name_axes(passes, self.chatbot.config, kv_cache=kv_cache)
         config: dict[str, Setting] = {
             **self.chatbot.config.to_dict(),

@@ -15,9 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from xray.capture.recorder import record
+from xray.capture.recorder import Recorder
 from xray.capture.structure import name_axes_by_structure
 from xray.capture.tensors import positional_names
+from xray.capture.values import PreviewRule
 from xray.capture.variation import Inputs, name_axes_by_variation
 from xray.errors import TraceError, UsageError
 from xray.ir.trace import Trace
@@ -39,7 +40,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was recorded of a call, and the exception that ended it, if one did."""
+    """What was recorded of a call, with values if they were asked for, and the exception that ended it, if one did."""
 
     trace: Trace
     error: Exception | None
@@ -81,12 +82,13 @@ def load_target(name: str, inputs: Sequence[str] = (), *, meta: bool = False) ->
     return replace(target, rebuild=lambda: make_target(build(), name).model)
 
 
-def run_target(target: Target) -> Outcome:
+def run_target(target: Target, preview: PreviewRule | None = None) -> Outcome:
     """Call the model once, without gradients and in the mode it is in, and record it, also when it raises.
 
-    Axes get their words from models built anew and run without storage at other sizes.
+    Axes get their words from models built anew and run without storage at other sizes. `preview` says which values to
+    keep.
     """
-    recorder = record(target.model)
+    recorder = Recorder(target.model, operations=True, preview=preview)
     error = None
     try:
         with torch.no_grad(), recorder:

@@ -7,13 +7,20 @@ from typing import Annotated
 
 import typer
 
+from xray.cli.answer import answer
+from xray.cli.attention import attention
 from xray.cli.chat import chat
 from xray.cli.demo import demo
 from xray.cli.diff import diff
 from xray.cli.draw import draw
 from xray.cli.output import say
+from xray.cli.page import page
+from xray.cli.stopping import StoppedAtOnce
+from xray.cli.theme import theme
 from xray.cli.trace import trace
 from xray.cli.train import train
+from xray.cli.walk import walk
+from xray.cli.worksheet import worksheet
 from xray.errors import XRayError
 from xray.text import show_controls
 
@@ -31,8 +38,14 @@ app.command(epilog="Example: xray demo --out xray-demo")(demo)
 app.command(epilog="Example: xray train examples/movie_qa.csv --epochs 60")(train)
 app.command(epilog='Example: xray trace --ask "Who is Ripley?" -o poster.pdf')(trace)
 app.command(epilog="Example: xray draw trace.json -o poster.svg")(draw)
-app.command(epilog="Example: xray diff before.json after.json")(diff)
+app.command(epilog="Example: xray page --run runs/movie_qa --open")(page)
+app.command(epilog="Example: xray walk --quiz")(walk)
+app.command(epilog='Example: xray attention "Who is Ripley?" --kind cross -o attention.svg')(attention)
+app.command(epilog="Example: xray worksheet -o sheet.pdf --stations 2,5 --share 0.5 --seed 7")(worksheet)
+app.command(epilog="Example: xray diff before.json after.json -o diff.svg")(diff)
 app.command(epilog="Example: xray chat --run runs/movie_qa")(chat)
+app.command(epilog="Example: xray theme dark -o my.toml")(theme)
+app.command(epilog="Example: xray answer questions.txt -o answers.txt --beam 4")(answer)
 
 
 def show_version(wanted: bool) -> None:
@@ -69,6 +82,9 @@ def run(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         say("")
         return 130
+    except StoppedAtOnce as stopped:
+        say("")
+        return stopped.exit_code
     except typer.Abort:
         return 130
     except Exception as error:

@@ -13,6 +13,7 @@ RESULTS: "tuple[tuple[str, Form, str], ...]" = (
     ("poster.svg", "svg", "the poster, for the browser"),
     ("poster.png", "png", "the poster, as a picture"),
     ("poster.pdf", "pdf", "the poster, for A2 paper"),
+    ("page.html", "html", "the same to walk through and to touch, for the browser"),
     ("tables.txt", "table", "every step with its shapes, axes and masks"),
     ("trace.json", "json", "the facts behind all of them: xray draw trace.json"),
 )
@@ -40,16 +41,15 @@ def demo(
     make_folder(out)
     for name, _, _ in RESULTS:
         check_writable(out / name)
-    recorded = train_or_load(run, epochs, seed, device).trace("both")
+    chatbot = train_or_load(run, epochs, seed, device)
+    recorded, page = chatbot.trace("both"), chatbot.trace("both", values="page")
     say(f'asked "{recorded.config["question"]}", it answers "{recorded.config["answer"]}"')
     from xray.renderers.render import render
 
     for name, form, what in RESULTS:
-        write_file(out / name, render(recorded, form))
+        write_file(out / name, render(page if form == "html" else recorded, form))
         say(f"  {show_controls(str(out / name)):<24} {what}")
-    say(
-        f"Next: open {show_controls(str(out / 'poster.svg'))}, or talk to it: xray chat --run {show_controls(str(run))}"
-    )
+    say(f"Next: open {show_controls(str(out / 'page.html'))}, or talk to it: xray chat --run {show_controls(str(run))}")
 
 
 def train_or_load(folder: Path, epochs: int | None, seed: int, device: str) -> "Run":

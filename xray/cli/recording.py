@@ -4,12 +4,14 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
+from xray.capture.page_values import preview_for_page
 from xray.capture.run import Phase, Run, load, make_untrained
 from xray.capture.target import load_target, run_target
 from xray.cli.output import say
 from xray.cli.trace import DEFAULT_RUN
 from xray.errors import TraceError, XRayError
 from xray.ir.trace import Trace
+from xray.ir.values import drop_values
 from xray.text import show_controls
 
 
@@ -46,11 +48,18 @@ def record_chatbot(
     return recorded, page
 
 
-def record_target(name: str, inputs: Sequence[str], *, meta: bool) -> tuple[Trace, XRayError | None]:
-    """The trace of somebody's own model, and the failure that ended it, to be raised once the trace is shown."""
-    outcome = run_target(load_target(name, inputs, meta=meta))
+def record_target(
+    name: str, inputs: Sequence[str], *, meta: bool, with_page: bool = False
+) -> tuple[Trace, Trace | None, XRayError | None]:
+    """The trace of somebody's own model, one with values for a page, and the failure that ended it.
+
+    The failure is to be raised once the trace is shown. The model runs once; the plain trace is the other less values.
+    """
+    outcome = run_target(load_target(name, inputs, meta=meta), preview_for_page if with_page else None)
+    page = outcome.trace if with_page else None
+    recorded = drop_values(outcome.trace) if with_page else outcome.trace
     if outcome.error is None:
-        return outcome.trace, None
+        return recorded, page, None
     failed = next((step for step in reversed(list(outcome.trace.steps)) if step.error is not None), None)
     line = find_user_line(outcome.error)
     where = f" at {failed.path}" if failed is not None else ""
@@ -61,7 +70,7 @@ def record_target(name: str, inputs: Sequence[str], *, meta: bool) -> tuple[Trac
         "What ran before it is shown."
     )
     error.__cause__ = outcome.error
-    return outcome.trace, error
+    return recorded, page, error
 
 
 def find_user_line(error: BaseException) -> str | None:

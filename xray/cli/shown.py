@@ -11,12 +11,16 @@ from xray.text import show_controls
 
 if TYPE_CHECKING:
     from xray.ir.trace import Trace
+    from xray.renderers.paper import Paper
     from xray.renderers.render import Form
+    from xray.renderers.themes import Theme
 
 SUFFIXES: "dict[str, Form]" = {
     ".svg": "svg",
     ".png": "png",
     ".pdf": "pdf",
+    ".html": "html",
+    ".htm": "html",
     ".dot": "dot",
     ".gv": "dot",
     ".json": "json",
@@ -44,30 +48,44 @@ def choose_forms(files: list[Path]) -> "list[tuple[Path, Form]]":
     return chosen
 
 
+def check_picture(files: "list[tuple[Path, Form]]", paper: "Paper | None", dpi: int) -> None:
+    """Make sure, before anything runs, that the PNGs asked for can be painted.
+
+    Raises:
+        UsageError: they would have too many dots.
+    """
+    from xray.renderers.paper import check_dots
+
+    if any(form == "png" for _, form in files):
+        check_dots(paper, dpi)
+
+
 def show_trace(
     trace: "Trace",
     files: "list[tuple[Path, Form]]",
     *,
-    theme: str = "dark",
+    theme: "Theme",
+    paper: "Paper | None" = None,
     dpi: int = 150,
     all_layers: bool = False,
     quiet: bool = False,
+    page: "Trace | None" = None,
 ) -> None:
     """Write the files that were asked for; without any, the poster goes to stdout unless that is a terminal.
 
-    The tables go to the terminal: to stdout if it is one, else to stderr.
+    The tables go to the terminal: to stdout if it is one, else to stderr. A page is made from the trace `page`, which
+    has more values, where there is one.
     """
     from xray.renderers.render import render
     from xray.renderers.table import draw_tables
-    from xray.renderers.themes import load_theme
 
-    paint = load_theme(theme)
     at_terminal = sys.stdout is not None and sys.stdout.isatty()
     for path, form in files:
-        write_file(path, render(trace, form, theme=paint, dpi=dpi, all_layers=all_layers))
+        shown = page if form == "html" and page is not None else trace
+        write_file(path, render(shown, form, theme=theme, dpi=dpi, paper=paper, all_layers=all_layers))
         say(f"wrote {show_controls(str(path))}")
     if not files and not at_terminal:
-        write_stdout(render(trace, "svg", theme=paint, all_layers=all_layers))
+        write_stdout(render(trace, "svg", theme=theme, paper=paper, all_layers=all_layers))
     if quiet:
         return
     stream = sys.stdout if at_terminal and not files else sys.stderr
@@ -76,7 +94,7 @@ def show_trace(
         width=terminal_width(),
         colour=colour_depth(stream),
         all_layers=all_layers,
-        theme=paint,
+        theme=theme,
         ascii_only=is_ascii_only(stream),
     )
     if stream is sys.stderr:

@@ -21,7 +21,7 @@ def trace(
     output: Annotated[
         list[Path] | None,
         typer.Option(
-            "-o", "--output", help="A file to write: .svg .png .pdf .dot .json .txt; may be given several times."
+            "-o", "--output", help="A file to write: .svg .png .pdf .html .dot .json .txt; may be given several times."
         ),
     ] = None,
     phase: Annotated[
@@ -66,9 +66,11 @@ def trace(
         str,
         typer.Option(help="dark, light (for print), or a theme file of your own (.toml).", rich_help_panel=PICTURE),
     ] = "dark",
-    dpi: Annotated[
-        int, typer.Option(min=20, max=600, help="Dots per inch of a PNG, on A2 paper.", rich_help_panel=PICTURE)
-    ] = 150,
+    paper: Annotated[
+        Literal["a0", "a1", "a2", "a3", "a4", "a5"] | None,
+        typer.Option(help="The paper of a picture.", show_default="a2 for the poster", rich_help_panel=PICTURE),
+    ] = None,
+    dpi: Annotated[int, typer.Option(min=20, max=600, help="Dots per inch of a PNG.", rich_help_panel=PICTURE)] = 150,
     layers: Annotated[
         Literal["folded", "all"],
         typer.Option(help="Show equal layers once, or each of them.", rich_help_panel=PICTURE),
@@ -80,17 +82,20 @@ def trace(
     With stdout sent to a file the poster goes there as SVG and the tables to the terminal. Without a trained run an
     untrained model is traced: exact in its shapes, random in its words.
     """
+    from xray.cli.painting import pick_theme
     from xray.cli.recording import record_chatbot, record_target
-    from xray.cli.shown import choose_forms, show_trace
-    from xray.renderers.themes import load_theme
+    from xray.cli.shown import check_picture, choose_forms, show_trace
 
     files = choose_forms(output or [])
-    load_theme(theme)
-    error = None
+    check_picture(files, paper, dpi)
+    paint = pick_theme(theme)
+    page, error = None, None
+    with_page = any(form == "html" for _, form in files)
     if model is None:
-        recorded = record_chatbot(run, phase, ask, max_turns, device, kv_cache=kv_cache)
+        recorded, page = record_chatbot(run, phase, ask, max_turns, device, kv_cache=kv_cache, with_page=with_page)
     else:
-        recorded, error = record_target(model, inputs or [], meta=meta)
-    show_trace(recorded, files, theme=theme, dpi=dpi, all_layers=layers == "all", quiet=quiet)
+        recorded, page, error = record_target(model, inputs or [], meta=meta, with_page=with_page)
+    unfolded = layers == "all"
+    show_trace(recorded, files, theme=paint, paper=paper, dpi=dpi, all_layers=unfolded, quiet=quiet, page=page)
     if error is not None:
         raise error

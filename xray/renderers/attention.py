@@ -7,12 +7,10 @@ from rich.console import RenderableType
 from rich.style import Style
 from rich.text import Text as Line
 
-from xray.renderers.dot import write_dot
+from xray.renderers.drawing import draw_layout
 from xray.renderers.fonts import text_width
-from xray.renderers.image import draw_dot
 from xray.renderers.shading import weight_colour
-from xray.renderers.svg import finish_svg
-from xray.renderers.table_words import UNICODE, Words
+from xray.renderers.table_words import UNICODE, Words, flow
 from xray.renderers.themes import Theme, load_theme
 from xray.renderers.walk_text import Screen, print_all
 from xray.story.attention_sheet import TITLES, compose_sheet
@@ -44,9 +42,7 @@ def draw_attention(
         DrawError: Graphviz cannot draw it.
     """
     layout = compose_sheet(pictures, text_width, subtitle)
-    dot = write_dot(layout, theme or load_theme(), dpi if form == "png" else None)
-    drawn = draw_dot(dot, form)
-    return finish_svg(drawn, layout.title, layout.description) if form == "svg" else drawn
+    return draw_layout(layout, form, theme or load_theme(), dpi=dpi)
 
 
 def print_attention(pictures: Sequence[Picture], chosen: Picture, screen: Screen) -> str:
@@ -78,8 +74,8 @@ def picture_lines(
         label = Line(words.word(word, name), no_wrap=True)
         cells = [paint(*pair, words, screen) for pair in zip(weights[begin:end], hidden[begin:end], strict=True)]
         yield Line.assemble(f"{row + 1:3d} ", label, " " * max(0, name - label.cell_len), *cells, no_wrap=True)
-    listed = (f"{place + 1} {picture.keys[place]}" for place in range(begin, min(end, len(picture.keys))))
-    yield Line("  ".join(words.clean(one) for one in listed), words.style(words.theme.surfaces["page"].quiet))
+    listed = (f"{place + 1} {picture.keys[place]} " for place in range(begin, min(end, len(picture.keys))))
+    yield from flow([words.quiet(one) for one in listed], screen.columns)
 
 
 def paint(weight: float, is_hidden: bool, words: Words, screen: Screen) -> Line:

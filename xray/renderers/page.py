@@ -22,6 +22,8 @@ from xray.renderers.page_values import LEVELS
 from xray.renderers.themes import AXES, Theme, load_theme
 from xray.text import show_controls
 
+SHEETS = ("page", "map", "views", "cells", "screens")
+"""The page's style sheets, those that overrule others last."""
 MOST_BYTES = 3_000_000
 """No page is larger than this, as long as its drawing leaves room; values are left out first."""
 
@@ -34,9 +36,10 @@ def draw_page(trace: Trace, *, theme: Theme | None = None) -> str:
     """
     light = load_theme("light")
     dark = theme if theme is not None and theme.name != light.name else load_theme("dark")
-    begins = "light" if theme is not None and theme.name == light.name else "dark"
+    begins = "light" if theme is not None and theme.name == light.name else "auto"
     drawing = draw_map(trace, dark)
-    style = "\n".join((write_colours(dark, light), write_fonts(drawing), read_template("page/page.css")))
+    sheets = (read_template(f"page/{name}.css") for name in SHEETS)
+    style = "\n".join((write_colours(dark, light), write_fonts(drawing), *sheets))
     script = write_script()
     parts = {
         "title": show_controls(trace.title),
@@ -86,6 +89,9 @@ def write_colours(dark: Theme, light: Theme) -> str:
         (
             block(":root", list_colours(dark), "dark"),
             block(':root[data-theme="light"]', list_colours(light), "light"),
+            "@media (prefers-color-scheme: light){",
+            block(':root[data-theme="auto"]', list_colours(light), "light"),
+            "}",
             *(f".hue_{axis}{{color:var(--axis-{axis})}}" for axis in AXES),
         )
     )

@@ -68,37 +68,39 @@ def mark_nodes(svg: str, trace: Trace) -> str:
 
 def mark_step(one_pass: Pass, step: Step, kind: str, inner: str) -> str:
     """A step's node: what it is for the keyboard and for those who hear it, and an axis for each of its digits."""
-    shown = find_record(step, [content for _, content in DIGITS.findall(inner)])
+    shown = find_record(one_pass, step, [content for _, content in DIGITS.findall(inner)])
     axes = iter(shown.axes if shown is not None else ())
 
     def name_axis(found: re.Match[str]) -> str:
         axis = next(axes, "") if is_size(found[2]) else ""
         return f'<text{found[1]} data-axis="{escape(axis)}">{found[2]}</text>' if axis else found[0]
 
-    said = "×".join(map(str, shown.shape)) if shown is not None else ""
-    label = escape(f"{step.path} {said}".strip(), quote=True)
     return (
         f'<g class="node{kind}" data-pass="{pass_key(one_pass)}" data-step="{escape(step.id)}" role="button" '
-        f'tabindex="-1" aria-label="{label}">\n{DIGITS.sub(name_axis, inner)}\n</g>\n'
+        f'tabindex="-1" aria-description="{escape(step.path)}">\n{DIGITS.sub(name_axis, inner)}\n</g>\n'
     )
 
 
-def find_record(step: Step, texts: Sequence[str]) -> TensorRecord | None:
-    """Which of a step's tensors a node shows, found by the sizes printed on it."""
+def find_record(one_pass: Pass, step: Step, texts: Sequence[str]) -> TensorRecord | None:
+    """Which tensor a node shows, found by the sizes printed on it: the step's own, or one that is read beside it."""
     sizes = [text for text in texts if is_size(text)]
-    return next((record for record in list_records(step) if fits(record, sizes)), None)
+    return next((record for record in list_records(one_pass, step) if fits(record, sizes)), None)
 
 
-def list_records(step: Step) -> Iterator[TensorRecord]:
-    yield from step.outputs
-    yield from step.inputs
+def list_records(one_pass: Pass, step: Step) -> Iterator[TensorRecord]:
+    yield from (*step.outputs, *step.inputs)
+    for other in one_pass.steps:
+        if other.parent == step.parent and other is not step:
+            yield from (*other.inputs, *other.outputs)
 
 
 def fits(record: TensorRecord, sizes: Sequence[str]) -> bool:
-    return (
-        bool(sizes)
-        and len(record.shape) == len(sizes)
-        and all(not text.isdigit() or int(text) == size for text, size in zip(sizes, record.shape, strict=True))
+    """Whether the printed sizes are a tensor's; a letter stands for a size that grows, never for a broadcast axis."""
+    if not sizes or len(record.shape) != len(sizes):
+        return False
+    return all(
+        int(text) == size if text.isdigit() else axis != "1"
+        for text, size, axis in zip(sizes, record.shape, record.axes, strict=True)
     )
 
 

@@ -5,6 +5,7 @@ from typing import Literal, get_args, overload
 from xray.errors import UsageError
 from xray.ir.json_form import trace_to_json
 from xray.ir.trace import Trace
+from xray.renderers.paper import Paper
 from xray.renderers.poster import draw_poster
 from xray.renderers.table import draw_tables
 from xray.renderers.themes import Theme
@@ -16,25 +17,51 @@ FORMS: tuple[str, ...] = get_args(Form)
 
 
 @overload
-def render(trace: Trace, form: TextForm, *, theme: Theme | None = None, all_layers: bool = False) -> str: ...
+def render(
+    trace: Trace,
+    form: TextForm,
+    *,
+    theme: Theme | None = None,
+    all_layers: bool = False,
+    paper: Paper | None = None,
+) -> str: ...
 @overload
 def render(
-    trace: Trace, form: BytesForm, *, theme: Theme | None = None, all_layers: bool = False, dpi: int = 150
+    trace: Trace,
+    form: BytesForm,
+    *,
+    theme: Theme | None = None,
+    all_layers: bool = False,
+    dpi: int = 150,
+    paper: Paper | None = None,
 ) -> bytes: ...
 @overload
 def render(
-    trace: Trace, form: Form, *, theme: Theme | None = None, all_layers: bool = False, dpi: int = 150
+    trace: Trace,
+    form: Form,
+    *,
+    theme: Theme | None = None,
+    all_layers: bool = False,
+    dpi: int = 150,
+    paper: Paper | None = None,
 ) -> str | bytes: ...
 def render(
-    trace: Trace, form: Form, *, theme: Theme | None = None, all_layers: bool = False, dpi: int = 150
+    trace: Trace,
+    form: Form,
+    *,
+    theme: Theme | None = None,
+    all_layers: bool = False,
+    dpi: int = 150,
+    paper: Paper | None = None,
 ) -> str | bytes:
     """The trace drawn: the poster as "svg", "dot" (text), "png" or "pdf" (bytes), the page as "html", or the facts
     as "table" or "json".
 
-    `dpi` is the resolution of a PNG, for a page of A2 size. `all_layers` unfolds equal layers.
+    `paper` is "a0" to "a5", A2 for the poster if none is named; `dpi` is the resolution of a PNG of it. `all_layers`
+    unfolds equal layers.
 
     Raises:
-        UsageError: the form is none of those.
+        UsageError: the form is none of those, or the PNG would have too many dots.
         DrawError: the trace holds nothing that can be drawn.
     """
     if form == "json":
@@ -46,5 +73,5 @@ def render(
 
         return draw_page(trace, theme=theme)
     if form in ("svg", "dot", "png", "pdf"):
-        return draw_poster(trace, form, theme=theme, dpi=dpi)
+        return draw_poster(trace, form, theme=theme, dpi=dpi, paper=paper, all_layers=all_layers)
     raise UsageError(f"the form {form!r} is unknown. Choose {', '.join(FORMS[:-1])} or {FORMS[-1]}.")

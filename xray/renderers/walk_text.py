@@ -121,20 +121,14 @@ def pieces(text: Text, words: Words) -> list[Line]:
     found: list[Line] = []
     glued = False
     for part in text:
-        if not isinstance(part, str):
-            found[-1:] = [found[-1] + words.shape(part)] if glued and found else [*found[-1:], words.shape(part)]
-            glued = True
-            continue
-        for place, word in enumerate(part.split(" ")):
-            if place or not found:
-                glued = False
-            if not word:
-                continue
-            line = words.plain(word)
-            found[-1:] = [found[-1] + line] if glued and found else [*found[-1:], line]
-            glued = True
-        glued = not part.endswith(" ") and bool(part)
-    return found
+        parts = [words.plain(word) for word in part.split(" ")] if isinstance(part, str) else [words.shape(part)]
+        for place, piece in enumerate(parts):
+            if place or not glued or not found:
+                found.append(piece)
+            else:
+                found[-1] = Line.assemble(found[-1], piece, no_wrap=True)
+        glued = not isinstance(part, str) or (bool(part) and not part.endswith(" "))
+    return [piece for piece in found if piece.plain]
 
 
 def print_all(parts: Iterable[RenderableType], screen: Screen) -> str:

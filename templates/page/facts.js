@@ -1,0 +1,111 @@
+/** What the page knows: the packed trace, unpacked once, and the few questions asked of it. */
+
+export const facts = {};
+
+/** Unpack the trace that the page carries. */
+export async function loadFacts(packed) {
+  const bytes = Uint8Array.from(atob(packed.trim()), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  Object.assign(facts, JSON.parse(await new Response(stream).text()));
+  for (const pass of facts.passes) {
+    pass.byId = new Map(pass.steps.map((step) => [step.id, step]));
+    for (const step of pass.steps) step.pass = pass;
+  }
+}
+
+/** The phases that were recorded, in order. */
+export function listPhases() {
+  return [...new Set(facts.scenes.map((scene) => scene.phase))];
+}
+
+/** The scenes of a phase: one for training, one for each turn of inference. */
+export function scenesOf(phase) {
+  return facts.scenes.filter((scene) => scene.phase === phase);
+}
+
+/** The scene of a place, or the nearest there is. */
+export function sceneAt(place) {
+  const scenes = scenesOf(place.phase);
+  return scenes.find((scene) => scene.turn === place.turn) ?? scenes.at(-1) ?? facts.scenes[0];
+}
+
+/** The passes that a scene looks at together. */
+export function passesOf(scene) {
+  return scene.passes.map((number) => facts.passes[number]);
+}
+
+/** All steps of a scene, in order. */
+export function stepsOf(scene) {
+  return passesOf(scene).flatMap((pass) => pass.steps);
+}
+
+/** A step of a scene by its id. */
+export function findStep(scene, id) {
+  for (const pass of passesOf(scene)) {
+    const step = pass.byId.get(id);
+    if (step) return step;
+  }
+  return null;
+}
+
+/** The chapter of the walk for a place; none for a model that has no stations. */
+export function chapterAt(place, scene) {
+  return facts.chapters.find(
+    (one) => one.station === place.station && one.phase === scene.phase && one.turn === scene.turn,
+  );
+}
+
+/** The record as its maker put it out, with the values if any were kept. */
+export function madeRecord(step, record) {
+  if (record.block || record.source === null) return record;
+  const maker = step.pass.byId.get(record.source) ?? findAnywhere(record.source);
+  const made = maker?.outputs.find((one) => same(one.shape, record.shape) && one.source === record.source);
+  return made ?? record;
+}
+
+function findAnywhere(id) {
+  return facts.passes.find((pass) => pass.kind === "encode" && pass.byId.has(id))?.byId.get(id);
+}
+
+/** Whether two lists hold the same. */
+export function same(one, other) {
+  return one.length === other.length && one.every((value, place) => value === other[place]);
+}
+
+/** The words of a scene under a name, for one sequence; none where there are none. */
+export function wordsOf(scene, name, sequence = 0) {
+  for (const pass of passesOf(scene)) {
+    const rows = pass.tokens[name];
+    if (rows?.length) return rows[Math.min(sequence, rows.length - 1)];
+  }
+  return [];
+}
+
+const WORDS_ALONG = { src_len: "src", tgt_len: "decoder_input", "tgt_len+1": "tgt" };
+
+/** The words along an axis of a tensor; none where it is no axis of words, or of another length. */
+export function wordsAlong(scene, axis, size, sequence = 0) {
+  const words = WORDS_ALONG[axis] ? wordsOf(scene, WORDS_ALONG[axis], sequence) : [];
+  return words.length === size ? words : [];
+}
+
+/** A value as it is read: four digits, whole numbers as they are, what is no number by name. */
+export function sayNumber(value) {
+  if (value === null || value === undefined) return "—";
+  if (typeof value === "string") return { nan: "NaN", inf: "∞", "-inf": "−∞" }[value] ?? value;
+  if (Number.isInteger(value)) return String(value);
+  if (value !== 0 && Math.abs(value) < 1e-4) return value.toExponential(3);
+  return String(Number(value.toPrecision(4)));
+}
+
+/** Why there are no values to show. */
+export function sayMissing() {
+  if (facts.has_values) return `The values of this are not in the file, which carries ${facts.kept}.`;
+  const remedy = facts.stations.length ? " A page made with xray page has them." : "";
+  return `The trace was recorded without values.${remedy}`;
+}
+
+/** A shape as 8×4×10×8. */
+export function sayShape(shape) {
+  return shape.length ? shape.join("×") : "one number";
+}

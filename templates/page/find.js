@@ -1,0 +1,100 @@
+/** Finding steps: by path, operation, shape with gaps, or axis word. */
+
+import { byId, el } from "./dom.js";
+import { facts, sceneAt, stepsOf } from "./facts.js";
+import { nodesOf } from "./nodes.js";
+import { place } from "./place.js";
+import { stepList } from "./walk.js";
+
+const MOST = 200;
+let wanted = "";
+
+/** The view with the field and what it found; the field keeps its focus while the list changes. */
+export function drawFind() {
+  const list = el("div", { id: "found" });
+  const field = el("input", {
+    type: "search",
+    id: "query",
+    value: wanted,
+    autocomplete: "off",
+    spellcheck: "false",
+    placeholder: "8x4x10x10, *x4x*x8, softmax, d_k …",
+    oninput: (event) => {
+      wanted = event.target.value;
+      showFound(list);
+    },
+  });
+  showFound(list);
+  return [
+    el("h2", {}, "Find"),
+    el("label", { for: "query" }, "Path, operation, shape or axis"),
+    field,
+    el(
+      "p",
+      { class: "quiet" },
+      "Try ",
+      ...["8x4x10x10", "*x4x*x8", "linear", "cross_attention", "heads"].map((example) =>
+        el("button", { type: "button", class: "link", onclick: () => search(example) }, example),
+      ),
+    ),
+    list,
+  ];
+}
+
+function search(text) {
+  wanted = text;
+  byId("query").value = text;
+  showFound(byId("found"));
+}
+
+function showFound(list) {
+  const steps = wanted.trim() ? findSteps(wanted, stepsOf(sceneAt(place))) : [];
+  const count = steps.length === 1 ? "1 step" : `${steps.length} steps`;
+  const text = wanted.trim() ? `${count} found here` : `${stepsOf(sceneAt(place)).length} steps to search`;
+  list.replaceChildren(
+    el("p", { role: "status" }, text + (steps.length > MOST ? `, the first ${MOST} are shown` : "")),
+    stepList(steps.slice(0, MOST), { name: "Found", full: true }),
+  );
+  mark(steps);
+}
+
+/** Light on the map what was found. */
+function mark(steps) {
+  for (const node of document.querySelectorAll(".found")) node.classList.remove("found");
+  for (const node of nodesOf(steps.slice(0, MOST))) node.classList.add("found");
+}
+
+/** Take the marks from the map. */
+export function unmark() {
+  mark([]);
+}
+
+/** The steps that a query means. */
+export function findSteps(query, steps) {
+  const text = query.trim().toLowerCase();
+  const shape = readShape(text);
+  if (shape) return steps.filter((step) => records(step).some((record) => shapeFits(record.shape, shape)));
+  if (listAxes().has(text)) return steps.filter((step) => records(step).some((record) => record.axes.includes(text)));
+  return steps.filter((step) => step.path.toLowerCase().includes(text) || step.op.toLowerCase().includes(text));
+}
+
+function records(step) {
+  return [...step.outputs, ...step.inputs];
+}
+
+function listAxes() {
+  return new Set(
+    facts.passes.flatMap((pass) => pass.steps.flatMap((step) => records(step).flatMap((one) => one.axes))),
+  );
+}
+
+/** "8x4x10x10" or "*x4x*x8" as sizes, null for any; null where the text is no shape. */
+export function readShape(text) {
+  const parts = text.replace(/[[\]() ]/g, "").split(/[x×,]/);
+  if (parts.length < 2 || !parts.every((part) => /^(\d+|\*|\?|t)$/.test(part))) return null;
+  return parts.map((part) => (/^\d+$/.test(part) ? Number(part) : null));
+}
+
+function shapeFits(shape, wantedShape) {
+  return shape.length === wantedShape.length && wantedShape.every((size, at) => size === null || size === shape[at]);
+}

@@ -1,0 +1,204 @@
+/** Pan and zoom: the window onto the map, moved by wheel, drag, touch, buttons and keys. */
+
+import { byId } from "./dom.js";
+
+const CLOSEST = 0.02;
+const view = { x: 0, y: 0, width: 1, height: 1 };
+let whole = { x: 0, y: 0, width: 1, height: 1 };
+let drawing;
+let stage;
+let frame = 0;
+let flight = 0;
+
+/** Take the drawing in hand. */
+export function startView() {
+  stage = byId("stage");
+  drawing = stage.querySelector("svg");
+  if (!drawing) return;
+  const [x, y, width, height] = drawing.getAttribute("viewBox").split(/\s+/).map(Number);
+  whole = { x, y, width, height };
+  Object.assign(view, fitted(whole));
+  show();
+  stage.addEventListener("wheel", onWheel, { passive: false });
+  stage.addEventListener("pointerdown", onDown);
+  stage.addEventListener("keydown", onKey);
+  byId("closer").addEventListener("click", () => zoom(1 / 1.5));
+  byId("farther").addEventListener("click", () => zoom(1.5));
+  byId("whole").addEventListener("click", () => fly(whole));
+  new ResizeObserver(onResize).observe(stage);
+}
+
+/** The window as it is now, in the drawing's own units. */
+export function currentView() {
+  return { ...view };
+}
+
+/** Move the window to hold all of some elements. */
+export function flyTo(elements, margin = 0.25) {
+  const boxes = elements.map(boxOf).filter((box) => box.width > 0);
+  if (!boxes.length) return;
+  const left = Math.min(...boxes.map((box) => box.x));
+  const top = Math.min(...boxes.map((box) => box.y));
+  const right = Math.max(...boxes.map((box) => box.x + box.width));
+  const bottom = Math.max(...boxes.map((box) => box.y + box.height));
+  const width = Math.max(right - left, whole.width / 3.2);
+  const height = Math.max(bottom - top, whole.height / 6);
+  const middle = { x: (left + right) / 2, y: (top + bottom) / 2 };
+  const wide = width * (1 + margin);
+  const high = height * (1 + margin);
+  fly({ x: middle.x - wide / 2, y: middle.y - high / 2, width: wide, height: high });
+}
+
+/** Where an element is, in the drawing's own units. */
+export function boxOf(element) {
+  const seen = element.getBoundingClientRect();
+  const frameBox = drawing.getBoundingClientRect();
+  const scale = view.width / frameBox.width;
+  return {
+    x: view.x + (seen.left - frameBox.left) * scale,
+    y: view.y + (seen.top - frameBox.top) * scale,
+    width: seen.width * scale,
+    height: seen.height * scale,
+  };
+}
+
+/** Whether an element can be seen whole in the window, and large enough to be read. */
+export function isInView(element) {
+  const box = boxOf(element);
+  return (
+    view.width < whole.width * 0.75 &&
+    box.x >= view.x &&
+    box.y >= view.y &&
+    box.x + box.width <= view.x + view.width &&
+    box.y + box.height <= view.y + view.height
+  );
+}
+
+/** A box widened to the proportions of the stage. */
+function fitted(box) {
+  const shape = stage.clientWidth / Math.max(1, stage.clientHeight);
+  const width = Math.max(box.width, box.height * shape);
+  const height = width / shape;
+  return { x: box.x - (width - box.width) / 2, y: box.y - (height - box.height) / 2, width, height };
+}
+
+function show() {
+  cancelAnimationFrame(frame);
+  frame = requestAnimationFrame(() => {
+    drawing.setAttribute("viewBox", `${view.x} ${view.y} ${view.width} ${view.height}`);
+  });
+}
+
+function fly(box) {
+  const target = fitted(box);
+  cancelAnimationFrame(flight);
+  if (matchMedia("(prefers-reduced-motion: reduce)").matches) {
+    Object.assign(view, target);
+    show();
+    return;
+  }
+  const from = { ...view };
+  const begun = performance.now();
+  const go = (now) => {
+    const share = Math.min(1, (now - begun) / 450);
+    const eased = 1 - (1 - share) ** 3;
+    for (const side of ["x", "y", "width", "height"]) view[side] = from[side] + (target[side] - from[side]) * eased;
+    show();
+    if (share < 1) flight = requestAnimationFrame(go);
+  };
+  flight = requestAnimationFrame(go);
+}
+
+function zoom(factor, at = { x: 0.5, y: 0.5 }) {
+  cancelAnimationFrame(flight);
+  const least = whole.width * CLOSEST;
+  const most = fitted(whole).width * 1.6;
+  const width = Math.min(most, Math.max(least, view.width * factor));
+  const height = (width * view.height) / view.width;
+  view.x += (view.width - width) * at.x;
+  view.y += (view.height - height) * at.y;
+  view.width = width;
+  view.height = height;
+  show();
+}
+
+function pan(across, down) {
+  cancelAnimationFrame(flight);
+  view.x += across;
+  view.y += down;
+  show();
+}
+
+function onResize() {
+  if (stage.clientWidth && stage.clientHeight) Object.assign(view, fitted(view));
+  show();
+}
+
+function shareOf(event) {
+  const box = stage.getBoundingClientRect();
+  return { x: (event.clientX - box.left) / box.width, y: (event.clientY - box.top) / box.height };
+}
+
+function onWheel(event) {
+  event.preventDefault();
+  const lines = event.deltaMode === 1 ? 16 : 1;
+  zoom(1.0015 ** (event.deltaY * lines), shareOf(event));
+}
+
+const fingers = new Map();
+let moved = 0;
+
+/** Whether the last press was a drag, and so no touch of what lay under it. */
+export function wasDrag() {
+  return moved > 6;
+}
+
+function onDown(event) {
+  if (!fingers.size) moved = 0;
+  fingers.set(event.pointerId, event);
+  if (fingers.size === 1) {
+    addEventListener("pointermove", onDrag);
+    addEventListener("pointerup", onUp);
+    addEventListener("pointercancel", onUp);
+  }
+}
+
+function onDrag(event) {
+  const before = fingers.get(event.pointerId);
+  if (!before) return;
+  moved += Math.abs(event.clientX - before.clientX) + Math.abs(event.clientY - before.clientY);
+  const scale = view.width / stage.clientWidth;
+  if (fingers.size === 1) {
+    pan((before.clientX - event.clientX) * scale, (before.clientY - event.clientY) * scale);
+  } else {
+    const other = [...fingers.values()].find((finger) => finger.pointerId !== event.pointerId);
+    const far = Math.hypot(before.clientX - other.clientX, before.clientY - other.clientY);
+    const near = Math.hypot(event.clientX - other.clientX, event.clientY - other.clientY);
+    const middle = { clientX: (event.clientX + other.clientX) / 2, clientY: (event.clientY + other.clientY) / 2 };
+    zoom(far / Math.max(1, near), shareOf(middle));
+    pan(((before.clientX - event.clientX) * scale) / 2, ((before.clientY - event.clientY) * scale) / 2);
+  }
+  fingers.set(event.pointerId, event);
+}
+
+function onUp(event) {
+  fingers.delete(event.pointerId);
+  if (fingers.size) return;
+  removeEventListener("pointermove", onDrag);
+  removeEventListener("pointerup", onUp);
+  removeEventListener("pointercancel", onUp);
+}
+
+const STEPS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+
+function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "+" || event.key === "=") zoom(1 / 1.3);
+  else if (event.key === "-") zoom(1.3);
+  else if (event.key === "0") fly(whole);
+  else if (event.shiftKey && STEPS[event.key]) {
+    const [across, down] = STEPS[event.key];
+    pan(across * view.width * 0.1, down * view.height * 0.1);
+  } else return;
+  event.preventDefault();
+}

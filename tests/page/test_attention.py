@@ -1,0 +1,102 @@
+"""The attention explorer: every layer and head of the three kinds, with the right words."""
+
+import re
+
+import pytest
+from page_helpers import find_pass, find_step
+
+from xray.story.weights import read_pictures
+
+PLACES = {
+    "encoder": ("encode", 0, "encoder.layers.{}.self_attention.softmax", "src", "src"),
+    "decoder": ("decode", 4, "decoder.layers.{}.self_attention.softmax", "decoder_input", "decoder_input"),
+    "cross": ("decode", 4, "decoder.layers.{}.cross_attention.softmax", "decoder_input", "src"),
+}
+
+
+def words_of(trace, kind):
+    pass_kind, number, _, queries, keys = PLACES[kind]
+    one_pass = find_pass(trace, pass_kind, number)
+    question = find_pass(trace, "encode").tokens
+    tokens = {**question, **one_pass.tokens}
+    return tokens[queries][0], tokens[keys][0]
+
+
+@pytest.mark.parametrize("kind", PLACES)
+def test_rows_are_queries_and_columns_are_keys(at, page_trace, kind):
+    page = at(f"#view=attention&attention={kind}&phase=inference&turn=4")
+    queries, keys = words_of(page_trace, kind)
+
+    assert page.locator(".large .word").all_text_contents() == [*queries, *keys]
+
+
+@pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.parametrize(("layer", "head"), [(0, 0), (2, 3)])
+def test_hovering_shows_the_weight(at, page_trace, kind, layer, head):
+    page = at(f"#view=attention&attention={kind}&phase=inference&turn=4&layer={layer}&head={head}")
+    pass_kind, number, path, _, _ = PLACES[kind]
+    weights = find_step(page_trace, path.format(layer), pass_kind, number).outputs[0].preview.rows(0, head)
+    queries, keys = words_of(page_trace, kind)
+    page.locator(".large [data-row='3'][data-column='1']").hover()
+    said = page.locator(".large .readout").inner_text()
+
+    assert said.startswith(f"“{queries[3]}” looks at “{keys[1]}”: ")
+    assert float(said.split(": ")[1]) == pytest.approx(weights[3][1], rel=1e-3)
+
+
+def test_hidden_cells_say_so(at):
+    page = at("#view=attention&attention=decoder&phase=inference&turn=4")
+    page.locator(".large [data-row='0'][data-column='2']").hover()
+
+    assert page.locator(".large .readout").inner_text().endswith(": 0 (hidden by the mask)")
+
+
+def test_all_layers_and_heads_stand_side_by_side(at, page_trace):
+    page = at("#view=attention&attention=cross")
+
+    assert page.locator(".multiple").count() == page_trace.sizes["decoder_layers"] * page_trace.sizes["heads"]
+
+
+@pytest.mark.parametrize("kind", PLACES)
+def test_every_head_has_its_entropy(at, page_trace, kind):
+    page = at(f"#view=attention&attention={kind}&phase=inference&turn=4")
+    pass_kind, number, *_ = PLACES[kind]
+    pictures = read_pictures(page_trace, find_pass(page_trace, pass_kind, number), kind)
+    shown = [float(text) for text in page.locator(".multiple span").all_inner_texts()]
+
+    assert shown == pytest.approx([picture.entropy for picture in pictures], abs=0.006)
+
+
+def test_padding_does_not_count_in_the_entropy(at, page_trace):
+    page = at("#view=attention&attention=encoder&phase=training")
+    picture = read_pictures(page_trace, find_pass(page_trace, "training"), "encoder")[0]
+
+    assert float(page.locator(".multiple span").first.inner_text()) == pytest.approx(picture.entropy, abs=0.006)
+
+
+def test_a_small_picture_becomes_the_large_one(at):
+    page = at("#view=attention&attention=cross")
+    page.locator(".multiple").nth(6).click()
+    large = page.locator(".large")
+
+    assert (large.get_attribute("data-layer"), large.get_attribute("data-head")) == ("1", "2")
+
+
+def test_another_sequence_of_the_batch_can_be_looked_at(at, page_trace):
+    page = at("#view=attention&attention=encoder")
+    page.get_by_label("sequence").select_option("5")
+    words = find_pass(page_trace, "training").tokens["src"][5]
+
+    assert page.locator(".large .word").all_text_contents() == [*words, *words]
+
+
+def test_it_says_that_the_weights_are_those_before_dropout(at):
+    page = at("#view=attention")
+
+    assert re.search("before dropout", page.locator(".large").inner_text())
+
+
+def test_the_picture_on_the_map_opens_the_explorer(laptop):
+    laptop.locator("[data-name=attention_6]").click(force=True)
+
+    assert laptop.locator("[data-kind=cross]").get_attribute("aria-pressed") == "true"

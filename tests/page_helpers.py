@@ -1,0 +1,20 @@
+"""What tests of the page need: screens to see it on, and the facts behind what it shows."""
+
+LAPTOP = {"width": 1440, "height": 900}
+PHONE = {"width": 390, "height": 844}
+PROJECTOR = {"width": 1920, "height": 1080}
+
+
+def find_pass(trace, kind, number=0):
+    """The pass of a kind and number."""
+    return next(one for one in trace.passes if (one.kind, one.number) == (kind, number))
+
+
+def find_step(trace, path, kind, number=0):
+    """A step by its path, in the pass of a kind and number."""
+    return find_pass(trace, kind, number).by_id[f"{path}#0"]
+
+
+def sizes(record):
+    """A record's shape as the page writes it."""
+    return "×".join(map(str, record.shape))

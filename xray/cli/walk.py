@@ -1,0 +1,162 @@
+"""`xray walk`: the journey through the model, told station by station in the terminal; or asked, with --quiz."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xray.ir.trace import Trace
+    from xray.renderers.themes import Theme
+    from xray.renderers.walk_text import Screen
+    from xray.story.scene import Scene
+
+
+def walk(
+    file: Annotated[
+        Path | None, typer.Argument(help="A trace, as written by xray trace -o trace.json.", show_default=False)
+    ] = None,
+    quiz: Annotated[bool, typer.Option("--quiz", help="Be asked for the next shape instead.")] = False,
+    phase: Annotated[
+        Literal["training", "inference"] | None,
+        typer.Option(help="Which journey to walk.", show_default="training, where it was recorded"),
+    ] = None,
+    turn: Annotated[int | None, typer.Option(min=1, help="Which turn of inference.", show_default="the last")] = None,
+    station: Annotated[
+        int | None, typer.Option(min=1, max=9, help="Only this station.", show_default="all nine")
+    ] = None,
+    ask: Annotated[str | None, typer.Option(help="The question to answer at inference.", show_default=False)] = None,
+    run: Annotated[
+        Path | None, typer.Option(help="The folder of a trained chatbot.", show_default="runs/movie_qa")
+    ] = None,
+    theme: Annotated[str, typer.Option(help="dark, light, or a theme file of your own (.toml).")] = "dark",
+    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where the chatbot runs.")] = "auto",
+) -> None:
+    """Walk through the model from the question to the answer, with the words and numbers of a real run.
+
+    At a terminal Enter goes on, b goes back, a number goes to that station, q leaves. --quiz asks which shape comes
+    next, says whether that is right, and why.
+    """
+    from xray.cli.painting import pick_theme
+    from xray.cli.requests import read_or_record
+
+    paint = pick_theme(theme)
+    if turn is not None:
+        phase = phase or "inference"
+    wanted = phase or ("inference" if ask is not None else "training")
+    recorded = "both" if file is None and phase is None else wanted
+    trace = read_or_record(file, run, ask, recorded, 20, device, values="page")
+    scene = choose_scene(trace, phase or wanted, turn, given=phase is not None)
+    if quiz:
+        ask_all(scene, station, paint)
+    else:
+        tell_all(scene, station, paint)
+
+
+def choose_scene(trace: "Trace", phase: str, turn: int | None, *, given: bool) -> "Scene":
+    """The scene that was asked for; where no phase was given, whichever there is.
+
+    Raises:
+        UsageError: the trace is of another model, or has no such phase or turn.
+    """
+    from xray.errors import UsageError
+    from xray.story.scene import list_scenes
+
+    scenes = list_scenes(trace)
+    if not scenes:
+        raise UsageError("this trace is not of X-Ray's transformer, so there are no stations. Try: xray page")
+    found = [scene for scene in scenes if scene.phase == phase] or ([] if given else list(scenes))
+    if not found:
+        raise UsageError(f"the trace has no {phase}. Record it with: xray trace --phase {phase} -o trace.json")
+    chosen = [scene for scene in found if turn is None or scene.turn == turn]
+    if not chosen:
+        raise UsageError(f"there is no turn {turn}. The answer took {len(found)} turns.")
+    return chosen[-1]
+
+
+def tell_all(scene: "Scene", station: int | None, theme: "Theme") -> None:
+    """Every chapter, or one; at a terminal one after the other, as the reader likes."""
+    import sys
+
+    from xray.cli.output import write_stdout
+    from xray.renderers.walk_text import draw_chapter
+    from xray.story.walk import tell_scene
+
+    chapters = tell_scene(scene)
+    screen = stdout_screen(theme)
+
+    def show(number: int) -> None:
+        chapter = chapters[number - 1]
+        steps = [step for one in (scene.question, scene.answer) for step in one.steps if step.id in chapter.steps]
+        seen = dict.fromkeys(step.id for step in steps)
+        listed = [next(step for step in steps if step.id == name) for name in seen]
+        text = draw_chapter(chapter, scene.answer, listed, screen)
+        write_stdout(text + "\n\n")
+
+    if station is not None:
+        show(station)
+        return
+    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
+        for number in range(1, len(chapters) + 1):
+            show(number)
+        return
+    walk_by_hand(show, len(chapters))
+
+
+def walk_by_hand(show: "Callable[[int], None]", last: int) -> None:
+    """One station after the other, as the reader says."""
+    from xray.cli.asking import ask_line
+
+    number = 1
+    while number <= last:
+        show(number)
+        answer = ask_line(f"station {number} of {last}: Enter on, b back, 1 to {last}, q leave > ")
+        if answer is None or answer.lower().startswith("q"):
+            return
+        if answer.lower().startswith("b"):
+            number = max(1, number - 1)
+        elif answer.isdecimal() and 1 <= int(answer) <= last:
+            number = int(answer)
+        else:
+            number += 1
+
+
+def ask_all(scene: "Scene", station: int | None, theme: "Theme") -> None:
+    """The quiz: each question once, the answer checked and explained, the score at the end."""
+    from xray.cli.asking import ask_line
+    from xray.cli.output import write_stdout
+    from xray.errors import UsageError
+    from xray.renderers.walk_text import draw_prompt, draw_text
+    from xray.story.quiz import is_right, make_quiz, read_answer
+
+    questions = [one for one in make_quiz(scene) if station in (None, one.station)]
+    if not questions:
+        raise UsageError(f"there is nothing to ask at station {station}. Leave out --station.")
+    screen = stdout_screen(theme)
+    asked = right = 0
+    for number, question in enumerate(questions, start=1):
+        write_stdout(draw_prompt(question, number, len(questions), screen) + "\n")
+        answer = ask_line("> ")
+        while answer and read_answer(answer) is None and not answer.lower().startswith("q"):
+            write_stdout("Write a shape as 8x4x10x8, or q to leave.\n")
+            answer = ask_line("> ")
+        if answer is None or answer.lower() in ("q", "quit"):
+            break
+        asked += 1
+        good = is_right(question, answer)
+        right += good
+        verdict = "Right. " if good else "Not quite. "
+        write_stdout(draw_text((verdict, *question.explanation), screen) + "\n\n")
+    write_stdout(f"{right} of {asked} right.\n")
+
+
+def stdout_screen(theme: "Theme") -> "Screen":
+    """What stdout is like."""
+    import sys
+
+    from xray.cli.shown import colour_depth, is_ascii_only, terminal_width
+    from xray.renderers.walk_text import Screen
+
+    return Screen(terminal_width(), colour_depth(sys.stdout), theme, is_ascii_only(sys.stdout))
