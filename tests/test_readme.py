@@ -56,7 +56,7 @@ def test_the_first_screen_has_the_picture_and_the_command():
 
 
 def test_the_demo_writes_what_the_readme_says(workplace):
-    named = re.findall(r"`([a-z]+\.(?:svg|png|pdf|txt|json))`", README.split("## What do I see")[0])
+    named = re.findall(r"`([a-z]+\.(?:svg|png|pdf|html|txt|json))`", README.split("## What do I see")[0])
 
     assert sorted(named) == sorted(path.name for path in (workplace / "xray-demo").iterdir())
     assert "answers 1,0" in (workplace / "demo.log").read_text()
@@ -72,7 +72,7 @@ def test_every_xray_command_runs(workplace, number):
     expected = 1 if command.startswith("xray diff") else 0
     assert result.returncode == expected, result.stderr
     for word in shlex.split(command):
-        if Path(word).suffix in (".svg", ".pdf", ".json", ".png"):
+        if Path(word).suffix in (".svg", ".pdf", ".json", ".png", ".html"):
             assert (workplace / word).stat().st_size > 1_000
 
 

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 import typer
+
 from xray.cli import app
 from xray.errors import DataError, UsageError
 
@@ -30,7 +31,7 @@ def test_help_names_every_command_and_ends_with_an_example():
     assert result.stdout.strip().splitlines()[-1].strip() == "Example: xray demo"
 
 
-@pytest.mark.parametrize("command", ["demo", "train", "trace", "draw", "diff", "chat"])
+@pytest.mark.parametrize("command", ["demo", "train", "trace", "draw", "worksheet", "diff", "theme", "chat"])
 def test_the_help_of_every_command_ends_with_an_example(command):
     result = xray(command, "--help")
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from xray.cli.output import check_writable, make_folder, write_file
 from xray.errors import OutputError
 

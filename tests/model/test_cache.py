@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from xray.config import ModelConfig
 from xray.model.attention import explicit_attention
 from xray.model.transformer import Transformer

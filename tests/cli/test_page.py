@@ -1,0 +1,129 @@
+"""`xray page`, `xray walk` and `xray attention`, and a page from `xray trace`."""
+
+import io
+
+import pytest
+
+from xray.cli.app import run
+from xray.renderers.render import render
+
+
+@pytest.fixture(scope="module")
+def trace_file(both_trace, tmp_path_factory):
+    path = tmp_path_factory.mktemp("traces") / "trace.json"
+    path.write_text(render(both_trace, "json"), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def no_run(monkeypatch, tmp_path):
+    """A folder without a trained run."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_page_is_made_from_a_trace_file(trace_file, tmp_path, capsys):
+    target = tmp_path / "page.html"
+
+    assert run(["page", str(trace_file), "-o", str(target)]) == 0
+    assert target.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert f"wrote {target}" in capsys.readouterr().err
+
+
+def test_a_page_is_made_of_an_untrained_chatbot(no_run, capsys):
+    assert run(["page", "-o", "p.html", "--phase", "training"]) == 0
+    assert "the model is untrained" in capsys.readouterr().err
+    assert (no_run / "p.html").stat().st_size < 3_000_000
+
+
+def test_trace_writes_a_page_by_its_suffix(no_run):
+    assert run(["trace", "--phase", "training", "-q", "-o", "p.html", "-o", "t.json"]) == 0
+    assert (no_run / "p.html").stat().st_size > 1_000_000
+    assert (no_run / "t.json").stat().st_size < 450_000
+
+
+def test_a_page_can_be_opened(trace_file, tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", lambda address: opened.append(address) or True)
+    target = tmp_path / "page.html"
+    run(["page", str(trace_file), "-o", str(target), "--open"])
+
+    assert opened == [target.as_uri()]
+
+
+def test_a_trace_file_has_no_further_question(trace_file, capsys):
+    assert run(["page", str(trace_file), "--ask", "Who?"]) == 2
+    assert "leave out --run and --ask" in capsys.readouterr().err
+
+
+def test_a_walk_tells_all_nine_stations(trace_file, capsys):
+    assert run(["walk", str(trace_file)]) == 0
+    told = capsys.readouterr().out
+
+    assert all(f" {number}  " in told for number in range(1, 10))
+    assert "8×4×10×10" in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["--station", "6", "--phase", "inference", "--turn", "2"], "1×4×2×9"),
+        (["--station", "4"], "8×15"),
+        (["--turn", "3", "--station", "9"], "turn 3"),
+    ],
+)
+def test_a_walk_can_be_of_one_station(trace_file, capsys, arguments, part):
+    assert run(["walk", str(trace_file), *arguments]) == 0
+    assert part in capsys.readouterr().out
+
+
+def test_a_turn_that_was_not_is_refused(trace_file, capsys):
+    assert run(["walk", str(trace_file), "--turn", "99"]) == 2
+    assert "there is no turn 99. The answer took 5 turns." in capsys.readouterr().err
+
+
+def test_the_quiz_checks_answers_and_explains(trace_file, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("8x1x1x10\n1x1\nwhat?\n8 10 4 8\n"))
+    assert run(["walk", str(trace_file), "--quiz"]) == 0
+    told = capsys.readouterr().out
+
+    assert told.count("Right. ") == 2
+    assert "Not quite. It is 8×10×32" in " ".join(told.split())
+    assert "Write a shape as 8x4x10x8" in told
+    assert told.endswith("2 of 3 right.\n")
+
+
+def test_the_quiz_can_be_left(trace_file, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("q\n"))
+    assert run(["walk", str(trace_file), "--quiz"]) == 0
+    assert capsys.readouterr().out.endswith("0 of 0 right.\n")
+
+
+def test_attention_is_shown_in_the_terminal(trace_file, capsys):
+    assert run(["attention", "--trace", str(trace_file)]) == 0
+    told = capsys.readouterr().out
+
+    assert told.startswith("Cross-attention  layer 3, head 1, before dropout")
+    assert "entropy in bits" in told
+
+
+@pytest.mark.parametrize(("name", "start"), [("a.svg", b"<?xml"), ("a.png", b"\x89PNG")])
+def test_attention_is_drawn_to_a_file(trace_file, tmp_path, name, start):
+    target = tmp_path / name
+
+    assert run(["attention", "--trace", str(trace_file), "--kind", "encoder", "-o", str(target), "--dpi", "30"]) == 0
+    assert target.read_bytes().startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["--layer", "9"], "there is no layer 9. The model has 3."),
+        (["--head", "7"], "there is no head 7. The model has 4."),
+        (["--turn", "44"], "there is no turn 44."),
+        (["-o", "a.pdf"], "End it in .svg or .png."),
+    ],
+)
+def test_attention_says_what_there_is(trace_file, capsys, arguments, part):
+    assert run(["attention", "--trace", str(trace_file), *arguments]) == 2
+    assert part in capsys.readouterr().err
