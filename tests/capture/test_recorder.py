@@ -196,6 +196,13 @@ def test_an_exception_passes_through_unchanged_and_the_trace_holds_what_ran():
     assert errors["wrong"].startswith("RuntimeError: mat1 and mat2")
 
 
+def test_an_exception_carries_the_trace_of_what_ran():
+    with pytest.raises(RuntimeError, match="mat1 and mat2") as caught:
+        trace(Broken(), torch.ones(2, 5))
+
+    assert [step.path for step in caught.value.xray_trace.steps] == ["Broken", "fine", "wrong"]
+
+
 def test_an_exception_that_the_model_catches_ends_the_steps_it_broke():
     errors = {step.path: step.error for step in trace(Forgiving(), torch.ones(2, 5)).steps}
 

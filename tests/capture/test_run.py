@@ -258,9 +258,10 @@ def test_a_failure_inside_leaves_the_chatbot_as_it_was(monkeypatch):
     monkeypatch.setattr(model, "head", torch.nn.Linear(7, 3))
     flags = [module.training for module in model.modules()]
 
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError) as caught:
         run.trace("training")
 
+    assert list(caught.value.xray_trace.steps)[-1].path == "head"
     assert [module.training for module in model.modules()] == flags
     assert not any(getattr(module, "explicit", False) for module in model.modules())
 

@@ -3,7 +3,7 @@
 import sys
 import threading
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -36,7 +36,8 @@ class Recorder:
     With `operations` it also records what is no module: `@`, views, softmax, F.*, in-place changes, back-propagation.
     Operations inside torch's own plain layers, such as nn.Linear, are not steps of their own.
 
-    `recorder.trace` holds all that ran, also after an exception, which passes through unchanged. The recorder reads
+    `recorder.trace` holds all that ran, also after an exception, which passes through as it is and carries the same
+    trace as `error.xray_trace`. The recorder reads
     tensors and keeps none; it sets no flag, draws no random number and leaves no hook. Other threads, and modules that
     have nothing to do with the model, are not recorded.
     """
@@ -95,6 +96,9 @@ class Recorder:
         self._sight.forget()
         self._operator.forget()
         self._root = None
+        if isinstance(error, Exception) and not hasattr(error, "xray_trace"):
+            with suppress(AttributeError, TypeError):  # an exception may refuse to carry anything
+                error.xray_trace = self.trace  # type: ignore[attr-defined]  # for whoever has no recorder to ask
 
     @property
     def trace(self) -> Trace:
@@ -243,7 +247,7 @@ def trace(model: nn.Module, /, *args: Any, **kwargs: Any) -> Trace:
 
     Raises:
         TraceError: `model` is no torch.nn.Module.
-        Whatever the model itself raises, unchanged.
+        Whatever the model itself raises; `error.xray_trace` holds what ran before it.
     """
     with record(model) as recorder:
         model(*args, **kwargs)
