@@ -5,10 +5,11 @@ import json
 import pyarrow
 import pyarrow.parquet
 import pytest
+from reading import read_pairs
 
 from xray.data.hub import HubSource
 from xray.data.pairs import Pair
-from xray.data.reading import open_rows, read_pairs
+from xray.data.reading import open_rows
 from xray.data.source import Source
 from xray.errors import DataError
 

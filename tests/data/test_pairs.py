@@ -1,15 +1,24 @@
 """Which pairs can be learnt, and what is said of the others."""
 
+from typing import NamedTuple
+
 import pytest
 
-from xray.data.pairs import Pair, sift_pairs
+from xray.data.pairs import Pair, Sieve
 from xray.errors import DataError
 
 GOOD = Pair("a b c", "d e")
 
 
+class Sifted(NamedTuple):
+    pairs: tuple
+    notes: tuple
+
+
 def sift(*pairs, max_len=5):
-    return sift_pairs("p.csv", pairs, str.split, max_len)
+    sieve = Sieve(max_len)
+    kept = tuple(pair for pair in pairs if sieve.passes(tuple(pair.question.split()), tuple(pair.answer.split())))
+    return Sifted(kept, sieve.notes("p.csv"))
 
 
 def test_good_pairs_are_kept_without_a_word():

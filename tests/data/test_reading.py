@@ -9,9 +9,9 @@ import threading
 import pyarrow
 import pyarrow.parquet
 import pytest
+from reading import read_pairs
 
 from xray.data.pairs import Pair
-from xray.data.reading import read_pairs
 from xray.data.source import Source
 from xray.errors import DataError
 

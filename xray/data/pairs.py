@@ -1,6 +1,5 @@
 """What a corpus consists of: pairs of a question and its answer."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from xray.errors import DataError
@@ -18,15 +17,6 @@ class Pair:
 
     question: str
     answer: str
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """The pairs to train on, and what there is to say about those that were left out or contradict each other."""
-
-    name: str
-    pairs: Sequence[Pair]
-    notes: tuple[str, ...] = ()
 
 
 @dataclass
@@ -83,14 +73,3 @@ class Sieve:
             torn = len(self.torn)
             notes.append(f"{torn:,} {'question has' if torn == 1 else 'questions have'} more than one answer: all kept")
         return tuple(notes)
-
-
-def sift_pairs(name: str, pairs: Sequence[Pair], split: Callable[[str], Sequence[str]], max_len: int) -> Corpus:
-    """The pairs that can be learnt, in their order, with a note for every kind that cannot or that contradict.
-
-    Raises:
-        DataError: no pair is left.
-    """
-    sieve = Sieve(max_len)
-    kept = tuple(pair for pair in pairs if sieve.passes(tuple(split(pair.question)), tuple(split(pair.answer))))
-    return Corpus(name, kept, sieve.notes(name))

@@ -22,16 +22,6 @@ BLOCK = 1000
 """Pairs that are in memory at a time."""
 
 
-def read_pairs(source: AnySource) -> tuple[Pair, ...]:
-    """All pairs of a source in their order, blank cells as empty text.
-
-    Raises:
-        DataError: the source cannot be read, or is not what its suffix and the column names say.
-    """
-    with open_rows(source) as (rows, _):
-        return tuple(rows)
-
-
 @contextmanager
 def open_rows(source: AnySource) -> Iterator["tuple[Rows, tuple[str, ...]]"]:
     """The pairs of a source and what there is to say about them; inside the block only, and never all in memory.

@@ -18,11 +18,6 @@ class Column:
     heads: int
     groups: tuple[LayerGroup, ...]
 
-    @property
-    def main_line(self) -> str:
-        """The line role of the main journey outside the frames."""
-        return self.main.phase
-
     def params(self, path: str) -> str:
         """How many parameters a step has, in words; nothing where it has none."""
         step = self.main.step(path)

@@ -7,7 +7,7 @@ from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.chapters import Text
 from xray.story.explanations import explain_step
-from xray.story.scene import Scene, name_sizes
+from xray.story.scene import Scene
 from xray.story.stations import station_of
 
 ASKED = (
@@ -89,8 +89,3 @@ def read_answer(answer: str) -> tuple[int, ...] | None:
     if not parts or not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
         return None
     return tuple(int(part) for part in parts)
-
-
-def say_answer(question: Question) -> str:
-    """The right answer as text."""
-    return name_sizes(question.answer)
