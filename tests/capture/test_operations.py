@@ -110,7 +110,7 @@ def test_an_operation_that_fails_shows_its_operands():
     failed = list(recorder.trace.steps)[-1]
 
     assert (failed.op, [record.shape for record in failed.inputs]) == ("matmul", [(2, 3), (2, 3)])
-    assert failed.error.startswith("RuntimeError: mat1 and mat2")
+    assert "mat1 and mat2 shapes" in failed.error
 
 
 def test_the_location_of_an_operation_is_the_users_line():
@@ -236,13 +236,14 @@ def test_a_checkpointed_block_is_recorded_once():
     assert [step.op for step in recorder.trace.steps].count("linear") == 1
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning:torch")
 def test_a_scripted_module_is_one_step():
     recorded = record_and_compare(torch.jit.script(nn.Sequential(nn.Linear(3, 4), nn.ReLU())), torch.ones(2, 3))
 
     assert [(s.op, s.outputs[0].shape) for s in recorded.steps] == [("recursive_script_module", (2, 4))]
 
 
+@pytest.mark.filterwarnings("ignore:Guards may run slower:RuntimeWarning")
 def test_a_compiled_module_is_run_eagerly_and_stays_compiled():
     model = torch.compile(nn.Sequential(nn.Linear(3, 4), nn.ReLU()), backend="eager")
     model(torch.ones(2, 3))

@@ -193,7 +193,7 @@ def test_an_exception_passes_through_unchanged_and_the_trace_holds_what_ran():
     errors = {step.path: step.error for step in recorder.trace.steps}
     assert errors["fine"] is None
     assert errors["wrong"] is not None
-    assert errors["wrong"].startswith("RuntimeError: mat1 and mat2")
+    assert "mat1 and mat2 shapes" in errors["wrong"]
 
 
 def test_an_exception_carries_the_trace_of_what_ran():
@@ -208,7 +208,7 @@ def test_an_exception_that_the_model_catches_ends_the_steps_it_broke():
 
     assert errors["broken.wrong"] == errors["broken"]
     assert errors["broken"] is not None
-    assert errors["broken"].startswith("RuntimeError: mat1 and mat2")
+    assert "mat1 and mat2 shapes" in errors["broken"]
     assert errors["last"] is None
 
 

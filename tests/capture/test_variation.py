@@ -131,7 +131,7 @@ def test_the_second_runs_leave_chance_and_the_first_model_alone():
 def test_a_plain_trace_has_the_words_that_operations_tell():
     step = {s.id: s for s in xray.trace(Decoder(), torch.zeros(2, 5, dtype=torch.long)).steps}["words#0"]
 
-    assert step.outputs[0].axes == ("", "", "d_model")
+    assert step.outputs[0].axes == ("batch", "seq_len", "d_model")
 
 
 def test_naming_twice_changes_nothing():

@@ -1,87 +1,136 @@
-"""A recording while it is being made: open passes, open steps, tensors as they were seen."""
+"""A recording while it is being made: open passes, open steps, tensors as they were seen.
 
-from collections.abc import Mapping
+What is noted in passing is as little as can be; names, numbers and records are made when the recording is read.
+"""
+
+import weakref
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import CodeType
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from xray.capture.mask_facts import SeenMask
-from xray.capture.naming import name_layer
-from xray.ir.records import Preview, Role, TensorRecord
-from xray.ir.trace import Pass, PassKind, Setting, Step
+from xray.ir.records import Preview, Role
+from xray.ir.trace import PassKind, Setting
+
+STATE_NAMES = ("cache", "past_key", "layer_past")
+"""Arguments with these names carry what a model keeps from one call to the next."""
 
 
-class SeenTensor(NamedTuple):
-    """What was noted of a tensor in passing; it becomes a TensorRecord when the recording is read."""
+class Known(NamedTuple):
+    """What was noted of a tensor; it is kept alive by nobody here.
 
-    name: str
+    `dtype` is a text where it says more than torch's own type does. `maker` is the serial number of the call that made
+    the tensor, None for what came from outside.
+    """
+
+    tensor: "weakref.ref[Tensor]"
+    version: int
     shape: tuple[int, ...]
-    dtype: str
+    dtype: torch.dtype | str
     device: torch.device | str
     role: Role
-    source: str | None
-    mask: SeenMask | None = None
-    preview: Preview | None = None
-
-    def to_record(self) -> TensorRecord:
-        """The frozen record, its axes still without words."""
-        return TensorRecord(
-            name=self.name,
-            shape=tuple(int(size) for size in self.shape),
-            axes=("",) * len(self.shape),
-            dtype=self.dtype,
-            device=str(self.device),
-            role=self.role,
-            source=self.source,
-            mask=None if self.mask is None else self.mask.to_facts(),
-            preview=self.preview,
-        )
+    maker: int | None
+    mask: SeenMask | None
 
 
-@dataclass(slots=True)
+NOWHERE = weakref.ref(Tensor())
+"""In place of a tensor that was never stored."""
+Seen = tuple[str, Known, Preview | None]
+"""A tensor as a call saw it: its name there, what is known of it, a few values where they were asked for."""
+
+
+class Pattern(NamedTuple):
+    """What stands between the brackets of `x[:, -1]`."""
+
+    parts: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        return ", ".join(map(spell_part, self.parts))
+
+
+def spell_part(part: Any) -> str:
+    if not isinstance(part, slice):
+        return "..." if part is Ellipsis else str(part)
+    ends = [part.start, part.stop] if part.step is None else [part.start, part.stop, part.step]
+    return ":".join("" if end is None else str(end) for end in ends)
+
+
 class OpenCall:
-    """A step whose call has begun; the module and its arguments are held only until it ends."""
+    """A step whose call has begun; the module and its arguments are held only until it ends.
 
-    id: str
-    path: str
-    call: int
-    op: str
-    kind: str
-    parent: str | None
-    depth: int
-    params: int
-    location: str | None
-    settings: Mapping[str, Setting]
-    inputs: tuple[SeenTensor, ...] = ()
-    outputs: tuple[SeenTensor, ...] = ()
-    error: str | None = None
-    module: nn.Module | None = None
-    arguments: tuple[Any, ...] | None = None
+    Calls know each other upwards only, and tensors by number, so that a recording leaves nothing in circles.
+    """
+
+    __slots__ = (
+        "arguments",
+        "block",
+        "error",
+        "inputs",
+        "kind",
+        "line",
+        "module",
+        "number",
+        "op",
+        "options",
+        "outputs",
+        "params",
+        "parent",
+        "path",
+        "serial",
+        "settings",
+    )
+
+    def __init__(
+        self,
+        serial: int,
+        path: str,
+        op: str,
+        parent: "OpenCall | None",
+        line: tuple[CodeType, int] | None,
+        block: "OpenCall | None" = None,
+    ) -> None:
+        self.serial = serial
+        self.path = path
+        self.op = op
+        self.parent = parent
+        self.line = line
+        self.kind = ""
+        self.params: int | Counted = 0
+        self.settings: Mapping[str, Setting] = NO_SETTINGS
+        self.options: Iterable[tuple[str, Any]] = ()
+        self.inputs: list[Seen] = []
+        self.outputs: list[Seen] = []
+        self.error: str | None = None
+        self.module: nn.Module | None = None
+        self.arguments: tuple[Any, ...] | None = None
+        self.block = block
+        self.number = 0
+
+    @property
+    def id(self) -> str:
+        """The path and the number of the call; a derived step has the number of the call that it is derived from."""
+        return f"{self.path}#{self.number if self.block is None else self.block.number}"
 
     def release(self) -> None:
         """Let go of the module and the arguments."""
         self.module = self.arguments = None
 
-    def to_step(self) -> Step:
-        """The frozen step."""
-        return Step(
-            id=self.id,
-            path=self.path,
-            call=self.call,
-            op=self.op,
-            module=self.kind,
-            parent=self.parent,
-            depth=self.depth,
-            layer=name_layer(self.path),
-            params=self.params,
-            location=self.location,
-            inputs=tuple(seen.to_record() for seen in self.inputs),
-            outputs=tuple(seen.to_record() for seen in self.outputs),
-            settings=self.settings,
-            error=self.error,
-        )
+
+NO_SETTINGS: Mapping[str, Setting] = {}
+
+
+class Counted:
+    """The parameters of a module and all inside it, shared ones once."""
+
+    __slots__ = ("params", "path")
+
+    def __init__(self, path: str, params: int) -> None:
+        self.path = path
+        self.params = params
 
 
 def describe_error(error: BaseException | None) -> str:
@@ -97,8 +146,15 @@ class OpenPass:
     number: int
     tokens: Mapping[str, tuple[tuple[str, ...], ...]]
     calls: list[OpenCall] = field(default_factory=list)
-    counts: dict[str, int] = field(default_factory=dict)
 
-    def to_pass(self) -> Pass:
-        """The frozen pass."""
-        return Pass(self.kind, self.number, self.tokens, tuple(call.to_step() for call in self.calls))
+    @property
+    def key(self) -> str:
+        """The kind and number: "decode3"."""
+        return f"{self.kind}{self.number or ''}"
+
+    def number_calls(self) -> None:
+        """Count the calls of each path, in the order in which they began."""
+        counts: dict[str, int] = {}
+        for call in self.calls:
+            call.number = counts.get(call.path, 0)
+            counts[call.path] = call.number + 1

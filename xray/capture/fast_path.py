@@ -1,5 +1,6 @@
 """torch's own fast paths: seen from below, since they are not taken while a function mode is on."""
 
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -30,7 +31,9 @@ class InnerMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
 
 
 def clean_name(name: str) -> str:
-    """A native operation's name as people say it: "softmax" for `_softmax`."""
+    """A native operation's name as people say it: "softmax" for `_softmax` and `_safe_softmax`."""
+    if name == "_safe_softmax":
+        return "softmax"
     return name if name.startswith(("_native", "_transformer")) else name.lstrip("_")
 
 
@@ -40,3 +43,11 @@ def may_take_fast_path(module: nn.Module) -> bool:
         return False
     learns = torch.is_grad_enabled() and any(parameter.requires_grad for parameter in module.parameters())
     return not learns
+
+
+def step_aside(watcher: Watcher) -> ExitStack:
+    """Take the function mode out of the way, since torch's fast paths are not taken under one; watch from below."""
+    aside = ExitStack()
+    aside.enter_context(torch._C.DisableTorchFunction())
+    aside.enter_context(InnerMode(watcher))
+    return aside

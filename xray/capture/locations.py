@@ -26,29 +26,46 @@ MACHINERY = frozenset(
 )
 """Files that stand between a call and what it reaches."""
 
+Line = tuple[CodeType, int]
+"""A place in running code: the code and the last instruction; which line that is can be asked later."""
+
 
 class Locations:
     """Finds the line that made a call, and spells each line only once."""
 
     def __init__(self) -> None:
-        self._spelt: dict[tuple[CodeType, int], str] = {}
+        self._folders: dict[CodeType, str] = {}
+        self._spelt: dict[Line, str] = {}
 
-    def find(self, frame: FrameType | None) -> str | None:
-        """The nearest line that is neither torch's machinery nor the recorder's own: "my_model/attention.py:41"."""
-        while frame is not None and frame.f_code.co_filename in MACHINERY:
+    def find(self, frame: FrameType | None) -> Line | None:
+        """The nearest line that is neither torch's machinery nor the recorder's own."""
+        while frame is not None:
+            code = frame.f_code
+            if code.co_filename not in MACHINERY:
+                if code not in self._folders:
+                    self._folders[code] = find_folder(frame)
+                return (code, frame.f_lasti)
             frame = frame.f_back
-        if frame is None:
-            return None
-        key = (frame.f_code, frame.f_lineno)
-        spelt = self._spelt.get(key)
+        return None
+
+    def spell(self, line: Line) -> str:
+        """A line as one says it, "my_model/attention.py:41", with no folder of the user's machine in it."""
+        spelt = self._spelt.get(line)
         if spelt is None:
-            spelt = self._spelt[key] = spell_location(frame)
+            code, instruction = line
+            file = code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
+            spelt = self._spelt[line] = f"{self._folders[code]}{file}:{find_line(code, instruction)}"
         return spelt
 
 
-def spell_location(frame: FrameType) -> str:
-    """The file by the module it is, so that no folder of the user's machine gets into a trace."""
+def find_folder(frame: FrameType) -> str:
+    """The folders of the module that the code is in: "my_model/" for my_model.attention."""
     name = str(frame.f_globals.get("__name__", "__main__"))
-    file = frame.f_code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
-    folder = "/".join(name.split(".")[:-1])
-    return f"{folder}/{file}:{frame.f_lineno}" if folder else f"{file}:{frame.f_lineno}"
+    return "".join(f"{part}/" for part in name.split(".")[:-1])
+
+
+def find_line(code: CodeType, instruction: int) -> int:
+    for start, end, line in code.co_lines():
+        if start <= instruction < end and line is not None:
+            return line
+    return code.co_firstlineno

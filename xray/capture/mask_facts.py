@@ -1,5 +1,7 @@
 """Masks: read while the tensor is there, explained cell by cell when the recording is."""
 
+from functools import lru_cache
+from importlib.util import find_spec
 from typing import NamedTuple
 
 import torch
@@ -13,6 +15,7 @@ MAX_CELLS = 65_536
 LOWEST_SCORE = -9_999.0
 """An additive mask hides where it is lower than this; some models add -10000 rather than -inf."""
 
+HAS_NUMPY = find_spec("numpy") is not None
 Matrix = list[bytes]
 
 
@@ -24,11 +27,12 @@ class SeenMask(NamedTuple):
     shape: tuple[int, ...]
     visible: bytes | None
     hidden_share: float
+    blind_rows: int | None = None
 
     def to_facts(self) -> MaskFacts:
         """The facts, with a letter for each cell that says why it is hidden."""
         if self.visible is None:
-            return MaskFacts(self.kind or "custom", self.hidden_share, self.polarity)
+            return MaskFacts(self.kind or "custom", self.hidden_share, self.polarity, blind_rows=self.blind_rows)
         rows, keys = self.shape[-2:]
         lines = [self.visible[start : start + keys] for start in range(0, len(self.visible), keys)]
         matrices = [lines[start : start + rows] for start in range(0, len(lines), rows)]
@@ -55,9 +59,16 @@ def look_at_mask(mask: Tensor, kind: MaskKind | None, *, true_is_hidden: bool = 
     else:
         return None
     if mask.numel() > MAX_CELLS:
-        return SeenMask(kind, polarity, mask.shape, None, round(1.0 - visible.float().mean().item(), 6))
-    cells = bytes(visible.flatten().tolist())
-    return SeenMask(kind, polarity, mask.shape, cells, round(1.0 - sum(cells) / len(cells), 6))
+        blind = int((~visible.any(dim=-1)).sum().item())
+        return SeenMask(kind, polarity, mask.shape, None, round(1.0 - visible.float().mean().item(), 6), blind)
+    cells = read_bytes(visible)
+    return SeenMask(kind, polarity, mask.shape, cells, round(1.0 - cells.count(1) / len(cells), 6))
+
+
+def read_bytes(visible: Tensor) -> bytes:
+    """A byte for each cell."""
+    cells = visible.detach().contiguous().view(torch.uint8)
+    return bytes(cells.cpu().numpy().tobytes()) if HAS_NUMPY else bytes(cells.flatten().tolist())
 
 
 def tells_what_is_hidden(name: str, op: str, module: nn.Module | None) -> bool:
@@ -66,6 +77,7 @@ def tells_what_is_hidden(name: str, op: str, module: nn.Module | None) -> bool:
     return in_torch or "key_padding_mask" in name or op in ("masked_fill", "masked_fill_")
 
 
+@lru_cache(maxsize=64)
 def imply_causal(queries: int, keys: int) -> SeenMask:
     """The mask that `is_causal` stands for: query i may read keys 0 to i."""
     visible = sum(min(query + 1, keys) for query in range(queries))

@@ -5,14 +5,22 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from inspect import CO_VARARGS, CO_VARKEYWORDS
+from types import FrameType
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
+from xray.capture.calls import Counted
 from xray.capture.fast_path import FAST_PATHS
 from xray.capture.naming import name_op
 from xray.capture.tensors import positional_names
+from xray.ir.records import MaskKind
 
+MANY = 1 << 30
+NO_KEYWORDS: Mapping[str, Any] = {}
 COMPILERS = ("torch._dynamo", "torch.nn.attention.flex_attention")
 
 
@@ -23,8 +31,10 @@ class ModuleClass:
     name: str
     op: str
     arguments: tuple[str, ...]
+    most_arguments: int
     is_torch: bool
     has_fast_path: bool
+    mask_kind: MaskKind | None
 
     @classmethod
     def of(cls, module: nn.Module) -> "ModuleClass":
@@ -34,45 +44,102 @@ class ModuleClass:
             name=kind.__name__,
             op=name_op(module),
             arguments=positional_names(kind),
+            most_arguments=count_arguments(kind),
             is_torch=kind.__module__.startswith("torch."),
             has_fast_path=isinstance(module, FAST_PATHS),
+            mask_kind=getattr(kind, "mask_kind", None),
         )
 
 
-def named_modules(model: nn.Module, others: Mapping[str, nn.Module]) -> Iterator[tuple[str, nn.Module]]:
-    """Every module once, with its path; the modules in `others` stand under their own names beside the model."""
-    seen: set[int] = set()
-    for prefix, root in (("", model), *others.items()):
-        for path, module in root.named_modules(prefix=prefix):
-            if id(module) not in seen:
-                seen.add(id(module))
-                yield path or type(model).__name__, module
+class Survey:
+    """Every module of a model once, with its path and its parameters, and whether any of them is compiled.
+
+    Modules given by name stand under their own names beside the model. Shared parameters are counted once.
+    """
+
+    def __init__(self, model: nn.Module, others: Mapping[str, nn.Module]) -> None:
+        self.known: dict[int, tuple[nn.Module, Counted]] = {}
+        self.is_compiled = False
+        self.is_lazy = False
+        for prefix, root in (("", model), *others.items()):
+            self._walk(root, prefix)
+
+    def close(self) -> None:
+        """Hold no module any more; those that had no shape yet at the beginning are counted first."""
+        if self.is_lazy:
+            for module, entry in self.known.values():
+                entry.params = count_parameters(module)
+        self.known.clear()
+
+    def _walk(self, root: nn.Module, prefix: str) -> None:
+        """Depth first, in the order in which torch names modules, without one frame a level."""
+        known, counted = self.known, set[int]()
+        first = len(known)
+        above: list[Counted | None] = []
+        is_shared = False
+        waiting: list[tuple[nn.Module, str, Counted | None]] = [(root, prefix, None)]
+        while waiting:
+            module, path, parent = waiting.pop()
+            if id(module) in known:
+                is_shared = True
+                continue
+            sizes = 0
+            for parameter in module._parameters.values():
+                if parameter is not None:
+                    is_shared = is_shared or id(parameter) in counted
+                    counted.add(id(parameter))
+                    if type(parameter) is nn.Parameter:
+                        sizes += parameter.numel()
+                    else:
+                        self.is_lazy = self.is_lazy or is_lazy(parameter)
+                        sizes += count_values(parameter)
+            entry = Counted(path or type(module).__name__, sizes)
+            known[id(module)] = (module, entry)
+            above.append(parent)
+            if module._compiled_call_impl is not None or type(module).__name__ == "OptimizedModule":
+                self.is_compiled = True
+            if module._modules:
+                dot = f"{path}." if path else ""
+                waiting.extend(
+                    [(child, dot + name, entry) for name, child in module._modules.items() if child is not None][::-1]
+                )
+        entries = list(known.values())[first:]
+        if is_shared:
+            for module, entry in entries:
+                entry.params = count_parameters(module)
+            return
+        for (_, entry), parent in zip(reversed(entries), reversed(above), strict=True):
+            if parent is not None:
+                parent.params += entry.params
 
 
-def count_parameters(*roots: nn.Module) -> dict[int, int]:
-    """The number of parameters in each module and all inside it, shared ones once, by the module's id."""
-    counts: dict[int, int] = {}
+def count_parameters(module: nn.Module) -> int:
+    """The number of parameters in a module and all inside it, shared ones once."""
+    return sum(map(count_values, module.parameters()))
 
-    def gather(module: nn.Module) -> dict[int, int]:
-        sizes = {id(one): one.numel() for one in module._parameters.values() if one is not None}
-        for child in module._modules.values():
-            if child is not None:
-                sizes |= gather(child)
-        counts[id(module)] = sum(sizes.values())
-        return sizes
 
-    for root in roots:
-        gather(root)
-    return counts
+def count_values(parameter: Tensor) -> int:
+    """The size of a parameter; 0 for one that has no shape yet."""
+    return 0 if is_lazy(parameter) else parameter.numel()
+
+
+def count_arguments(kind: type[nn.Module]) -> int:
+    """With how many positional arguments a call can have no keywords; more than any has, if that is not known."""
+    code = getattr(getattr(kind, "forward", None), "__code__", None)
+    if code is None or code.co_kwonlyargcount or code.co_flags & (CO_VARARGS | CO_VARKEYWORDS):
+        return MANY
+    return int(code.co_argcount) - 1
+
+
+def read_keywords(frame: FrameType) -> Mapping[str, Any]:
+    """The keyword arguments of a module call, found where torch keeps them: its global pre-hooks are not told."""
+    kwargs = frame.f_locals.get("kwargs")
+    return kwargs if isinstance(kwargs, dict) else NO_KEYWORDS
 
 
 @contextmanager
-def run_eagerly(model: nn.Module) -> Iterator[None]:
+def run_eagerly(*, compiled: bool) -> Iterator[None]:
     """Inside the block compiled code runs as it was written; what was compiled before is there again afterwards."""
-    compiled = any(
-        module._compiled_call_impl is not None or type(module).__name__ == "OptimizedModule"
-        for module in model.modules()
-    )
     if not compiled and not any(name in sys.modules for name in COMPILERS):
         yield  # nothing here compiles, and asking torch not to would load its compiler
         return
@@ -80,8 +147,3 @@ def run_eagerly(model: nn.Module) -> Iterator[None]:
         if compiled:  # torch warns that hooks see the compiled shell too, which is what is wanted here
             warnings.filterwarnings("ignore", r"Using `torch.compile\(module\)` when there are global hooks")
         yield
-
-
-def in_backward() -> bool:
-    """Whether this thread is inside back-propagation, where checkpointed blocks run a second time."""
-    return torch._C._current_graph_task_id() != -1

@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
+import torch
 from torch import nn
 
 from xray.ir.trace import Setting
@@ -28,9 +30,31 @@ def name_layer(path: str) -> int | None:
 
 
 def describe_settings(module: nn.Module) -> Mapping[str, Setting]:
-    """The plain public attributes of a module: a dropout's p, a softmax's dim, a linear layer's features."""
-    return {
-        name: value
-        for name, value in vars(module).items()
-        if not name.startswith("_") and name != "training" and isinstance(value, str | int | float | bool)
-    }
+    """The plain public attributes of a module: a dropout's p, a linear layer's features, a kernel's size as "3x5".
+
+    `weight_dtype` is said of a module whose own first parameter is not float32.
+    """
+    attributes = vars(module)
+    settings: dict[str, Setting] = {}
+    for name in choose_names(tuple(attributes)):
+        value = attributes[name]
+        if isinstance(value, (str, int, float, bool)):
+            settings[name] = value
+        elif is_tuple_of_ints(value):
+            settings[name] = "x".join(map(str, value))
+    for weight in module._parameters.values():
+        if weight is not None and weight.dtype is not torch.float32:
+            settings["weight_dtype"] = str(weight.dtype).removeprefix("torch.")
+        break
+    return settings
+
+
+@lru_cache(maxsize=4096)
+def choose_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of a module's attributes that may be settings; the modules of a class have the same ones."""
+    return tuple(name for name in names if not name.startswith("_") and name != "training")
+
+
+def is_tuple_of_ints(value: object) -> bool:
+    """Whether a value is a few whole numbers, such as a kernel's sizes."""
+    return type(value) is tuple and bool(value) and all(type(one) is int for one in value)

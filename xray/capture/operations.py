@@ -1,14 +1,15 @@
 """Operations that are no module, recorded as the user wrote them: `@`, `softmax`, `view`, indexing, F.*."""
 
-import inspect
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from types import BuiltinFunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from xray.ir.trace import Setting
+from xray.capture.tensors import name_positional
 
 TENSOR_PROPERTIES = {
     "T": "transpose",
@@ -79,14 +80,7 @@ NO_OPERATION = frozenset(
 )
 """What is asked of a tensor without making another one."""
 
-NATIVE_ATTENTION = ("query", "key", "value", "attn_mask")
 ARGUMENTS = {
-    "scaled_dot_product_flash_attention": NATIVE_ATTENTION[:3],
-    "scaled_dot_product_flash_attention_for_cpu": NATIVE_ATTENTION[:3],
-    "scaled_dot_product_efficient_attention": NATIVE_ATTENTION,
-    "scaled_dot_product_cudnn_attention": NATIVE_ATTENTION,
-    "scaled_dot_product_attention_math": NATIVE_ATTENTION,
-    "scaled_dot_product_fused_attention_overrideable": NATIVE_ATTENTION,
     "linear": ("input", "weight", "bias"),
     "scaled_dot_product_attention": ("query", "key", "value", "attn_mask", "dropout_p", "is_causal"),
     "index_put_": ("input", "index", "values"),
@@ -116,6 +110,9 @@ ARGUMENTS = {
 """The argument names of operations that are written in C and do not tell them."""
 
 
+BUILT_IN = (BuiltinFunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType)
+
+
 class Watcher(Protocol):
     """Whoever wants to know of operations."""
 
@@ -123,8 +120,15 @@ class Watcher(Protocol):
     def is_blind(self) -> bool:
         """Whether operations are passed over at the moment."""
 
-    def run(self, name: str, func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Run the operation and note it."""
+    def run(
+        self,
+        name: str,
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        quiet: Callable[[], AbstractContextManager[Any]] | None = None,
+    ) -> Any:
+        """Run the operation and note it; what is asked of tensors on the way is asked inside `quiet`."""
 
 
 class OperationMode(TorchFunctionMode):
@@ -138,15 +142,16 @@ class OperationMode(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        watcher = self.watcher
-        if watcher.is_blind:
-            return func(*args, **(kwargs or {}))
         try:
             name = self.names[func]
         except KeyError:
             name = self.names[func] = name_operation(func)
-        if name is None:
-            return func(*args, **(kwargs or {}))
+        watcher = self.watcher
+        if name is None or watcher.is_blind:
+            return func(*args) if kwargs is None else func(*args, **kwargs)
+        if types or torch._C._len_torch_function_stack():
+            # somebody else is told of torch functions too, and must not hear of what is asked in passing
+            return watcher.run(name, func, args, kwargs or {}, torch._C.DisableTorchFunction)
         return watcher.run(name, func, args, kwargs or {})
 
 
@@ -179,29 +184,9 @@ def name_operands(name: str, func: Callable[..., Any]) -> tuple[str, ...]:
     known = ARGUMENTS.get(name)
     if known is not None:
         return known
-    try:
-        parameters = inspect.signature(func).parameters.values()
-    except (AttributeError, TypeError, ValueError):
-        schema = getattr(func, "_schema", None)
-        return tuple(one.name for one in schema.arguments) if schema is not None else ("input", "other")
-    return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
-
-
-def describe_options(names: tuple[str, ...], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Setting]:
-    """The plain values among the arguments: a dim, a probability, a shape to view as."""
-    options: dict[str, Setting] = {}
-    for place, value in enumerate(args):
-        name = names[place] if place < len(names) else f"arg{place}"
-        add_option(options, name, value)
-    for name, value in kwargs.items():
-        add_option(options, name, value)
-    return options
-
-
-def add_option(options: dict[str, Setting], name: str, value: Any) -> None:
-    if isinstance(value, str | bool | int | float):
-        options[name] = value
-    elif isinstance(value, torch.dtype):
-        options[name] = str(value).removeprefix("torch.")
-    elif isinstance(value, tuple | list) and value and all(isinstance(one, int) for one in value):
-        options[name] = "x".join(str(one) for one in value)
+    if isinstance(func, BUILT_IN):  # written in C: there is no signature to ask for
+        return ("input", "other")
+    schema = getattr(func, "_schema", None)
+    if schema is None:
+        return name_positional(func)
+    return tuple("attn_mask" if one.name == "attn_bias" else one.name for one in schema.arguments)

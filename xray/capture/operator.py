@@ -1,72 +1,93 @@
 """Running one operation and noting it: what it was given, what it made, or how it failed."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
-from xray.capture.calls import OpenCall, SeenTensor, describe_error
+from xray.capture.calls import OpenCall, Pattern, Seen, describe_error
 from xray.capture.fast_path import InnerMode
-from xray.capture.fused import ATTENTIONS, derive_attention
-from xray.capture.journal import Journal
-from xray.capture.modules import in_backward
-from xray.capture.operations import describe_options, is_in_place, name_operands
-from xray.capture.sight import Sight
-from xray.capture.tensors import name_arguments, name_results
+from xray.capture.journal import Journal, Lane
+from xray.capture.operations import is_in_place, name_operands
+from xray.capture.sight import Sight, see_named
+from xray.capture.tensors import find_tensors, name_results
 
+task_id = torch._C._current_graph_task_id
 OPAQUE = frozenset({"multi_head_attention_forward"})
 """Python functions of torch whose insides are worth seeing, and are seen at the level below."""
+CHOICES = frozenset({"argmax", "multinomial"})
+"""What chooses the next word, between two calls of a model."""
+VALUES = frozenset({int, float, bool, str, torch.dtype})
+"""The types of plain values that an operation may be told."""
+
+
+def is_pattern(value: Any) -> bool:
+    """Whether an index holds no tensor, only numbers, slices, None and `...`."""
+    parts = value if type(value) is tuple else (value,)
+    return all(type(part) is int or part is None or part is Ellipsis or is_plain_slice(part) for part in parts)
+
+
+def is_plain_slice(part: Any) -> bool:
+    return type(part) is slice and not any(isinstance(end, Tensor) for end in (part.start, part.stop, part.step))
 
 
 class Operator:
-    """Runs the operations of one recording, and writes down those that make tensors.
+    """Runs the operations of one thread of a recording, and writes down those that make tensors."""
 
-    `blindness` is a stack whose last entry says whether operations are passed over now: inside a plain layer, inside a
-    module that has nothing to do with the model, or inside an optimiser.
-    """
-
-    def __init__(self, root: nn.Module, journal: Journal, sight: Sight, *, blind: bool) -> None:
+    def __init__(self, root: nn.Module, journal: Journal, sight: Sight, lane: Lane) -> None:
         self.root: nn.Module | None = root
         self.journal = journal
         self.sight = sight
-        self.blindness = [blind]
+        self.lane = lane
         self._operands: dict[Any, tuple[str, ...]] = {}
 
     @property
     def is_blind(self) -> bool:
         """Whether operations are passed over at the moment."""
-        return self.blindness[-1] or in_backward()
+        return self.lane.blindness[-1] or task_id() != -1
 
-    def run(self, name: str, func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def run(
+        self,
+        name: str,
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        quiet: Callable[[], AbstractContextManager[Any]] | None = None,
+    ) -> Any:
         """The result of the operation, which is noted on the way; what it raises passes through."""
-        journal = self.journal
-        if not journal.passes or (journal.is_declared and not journal.running):
+        journal, lane = self.journal, self.lane
+        above = lane.running[-1] if lane.running else lane.above
+        if not journal.passes or (journal.is_declared and above is None):
             return func(*args, **kwargs)
-        operands = self._operands.get(func)
-        if operands is None:
-            operands = self._operands[func] = name_operands(name, func)
-        path = f"{journal.running[-1].path}.{name}" if journal.running else name
-        call = journal.open(path, name, settings=describe_options(operands, args, kwargs))
-        call.inputs = self.sight.see_given(name_arguments(operands, args, kwargs), call)
-        place, is_opaque = journal.place, name in OPAQUE
+        line = journal.locations.find(sys._getframe(2))
+        call = OpenCall(next(journal.serials), f"{above.path}.{name}" if above is not None else name, name, above, line)
+        if quiet is None:
+            self._see_arguments(call, name, func, args, kwargs)
+        else:
+            with quiet():
+                self._see_arguments(call, name, func, args, kwargs)
+        calls = journal.passes[-1].calls
+        place = len(calls)
         try:
-            with self._inside(call) if is_opaque else nullcontext():
+            if name in OPAQUE:
+                with self._inside(call):
+                    result = func(*args, **kwargs)
+            else:
                 result = func(*args, **kwargs)
         except BaseException as error:
             call.error = describe_error(error)
-            journal.write(call, place)
+            calls.insert(place, call)
             raise
-        if name == "backward":
-            call.outputs = self._see_gradients(call)
+        if quiet is None:
+            self._note_result(call, result, args, kwargs)
         else:
-            self._see_result(call, result, args, kwargs)
-        if not call.outputs and not is_opaque:
-            journal.drop(call)  # it made no tensor, so it is no step
-            return result
-        journal.write(call, place)
-        if name in ATTENTIONS:
-            self._open_attention(call, result, args, kwargs, place)
+            with quiet():
+                self._note_result(call, result, args, kwargs)
+        if call.outputs or name in OPAQUE:  # what makes no tensor is no step
+            calls.insert(place, call)
         return result
 
     def forget(self) -> None:
@@ -74,38 +95,71 @@ class Operator:
         self.root = None
         self._operands.clear()
 
-    def _see_result(self, call: OpenCall, result: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        changed = args[0] if args and is_in_place(call.op, kwargs) else None
-        call.outputs = self.sight.see_result(kwargs.get("out", changed if result is None else result), call)
-        if isinstance(changed, Tensor):
-            self.sight.note_change(changed, call)
+    def _see_arguments(
+        self, call: OpenCall, name: str, func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> None:
+        names = self._operands.get(func)
+        if names is None:
+            names = self._operands[func] = name_operands(name, func)
+        if len(names) < len(args):
+            names = self._operands[func] = (*names, *(f"arg{place}" for place in range(len(names), len(args))))
+        inputs: list[Seen] = []
+        options: list[tuple[str, Any]] = []
+        see = self.sight.see_given
+        for operand, value in (*zip(names, args, strict=False), *kwargs.items()) if kwargs else zip(names, args):  # noqa: B905  # names may be more
+            kind = type(value)
+            if kind is Tensor:
+                inputs.append(see(operand, value, call))
+            elif kind in VALUES:
+                options.append((operand, value))
+            elif value is None:
+                continue
+            elif isinstance(value, Tensor):
+                inputs.append(see(operand, value, call))
+            elif name == "index" and is_pattern(value):
+                options.append((operand, Pattern(value if kind is tuple else (value,))))
+            elif isinstance(value, (tuple, list)) and value and all(isinstance(one, int) for one in value):
+                options.append((operand, tuple(value)))
+            else:
+                inputs.extend([see(part, tensor, call) for part, tensor in find_tensors(value, operand)])
+        call.inputs = inputs
+        if options:
+            call.options = options
 
-    def _see_gradients(self, call: OpenCall) -> tuple[SeenTensor, ...]:
+    def _note_result(self, call: OpenCall, result: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        name = call.op
+        if name == "backward":
+            call.outputs = self._see_gradients(call)
+        elif is_in_place(name, kwargs):
+            call.outputs = self._see_changed(call, result, args, kwargs)
+        else:
+            call.outputs = self.sight.see_result(result, call)
+            if self.sight.shows_ids and name in CHOICES and call.parent is None:
+                call.outputs = [self.sight.show_ids(seen) for seen in call.outputs]
+
+    def _see_changed(self, call: OpenCall, result: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Seen]:
+        changed = kwargs.get("out", args[0] if args else None)
+        return [
+            seen
+            for name, tensor in name_results(changed if result is None else result)
+            for seen in self.sight.see_changed(tensor, call, name)
+        ]
+
+    def _see_gradients(self, call: OpenCall) -> list[Seen]:
         """The gradients that back-propagation left, one for each parameter of the model that has one."""
         parameters = self.root.named_parameters() if self.root is not None else ()
         gradients = {f"{name}.grad": one.grad for name, one in parameters if one.grad is not None}
-        return self.sight.see_named(gradients, call, dict.fromkeys(gradients, "parameter"))
-
-    def _open_attention(
-        self, call: OpenCall, result: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], place: int
-    ) -> None:
-        """Put the stages of fused attention behind its call; what it made comes from the last of them."""
-        stages = derive_attention(call, args, kwargs)
-        if not stages:
-            return
-        for offset, stage in enumerate(stages):
-            self.journal.write(stage, place + 1 + offset)
-        self.sight.note_maker(name_results(result)[0][1], stages[-1].id)
-        call.outputs = (call.outputs[0]._replace(source=stages[-1].id), *call.outputs[1:])
+        return see_named(self.sight, gradients, call, dict.fromkeys(gradients, "parameter"))
 
     @contextmanager
     def _inside(self, call: OpenCall) -> Iterator[None]:
         """What runs inside the block belongs to the call, and is seen at the level below the user's."""
-        self.journal.running.append(call)
-        self.blindness.append(False)
+        lane = self.lane
+        lane.running.append(call)
+        lane.blindness.append(False)
         try:
             with InnerMode(self):
                 yield
         finally:
-            self.blindness.pop()
-            self.journal.running.pop()
+            lane.blindness.pop()
+            lane.running.pop()

@@ -2,32 +2,40 @@
 
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
-from torch.optim import Optimizer
-from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from xray.capture.calls import OpenCall, describe_error
-from xray.capture.fast_path import InnerMode, may_take_fast_path
-from xray.capture.journal import Journal
-from xray.capture.modules import ModuleClass, count_parameters, in_backward, named_modules, run_eagerly
+from xray.capture.caches import find_kept, list_parts
+from xray.capture.calls import OpenCall, Seen, describe_error
+from xray.capture.fast_path import may_take_fast_path, step_aside
+from xray.capture.freezing import Links
+from xray.capture.hints import Axes, check_call, check_trace, read_hints, take_hints
+from xray.capture.journal import Journal, Lane
+from xray.capture.lanes import Lanes
+from xray.capture.modules import NO_KEYWORDS, ModuleClass, Survey, count_parameters, read_keywords, run_eagerly
 from xray.capture.naming import describe_settings
 from xray.capture.operations import OperationMode
 from xray.capture.operator import Operator
-from xray.capture.sight import Sight
+from xray.capture.optimizers import watch_optimizers
+from xray.capture.sight import Sight, see_named
 from xray.capture.structure import name_axes_by_structure
 from xray.capture.tensors import name_arguments
 from xray.capture.values import PreviewRule
 from xray.errors import TraceError
-from xray.ir.records import MaskKind, Role
+from xray.ir.records import Role
 from xray.ir.trace import PassKind, Trace
+
+get_ident = threading.get_ident
+task_id = torch._C._current_graph_task_id
+"""Tells -1, unless this thread is inside back-propagation, where checkpointed blocks run a second time."""
+Unheard = torch._C.DisableTorchFunction
 
 
 class Recorder:
@@ -37,9 +45,9 @@ class Recorder:
     Operations inside torch's own plain layers, such as nn.Linear, are not steps of their own.
 
     `recorder.trace` holds all that ran, also after an exception, which passes through as it is and carries the same
-    trace as `error.xray_trace`. The recorder reads
-    tensors and keeps none; it sets no flag, draws no random number and leaves no hook. Other threads, and modules that
-    have nothing to do with the model, are not recorded.
+    trace as `error.xray_trace`. The recorder reads tensors and keeps none; it sets no flag, draws no random number and
+    leaves no hook. Modules that have nothing to do with the model are not recorded, nor are threads, unless they run a
+    part of the model, for the model, on a tensor that it has (see `Lanes`).
     """
 
     def __init__(
@@ -49,26 +57,36 @@ class Recorder:
         *,
         operations: bool = False,
         preview: PreviewRule | None = None,
+        axes: Axes | None = None,
+        shows_ids: bool = False,
     ) -> None:
         if not isinstance(model, nn.Module):
             raise TraceError(f"a {type(model).__name__} cannot be recorded. Give a torch.nn.Module.")
-        others = others or {}
+        for name, other in (others or {}).items():
+            if not isinstance(other, nn.Module):
+                raise TraceError(f"{name}={type(other).__name__} cannot be recorded. Give a torch.nn.Module.")
         self._title = type(model).__name__
         self._root: nn.Module | None = model
-        self._paths = {id(module): (module, path) for path, module in named_modules(model, others)}
-        self._params = count_parameters(model, *others.values())
+        with Unheard():
+            survey = Survey(model, others or {})
+        self._known = survey.known
+        self._survey = survey
         self._classes: dict[type[nn.Module], ModuleClass] = {}
         self._journal = Journal()
-        self._sight = Sight(preview)
-        self._operator = Operator(model, self._journal, self._sight, blind=not operations)
+        self._sight = Sight(preview, shows_ids=shows_ids)
         self._sees_operations = operations
-        self._strangers: list[nn.Module] = []
-        self._asides: list[tuple[nn.Module, ExitStack]] = []
+        self._lane = Lane(blind=not operations)
+        self._operator = Operator(model, self._journal, self._sight, self._lane)
+        self._lanes = Lanes(self._operator, survey.known, sees_operations=operations)
         self._thread = 0
         self._hooks = ExitStack()
+        self._trace: Trace | None = None
+        self._links: Sequence[Links] = ()
+        self._hints = read_hints(model, axes or {})
 
     def __enter__(self) -> Self:
-        self._thread = threading.get_ident()
+        self._thread = get_ident()
+        self._trace = None
         hooks = self._hooks
         hooks.callback(register_module_forward_pre_hook(self._before).remove)
         after = register_module_forward_hook(self._after, with_kwargs=True, always_call=True)
@@ -76,22 +94,23 @@ class Recorder:
         hooks.callback(torch_module._global_forward_hooks_with_kwargs.pop, after.id, None)
         hooks.callback(after.remove)
         if self._sees_operations and self._root is not None:
-            hooks.callback(register_optimizer_step_pre_hook(self._before_optimizer).remove)
-            hooks.callback(register_optimizer_step_post_hook(self._after_optimizer).remove)
-            hooks.enter_context(run_eagerly(self._root))
+            hooks.enter_context(watch_optimizers(self, self._root, self._journal, self._lane))
+            hooks.enter_context(run_eagerly(compiled=self._survey.is_compiled))
             hooks.enter_context(OperationMode(self._operator))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        while self._asides:
-            self._asides.pop()[1].close()
+        while self._lane.asides:
+            self._lane.asides.pop()[1].close()
         self._hooks.close()
-        for call in self._journal.running:
+        for call in self._lane.running:
             call.error = describe_error(error)
             call.release()
-        self._journal.running.clear()
-        self._strangers.clear()
-        self._paths.clear()
+        self._lane.running.clear()
+        self._lane.strangers.clear()
+        self._lanes.close()
+        with Unheard():
+            self._survey.close()
         self._classes.clear()
         self._sight.forget()
         self._operator.forget()
@@ -103,8 +122,24 @@ class Recorder:
     @property
     def trace(self) -> Trace:
         """All that has been recorded up to now, with the axis words that the operations themselves tell."""
-        recorded = Trace(title=self._title, sizes={}, config={}, passes=self._journal.to_passes())
-        return name_axes_by_structure(recorded) if self._sees_operations else recorded
+        if self._trace is not None:
+            return self._trace
+        passes, self._links = self._journal.to_passes()
+        trace = Trace(title=self._title, sizes={}, config={}, passes=passes)
+        if self._sees_operations:
+            trace = self.name_axes(trace)
+        if self._root is None:  # the recording is over
+            self._trace = trace
+        return trace
+
+    def name_axes(self, trace: Trace) -> Trace:
+        """The recording's own trace, the words that its axes have by now spread along the data, and others added.
+
+        Raises:
+            TraceError: the words that were given for the inputs do not fit them.
+        """
+        check_trace(self._hints, trace)
+        return name_axes_by_structure(trace, self._links, self._hints)
 
     def declared_pass(
         self, kind: PassKind, number: int = 0, tokens: Mapping[str, tuple[tuple[str, ...], ...]] | None = None
@@ -128,127 +163,142 @@ class Recorder:
 
         `roles` gives the role of an output by its name, where its type does not tell.
         """
-        if not self._journal.passes:
-            self._journal.begin_pass()
-        call = self._journal.open(path, op)
-        self._journal.write(call)
-        call.inputs = self._sight.see_given(list((inputs or {}).items()), call)
-        call.outputs = self._sight.see_named(outputs or {}, call, roles or {})
+        journal = self._journal
+        if not journal.passes:
+            journal.begin_pass()
+        line = journal.locations.find(sys._getframe(1))
+        call = OpenCall(next(journal.serials), path, op, self._lane.innermost, line)
+        journal.passes[-1].calls.append(call)
+        call.inputs = [self._sight.see_given(name, tensor, call) for name, tensor in (inputs or {}).items()]
+        call.outputs = see_named(self._sight, outputs or {}, call, roles or {})
 
     # What torch calls
 
     def _before(self, module: nn.Module, args: tuple[Any, ...]) -> None:
-        if threading.get_ident() != self._thread or in_backward():
+        thread = get_ident()
+        lane = self._lane if thread == self._thread else self._lanes.enter(thread, module, args)
+        if lane is None or task_id() != -1:
             return
-        known, running = self._paths.get(id(module)), self._journal.running
-        if known is None and not running:
-            self._strangers.append(module)
-            self._operator.blindness.append(True)
+        running = lane.running
+        known, above = self._known.get(id(module)), running[-1] if running else lane.above
+        if known is None and above is None:
+            lane.strangers.append(module)
+            lane.blindness.append(True)
             return
-        kind = self._classes.get(type(module)) or self._classes.setdefault(type(module), ModuleClass.of(module))
-        path = known[1] if known else f"{running[-1].path}.{kind.name}"
-        with torch._C.DisableTorchFunction():
-            self._open_module(module, kind, path, args, read_keywords(sys._getframe(1)))
-        if kind.has_fast_path and self._sees_operations and not self._asides and may_take_fast_path(module):
-            self._asides.append((module, self._step_aside()))
+        kind = self._classes.get(type(module)) or self._look_at_class(module)
+        journal = self._journal
+        if above is None and (module is self._root or not journal.passes):
+            journal.begin_pass()
+        frame = sys._getframe(1)
+        path = known[1].path if known is not None else f"{above.path}.{kind.name}"  # type: ignore[union-attr]
+        call = OpenCall(next(journal.serials), path, kind.op, above, journal.locations.find(frame.f_back))
+        call.kind, call.module = kind.name, module
+        if known is not None:
+            call.params = known[1]
+        kwargs = NO_KEYWORDS if len(args) >= kind.most_arguments else read_keywords(frame)
+        call.arguments = (args, kwargs)
+        journal.passes[-1].calls.append(call)
+        with Unheard():
+            call.settings = describe_settings(module)
+            if known is None:
+                call.params = count_parameters(module)
+            call.inputs = self._see_arguments(call, kind, args, kwargs)
+            if above is None and self._sees_operations:
+                if self._sight.shows_ids:
+                    call.inputs = [self._sight.show_ids(seen) for seen in call.inputs]
+                call.inputs += self._see_kept(call, (*zip(kind.arguments, args, strict=False), *kwargs.items()))
+        running.append(call)
+        lane.blindness.append(not self._sees_operations or (kind.is_torch and not module._modules))
+        if kind.has_fast_path and self._sees_operations and not lane.asides and may_take_fast_path(module):
+            lane.asides.append((module, step_aside(self._lanes.operator_of(lane))))
 
     def _after(self, module: nn.Module, args: tuple[Any, ...], *rest: Any) -> None:
         """Called with (kwargs, result) after a forward that returned, with one value less after one that raised."""
-        if threading.get_ident() != self._thread or in_backward():
+        thread = get_ident()
+        lane = self._lane if thread == self._thread else self._lanes.find(thread, module)
+        if lane is None or task_id() != -1:
             return
-        if self._asides and self._asides[-1][0] is module:
-            self._asides.pop()[1].close()
-        if self._strangers and self._strangers[-1] is module:
-            self._strangers.pop()
-            self._operator.blindness.pop()
+        if lane.asides and lane.asides[-1][0] is module:
+            lane.asides.pop()[1].close()
+        if lane.strangers and lane.strangers[-1] is module:
+            lane.strangers.pop()
+            lane.blindness.pop()
             return
-        ended = self._journal.close_down_to(module)
+        ended = lane.close_down_to(module)
         if not ended:
             return
-        del self._operator.blindness[-len(ended) :]
-        with torch._C.DisableTorchFunction():
+        del lane.blindness[-len(ended) :]
+        with Unheard():
             self._finish_module(ended[-1], module, args, rest)
         for call in ended:
-            call.release()
-
-    def _before_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        self._operator.blindness.append(True)
-
-    def _after_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        self._operator.blindness.pop()
-        if self._root is None or not self._journal.passes:
-            return
-        with torch._C.DisableTorchFunction():
-            names = {id(parameter): name for name, parameter in self._root.named_parameters()}
-            updated = [one for group in optimizer.param_groups for one in group["params"] if id(one) in names]
-            if updated:
-                outputs = {names[id(one)]: one for one in updated}
-                self.add_step("optimizer.step", type(optimizer).__name__.lower(), outputs=outputs)
+            call.module = call.arguments = None
+        if lane is not self._lane and not lane.running:
+            self._lanes.leave(thread)
 
     # Modules
 
-    def _open_module(
-        self,
-        module: nn.Module,
-        kind: ModuleClass,
-        path: str,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any] | None,
-    ) -> None:
-        journal = self._journal
-        if not journal.running and (module is self._root or not journal.passes):
-            journal.begin_pass()
-        call = journal.open(path, kind.op, kind.name, describe_settings(module))
-        journal.write(call)
-        call.params, call.module, call.arguments = self._params.get(id(module), 0), module, (args, kwargs)
-        call.inputs = self._sight.see_given(name_arguments(kind.arguments, args, kwargs or {}), call)
-        journal.running.append(call)
-        self._operator.blindness.append(not self._sees_operations or (kind.is_torch and not module._modules))
+    def _see_arguments(
+        self, call: OpenCall, kind: ModuleClass, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> list[Seen]:
+        see = self._sight.see_given
+        if len(args) == 1 and not kwargs and type(args[0]) is Tensor and kind.arguments:
+            return [see(kind.arguments[0], args[0], call)]
+        return [see(name, tensor, call) for name, tensor in name_arguments(kind.arguments, args, kwargs)]
+
+    def _look_at_class(self, module: nn.Module) -> ModuleClass:
+        kind = self._classes[type(module)] = ModuleClass.of(module)
+        return kind
+
+    def _see_kept(self, call: OpenCall, values: Iterable[tuple[str, Any]]) -> list[Seen]:
+        """What a call of the whole model is given, or gives back, in caches and the like."""
+        taken = {name for name, _, _ in call.inputs}
+        return [self._sight.note_state(name, one, call) for name, one in find_kept(values) if name not in taken]
 
     def _finish_module(self, call: OpenCall, module: nn.Module, args: tuple[Any, ...], rest: tuple[Any, ...]) -> None:
-        kwargs = rest[0] if len(rest) == 2 else {}
-        if call.arguments is None or call.arguments[0] is not args or call.arguments[1] is not kwargs:
-            # a hook of the user's changed them, or the keywords could not be read before the call
-            names = self._classes[type(module)].arguments
-            call.inputs = self._sight.see_given(name_arguments(names, args, kwargs), call)
+        kwargs: Mapping[str, Any] = rest[0] if len(rest) == 2 else {}
+        kind = self._classes.get(type(module)) or self._look_at_class(module)  # a lazy layer changes its class
+        seen = call.arguments
+        if seen is None or seen[0] is not args or (seen[1] is not kwargs and (kwargs or seen[1])):
+            # a hook of the user's changed them
+            call.inputs = self._see_arguments(call, kind, args, kwargs)
         if len(rest) == 2:
-            kind: MaskKind | None = getattr(type(module), "mask_kind", None)
-            call.outputs = self._sight.see_result(rest[1], call, kind)
+            call.outputs = self._sight.see_result(rest[1], call, kind.mask_kind)
+            if call.parent is None and not isinstance(rest[1], Tensor):
+                call.outputs += self._see_kept(call, list_parts(rest[1])[0])
         else:
             call.error = describe_error(sys.exception())
 
-    def _step_aside(self) -> ExitStack:
-        """Take the function mode out of the way, since torch's fast paths are not taken under one; watch from below."""
-        aside = ExitStack()
-        aside.enter_context(torch._C.DisableTorchFunction())
-        aside.enter_context(InnerMode(self._operator))
-        return aside
 
-
-def read_keywords(frame: FrameType) -> Mapping[str, Any] | None:
-    """The keyword arguments of a module call, found where torch keeps them: its global pre-hooks are not told."""
-    kwargs = frame.f_locals.get("kwargs")
-    return kwargs if isinstance(kwargs, dict) else None
-
-
-def record(model: nn.Module, **others: nn.Module) -> Recorder:
+def record(model: nn.Module, *, axes: Axes | None = None, **others: nn.Module) -> Recorder:
     """A recorder for several passes, generation loops or training steps; use it as a `with` block.
 
-    Modules outside the model, such as the loss, can be given by name: `record(model, loss=criterion)`.
+    Modules outside the model, such as the loss, can be given by name: `record(model, loss=criterion)`. `axes` gives
+    words for the axes of inputs, by name or place: `axes={"x": ("batch", "time", "features")}`; they spread along the
+    data from there. Of ids that the model reads or that are chosen between its calls, the first few values are kept.
 
     Raises:
-        TraceError: `model` is no torch.nn.Module.
+        TraceError: `model` is no torch.nn.Module; on reading the trace, words that do not fit the inputs.
     """
-    return Recorder(model, others, operations=True)
+    if isinstance(axes, nn.Module):  # a module beside the model that happens to be called so
+        return Recorder(model, {**others, "axes": axes}, operations=True, shows_ids=True)
+    return Recorder(model, others, operations=True, axes=axes, shows_ids=True)
 
 
 def trace(model: nn.Module, /, *args: Any, **kwargs: Any) -> Trace:
     """One forward pass of any model, called with the given arguments, as a Trace.
 
+    The keyword `axes` gives words for the axes of inputs, by name or place, and is not passed on:
+    `trace(model, x, axes={"x": ("batch", "time", "features")})`. Where the model's own forward has a parameter called
+    `axes`, it goes to the model; words are then given to `record`.
+
     Raises:
-        TraceError: `model` is no torch.nn.Module.
+        TraceError: `model` is no torch.nn.Module, or the words do not fit the inputs; the model has not run then.
         Whatever the model itself raises; `error.xray_trace` holds what ran before it.
     """
-    with record(model) as recorder:
+    axes = kwargs.pop("axes") if "axes" in kwargs and take_hints(model, kwargs["axes"]) else None
+    recorder = Recorder(model, operations=True, axes=axes)
+    if axes:
+        check_call(model, read_hints(model, axes), args, kwargs)
+    with recorder:
         model(*args, **kwargs)
     return recorder.trace

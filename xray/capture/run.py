@@ -42,6 +42,7 @@ class Run:
         Raises:
             UsageError: the question is empty.
         """
+        check_question(question)
         return self.chatbot.answer(question)
 
     def trace(
@@ -66,7 +67,12 @@ class Run:
         """
         if phase not in get_args(Phase):
             raise UsageError(f"the phase {phase!r} is unknown. Choose {', '.join(get_args(Phase))}.")
+        if not isinstance(values, str) or values not in PREVIEWS:
+            raise UsageError(f"values={values!r} is unknown. Choose {' or '.join(PREVIEWS)}.")
+        if type(max_turns) is not int or max_turns < 1:
+            raise UsageError(f"max_turns={max_turns!r} is out of range. It must be a whole number from 1 on.")
         asked = DEFAULT_QUESTION if question is None else question
+        check_question(asked)
         passes: tuple[Pass, ...] = ()
         preview = PREVIEWS[values]
         with fitting_threads(self.chatbot.config):
@@ -181,7 +187,19 @@ def load(folder: str | Path, device: str = "auto") -> Run:
     Raises:
         RunError: there is no trained model in the folder, or its files are damaged.
     """
+    if not isinstance(folder, str | Path):
+        raise UsageError(f"a {type(folder).__name__} is no run folder. Give its path, as in runs/movie_qa.")
     return Run(load_run(Path(folder), device=device))
+
+
+def check_question(question: object) -> None:
+    """Make sure that a question is a text.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    if not isinstance(question, str):
+        raise UsageError(f'the question is a {type(question).__name__}. Ask with words, as in "Who is Ripley?".')
 
 
 def make_untrained(device: str = "auto") -> Run:

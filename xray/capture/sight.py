@@ -6,93 +6,119 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from xray.capture.calls import OpenCall, SeenTensor
+from xray.capture.calls import Known, OpenCall, Seen
 from xray.capture.mask_facts import look_at_mask, tells_what_is_hidden
-from xray.capture.tensor_log import Known, TensorLog, name_dtype, shape_of
-from xray.capture.tensors import Named, name_results
-from xray.capture.values import PreviewRule
+from xray.capture.tensor_log import TensorLog
+from xray.capture.tensors import name_results
+from xray.capture.values import PreviewRule, is_readable, take_preview
 from xray.ir.records import MaskKind, Role
 
-STATE_NAMES = ("cache", "past_key", "layer_past")
-"""Arguments with these names carry what a model keeps from one call to the next."""
+MAX_IDS = 1_024
+"""The most ids whose values are noted unasked."""
 
 
 class Sight:
     """Sees the tensors of one recording, and remembers their makers for as long as they live."""
 
-    def __init__(self, preview: PreviewRule | None) -> None:
+    def __init__(self, preview: PreviewRule | None, *, shows_ids: bool = False) -> None:
         self._preview = preview
+        self.shows_ids = shows_ids
         self._log = TensorLog()
-        self._plain_dtypes: dict[torch.dtype, str] = {}
+        self._note_new = self._log.note_new
+        self.find = self._log.find
 
-    def see_given(self, named: Named, call: OpenCall) -> tuple[SeenTensor, ...]:
-        """What a call is given."""
-        return tuple([self._see(name, tensor, call) for name, tensor in named])
+    def see_given(self, name: str, tensor: Tensor, call: OpenCall) -> Seen:
+        """A tensor that a call is given."""
+        known = self.find(tensor)
+        if known is None or ("mask" in name and known.mask is None):
+            known = self._look_closely(name, tensor, call, known)
+        return (name, known, None)
 
-    def see_result(self, result: Any, call: OpenCall, mask_kind: MaskKind | None = None) -> tuple[SeenTensor, ...]:
+    def see_result(self, result: Any, call: OpenCall, mask_kind: MaskKind | None = None) -> list[Seen]:
         """What a call made; a tensor that it only handed on keeps its maker."""
-        return tuple([self.see_made(name, tensor, call, mask_kind=mask_kind) for name, tensor in name_results(result)])
+        if type(result) is Tensor and self._preview is None and mask_kind is None:
+            known = self._note_new(result, call.serial)
+            return [("out", known, None) if known is not None else self.see_made("out", result, call)]
+        return [self.see_made(name, tensor, call, mask_kind=mask_kind) for name, tensor in name_results(result)]
 
-    def see_named(
-        self, tensors: Mapping[str, Tensor], call: OpenCall, roles: Mapping[str, Role]
-    ) -> tuple[SeenTensor, ...]:
-        """What a call made, with the roles of those whose type does not tell."""
-        return tuple(self.see_made(name, tensor, call, role=roles.get(name)) for name, tensor in tensors.items())
+    def see_changed(self, tensor: Tensor, call: OpenCall, name: str = "out") -> list[Seen]:
+        """A tensor that a call changed in place, and with it every view of it."""
+        self._log.note_change(tensor, call.serial)
+        return [
+            self._look_into(name, tensor, self._log.note(tensor, call.serial, guess_role(tensor, call), None), call)
+        ]
 
     def see_made(
         self, name: str, tensor: Tensor, call: OpenCall, *, mask_kind: MaskKind | None = None, role: Role | None = None
-    ) -> SeenTensor:
+    ) -> Seen:
         """One tensor that a call made."""
-        known = self._log.find(tensor)
-        if known is None or (known.source is None and call.op.endswith("_")):
-            mask = look_at_mask(tensor, mask_kind) if mask_kind else None
-            role = role or guess_role(tensor, call, is_mask=mask_kind is not None)
-            known = self._log.note(tensor, call.id, role, mask)
-        seen = self._write_down(name, tensor, known)
-        if self._preview is None:
+        known = self.find(tensor)
+        if known is None or known.maker is None:
+            known = self._note_made(tensor, call, known, mask_kind, role)
+        return self._look_into(name, tensor, known, call)
+
+    def note_state(self, name: str, tensor: Tensor, call: OpenCall) -> Seen:
+        """A tensor that is kept from one call of the model to the next."""
+        known = self.find(tensor)
+        if known is None:
+            known = self._log.note(tensor, None, "state", None)
+        elif known.role != "state":
+            known = self._log.note(tensor, known.maker, "state", known.mask)
+        return (name, known, None)
+
+    def show_ids(self, seen: Seen) -> Seen:
+        """What was seen with its values, if it is a few ids: what a model read, and which word was chosen."""
+        name, known, preview = seen
+        tensor = known.tensor() if known.role == "ids" and preview is None else None
+        if tensor is None or tensor.numel() > MAX_IDS or not is_readable(tensor):
             return seen
-        return seen._replace(preview=self._preview(call.path, call.op, tensor))
-
-    def note_change(self, tensor: Tensor, call: OpenCall) -> None:
-        """A call changed the tensor in place."""
-        self._log.note_change(tensor, call.id)
-
-    def note_maker(self, tensor: Tensor, source: str) -> None:
-        """The tensor comes from another step than the call that gave it."""
-        self._log.note(tensor, source, "activation", None)
+        return (name, known, take_preview(tensor, tuple(tensor.shape)))
 
     def forget(self) -> None:
         """Remember no tensor any more."""
         self._log.clear()
 
-    def _see(self, name: str, tensor: Tensor, call: OpenCall) -> SeenTensor:
-        known = self._log.find(tensor)
-        if known is None or ("mask" in name and known.mask is None):
-            mask = None
-            if "mask" in name:
-                kind: MaskKind | None = "padding" if "padding_mask" in name else None
-                mask = look_at_mask(tensor, kind, true_is_hidden=tells_what_is_hidden(name, call.op, call.module))
-            role = guess_role(tensor, call, is_mask=mask is not None)
-            known = self._log.note(tensor, known.source if known else None, role, mask)
-        seen = self._write_down(name, tensor, known)
-        return seen._replace(role="state") if name.startswith(STATE_NAMES) else seen
-
-    def _write_down(self, name: str, tensor: Tensor, known: Known) -> SeenTensor:
-        if tensor.layout is torch.strided and not tensor.is_nested:
-            dtype = self._plain_dtypes.get(tensor.dtype)
-            if dtype is None:
-                dtype = self._plain_dtypes[tensor.dtype] = name_dtype(tensor)
-            return SeenTensor(name, tensor.shape, dtype, tensor.device, known.role, known.source, known.mask)
-        return SeenTensor(
-            name, shape_of(tensor), name_dtype(tensor), tensor.device, known.role, known.source, known.mask
+    def _note_made(
+        self,
+        tensor: Tensor,
+        call: OpenCall,
+        known: Known | None,
+        mask_kind: MaskKind | None = None,
+        role: Role | None = None,
+    ) -> Known:
+        if known is not None and not call.op.endswith("_"):
+            return known  # an input handed on
+        if known is None and self._log.has_changed(tensor):
+            self._log.note_change(tensor, call.serial)
+        mask = look_at_mask(tensor, mask_kind) if mask_kind else None
+        return self._log.note(
+            tensor, call.serial, role or guess_role(tensor, call, is_mask=mask_kind is not None), mask
         )
 
+    def _look_closely(self, name: str, tensor: Tensor, call: OpenCall, known: Known | None) -> Known:
+        mask = None
+        if "mask" in name:
+            kind: MaskKind | None = "padding" if "padding_mask" in name else None
+            mask = look_at_mask(tensor, kind, true_is_hidden=tells_what_is_hidden(name, call.op, call.module))
+            if known is not None and mask is None:
+                return known
+        role = guess_role(tensor, call, is_mask=mask is not None)
+        return self._log.note(tensor, known.maker if known else None, role, mask)
 
-def guess_role(tensor: Tensor, call: OpenCall, *, is_mask: bool) -> Role:
+    def _look_into(self, name: str, tensor: Tensor, known: Known, call: OpenCall) -> Seen:
+        return (name, known, None if self._preview is None else self._preview(call.path, call.op, tensor))
+
+
+def see_named(sight: Sight, tensors: Mapping[str, Tensor], call: OpenCall, roles: Mapping[str, Role]) -> list[Seen]:
+    """What a call made, with the roles of those whose type does not tell."""
+    return [sight.see_made(name, tensor, call, role=roles.get(name)) for name, tensor in tensors.items()]
+
+
+def guess_role(tensor: Tensor, call: OpenCall, *, is_mask: bool = False) -> Role:
     """What a tensor is, as far as its type and the call tell."""
     if is_mask:
         return "mask"
-    if isinstance(tensor, nn.Parameter):
+    if type(tensor) is not Tensor and isinstance(tensor, nn.Parameter):
         return "parameter"
     if tensor.is_floating_point():
         is_loss = tensor.dim() == 0 and ("loss" in call.op or "cross_entropy" in call.op)

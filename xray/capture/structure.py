@@ -1,257 +1,265 @@
 """Axis words from what operations do: axes that must be the same are joined, and a group takes the word of any of them.
 
 Addition joins the axes of its operands, a transpose joins them crosswise, a matrix product joins rows, columns and what
-is between. Attention then tells which axis is heads and which d_k, normalisation and embeddings which is d_model, and
-the words travel along the data to every other step. Sizes play no part, so equal sizes keep their own names.
+is between, a reshape remembers what it cut and joined. Attention then tells which axis is the batch, which heads, which
+d_k and which the words of a sequence; normalisation and embeddings tell d_model; and the words travel along the data to
+every other step. Equal sizes keep their own names, since sizes alone name nothing.
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
+from xray.capture.axis_groups import Groups
+from xray.capture.axis_joins import Tensors, join_step
+from xray.capture.freezing import make_fact
 from xray.capture.fused import ATTENTIONS
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step, Trace
 
-Axis = tuple[str, str, int, int]
-"""An axis of a tensor at a step: the step's id, "in" or "out", which tensor, which axis."""
-
-ELEMENTWISE = frozenset(
-    {
-        "add",
-        "sub",
-        "mul",
-        "div",
-        "add_",
-        "sub_",
-        "mul_",
-        "div_",
-        "relu",
-        "relu_",
-        "gelu",
-        "silu",
-        "tanh",
-        "sigmoid",
-        "softmax",
-        "log_softmax",
-        "dropout",
-        "layer_norm",
-        "rmsnorm",
-        "rms_norm",
-        "clone",
-        "contiguous",
-        "to",
-        "float",
-        "bfloat16",
-        "half",
-        "masked_fill",
-        "masked_fill_",
-        "scale",
-        "mask_scores",
-        "pow",
-        "neg",
-        "identity",
-        "where",
-        "exp",
-        "layernorm",
-        "type_as",
-        "detach",
-        "sqrt",
-        "rsqrt",
-        "square",
-    }
-)
-ACTIVATIONS = frozenset({"relu", "gelu", "silu", "relu_", "new_gelu_activation", "gelu_activation", "tanh"})
-NORMS = frozenset({"layer_norm", "rms_norm", "rmsnorm", "layernorm"})
+PRODUCTS = {"heads*d_k": "d_model"}
+"""What a product is called where something of that name has the same size: d_k is d_model / heads."""
+ACTIVATIONS = frozenset({"relu", "gelu", "silu", "relu_", "silu_", "tanh", "quick_gelu", "mish", "hardswish"})
+PRODUCTS_OF_MATRICES = frozenset({"matmul", "bmm", "baddbmm", "einsum"})
 HEADS_OF_WORDS = frozenset({"lm_head", "generator", "vocab_head", "output_projection", "to_logits"})
 
-
-class Groups:
-    """Axes that are the same one, joined in groups; each group may have a word, and keeps the first it was given."""
-
-    def __init__(self) -> None:
-        self._parents: dict[Axis, Axis] = {}
-        self._words: dict[Axis, str] = {}
-
-    def find(self, axis: Axis) -> Axis:
-        """The axis that stands for the group."""
-        root = axis
-        while (above := self._parents.get(root, root)) != root:
-            root = above
-        while self._parents.get(axis, axis) != root:
-            self._parents[axis], axis = root, self._parents.get(axis, axis)
-        return root
-
-    def join(self, one: Axis, other: Axis) -> None:
-        """The two are the same, unless they already have different words."""
-        first, second = self.find(one), self.find(other)
-        if first == second:
-            return
-        if self._words.get(first) and self._words.get(second) and self._words[first] != self._words[second]:
-            return
-        self._parents[second] = first
-        word = self._words.pop(second, None)
-        if word is not None:
-            self._words.setdefault(first, word)
-
-    def name(self, axis: Axis, word: str) -> None:
-        """Give the group of an axis its word, if it has none."""
-        if word:
-            self._words.setdefault(self.find(axis), word)
-
-    def word(self, axis: Axis) -> str:
-        """The word of an axis's group, or nothing."""
-        return self._words.get(self.find(axis), "")
+Place = tuple[str, str, int]
+"""A tensor at a step: the step's id, "in" or "out", and which of them."""
+Links = Mapping[int, Sequence[Place]]
+"""Where each tensor was seen: the same axes in all these places."""
+Hints = Mapping[str, Sequence[str]]
+"""Words for the axes of inputs, by the input's name."""
 
 
-def name_axes_by_structure(trace: Trace) -> Trace:
-    """The same trace: the words that its axes have spread along the data, and those that structure tells added."""
-    return replace(trace, passes=tuple(name_pass(one) for one in trace.passes))
+def name_axes_by_structure(trace: Trace, links: Sequence[Links] = (), hints: Hints | None = None) -> Trace:
+    """The same trace: the words that its axes have spread along the data, and those that structure tells added.
+
+    `links` says for each pass which records are of one and the same tensor.
+    """
+    passes = tuple(
+        Namer(one, links[place] if place < len(links) else {}, hints or {}).name()
+        for place, one in enumerate(trace.passes)
+    )
+    return make_fact(Trace, {**trace.__dict__, "passes": passes})
 
 
-def name_pass(one_pass: Pass) -> Pass:
-    groups = Groups()
-    for step in one_pass.steps:
-        for axis, record in axes_of(step):
-            groups.name(axis, record.axes[axis[3]])
-    for step in one_pass.steps:
-        join_sources(step, one_pass, groups)
-        join_step(step, groups)
-    if any(step.op in ATTENTIONS or step.op == "softmax" for step in one_pass.steps):
-        name_attention(one_pass, groups)
-    steps = tuple(write_words(step, groups) for step in one_pass.steps)
-    return replace(one_pass, steps=steps)
+class Namer:
+    """Names the axes of one pass."""
 
+    def __init__(self, one_pass: Pass, links: Links, hints: Hints) -> None:
+        self.one_pass = one_pass
+        self.links = links
+        self.hints = hints
+        self.groups = Groups()
+        self.d_k = 0
+        self.at = {step.id: Tensors(step, self.groups) for step in one_pass.steps}
+        self.readers: dict[str, list[Step]] = {}
+        for step in one_pass.steps:
+            for record in step.inputs:
+                if record.source is not None:
+                    self.readers.setdefault(record.source, []).append(step)
 
-def axes_of(step: Step) -> Iterator[tuple[Axis, TensorRecord]]:
-    for side, records in (("in", step.inputs), ("out", step.outputs)):
-        for number, record in enumerate(records):
-            for axis in range(len(record.shape)):
-                yield (step.id, side, number, axis), record
+    def name(self) -> Pass:
+        """The pass, every axis with the word that is known for it."""
+        one_pass, groups = self.one_pass, self.groups
+        self.take_hints()
+        self.take_words()
+        for step in one_pass.steps:
+            self.join_sources(step)
+        for step in one_pass.steps:
+            join_step(step, self.at[step.id], groups)
+        for places in self.links.values():
+            self.join_same(places)
+        self.name_attention()
+        self.name_widths()
+        groups.name_products(PRODUCTS)
+        return Pass(one_pass.kind, one_pass.number, one_pass.tokens, tuple(map(self.write_words, one_pass.steps)))
 
+    def take_hints(self) -> None:
+        """What the caller says of the inputs of the pass."""
+        for step in self.one_pass.steps:
+            for number, record in enumerate(step.inputs):
+                words = self.hints.get(record.name) if record.source is None else None
+                if words is not None and step.parent is None and len(words) == len(record.shape):
+                    for axis, word in enumerate(words):
+                        self.groups.name(self.at[step.id].ins[number] + axis, word)
 
-def join_sources(step: Step, one_pass: Pass, groups: Groups) -> None:
-    """What a step reads, or hands on, has the axes that it had where it was made."""
-    for side, records in (("in", step.inputs), ("out", step.outputs)):
-        for number, record in enumerate(records):
-            maker = one_pass.by_id.get(record.source or "")
-            if maker is None or maker is step:
-                continue
-            for place, made in enumerate(maker.outputs):
-                if made.shape == record.shape:
+    def take_words(self) -> None:
+        """Words that the trace already has."""
+        for step in self.one_pass.steps:
+            at = self.at[step.id]
+            for firsts, records in ((at.ins, step.inputs), (at.outs, step.outputs)):
+                for first, record in zip(firsts, records, strict=True):
+                    for axis, word in enumerate(record.axes):
+                        if word:
+                            self.groups.name(first + axis, word)
+
+    def join_sources(self, step: Step) -> None:
+        """What a step reads, or hands on, has the axes that it had where it was made."""
+        at, by_id = self.at[step.id], self.one_pass.by_id
+        for firsts, records in ((at.ins, step.inputs), (at.outs, step.outputs)):
+            for first, record in zip(firsts, records, strict=True):
+                maker = by_id.get(record.source) if record.source is not None else None
+                if maker is None or maker is step:
+                    continue
+                made = self.at[maker.id].outs
+                alike = [n for n, one in enumerate(maker.outputs) if one.shape == record.shape]
+                if len(alike) > 1 and self.links:
+                    continue  # which of them it is, the links tell
+                for place in alike[:1]:
                     for axis in range(len(record.shape)):
-                        groups.join((maker.id, "out", place, axis), (step.id, side, number, axis))
-                    break
+                        self.groups.join(made[place] + axis, first + axis)
 
+    def join_same(self, places: Sequence[Place]) -> None:
+        firsts = []
+        for name, side, number in places:
+            if name in self.at:
+                at, step = self.at[name], self.one_pass.by_id[name]
+                records = step.inputs if side == "in" else step.outputs
+                firsts.append(((at.ins if side == "in" else at.outs)[number], records[number].shape))
+        for first, shape in firsts[1:]:
+            if shape == firsts[0][1]:
+                for axis in range(len(shape)):
+                    self.groups.join(firsts[0][0] + axis, first + axis)
 
-def join_step(step: Step, groups: Groups) -> None:
-    """Join the axes that the operation keeps."""
-    if not step.outputs or not step.inputs:
-        return
-    out = step.outputs[0]
-    if step.op in ELEMENTWISE:
-        for number, record in enumerate(step.inputs):
-            join_from_the_right(step, number, record, out, groups)
-    elif step.op in ("transpose", "permute", "t") and not step.module:
-        for axis, origin in enumerate(turned_axes(step)):
-            groups.join((step.id, "in", 0, origin), (step.id, "out", 0, axis))
-    elif step.op in ("linear", "embedding"):
-        shared = min(len(step.inputs[0].shape) - (step.op == "linear"), len(out.shape) - 1)
-        for axis in range(shared):
-            groups.join((step.id, "in", 0, axis), (step.id, "out", 0, axis))
-    elif step.op in ("matmul", "bmm") and len(step.inputs) > 1:
-        join_product(step, groups)
-    elif step.op == "unbind" and isinstance(dim := step.settings.get("dim", 0), int):
-        for number, part in enumerate(step.outputs):
-            for axis in range(len(part.shape)):
-                origin = axis + (axis >= dim % len(step.inputs[0].shape))
-                groups.join((step.id, "in", 0, origin), (step.id, "out", number, axis))
-    elif step.op in ATTENTIONS and len(out.shape) == len(step.inputs[0].shape):
-        for axis in range(len(out.shape) - 1):
-            groups.join((step.id, "in", 0, axis), (step.id, "out", 0, axis))
+    def name_attention(self) -> None:
+        """Attention is (batch, heads, queries, keys), or with the first two in one, (batch*heads, queries, keys)."""
+        lengths = self.find_lengths()
+        for step in self.one_pass.steps:
+            at = self.at[step.id]
+            skip = 1 if step.op == "baddbmm" else 0
+            rank = len(step.outputs[0].shape) if step.outputs else 0
+            if rank not in (3, 4) or len(step.inputs) < skip + 2 or len(step.inputs[skip].shape) != rank:
+                continue
+            if step.op in ATTENTIONS and rank == 4:
+                self.name_scores(at.ins[0], at.ins[1] + 2, rank, lengths)
+                self.name_kept(at.ins[1], rank)
+                self.name_kept(at.ins[2], rank)
+            elif step.op in PRODUCTS_OF_MATRICES and self.leads_to_softmax(step):
+                self.name_scores(at.ins[skip], at.outs[0] + rank - 1, rank, lengths)
+                if rank == 4 and len(step.inputs[skip + 1].shape) == 4:
+                    self.name_key_heads(at.ins[skip + 1] + 1)
+            elif step.op in PRODUCTS_OF_MATRICES and self.comes_from_softmax(step.inputs[skip]):
+                self.name_kept(at.ins[skip + 1], rank)
 
+    def name_scores(self, query: int, keys: int, rank: int, lengths: Mapping[int, str]) -> None:
+        if self.name_first_axes(query, rank):
+            self.groups.name(query + rank - 1, "d_k")
+            self.d_k = self.groups.size(query + rank - 1)
+            for axis in (query + rank - 2, keys):
+                self.groups.name(axis, lengths.get(self.groups.find(axis), ""))
 
-def join_from_the_right(step: Step, number: int, record: TensorRecord, out: TensorRecord, groups: Groups) -> None:
-    for back in range(1, min(len(record.shape), len(out.shape)) + 1):
-        if record.shape[-back] == out.shape[-back]:
-            inner = (step.id, "in", number, len(record.shape) - back)
-            groups.join(inner, (step.id, "out", 0, len(out.shape) - back))
+    def name_kept(self, kept: int, rank: int) -> None:
+        """Keys or values: their heads, which may be fewer, and how wide they are in each."""
+        if rank == 4:
+            self.name_key_heads(kept + 1)
+        self.groups.name(kept + rank - 1, "d_k" if self.groups.size(kept + rank - 1) == self.d_k else "d_v")
 
-
-def turned_axes(step: Step) -> tuple[int, ...]:
-    """For each axis of the output, the axis of the input that it was; nothing where the settings do not say."""
-    rank = len(step.inputs[0].shape)
-    order = list(range(rank))
-    if step.op == "permute":
-        dims = str(step.settings.get("dims", "")) or "x".join(
-            str(value) for name, value in step.settings.items() if name.startswith(("arg", "other", "dim"))
+    def comes_from_softmax(self, record: TensorRecord, reach: int = 4) -> bool:
+        """Whether a tensor is attention weights: a softmax, then nothing but dropout and the like."""
+        maker = self.one_pass.by_id.get(record.source or "")
+        if maker is None or not maker.inputs or reach == 0:
+            return False
+        return maker.op == "softmax" or (
+            maker.op in ("dropout", "to", "type_as", "view", "contiguous", "expand", "mul", "native_dropout")
+            and self.comes_from_softmax(maker.inputs[0], reach - 1)
         )
-        parts = [part for part in dims.split("x") if part.lstrip("-").isdecimal()]
-        return tuple(int(part) % rank for part in parts) if len(parts) == rank else ()
-    if step.settings.get("derived") or not step.settings:
-        first, second = rank - 2, rank - 1
-    else:
-        first, second = (step.settings.get(name) for name in ("dim0", "dim1"))  # type: ignore[assignment]
-    if not isinstance(first, int) or not isinstance(second, int) or rank < 2:
-        return ()
-    order[first % rank], order[second % rank] = order[second % rank], order[first % rank]
-    return tuple(order)
 
+    def name_first_axes(self, query: int, rank: int) -> bool:
+        """Name batch and heads; whether they could be told."""
+        parts = (query, query + 1) if rank == 4 else self.groups.parts(query)
+        if len(parts) != 2:
+            return False
+        self.groups.name(parts[0], "batch")
+        self.groups.name(parts[1], "heads")
+        return True
 
-def join_product(step: Step, groups: Groups) -> None:
-    left, right, out = step.inputs[0], step.inputs[1], step.outputs[0]
-    ranks = (len(left.shape), len(right.shape), len(out.shape))
-    if ranks[0] != ranks[2] or ranks[1] not in (2, ranks[2]) or ranks[2] < 2:
-        return
-    for axis in range(ranks[2] - 1):
-        groups.join((step.id, "in", 0, axis), (step.id, "out", 0, axis))
-    groups.join((step.id, "in", 1, ranks[1] - 1), (step.id, "out", 0, ranks[2] - 1))
-    groups.join((step.id, "in", 0, ranks[0] - 1), (step.id, "in", 1, ranks[1] - 2))
+    def name_key_heads(self, heads: int) -> None:
+        """Fewer key heads than heads: an axis of their own, or what was repeated to make the heads."""
+        groups = self.groups
+        if groups.word(heads) == "heads" and len(groups.parts(heads)) == 2:
+            groups.name(groups.parts(heads)[0], "kv_heads")
+        else:
+            groups.name(heads, "kv_heads")
 
+    def find_lengths(self) -> dict[int, str]:
+        """For the axes of the inputs of the pass that may be the words of a sequence, what they are called."""
+        found: dict[int, str] = {}
+        for step in self.one_pass.steps:
+            if step.parent is not None:
+                continue
+            for number, record in enumerate(step.inputs):
+                if record.source is None and record.role in ("ids", "activation", "mask"):
+                    for axis in range(min(3, len(record.shape))):
+                        word = name_length(record.name)
+                        found.setdefault(self.groups.find(self.at[step.id].ins[number] + axis), word)
+        return found
 
-def name_attention(one_pass: Pass, groups: Groups) -> None:
-    """What attention, embeddings, normalisation and feed-forward say about the axes that no input size moves."""
-    readers: dict[str, list[Step]] = {}
-    for step in one_pass.steps:
-        for record in step.inputs:
-            if record.source is not None:
-                readers.setdefault(record.source, []).append(step)
-    for step in one_pass.steps:
-        rank = len(step.outputs[0].shape) if step.outputs else 0
-        if step.op in ATTENTIONS and rank == 4:
-            for number in range(min(3, len(step.inputs))):
-                groups.name((step.id, "in", number, 1), "heads")
-                groups.name((step.id, "in", number, 3), "d_k")
-            groups.name((step.id, "out", 0, 3), "d_k")
-        elif step.op == "matmul" and rank == 4 and leads_to_softmax(step, readers):
-            groups.name((step.id, "out", 0, 1), "heads")
-            groups.name((step.id, "in", 0, 3), "d_k")
-    for step in one_pass.steps:
-        rank = len(step.outputs[0].shape) if step.outputs else 0
-        if rank > 1 and (step.op in NORMS or (step.op == "embedding" and rank == 3)):
-            groups.name((step.id, "out", 0, rank - 1), "d_model")
-        elif step.op == "linear" and rank > 1:
-            if step.path.rsplit(".", 1)[-1] in HEADS_OF_WORDS:
-                groups.name((step.id, "out", 0, rank - 1), "vocab")
-            elif any(reader.op in ACTIVATIONS for reader in readers.get(step.id, ())):
-                groups.name((step.id, "out", 0, rank - 1), "d_ff")
+    def name_widths(self) -> None:
+        """What embeddings, normalisation and feed-forward say about the axes that no input size moves."""
+        groups = self.groups
+        vocabularies = {
+            step.settings.get("num_embeddings") for step in self.one_pass.steps if step.op == "embedding"
+        } - {None}
+        has_attention = any(step.op in ATTENTIONS or step.op == "softmax" for step in self.one_pass.steps)
+        if not has_attention:
+            return
+        for step in self.one_pass.steps:
+            rank = len(step.outputs[0].shape) if step.outputs else 0
+            if rank < 2:
+                continue
+            last = self.at[step.id].outs[0] + rank - 1
+            if step.op.endswith("norm") or (step.op == "embedding" and rank == 3):
+                groups.name(last, "d_model")
+            elif step.op in ("linear", "conv1d") and "kernel_size" not in step.settings:
+                wide = step.settings.get("out_features") in vocabularies and not self.is_read(step)
+                if wide or step.path.rsplit(".", 1)[-1] in HEADS_OF_WORDS:
+                    groups.name(last, "vocab")
+                elif self.is_activated(step):
+                    groups.name(last, "d_ff")
 
+    def is_read(self, step: Step) -> bool:
+        """Whether a layer of the model goes on with what the step made."""
+        return any(reader.module for reader in self.find_readers(step))
 
-def leads_to_softmax(step: Step, readers: dict[str, list[Step]], reach: int = 5) -> bool:
-    """Whether a product is scores: softmax follows within a few steps that keep its shape."""
-    for reader in readers.get(step.id, ()):
-        if reader.op == "softmax":
-            return True
-        keeps = reader.outputs and reader.outputs[0].shape == step.outputs[0].shape
-        if reach and keeps and reader.id != step.id and leads_to_softmax(reader, readers, reach - 1):
-            return True
-    return False
+    def find_readers(self, step: Step) -> list[Step]:
+        """Who reads what the step made; what a block hands on is made inside it."""
+        makers = {step.id, *(record.source for record in step.outputs if record.source is not None)}
+        return [reader for maker in makers for reader in self.readers.get(maker, ())]
 
+    def is_activated(self, step: Step) -> bool:
+        return any(reader.op in ACTIVATIONS or reader.op.endswith("activation") for reader in self.find_readers(step))
 
-def write_words(step: Step, groups: Groups) -> Step:
-    def named(side: str, records: tuple[TensorRecord, ...]) -> tuple[TensorRecord, ...]:
+    def leads_to_softmax(self, step: Step, reach: int = 5) -> bool:
+        """Whether a product is scores: softmax follows within a few steps that keep its rows and columns."""
+        for reader in self.readers.get(step.id, ()):
+            if reader.op == "softmax":
+                return True
+            keeps = reader.outputs and reader.outputs[0].shape[-2:] == step.outputs[0].shape[-2:]
+            if reach and keeps and reader.id != step.id and self.leads_to_softmax(reader, reach - 1):
+                return True
+        return False
+
+    def write_words(self, step: Step) -> Step:
+        at = self.at[step.id]
+        ins, outs = self.write_side(at.ins, step.inputs), self.write_side(at.outs, step.outputs)
+        if ins is step.inputs and outs is step.outputs:
+            return step
+        return make_fact(Step, {**step.__dict__, "inputs": ins, "outputs": outs})
+
+    def write_side(self, firsts: list[int], records: tuple[TensorRecord, ...]) -> tuple[TensorRecord, ...]:
+        words = [
+            tuple([self.groups.word(first + axis) for axis in range(len(record.shape))])
+            for first, record in zip(firsts, records, strict=True)
+        ]
+        if all(axes == record.axes for axes, record in zip(words, records, strict=True)):
+            return records
         return tuple(
-            replace(record, axes=tuple(groups.word((step.id, side, number, axis)) for axis in range(len(record.shape))))
-            for number, record in enumerate(records)
+            make_fact(TensorRecord, {**record.__dict__, "axes": axes})
+            for axes, record in zip(words, records, strict=True)
         )
 
-    return replace(step, inputs=named("in", step.inputs), outputs=named("out", step.outputs))
+
+def name_length(name: str) -> str:
+    """The word for the length of a sequence, from the name of the input that brings it."""
+    if name.startswith(("tgt", "decoder", "trg", "target")):
+        return "tgt_len"
+    return "src_len" if name.startswith("src") else "seq_len"

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from math import prod
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,7 +17,6 @@ import torch
 from torch import Tensor, nn
 
 from xray.capture.recorder import Recorder
-from xray.capture.structure import name_axes_by_structure
 from xray.capture.tensors import positional_names
 from xray.capture.values import PreviewRule
 from xray.capture.variation import Inputs, name_axes_by_variation
@@ -26,6 +26,12 @@ from xray.text import show_controls
 
 INPUT = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<dtype>\w+)\[(?P<shape>[\d,\s]*)\](?:<(?P<below>\d+))?")
 INPUT_EXAMPLE = '--input "src=int64[2,10]<1000" --input "x=float32[1,3,224,224]"'
+
+MANY_STEPS = 3_000
+"""From how many steps on a model is run again at other sizes only if the first run leaves axes of inputs unnamed."""
+DIGITS = 18
+MOST_NUMBERS = 1 << 30
+"""A made input has no more numbers than this, 4 GiB of float32."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,7 @@ def load_target(name: str, inputs: Sequence[str] = (), *, meta: bool = False) ->
             f"{show_controls(place)} has no {show_controls(attribute)}. It has: {known or 'no functions'}."
         )
     with torch.device("meta") if meta else nullcontext():
-        built = build if isinstance(build, nn.Module) else build()
+        built = build if isinstance(build, nn.Module) else call_build(build, name)
     target = make_target(built, name)
     if given:
         target = replace(
@@ -97,8 +103,31 @@ def run_target(target: Target, preview: PreviewRule | None = None) -> Outcome:
         error = raised
     if error is not None or target.rebuild is None:
         return Outcome(recorder.trace, error)
+    if is_told(recorder.trace):
+        return Outcome(recorder.trace, None)
     inputs = Inputs(target.args, target.kwargs, name_inputs(target))
-    return Outcome(name_axes_by_structure(name_axes_by_variation(recorder.trace, target.rebuild, inputs)), None)
+    return Outcome(recorder.name_axes(name_axes_by_variation(recorder.trace, target.rebuild, inputs)), None)
+
+
+def is_told(trace: Trace) -> bool:
+    """Whether a large trace can do without being run again: its operations already name every axis of its inputs."""
+    steps = list(trace.steps)
+    given = [record for step in steps if step.parent is None for record in step.inputs if record.source is None]
+    return len(steps) > MANY_STEPS and all(all(record.axes) for record in given)
+
+
+def call_build(build: object, name: str) -> object:
+    """What somebody's function gives.
+
+    Raises:
+        TraceError: it is no function, wants arguments, or raises.
+    """
+    if not callable(build):
+        raise TraceError(f"{show_controls(name)} is a {type(build).__name__}. It has to be a function or a model.")
+    try:
+        return build()
+    except (Exception, SystemExit) as error:
+        raise TraceError(f"{show_controls(name)} gave no model: {describe_raised(error)}") from error
 
 
 def name_inputs(target: Target) -> tuple[str, ...]:
@@ -115,6 +144,10 @@ def name_inputs(target: Target) -> tuple[str, ...]:
 def import_place(place: str) -> ModuleType:
     try:
         if not place.endswith(".py"):
+            if not all(part.isidentifier() for part in place.split(".")):
+                raise TraceError(
+                    f"{show_controls(place)} is neither a Python file nor a module. Write it as my_model.py:build."
+                )
             return importlib.import_module(place)
         path = Path(place)
         if not path.is_file():
@@ -129,8 +162,20 @@ def import_place(place: str) -> ModuleType:
     except ModuleNotFoundError as error:
         raise TraceError(f"cannot import {show_controls(place)}: {show_controls(str(error))}.") from error
     except SyntaxError as error:
-        raise TraceError(f"{show_controls(place)} line {error.lineno}: {error.msg}.") from error
+        raise TraceError(
+            f"{show_controls(place)} line {error.lineno}: {show_controls(str(error.msg))}. Mend it, and trace again."
+        ) from error
+    except TraceError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise TraceError(f"{show_controls(place)} cannot be run: {describe_raised(error)}") from error
     return module
+
+
+def describe_raised(error: BaseException) -> str:
+    """What somebody's own code raised, in one line."""
+    text = show_controls(" ".join(str(error).split()))
+    return f"it raised {type(error).__name__}{': ' if text else ''}{text}. See all of it with --debug."
 
 
 def make_target(built: object, name: str) -> Target:
@@ -155,8 +200,20 @@ def parse_input(text: str, *, meta: bool = False) -> tuple[str | None, Tensor]:
     dtype = getattr(torch, match["dtype"], None) if match else None
     if match is None or not isinstance(dtype, torch.dtype):
         raise UsageError(f"cannot read the input {show_controls(text)!r}. Write it as in {INPUT_EXAMPLE}.")
-    shape = [int(size) for size in match["shape"].replace(" ", "").split(",") if size]
-    return match["name"], make_input(shape, dtype, int(match["below"] or 2), meta=meta)
+    sizes = [size for size in match["shape"].replace(" ", "").split(",") if size]
+    below = match["below"] or "2"
+    if max(map(len, [*sizes, below])) > DIGITS or (prod(map(int, sizes)) > MOST_NUMBERS and not meta):
+        raise UsageError(
+            f"the input {show_controls(text[:80])!r} is too large: it may have {MOST_NUMBERS:,} numbers. "
+            "Choose smaller sizes, or trace shapes alone with --meta."
+        )
+    try:
+        return match["name"], make_input([int(size) for size in sizes], dtype, int(below), meta=meta)
+    except (RuntimeError, TypeError, ValueError) as error:  # torch has types that it cannot fill, and sizes it refuses
+        reason = show_controls(str(error).splitlines()[0])
+        raise UsageError(
+            f"cannot make the input {show_controls(text)!r}: {reason}. Write it as in {INPUT_EXAMPLE}."
+        ) from error
 
 
 def make_input(shape: Sequence[int], dtype: torch.dtype, below: int, *, meta: bool) -> Tensor:

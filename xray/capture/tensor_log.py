@@ -1,23 +1,30 @@
 """Which step made a tensor: remembered by identity and version, for as long as the tensor itself lives."""
 
-import weakref
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+from weakref import ref
 
 import torch
 from torch import Tensor
 
+from xray.capture.calls import Known
 from xray.capture.mask_facts import SeenMask
 from xray.ir.records import Role
 
-
-class Known(NamedTuple):
-    """What is remembered of a tensor; it is kept alive by nobody here."""
-
-    tensor: "weakref.ref[Tensor]"
-    version: int
-    source: str | None
-    role: Role
-    mask: SeenMask | None
+STRIDED = torch.strided
+USUAL_ROLES: Mapping[torch.dtype, Role] = {
+    torch.float32: "activation",
+    torch.float64: "activation",
+    torch.float16: "activation",
+    torch.bfloat16: "activation",
+    torch.bool: "activation",
+    torch.int64: "ids",
+    torch.int32: "ids",
+}
+"""What a tensor of a type is, where nothing else is known."""
+make_known: Callable[[tuple[Any, ...]], Known] = partial(tuple.__new__, Known)
+"""A named tuple's own constructor takes twice as long."""
 
 
 class TensorLog:
@@ -29,44 +36,89 @@ class TensorLog:
 
     def __init__(self) -> None:
         self._known: dict[int, Known] = {}
-        self._writers: dict[int, str] = {}
+        self._writers: dict[int, tuple[int, int]] = {}
+        self._uncounted = -1
 
     def find(self, tensor: Tensor) -> Known | None:
         """What is known of a tensor as it is now."""
         known = self._known.get(id(tensor))
-        if known is None or known.tensor() is not tensor:
+        if known is None or known[0]() is not tensor:
             return None
-        version = version_of(tensor)
-        if version == known.version:
+        noted = known[1]
+        if (
+            noted == (tensor._version if noted >= 0 else self._uncounted)
+            and tensor.dtype is known[3]
+            and tensor.shape == known[2]
+        ):
             return known
-        writer = self._writers.get(storage_of(tensor))
-        if writer is None:
+        return self._look_again(tensor, known)
+
+    def note(self, tensor: Tensor, maker: int | None, role: Role, mask: SeenMask | None) -> Known:
+        """Remember a tensor, and the call that made it."""
+        shape: tuple[int, ...]
+        dtype: torch.dtype | str
+        if tensor.layout is torch.strided and not tensor.is_nested:
+            shape, dtype = tensor.shape, tensor.dtype
+        else:
+            shape, dtype = shape_of(tensor), name_dtype(tensor)
+        known = Known(ref(tensor), self._version_of(tensor), shape, dtype, tensor.device, role, maker, mask)
+        self._known[id(tensor)] = known
+        return known
+
+    def note_new(self, tensor: Tensor, maker: int) -> Known | None:
+        """What `note` does for the usual tensor, seen for the first time, in less than half the time; else None."""
+        if type(tensor) is not Tensor or tensor.is_nested or tensor.layout is not STRIDED:
             return None
-        return self._remember(Known(known.tensor, version, writer, known.role, None))
+        shape, dtype = tensor.shape, tensor.dtype
+        role = USUAL_ROLES.get(dtype)
+        if role is None or not shape:
+            return None
+        known = self._known.get(id(tensor))
+        if known is not None and known[0]() is tensor:
+            return None
+        try:
+            version = tensor._version
+        except RuntimeError:
+            version = self._uncounted
+        known = make_known((ref(tensor), version, shape, dtype, tensor.device, role, maker, None))
+        self._known[id(tensor)] = known
+        return known
 
-    def note(self, tensor: Tensor, source: str | None, role: Role, mask: SeenMask | None) -> Known:
-        """Remember a tensor, and the step that made it."""
-        return self._remember(Known(weakref.ref(tensor), version_of(tensor), source, role, mask))
+    def note_change(self, tensor: Tensor, maker: int) -> None:
+        """A call changed the tensor in place, and with it every view of the same storage."""
+        if tensor.is_inference():
+            self._uncounted -= 1
+        self._writers[storage_of(tensor)] = (maker, self._version_of(tensor))
 
-    def note_change(self, tensor: Tensor, source: str) -> None:
-        """A step changed the tensor in place, and with it every view of the same storage."""
-        self._writers[storage_of(tensor)] = source
+    def has_changed(self, tensor: Tensor) -> bool:
+        """Whether the tensor was seen before and changed since."""
+        known = self._known.get(id(tensor))
+        return known is not None and known[0]() is tensor and known[1] != self._version_of(tensor)
 
     def clear(self) -> None:
         """Forget everything."""
         self._known.clear()
         self._writers.clear()
 
-    def _remember(self, known: Known) -> Known:
-        tensor = known.tensor()
-        if tensor is not None:
-            self._known[id(tensor)] = known
-        return known
+    def _look_again(self, tensor: Tensor, known: Known) -> Known | None:
+        """A tensor that may have changed since it was noted: by a call that was seen doing it, or unseen."""
+        version = self._version_of(tensor)
+        writer, changed = self._writers.get(storage_of(tensor), (None, 0))
+        if version < 0:
+            is_new = writer is not None and changed < known.version
+            return self.note(tensor, writer if is_new else known.maker, known.role, None if is_new else known.mask)
+        if version == known.version:  # its form was changed, or it has an unusual one
+            return self.note(tensor, known.maker, known.role, known.mask)
+        if writer is None or version - changed not in (0, 1):  # below the user's level torch counts only afterwards
+            return None
+        return self.note(tensor, writer, known.role, None)
 
+    def _version_of(self, tensor: Tensor) -> int:
+        """How often the tensor or a view of it was changed in place.
 
-def version_of(tensor: Tensor) -> int:
-    """How often the tensor or a view of it was changed in place; 0 for tensors that do not count."""
-    return 0 if tensor.is_inference() else tensor._version
+        Tensors of inference mode do not count; theirs is a number below 0, lower after each change that was seen.
+        """
+        return self._uncounted if tensor.is_inference() else tensor._version
 
 
 def storage_of(tensor: Tensor) -> int:

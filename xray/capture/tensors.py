@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -62,8 +63,23 @@ def name_results(result: Any) -> Named:
 
 def positional_names(kind: type[nn.Module]) -> tuple[str, ...]:
     """The names that a module's `forward` gives to its positional arguments; none where it cannot be inspected."""
+    return name_positional(getattr(kind, "forward", None))[1:]  # scripted modules do not even let one ask
+
+
+def reads_argument(kind: type[nn.Module], name: str) -> bool:
+    """Whether a module's `forward` has a parameter of that name."""
     try:
-        parameters = list(inspect.signature(kind.forward).parameters.values())[1:]
-    except (AttributeError, TypeError, ValueError):  # scripted modules do not even let one ask
+        return name in inspect.signature(kind.forward).parameters
+    except (AttributeError, TypeError, ValueError):
+        return False
+
+
+def name_positional(func: Any) -> tuple[str, ...]:
+    """The names of a function's positional parameters; none where it cannot be inspected."""
+    if type(func) is FunctionType and not func.__dict__:  # nothing wraps it, so its code tells
+        return func.__code__.co_varnames[: func.__code__.co_argcount]
+    try:
+        parameters = inspect.signature(func).parameters.values()
+    except (AttributeError, TypeError, ValueError):
         return ()
     return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))

@@ -16,8 +16,14 @@ PreviewRule = Callable[[str, str, Tensor], Preview | None]
 
 
 def is_readable(tensor: Tensor) -> bool:
-    """Whether there are values to read: not on the meta device, not sparse or nested, with storage behind it."""
-    return not tensor.is_meta and tensor.layout == torch.strided and not tensor.is_nested
+    """Whether there are values to read: in a plain tensor with storage behind it, outside of vmap and its like."""
+    return (
+        not tensor.is_meta
+        and tensor.layout == torch.strided
+        and not tensor.is_nested
+        and type(tensor).__torch_dispatch__ is Tensor.__torch_dispatch__
+        and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    )
 
 
 def preview_everything_small(path: str, op: str, tensor: Tensor) -> Preview | None:

@@ -18,6 +18,8 @@ from xray.ir.trace import Pass, Step, Trace
 STEP_SIZES = (3, 5, 7, 11, 13, 17)
 """How much longer an axis is made; a size of its own for each input axis keeps two that move together apart."""
 
+Moves = dict[tuple[str, str, int], list[list[str]]]
+"""For each tensor of a step, "in" or "out" and which of them, the words that each of its axes follows."""
 Place = tuple[int, int]
 """An axis of an input: which input, and which axis of it."""
 
@@ -63,7 +65,7 @@ def name_axes_by_variation(trace: Trace, build: Callable[[], nn.Module], inputs:
     if not inputs.tensors or len(trace.passes) != 1:
         return trace
     before = trace.passes[0]
-    moves: dict[tuple[str, str, str], list[list[str]]] = {}
+    moves: Moves = {}
     for number, (word, candidates) in enumerate(name_candidates(inputs)):
         for places in candidates:
             after = run_stretched(build, inputs.stretched(places, STEP_SIZES[number % len(STEP_SIZES)]), before)
@@ -122,27 +124,27 @@ def run_stretched(build: Callable[[], nn.Module], inputs: Inputs, before: Pass) 
     return passes[0]
 
 
-def note_moves(word: str, before: Pass, after: Pass, moves: dict[tuple[str, str, str], list[list[str]]]) -> None:
+def note_moves(word: str, before: Pass, after: Pass, moves: Moves) -> None:
     for old, new in zip(before.steps, after.steps, strict=True):
         for side, olds, news in (("in", old.inputs, new.inputs), ("out", old.outputs, new.outputs)):
-            for one, other in zip(olds, news, strict=False):
+            for number, (one, other) in enumerate(zip(olds, news, strict=False)):
                 if one.name == other.name and len(one.shape) == len(other.shape):
-                    words = moves.setdefault((old.id, side, one.name), [[] for _ in one.shape])
+                    words = moves.setdefault((old.id, side, number), [[] for _ in one.shape])
                     for axis, (size, moved) in enumerate(zip(one.shape, other.shape, strict=True)):
                         if size != moved:
                             words[axis].append(word)
 
 
-def name_moved(one_pass: Pass, moves: Mapping[tuple[str, str, str], list[list[str]]]) -> Pass:
-    def name(step: Step, side: str, record: TensorRecord) -> TensorRecord:
-        words = moves.get((step.id, side, record.name))
+def name_moved(one_pass: Pass, moves: Moves) -> Pass:
+    def name(step: Step, side: str, number: int, record: TensorRecord) -> TensorRecord:
+        words = moves.get((step.id, side, number))
         return record if words is None else replace(record, axes=tuple("*".join(one) for one in words))
 
     steps = tuple(
         replace(
             step,
-            inputs=tuple(name(step, "in", record) for record in step.inputs),
-            outputs=tuple(name(step, "out", record) for record in step.outputs),
+            inputs=tuple(name(step, "in", number, record) for number, record in enumerate(step.inputs)),
+            outputs=tuple(name(step, "out", number, record) for number, record in enumerate(step.outputs)),
         )
         for step in one_pass.steps
     )

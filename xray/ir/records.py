@@ -25,13 +25,15 @@ class MaskFacts:
 
     `cells` holds one matrix for each combination of the leading axes, in row-major order; a matrix is a tuple of
     rows (queries), a row is a string with one letter for each key: `.` visible, `p` padding, `f` future, `b` both,
-    `x` hidden for another reason. It is None where the mask is too large to keep.
+    `x` hidden for another reason. It is None where the mask is too large to keep; then `blind_rows` counts the rows in
+    which nothing is visible, if that was looked at.
     """
 
     kind: MaskKind
     hidden_share: float
     polarity: Polarity = "true_is_visible"
     cells: tuple[tuple[str, ...], ...] | None = None
+    blind_rows: int | None = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,128 @@
+"""Axis words without help, in one run: from attention, reshapes and widths, right at equal sizes too."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import xray
+
+
+class Grouped(nn.Module):
+    """Attention with fewer key heads than heads, keys repeated by hand or by the kernel."""
+
+    def __init__(self, width, heads, key_heads, d_k, *, by_hand):
+        super().__init__()
+        self.words = nn.Embedding(23, width)
+        self.query, self.output = nn.Linear(width, heads * d_k), nn.Linear(heads * d_k, width)
+        self.key, self.value = nn.Linear(width, key_heads * d_k), nn.Linear(width, key_heads * d_k)
+        self.head = nn.Linear(width, 23)
+        self.heads, self.key_heads, self.d_k, self.by_hand = heads, key_heads, d_k, by_hand
+
+    def split(self, x, heads):
+        return x.view(*x.shape[:2], heads, self.d_k).transpose(1, 2)
+
+    def repeat(self, x):
+        batch, _, length, _ = x.shape
+        x = x[:, :, None, :, :].expand(batch, self.key_heads, self.heads // self.key_heads, length, self.d_k)
+        return x.reshape(batch, self.heads, length, self.d_k)
+
+    def forward(self, ids):
+        x = self.words(ids)
+        query = self.split(self.query(x), self.heads)
+        key, value = (self.split(one(x), self.key_heads) for one in (self.key, self.value))
+        if self.by_hand:
+            scores = query @ self.repeat(key).transpose(-1, -2)
+            heads = (scores / self.d_k**0.5).softmax(-1) @ self.repeat(value)
+        else:
+            heads = functional.scaled_dot_product_attention(query, key, value, enable_gqa=True)
+        joined = heads.transpose(1, 2).reshape(*ids.shape, self.heads * self.d_k)
+        return self.head(functional.layer_norm(x + self.output(joined), x.shape[-1:]))
+
+
+def axes_of(model, *args, **kwargs):
+    return {step.path: [record.axes for record in step.outputs] for step in xray.trace(model, *args, **kwargs).steps}
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+@pytest.mark.parametrize(("width", "heads", "key_heads", "d_k", "length"), [(15, 6, 2, 7, 5), (16, 4, 2, 4, 4)])
+def test_grouped_heads_are_told_apart(by_hand, width, heads, key_heads, d_k, length):
+    model = Grouped(width, heads, key_heads, d_k, by_hand=by_hand)
+
+    found = axes_of(model, torch.zeros(heads, length, dtype=torch.long))
+
+    wide = "d_model" if width == heads * d_k else "heads*d_k"
+    assert found["words"] == [("batch", "seq_len", "d_model")]
+    assert found["query"] == [("batch", "seq_len", wide)]
+    assert found["key"] == found["value"] == [("batch", "seq_len", "kv_heads*d_k")]
+    assert found["output"] == [("batch", "seq_len", "d_model")]
+    assert found["head"] == [("batch", "seq_len", "vocab")]
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_stock_attention_names_its_merged_axes(training):
+    model = nn.MultiheadAttention(12, 3, batch_first=True).train(training)
+    x = torch.randn(2, 5, 12)
+
+    found = [axes for axes_list in axes_of(model, x, x, x).values() for axes in axes_list]
+
+    assert ("batch*heads", "seq_len", "d_k") in found or ("batch", "heads", "seq_len", "d_k") in found
+
+
+def test_source_and_target_lengths_are_told_apart_at_equal_sizes():
+    model = nn.Transformer(16, 4, 1, 1, 32, batch_first=True)
+    found = axes_of(model, torch.randn(4, 4, 16), torch.randn(4, 4, 16))
+
+    assert found["encoder.layers.0.linear1"] == [("batch", "src_len", "d_ff")]
+    assert found["decoder.layers.0.linear2"] == [("batch", "tgt_len", "d_model")]
+
+
+def test_a_model_without_attention_keeps_its_numbers():
+    found = axes_of(nn.Sequential(nn.Linear(3, 5), nn.ReLU()), torch.ones(2, 3))
+
+    assert found == {"Sequential": [("", "")], "0": [("", "")], "1": [("", "")]}
+
+
+def test_einsum_letters_carry_words():
+    class Product(nn.Module):
+        def forward(self, left, right):
+            return torch.einsum("bij,bjk->bik", left, right)
+
+    found = xray.trace(
+        Product(),
+        torch.ones(3, 3, 3),
+        torch.ones(3, 3, 3),
+        axes={"left": ("batch", "rows", ""), "right": ("", "", "columns")},
+    )
+
+    assert next(found.steps).outputs[0].axes == ("batch", "rows", "columns")
+
+
+@pytest.mark.parametrize(
+    ("change", "axes"),
+    [
+        (lambda x: x[:, -1], ("batch", "features")),
+        (lambda x: x[..., None], ("batch", "time", "features", "")),
+        (lambda x: x[None, 1:3], ("", "", "time", "features")),
+        (lambda x: x.unsqueeze(1), ("batch", "", "time", "features")),
+        (lambda x: x.unsqueeze(1).squeeze(1), ("batch", "time", "features")),
+        (lambda x: x.sum(1), ("batch", "features")),
+        (lambda x: x.mean(-1, keepdim=True), ("batch", "time", "")),
+        (lambda x: x.permute(2, 0, 1), ("features", "batch", "time")),
+        (lambda x: x.flatten(0, 1), ("batch*time", "features")),
+        (lambda x: x.reshape(15, 7).view(3, 5, 7), ("batch", "time", "features")),
+        (lambda x: x.mT, ("batch", "features", "time")),
+        (lambda x: torch.cat([x, x], dim=1), ("batch", "", "features")),
+        (lambda x: x.chunk(5, dim=1)[2], ("batch", "", "features")),
+        (lambda x: x.unbind(1)[0], ("batch", "features")),
+        (lambda x: torch.cat([torch.tensor([]), x], dim=1), ("batch", "time", "features")),
+    ],
+)
+def test_words_go_through_every_change_of_form(change, axes):
+    class Change(nn.Module):
+        def forward(self, x):
+            return change(x)
+
+    found = xray.trace(Change(), torch.ones(3, 5, 7), axes={"x": ("batch", "time", "features")})
+
+    assert next(found.steps).outputs[0].axes == axes

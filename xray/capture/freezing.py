@@ -1,0 +1,142 @@
+"""From what was noted in passing to the frozen trace: numbers, names and records, made once the recording is read."""
+
+from collections.abc import Callable, Iterable, Mapping
+from types import CodeType
+from typing import Any, TypeVar
+
+from xray.capture.calls import NOWHERE, STATE_NAMES, Known, OpenCall, OpenPass, Seen
+from xray.capture.fused import ATTENTIONS, derive_attention
+from xray.capture.mask_facts import SeenMask
+from xray.capture.naming import name_layer
+from xray.ir.records import MaskFacts, Preview, TensorRecord
+from xray.ir.trace import Pass, Setting, Step
+
+SpellLine = Callable[[tuple[CodeType, int]], str]
+Links = dict[int, list[tuple[str, str, int]]]
+Fact = TypeVar("Fact")
+
+
+def freeze_passes(passes: list[OpenPass], spell: SpellLine) -> tuple[tuple[Pass, ...], list[Links]]:
+    """Everything so far, frozen, and for each pass where each tensor was seen.
+
+    `spell` says where a line of code stands.
+    """
+    masks: dict[int, MaskFacts] = {}
+    makers: dict[int, tuple[OpenPass, str]] = {}
+    freezers = [Freezer(one, spell, masks, makers) for one in passes]
+    return tuple(one.freeze() for one in freezers), [one.links for one in freezers]
+
+
+class Freezer:
+    """Makes the records of one pass; `makers` tells the pass and the id of each call by its number, up to this pass."""
+
+    def __init__(
+        self, one: OpenPass, spell: SpellLine, masks: dict[int, MaskFacts], makers: dict[int, tuple[OpenPass, str]]
+    ) -> None:
+        self.one = one
+        self.spell = spell
+        self.masks = masks
+        self.makers = makers
+        self.calls: list[OpenCall] = []
+        self.ids: dict[int, str] = {}
+        self.links: Links = {}
+        self.depths: dict[int, int] = {}
+        self.layers: dict[str, int | None] = {}
+        one.number_calls()
+        for call in one.calls:
+            stages = derive_attention(call) if call.op in ATTENTIONS and call.error is None else []
+            self.calls += (call, *stages)
+            for part in (call, *stages):
+                self.ids[part.serial] = part.id
+                makers[part.serial] = (one, part.id)
+            if stages:  # what fused attention makes comes from the last of what is inside it
+                makers[call.serial] = makers[stages[-1].serial]
+        self.taken = frozenset(self.ids.values())
+
+    def freeze(self) -> Pass:
+        return Pass(self.one.kind, self.one.number, self.one.tokens, tuple(map(self.freeze_call, self.calls)))
+
+    def freeze_call(self, call: OpenCall) -> Step:
+        parent, path = call.parent, call.path
+        depth = self.depths[call.serial] = 0 if parent is None else self.depths.get(parent.serial, -1) + 1
+        if path not in self.layers:
+            self.layers[path] = name_layer(path)
+        return make_fact(
+            Step,
+            {
+                "id": self.ids[call.serial],
+                "path": path,
+                "call": call.number if call.block is None else call.block.number,
+                "op": call.op,
+                "module": call.kind,
+                "parent": None if parent is None else self.ids.get(parent.serial),
+                "depth": depth,
+                "layer": self.layers[path],
+                "params": call.params if isinstance(call.params, int) else call.params.params,
+                "location": None if call.line is None else self.spell(call.line),
+                "inputs": self.freeze_tensors(call, "in", call.inputs),
+                "outputs": self.freeze_tensors(call, "out", call.outputs),
+                "settings": describe_options(call.settings, call.options) if call.options else call.settings,
+                "error": call.error,
+            },
+        )
+
+    def freeze_tensors(self, call: OpenCall, side: str, tensors: Iterable[Seen]) -> tuple[TensorRecord, ...]:
+        records: list[TensorRecord] = []
+        for name, known, preview in tensors:
+            record = self.freeze_tensor(name, known, preview, is_input=side == "in")
+            if known.tensor is not NOWHERE and known.shape:
+                place = (self.ids[call.serial], side, len(records))
+                self.links.setdefault(id(known.tensor), []).append(place)
+            records.append(record)
+        return tuple(records)
+
+    def freeze_tensor(self, name: str, known: Known, preview: Preview | None, *, is_input: bool) -> TensorRecord:
+        shape = known.shape if type(known.shape) is tuple else tuple(map(int, known.shape))
+        return make_fact(
+            TensorRecord,
+            {
+                "name": name,
+                "shape": shape,
+                "axes": ("",) * len(shape),
+                "dtype": str(known.dtype).removeprefix("torch."),
+                "device": str(known.device),
+                "role": "state" if is_input and name.startswith(STATE_NAMES) else known.role,
+                "source": self.name_source(known),
+                "mask": None if known.mask is None else self.freeze_mask(known.mask),
+                "preview": preview,
+            },
+        )
+
+    def name_source(self, known: Known) -> str | None:
+        """The id of the step that made a tensor; with the pass before it where this pass has a step of that id too."""
+        if known.maker is None or known.maker not in self.makers:
+            return None
+        turn, name = self.makers[known.maker]
+        return f"{turn.key}:{name}" if turn is not self.one and name in self.taken else name
+
+    def freeze_mask(self, mask: SeenMask) -> MaskFacts:
+        facts = self.masks.get(id(mask))
+        if facts is None:
+            facts = self.masks[id(mask)] = mask.to_facts()
+        return facts
+
+
+def make_fact(kind: type[Fact], fields: dict[str, Any]) -> Fact:
+    """A frozen dataclass with all its fields given; its own constructor takes ten times as long."""
+    made = object.__new__(kind)
+    made.__dict__.update(fields)
+    return made
+
+
+def describe_options(settings: Mapping[str, Setting], options: Any) -> dict[str, Setting]:
+    """The plain values among the arguments of an operation: a dim, a probability, a shape to view as."""
+    described = dict(settings)
+    for name, value in options:
+        if isinstance(value, (str, bool, int, float)):
+            described[name] = value
+        elif type(value) is tuple:
+            described[name] = "x".join(map(str, value))
+        else:
+            described[name] = str(value).removeprefix("torch.")
+    return described
