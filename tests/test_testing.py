@@ -14,32 +14,52 @@ def trace_of(width):
     return xray.trace(nn.Sequential(nn.Linear(3, width), nn.Linear(width, 2)), torch.ones(5, 3))
 
 
-def test_the_first_time_writes_the_fixture(tmp_path):
-    assert_same_shapes(trace_of(7), tmp_path / "model.json")
-
-    assert xray.read_trace(str(tmp_path / "model.json")) == trace_of(7)
-
-
-def test_the_same_shapes_pass(tmp_path):
-    assert_same_shapes(trace_of(7), tmp_path / "model.json")
-    before = (tmp_path / "model.json").read_text()
-
-    assert_same_shapes(trace_of(7), tmp_path / "model.json")
-
-    assert (tmp_path / "model.json").read_text() == before
+@pytest.fixture
+def fixture(tmp_path, monkeypatch):
+    """A file with the shapes of a model 7 wide, written as a user writes it."""
+    monkeypatch.setenv("XRAY_UPDATE_FIXTURES", "1")
+    assert_same_shapes(trace_of(7), tmp_path / "shapes" / "model.json")
+    monkeypatch.delenv("XRAY_UPDATE_FIXTURES")
+    return tmp_path / "shapes" / "model.json"
 
 
-def test_another_shape_fails_and_names_the_first_step(tmp_path):
-    assert_same_shapes(trace_of(7), tmp_path / "model.json")
+def test_an_update_writes_the_fixture_and_its_folder(fixture):
+    assert xray.read_trace(str(fixture)) == trace_of(7)
 
+
+def test_a_missing_fixture_fails_and_tells_how_to_write_it(tmp_path):
+    with pytest.raises(AssertionError, match=r"there is no fixture .*model.json .* XRAY_UPDATE_FIXTURES=1 pytest"):
+        assert_same_shapes(trace_of(7), tmp_path / "model.json")
+
+
+def test_a_missing_fixture_is_not_made_by_the_way(tmp_path):
+    with pytest.raises(AssertionError):
+        assert_same_shapes(trace_of(7), tmp_path / "model.json")
+
+    assert not (tmp_path / "model.json").exists()
+
+
+def test_the_same_shapes_pass_and_leave_the_fixture_alone(fixture):
+    before = fixture.read_text()
+
+    assert_same_shapes(trace_of(7), fixture)
+
+    assert fixture.read_text() == before
+
+
+def test_another_shape_fails_and_names_the_first_step(fixture):
     with pytest.raises(AssertionError, match=re.escape("forward: shape at 0#0, out: 5x7 -> 5x11")):
-        assert_same_shapes(trace_of(11), tmp_path / "model.json")
+        assert_same_shapes(trace_of(11), fixture)
 
 
-def test_an_update_can_be_asked_for(tmp_path, monkeypatch):
-    assert_same_shapes(trace_of(7), tmp_path / "model.json")
+def test_a_failure_names_the_model_and_tells_what_to_do(fixture):
+    with pytest.raises(AssertionError, match=r"(?s)^Sequential does not do .*XRAY_UPDATE_FIXTURES=1 pytest$"):
+        assert_same_shapes(trace_of(11), fixture)
+
+
+def test_an_update_can_be_asked_for(fixture, monkeypatch):
     monkeypatch.setenv("XRAY_UPDATE_FIXTURES", "1")
 
-    assert_same_shapes(trace_of(11), tmp_path / "model.json")
+    assert_same_shapes(trace_of(11), fixture)
 
-    assert xray.read_trace(str(tmp_path / "model.json")) == trace_of(11)
+    assert xray.read_trace(str(fixture)) == trace_of(11)

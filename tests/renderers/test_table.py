@@ -6,11 +6,14 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
-from small_traces import small_inference_passes, small_trace, small_training_pass, small_turn, step
+from small_traces import record, small_inference_passes, small_trace, small_training_pass, small_turn, step
 
 from xray.ir.trace import Pass, Trace
 from xray.renderers.table import TraceTables, draw_tables
+from xray.renderers.table_words import say_short
 from xray.renderers.themes import load_theme
+from xray.story.picking import Pick
+from xray.story.totals import count_work
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 HOSTILE = (
@@ -164,7 +167,11 @@ def test_a_turn_that_did_something_else_is_shown_in_full_too():
 
 
 def test_the_totals_stand_at_the_end():
-    assert "each counted once." in draw_tables(small_trace(), width=160).splitlines()[-1]
+    lines = draw_tables(small_trace(), width=160).splitlines()
+    (start,) = (number for number, line in enumerate(lines) if " TOTALS " in line)
+
+    assert "each counted once." in lines[start + 1]
+    assert not any("━" in line for line in lines[start + 1 :])
 
 
 def test_an_empty_trace_is_drawn():
@@ -185,3 +192,56 @@ def test_a_console_prints_the_tables_in_its_own_width(capsys):
     Console(width=70, color_system=None).print(TraceTables(small_trace(*small_inference_passes())))
 
     assert {cell_len(line) for line in capsys.readouterr().out.splitlines()} == {70}
+
+
+def test_the_totals_tell_work_and_memory(inference_trace):
+    work = count_work(inference_trace)
+    text = " ".join(draw_tables(inference_trace, width=160).split())
+
+    assert f"{work.flops:,} ({say_short(work.flops)}) FLOPs in matrix products" in text
+    assert f"Parameters take {work.param_bytes:,} bytes ({say_short(work.param_bytes, 'B')})" in text
+    assert f"{work.activation_bytes:,} bytes ({say_short(work.activation_bytes, 'B')}) were newly stored" in text
+
+
+def test_the_totals_name_what_was_not_counted():
+    steps = tuple(step("net", "odd", outputs=[record("out", "batch", source=f"net#{n}")], call=n) for n in (0, 1))
+
+    assert "FLOPs not counted: odd (2)." in draw_tables(Trace("net", {}, {}, (Pass("forward", 0, {}, steps),)))
+
+
+def test_the_totals_say_that_back_propagation_is_left_out(training_trace):
+    assert "Back-propagation is not in the sum" in draw_tables(training_trace)
+
+
+def test_a_growing_cache_is_told_turn_by_turn(untrained_run):
+    text = draw_tables(untrained_run.trace("inference", max_turns=3, kv_cache=True))
+
+    assert "3 layers x 2 x 4 heads x 8 x 4 bytes = 768 bytes." in " ".join(text.split())
+    assert [line.split(":")[0].strip() for line in text.splitlines()[-3:]] == ["turn 1", "turn 2", "turn 3"]
+
+
+def test_only_the_steps_that_were_chosen_stand_in_the_tables():
+    text = draw_tables(small_trace(), pick=Pick(("head",)))
+
+    assert "Only steps at head are shown: 4 of 123 steps" in " ".join(text.split())
+    assert "1 of 55 steps" in text
+    assert "self_attention" not in text.split("TOTALS")[0]
+
+
+def test_passes_that_did_the_same_are_one_line():
+    (one,) = small_trace(small_training_pass()).passes
+    passes = tuple(replace(one, kind="forward", number=number) for number in range(4))
+
+    text = draw_tables(Trace("net", {}, {}, passes))
+
+    assert "FORWARD PASS 1 TO 3" in text
+    assert text.count("FORWARD PASS") == 2
+
+
+def test_a_pass_that_did_something_else_is_shown_in_full():
+    (one,) = small_trace(small_training_pass()).passes
+    other = replace(one, kind="forward", number=1, steps=one.steps[:20])
+
+    text = draw_tables(Trace("net", {}, {}, (replace(one, kind="forward"), other)))
+
+    assert "20 steps" in line_with(text, "FORWARD PASS 1")

@@ -8,9 +8,10 @@ from small_traces import record, small_training_pass, step
 
 from xray.ir.records import Preview
 from xray.ir.trace import Pass, Trace
+from xray.ir.work import measure_work
 from xray.renderers.table import draw_tables
-from xray.renderers.table_steps import choose_columns, list_axes, list_shapes, mask_words
-from xray.renderers.table_words import UNICODE, Words
+from xray.renderers.table_steps import choose_columns, list_axes, list_shapes, mask_words, tell_below
+from xray.renderers.table_words import UNICODE, Words, say_short
 from xray.renderers.themes import load_theme
 from xray.story.outline import outline_pass
 
@@ -18,6 +19,14 @@ from xray.story.outline import outline_pass
 @pytest.fixture(scope="module")
 def words():
     return Words(load_theme(), UNICODE)
+
+
+def rows_of(trace, width):
+    return draw_tables(trace, width=width).splitlines()
+
+
+def row_of(trace, width, name):
+    return next(line for line in rows_of(trace, width) if re.match(rf"\s*\d+ +{name} ", line))
 
 
 @pytest.mark.parametrize(("width", "kind"), [(158, "wide"), (98, "medium"), (78, "slim"), (40, "list")])
@@ -98,3 +107,53 @@ def test_no_shape_is_broken_at_eighty_columns():
     text = draw_tables(Trace("small", {}, {}, (small_training_pass(),)), width=80)
 
     assert not re.search(r"×\s*$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("width", "work"), [(160, r"1,056 +164 k +10\.2 kB attention\.py:\d+"), (100, r"164 k"), (80, r"1,056 params")]
+)
+def test_work_stands_beside_its_step(training_trace, width, work):
+    assert re.search(rf"{work}$", row_of(training_trace, width, "query"))
+
+
+def test_the_narrow_table_tells_flops_and_bytes_below_the_parameters(training_trace):
+    rows = rows_of(training_trace, 80)
+
+    assert rows[rows.index(row_of(training_trace, 80, "query")) + 1].endswith(" 164 k, 10.2 kB")
+
+
+def test_a_block_is_told_with_the_work_of_all_inside_it(training_trace):
+    work = measure_work(training_trace.passes[0])["encoder.layers.0.feed_forward#0"]
+
+    assert f" {say_short(work.flops)} " in row_of(training_trace, 160, "feed_forward")
+
+
+def test_what_cannot_be_counted_is_a_question_mark():
+    odd = step("net", "odd", outputs=[record("out", "batch", source="net#0")])
+
+    assert " ?" in row_of(Trace("net", {}, {}, (Pass("forward", 0, {}, (odd,)),)), 160, "net")
+
+
+def test_a_step_inside_a_fused_kernel_is_told_as_derived():
+    inner = step("net.scores", "matmul", settings={"derived": True}, parent="net")
+    trace = Trace("net", {}, {}, (Pass("forward", 0, {}, (step("net", "attention"), inner)),))
+
+    assert "matmul: derived" in draw_tables(trace)
+
+
+def test_a_role_stands_below_the_name(words):
+    (section,) = outline_pass(Pass("forward", 0, {}, (step("q", "linear"),)), roles={"q#0": "projection to queries"})
+
+    assert [line.plain for line in tell_below(section.rows[0], words, 40)] == [" linear: projection to queries"]
+
+
+def test_a_long_role_takes_two_lines_and_no_more(words):
+    (section,) = outline_pass(Pass("forward", 0, {}, (step("q", "linear"),)), roles={"q#0": "one two three four five"})
+
+    assert [line.plain for line in tell_below(section.rows[0], words, 14)] == [" linear: one", " two three fo…"]
+
+
+def test_an_operation_is_not_told_twice(words):
+    (section,) = outline_pass(Pass("forward", 0, {}, (step("net.view", "view"),)))
+
+    assert tell_below(section.rows[0], words, 40) == ()

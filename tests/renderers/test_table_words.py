@@ -4,7 +4,7 @@ import pytest
 from rich.cells import cell_len
 from rich.text import Text
 
-from xray.renderers.table_words import ASCII, UNICODE, Words, flow, say_share
+from xray.renderers.table_words import ASCII, UNICODE, Words, flow, say_share, say_short
 from xray.renderers.themes import load_theme
 
 
@@ -56,3 +56,23 @@ def test_a_number_wider_than_the_line_is_still_shown_whole():
 @pytest.mark.parametrize(("share", "said"), [(0, "0%"), (0.001, "<1%"), (0.4, "40%"), (0.999, ">99%"), (1, "100%")])
 def test_a_share_is_never_rounded_to_none_or_all(share, said):
     assert say_share(share) == said
+
+
+@pytest.mark.parametrize(
+    ("count", "short"),
+    [
+        (0, "0"),
+        (999, "999"),
+        (1000, "1.00 k"),
+        (12_345, "12.3 k"),
+        (999_499, "999 k"),
+        (999_500, "1.00 M"),
+        (10**20, "100 E"),
+    ],
+)
+def test_large_numbers_are_said_in_three_digits(count, short):
+    assert say_short(count) == short
+
+
+def test_a_unit_follows_the_letter():
+    assert (say_short(10_240, "B"), say_short(7, "B")) == ("10.2 kB", "7 B")

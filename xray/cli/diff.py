@@ -32,8 +32,9 @@ def diff(
         Literal["folded", "all"], typer.Option(help="Show equal layers once, or each of them.")
     ] = "folded",
 ) -> None:
-    """Compare two traces: steps, their order, shapes, axis words and masks.
+    """Compare two traces: steps, their order and names, shapes, axis words, masks and parameter counts.
 
+    Steps are matched by what they do and where they stand, so a renamed module or one layer more is one difference.
     The exit code is 0 without a difference and 1 with one, as diff does; a picture does not change it.
     """
     from xray.cli.output import say, write_file, write_stdout

@@ -1,5 +1,6 @@
 """Reading a trace from a file."""
 
+import os
 from pathlib import Path
 
 from xray.errors import TraceError
@@ -8,7 +9,9 @@ from xray.ir.trace import Trace
 from xray.text import show_controls
 
 MAX_BYTES = 1 << 30
-"""A trace file larger than this (1 GiB) is refused before it is read."""
+"""A trace file larger than this (1 GiB) is refused."""
+
+BLOCK = 1 << 20
 
 
 def read_trace_file(path: str | Path) -> Trace:
@@ -17,16 +20,34 @@ def read_trace_file(path: str | Path) -> Trace:
     Raises:
         TraceError: the file is missing, not to be read, too large, or no trace.
     """
+    if not isinstance(path, str | Path):
+        raise TraceError(f"a trace cannot be read from a {type(path).__name__}. Name its file, as in trace.json.")
     name = show_controls(str(path))
     try:
-        size = Path(path).stat().st_size
-        if size > MAX_BYTES:
-            raise TraceError(f"{name} has {size:,} bytes, and a trace has at most {MAX_BYTES:,}. Is it another file?")
-        text = Path(path).read_bytes()
+        text = read_at_most(Path(path), MAX_BYTES)
     except (OSError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise TraceError(f"cannot read {name}: {reason}. Make a trace with: xray trace -o trace.json") from error
+    if text is None:
+        raise TraceError(f"{name} has more than {MAX_BYTES:,} bytes, and no trace has. Is it another file?")
     try:
         return trace_from_json(text)
     except TraceError as error:
         raise TraceError(f"{name}: {error}") from error
+
+
+def read_at_most(path: Path, most: int) -> bytes | None:
+    """The bytes of a file or a pipe; None if there are more than `most`, which a device without end always has.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size > most:
+            return None
+        found = bytearray()
+        while block := file.read(BLOCK):
+            found += block
+            if len(found) > most:
+                return None
+    return bytes(found)

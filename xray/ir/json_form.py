@@ -1,6 +1,7 @@
 """A trace as JSON and back, unchanged; what comes in is held to the form before anyone reads it."""
 
 import math
+from typing import Any
 
 import msgspec
 
@@ -17,8 +18,20 @@ class SchemaOnly(msgspec.Struct):
 
 
 def trace_to_json(trace: Trace) -> str:
-    """The trace as JSON text; the same trace gives the same text."""
-    return msgspec.json.encode(trace).decode()
+    """The trace as JSON text; the same trace gives the same text. Half characters, which no text has, are spelt out."""
+    try:
+        return msgspec.json.encode(trace).decode()
+    except UnicodeEncodeError:
+        return msgspec.json.encode(mend_texts(msgspec.to_builtins(trace))).decode()
+
+
+def mend_texts(tree: Any) -> Any:  # noqa: ANN401  # any JSON
+    """The same tree, every half character in its texts spelt out."""
+    if isinstance(tree, str):
+        return tree.encode(errors="backslashreplace").decode()
+    if isinstance(tree, dict):
+        return {mend_texts(key): mend_texts(value) for key, value in tree.items()}
+    return [mend_texts(one) for one in tree] if isinstance(tree, list | tuple) else tree
 
 
 def trace_from_json(text: str | bytes) -> Trace:

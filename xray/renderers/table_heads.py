@@ -1,4 +1,4 @@
-"""What stands around the step tables: the title with its sizes, the bands of passes and stations, the totals."""
+"""What stands above the step tables: the title with its sizes, the bands of passes and stations."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,11 +7,12 @@ from rich.style import Style
 from rich.text import Text
 
 from xray.ir.trace import Pass, Setting, Trace
-from xray.renderers.table_words import Words, flow
+from xray.ir.work import StepWork
+from xray.renderers.table_words import Words, flow, say_short
 from xray.story.outline import Section
+from xray.story.picking import Pick, add_up_picked, pick_steps
 from xray.story.savings import count_savings
 from xray.story.settings import changed_settings
-from xray.story.totals import add_up
 
 BOLD = Style(bold=True)
 PASS_TITLES = {
@@ -88,21 +89,54 @@ def say_setting(value: Setting) -> str:
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
 
 
-def draw_pass_head(one_pass: Pass, turns: int, folded: bool, words: Words, width: int) -> Iterator[RenderableType]:
-    """The band that a pass begins with, and a line on what happens in it and how it is shown."""
+def draw_pick(trace: Trace, pick: Pick, words: Words, width: int) -> Iterator[RenderableType]:
+    """What was chosen to be shown, how many steps that are, and what they come to."""
+    chosen = sum(len(pick_steps(one_pass, pick)) for one_pass in trace.passes)
+    work = sum((add_up_picked(one_pass, pick) for one_pass in trace.passes), StepWork())
+    counts = f"{chosen:,} of {sum(1 for _ in trace.steps):,} steps, {say_short(work.flops)} FLOPs,"
+    made = f"{say_short(work.bytes, 'B')} made."
+    pieces = [words.accent("Only", "warning"), *[words.strong(part) for part in pick.words.split()]]
+    yield from flow([*pieces, *words.sentence(f"are shown: {counts} {made}")], width)
+
+
+def draw_pass_head(
+    one_pass: Pass, turns: int, folded: bool, words: Words, width: int, *, shown: int | None = None
+) -> Iterator[RenderableType]:
+    """The band that a pass begins with, and a line on what happens in it and how it is shown.
+
+    `shown` is how many of its steps were chosen, where some were left out.
+    """
     title = PASS_TITLES[one_pass.kind]
     if one_pass.kind == "decode":
         title = f"{title} {one_pass.number} of {turns}"
     elif one_pass.number:
         title = f"{title} {one_pass.number}"
     left = Text(f" {title.upper()}", no_wrap=True)
-    right = Text(f"{len(one_pass.steps):,} steps ", no_wrap=True)
+    some = "" if shown is None else f"{shown:,} of "
+    right = Text(f"{some}{len(one_pass.steps):,} steps ", no_wrap=True)
     yield draw_band(left, right, PASS_SURFACES[one_pass.kind], words, width, strong=True)
     sentences = [
         PASS_SENTENCES[one_pass.kind],
         "Steps are numbered as they ran" + ("; layers that are alike are shown once." if folded else "."),
     ]
     yield from flow(words.sentence(" ".join(sentences)), width)
+
+
+def draw_like_passes(like: Sequence[Pass], model: Pass, words: Words, width: int) -> Iterator[RenderableType]:
+    """One band for passes that did what another one did, operation for operation."""
+    numbers = [one.number for one in like]
+    named = f"{numbers[0]} to {numbers[-1]}" if len(numbers) > 2 and is_run(numbers) else ", ".join(map(str, numbers))
+    left = Text(f" {PASS_TITLES[model.kind]} {named}".upper(), no_wrap=True)
+    right = Text(f"the operations of pass {model.number} ", no_wrap=True)
+    yield draw_band(left, right, PASS_SURFACES[model.kind], words, width, strong=True)
+    grown = any(shapes_of(one) != shapes_of(model) for one in like)
+    sentence = "only sizes differ" if grown else "the sizes are the same too"
+    yield from flow(words.sentence(f"The same operations in the same order; {sentence}."), width)
+
+
+def shapes_of(one_pass: Pass) -> tuple[tuple[int, ...], ...]:
+    """The shapes that the steps inside a pass's modules made."""
+    return tuple(record.shape for step in one_pass.steps if step.parent is not None for record in step.outputs)
 
 
 def draw_turns_band(turns: int, words: Words, width: int) -> RenderableType:
@@ -165,23 +199,3 @@ def draw_band(
     line = Text.assemble(left, " ", (rule * between, words.style(fill)), " ", right, no_wrap=True)
     line.style = words.surface(surface) + (BOLD if strong else Style())
     return line
-
-
-def draw_totals(trace: Trace, words: Words, width: int) -> Iterator[RenderableType]:
-    """The sums under everything."""
-    totals = add_up(trace)
-    parts = [
-        count_words(totals.passes, "pass", "passes"),
-        count_words(totals.steps, "step", "steps"),
-        count_words(totals.tensors, "tensor made", "tensors made"),
-        count_words(totals.masks, "of them a mask", "of them masks"),
-        count_words(totals.params, "parameter", "parameters") + ", each counted once",
-    ]
-    pieces = [words.plain(part + ("," if part is not parts[-1] else ".")) for part in parts]
-    yield draw_band(Text(" TOTALS"), Text(), "card", words, width, strong=True)
-    yield from flow(pieces, width)
-
-
-def count_words(count: int, one: str, many: str) -> str:
-    """A number with the word for what was counted."""
-    return f"{count:,} {one if count == 1 else many}"

@@ -1,25 +1,30 @@
 """The steps of a pass as tables, one table for each station, in as many columns as the width allows."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from rich.table import Table
 from rich.text import Text
 
 from xray.ir.records import TensorRecord
 from xray.renderers.table_failures import tell_failure
-from xray.renderers.table_words import Words, flow, say_share, stack
+from xray.renderers.table_words import Words, flow, say_share, say_short
 from xray.story.outline import Row, Section
 
 SHAPES_WIDTH = 33
 """Room for `batch × heads × tgt_len × src_len`, and for two shapes, an arrow and the shape that they make."""
 NAME_WIDTH = 30
-OUTPUT_WIDTH = 24
+NARROW_NAME = 18
+"""A name that needs more is broken where there is no more room."""
 MASK_WIDTH = 14
 """Room for `padding+causal`."""
 SHARE_WIDTH = 18
 """Room for `padding+causal 54%`."""
+WORK_WIDTH = 8
+"""Room for `10.2 kB`, and for `1.35 M ?`."""
+FACTS_WIDTH = 16
+"""Room for `1.35 M, 10.2 kB`."""
+LINE_WIDTH = 18
 GAP = 2
 """Between two columns; after the step's number half of it is enough."""
 MANY = 6
@@ -37,10 +42,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Columns:
-    """How the facts of a step are spread over columns.
+    """How the facts of a step are spread over columns; operation and role always stand below the step's name.
 
-    "wide" gives each a column of its own; "medium" puts operation below module and axis names below shapes; "slim" puts
-    parameters below the mask as well; "list" sets everything below the step's name.
+    "wide" gives mask, parameters, FLOPs, bytes and the source line a column each; "medium" puts parameters below the
+    mask and bytes below the FLOPs; "slim" puts all four into one column; "list" sets everything below the step's name.
     """
 
     kind: str
@@ -51,36 +56,44 @@ def choose_columns(sections: Sequence[Section], words: Words, width: int) -> Col
     """The columns for these steps, exactly as wide as asked: the widest arrangement that breaks no shape."""
     rows = [row for section in sections for row in section.rows]
     number = Column("#", longest("#", (str(row.number) for row in rows)), right=True)
-    operation = longest("operation", (words.clean(row.step.op) for row in rows), NAME_WIDTH)
-    module = longest("module", (words.clean(indented(row)) for row in rows), NAME_WIDTH)
-    shapes = [words.shape(record).plain for row in rows if len(row.step.outputs) <= MANY for record in row.step.outputs]
-    output = longest("output shape", shapes, OUTPUT_WIDTH)
+    names = (words.clean(text) for row in rows for text in (indented(row), below_name(row)))
+    wanted = longest(" operation, role", names)
+    name = Column("module\n operation, role", min(wanted, NAME_WIDTH))
+    shapes = Column(f"input shapes {words.signs.arrow} output shape\naxis names of the output", SHAPES_WIDTH)
     params = Column("parameters", longest("parameters", (f"{row.step.params:,}" for row in rows)), right=True)
-    mask = Column("mask, hidden", SHARE_WIDTH)
-    both = Column(f"input shapes {words.signs.arrow} output shape\naxis names of the output", SHAPES_WIDTH)
-    below = longest("operation", (words.clean(f"{'  ' * row.indent} {row.step.op}") for row in rows), NAME_WIDTH)
-    name = Column("module\n operation", max(module, below, len(" operation")))
+    lines = longest("line", (words.clean(source_line(row)) for row in rows))
+    line = Column("line", min(lines, LINE_WIDTH))
+    work = [Column(heading, WORK_WIDTH, right=True) for heading in ("FLOPs", "elements", "bytes")]
     columns: tuple[Column, ...] = (
         number,
-        Column("operation", operation),
-        Column("module", module),
-        Column("input shapes", max(OUTPUT_WIDTH, output)),
-        Column("output shape", output),
-        Column("axis names of the output", SHAPES_WIDTH),
-        mask,
+        name,
+        shapes,
+        Column("mask, hidden", SHARE_WIDTH),
         params,
+        *work,
+        line,
     )
     if measure(columns) <= width:
-        return Columns("wide", widen(columns, 5, width))
-    columns = (number, name, both, mask, params)
+        room = min(width - measure(columns), lines - line.width)
+        line = replace(line, width=line.width + room)
+        room = min(width - measure(columns) - room, wanted - name.width)
+        name = replace(name, width=name.width + room)
+        return Columns("wide", widen((number, name, *columns[2:-1], line), 2, width))
+    columns = (
+        number,
+        name,
+        shapes,
+        Column("mask\n parameters", max(MASK_WIDTH, params.width + 1)),
+        Column("FLOPs\nbytes", WORK_WIDTH, right=True),
+    )
     if measure(columns) <= width:
         return Columns("medium", widen(columns, 2, width))
-    name = replace(name, width=max(module, len(" operation")))
-    columns = (number, name, both, Column("mask\n parameters", max(MASK_WIDTH, params.width + 1)))
-    if measure(columns) <= width:
-        room = min(width - measure(columns), max(0, below - name.width))
-        columns = (number, replace(name, width=name.width + room), *columns[2:])
+    columns = (number, name, shapes, Column("mask, parameters\n FLOPs, bytes", FACTS_WIDTH))
+    spare = measure(columns) - width
+    if spare <= 0:
         return Columns("slim", widen(columns, 2, width))
+    if name.width - spare >= NARROW_NAME:
+        return Columns("slim", (number, replace(name, width=name.width - spare), *columns[2:]))
     return Columns("list", widen((number, Column("step", 1)), 1, width))
 
 
@@ -100,57 +113,115 @@ def widen(columns: tuple[Column, ...], place: int, width: int) -> tuple[Column, 
     return (*columns[:place], replace(columns[place], width=columns[place].width + room), *columns[place + 1 :])
 
 
-def draw_headings(columns: Columns, words: Words) -> Table:
+def draw_headings(columns: Columns, words: Words) -> Iterator[Text]:
     """The headings of a step table, to stand once above the tables of all stations."""
-    table = new_table(columns)
-    table.add_row(*(words.quiet_lines(column.heading) for column in columns.columns))
-    return table
+    headings = [[words.quiet(line) for line in column.heading.split("\n")] for column in columns.columns]
+    yield from set_lines(headings, columns)
 
 
-def draw_rows(section: Section, columns: Columns, words: Words) -> Table:
+def draw_rows(section: Section, columns: Columns, words: Words) -> Iterator[Text]:
     """The steps of one section, every other one on a lighter ground."""
-    table = new_table(columns)
+    card = words.surface("card")
     for place, row in enumerate(section.rows):
-        cells = draw_row(row, columns, words)
-        table.add_row(*map(stack, cells), style=words.surface("card") if place % 2 else None)
-    return table
+        for line in set_lines(draw_row(row, columns, words), columns):
+            if place % 2:
+                line.style = card
+            yield line
 
 
-def new_table(columns: Columns) -> Table:
-    """An empty table with these columns, nothing drawn around them."""
-    table = Table(box=None, show_header=False, padding=(0, GAP // 2, 0, 0), pad_edge=False)
+def set_lines(cells: Sequence[Sequence[Text]], columns: Columns) -> Iterator[Text]:
+    """A row of cells, each given as its lines, set side by side; every line is exactly as wide as the table.
+
+    It is done by hand because a table of many thousand rows would take rich half a minute.
+    """
     last = len(columns.columns) - 1
-    for place, column in enumerate(columns.columns):
-        width = column.width if place in (0, last) else column.width + GAP // 2
-        table.add_column(justify="right" if column.right else "left", width=width, no_wrap=True, overflow="crop")
-    return table
+    for place in range(max(map(len, cells))):
+        line = Text(no_wrap=True, overflow="crop")
+        for number, (cell, column) in enumerate(zip(cells, columns.columns, strict=True)):
+            width = column.width if number in (0, last) else column.width + GAP // 2
+            part = cell[place] if place < len(cell) else Text()
+            size = part.cell_len
+            if size > width:
+                part = part.copy()
+                part.truncate(width, overflow="crop")
+                size = part.cell_len
+            blank = " " * (width - size)
+            line.append(blank if column.right else "")
+            line.append_text(part)
+            line.append(("" if column.right else blank) + " " * (GAP // 2 if number < last else 0))
+        yield line
 
 
 def draw_row(row: Row, columns: Columns, words: Words) -> list[Sequence[Text]]:
     """The cells of one step, each as its lines."""
     widths = [column.width for column in columns.columns]
     number = [words.quiet(str(row.number))]
-    operation = words.quiet(row.step.op)
-    params = words.plain(f"{row.step.params:,}" if row.step.params else "")
     arrow = words.quiet(f"{words.signs.arrow} ")
     inputs, outputs = list_shapes(row.step.inputs, words), list_shapes(row.step.outputs, words)
     shapes = [*inputs, *[arrow + shape if place == 0 else shape for place, shape in enumerate(outputs)]]
-    mask = mask_words(row, words, share=columns.kind in ("wide", "medium"))
-    if columns.kind == "wide":
-        name = flow([name_words(row, words)], widths[2])
-        cells = flow(inputs, widths[3]), flow(outputs, widths[4]), tell_axes(row, words, widths[5])
-        return [number, flow([operation], widths[1]), name, *cells, mask, [params]]
+    count, mask = row.step.params, mask_words(row, words, share=columns.kind == "wide")
+    flops, stored = say_flops(row), say_short(row.work.bytes, "B") if row.work.bytes else ""
     if columns.kind == "list":
-        name = flow([name_words(row, words)], widths[1])
-        facts = [operation, *([params + words.quiet(" parameters")] if row.step.params else [])]
-        lines = (*name, *flow(facts, widths[1]), *flow(shapes, widths[1]), *tell_axes(row, words, widths[1]))
-        return [number, (*lines, *flow(mask, widths[1]))]
-    below = words.quiet(words.cut("  " * row.indent + " " + words.clean(row.step.op), widths[1]))
-    name = (*flow([name_words(row, words)], widths[1]), below)
+        operation = f"{row.step.op}{', ' + row.role if row.role else ''}"
+        facts = [*words.sentence(operation), *([words.plain(f"{count:,}"), words.quiet("parameters")] if count else [])]
+        facts += [words.plain(flops), words.quiet("FLOPs")] if flops else []
+        facts += [words.plain(stored)] if stored else []
+        lines = (*flow([name_words(row, words)], widths[1]), *flow(facts, widths[1]), *flow(shapes, widths[1]))
+        return [number, (*lines, *tell_axes(row, words, widths[1]), *flow(mask, widths[1]))]
+    name = (*flow([name_words(row, words)], widths[1]), *tell_below(row, words, widths[1]))
     both = (*flow(shapes, widths[2]), *tell_axes(row, words, widths[2]))
+    work = [text for text in (flops, stored) if text]
+    if columns.kind == "slim":
+        first = [*mask, *([words.plain(f"{count:,} params")] if count else [])]
+        told = words.plain(", ".join(work))
+        return [number, name, both, [*first, Text(" ") + told if first else told]]
+    params = words.plain(f"{count:,}") if count else Text()
     if columns.kind == "medium":
-        return [number, name, both, mask, [params]]
-    return [number, name, both, [*(mask or [Text()]), Text(" ") + params]]
+        second = [Text(" ") + params] if count else []
+        return [number, name, both, [*mask, *second], [words.plain(text) for text in work]]
+    elements = words.quiet(say_short(row.work.elements) if row.work.elements else "")
+    line = words.quiet(cut_front(words.clean(source_line(row)), widths[8], words))
+    return [number, name, both, mask, [params], [words.plain(flops)], [elements], [words.plain(stored)], [line]]
+
+
+def say_flops(row: Row) -> str:
+    """The FLOPs of a row, with a question mark where something in it could not be counted."""
+    told = say_short(row.work.flops) if row.work.flops else ""
+    return f"{told} ?".strip() if row.work.uncounted else told
+
+
+def below_name(row: Row) -> str:
+    """What stands below a step's name: its operation, where the name does not say it already, and its role."""
+    op, last = row.step.op, row.name.rsplit(".", 1)[-1]
+    role = row.role or ("derived" if row.step.settings.get("derived") else "")
+    is_said = last == op or role.startswith(op.replace("_", " "))
+    said = [text for text in ("" if is_said else op, role) if text]
+    return "  " * row.indent + " " + ": ".join(said) if said else ""
+
+
+def tell_below(row: Row, words: Words, width: int) -> tuple[Text, ...]:
+    """What stands below a step's name, on two lines at most."""
+    said = words.clean(below_name(row))
+    if Text(said).cell_len <= width:
+        return (words.quiet(said),) if said else ()
+    indent = " " * min(len(said) - len(said.lstrip()), width // 2)
+    lines = flow([words.quiet(word) for word in said.split()], width - len(indent))
+    kept = [*(line.plain for line in lines[:1]), " ".join(line.plain for line in lines[1:])]
+    return tuple(words.quiet(words.cut(indent + line, width)) for line in kept if line)
+
+
+def source_line(row: Row) -> str:
+    """The file and the line that called the step, without the folders before it."""
+    return (row.step.location or "").rsplit("/", 1)[-1]
+
+
+def cut_front(text: str, width: int, words: Words) -> str:
+    """Text that takes at most so many cells, its beginning left out if need be."""
+    if Text(text).cell_len <= width:
+        return text
+    while text and Text(words.signs.more + text).cell_len > width:
+        text = text[1:]
+    return words.signs.more + text
 
 
 def tell_axes(row: Row, words: Words, width: int) -> Sequence[Text]:

@@ -1,15 +1,29 @@
 """What differs between two traces, step by step."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from xray.errors import UsageError
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, PassKind, Step, Trace
+from xray.story.alignment import Pair, align_passes
 
 Aspect = Literal[
-    "pass missing", "pass added", "step missing", "step added", "order", "tensors", "shape", "axes", "mask"
+    "pass missing",
+    "pass added",
+    "step missing",
+    "step added",
+    "renamed",
+    "operation",
+    "parameters",
+    "order",
+    "tensors",
+    "shape",
+    "axes",
+    "mask",
 ]
+MOST_NAMED = 3
 PassKey = tuple[PassKind, int]
 
 
@@ -17,7 +31,11 @@ PassKey = tuple[PassKind, int]
 class Change:
     """One thing that is not the same: in which pass, at which step, and the records before and after.
 
-    `tensor` names the input or output; it and both records are None where the whole step or pass is meant.
+    `step` is the id afterwards, that of before for a step which is missing; `was` is the id of before where it was
+    another. `tensor` names the input or output; it and both records are None where the whole step or pass is meant.
+    `words` are what was said before and after of a step that is renamed, does something else, has more or fewer
+    parameters, or has tensors that the other side lacks. `inside` is true for a step in a block that is itself missing
+    or added.
     """
 
     aspect: Aspect
@@ -27,6 +45,9 @@ class Change:
     tensor: str | None = None
     before: TensorRecord | None = None
     after: TensorRecord | None = None
+    was: str | None = None
+    words: tuple[str, str] | None = None
+    inside: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,10 +71,18 @@ class Difference:
 
 
 def diff(before: Trace, after: Trace) -> Difference:
-    """Where two traces differ in steps, their order, shapes, axis words or masks; values and words are not compared.
+    """Where two traces differ in steps, their order, shapes, axis words, masks or parameter counts; not in values.
 
-    Passes are matched by kind and number, steps by id. What a block makes is compared after what is inside it.
+    Passes are matched by kind and number, steps by what they do and where they stand (see xray.story.alignment), so
+    that a renamed module or one layer more is one change and not a change of all that follows. What a block makes is
+    compared after what is inside it.
+
+    Raises:
+        UsageError: one of them is no trace.
     """
+    for one in (before, after):
+        if not isinstance(one, Trace):
+            raise UsageError(f"a {type(one).__name__} cannot be compared. Give a Trace, as from xray.trace.")
     return Difference(tuple(find_changes(before, after)))
 
 
@@ -71,55 +100,68 @@ def find_changes(before: Trace, after: Trace) -> Iterator[Change]:
 
 
 def compare_passes(before: Pass, after: Pass) -> Iterator[Change]:
-    common_before = [step.id for step in before.steps if step.id in after.by_id]
-    common_after = [step.id for step in after.steps if step.id in before.by_id]
-    rank = {step_id: place for place, step_id in enumerate(common_after)}
     kind, number = before.kind, before.number
-    added = {step.id for step in after.steps} - set(common_after)
     open_blocks: list[tuple[int, list[Change]]] = []
-    for step in merge_orders(before.steps, after.steps, added):
+    moved: Step | None = None
+    pairs = list(align_passes(before, after))
+    weighed = hold_other_params(pairs)
+    for pair in pairs:
+        step = pair.after or pair.before
+        if step is None:
+            continue
         while open_blocks and open_blocks[-1][0] >= step.depth:
             yield from open_blocks.pop()[1]
-        if step.id in added:
-            yield Change("step added", kind, number, step.id)
-        elif step.id not in after.by_id:
-            yield Change("step missing", kind, number, step.id)
+        if pair.before is None:
+            yield Change("step added", kind, number, step.id, inside=pair.inside)
+        elif pair.after is None:
+            yield Change("step missing", kind, number, step.id, inside=pair.inside)
         else:
-            other = after.by_id[step.id]
-            yield from compare_records(kind, number, step, step.inputs, other.inputs)
-            made = list(compare_records(kind, number, step, step.outputs, other.outputs))
+            moved = moved or (step if pair.moved else None)
+            yield from compare_names(kind, number, pair, pair.before, pair.after)
+            yield from compare_records(kind, number, pair.before, pair.after, "inputs")
+            made = list(compare_records(kind, number, pair.before, pair.after, "outputs"))
+            if differ_in_params(pair) and step.id not in weighed and not made:
+                counts = f"{pair.before.params:,}", f"{pair.after.params:,}"
+                made.append(Change("parameters", kind, number, step.id, was=other_id(pair.before, step), words=counts))
             open_blocks.append((step.depth, made))
     while open_blocks:
         yield from open_blocks.pop()[1]
-    for place, step_id in enumerate(common_before):
-        if rank[step_id] != place:
-            yield Change("order", kind, number, step_id)
-            break
+    if moved is not None:
+        yield Change("order", kind, number, moved.id)
 
 
-def merge_orders(before: tuple[Step, ...], after: tuple[Step, ...], added: set[str]) -> Iterator[Step]:
-    """The steps of both sides in one order: those added stand behind the step that they follow."""
-    followers: dict[str | None, list[Step]] = {}
-    last: str | None = None
-    for step in after:
-        if step.id in added:
-            followers.setdefault(last, []).append(step)
-        else:
-            last = step.id
-    yield from followers.get(None, ())
-    for step in before:
-        yield step
-        yield from followers.get(step.id, ())
+def hold_other_params(pairs: Sequence[Pair]) -> set[str | None]:
+    """The blocks, by their ids afterwards, inside which a step has other parameters, so that nobody asks the block."""
+    now = {pair.before.id: pair.after.id for pair in pairs if pair.before and pair.after}
+    differing = [pair for pair in pairs if differ_in_params(pair)]
+    added = {pair.after.parent for pair in differing if pair.after}
+    return added | {now.get(pair.before.parent or "") for pair in differing if pair.before}
+
+
+def differ_in_params(pair: Pair) -> bool:
+    """Whether a module has more or fewer parameters than before; one that only one side has, has them or not."""
+    return (pair.before.params if pair.before else 0) != (pair.after.params if pair.after else 0)
+
+
+def compare_names(kind: PassKind, number: int, pair: Pair, before: Step, after: Step) -> Iterator[Change]:
+    """Whether a step has another name, or does something else under the same one."""
+    if pair.renamed:
+        yield Change("renamed", kind, number, after.id, was=before.id, words=(before.path, after.path))
+    if before.op != after.op:
+        yield Change("operation", kind, number, after.id, was=other_id(before, after), words=(before.op, after.op))
 
 
 def compare_records(
-    kind: PassKind, number: int, step: Step, before: tuple[TensorRecord, ...], after: tuple[TensorRecord, ...]
+    kind: PassKind, number: int, before: Step, after: Step, side: Literal["inputs", "outputs"]
 ) -> Iterator[Change]:
     """What differs in the inputs, or in the outputs, of one step."""
-    if [record.name for record in before] != [record.name for record in after]:
-        yield Change("tensors", kind, number, step.id)
-        return
-    for one, other in zip(before, after, strict=True):
+    was = other_id(before, after)
+    old = {record.name: record for record in getattr(before, side)}
+    new = {record.name: record for record in getattr(after, side)}
+    if list(old) != list(new):
+        words = list_names([name for name in old if name not in new]), list_names([n for n in new if n not in old])
+        yield Change("tensors", kind, number, after.id, was=was, words=words)
+    for one, other in ((record, new[name]) for name, record in old.items() if name in new):
         aspects: tuple[tuple[Aspect, object, object], ...] = (
             ("shape", one.shape, other.shape),
             ("axes", one.axes, other.axes),
@@ -127,4 +169,15 @@ def compare_records(
         )
         changed = next((aspect for aspect, left, right in aspects if left != right), None)
         if changed is not None:
-            yield Change(changed, kind, number, step.id, one.name, one, other)
+            yield Change(changed, kind, number, after.id, one.name, one, other, was)
+
+
+def list_names(names: Sequence[str]) -> str:
+    """The first few names of tensors that only one side has; "none" where it has none that the other lacks."""
+    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more if names else "none"
+
+
+def other_id(before: Step, after: Step) -> str | None:
+    """The id that a step had before, where it was another."""
+    return before.id if before.id != after.id else None

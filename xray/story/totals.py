@@ -1,8 +1,12 @@
-"""What a whole trace adds up to: passes, steps, tensors, masks, and parameters counted once."""
+"""What a whole trace adds up to: passes, steps, tensors, parameters once, and the work and memory of it all."""
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from xray.ir.trace import Trace
+from xray.ir.storage import bytes_per_element
+from xray.ir.trace import Step, Trace
+from xray.ir.work import StepWork, count_flops, measure_work
 
 
 @dataclass(frozen=True)
@@ -14,6 +18,27 @@ class Totals:
     tensors: int
     masks: int
     params: int
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a trace cost, told by shapes alone; every pass is counted, back-propagation and optimiser are not.
+
+    `flops` are those of matrix products, convolutions, attention and recurrent layers, a multiplication and its
+    addition as 2. `elements` is how many numbers everything element-wise went over (sums, activations, softmax, norms),
+    which those who count FLOPs leave out. `not_counted` names the operations that nobody here can count, each with how
+    many steps there were, the most frequent first. `params` counts each parameter once, however often it is used or
+    shared, and `param_bytes` what they take. `activation_bytes` is all that was newly
+    stored on the way, views excepted: the sum, not the peak. `with_backward` says that back-propagation was recorded.
+    """
+
+    flops: int
+    elements: int
+    not_counted: tuple[tuple[str, int], ...]
+    params: int
+    param_bytes: int
+    activation_bytes: int
+    with_backward: bool = False
 
 
 def add_up(trace: Trace) -> Totals:
@@ -28,16 +53,83 @@ def add_up(trace: Trace) -> Totals:
     )
 
 
+def count_work(trace: Trace) -> Work:
+    """The FLOPs, the parameters and the memory of a whole trace, and what of it could not be counted."""
+    total, unknown, with_backward = StepWork(), Counter[str](), False
+    for one_pass in trace.passes:
+        work = measure_work(one_pass)
+        for step in one_pass.steps:
+            if step.parent is None:
+                total += work[step.id]
+        if any(work[step.id].uncounted for step in one_pass.steps if step.parent is None):
+            leaves = [step for step in one_pass.leaves if step.error is None and count_flops(step) is None]
+            unknown.update(step.op for step in leaves if not is_backward(step))
+            with_backward = with_backward or any(map(is_backward, leaves))
+    params = count_params(trace)
+    return Work(
+        flops=total.flops,
+        elements=total.elements,
+        not_counted=tuple(unknown.most_common()),
+        params=params,
+        param_bytes=measure_params(trace, params),
+        activation_bytes=total.bytes,
+        with_backward=with_backward,
+    )
+
+
+def is_backward(step: Step) -> bool:
+    """Whether a step is back-propagation."""
+    return step.op == "backward"
+
+
 def count_params(trace: Trace) -> int:
     """The parameters of all modules seen, each counted once: not again for another pass, nor for sharing its weights.
 
     A step counts what its module and all inside it hold, shared weights once, so only modules that never stand inside
-    another are added up. Where those share weights, the config says so: a step alone cannot.
+    another are added up, and where the whole model ran, it alone. Where modules on their own share weights, the config
+    says so: a step alone cannot.
     """
-    inside = {step.path for step in trace.steps if step.parent is not None}
-    outermost = {step.path: step.params for step in trace.steps if step.path not in inside}
+    outermost = find_outermost(trace)
+    if trace.title in outermost:
+        return outermost[trace.title]
     shared = trace.sizes.get("tgt_vocab", 0) * trace.sizes.get("d_model", 0)
     sharing = trace.config.get("sharing", "none")
     users = {"decoder": ("decoder", "head"), "all": ("encoder", "decoder", "head")}.get(str(sharing), ())
     copies = sum(path in outermost for path in users)
     return sum(outermost.values()) - shared * max(0, copies - 1)
+
+
+def find_outermost(trace: Trace) -> dict[str, int]:
+    """The parameters of each module that no other one holds, by its path."""
+    inside = {step.path for step in trace.steps if step.parent is not None}
+    apart = {step.path: step.params for step in trace.steps if step.path not in inside}
+    return {path: params for path, params in apart.items() if not any(above in apart for above in paths_above(path))}
+
+
+def paths_above(path: str) -> Iterator[str]:
+    """The paths of all modules that hold the one at a path: "a" and "a.b" for "a.b.c"."""
+    parts = path.split(".")
+    for end in range(1, len(parts)):
+        yield ".".join(parts[:end])
+
+
+def measure_params(trace: Trace, params: int) -> int:
+    """The bytes of so many parameters: 4 each, or as many as the record says of the module that holds them.
+
+    What no single step accounts for is as wide as most of the others are.
+    """
+    widths, seen = Counter[int](), set[str]()
+    for one_pass in trace.passes:
+        for step in one_pass.leaves:
+            if step.params and step.path not in seen:
+                seen.add(step.path)
+                widths[bytes_per_element(str(step.settings.get("weight_dtype", "float32"))) or 4] += step.params
+    usual = widths.most_common(1)[0][0] if widths else find_usual_width(trace)
+    widths[usual] += params - widths.total()  # below zero where weights are shared
+    return sum(width * count for width, count in widths.items())
+
+
+def find_usual_width(trace: Trace) -> int:
+    """The bytes of a parameter where no step holds one by itself: of those that operations were given, else 4."""
+    given = (record.dtype for step in trace.steps for record in step.inputs if record.role == "parameter")
+    return bytes_per_element(next(given, "float32")) or 4

@@ -1,0 +1,87 @@
+"""What a model keeps from turn to turn: keys and values, found in the record and priced by the word."""
+
+import pytest
+import torch
+from torch import nn
+
+import xray
+from xray.story.kept import measure_growth
+
+SIZES = {"vocab_size": 31, "hidden_size": 24, "intermediate_size": 13, "num_hidden_layers": 3}
+PER_WORD = 3 * 2 * 2 * 4 * 4
+"""Layers, keys and values, key heads, d_k, bytes."""
+
+
+@pytest.fixture(scope="module")
+def llama():
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    return LlamaForCausalLM(LlamaConfig(**SIZES, num_attention_heads=6, num_key_value_heads=2)).eval()
+
+
+def generate(model, **options):
+    ids = torch.tensor([[3, 5, 7, 11, 13], [4, 6, 8, 10, 12]])
+    with xray.record(model) as recorder:
+        model.generate(
+            ids, attention_mask=torch.ones_like(ids), max_new_tokens=4, do_sample=False, pad_token_id=0, **options
+        )
+    return measure_growth(recorder.trace)
+
+
+def test_a_generating_model_keeps_one_word_more_each_turn(llama):
+    growth = generate(llama)
+
+    assert [(turn.words, turn.bytes) for turn in growth.turns] == [
+        (words, 2 * words * PER_WORD) for words in (5, 6, 7, 8)
+    ]
+
+
+def test_the_price_of_a_word_is_told_with_its_factors(llama):
+    growth = generate(llama)
+
+    assert (growth.per_word, growth.layers, growth.heads, growth.width, growth.element_bytes) == (PER_WORD, 3, 2, 4, 4)
+
+
+def test_a_static_cache_is_as_wide_in_the_first_turn_as_in_the_last(llama):
+    growth = generate(llama, cache_implementation="static", disable_compile=True)
+
+    assert {turn.words for turn in growth.turns} == {8}
+    assert growth.per_word == PER_WORD
+
+
+def test_one_pass_that_leaves_a_cache_tells_its_size(llama):
+    with torch.no_grad():
+        growth = measure_growth(xray.trace(llama, torch.ones(2, 7, dtype=torch.int64)))
+
+    assert [(turn.words, turn.bytes) for turn in growth.turns] == [(7, 2 * 7 * PER_WORD)]
+
+
+def test_without_a_cache_the_price_is_told_all_the_same(llama):
+    with torch.no_grad():
+        growth = measure_growth(xray.trace(llama, torch.ones(2, 7, dtype=torch.int64), use_cache=False))
+
+    assert (growth.turns, growth.per_word, growth.is_kept) == ((), PER_WORD, False)
+
+
+def test_our_own_cache_grows_beside_the_keys_of_the_question(untrained_run):
+    trace = untrained_run.trace("inference", max_turns=3, kv_cache=True)
+    src_len, per_word = trace.sizes["src_len"], 3 * 2 * 32 * 4
+
+    growth = measure_growth(trace)
+
+    assert [(turn.words, turn.bytes) for turn in growth.turns] == [
+        (words, (words + src_len) * per_word) for words in (1, 2, 3)
+    ]
+
+
+def test_decoding_anew_keeps_nothing(inference_trace):
+    assert measure_growth(inference_trace) is None
+
+
+def test_attention_that_sees_both_ways_keeps_nothing():
+    class Attention(nn.Module):
+        def forward(self, x):
+            return nn.functional.scaled_dot_product_attention(x, x, x)
+
+    assert measure_growth(xray.trace(Attention(), torch.ones(2, 3, 5, 7))) is None

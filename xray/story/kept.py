@@ -1,0 +1,158 @@
+"""Keys and values that a model keeps from pass to pass: how many words, how many bytes, what one more word costs."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xray.ir.kinds import plain_name
+from xray.ir.records import TensorRecord
+from xray.ir.storage import bytes_per_element, count_bytes
+from xray.ir.trace import Pass, PassKind, Step, Trace
+
+JOINS = frozenset({"cat", "concat", "concatenate", "extend"})
+WRITES = frozenset({"index_copy", "index_put", "copy", "slice_scatter", "scatter"})
+ATTENTION = "scaled_dot_product"
+HEADS_RANK = 4
+"""Keys and values are kept as (batch, heads, words, d_k)."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The keys and values kept after one pass.
+
+    `words` is the length of those that grow, or that a pass would leave to grow; `bytes` is the size of all that is
+    kept, what stays as it is (keys and values of an encoder) included.
+    """
+
+    kind: PassKind
+    number: int
+    words: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How a key-value cache grew; `per_word` is what one more word of one sequence costs in bytes.
+
+    `layers`, `heads`, `width` and `element_bytes` are its factors, per_word = layers x 2 x heads x width x bytes, and
+    are 0 where the layers keep tensors of different sizes. `is_kept` is false where nothing was kept, and the record
+    only tells what the keys and values of each word would take.
+    """
+
+    turns: tuple[Kept, ...]
+    per_word: int
+    layers: int
+    heads: int
+    width: int
+    element_bytes: int
+    is_kept: bool = True
+
+
+def measure_growth(trace: Trace) -> Growth | None:
+    """The growth of a trace's key-value cache; None where neither a cache nor causal attention is in the record.
+
+    A tensor is kept if a pass reads it and did not make it, or joins new words to it. After a pass there is what the
+    next one reads of before; after the last, what it has itself put together.
+    """
+    passes = [one for one in trace.passes if one.kind in ("forward", "decode")]
+    looks = [look_at_pass(one) for one in passes]
+    turns: list[Kept] = []
+    for place, (one, look) in enumerate(zip(passes, looks, strict=True)):
+        following = looks[place + 1] if place + 1 < len(looks) else None
+        grown = following.grown_from if following is not None and following.reads else look.grown
+        fixed = following.fixed if following is not None and following.reads else look.fixed
+        if grown or fixed:
+            words = max((record.shape[-2] for record in grown or fixed), default=0)
+            turns.append(Kept(one.kind, one.number, words, sum(map(count_bytes, (*grown, *fixed)))))
+    joined = next((look.grown for look in reversed(looks) if look.grown), ())
+    if joined:
+        return describe_growth(tuple(turns), joined, is_kept=True)
+    would_keep = next((found for one in passes if (found := tuple(list_causal_keys(one)))), ())
+    return describe_growth((), would_keep, is_kept=False) if would_keep else None
+
+
+@dataclass(frozen=True)
+class Look:
+    """What one pass has to do with a cache: what grew, from what, and what it read of before as it was."""
+
+    grown: tuple[TensorRecord, ...]
+    grown_from: tuple[TensorRecord, ...]
+    fixed: tuple[TensorRecord, ...]
+
+    @property
+    def reads(self) -> bool:
+        """Whether the pass read anything of before."""
+        return bool(self.grown_from or self.fixed)
+
+
+def look_at_pass(one_pass: Pass) -> Look:
+    """Find the steps of a pass that join new words to kept ones, and its other reads of what earlier passes made."""
+    made: set[str] = set()
+    grown: list[TensorRecord] = []
+    grown_from: list[TensorRecord] = []
+    fixed: dict[tuple[str | None, tuple[int, ...]], TensorRecord] = {}
+    for step in one_pass.steps:
+        if step.id in one_pass.blocks:
+            made.add(step.id)
+            continue
+        past = find_past(step, made)
+        if past is not None:
+            grown.append(step.outputs[0])
+            grown_from.extend([past] if prod(past.shape) else [])
+        for record in step.inputs:
+            if record is not past and is_from_before(record, made):
+                fixed[record.source, record.shape] = record
+        made.update((step.id, *(record.source for record in step.outputs if record.source)))
+    used = {(record.source, record.shape) for record in grown_from}
+    return Look(tuple(grown), tuple(grown_from), tuple(one for key, one in fixed.items() if key not in used))
+
+
+def find_past(step: Step, made: set[str]) -> TensorRecord | None:
+    """The kept tensor that a step puts new words into, or behind; None for a step that does no such thing."""
+    name = plain_name(step.op)
+    if name not in JOINS | WRITES or not step.inputs or not step.outputs:
+        return None
+    past, out = step.inputs[0], step.outputs[0]
+    if len(out.shape) != HEADS_RANK or not is_floating(out) or (name in JOINS and len(step.inputs) != 2):
+        return None
+    is_empty = name in JOINS and prod(past.shape) == 0 and step.inputs[1].shape == out.shape
+    return past if is_empty or step.op == "extend" or is_from_before(past, made) else None
+
+
+def is_from_before(record: TensorRecord, made: set[str]) -> bool:
+    """Whether a tensor of keys or values was made before this pass."""
+    if len(record.shape) != HEADS_RANK or not is_floating(record) or record.role in ("mask", "parameter"):
+        return False
+    return record.source not in made if record.source is not None else record.role == "state"
+
+
+def list_causal_keys(one_pass: Pass) -> Iterator[TensorRecord]:
+    """The keys and values that causal self-attention read in a pass without a cache, where the record says that it was.
+
+    Only fused attention is taken at its word, since it names what it was given.
+    """
+    for step in one_pass.steps:
+        if ATTENTION not in step.op:
+            continue
+        given = {record.name: record for record in step.inputs}
+        query, key, value = (given.get(name) for name in ("query", "key", "value"))
+        if query is None or key is None or value is None or len(key.shape) != HEADS_RANK:
+            continue
+        masks = [record.mask.kind for record in step.inputs if record.mask is not None]
+        causal = step.settings.get("is_causal") is True or any("causal" in kind for kind in masks)
+        if causal and query.shape[-2] == key.shape[-2]:
+            yield from (key, value)
+
+
+def describe_growth(turns: tuple[Kept, ...], kept: Sequence[TensorRecord], *, is_kept: bool) -> Growth:
+    """The price of one more word, from the keys and values of all layers."""
+    per_word = sum(count_bytes(one) // max(1, one.shape[0] * one.shape[-2]) for one in kept)
+    sizes = {(one.shape[1], one.shape[-1], bytes_per_element(one.dtype) or 0) for one in kept}
+    heads, width, element_bytes = next(iter(sizes)) if len(sizes) == 1 and len(kept) % 2 == 0 else (0, 0, 0)
+    layers = len(kept) // 2 if heads else 0
+    return Growth(turns, per_word, layers, heads, width, element_bytes, is_kept)
+
+
+def is_floating(record: TensorRecord) -> bool:
+    """Whether a tensor holds numbers with a fraction."""
+    return "float" in record.dtype
