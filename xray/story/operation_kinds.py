@@ -1,0 +1,131 @@
+"""What kinds of operations there are, as far as data flow can be read off them."""
+
+SHAPING = frozenset(
+    [
+        "view",
+        "reshape",
+        "reshape_alias",
+        "unsafe_view",
+        "view_as",
+        "transpose",
+        "t",
+        "T",
+        "mT",
+        "permute",
+        "movedim",
+        "moveaxis",
+        "swapaxes",
+        "swapdims",
+        "adjoint",
+        "contiguous",
+        "clone",
+        "unsqueeze",
+        "squeeze",
+        "flatten",
+        "unflatten",
+        "select",
+        "split",
+        "split_with_sizes",
+        "chunk",
+        "tensor_split",
+        "unbind",
+        "index",
+        "slice",
+        "narrow",
+        "expand",
+        "expand_as",
+        "broadcast_to",
+        "alias",
+        "detach",
+        "as_strided",
+        "nested_tensor_from_mask",
+        "to_padded_tensor",
+        "rearrange",
+    ]
+)
+"""They move, cut or rename numbers and change none."""
+
+CASTING = frozenset(
+    [
+        "to",
+        "to_copy",
+        "float",
+        "half",
+        "bfloat16",
+        "double",
+        "type",
+        "type_as",
+        "cpu",
+        "cuda",
+        "identity",
+        "positive",
+        "requires_grad_",
+    ]
+)
+"""They change the type or the place of numbers, not what they mean."""
+
+CARRYING = SHAPING | CASTING
+DROPOUTS = frozenset(
+    [
+        "dropout",
+        "dropout_",
+        "native_dropout",
+        "alpha_dropout",
+        "feature_dropout",
+        "dropout1d",
+        "stochastic_depth",
+        "drop_path",
+    ]
+)
+SUMS = frozenset({"add", "add_"})
+SCALINGS = frozenset({"mul", "mul_", "div", "div_", "scale", "multiply", "divide", "true_divide"})
+SOFTMAXES = frozenset({"softmax", "safe_softmax"})
+PRODUCTS = frozenset({"matmul", "bmm", "mm", "einsum", "baddbmm", "linalg_matmul"})
+NORMS = frozenset({"layer_norm", "rms_norm", "native_layer_norm", "fused_rms_norm"})
+STATISTICS = frozenset({"mean", "var", "std", "var_mean", "std_mean", "norm", "linalg_vector_norm", "vector_norm"})
+LOOKUPS = frozenset({"embedding", "embedding_bag"})
+FINDINGS = frozenset({"convolution", "conv1d", "conv2d", "conv3d"})
+JOINS = frozenset({"cat", "concat", "concatenate", "cache", "extend"})
+WRITES = frozenset({"index_copy_", "index_put_", "copy_", "scatter_", "index_copy", "slice_scatter"})
+REPEATS = frozenset({"expand", "repeat", "repeat_interleave", "broadcast_to", "tile"})
+TURNS = frozenset({"transpose", "permute", "t", "T", "mT", "movedim", "swapaxes", "swapdims", "adjoint", "moveaxis"})
+CURVES = frozenset(
+    [
+        "relu",
+        "relu_",
+        "relu6",
+        "gelu",
+        "silu",
+        "silu_",
+        "elu",
+        "selu",
+        "celu",
+        "leaky_relu",
+        "tanh",
+        "sigmoid",
+        "mish",
+        "hardswish",
+        "softplus",
+        "erf",
+        "square",
+        "prelu",
+        "threshold",
+        "sigmoid_",
+        "tanh_",
+    ]
+)
+"""What bends a line: an activation has at least one of them."""
+
+MASKINGS = frozenset({"masked_fill", "masked_fill_", "mask_scores", "where"})
+SCORING = (
+    CARRYING
+    | SUMS
+    | SCALINGS
+    | DROPOUTS
+    | MASKINGS
+    | frozenset(["sub", "sub_", "clamp", "clamp_", "max", "min", "maximum", "minimum", "tanh", "nan_to_num", "baddbmm"])
+)
+"""What may stand between scores and softmax."""
+
+BARRIERS = SOFTMAXES | PRODUCTS | LOOKUPS | FINDINGS | frozenset({"cross_entropy", "argmax", "linear", "addmm"})
+"""A way back from keys, queries or values never crosses these."""

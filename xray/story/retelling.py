@@ -1,0 +1,144 @@
+"""A transformer recognised in any trace, and retold in the words of X-Ray's own model.
+
+Nothing is known of a recording but what its steps did to which tensors. Attention is found first: softmax over a
+product, and a weighted sum. From there the ways lead back to the projections, forward to the residual sums, along the
+stream from sublayer to sublayer, and so to layers, stacks, embeddings and head. Names of modules play no part.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xray.ir.trace import Pass, PassKind, Step, Trace
+from xray.story.attention_sites import Site, find_sites
+from xray.story.dataflow import Flow, read_flow
+from xray.story.families import Family, Sides, choose_sides, name_family, name_passes
+from xray.story.native_kernels import open_kernels
+from xray.story.operation_kinds import CARRYING, REPEATS
+from xray.story.retold_axes import name_retold_axes
+from xray.story.retold_pass import retell_pass
+from xray.story.retold_steps import Retold
+from xray.story.stacks import Stack, find_stacks
+from xray.story.sublayers import find_sublayers
+
+PICKS = frozenset({"index_select", "gather", "reorder"})
+"""Steps between two passes that only choose rows, as a beam search does."""
+
+
+@dataclass(frozen=True)
+class Retelling:
+    """A trace with only the steps that were recognised, under the paths of X-Ray's own model.
+
+    `origins` gives, for each pass ("training", "encode", "decode1"), the original step behind each retold one;
+    `original_passes` the kind and number of the original pass.
+    """
+
+    trace: Trace
+    origins: Mapping[str, Mapping[str, Step]]
+    original_passes: Mapping[str, tuple[str, int]]
+    family: Family
+
+
+@dataclass(frozen=True)
+class ReadPass:
+    """A pass with its data flow, its attentions, and the stacks that they stand in.
+
+    `behind` has the recorded step for each that was put in where a native kernel was opened.
+    """
+
+    flow: Flow
+    sites: tuple[Site, ...]
+    stacks: tuple[Stack, ...]
+    behind: Mapping[str, Step]
+
+
+@dataclass(frozen=True)
+class ToldPass:
+    """A pass that was retold, under its new kind and number."""
+
+    kind: PassKind
+    number: int
+    told: Retold
+    sides: Sides
+    behind: Mapping[str, Step]
+
+
+def retell(trace: Trace) -> Retelling | None:
+    """The trace of a transformer in the words of X-Ray's own; None if there is no transformer in it."""
+    found = retell_passes([read_pass(one) for one in trace.passes])
+    if found is None:
+        return None
+    family, told_passes = found
+    passes: list[Pass] = []
+    origins: dict[str, Mapping[str, Step]] = {}
+    originals: dict[str, tuple[str, int]] = {}
+    words: dict[str, tuple[str, ...]] = {}
+    for one in told_passes:
+        source = one.told.flow.one_pass
+        key = f"{one.kind}{one.number or ''}"
+        steps = name_retold_axes(one.told, one.sides, words)
+        made = {step.id: step.outputs[0].axes for step in steps if step.outputs}
+        words |= made | {f"{key}:{identity}": axes for identity, axes in made.items()}
+        passes.append(Pass(one.kind, one.number, source.tokens, tuple(steps)))
+        origins[key] = {identity: one.behind.get(step.id, step) for identity, step in one.told.origins.items()}
+        originals[key] = (source.kind, source.number)
+    told_trace = Trace(trace.title, {**trace.sizes, **read_sizes(passes)}, trace.config, tuple(passes))
+    return Retelling(told_trace, origins, originals, family)
+
+
+def read_pass(one_pass: Pass) -> ReadPass:
+    """The attentions and the stacks of a pass."""
+    opened = open_kernels(one_pass)
+    flow = read_flow(opened.one_pass)
+    sites = tuple(find_sites(flow))
+    stacks = find_stacks(flow, find_sublayers(flow, sites)) if sites else ()
+    return ReadPass(flow, sites, stacks, opened.behind)
+
+
+def retell_passes(read: Sequence[ReadPass]) -> tuple[Family, list[ToldPass]] | None:
+    """The family and every pass with a stack in it, retold; None if no pass has one."""
+    read = [one for one in read if one.stacks]
+    if not read:
+        return None
+    pairs = [(one.flow, one.stacks) for one in read]
+    sides = choose_sides(pairs)
+    family = name_family(pairs, sides)
+    if family == "decoder-only":
+        sides = [Sides(None, side.decoder or side.encoder) for side in sides]
+    named = name_passes([one.flow for one in read], sides, family)
+    told: list[ToldPass] = []
+    earlier: dict[str, str] = {}
+    for one, side, (kind, number) in zip(read, sides, named, strict=True):
+        told.append(ToldPass(kind, number, retell_pass(one.flow, side, earlier), side, one.behind))
+        told[-1].told.settle_earlier()
+        note_makers(told[-1].told, f"{kind}{number or ''}", earlier)
+    return family, told
+
+
+def note_makers(told: Retold, key: str, earlier: dict[str, str]) -> None:
+    """Note for later passes what each step of this one stands for, also those that only move what another made.
+
+    A recording names a step of an earlier pass by its id, or by pass and id ("decode1:append#0") where it has a step of
+    that id too; so does a retelling.
+    """
+    one_pass = told.flow.one_pass
+    for place, step in enumerate(told.flow.steps):
+        identity = told.owners.get(place)
+        if identity is None and step.op in CARRYING | REPEATS | PICKS:
+            identity = told.source_of(step.outputs[0], place) if step.outputs else None
+        if identity is not None:
+            known = identity if ":" in identity else f"{key}:{identity}"
+            earlier[step.id] = earlier[f"{one_pass.kind}{one_pass.number or ''}:{step.id}"] = known
+
+
+def read_sizes(passes: Sequence[Pass]) -> Mapping[str, int]:
+    """The model's sizes by their names, as far as the retold passes tell them."""
+    sizes: dict[str, int] = {}
+    for one in passes:
+        for word, size in one.sizes.items():
+            if word.isidentifier():
+                sizes.setdefault(word, size)
+        for side in ("encoder", "decoder"):
+            numbers = {step.layer for step in one.steps if step.layer is not None and step.path.startswith(f"{side}.")}
+            if numbers:
+                sizes.setdefault(f"{side}_layers", len(numbers))
+    return sizes

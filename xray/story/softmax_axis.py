@@ -1,0 +1,37 @@
+"""Which operand of the scores is the keys: the one whose axis the softmax runs along."""
+
+from xray.ir.trace import Step
+
+
+def operand_of_axis(product: Step, softmax: Step) -> int | None:
+    """The input of the product that gives the axis along which softmax makes weights; None where that is unknown."""
+    count = len(product.inputs)
+    if not product.outputs or not softmax.outputs or count < 2:
+        return None
+    first, second = count - 2, count - 1
+    rank = len(softmax.outputs[0].shape)
+    dim = softmax.settings.get("dim", softmax.settings.get("arg1", -1))
+    if not isinstance(dim, int) or isinstance(dim, bool) or rank == 0:
+        dim = -1
+    back = dim - rank if dim >= 0 else dim
+    letters = read_equation(product)
+    if letters is not None:
+        left, right, out = letters
+        if -back > len(out):
+            return None
+        letter = out[back]
+        in_left, in_right = letter in left, letter in right
+        return None if in_left == in_right else (first if in_left else second)
+    if back == -1:
+        return second
+    return first if back == -2 else None
+
+
+def read_equation(step: Step) -> tuple[str, str, str] | None:
+    """The letters of both operands and of the result of an einsum, ellipses left out; None for other products."""
+    text = next((value for value in step.settings.values() if isinstance(value, str) and "->" in value), None)
+    if step.op != "einsum" or text is None:
+        return None
+    given, _, out = text.replace(" ", "").replace("...", "").partition("->")
+    left, comma, right = given.partition(",")
+    return (left, right, out) if comma and "," not in right else None
