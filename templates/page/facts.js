@@ -13,6 +13,17 @@ export async function loadFacts(packed) {
   }
 }
 
+/** Let every step know its node on a map; on the poster of X-Ray's own model their ids say so. */
+export function joinMap(number) {
+  const joined = facts.maps[number]?.joined;
+  facts.passes.forEach((pass, at) => {
+    pass.nodes = joined?.[at].nodes;
+    pass.steps.forEach((step, place) => {
+      step.node = joined ? (pass.nodes[joined[at].at[place]] ?? null) : undefined;
+    });
+  });
+}
+
 /** The phases that were recorded, in order. */
 export function listPhases() {
   return [...new Set(facts.scenes.map((scene) => scene.phase))];

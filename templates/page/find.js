@@ -33,12 +33,22 @@ export function drawFind() {
       "p",
       { class: "quiet" },
       "Try ",
-      ...["8x4x10x10", "*x4x*x8", "linear", "cross_attention", "heads"].map((example) =>
+      ...listExamples().map((example) =>
         el("button", { type: "button", class: "link", onclick: () => search(example) }, example),
       ),
     ),
     list,
   ];
+}
+
+/** What might be looked for: in X-Ray's own model the classics, elsewhere what this model has. */
+function listExamples() {
+  if (facts.stations.length) return ["8x4x10x10", "*x4x*x8", "linear", "cross_attention", "heads"];
+  const steps = stepsOf(sceneAt(place));
+  const middle = steps[Math.floor(steps.length / 2)];
+  const shape = steps.map((step) => step.outputs[0]?.shape ?? []).find((one) => one.length > 2);
+  const gap = shape && ["*", ...shape.slice(1)].join("x");
+  return [...new Set([shape?.join("x"), gap, middle?.op, steps.at(-1)?.op].filter(Boolean))];
 }
 
 function search(text) {

@@ -5,7 +5,7 @@ import { byId, el, hue, say } from "./dom.js";
 import { facts, listPhases, loadFacts, sayMissing, scenesOf } from "./facts.js";
 import { drawFind, unmark } from "./find.js";
 import { drawMasks, onMask } from "./masks.js";
-import { lightAxis, showPlace, startNodes } from "./nodes.js";
+import { lightAxis, showMap, showPlace, startNodes } from "./nodes.js";
 import { onSlice } from "./numbers.js";
 import { move, onMove, place, readHash } from "./place.js";
 import { drawStep } from "./step.js";
@@ -29,6 +29,7 @@ start();
 function start() {
   startView();
   startNodes();
+  startMaps();
   startTabs();
   startWalk();
   startTurns();
@@ -41,7 +42,7 @@ function start() {
   addEventListener("keydown", onKey);
   about();
   Object.assign(place, sensible(readHash(location.hash)));
-  show(new Set(["phase", "turn", "view", ...(location.hash.length > 1 ? ["station"] : ["start"])]));
+  show(new Set(["phase", "turn", "view", ...(place.map ? ["map"] : []), ...(location.hash.length > 1 ? ["station"] : ["start"])]));
   document.documentElement.dataset.ready = "yes";
 }
 
@@ -57,11 +58,18 @@ function sensible(asked) {
     phase,
     turn: turns.includes(turn) ? turn : turns[0],
     station: station >= 1 && station <= Math.max(1, facts.stations.length) ? station : 1,
+    map: (asked.map ?? place.map) < facts.maps.length ? (asked.map ?? place.map) : 0,
     view: (asked.view ?? place.view) in VIEWS ? (asked.view ?? place.view) : "walk",
   };
 }
 
 function show(changed) {
+  if (changed.has("map")) {
+    showMap(place.map);
+    for (const name of ["phase", "step"]) changed.add(name);
+    if (place.view === "find") drawView();
+  }
+  showMaps();
   showTurns();
   showRail();
   if (changed.has("view") && place.view !== "find") unmark();
@@ -138,6 +146,33 @@ function startTabs() {
     move({ view });
     byId(`tab_${view}`).focus();
   });
+}
+
+/** Buttons for the maps: the poster where there is one, and how many levels of blocks are opened. */
+function startMaps() {
+  const order = facts.maps.map((one, number) => ({ name: one.name, number }));
+  order.sort((one, other) => (Number(one.name) || 0) - (Number(other.name) || 0));
+  byId("maps").hidden = order.length < 2;
+  byId("maps").append(
+    ...order.map(({ name, number }) =>
+      el(
+        "button",
+        {
+          type: "button",
+          "data-map": number,
+          "aria-label": name === "poster" ? "The poster" : `By blocks, ${name} levels of them opened`,
+          onclick: () => move({ map: number }),
+        },
+        name,
+      ),
+    ),
+  );
+}
+
+function showMaps() {
+  for (const button of byId("maps").querySelectorAll("button")) {
+    button.setAttribute("aria-pressed", `${Number(button.dataset.map) === place.map}`);
+  }
 }
 
 function startAxes() {

@@ -1,9 +1,9 @@
 /** The nodes of the map: which step each stands for, what is chosen, what belongs to the phase, which axis is lit. */
 
 import { byId } from "./dom.js";
-import { facts, findStep, passesOf, sceneAt, stepsOf } from "./facts.js";
+import { facts, findStep, joinMap, passesOf, sceneAt, stepsOf } from "./facts.js";
 import { move, place } from "./place.js";
-import { boxOf, flyTo, isInView, wasDrag } from "./view.js";
+import { boxOf, flyTo, isInView, showDrawing, wasDrag } from "./view.js";
 
 let nodes = [];
 const byStep = new Map();
@@ -11,7 +11,18 @@ const byStep = new Map();
 /** Get to know the nodes, and answer to touches and keys. */
 export function startNodes() {
   const stage = byId("stage");
-  nodes = [...stage.querySelectorAll("[data-step]")];
+  if (facts.maps.length) facts.maps[0].drawing = stage.querySelector("svg")?.outerHTML;
+  joinMap(0);
+  listNodes();
+  stage.addEventListener("click", onTouch);
+  stage.addEventListener("pointerover", hint);
+  stage.addEventListener("focusin", hint);
+  stage.addEventListener("keydown", onKey);
+}
+
+function listNodes() {
+  nodes = [...byId("stage").querySelectorAll("[data-step]")];
+  byStep.clear();
   for (const node of nodes) {
     byStep.set(`${node.dataset.pass}/${node.dataset.step}`, node);
     for (const text of node.querySelectorAll("[data-axis]")) {
@@ -19,10 +30,14 @@ export function startNodes() {
     }
   }
   nodes[0]?.setAttribute("tabindex", "0");
-  stage.addEventListener("click", onTouch);
-  stage.addEventListener("pointerover", hint);
-  stage.addEventListener("focusin", hint);
-  stage.addEventListener("keydown", onKey);
+}
+
+/** Put another of the page's maps in the place of the one that is seen. */
+export function showMap(number) {
+  byId("stage").innerHTML = facts.maps[number].drawing;
+  joinMap(number);
+  listNodes();
+  showDrawing();
 }
 
 /** Name what is under the pointer, or has the focus. */
@@ -67,11 +82,12 @@ function keyOf(pass) {
 }
 
 function keysOf(scene) {
-  return new Set(passesOf(scene).map(keyOf));
+  return new Set(passesOf(scene).flatMap((pass) => pass.nodes?.map(([key]) => key) ?? [keyOf(pass)]));
 }
 
 /** The node that stands for a step: its own, that of its first layer, or of what stands nearest to it. */
 export function nodeOf(step) {
+  if (step.node !== undefined) return step.node && (byStep.get(step.node.join("/")) ?? null);
   const own = byStep.get(`${keyOf(step.pass)}/${step.id}`);
   if (own) return own;
   const first = step.id.replace(/\.layers\.\d+(?=[.#])/, ".layers.0");

@@ -11,8 +11,9 @@ export const place = {
   step: "",
   attention: "encoder",
   axis: "",
+  map: 0,
 };
-const NUMBERS = new Set(["turn", "station", "layer", "head", "sequence"]);
+const NUMBERS = new Set(["turn", "station", "layer", "head", "sequence", "map"]);
 const DEFAULTS = { ...place };
 const listeners = [];
 

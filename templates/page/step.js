@@ -19,12 +19,14 @@ export function drawStep() {
   return [
     el("h2", { class: "path" }, step.path, step.call ? ` (call ${step.call + 1})` : ""),
     drawPlace(scene, step),
+    step.alarm && el("p", { class: "warning" }, step.alarm),
     step.error && el("p", { class: "warning" }, `This call did not return: ${step.error}`),
     drawRecords("in", step.inputs, step, scene),
     drawRecords("out", step.outputs, step, scene),
     el(
       "dl",
       { class: "facts" },
+      ...fact("does", step.does),
       ...fact("operation", step.op),
       ...fact("formula", formula),
       ...fact("what changes", change),

@@ -13,12 +13,7 @@ let flight = 0;
 /** Take the drawing in hand. */
 export function startView() {
   stage = byId("stage");
-  drawing = stage.querySelector("svg");
-  if (!drawing) return;
-  const [x, y, width, height] = drawing.getAttribute("viewBox").split(/\s+/).map(Number);
-  whole = { x, y, width, height };
-  Object.assign(view, fitted(whole));
-  show();
+  if (!showDrawing()) return;
   stage.addEventListener("wheel", onWheel, { passive: false });
   stage.addEventListener("pointerdown", onDown);
   stage.addEventListener("keydown", onKey);
@@ -26,6 +21,17 @@ export function startView() {
   byId("farther").addEventListener("click", () => zoom(1.5));
   byId("whole").addEventListener("click", () => fly(whole));
   new ResizeObserver(onResize).observe(stage);
+}
+
+/** Show the whole of the drawing that is on the stage. */
+export function showDrawing() {
+  drawing = stage.querySelector("svg");
+  if (!drawing) return false;
+  const [x, y, width, height] = drawing.getAttribute("viewBox").split(/\s+/).map(Number);
+  whole = { x, y, width, height };
+  Object.assign(view, fitted(whole));
+  show();
+  return true;
 }
 
 /** The window as it is now, in the drawing's own units. */

@@ -4,6 +4,8 @@ import { byId, chooser, el, shapeEl } from "./dom.js";
 import { chapterAt, facts, findStep, sayShape, sceneAt, stepsOf } from "./facts.js";
 import { move, place } from "./place.js";
 
+const MOST = 300;
+
 /** Draw the row of stations, if the model has any. */
 export function startWalk() {
   const rail = byId("rail");
@@ -92,22 +94,44 @@ export function tell(text) {
   return text.map((part) => (typeof part === "string" ? part : shapeEl(part.shape, part.axes)));
 }
 
-/** Steps as buttons, each with what comes out of it. */
+/** Steps as buttons, each with what comes out of it; the first of very many, and a button for more. */
 export function stepList(steps, { name = "Steps", full = false } = {}) {
-  return el(
-    "ol",
-    { class: full ? "steps full" : "steps", "aria-label": name },
-    ...steps.map((step) =>
+  const list = el("ol", { class: full ? "steps full" : "steps", "aria-label": name });
+  const show = (from) => {
+    list.append(...steps.slice(from, from + MOST).map((step) => stepItem(step, full)));
+    const rest = steps.length - from - MOST;
+    if (rest <= 0) return;
+    const more = el(
+      "li",
+      { class: "more" },
       el(
-        "li",
-        {},
-        el(
-          "button",
-          { type: "button", "data-id": step.id, onclick: () => move({ step: step.id, view: "step" }) },
-          el("span", { class: "name", title: step.path }, full ? step.path : lastPart(step)),
-          step.outputs[0] ? shapeEl(step.outputs[0].shape, step.outputs[0].axes) : el("span", {}, "—"),
-        ),
+        "button",
+        {
+          type: "button",
+          onclick: () => {
+            more.remove();
+            show(from + MOST);
+            list.children[from + MOST]?.querySelector("button").focus();
+          },
+        },
+        `${Math.min(MOST, rest)} more of ${rest.toLocaleString("en")} that follow`,
       ),
+    );
+    list.append(more);
+  };
+  show(0);
+  return list;
+}
+
+function stepItem(step, full) {
+  return el(
+    "li",
+    {},
+    el(
+      "button",
+      { type: "button", "data-id": step.id, onclick: () => move({ step: step.id, view: "step" }) },
+      el("span", { class: "name", title: step.path }, full ? step.path : lastPart(step)),
+      step.outputs[0] ? shapeEl(step.outputs[0].shape, step.outputs[0].axes) : el("span", {}, "—"),
     ),
   );
 }

@@ -2,18 +2,26 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
+from drawn import overlapping_texts, read_drawing
+from small_blocks import call, chain_of_layers, flat_chain, model_of, tensor
 
+from xray.errors import UsageError
+from xray.ir.records import MaskFacts
 from xray.ir.trace import Trace
-from xray.renderers.module_nodes import MOST_NODES, choose_nodes, shown_steps
 from xray.renderers.poster import draw_poster
+from xray.renderers.render import render
 from xray.renderers.themes import load_theme
+from xray.story.block_plan import plan_blocks
 from xray.story.difference import diff
 from xray.story.marks import mark_changes
+from xray.story.opening import Choice
+
+DEEP = Choice(depth=9)
 
 
 @pytest.fixture(scope="module")
 def stranger(training_trace):
-    """A trace that is of no transformer we know: the encoder's steps alone, in a forward pass."""
+    """The steps of one encoder layer alone, in a forward pass; drawn by blocks when asked for."""
     whole = training_trace.passes[0]
     kept = [step for step in whole.steps if step.path.startswith("encoder.layers.0")]
     ids = {step.id for step in kept}
@@ -21,34 +29,44 @@ def stranger(training_trace):
     return Trace(title='A <b>model</b> "];', sizes={}, config={}, passes=(replace(whole, kind="forward", steps=steps),))
 
 
+def draw(trace, form="svg", blocks=DEEP, **options):
+    return draw_poster(trace, form, blocks=blocks, **options)
+
+
+def small(*steps):
+    return Trace("Small", {}, {}, (model_of(*steps),))
+
+
 def texts_of(svg):
-    return {text.text for text in ElementTree.fromstring(svg).iter() if text.tag.endswith("}text")}
+    return {(text.text or "").strip() for text in ElementTree.fromstring(svg).iter() if text.tag.endswith("}text")}
 
 
 def test_every_leaf_of_a_strange_model_is_drawn(stranger):
-    texts = texts_of(draw_poster(stranger, "svg"))
+    texts = texts_of(draw(stranger))
     assert {step.path.rpartition(".")[2] for step in stranger.passes[0].leaves} <= texts
 
 
+def test_a_model_that_is_no_transformer_is_drawn_by_blocks_without_being_asked():
+    steps, _ = chain_of_layers(3)
+    assert {"layer0 … layer2", "× 3"} <= texts_of(draw_poster(small(*steps), "svg"))
+
+
 def test_the_title_of_a_strange_model_is_shown_as_it_is(stranger):
-    assert 'A <b>model</b> "];' in texts_of(draw_poster(stranger, "svg"))
+    assert 'A <b>model</b> "];' in texts_of(draw(stranger))
 
 
 @pytest.mark.parametrize("form", ["png", "pdf", "dot"])
 def test_a_strange_model_comes_in_every_form(stranger, form):
-    assert len(draw_poster(stranger, form, dpi=40)) > 1_000
+    assert len(draw(stranger, form, dpi=40)) > 1_000
 
 
-def test_too_many_steps_are_folded_into_their_blocks(training_trace):
-    one_pass = training_trace.passes[0]
-    leaves = one_pass.leaves
-    many = replace(one_pass, steps=one_pass.steps + tuple(replace(leaf, id=f"{leaf.id}x") for leaf in leaves))
-    assert len(many.leaves) > MOST_NODES >= len(shown_steps(many))
+def test_no_text_covers_another(stranger):
+    assert overlapping_texts(read_drawing(draw(stranger))) == []
 
 
 def test_a_trace_without_steps_can_be_drawn(stranger):
     empty = replace(stranger, passes=(replace(stranger.passes[0], steps=()),))
-    assert 'A <b>model</b> "];' in texts_of(draw_poster(empty, "svg"))
+    assert 'A <b>model</b> "];' in texts_of(draw(empty))
 
 
 def with_steps(trace, change):
@@ -69,21 +87,26 @@ def test_a_step_that_failed_shows_its_operands_with_the_misfit_in_brackets(stran
             else step
         ),
     )
-    texts = texts_of(draw_poster(failed, "svg"))
-    assert {"THE FORWARD FAILED HERE", "FAILED HERE", "[128]", "[64]", "RuntimeError: no"} <= texts
+    assert {"THE FORWARD FAILED HERE", "FAILED HERE", "[128]", "[64]", "RuntimeError: no"} <= texts_of(draw(failed))
 
 
 def test_a_failure_that_is_not_about_shapes_is_still_marked(stranger):
     path = "encoder.layers.0.self_attention.softmax"
-    texts = texts_of(draw_poster(broken(stranger, path, "ValueError: <odd>"), "svg"))
+    texts = texts_of(draw(broken(stranger, path, "ValueError: <odd>")))
     assert {"FAILED HERE", "ValueError: <odd>"} <= texts
+
+
+def test_a_failure_in_a_closed_block_is_marked_there(stranger):
+    path = "encoder.layers.0.self_attention.softmax"
+    texts = texts_of(draw(broken(stranger, path, "ValueError: <odd>"), blocks=Choice(depth=1)))
+    assert "FAILED HERE" in texts
 
 
 def test_what_changed_is_outlined_and_listed(stranger):
     after = with_steps(
         stranger, lambda step: replace(step, outputs=()) if step.path.endswith("feed_forward.activation") else step
     )
-    svg = draw_poster(after, "svg", marks=mark_changes(diff(stranger, after), after))
+    svg = draw(after, marks=mark_changes(diff(stranger, after), after))
     assert {"1 STEP CHANGED", "1 · CHANGED"} <= texts_of(svg)
     assert load_theme().lines["change"].lower() in svg.lower()
 
@@ -93,20 +116,93 @@ def forward_of(training_trace):
 
 
 def test_alike_layers_are_drawn_once(training_trace):
-    folded = draw_poster(forward_of(training_trace), "svg")
-    assert "× 3" in "".join(text or "" for text in texts_of(folded))
-    assert "decoder.layers.1.self_attention" not in texts_of(folded)
+    texts = texts_of(draw(forward_of(training_trace)))
+    assert {"layers.0 … layers.2", "× 3"} <= texts
+    assert "decoder.layers.1.self_attention" not in texts
 
 
 def test_all_layers_are_drawn_when_asked_for(training_trace):
-    assert "decoder.layers.1.self_attention" in texts_of(
-        draw_poster(forward_of(training_trace), "svg", all_layers=True)
-    )
+    assert "decoder.layers.1.self_attention" in texts_of(draw(forward_of(training_trace), all_layers=True))
 
 
 def test_what_follows_a_folded_stack_is_joined_to_it(training_trace):
-    dot = draw_poster(forward_of(training_trace), "dot")
-    nodes = choose_nodes(forward_of(training_trace).passes[0], 0)
-    start = nodes.holder("decoder.layers.2.feed_forward_norm#0")
-    assert start == nodes.names["decoder.layers.0.feed_forward_norm#0"]
-    assert f"{start} -> {nodes.names['head#0']}" in dot
+    trace = forward_of(training_trace)
+    plan = plan_blocks(trace.passes[0], DEEP)
+    start = plan.holder("decoder.layers.2.feed_forward_norm#0")
+    assert start == plan.holder("decoder.layers.0.feed_forward_norm#0")
+    assert f"p0_n{start} -> p0_n{plan.holder('head#0')} " in draw(trace, "dot")
+
+
+def test_a_closed_block_says_what_is_inside():
+    steps, _ = chain_of_layers(1, ops=("linear", "relu", "tanh"))
+    texts = texts_of(draw(small(*steps), blocks=Choice(depth=1)))
+    assert {"layer0", "11 parameters, 3 steps inside", "Layer"} <= texts
+
+
+def test_the_user_reads_where_in_the_code_a_step_is():
+    steps = [replace(one, location="deep/folder/model.py:41") for one in flat_chain(1, ["linear"])]
+    assert "model.py:41" in " ".join(texts_of(draw(small(*steps))))
+
+
+def test_a_line_inside_torch_is_not_told():
+    steps = [replace(one, location="torch/nn/modules/container.py:253") for one in flat_chain(1, ["linear"])]
+    assert "container" not in " ".join(texts_of(draw(small(*steps))))
+
+
+def test_a_mask_says_what_it_hides_and_what_true_means():
+    step = call("net.hide", "masked_fill", [""], (2, 3, 3), parent="net#0")
+    facts = MaskFacts("padding+causal", 0.25, "true_is_hidden", (("...",) * 3,) * 2)
+    mask = tensor("mask", (2, 3, 3), role="mask", dtype="bool", mask=facts)
+    texts = texts_of(draw(small(replace(step, inputs=(*step.inputs, mask)))))
+    assert "padding and causal, 25% hidden, True is hidden" in texts
+
+
+def test_a_row_that_sees_nothing_is_shouted_on_the_drawing():
+    step = call("net.hide", "masked_fill", [""], (1, 2, 3), parent="net#0")
+    facts = MaskFacts("padding", 0.5, "true_is_hidden", (("...", "ppp"),))
+    mask = tensor("mask", (1, 2, 3), role="mask", dtype="bool", mask=facts)
+    texts = texts_of(draw(small(replace(step, inputs=(*step.inputs, mask)))))
+    assert {"1 ALARM", "ALARM: rows that see nothing"} <= texts
+
+
+def test_many_turns_are_one_frame_with_a_row_for_each():
+    def turn(number):
+        steps = flat_chain(2, ["linear", "relu"])
+        return replace(model_of(*steps, shape=(1, number + 2)), number=number)
+
+    trace = Trace("Turns", {}, {}, tuple(map(turn, range(60))))
+    assert {"passes 1 to 60", "× 60", *map(str, range(1, 61))} <= texts_of(draw(trace))
+
+
+def test_passes_that_are_all_unlike_are_counted():
+    def other(number):
+        steps = flat_chain(2, [f"op{number}"])
+        return replace(model_of(*(replace(one, module=f"M{number}") for one in steps)), number=number)
+
+    passes = tuple(
+        replace(one, steps=tuple(replace(step, id=f"{step.id}{one.number}", parent=None) for step in one.steps))
+        for one in map(other, range(12))
+    )
+    assert "and 4 passes that are unlike these, not drawn" in texts_of(draw(Trace("Many", {}, {}, passes)))
+
+
+def test_the_public_door_chooses_the_blocks():
+    steps, _ = chain_of_layers(1)
+    closed = render(small(*steps), "svg", depth=9, close=["net.layer*"])
+    assert "11 parameters, 2 steps inside" in texts_of(closed)
+    assert "part1" in texts_of(render(small(*steps), "svg", depth=0, open=["*.layer0"]))
+
+
+def test_a_transformer_is_drawn_by_blocks_when_asked_for(training_trace):
+    assert "closed block" not in texts_of(render(training_trace, "svg"))
+    assert "closed block" in texts_of(render(training_trace, "svg", blocks=True))
+
+
+def test_a_pattern_that_fits_nothing_is_told(training_trace):
+    with pytest.raises(UsageError, match="close='nothing' fits no block"):
+        render(training_trace, "svg", close=["nothing"])
+
+
+def test_twelve_thousand_unlike_steps_make_a_small_drawing():
+    ops = [f"op{number * number % 9973}" for number in range(12_000)]
+    assert len(draw_poster(small(*flat_chain(12_000, ops)), "svg")) < 200_000

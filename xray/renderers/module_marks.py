@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from xray.renderers.markup import table
-from xray.renderers.module_nodes import Nodes
+from xray.renderers.module_nodes import Drawn
 from xray.renderers.themes import Theme
 from xray.story.layout import Line, Run
 from xray.story.marking import MOST_LISTED, operand_line, tell_place
@@ -24,12 +24,12 @@ class NodeMark:
     mark: Mark
 
 
-def mark_nodes(nodes: Nodes, marks: Marks | None) -> dict[str, NodeMark]:
-    """The marks of a pass by the node that they belong to, each node's first."""
+def mark_nodes(drawn: Drawn, marks: Marks | None) -> dict[str, NodeMark]:
+    """The marks of a group of passes by the node that they belong to, each node's first."""
     found: dict[str, NodeMark] = {}
+    ours = {(one.kind, one.number) for one in drawn.group.passes}
     for place, mark in enumerate(marks.steps if marks is not None else ()):
-        is_here = (mark.kind, mark.number) == (nodes.one_pass.kind, nodes.one_pass.number)
-        node = nodes.holder(mark.step) if is_here else None
+        node = drawn.holder(mark.step) if (mark.kind, mark.number) in ours else None
         if marks is not None and node is not None:
             found.setdefault(node, NodeMark(marks.role, place + 1, mark))
     return found

@@ -1,86 +1,218 @@
-"""Which steps of any model are drawn, and which node stands for a step that is not."""
+"""What a node of the layered drawing says: its name, what it is and does, its shapes, its line of code."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from xray.ir.trace import Pass, Step
-from xray.story.folding import Fold, fold_layers, layer_of, steps_shown
+from xray.ir.records import TensorRecord
+from xray.ir.trace import Step
+from xray.story.alarms import Alarm
+from xray.story.block_lines import Flow, Gate
+from xray.story.block_plan import NOBODY, Item, Plan
+from xray.story.bundles import name_operations
+from xray.story.kinds import kind_of
+from xray.story.layout import Line, Run
+from xray.story.pass_groups import PassGroup, read_sizes
+from xray.story.shapes import ShapeText, digits, symbols
+from xray.story.tree import name_place, name_range
+from xray.text import show_controls
 
-MOST_NODES = 300
-"""More steps than this are drawn as the blocks that hold them."""
+MOST_LETTERS = 44
+LIBRARIES = ("torch/", "<")
+"""Where lines of code begin that are not the user's."""
 
 
 @dataclass(frozen=True)
-class Nodes:
-    """The nodes of one pass.
+class Drawn:
+    """One group of passes with the plan of the one that is drawn, and what is known of its steps: roles, alarms.
 
-    `names` has the node of each drawn step, `inside` what each block holds, `stand_ins` the step of the shown layer for
-    each step of a layer that it stands for, `counts` for how many layers a shown one stands, by its path.
+    `flows` are the ways from node to node; `unseen` has for a node those that it reads as well.
     """
 
-    one_pass: Pass
+    group: PassGroup
     place: int
-    names: Mapping[str, str]
-    inside: Mapping[str | None, Sequence[Step]]
-    stand_ins: Mapping[str, str]
-    counts: Mapping[str, int]
+    plan: Plan
+    roles: Mapping[str, str]
+    alarms: Mapping[int, Alarm]
+    flows: tuple[Flow, ...] = ()
+    unseen: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
-    def holder(self, source: str | None) -> str | None:
-        """The node that stands for a step: its own, that of its layer's stand-in, or that of the block around it."""
-        while source is not None:
-            source = self.stand_ins.get(source, source)
-            if source in self.names:
-                return self.names[source]
-            step = self.one_pass.by_id.get(source)
-            source = step.parent if step is not None else None
-        return None
+    def name(self, number: int) -> str:
+        """The node of an item in the drawing."""
+        return f"p{self.place}_n{number}"
 
+    def holder(self, step_id: str | None) -> str | None:
+        """The node that stands for a step, or for what is around it."""
+        number = self.plan.holder(step_id)
+        return None if number == NOBODY else self.name(number)
 
-def choose_nodes(one_pass: Pass, place: int, *, all_layers: bool = False) -> Nodes:
-    """The nodes of the pass at that place in its trace, alike layers drawn once unless all are asked for."""
-    folds = () if all_layers else fold_layers(one_pass)
-    kept = steps_shown(one_pass, folds)
-    inside: dict[str | None, list[Step]] = defaultdict(list)
-    for step in kept:
-        inside[step.parent].append(step)
-    return Nodes(
-        one_pass,
-        place,
-        names={step.id: f"p{place}_s{number}" for number, step in enumerate(shown_steps(one_pass, kept))},
-        inside=inside,
-        stand_ins=dict(pair for fold in folds for pair in pair_layers(one_pass, fold)),
-        counts={root_of(fold, fold.first): fold.count for fold in folds if fold.count > 1},
-    )
+    def read(self, step: Step, place: int, *, from_inputs: bool = False) -> ShapeText | None:
+        """The shape of one tensor of a step, over all passes and layers that the step stands for."""
+        at = self.plan.tree.places.get(step.id, NOBODY)
+        steps = self.group.same_step(step.id) if len(self.group.passes) > 1 else self.plan.variants.get(at, (step,))
+        sides = [one.inputs if from_inputs else one.outputs for one in steps]
+        own = step.inputs if from_inputs else step.outputs
+        rank = len(own[place].shape) if len(own) > place else None
+        records = [side[place] for side in sides if len(side) > place and len(side[place].shape) == rank]
+        return read_sizes(records) if records else None
+
+    def read_gate(self, gate: Gate) -> ShapeText:
+        """The shape of what enters or leaves, over all passes."""
+        step = self.plan.tree.steps[self.plan.tree.places[gate.step]]
+        return self.read(step, gate.order, from_inputs=gate.kind != "output") or read_sizes([gate.record])
 
 
-def shown_steps(one_pass: Pass, steps: Sequence[Step] | None = None) -> list[Step]:
-    """The leaves; where they are too many, the deepest blocks that are few enough stand for what they hold."""
-    steps = one_pass.steps if steps is None else steps
-    leaves = [step for step in steps if step.id not in one_pass.blocks]
-    if len(leaves) <= MOST_NODES:
-        return leaves
-    depth = max(step.depth for step in steps)
-    while depth > 0:
-        depth -= 1
-        found = [
-            step for step in steps if step.depth == depth or (step.depth < depth and step.id not in one_pass.blocks)
-        ]
-        if len(found) <= MOST_NODES:
-            return found
-    return found
+def tell_item(drawn: Drawn, item: Item) -> list[Line]:
+    """The lines on an item's node."""
+    tell = {"bundle": tell_bundle, "closed": tell_closed}.get(item.kind, tell_operation)
+    lines = tell(drawn, item)
+    others = drawn.unseen.get(item.number, ())
+    if others:
+        names = [name_item(drawn.plan.nodes[number]) for number in others]
+        said = names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
+        lines.append((Run(shortened(f"and from {len(others)} others: {said}"), 11, "text", "semibold"),))
+    return lines
 
 
-def pair_layers(one_pass: Pass, fold: Fold) -> list[tuple[str, str]]:
-    """Each step of the layers that are not shown, with the step of the shown layer that stands for it."""
-    pairs = []
-    for step in one_pass.steps:
-        place = layer_of(step)
-        if place is not None and fold.holds(step) and place[1] != fold.first:
-            pairs.append((step.id, root_of(fold, fold.first) + step.id.removeprefix(root_of(fold, place[1]))))
-    return pairs
+def tell_operation(drawn: Drawn, item: Item) -> list[Line]:
+    """One operation: its name and line of code, what it is for, what it makes."""
+    step = item.heads[0]
+    name = name_item(item)
+    said = "" if step.op == name.rstrip("_0123456789") else shortened(step.op)
+    lines: list[Line] = [head_line(Run(shortened(name), 13, "text", "bold"), item, said, tell_location(step))]
+    lines += tell_role(drawn, item)
+    for place in range(min(2, len(step.outputs))):
+        lines += tell_shape(drawn.read(step, place), 15)
+    if len(step.outputs) > 2:
+        lines.append((Run(f"and {len(step.outputs) - 2:,} more", 10, "quiet"),))
+    for record in step.outputs[:1] if any(one.role == "mask" for one in step.outputs) else step.inputs:
+        lines += tell_mask(record)
+    return lines
 
 
-def root_of(fold: Fold, number: int) -> str:
-    """The path of one layer of a fold."""
-    return f"{fold.stack}.{number}".lstrip(".")
+def head_line(name: Run, item: Item, *more: str) -> Line:
+    """A name with what is said of it in small letters, and how often it stands here."""
+    quiet = tuple(Run(f"  {text}", 10, "quiet") for text in more if text)
+    return (name, *tell_times(item), *quiet)
+
+
+def tell_closed(drawn: Drawn, item: Item) -> list[Line]:
+    """A closed block: its class, shapes in and out, and how much is inside."""
+    step = item.heads[0]
+    module = shortened(step.module or step.op)
+    lines = [head_line(Run(shortened(name_item(item)), 14, "text", "bold"), item, module, tell_location(step))]
+    lines += tell_role(drawn, item)
+    into = next((place for place, one in enumerate(step.inputs) if one.role in ("activation", "ids")), None)
+    ends = [
+        drawn.read(step, into, from_inputs=True) if into is not None else None,
+        drawn.read(step, 0),
+    ]
+    shapes = [digits(shape, 14) for shape in ends if shape is not None]
+    if shapes:
+        arrow: Line = (Run("  →  ", 12, "quiet"),)
+        lines.append(shapes[0] if len(shapes) == 1 else (*shapes[0], *arrow, *shapes[1]))
+    inside = item.length - 1
+    weights = f"{step.params:,} parameters, " if step.params else ""
+    lines.append((Run(f"{weights}{inside:,} step{'' if inside == 1 else 's'} inside", 10, "quiet"),))
+    return lines
+
+
+def tell_bundle(drawn: Drawn, item: Item) -> list[Line]:
+    """Neighbours that were gathered: how many, what they do, and what comes out of the last."""
+    count = len(item.heads)
+    what = "blocks" if any(drawn.plan.tree.inside[drawn.plan.tree.places[one.id]] for one in item.heads) else "steps"
+    names = name_range((item.heads[0], item.heads[-1])) if what == "blocks" else name_operations(item.heads)
+    beside = item.heads[0].parent is None and len(drawn.plan.items) > 1
+    said = f"{count:,} {what}{' beside the model' if beside else ''}"
+    lines: list[Line] = [(Run(said, 14, "text", "bold"), *tell_times(item))]
+    lines += [(Run(line, 11, "text", "semibold"),) for line in broken_in_two(names)]
+    first, last = tell_location(item.heads[0]), tell_location(item.heads[-1])
+    where = first if first == last else f"{first} to {last.rpartition(':')[2] if same_file(first, last) else last}"
+    if where:
+        lines.append((Run(where, 10, "quiet"),))
+    inside = item.length - count
+    if inside:
+        params = sum(step.params for step in item.heads)
+        lines.append((Run(f"{params:,} parameters, {inside:,} steps inside", 10, "quiet"),))
+    return lines + (tell_shape(drawn.read(item.heads[-1], 0), 14) if item.heads[-1].outputs else [])
+
+
+def name_item(item: Item) -> str:
+    """The item's name, from the first to the last where it stands for several."""
+    step = item.heads[0]
+    if item.count == 1 or item.last is None:
+        return f"{name_place(step)}, call {step.call + 1}" if step.call and step.module else name_place(step)
+    return name_range((step, item.last)) if item.kind != "step" else name_place(step)
+
+
+def tell_times(item: Item) -> Line:
+    """How many neighbours an item stands for."""
+    if item.count < 2:
+        return ()
+    differ = "" if item.is_alike else " sizes"
+    return (Run(f"  × {item.count:,}{differ}", 15, "text", "black"),)
+
+
+def tell_role(drawn: Drawn, item: Item) -> list[Line]:
+    """What an item is for; the number of a layer is left out where it stands for several."""
+    role = drawn.roles.get(item.heads[0].id, "")
+    role = role if item.count == 1 else role.rstrip("0123456789").rstrip()
+    return [(Run(shortened(role), 11, "text", "semibold"),)] if role not in ("", item.heads[0].op) else []
+
+
+def tell_shape(shape: ShapeText | None, size: int) -> list[Line]:
+    """A shape, and the words of its axes where any is known."""
+    if shape is None:
+        return []
+    known = any(axis not in ("", "1") for axis in shape.axes)
+    axes = ShapeText(shape.sizes, tuple(axis or "·" for axis in shape.axes))
+    return [(*digits(shape, size), *((Run("   ", 10), *symbols(axes, 10)) if known else ()))]
+
+
+def tell_mask(record: TensorRecord) -> list[Line]:
+    """A mask in words: what it hides and how much, and what True means in it."""
+    if record.role != "mask" or record.mask is None:
+        return []
+    kind = {"padding+causal": "padding and causal", "custom": "hides by its own rule", "none": "hides nothing"}
+    said = kind.get(record.mask.kind, record.mask.kind)
+    means = {
+        "true_is_visible": "True is visible",
+        "true_is_hidden": "True is hidden",
+        "additive": "added to scores",
+    }
+    share = f", {record.mask.hidden_share:.0%} hidden" if record.mask.hidden_share else ""
+    return [(Run(f"{said}{share}, {means[record.mask.polarity]}", 10, "text", "semibold"),)]
+
+
+def tell_location(step: Step) -> str:
+    """The user's line, without the folders before it; nothing for a line inside torch."""
+    if not step.location or step.location.startswith(LIBRARIES):
+        return ""
+    return shortened(step.location.rpartition("/")[2])
+
+
+def same_file(one: str, other: str) -> bool:
+    return bool(one) and one.rpartition(":")[0] == other.rpartition(":")[0]
+
+
+def surface_of(item: Item) -> str:
+    """The surface that an item stands on, by the kind of its work."""
+    step = item.heads[0]
+    if any(one.error for one in item.heads):
+        return "failure"
+    return "op_block" if item.kind in ("closed", "bundle") else f"op_{kind_of(step)}"
+
+
+def broken_in_two(text: str, width: int = 46) -> Sequence[str]:
+    """A list of words on as many lines as it needs."""
+    lines = [""]
+    for word in show_controls(text).split():
+        if lines[-1] and len(lines[-1]) + len(word) > width:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return lines
+
+
+def shortened(text: str) -> str:
+    """A name from outside, fit to be shown and no longer than a label."""
+    text = show_controls(text)
+    return text if len(text) <= MOST_LETTERS else text[: MOST_LETTERS - 1] + "…"

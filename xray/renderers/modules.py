@@ -1,26 +1,39 @@
 """Any model as a layered drawing from bottom to top: blocks as clusters, steps as nodes, tensors as lines."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from graphviz import Digraph
-from graphviz.quoting import escape as protect
 
-from xray.ir.records import TensorRecord
-from xray.ir.trace import Pass, Step, Trace
-from xray.renderers.markup import clean, table
-from xray.renderers.module_marks import NodeMark, list_marks, mark_nodes, marked_label, outline
-from xray.renderers.module_nodes import Nodes, choose_nodes
+from xray.ir.trace import Trace
+from xray.renderers.markup import clean, identity, table
+from xray.renderers.module_marks import NodeMark, mark_nodes, marked_label, outline
+from xray.renderers.module_nodes import Drawn, name_item, shortened, surface_of, tell_item, tell_shape, tell_times
+from xray.renderers.module_title import write_title
 from xray.renderers.paper import POINTS_PER_INCH, Paper, check_dots, longest_side, paper_size
 from xray.renderers.themes import Theme
+from xray.story.alarms import Alarm, find_alarms
+from xray.story.block_lines import Gate, list_entrances, list_exits, list_flows, thin_flows
+from xray.story.block_plan import READABLE, Item, plan_blocks
 from xray.story.journey import describe
 from xray.story.layout import Line, Run
 from xray.story.marks import Marks
-from xray.story.shapes import digits, read_shape, symbols
-from xray.text import show_controls
+from xray.story.opening import Choice
+from xray.story.pass_groups import PassGroup, group_passes, read_sizes
+from xray.story.roles import tell_roles
 
-MOST_LETTERS = 44
-LARGEST_TITLE = 4.0
+Roles = Mapping[str, Mapping[str, str]]
+"""What each step is for in words, by its pass and its id."""
+
+MOST_GROUPS = 8
+"""More kinds of passes than this are counted, not drawn."""
+EARLIER = re.compile(r"(forward|decode|encode|training)(\d*):(.*)", re.DOTALL)
+"""How a tensor's source names the pass that it was made in, where several have a step of that id."""
+MOST_READERS = 12
+"""What comes in is led to so many nodes; further ones are counted."""
+FEWEST_NODES = 24
+"""However many kinds of passes there are, each has room for so many nodes."""
 
 
 def write_modules(
@@ -31,30 +44,39 @@ def write_modules(
     *,
     all_layers: bool = False,
     marks: Marks | None = None,
+    choice: Choice | None = None,
+    roles: Roles | None = None,
 ) -> str:
     """The trace as DOT, to be laid out by `dot`, scaled to the paper where one is named.
 
-    Layers that are alike stand as one unless all are asked for; marked steps are outlined and listed under the title.
+    Neighbours that are alike stand as one unless all are asked for, and so do passes that differ in lengths only. The
+    blocks are opened as chosen; marked steps are outlined and listed under the title. `roles`, what each step is for,
+    is found out where it is not given.
 
     Raises:
         UsageError: a PNG of that paper would have too many dots.
     """
     page = theme.surfaces["page"]
-    nodes = [choose_nodes(one_pass, place, all_layers=all_layers) for place, one_pass in enumerate(trace.passes)]
+    alarms = find_alarms(trace)
+    groups = group_passes(trace)
+    if roles is None:  # of the passes that are drawn, the others are like them
+        roles = tell_roles(replace(trace, passes=tuple(group.shown for group in groups[:MOST_GROUPS])))
+    drawn = draw_plans(groups[:MOST_GROUPS], alarms, roles, choice or Choice(), all_layers=all_layers)
+    unseen = sum(len(group.passes) for group in groups[MOST_GROUPS:])
     graph = Digraph("modules")
     graph.attr(
         "graph",
         rankdir="BT",
         bgcolor=page.fill,
         pad="0.4",
-        nodesep="0.25",
-        ranksep="0.35",
+        nodesep="0.3",
+        ranksep="0.28",
         fontname=theme.font,
         id="poster",
         tooltip=clean(trace.title),
         labelloc="t",
         labeljust="l",
-        label=title_label(trace, theme, marks, sum(len(one.names) for one in nodes)),
+        label=write_title(trace, drawn, theme, marks, alarms, unseen),
         compound="true",
         **({"dpi": str(dpi)} if dpi else {}),
         **limit_size(dpi, paper),
@@ -63,9 +85,31 @@ def write_modules(
         "node", shape="box", style="rounded,filled", fontname=theme.font, fontsize="11", margin="0.12,0.06", label=""
     )
     graph.attr("edge", color=theme.lines["training"], penwidth="1.4", arrowsize="0.7", fontname=theme.font)
-    for each in nodes:
-        draw_pass(graph, each, theme, mark_nodes(each, marks))
+    for each in drawn:
+        draw_group(graph, each, theme, mark_nodes(each, marks), drawn)
     return str(graph.source)
+
+
+def draw_plans(
+    groups: Sequence[PassGroup], alarms: Sequence[Alarm], roles: Roles, choice: Choice, *, all_layers: bool
+) -> tuple[Drawn, ...]:
+    """The plan of each group of passes, with the roles and alarms of its steps."""
+    found = []
+    for place, group in enumerate(groups):
+        plan = plan_blocks(group.shown, choice, all_layers=all_layers, room=room_for(len(groups)))
+        ours = {(one.kind, one.number) for one in group.passes}
+        own_alarms = {
+            plan.holder(alarm.step): alarm for alarm in reversed(alarms) if (alarm.pass_kind, alarm.number) in ours
+        }
+        key = f"{group.shown.kind}{group.shown.number or ''}"
+        flows, unseen = thin_flows(plan, list_flows(plan))
+        found.append(Drawn(group, place, plan, roles.get(key, {}), own_alarms, flows, unseen))
+    return tuple(found)
+
+
+def room_for(groups: int) -> int:
+    """How many nodes each of so many kinds of passes may have."""
+    return max(FEWEST_NODES, READABLE // max(1, groups))
 
 
 def limit_size(dpi: int | None, paper: Paper | None) -> dict[str, str]:
@@ -78,109 +122,161 @@ def limit_size(dpi: int | None, paper: Paper | None) -> dict[str, str]:
     return {"size": f"{longest_side(dpi):.4f}"} if dpi is not None else {}
 
 
-def title_label(trace: Trace, theme: Theme, marks: Marks | None, drawn: int) -> str:
-    """Title, sizes and marks: the more nodes are drawn the larger, to be read first on a large drawing too."""
-    scale = max(1.0, min(LARGEST_TITLE, (drawn / 15) ** 0.5))
-    sizes = "   ".join(f"{name} {size:,}" for name, size in trace.sizes.items())
-    lines: list[Line] = [(Run(shortened(trace.title), 26, "text", "black"),), (Run(sizes, 12, "quiet"),)]
-    if marks is not None:
-        lines += list_marks(marks)
-    enlarged = [tuple(replace(run, size=round(run.size * scale)) for run in line) for line in lines if line[0].text]
-    return table(enlarged, "page", theme, "LEFT")
+def draw_group(
+    graph: Digraph, drawn: Drawn, theme: Theme, marked: Mapping[str, NodeMark], others: Sequence[Drawn]
+) -> None:
+    """The passes of a group as one: frames around nodes, and the tensors from node to node, in and out."""
+    if len(others) == len(drawn.group.passes) == 1:
+        draw_items(graph, drawn.plan.items, drawn, theme, marked, 0)
+        draw_gates(graph, drawn, theme, others)
+    else:
+        with graph.subgraph(name=f"cluster_pass_{drawn.place}") as frame:
+            style_frame(frame, tell_group(drawn.group), theme, 0)
+            draw_items(frame, drawn.plan.items, drawn, theme, marked, 1)
+            draw_gates(frame, drawn, theme, others)
+    for flow in drawn.flows:
+        tip = f"{flow.record.name} {read_sizes([flow.record]).plain}"
+        graph.edge(drawn.name(flow.start), drawn.name(flow.end), tooltip=clean(tip))
 
 
-def draw_pass(graph: Digraph, nodes: Nodes, theme: Theme, marked: Mapping[str, NodeMark]) -> None:
-    """One pass: its blocks as nested clusters around their steps, and the tensors from step to step."""
-    draw_inside(graph, None, nodes, theme, marked)
-    draw_lines(graph, nodes, theme)
-
-
-def draw_inside(graph: Digraph, parent: str | None, nodes: Nodes, theme: Theme, marked: Mapping[str, NodeMark]) -> None:
-    one_pass = nodes.one_pass
-    for step in nodes.inside.get(parent, ()):
-        if step.id in nodes.names:
-            draw_step(graph, step, nodes, theme, marked.get(nodes.names[step.id]))
-        elif step.id in one_pass.blocks:
-            with graph.subgraph(name=f"cluster_{nodes.place}_{len(step.id)}_{one_pass.steps.index(step)}") as cluster:
-                name = (Run(shortened(step.path), 12, "text", "bold"), Run(f"  {shortened(step.module)}", 11, "quiet"))
-                surface = theme.surfaces["card"]
-                cluster.attr(
-                    label=table([(*name, *tell_times(nodes, step))], "card", theme),
-                    style="rounded,filled",
-                    fillcolor=surface.fill,
-                    color=theme.lines["failure"] if step.error else surface.line,
-                    labeljust="l",
-                    labelloc="t",
-                    tooltip=clean(describe([(one_pass.number, step)])),
-                    margin="14",
-                )
-                draw_inside(cluster, step.id, nodes, theme, marked)
-
-
-def tell_times(nodes: Nodes, step: Step) -> Line:
-    """How many layers a step or block stands for, where it is the root of one that stands for several."""
-    count = nodes.counts.get(step.path)
-    return (Run(f"  × {count}", 14, "text", "bold"),) if count else ()
-
-
-def draw_step(graph: Digraph, step: Step, nodes: Nodes, theme: Theme, mark: NodeMark | None) -> None:
-    one_pass = nodes.one_pass
-    masked = any(record.role == "mask" for record in step.outputs)
-    surface = "failure" if step.error else "mask" if masked else "encoder"
+def tell_group(group: PassGroup) -> list[Line]:
+    """Which passes a frame stands for."""
+    named = name_numbers(group.places)
+    if len(group.passes) == 1:
+        return [(Run(f"pass {named}", 16, "text", "bold"),)]
     lines: list[Line] = [
         (
-            Run(shortened(step.path.rsplit(".", 1)[-1]), 12, "text", "semibold"),
-            Run(f"  {shortened(step.op)}", 11, "quiet"),
-            *tell_times(nodes, step),
+            Run(f"passes {named}", 16, "text", "bold"),
+            Run(f"  × {len(group.passes):,}", 16, "text", "black"),
+            Run("   drawn once; sizes that change are first→last", 12, "quiet"),
         )
     ]
-    for record in step.outputs[:2]:
-        shape = read_shape([(one_pass.number, record)])
-        lines.append(digits(shape, 17))
-        if any(shape.axes):
-            lines.append(symbols(shape, 11))
+    missing = group.missing()
+    if missing:
+        more = f" and {len(missing) - 2:,} more" if len(missing) > 2 else ""
+        lines.append((Run(f"Not in all of them: {', '.join(map(shortened, missing[:2]))}{more}", 12, "quiet"),))
+    return lines
+
+
+def name_numbers(numbers: Sequence[int]) -> str:
+    """Numbers as they are said, "2 to 61" where they follow each other."""
+    if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
+        return f"{numbers[0]} to {numbers[-1]}"
+    return ", ".join(map(str, numbers[:6])) + (" …" if len(numbers) > 6 else "")
+
+
+def draw_items(
+    graph: Digraph, items: Sequence[Item], drawn: Drawn, theme: Theme, marked: Mapping[str, NodeMark], level: int
+) -> None:
+    for item in items:
+        if not item.is_frame:
+            draw_node(graph, item, drawn, theme, marked.get(drawn.name(item.number)))
+            continue
+        with graph.subgraph(name=f"cluster_{drawn.place}_{level}_{item.first}") as frame:
+            style_frame(frame, tell_frame(item), theme, level, failed=any(step.error for step in item.heads))
+            if item.kind == "open":
+                frame.attr(tooltip=clean(describe([(drawn.group.shown.number, item.heads[0])])))
+            draw_items(frame, item.inside, drawn, theme, marked, level + 1)
+
+
+def tell_frame(item: Item) -> list[Line]:
+    """What stands at the top of a frame."""
+    step = item.heads[0]
+    if item.kind == "group":
+        return [(Run("together", 12, "text", "semibold"), *tell_times(item))]
+    call = f", call {step.call + 1}" if step.call else ""
+    path = name_item(item) if item.count > 1 else step.path + call
+    module = shortened(step.module or step.op)
+    said = (Run(f"  {module}", 11, "quiet"),) if module not in ("", path) else ()
+    return [(Run(shortened(path) or " ", 13, "text", "bold"), *said, *tell_times(item))]
+
+
+def style_frame(frame: Digraph, lines: Sequence[Line], theme: Theme, level: int, *, failed: bool = False) -> None:
+    on = "page" if level % 2 else "card"
+    frame.attr(
+        label=table(lines, on, theme, "LEFT"),
+        style="rounded,filled",
+        fillcolor=theme.surfaces[on].fill,
+        color=theme.lines["failure"] if failed else theme.surfaces["card"].line,
+        labeljust="l",
+        labelloc="b",
+        margin="12",
+    )
+
+
+def draw_node(graph: Digraph, item: Item, drawn: Drawn, theme: Theme, mark: NodeMark | None) -> None:
+    step, one_pass = item.heads[0], drawn.group.shown
+    surface = surface_of(item)
+    paint = theme.surfaces[surface]
+    lines = tell_item(drawn, item)
+    alarm = drawn.alarms.get(item.number)
+    pen = {"color": paint.line}
     if step.error and mark is None:
         lines.append((Run(shortened(step.error), 11, "text", "bold"),))
-    paint = theme.surfaces[surface]
+    if alarm is not None:
+        words = {"blind": "ALARM: rows that see nothing", "nan": "ALARM: NaN begins here"}
+        lines.insert(0, (Run(words.get(alarm.kind, "ALARM: infinity begins here"), 13, "text", "black"),))
+        pen = {"color": theme.lines["failure"], "penwidth": "5"}
     graph.node(
-        nodes.names[step.id],
+        drawn.name(item.number),
         label=table(lines, surface, theme) if mark is None else marked_label(lines, mark, surface, theme),
         fillcolor=paint.fill,
-        id=protect(f"{one_pass.kind}{one_pass.number or ''}/{show_controls(step.id)}"),
-        tooltip=clean(describe([(one_pass.number, step)])),
-        **({"color": paint.line} if mark is None else outline(mark, theme)),
+        id=identity(f"{one_pass.kind}{one_pass.number or ''}/{step.id}"),
+        tooltip=clean(describe([(one_pass.number, step)]) + (f"\n{alarm.text}" if alarm else "")),
+        **(pen if mark is None else outline(mark, theme)),
+        **({"peripheries": "2"} if item.kind in ("closed", "bundle") or item.count > 1 else {}),
         **{"class": "step"},
     )
 
 
-def draw_lines(graph: Digraph, nodes: Nodes, theme: Theme) -> None:
-    """A line for each tensor from step to step; what comes from outside has a node of its own."""
-    drawn: set[tuple[str, str]] = set()
-    for step in nodes.one_pass.steps:
-        name = nodes.names.get(step.id)
-        if name is None:
-            continue
-        for number, record in enumerate(step.inputs):
-            start = nodes.holder(record.source)
-            if record.source is None:
-                start = f"p{nodes.place}_in_{name}_{number}"
-                draw_input(graph, record, start, nodes.one_pass, theme)
-            if start is not None and start != name and (start, name) not in drawn:
-                drawn.add((start, name))
-                tip = f"{record.name} {read_shape([(nodes.one_pass.number, record)]).plain}"
-                graph.edge(start, name, tooltip=clean(tip))
+def draw_gates(graph: Digraph, drawn: Drawn, theme: Theme, others: Sequence[Drawn]) -> None:
+    """What enters and leaves, each tensor as a node of its own outside of all blocks."""
+    for number, gate in enumerate((*list_entrances(drawn.plan), *list_exits(drawn.plan))):
+        name = f"p{drawn.place}_gate_{number}"
+        surface = {"input": "training", "output": "inference"}.get(gate.kind, "op_other")
+        maker = None if gate.kind == "output" else find_before(gate.record.source, others)
+        draw_gate(graph, gate, name, surface, tell_gate(gate, drawn, maker), drawn, theme)
+        for node in gate.nodes[:MOST_READERS]:
+            ends = (drawn.name(node), name) if gate.kind == "output" else (name, drawn.name(node))
+            graph.edge(*ends, tooltip=clean(gate.name))
 
 
-def draw_input(graph: Digraph, record: TensorRecord, name: str, one_pass: Pass, theme: Theme) -> None:
-    look = theme.surfaces["training"]
-    shape = read_shape([(one_pass.number, record)])
-    lines: list[Line] = [(Run(shortened(record.name), 11, "text", "semibold"),), digits(shape, 13)]
+def tell_gate(gate: Gate, drawn: Drawn, maker: tuple[Drawn, str] | None) -> str:
+    """What is said beside the name of what enters or leaves."""
+    if gate.rest:
+        return f"and {gate.rest:,} more"
+    if len(gate.nodes) > MOST_READERS:
+        return f"{gate.kind}, read by {len(gate.nodes) - MOST_READERS:,} more"
+    if maker is not None and maker[0] is not drawn:
+        return f"made in pass {name_numbers(maker[0].group.places)}"
+    if gate.kind == "before":
+        return "of the turn before" if maker is not None else "of an earlier pass"
+    return gate.kind if gate.kind in ("input", "constant") else ""
+
+
+def find_before(source: str | None, others: Sequence[Drawn]) -> tuple[Drawn, str] | None:
+    """The group and node of the step that made a tensor in an earlier pass; None where it is not drawn."""
+    found = EARLIER.fullmatch(source or "")
+    kind, number, step = (found[1], int(found[2] or 0), found[3]) if found else ("", 0, source)
+    for one in others:
+        if any((kind in ("", each.kind)) and each.number == number for each in one.group.passes):
+            node = one.holder(step)
+            if node is not None:
+                return one, node
+    return None
+
+
+def draw_gate(graph: Digraph, gate: Gate, name: str, surface: str, note: str, drawn: Drawn, theme: Theme) -> None:
+    look = theme.surfaces[surface]
+    lines: list[Line] = [(Run(shortened(gate.name), 12, "text", "bold"),)]
+    if note:
+        lines[0] += (Run(f"  {note}", 10, "quiet"),)
+    lines += tell_shape(drawn.read_gate(gate), 14)
     graph.node(
-        name, label=table(lines, "training", theme), fillcolor=look.fill, color=look.line, tooltip=clean(record.name)
+        name,
+        label=table(lines, surface, theme),
+        fillcolor=look.fill,
+        color=look.line,
+        tooltip=clean(f"{gate.name}\n{gate.record.source}" if gate.record.source else gate.name),
+        style="rounded,filled,bold",
     )
-
-
-def shortened(text: str) -> str:
-    """A name from outside, fit to be shown and no longer than a label."""
-    text = show_controls(text)
-    return text if len(text) <= MOST_LETTERS else text[: MOST_LETTERS - 1] + "…"

@@ -4,7 +4,7 @@ import gzip
 import json
 import re
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from string import printable
 
@@ -14,12 +14,15 @@ from xray.assets import read_template
 from xray.errors import DrawError
 from xray.ir.trace import Trace
 from xray.renderers.fonts import font_face_css
+from xray.renderers.modules import Roles
 from xray.renderers.page_data import pack_page
-from xray.renderers.page_map import draw_map
+from xray.renderers.page_maps import Map, draw_maps
 from xray.renderers.page_paint import list_colours
 from xray.renderers.page_script import write_script
 from xray.renderers.page_values import LEVELS
 from xray.renderers.themes import AXES, Theme, load_theme
+from xray.story.opening import Choice
+from xray.story.roles import tell_roles
 from xray.text import show_controls
 
 SHEETS = ("page", "map", "views", "cells", "screens")
@@ -28,8 +31,10 @@ MOST_BYTES = 3_000_000
 """No page is larger than this, as long as its drawing leaves room; values are left out first."""
 
 
-def draw_page(trace: Trace, *, theme: Theme | None = None) -> str:
+def draw_page(trace: Trace, *, theme: Theme | None = None, blocks: Choice | None = None) -> str:
     """The page as HTML, in both themes; it begins in the given one, or in what the reader's system prefers.
+
+    `blocks` chooses the layered drawing as the map, and how deep it goes.
 
     Raises:
         DrawError: Graphviz cannot draw the map, or the drawing alone is larger than a page may be.
@@ -37,9 +42,11 @@ def draw_page(trace: Trace, *, theme: Theme | None = None) -> str:
     light = load_theme("light")
     dark = theme if theme is not None and theme.name != light.name else load_theme("dark")
     begins = "light" if theme is not None and theme.name == light.name else "auto"
-    drawing = draw_map(trace, dark)
+    roles = tell_roles(trace)
+    maps = draw_maps(trace, dark, blocks, roles)
+    drawing = maps[0].drawing
     sheets = (read_template(f"page/{name}.css") for name in SHEETS)
-    style = "\n".join((write_colours(dark, light), write_fonts(drawing), *sheets))
+    style = "\n".join((write_colours(dark, light), write_fonts("".join(one.drawing for one in maps)), *sheets))
     script = write_script()
     parts = {
         "title": show_controls(trace.title),
@@ -54,20 +61,22 @@ def draw_page(trace: Trace, *, theme: Theme | None = None) -> str:
         read_template("page/page.html")
     )
     room = MOST_BYTES - len(template.render(parts, facts="").encode())
-    return template.render(parts, facts=pack_facts(trace, room))
+    return template.render(parts, facts=pack_facts(trace, room, maps, roles))
 
 
-def pack_facts(trace: Trace, room: int) -> str:
-    """What the page knows, compressed, with as many values as there is room for.
+def pack_facts(trace: Trace, room: int, maps: Sequence[Map] = (), roles: Roles | None = None) -> str:
+    """What the page knows, compressed, with as many maps and values as there is room for.
 
     Raises:
         DrawError: there is not even room without values.
     """
-    for level in LEVELS:
-        text = json.dumps(pack_page(trace, level), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-        packed = b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
-        if len(packed) <= room:
-            return packed
+    for shown in (maps, maps[:1]):
+        for level in LEVELS:
+            packed = pack_page(trace, level, shown, roles)
+            text = json.dumps(packed, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+            packed_text = b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+            if len(packed_text) <= room:
+                return packed_text
     raise DrawError(f"the page would have more than {MOST_BYTES:,} bytes. Trace fewer turns, or fewer passes.")
 
 

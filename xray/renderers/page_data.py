@@ -7,7 +7,10 @@ from typing import Any
 
 from xray.ir.records import MaskFacts, Number, Preview, TensorRecord
 from xray.ir.trace import Pass, Step, Trace
+from xray.renderers.modules import Roles
+from xray.renderers.page_maps import Map
 from xray.renderers.page_values import Level, cut_values
+from xray.story.alarms import find_alarms
 from xray.story.chapters import Chapter, Text
 from xray.story.explanations import explain_step
 from xray.story.journey import read_tale
@@ -35,9 +38,14 @@ class Pool:
         return self.places[thing]
 
 
-def pack_page(trace: Trace, level: Level) -> Packed:
-    """Everything behind the page as plain JSON values; `level` says how many values come along."""
+def pack_page(trace: Trace, level: Level, maps: Sequence[Map] = (), roles: Roles | None = None) -> Packed:
+    """Everything behind the page as plain JSON values; `level` says how many values come along.
+
+    The first map is in the page already; `roles` say what each step is for.
+    """
     texts, masks = Pool(), Pool()
+    passes = [pack_pass(one_pass, level, texts, masks) for one_pass in trace.passes]
+    note_roles(trace, passes, roles or {})
     ours = read_tale(trace) is not None
     return {
         "title": trace.title,
@@ -45,7 +53,11 @@ def pack_page(trace: Trace, level: Level) -> Packed:
         "config": dict(trace.config),
         "stations": [{"number": one.number, "title": one.title, "side": one.side} for one in STATIONS] if ours else [],
         "scenes": list_scenes(trace, ours),
-        "passes": [pack_pass(one_pass, level, texts, masks) for one_pass in trace.passes],
+        "passes": passes,
+        "maps": [
+            {"name": one.name, "drawing": one.drawing if place else None, "joined": one.joined}
+            for place, one in enumerate(maps)
+        ],
         "chapters": [pack_chapter(chapter) for chapter in tell_walk(trace)],
         "texts": texts.kept,
         "masks": [pack_mask(mask) for mask in masks.kept],
@@ -53,6 +65,21 @@ def pack_page(trace: Trace, level: Level) -> Packed:
         "kept": say_kept(trace, level),
         "has_values": any(record.preview for step in trace.steps for record in step.outputs),
     }
+
+
+def note_roles(trace: Trace, passes: Sequence[Packed], roles: Roles) -> None:
+    """Write down what each step is for, and what is wrong with it."""
+    alarms: dict[tuple[str, int, str], str] = {
+        (alarm.pass_kind, alarm.number, alarm.step): alarm.text for alarm in find_alarms(trace)
+    }
+    for one_pass, packed in zip(trace.passes, passes, strict=True):
+        told = roles.get(f"{one_pass.kind}{one_pass.number or ''}", {})
+        for step in packed["steps"]:
+            if step["id"] in told:
+                step["does"] = told[step["id"]]
+            alarm = alarms.get((one_pass.kind, one_pass.number, step["id"]))
+            if alarm is not None:
+                step["alarm"] = alarm
 
 
 def list_scenes(trace: Trace, ours: bool) -> list[Packed]:

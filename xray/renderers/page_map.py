@@ -6,9 +6,15 @@ from html import escape, unescape
 
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step, Trace
+from xray.renderers.drawing import finish
+from xray.renderers.image import draw_dot
+from xray.renderers.modules import Roles, write_modules
 from xray.renderers.page_paint import Codes, encode_theme
 from xray.renderers.poster import draw_poster
 from xray.renderers.themes import Theme
+from xray.story.canvas import AGAIN
+from xray.story.marks import mark_failures
+from xray.story.opening import Choice
 
 NODE = re.compile(r'<g id="([^"]*)" class="node([^"]*)">\n(.*?)\n?</g>\n', re.DOTALL)
 DIGITS = re.compile(r'<text([^>]*font-weight="bold"[^>]*)>([^<]{1,6})</text>')
@@ -16,15 +22,27 @@ STYLE = re.compile(r"<style[^>]*>.*?</style>\n?", re.DOTALL)
 STATION = re.compile(r"(?:station|reading)_(\d+)(?:_\d+)?")
 
 
-def draw_map(trace: Trace, theme: Theme) -> str:
+def draw_map(trace: Trace, theme: Theme, blocks: Choice | None = None) -> str:
     """The map of a trace as SVG to stand in a page, its colours variables that every theme fills.
 
     Raises:
         DrawError: Graphviz cannot draw the trace.
     """
     codes = Codes()
-    svg = strip_svg(draw_poster(trace, "svg", theme=encode_theme(theme, codes)))
+    svg = strip_svg(draw_poster(trace, "svg", theme=encode_theme(theme, codes), blocks=blocks))
     return mark_nodes(codes.decode(svg), trace)
+
+
+def draw_block_map(trace: Trace, theme: Theme, choice: Choice, roles: Roles) -> str:
+    """The drawing by blocks as a map, its roles told beforehand.
+
+    Raises:
+        DrawError: Graphviz cannot draw the trace.
+    """
+    codes = Codes()
+    dot = write_modules(trace, encode_theme(theme, codes), choice=choice, marks=mark_failures(trace), roles=roles)
+    svg = finish(draw_dot(dot, "svg", "dot"), "svg", trace.title, "", 0)
+    return mark_nodes(codes.decode(strip_svg(str(svg))), trace)
 
 
 def map_id(one_pass: Pass, step: Step) -> str:
@@ -52,7 +70,7 @@ def mark_nodes(svg: str, trace: Trace) -> str:
 
     def mark(found: re.Match[str]) -> str:
         name, kind, inner = unescape(found[1]), found[2], found[3]
-        known = steps.get(name)
+        known = steps.get(name) or steps.get(name.rpartition(AGAIN)[0])
         if known is not None:
             return mark_step(*known, kind, inner)
         station = STATION.fullmatch(name)

@@ -19,6 +19,8 @@ from itertools import groupby
 from xray.ir.trace import Pass, Step
 
 Place = tuple[str, int]
+NUMBERS_OF_LAYERS = frozenset({"layer_idx", "layer_id", "layer_index", "layer_number"})
+"""Settings in which a layer remembers its own number: no two layers have the same, and it makes them no different."""
 
 
 @dataclass(frozen=True)
@@ -97,5 +99,7 @@ def portray_step(step: Step, root: str) -> tuple[object, ...]:
         for end, side in (("in", step.inputs), ("out", step.outputs))
         for record in side
     )
-    settings = tuple(sorted((name, repr(value)) for name, value in step.settings.items()))
+    settings = tuple(
+        sorted((name, repr(value)) for name, value in step.settings.items() if name not in NUMBERS_OF_LAYERS)
+    )
     return step.path.removeprefix(root), step.call, step.op, step.module, step.params, settings, step.error, records

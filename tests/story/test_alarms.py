@@ -1,0 +1,75 @@
+from dataclasses import replace
+
+import pytest
+from small_blocks import call, forward, tensor
+
+from xray.ir.records import MaskFacts, Preview, Statistics
+from xray.ir.trace import Trace
+from xray.story.alarms import find_alarms
+
+
+def hiding(*cells, **facts):
+    """A pass in which scores are hidden by a mask of these cells."""
+    mask = MaskFacts("padding", 0.5, "true_is_hidden", tuple(cells) or None, **facts)
+    step = call("net.hide", "masked_fill", [""], (1, 2, 3), location="model.py:7")
+    record = tensor("mask", (1, 2, 3), role="mask", dtype="bool", mask=mask)
+    return Trace("t", {}, {}, (forward(replace(step, inputs=(*step.inputs, record))),))
+
+
+def test_a_row_that_sees_nothing_raises_an_alarm():
+    (alarm,) = find_alarms(hiding(("..p", "ppp")))
+    assert (alarm.kind, alarm.step, alarm.location) == ("blind", "net.hide#0", "model.py:7")
+    assert alarm.text.startswith("1 of the 2 rows of the mask mask sees nothing")
+
+
+def test_hidden_cells_alone_raise_none():
+    assert find_alarms(hiding((".pp", "..p"))) == ()
+
+
+def test_a_mask_too_large_to_keep_still_tells_its_blind_rows():
+    (alarm,) = find_alarms(hiding(blind_rows=2))
+    assert alarm.text.startswith("2 of the 2 rows of the mask mask see nothing")
+
+
+def test_a_mask_that_goes_into_another_one_is_not_read_yet():
+    trace = hiding(("ppp", "..."))
+    step = trace.passes[0].steps[0]
+    inverted = replace(step, op="invert", outputs=(tensor("out", (1, 2, 3), step.id, dtype="bool"),))
+    assert find_alarms(replace(trace, passes=(forward(inverted),))) == ()
+
+
+def test_the_same_blind_mask_is_told_once_though_every_turn_reads_it():
+    trace = hiding(("ppp", "..."))
+    second = replace(trace.passes[0], number=1)
+    assert len(find_alarms(replace(trace, passes=(*trace.passes, second)))) == 1
+
+
+def with_counts(path, sources, nans=0, infinities=0, op="div", role="activation", values=()):
+    step = call(path, op, sources)
+    statistics = Statistics(0.0, 1.0, 0.5, nans, infinities)
+    preview = Preview((0, 0), (1, len(values)), values, statistics)
+    return replace(step, outputs=(tensor("out", (2, 7), step.id, role=role, preview=preview),))
+
+
+def test_nan_is_told_where_it_begins_and_not_where_it_goes_on():
+    first = with_counts("a", [""])
+    second = with_counts("b", [first.id], nans=3)
+    third = with_counts("c", [second.id], nans=14)
+    (alarm,) = find_alarms(Trace("t", {}, {}, (forward(first, second, third),)))
+    assert (alarm.kind, alarm.step) == ("nan", "b#0")
+    assert alarm.text == "3 of the 14 values that b makes are NaN, the first here"
+
+
+def test_infinity_is_told():
+    (alarm,) = find_alarms(Trace("t", {}, {}, (forward(with_counts("a", [""], infinities=1, values=("inf",))),)))
+    assert alarm.text == "1 of the 14 values that a makes is infinite, the first here"
+
+
+@pytest.mark.parametrize("role", ["mask", "activation"])
+def test_minus_infinity_that_hides_is_meant(role):
+    step = with_counts("a", [""], infinities=2, op="masked_fill", role=role, values=("-inf", 1.0))
+    assert find_alarms(Trace("t", {}, {}, (forward(step),))) == ()
+
+
+def test_a_sound_trace_has_no_alarms(both_trace):
+    assert find_alarms(both_trace) == ()
