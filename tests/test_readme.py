@@ -8,29 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import plain_environment
+from documents import ROOT, commands_of, read_blocks, run_shell, shorten
 
-ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```(console|python)\n(.*?)```", README, re.DOTALL)
-COMMANDS = [line for kind, text in BLOCKS if kind == "console" for line in text.strip().splitlines()]
+BLOCKS = read_blocks(README)
+COMMANDS = commands_of(BLOCKS)
 XRAY_COMMANDS = [line for line in COMMANDS if line.startswith("xray ")]
-SHORTER = {"xray train": " --epochs 1"}
-"""What a test adds to a command so that it does not take a minute."""
 
 pytestmark = pytest.mark.slow
-
-
-def run(command, folder, answer=""):
-    return subprocess.run(
-        ["bash", "-c", command],
-        cwd=folder,
-        input=answer,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=plain_environment(),
-    )
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +50,8 @@ def test_the_demo_writes_what_the_readme_says(workplace):
 @pytest.mark.parametrize("number", range(len(XRAY_COMMANDS)), ids=XRAY_COMMANDS)
 def test_every_xray_command_runs(workplace, number):
     command = XRAY_COMMANDS[number]
-    more = next((text for start, text in SHORTER.items() if command.startswith(start)), "")
 
-    result = run(command + more, workplace, answer="Who is Ripley?\n")
+    result = run_shell(shorten(command), workplace, answer="Who is Ripley?\n")
 
     expected = 1 if command.startswith("xray diff") else 0
     assert result.returncode == expected, result.stderr
@@ -77,7 +61,7 @@ def test_every_xray_command_runs(workplace, number):
 
 
 def test_the_python_of_the_readme_runs(workplace):
-    code = "\n".join(text for kind, text in BLOCKS if kind == "python")
+    code = "\n".join(block.text for block in BLOCKS if block.kind == "python")
 
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code],

@@ -1,0 +1,87 @@
+"""What hangs in the gallery: a title, a few words and the recipe of every picture, which is run as it stands there."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A file in docs/pictures, and how it is made.
+
+    A console recipe is one line that ends in a picture; Python leaves the bytes of a PNG in `picture`.
+    """
+
+    file: str
+    title: str
+    text: str
+    source: str
+    language: Literal["console", "python"] = "console"
+
+
+def of_example(name: str, title: str, text: str, more: str = "") -> Picture:
+    """The drawing of a model in examples/."""
+    return Picture(f"{name}.webp", title, text, f"xray trace examples/{name}.py:build{more} -o {name}.png")
+
+
+PICTURES = (
+    Picture(
+        "poster_dark.webp",
+        "The poster",
+        "A training step, and beside it an answer, of the science-fiction chatbot.",
+        "xray trace -o poster_dark.png",
+    ),
+    Picture(
+        "poster_light.webp",
+        "For printing",
+        "The same in the light theme.",
+        "xray trace --theme light -o poster_light.png",
+    ),
+    Picture(
+        "training.webp",
+        "Training alone",
+        "Eight pairs at once, teacher forcing, the loss, and the way back.",
+        "xray trace --phase training -o training.png",
+    ),
+    Picture(
+        "inference.webp",
+        "An answer alone",
+        "One question, encoded once; the decoder runs once for each word.",
+        'xray trace --phase inference --ask "Who is Ripley?" -o inference.png',
+    ),
+    Picture(
+        "kv_cache.webp",
+        "An answer with a key-value cache",
+        "One query row in each turn, keys and values that grow, and what that saves.",
+        'xray trace --phase inference --ask "Who is Ripley?" --kv-cache -o kv_cache.png',
+    ),
+    Picture(
+        "attention.webp",
+        "Who looks at whom",
+        "Cross-attention in all layers and heads: a row asks, a column is asked.",
+        'xray attention "Who is Ripley?" -o attention.png',
+    ),
+    of_example("nn_transformer", "torch.nn.Transformer", "PyTorch's own encoder-decoder, with padding masks."),
+    of_example("t5", "T5", "No positions are added; a bias of the scores tells how far apart two words are."),
+    of_example("bart", "BART", "Encoder and decoder, with learnt positions."),
+    of_example("marian", "Marian", "A translator."),
+    of_example("bert", "BERT", "An encoder alone: every word sees every other one."),
+    of_example("vit", "ViT", "An encoder for images: a convolution cuts the picture into patches."),
+    of_example("gpt2", "GPT-2", "A decoder alone: no word sees a later one."),
+    Picture(
+        "gpt2_writes.webp",
+        "GPT-2, writing",
+        "A run of `generate()`: a row for each turn, with what was chosen and how the cache grew.",
+        "import xray\nfrom examples.gpt2 import write\n\npicture = xray.render(write(4), 'png')",
+        "python",
+    ),
+    of_example("llama", "Llama", "Rotary positions, and several heads of queries for each head of keys."),
+    of_example(
+        "llama_405b",
+        "A model that fits no machine",
+        "126 layers, 16,384 wide, recorded without storage.",
+        more=" --meta",
+    ),
+    of_example("whisper", "Whisper", "Sound in, words out: convolutions before the encoder."),
+    of_example("lstm", "A recurrent tagger", "Not a transformer: drawn by its blocks."),
+    of_example("resnet", "A residual network", "Not a transformer either."),
+)
