@@ -2,8 +2,13 @@
 
 from functools import cache
 
+import torch
+from families.recordings import RECORDINGS
+from families.specimens import BY_NAME
+from families.test_generation import record_generation
 from poster_traces import break_off, make_trace, resize
 
+import xray
 from xray.story.difference import diff
 from xray.story.marks import mark_changes, mark_failures
 
@@ -92,6 +97,57 @@ CASES = (*SETTINGS, *SPECIAL)
 
 
 @cache
+def record_llama(**sizes):
+    """A model of the family without weights, of any size, and one forward pass of it."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    length = sizes.pop("length", 5)
+    with torch.device("meta"), torch.no_grad():
+        model = LlamaForCausalLM(LlamaConfig(**sizes)).eval()
+        return xray.trace(model, torch.zeros(1, length, dtype=torch.long))
+
+
+LARGE = {
+    "vocab_size": 128_256,
+    "hidden_size": 16_384,
+    "intermediate_size": 53_248,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 128,
+    "num_key_value_heads": 8,
+    "length": 8192,
+}
+SMALLEST = {
+    "vocab_size": 3,
+    "hidden_size": 2,
+    "intermediate_size": 1,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 1,
+    "num_key_value_heads": 1,
+    "length": 1,
+}
+OTHERS = {
+    **{
+        f"{name}, {phase}": lambda name=name, phase=phase: (RECORDINGS[phase](name), {})
+        for name in BY_NAME
+        for phase in RECORDINGS
+    },
+    **{
+        f"{name} writes": lambda name=name: (record_generation(name), {})
+        for name in ("GPT-2", "Llama", "BART", "T5", "Whisper")
+    },
+    "hundreds of billions": lambda: (record_llama(**LARGE), {}),
+    "next to nothing": lambda: (record_llama(**SMALLEST), {}),
+    "T5, all layers": lambda: (RECORDINGS["inference"]("T5"), {"all_layers": True}),
+    "Llama, all layers": lambda: (RECORDINGS["inference"]("Llama"), {"all_layers": True}),
+    "Llama, wider": lambda: differ(record_llama(**SMALLEST), record_llama(**SMALLEST | {"intermediate_size": 5})),
+    "BERT, other phase": lambda: differ(RECORDINGS["training"]("BERT"), RECORDINGS["inference"]("BERT")),
+}
+"""Transformers that are not X-Ray's own, each recorded when it is asked for."""
+
+
+@cache
 def make_case(case):
     """The trace of a case, and what to draw it with."""
+    if case in OTHERS:
+        return OTHERS[case]()
     return SPECIAL[case]() if case in SPECIAL else (make_trace(**SETTINGS[case]), {})

@@ -115,3 +115,10 @@ def test_text_that_is_no_toml_is_refused():
 def test_digits_must_name_a_set_of_axis_colours():
     with pytest.raises(ThemeError, match="digits='on_mars' is no set of axis colours"):
         parse_theme(DARK.replace('digits = "on_sky"', 'digits = "on_mars"'), "mine.toml")
+
+
+def test_a_theme_without_the_kinds_of_operations_lends_them_other_surfaces():
+    older = "\n".join(line for line in DARK.splitlines() if not line.startswith("op_"))
+    theme = parse_theme(older, "older.toml")
+    assert theme.surfaces["op_attention"] == theme.surfaces["decoder"]
+    assert theme.surfaces["op_mask"] == theme.surfaces["mask"]

@@ -111,3 +111,13 @@ def test_what_was_raised_stands_on_one_harmless_line(error):
     (note,) = mark_failures(Trace("net", {}, {}, (Pass("forward", 0, {}, (failed,)),))).notes
 
     assert note.isprintable()
+
+
+def test_a_renamed_step_is_marked_with_both_names():
+    steps = [step("net", "net"), step("net.narrow", "linear", parent="net")]
+    after = [steps[0], step("net.thin", "linear", parent="net")]
+    traces = [Trace("t", {}, {}, (Pass("forward", 0, {}, tuple(each)),)) for each in (steps, after)]
+
+    (mark,) = compare(*traces).steps
+
+    assert (mark.step, mark.text) == ("net.thin#0", "name: net.narrow, now net.thin")

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from poster_traces import make_trace
 from printed import lines_of, printed_shapes, recorded_shapes, text_of, words_of
@@ -162,8 +164,16 @@ def test_a_cache_shows_one_query_row_against_growing_keys():
     assert "Key-value cache" in words_of(layout)
 
 
-def test_a_foreign_trace_has_no_poster(training_trace):
-    from dataclasses import replace
+def test_a_trace_without_attention_has_no_poster(training_trace):
+    one = training_trace.passes[0]
+    rest = tuple(step for step in one.steps if "attention" not in step.path)
 
+    assert (
+        compose_poster(replace(training_trace, passes=(replace(one, kind="forward", steps=rest),)), text_width) is None
+    )
+
+
+def test_our_own_model_is_recognised_in_a_plain_forward_too(training_trace):
     foreign = replace(training_trace, passes=(replace(training_trace.passes[0], kind="forward"),))
-    assert compose_poster(foreign, text_width) is None
+
+    assert "FORWARD" in words_of(compose_poster(foreign, text_width))

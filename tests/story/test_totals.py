@@ -1,9 +1,13 @@
 from dataclasses import replace
 
+import torch
 from small_traces import small_inference_passes, small_trace, small_training_pass, step
+from torch import nn
 
+import xray
 from xray.ir.trace import Pass
-from xray.story.totals import add_up, count_params
+from xray.ir.work import add_up_multiplications
+from xray.story.totals import add_up, count_params, count_work
 
 
 def test_a_module_seen_in_two_passes_counts_once():
@@ -45,3 +49,87 @@ def test_gradients_are_no_tensors_of_the_forward_pass():
 
 def test_masks_are_counted_where_they_are_made():
     assert add_up(small_trace(small_training_pass())).masks == 4
+
+
+def test_the_work_of_all_passes_is_added_up(both_trace):
+    each = [count_work(replace(both_trace, passes=(one,))) for one in both_trace.passes]
+    whole = count_work(both_trace)
+
+    assert (whole.flops, whole.elements, whole.activation_bytes) == (
+        sum(one.flops for one in each),
+        sum(one.elements for one in each),
+        sum(one.activation_bytes for one in each),
+    )
+
+
+def test_two_flops_are_one_multiplication(both_trace):
+    assert count_work(both_trace).flops == 2 * sum(map(add_up_multiplications, both_trace.passes))
+
+
+def test_our_own_model_is_counted_in_full(both_trace):
+    assert count_work(both_trace).not_counted == ()
+
+
+def test_back_propagation_is_said_to_be_left_out(training_trace, inference_trace):
+    assert count_work(training_trace).with_backward
+    assert not count_work(inference_trace).with_backward
+
+
+def test_what_is_not_counted_is_named_with_how_often():
+    class Waves(nn.Module):
+        def forward(self, x):
+            return torch.fft.ifft(torch.fft.fft(torch.fft.fft(x)))
+
+    assert count_work(xray.trace(Waves(), torch.ones(3))).not_counted == (("fft_fft", 2), ("fft_ifft", 1))
+
+
+def test_tied_weights_take_their_bytes_once():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words, self.head = nn.Embedding(7, 5), nn.Linear(5, 7, bias=False)
+            self.head.weight = self.words.weight
+
+        def forward(self, ids):
+            return self.head(self.words(ids))
+
+    work = count_work(xray.trace(Tied(), torch.ones(2, 3, dtype=torch.int64)))
+
+    assert (work.params, work.param_bytes) == (35, 140)
+
+
+def test_parameters_of_two_widths_each_take_their_own():
+    class Mixed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.narrow, self.wide = nn.Linear(3, 5).half(), nn.Linear(5, 7)
+
+        def forward(self, x):
+            return self.wide(self.narrow(x).float())
+
+    work = count_work(xray.trace(Mixed(), torch.ones(2, 3).half()))
+
+    assert work.param_bytes == 2 * (3 * 5 + 5) + 4 * (5 * 7 + 7)
+
+
+def test_a_part_that_ran_by_itself_is_not_counted_beside_the_whole():
+    whole = step("Net", "net", params=1009)
+    part = step("encoder", "encoder", params=211)
+    passes = (Pass("forward", 0, {}, (part,)), Pass("forward", 1, {}, (whole,)))
+
+    assert count_params(replace(small_trace(*passes), title="Net")) == 1009
+
+
+def test_parameters_are_as_wide_as_they_are_and_not_as_what_they_make():
+    class Cast(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Linear(3, 5)
+
+        def forward(self, x):
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                return self.net(x)
+
+    work = count_work(xray.trace(Cast(), torch.ones(2, 3)))
+
+    assert (work.param_bytes, work.activation_bytes) == (4 * 20, 2 * 10)

@@ -10,6 +10,7 @@ from xray.renderers.modules import write_modules
 from xray.renderers.paper import Paper
 from xray.renderers.themes import Theme, load_theme
 from xray.story.marks import Marks, mark_failures
+from xray.story.opening import Choice, check_choice
 from xray.story.poster import compose_poster
 
 
@@ -23,6 +24,7 @@ def draw_poster(
     paper: Paper | None = None,
     all_layers: bool = False,
     marks: Marks | None = None,
+    blocks: Choice | None = None,
 ) -> str: ...
 @overload
 def draw_poster(
@@ -34,6 +36,7 @@ def draw_poster(
     paper: Paper | None = None,
     all_layers: bool = False,
     marks: Marks | None = None,
+    blocks: Choice | None = None,
 ) -> bytes: ...
 @overload
 def draw_poster(
@@ -45,6 +48,7 @@ def draw_poster(
     paper: Paper | None = None,
     all_layers: bool = False,
     marks: Marks | None = None,
+    blocks: Choice | None = None,
 ) -> str | bytes: ...
 def draw_poster(
     trace: Trace,
@@ -55,24 +59,30 @@ def draw_poster(
     paper: Paper | None = None,
     all_layers: bool = False,
     marks: Marks | None = None,
+    blocks: Choice | None = None,
 ) -> str | bytes:
     """What a trace looks like: the infographic for X-Ray's own transformer, a layered drawing for any other model.
 
     SVG and DOT come as text, PNG (at `dpi`) and PDF as bytes; the same trace gives the same ones. The infographic is
     scaled to the paper, A2 if none is named; the drawing of another model is as large as it is, if none is named.
     Layers that are alike stand as one unless all are asked for. The steps in `marks` are outlined and listed; without
-    any, those that failed.
+    any, those that failed. `blocks` chooses the layered drawing for a transformer too, and how deep it goes.
 
     Raises:
         DrawError: Graphviz cannot draw it.
-        UsageError: the PNG would have too many dots.
+        UsageError: the PNG would have too many dots, or a pattern in `blocks` fits no block.
     """
     theme = theme or load_theme()
     marks = marks or mark_failures(trace)
-    layout = compose_poster(trace, text_width, all_layers=all_layers, marks=marks)
+    layout = None
+    if blocks is None:
+        layout = compose_poster(trace, text_width, all_layers=all_layers, marks=marks)
+    else:
+        check_choice(trace, blocks)
     if layout is not None:
         return draw_layout(layout, form, theme, dpi=dpi, paper=paper)
-    dot = write_modules(trace, theme, dpi if form == "png" else None, paper, all_layers=all_layers, marks=marks)
+    resolution = dpi if form == "png" else None
+    dot = write_modules(trace, theme, resolution, paper, all_layers=all_layers, marks=marks, choice=blocks)
     if form == "dot":
         return dot
     description = f"The modules of {trace.title}, with the shapes between them."

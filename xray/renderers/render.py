@@ -1,6 +1,7 @@
 """One door to every form that a trace can be drawn in."""
 
-from typing import Literal, get_args, overload
+from collections.abc import Sequence
+from typing import Literal, TypedDict, get_args, overload
 
 from xray.errors import UsageError
 from xray.ir.json_form import trace_to_json
@@ -9,11 +10,22 @@ from xray.renderers.paper import Paper
 from xray.renderers.poster import draw_poster
 from xray.renderers.table import draw_tables
 from xray.renderers.themes import Theme
+from xray.renderers.wishes import check_wishes
+from xray.story.opening import Choice
 
 TextForm = Literal["svg", "html", "dot", "json", "table"]
 BytesForm = Literal["png", "pdf"]
 Form = Literal["svg", "html", "dot", "json", "table", "png", "pdf"]
 FORMS: tuple[str, ...] = get_args(Form)
+
+
+class BlockOptions(TypedDict):
+    """What `render` is told of the drawing by blocks."""
+
+    depth: int | None
+    open: Sequence[str]
+    close: Sequence[str]
+    blocks: bool
 
 
 @overload
@@ -23,6 +35,10 @@ def render(
     *,
     theme: Theme | None = None,
     all_layers: bool = False,
+    depth: int | None = None,
+    open: Sequence[str] = (),
+    close: Sequence[str] = (),
+    blocks: bool = False,
     paper: Paper | None = None,
 ) -> str: ...
 @overload
@@ -32,6 +48,10 @@ def render(
     *,
     theme: Theme | None = None,
     all_layers: bool = False,
+    depth: int | None = None,
+    open: Sequence[str] = (),
+    close: Sequence[str] = (),
+    blocks: bool = False,
     dpi: int = 150,
     paper: Paper | None = None,
 ) -> bytes: ...
@@ -42,6 +62,10 @@ def render(
     *,
     theme: Theme | None = None,
     all_layers: bool = False,
+    depth: int | None = None,
+    open: Sequence[str] = (),
+    close: Sequence[str] = (),
+    blocks: bool = False,
     dpi: int = 150,
     paper: Paper | None = None,
 ) -> str | bytes: ...
@@ -51,6 +75,10 @@ def render(
     *,
     theme: Theme | None = None,
     all_layers: bool = False,
+    depth: int | None = None,
+    open: Sequence[str] = (),
+    close: Sequence[str] = (),
+    blocks: bool = False,
     dpi: int = 150,
     paper: Paper | None = None,
 ) -> str | bytes:
@@ -58,12 +86,17 @@ def render(
     as "table" or "json".
 
     `paper` is "a0" to "a5", A2 for the poster if none is named; `dpi` is the resolution of a PNG of it. `all_layers`
-    unfolds equal layers.
+    unfolds equal layers. A model that is no transformer, and with `blocks` or one of the three that follow any model,
+    is drawn by blocks: `depth` levels of them are opened (as many as stay readable), and those whose paths fit a
+    pattern in `open`, as in "decoder.layers.*"; what fits one in `close` stays one node.
 
     Raises:
-        UsageError: the form is none of those, or the PNG would have too many dots.
+        UsageError: the form is none of those, the PNG would have too many dots, or a pattern fits no block.
         DrawError: the trace holds nothing that can be drawn.
     """
+    check_wishes(trace, theme, paper, dpi)
+    asked = blocks or depth is not None or open or close
+    choice = Choice(depth, tuple(open), tuple(close)) if asked else None
     if form == "json":
         return trace_to_json(trace)
     if form == "table":
@@ -71,7 +104,7 @@ def render(
     if form == "html":
         from xray.renderers.page import draw_page
 
-        return draw_page(trace, theme=theme)
+        return draw_page(trace, theme=theme, blocks=choice)
     if form in ("svg", "dot", "png", "pdf"):
-        return draw_poster(trace, form, theme=theme, dpi=dpi, paper=paper, all_layers=all_layers)
+        return draw_poster(trace, form, theme=theme, dpi=dpi, paper=paper, all_layers=all_layers, blocks=choice)
     raise UsageError(f"the form {form!r} is unknown. Choose {', '.join(FORMS[:-1])} or {FORMS[-1]}.")

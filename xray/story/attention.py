@@ -1,27 +1,44 @@
 """Multi-head attention, drawn from the linear layers at the bottom to the residual sum at the top."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 
-from xray.ir.trace import Step
 from xray.story.brief import draw_brief
 from xray.story.canvas import Canvas
 from xray.story.column import Column
+from xray.story.labels import (
+    add_label,
+    linear_label,
+    mask_remark,
+    norm_label,
+    repeat_label,
+    say_derived,
+    scores_label,
+    softmax_label,
+)
 from xray.story.layout import Box
 from xray.story.nodes import cached_shape, draw_node
 from xray.story.plan import Stack
+from xray.story.rows import is_fused
+from xray.story.shapes import read_shape
 
 MOST_ARROWS = 8
+LANES = (("q", "query"), ("k", "key"), ("v", "value"))
+
+Put = Callable[..., None]
+"""Draws a node and keeps it: its key, row, step, label, centre and width, and what `draw_node` takes besides."""
 
 
 def draw_attention(canvas: Canvas, column: Column, name: str, stack: Stack) -> Box:
     """All nodes of one attention sublayer and the lines between them; gives the box that its result leaves from."""
-    path = f"{column.side}.layers.0.{name}"
+    path = f"{column.main.layer}.{name}"
     crosses = name == "cross_attention"
     nodes = draw_nodes(canvas, column, path, stack, crosses)
     join_nodes(canvas, column, nodes, stack)
     if column.brief is not None:
         draw_brief(canvas, column, path, stack, crosses)
-    return nodes["add"]
+    return next(nodes[key] for key in ("add", "output", "concat", "values", "softmax", "scores") if key in nodes)
 
 
 def draw_nodes(canvas: Canvas, column: Column, path: str, stack: Stack, crosses: bool) -> dict[str, Box]:
@@ -30,90 +47,26 @@ def draw_nodes(canvas: Canvas, column: Column, path: str, stack: Stack, crosses:
     nodes: dict[str, Box] = {}
 
     def put(key: str, row: str, step: str, label: str, x: float, width: float, **options: object) -> None:
-        box = draw_node(canvas, journey, step, rows[row], x, width, label, **{"surface": own, **options})  # type: ignore[arg-type]
+        if row not in rows:
+            return
+        options = {"surface": own, **options, "extra": say_derived(journey, step, str(options.get("extra", "")))}
+        box = draw_node(canvas, journey, step, rows[row], x, width, label, **options)  # type: ignore[arg-type]
         if box is not None:
             nodes[key] = box
 
-    if "input" in rows:
-        put(
-            "input",
-            "input",
-            f"{own}.layers.0",
-            "LAYER INPUT",
-            frame.centre,
-            wide * 0.72,
-            shape=journey.input(f"{own}.layers.0", "x"),
-            outline="boundary",
-        )
-    if "norm" in rows:
-        put(
-            "norm", "norm", f"{path}_norm", "LAYER NORM", frame.centre, wide * 0.72, extra=column.params(f"{path}_norm")
-        )
-    origin, brought = ("encoder", "ribbon") if crosses else (own, None)
-    for key, part, x in (("q", "query", frame.query), ("k", "key", frame.centre), ("v", "value", frame.value)):
-        from_side = own if key == "q" else origin
-        put(
-            f"linear_{key}",
-            "qkv",
-            f"{path}.{part}",
-            f"LINEAR {key.upper()}",
-            x,
-            frame.triple,
-            form="tall",
-            surface=from_side,
-            outline=brought if key != "q" else None,
-        )
-        grown = None if key == "q" else cached_shape(journey, path)
-        put(
-            f"heads_{key}",
-            "heads",
-            f"{path}.split_{part}",
-            f"{key.upper()} + CACHE" if grown else f"HEADS {key.upper()}",
-            x,
-            frame.triple,
-            form="tall",
-            surface=from_side,
-            also=(f"{path}.split_{part}.view", f"{path}.split_{part}.transpose"),
-            shape=grown,
-            outline=brought if key != "q" else None,
-        )
-    between = 2 * (frame.centre - frame.query) - 26
-    put(
-        "kt",
-        "kt",
-        f"{path}.transpose_key",
-        "TRANSPOSE K^T",
-        frame.centre,
-        between,
-        form="three",
-        surface=origin,
-        outline=brought,
-    )
-    narrow, x = wide - 26, frame.centre - 13
-    scale = journey.step(f"{path}.scale")
-    put("scores", "scores", f"{path}.scores", scale_label(scale), x, narrow, also=(f"{path}.scale",))
-    if journey.step(f"{path}.mask") is not None:
-        mask = journey.input(f"{path}.mask", "mask")
-        put(
-            "mask",
-            "mask",
-            f"{path}.mask",
-            "MASK",
-            x,
-            narrow,
-            surface="mask",
-            extra=f"{mask.plain} broadcast" if mask else "",
-        )
-    put(
-        "softmax",
-        "softmax",
-        f"{path}.softmax",
-        softmax_label(journey.step(f"{path}.softmax")),
-        x,
-        narrow,
-        extra=column.dropout(f"{path}.dropout"),
-        also=(f"{path}.dropout",),
-    )
+    entering = journey.input(journey.layer, "x") or journey.output(journey.layer)
+    put("input", "input", journey.layer, "LAYER INPUT", frame.centre, wide * 0.72, shape=entering, outline="boundary")
+    norm = f"{path}_norm"
+    put("norm", "norm", norm, norm_label(journey, norm), frame.centre, wide * 0.72, extra=column.params(norm))
+    if is_fused(journey, path):
+        told = [(one, one.by_id.get(f"{path}.query#0")) for one in journey.passes]
+        whole = [(one.number, journey.origins.step(one, step)) for one, step in told if step is not None]
+        made = read_shape([(number, step.outputs[0]) for number, step in whole if step.outputs])
+        query = f"{path}.query"
+        put("fused", "fused", query, "ONE LINEAR FOR Q, K, V", frame.centre, wide, shape=made)
+    for lane, x in zip(LANES, (frame.query, frame.centre, frame.value), strict=True):
+        draw_lane(column, put, path, Lane(*lane, x), crosses)
+    draw_squares(column, put, path, crosses)
     put("values", "values", f"{path}.weighted_sum", "WEIGHTS · V", frame.centre, wide)
     put(
         "concat",
@@ -124,76 +77,161 @@ def draw_nodes(canvas: Canvas, column: Column, path: str, stack: Stack, crosses:
         wide * 0.86,
         also=(f"{path}.concat.transpose", f"{path}.concat.view"),
     )
-    put(
-        "output",
-        "output",
-        f"{path}.output",
-        "LINEAR O",
-        frame.centre,
-        wide * 0.86,
-        extra=column.params(f"{path}.output"),
-    )
-    last = f"{path}_add" if "norm" in rows else f"{path}_norm"
+    output = f"{path}.output"
+    put("output", "output", output, "LINEAR O", frame.centre, wide * 0.86, extra=column.params(output))
+    last = f"{path}_add" if "norm" in rows or not journey.steps(norm) else norm
     put(
         "add",
         "add",
         last,
-        "ADD" if "norm" in rows else "ADD + LAYER NORM",
+        add_label(journey, norm if last == norm else ""),
         frame.centre,
         wide * 0.86,
         extra=column.dropout(f"{path}_dropout"),
-        also=(f"{path}_dropout", f"{path}_add") if last.endswith("norm") else (f"{path}_dropout",),
+        also=(f"{path}_dropout", f"{path}_add") if last == norm else (f"{path}_dropout",),
     )
     return nodes
 
 
-def scale_label(scale: Step | None) -> str:
-    """What the scores are multiplied with, from the recorded setting."""
-    formula = str(scale.settings.get("formula", "")) if scale else ""
-    return "SCORES Q·K^T" + (" ÷ √d_k" if formula == "1/sqrt(d_k)" else f" · {formula}" if formula else "")
+@dataclass(frozen=True)
+class Lane:
+    """One of the three ways up: its letter, its name, and where it stands."""
+
+    key: str
+    part: str
+    x: float
+
+    @property
+    def letter(self) -> str:
+        return self.key.upper()
 
 
-def softmax_label(softmax: Step | None) -> str:
-    dim = softmax.settings.get("dim") if softmax else None
-    return f"SOFTMAX dim {dim}".replace("-", "−") if dim is not None else "SOFTMAX"
+def draw_lane(column: Column, put: Put, path: str, lane: Lane, crosses: bool) -> None:
+    """Queries, keys or values from their linear layer to the heads that meet."""
+    journey, width, part, letter = column.main, column.frame.triple, lane.part, lane.letter
+    brought = crosses and lane.key != "q"
+    options = {
+        "form": "tall",
+        "surface": "encoder" if brought else column.side,
+        "outline": "ribbon" if brought else None,
+    }
+    put(f"linear_{lane.key}", "qkv", f"{path}.{part}", linear_label(journey, path, letter), lane.x, width, **options)
+    grown = None if lane.key == "q" else cached_shape(journey, path)
+    split = f"{path}.split_{part}"
+    put(
+        f"heads_{lane.key}",
+        "heads",
+        split,
+        f"{letter} + CACHE" if grown else f"HEADS {letter}",
+        lane.x,
+        width,
+        also=(f"{split}.view", f"{split}.transpose"),
+        shape=grown,
+        **options,
+    )
+    put(f"rotate_{lane.key}", "rotate", f"{path}.rotate_{part}", f"ROTATE {letter}", lane.x, width, **options)
+    put(f"cache_{lane.key}", "cache", f"{path}.cache_{part}", f"{letter} + CACHE", lane.x, width, **options)
+    again = repeat_label(journey, path, part)
+    put(f"repeat_{lane.key}", "repeat", f"{path}.repeat_{part}", again, lane.x, width, **options)
+
+
+def draw_squares(column: Column, put: Put, path: str, crosses: bool) -> None:
+    """Keys laid on their side, and the squares of queries and keys."""
+    frame, journey = column.frame, column.main
+    put(
+        "kt",
+        "kt",
+        f"{path}.transpose_key",
+        "TRANSPOSE K^T",
+        frame.centre,
+        2 * (frame.centre - frame.query) - 26,
+        form="three",
+        surface="encoder" if crosses else column.side,
+        outline="ribbon" if crosses else None,
+    )
+    narrow, x = frame.detail_right - frame.detail_left - 26, frame.centre - 13
+    put("scores", "scores", f"{path}.scores", scores_label(journey, path), x, narrow, also=(f"{path}.scale",))
+    put("bias", "bias", f"{path}.bias", "+ BIAS OF RELATIVE PLACES", x, narrow)
+    if journey.step(f"{path}.mask") is not None:
+        put("mask", "mask", f"{path}.mask", "MASK", x, narrow, surface="mask", extra=mask_remark(column, path))
+    put(
+        "softmax",
+        "softmax",
+        f"{path}.softmax",
+        softmax_label(journey.step(f"{path}.softmax")),
+        x,
+        narrow,
+        extra=column.dropout(f"{path}.dropout"),
+        also=(f"{path}.dropout",),
+    )
 
 
 def join_nodes(canvas: Canvas, column: Column, nodes: dict[str, Box], stack: Stack) -> None:
     """The lines of one attention: three ways up, the lane of the values, the residual sum."""
     role, centre = column.side, column.frame.centre
     first = nodes.get("norm") or nodes.get("input")
+    if "fused" in nodes and first is not None:
+        canvas.line((centre, first.top), (centre, nodes["fused"].bottom), role=role)
+    first = nodes.get("fused") or first
+    lanes = {
+        key: [
+            nodes[f"{part}_{key}"]
+            for part in ("linear", "heads", "rotate", "cache", "repeat")
+            if f"{part}_{key}" in nodes
+        ]
+        for key, _ in LANES
+    }
     for key, x in (("q", column.frame.query), ("k", centre), ("v", column.frame.value)):
-        line, heads = nodes[f"linear_{key}"], nodes[f"heads_{key}"]
-        if first is not None and ("input" in nodes or key == "q"):
-            knee = min((first.top + line.bottom) / 2, first.top + 5)
+        if not lanes[key]:
+            continue
+        foot = lanes[key][0]
+        if first is not None and ("ribbon" not in stack.rows or key == "q"):
+            knee = min((first.top + foot.bottom) / 2, first.top + 5)
             points = (
-                ((centre, first.top), (centre, knee), (x, knee), (x, line.bottom))
+                ((centre, first.top), (centre, knee), (x, knee), (x, foot.bottom))
                 if x != centre
-                else ((centre, first.top), (centre, line.bottom))
+                else ((centre, first.top), (centre, foot.bottom))
             )
             canvas.line(*points, role=role, radius=5)
-        fan(canvas, line, heads, line.on, column.heads)
-    canvas.line((column.frame.query, nodes["heads_q"].top), (column.frame.query, nodes["scores"].bottom), role=role)
-    origin = nodes["linear_k"].on
-    canvas.line((centre, nodes["heads_k"].top), (centre, nodes["kt"].bottom), role=origin)
-    canvas.line((centre, nodes["kt"].top), (centre, nodes["scores"].bottom), role=origin)
-    lane = column.frame.detail_right - 10
-    knee = nodes["kt"].y
-    canvas.line(
-        (column.frame.value, nodes["heads_v"].top),
-        (column.frame.value, knee),
-        (lane, knee),
-        (lane, nodes["values"].bottom),
-        role=origin,
-        radius=9,
-    )
-    chain = [nodes[key] for key in ("scores", "mask", "softmax", "values") if key in nodes]
+        for lower, upper in pairwise(lanes[key]):
+            has_all = key == "q" or (f"repeat_{key}" in nodes and upper is nodes[f"repeat_{key}"])
+            fan(canvas, lower, upper, lower.on, column.heads if has_all else column.key_heads)
+    scores = nodes["scores"]
+    if lanes["q"]:
+        canvas.line((column.frame.query, lanes["q"][-1].top), (column.frame.query, scores.bottom), role=role)
+    if lanes["k"]:
+        origin = lanes["k"][0].on
+        rising = [lanes["k"][-1], *([nodes["kt"]] if "kt" in nodes else []), scores]
+        for lower, upper in pairwise(rising):
+            canvas.line((centre, lower.top), (centre, upper.bottom), role=origin)
+    if lanes["v"] and "values" in nodes:
+        lane = column.frame.detail_right - 10
+        top = lanes["v"][-1].top
+        knee = (
+            nodes["kt"].y
+            if "kt" in nodes
+            else (max(boxes[-1].top for boxes in lanes.values() if boxes) + scores.bottom) / 2
+        )
+        canvas.line(
+            (column.frame.value, top),
+            (column.frame.value, knee),
+            (lane, knee),
+            (lane, nodes["values"].bottom),
+            role=lanes["v"][0].on,
+            radius=9,
+        )
+    chain = [nodes[key] for key in ("scores", "bias", "mask", "softmax", "values") if key in nodes]
     for lower, upper in pairwise(chain):
         canvas.line((centre, lower.top), (centre, upper.bottom), role=role)
-    fan(canvas, nodes["values"], nodes["concat"], role, column.heads)
-    for below, above in (("input", "norm"), ("concat", "output"), ("output", "add")):
-        if below in nodes and above in nodes:
-            canvas.line((centre, nodes[below].top), (centre, nodes[above].bottom), role=role)
+    if "values" in nodes and "concat" in nodes:
+        fan(canvas, nodes["values"], nodes["concat"], role, column.heads)
+    if "input" in nodes and "norm" in nodes:
+        canvas.line((centre, nodes["input"].top), (centre, nodes["norm"].bottom), role=role)
+    ending = [nodes[key] for key in ("concat", "output", "add") if key in nodes]
+    if "concat" not in nodes and "values" in nodes:
+        ending.insert(0, nodes["values"])
+    for lower, upper in pairwise(ending):
+        canvas.line((centre, lower.top), (centre, upper.bottom), role=role)
 
 
 def fan(canvas: Canvas, lower: Box, upper: Box, role: str, heads: int) -> None:

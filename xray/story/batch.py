@@ -4,7 +4,6 @@ from xray.config import PAD
 from xray.ir.records import TensorRecord
 from xray.story.canvas import Canvas, words
 from xray.story.column import Column
-from xray.story.journey import describe
 from xray.story.layout import LEADING, Line, Run, line_width
 from xray.story.plan import LABEL, NOTE, OP, Plan
 from xray.story.shapes import ShapeText, digits
@@ -36,7 +35,7 @@ def draw_batch(canvas: Canvas, plan: Plan, column: Column, left: float, right: f
     canvas.line((centre, plan.words.top - 6), (centre, foot), role=journey.phase, width=2)
     if step is not None and step.outputs:
         shape = journey.output(f"tokenize.{name}")
-        draw_ids(canvas, plan, column, step.outputs[0], shape, describe(journey.steps(f"tokenize.{name}")))
+        draw_ids(canvas, plan, column, step.outputs[0], shape, journey.tell(f"tokenize.{name}"))
 
 
 def heading(title: str, remark: str) -> Line:
@@ -53,7 +52,7 @@ def draw_ids(
     rows = preview.rows()
     shown = rows[: shown_rows(len(rows))]
     pitch = max(canvas.text_width(str(int(value)), NOTE) for row in rows for value in row) + 4
-    first = plan.encoder_ledger[0] + 130 if column.side == "encoder" else plan.stairwell + 30
+    first = plan.flanks["encoder"].ledger[0] + 130 if column.side == "encoder" else plan.stairwell + 30
     places = chosen_places(preview.shape[1], min(MOST_IDS, int((column.frame.brief_left - 16 - first) / pitch)))
     width = pitch * len(places)
     left = min(column.frame.centre - width / 2, column.frame.brief_left - 16 - width)
@@ -105,7 +104,7 @@ def draw_shift(
     upper = (Run("DECODER INPUT ", OP, "text", "bold"), *digits(reads, LABEL))
     start = min(left, centre - 10 - line_width(upper, canvas.measure))
     stands_for = column.main.identities("shift", "tokenize.tgt")
-    canvas.note(start, top + 22, (upper,), tooltip=describe(column.main.steps("shift")), steps=stands_for)
+    canvas.note(start, top + 22, (upper,), tooltip=column.main.tell("shift"), steps=stands_for)
     canvas.note(centre + 14, top + 20, (words("all but the last", NOTE, "quiet"),))
     lower = (
         Run("TARGETS ", OP, "accent:training", "bold"),

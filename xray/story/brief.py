@@ -4,13 +4,24 @@ from itertools import pairwise
 
 from xray.story.canvas import Canvas
 from xray.story.column import Column
+from xray.story.labels import add_label, mask_shape
 from xray.story.layout import Box, Run
 from xray.story.nodes import cached_shape, draw_node
 from xray.story.plan import NOTE, Row, Stack
 from xray.story.shapes import ShapeText, digits
 
+LANES = (
+    ("qkv", "", "LINEAR"),
+    ("heads", "split_", "HEADS"),
+    ("rotate", "rotate_", "ROTATE Q, K"),
+    ("cache", "cache_", "K, V + CACHE"),
+    ("repeat", "repeat_", "REPEAT K, V"),
+)
+"""The rows below the scores: what stands before "query", "key" and "value" in their steps, and their name."""
+
 BRIEF = {
     "scores": ("scores", "SCORES", ("scale",)),
+    "bias": ("bias", "BIAS", ()),
     "mask": ("mask", "MASK", ()),
     "softmax": ("softmax", "SOFTMAX", ("dropout",)),
     "values": ("weighted_sum", "WEIGHTS · V", ()),
@@ -25,16 +36,15 @@ def draw_brief(canvas: Canvas, column: Column, path: str, stack: Stack, crosses:
     journey, frame, rows = column.brief, column.frame, stack.rows
     if journey is None:
         return
-    own = column.side
     width = frame.brief_right - frame.brief_left
     boxes: list[Box | None] = []
     if "input" in rows:
-        shape = journey.input(f"{own}.layers.0", "x")
+        shape = journey.input(journey.layer, "x")
         boxes.append(
             draw_node(
                 canvas,
                 journey,
-                f"{own}.layers.0",
+                journey.layer,
                 rows["input"],
                 frame.brief,
                 width,
@@ -59,9 +69,26 @@ def draw_brief(canvas: Canvas, column: Column, path: str, stack: Stack, crosses:
                 form="brief",
             )
         )
-    for row, prefix, label in (("qkv", "", "LINEAR"), ("heads", "split_", "HEADS")):
-        grown = cached_shape(journey, path) if prefix else None
-        if crosses or grown is not None:
+    for row, prefix, label in LANES:
+        if row not in rows:
+            continue
+        grown = cached_shape(journey, path) if prefix == "split_" else None
+        if row in ("cache", "repeat"):
+            boxes.append(
+                draw_node(
+                    canvas,
+                    journey,
+                    f"{path}.{prefix}key",
+                    rows[row],
+                    frame.brief,
+                    width,
+                    label,
+                    surface="encoder" if crosses else "inference",
+                    form="brief",
+                    also=(f"{path}.{prefix}value",),
+                )
+            )
+        elif crosses or grown is not None:
             upper, lower = halves(rows[row])
             query = draw_inline(canvas, column, f"{path}.{prefix}query", lower, "Q", "inference")
             origin = "encoder" if crosses else "inference"
@@ -76,28 +103,31 @@ def draw_brief(canvas: Canvas, column: Column, path: str, stack: Stack, crosses:
                     rows[row],
                     frame.brief,
                     width,
-                    f"{label} Q, K, V",
+                    label if row == "rotate" else f"{label} Q, K, V",
                     surface="inference",
                     form="brief",
                     also=(f"{path}.{prefix}key", f"{path}.{prefix}value"),
                 )
             )
-    boxes.append(
-        draw_node(
-            canvas,
-            journey,
-            f"{path}.transpose_key",
-            rows["kt"],
-            frame.brief,
-            width,
-            "TRANSPOSE K^T",
-            surface="encoder" if crosses else "inference",
-            form="brief",
-            outline="inference" if crosses else None,
+    if "kt" in rows:
+        boxes.append(
+            draw_node(
+                canvas,
+                journey,
+                f"{path}.transpose_key",
+                rows["kt"],
+                frame.brief,
+                width,
+                "TRANSPOSE K^T",
+                surface="encoder" if crosses else "inference",
+                form="brief",
+                outline="inference" if crosses else None,
+            )
         )
-    )
     for row, (part, label, others) in BRIEF.items():
-        mask = journey.input(f"{path}.mask", "mask") if row == "mask" else None
+        if row not in rows:
+            continue
+        mask = mask_shape(journey, path) if row == "mask" else None
         boxes.append(
             draw_node(
                 canvas,
@@ -114,7 +144,8 @@ def draw_brief(canvas: Canvas, column: Column, path: str, stack: Stack, crosses:
                 outline="inference" if row == "mask" else None,
             )
         )
-    last = f"{path}_add" if "norm" in rows else f"{path}_norm"
+    norm = f"{path}_norm"
+    last = f"{path}_add" if "norm" in rows or not journey.steps(norm) else norm
     boxes.append(
         draw_node(
             canvas,
@@ -123,10 +154,10 @@ def draw_brief(canvas: Canvas, column: Column, path: str, stack: Stack, crosses:
             rows["add"],
             frame.brief,
             width,
-            "ADD" if "norm" in rows else "ADD + NORM",
+            add_label(journey, norm if last == norm else "", short=True),
             surface="inference",
             form="brief",
-            also=(f"{path}_dropout",) if "norm" in rows else (f"{path}_dropout", f"{path}_add"),
+            also=(f"{path}_dropout",) if last != norm else (f"{path}_dropout", f"{path}_add"),
         )
     )
     join_brief(canvas, column, [box for box in boxes if box is not None])

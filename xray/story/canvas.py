@@ -1,6 +1,6 @@
 """Collects what a poster is made of, and knows the few curves that it uses."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xray.story.layout import (
     Align,
@@ -20,6 +20,9 @@ from xray.story.layout import (
 
 ROUND = 0.5523
 """How far a cubic's handles reach along a quarter circle of radius 1."""
+
+AGAIN = "~"
+"""Between a step's id and a number, where the step is drawn more than once."""
 
 
 @dataclass
@@ -105,7 +108,12 @@ class Canvas:
         return self.measure(text, size, weight)
 
     def finish(self, width: float, height: float, title: str, description: str) -> Layout:
-        """The layout, frozen."""
+        """The layout, frozen; where one recorded step is drawn as several boxes, the others have numbers."""
+        seen: dict[str, int] = {}
+        for place, box in enumerate(self.boxes):
+            seen[box.id] = seen.get(box.id, 0) + 1
+            if seen[box.id] > 1:
+                self.boxes[place] = replace(box, id=f"{box.id}{AGAIN}{seen[box.id]}")
         return Layout(
             width,
             height,

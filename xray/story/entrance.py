@@ -4,10 +4,11 @@ from xray.story.batch import draw_batch, draw_reads_and_says
 from xray.story.canvas import Canvas, words
 from xray.story.column import Column
 from xray.story.greedy import draw_turns
-from xray.story.journey import Journey, describe
-from xray.story.layout import Box, Cells, Line, Run
+from xray.story.intake import caption_line, draw_intake, enter_frame
+from xray.story.journey import Journey
+from xray.story.layout import Box, Cells, Run
 from xray.story.nodes import draw_node
-from xray.story.plan import EMBED_WIDTH, LABEL, NOTE, OP, PANEL_PAD, Plan
+from xray.story.plan import EMBED_WIDTH, LABEL, NOTE, OP, Plan
 from xray.story.shapes import digits
 from xray.story.sides import draw_station
 
@@ -16,10 +17,14 @@ MOST_CELLS = 24
 
 def draw_entrance(canvas: Canvas, plan: Plan, column: Column) -> None:
     """Everything under one frame, for the detailed journey and for the brief one."""
+    if "input" in plan.entrance:
+        draw_intake(canvas, plan, column)
+        return
     frame = column.frame
     encoder = column.side == "encoder"
-    left = plan.encoder_ledger[0] if encoder else plan.stairwell + 30
-    far = plan.decoder_ledger[1] if not encoder else plan.stairwell - 16
+    ledger = plan.flanks[column.side].ledger
+    left = ledger[0] if ledger[1] < frame.left else plan.stairwell + 30
+    far = ledger[1] if ledger[0] > frame.right else plan.stairwell - 16
     training_alone = column.brief is None and column.main.phase == "training"
     right = frame.brief_left - 12 if column.brief is not None or (training_alone and not encoder) else far
     draw_caption(canvas, plan, column.main, frame.centre)
@@ -41,13 +46,6 @@ def draw_entrance(canvas: Canvas, plan: Plan, column: Column) -> None:
 
 def draw_caption(canvas: Canvas, plan: Plan, journey: Journey, x: float) -> None:
     canvas.note(x, plan.captions.y + 8, (caption_line(journey),), align="center")
-
-
-def caption_line(journey: Journey) -> Line:
-    """What is written under a column: its phase, and how many sequences go through at a time."""
-    accent = f"accent:{journey.phase}"
-    batch = journey.last.sizes.get("batch")
-    return (Run(journey.phase.upper(), LABEL + 1, accent, "bold"), Run(f"  batch {batch}", LABEL - 1, accent))
 
 
 def draw_embedding(canvas: Canvas, plan: Plan, journey: Journey, column: Column, x: float) -> None:
@@ -85,7 +83,7 @@ def draw_embedding(canvas: Canvas, plan: Plan, journey: Journey, column: Column,
             surface,
             shape="circle",
             kind=f"step {journey.phase} {side}",
-            tooltip="\n".join(describe(journey.steps(f"{path}.{part}")) for part in ("add", "dropout")),
+            tooltip=journey.tell(f"{path}.add", f"{path}.dropout"),
             steps=journey.identities(f"{path}.add", f"{path}.dropout"),
         )
     )
@@ -97,12 +95,7 @@ def draw_embedding(canvas: Canvas, plan: Plan, journey: Journey, column: Column,
     dashed = journey.phase == "inference"
     canvas.line((x, plan.ids.top + (4 if detailed else 6)), (x, box.bottom), role=role, width=2, dashed=dashed)
     canvas.line((x, box.top), (x, sign.bottom), role=role, width=2, dashed=dashed)
-    start = plan.frame_bottom
-    canvas.line((x, sign.top), (x, start - 2), role=role, width=2, dashed=dashed, head=False)
-    stacks = plan.encoder_stacks if side == "encoder" else plan.decoder_stacks
-    entry = stacks["self_attention"].rows["input"].bottom
-    inner = side if detailed else "inference_on_panel"
-    canvas.line((x, start + PANEL_PAD), (x, entry), role=inner, width=2, dashed=dashed)
+    enter_frame(canvas, plan, journey, x, sign.top, detailed=detailed)
     positions = f"{path}.positions"
     if detailed:
         left = x + 26
@@ -147,12 +140,12 @@ def draw_mask_beside(canvas: Canvas, plan: Plan, column: Column) -> None:
     room = plan.frame_bottom - 8 - bottom - 30
     cell = min(11.0, (right - left) / max(len(row) for row in rows), room / len(rows))
     parts = () if column.side == "encoder" else ("tgt_mask.padding", "tgt_mask.causal")
-    tooltip = "\n".join(describe(journey.steps(each)) for each in (*parts, path))
+    tooltip = journey.tell(*parts, path)
     stands_for = journey.identities(*parts, path)
     grid = Cells(f"mask_{column.side}", left, bottom + cell * len(rows), cell, rows, "mask", tooltip, stands_for)
     canvas.cells.append(grid)
     lines = (title, words(remark_text, NOTE, "quiet"))
-    canvas.note(left, grid.y + 29, lines, tooltip=describe(steps))
+    canvas.note(left, grid.y + 29, lines, tooltip=journey.tell(path))
 
 
 def mask_rows(cells: tuple[tuple[str, ...], ...]) -> tuple[tuple[tuple[str | None, ...], ...], str]:

@@ -3,7 +3,8 @@
 from xray.config import PAD, SPECIAL_TOKENS
 from xray.story.canvas import Canvas, words
 from xray.story.column import Column
-from xray.story.journey import Journey, describe
+from xray.story.journey import Journey
+from xray.story.labels import norm_label
 from xray.story.layout import Box, Run
 from xray.story.nodes import draw_node
 from xray.story.plan import DIGIT, LABEL, NOTE, OP, Plan, Row
@@ -16,62 +17,65 @@ MOST_CHANCES, CHANCE = 5, 15.0
 
 
 def draw_exit(canvas: Canvas, plan: Plan, column: Column, last: Box) -> dict[str, Box]:
-    """What leaves the decoder; gives the boxes "loss" and "word" that the long ways round start from."""
+    """What leaves the last layer; gives the boxes "loss" and "word" that the long ways round start from."""
     ends: dict[str, Box] = {}
     journeys = ((column.main, column.frame.centre, True),) + (
         ((column.brief, column.frame.brief, False),) if column.brief is not None else ()
     )
     for journey, x, detailed in journeys:
-        width = 190.0 if detailed else column.frame.brief_right - column.frame.brief_left
-        surface = "decoder" if detailed else "inference"
+        head = draw_head(canvas, plan, column, journey, x, last, detailed=detailed)
+        if head is None or (journey.output("head") is None and "head" in plan.out):
+            continue
+        if journey.output("loss.flatten_logits") is not None or journey.steps("loss.cross_entropy"):
+            ends["loss"] = draw_loss(canvas, plan, column, journey, head)
+        elif journey.phase == "inference":
+            ends["word"] = draw_choice(canvas, plan, column, journey, head, detailed)
+        elif detailed and journey.output("head") is not None:
+            draw_station(canvas, head.left - 24, head.y, 8)
+    return ends
+
+
+def draw_head(
+    canvas: Canvas, plan: Plan, column: Column, journey: Journey, x: float, last: Box, *, detailed: bool
+) -> Box | None:
+    """The last norm and the linear layer to the vocabulary, whichever there are; the highest of them, if any."""
+    width = 230.0 if detailed else column.frame.brief_right - column.frame.brief_left
+    surface = column.side if detailed else "inference"
+    form = "wide" if detailed else "brief"
+    dashed, role = journey.phase == "inference", journey.phase
+    head = norm = None
+    if "head" in plan.out:
+        told = column.params("head") if detailed else ""
+        name = ("LINEAR TO VOCABULARY" if speaks(journey) else "HEAD") if detailed else "LINEAR"
         head = draw_node(
-            canvas,
-            journey,
-            "head",
-            plan.out["head"],
-            x,
-            width + (40 if detailed else 0),
-            "LINEAR TO VOCABULARY" if detailed else "LINEAR",
-            surface=surface,
-            form="wide" if detailed else "brief",
-            extra=column.params("head") if detailed else "",
+            canvas, journey, "head", plan.out["head"], x, width, name, surface=surface, form=form, extra=told
         )
         if head is None:
-            continue
-        dashed = journey.phase == "inference"
-        role = journey.phase
-        foot = head
-        if "norm" in plan.out:
-            norm = draw_node(
-                canvas,
-                journey,
-                "decoder.norm",
-                plan.out["norm"],
-                x,
-                head.width,
-                "LAST LAYER NORM" if detailed else "NORM",
-                surface=surface,
-                form="wide" if detailed else "brief",
-            )
-            if norm is not None:
-                canvas.line((x, norm.top), (x, head.bottom), role=role, width=2, dashed=dashed)
-                foot = norm
-        canvas.line(
-            (x, last.top),
-            (x, plan.decoder_top - 9),
-            role="decoder" if detailed else "inference_on_panel",
-            width=2,
-            dashed=dashed,
-            head=False,
-        )
-        canvas.line((x, plan.decoder_top + 3), (x, foot.bottom), role=role, width=2, dashed=dashed)
-        if journey.output("head") is None:
-            continue
-        if journey.phase == "training":
-            ends["loss"] = draw_loss(canvas, plan, column, journey, head)
-        else:
-            ends["word"] = draw_choice(canvas, plan, column, journey, head, detailed)
-    return ends
+            return None
+    if "norm" in plan.out:
+        path = f"{column.side}.norm"
+        label = f"LAST {norm_label(journey, path)}" if detailed else "NORM"
+        norm = draw_node(canvas, journey, path, plan.out["norm"], x, width, label, surface=surface, form=form)
+    if head is not None and norm is not None:
+        canvas.line((x, norm.top), (x, head.bottom), role=role, width=2, dashed=dashed)
+    foot = norm or head
+    top = plan.flanks[column.side].top
+    canvas.line(
+        (x, last.top),
+        (x, top - 9),
+        role=column.side if detailed else "inference_on_panel",
+        width=2,
+        dashed=dashed,
+        head=False,
+    )
+    canvas.line((x, top + 3), (x, foot.bottom if foot else top + 34), role=role, width=2, dashed=dashed)
+    return head or norm
+
+
+def speaks(journey: Journey) -> bool:
+    """Whether the head gives a score for every word of a vocabulary; a classifier's head does not."""
+    shape = journey.output("head")
+    return shape is None or any("vocab" in axis for axis in shape.axes[-1:])
 
 
 def draw_loss(canvas: Canvas, plan: Plan, column: Column, journey: Journey, head: Box) -> Box:
@@ -104,7 +108,7 @@ def draw_loss(canvas: Canvas, plan: Plan, column: Column, journey: Journey, head
             lines,
             "training" if is_made else "failure",
             kind="step training decoder",
-            tooltip=describe(journey.steps("loss.cross_entropy")),
+            tooltip=journey.tell("loss.cross_entropy"),
             steps=journey.identities("loss.cross_entropy"),
         )
     )
@@ -146,6 +150,8 @@ def draw_choice(canvas: Canvas, plan: Plan, column: Column, journey: Journey, he
     )
     below = head
     for row, path, name in steps:
+        if row not in plan.out:
+            continue
         box = draw_node(
             canvas,
             journey,
@@ -161,8 +167,9 @@ def draw_choice(canvas: Canvas, plan: Plan, column: Column, journey: Journey, he
             canvas.line((head.x, below.top), (head.x, box.bottom), role="inference", width=2, dashed=True)
             below = box
     if detailed:
-        draw_station(canvas, below.left - 24, plan.out["softmax"].y, 8)
-    draw_said(canvas, plan, column, journey, below)
+        draw_station(canvas, below.left - 24, plan.out["softmax"].y if "softmax" in plan.out else head.y, 8)
+    if any(one.tokens for one in journey.passes):
+        draw_said(canvas, plan, column, journey, below)
     return below
 
 
@@ -174,7 +181,7 @@ def draw_said(canvas: Canvas, plan: Plan, column: Column, journey: Journey, word
     lines = [words("NEW WORDS, TURN BY TURN", NOTE, "accent:inference", "bold")]
     lines += [words(line, LABEL) for line in wrap_words(said, LABEL, right - left, canvas.measure, 4)]
     box = canvas.note(left, word.y - 12, tuple(lines))
-    draw_chances(canvas, journey, left, right, box.bottom - 8, plan.decoder_top + 34)
+    draw_chances(canvas, journey, left, right, box.bottom - 8, plan.flanks[column.side].top + 34)
 
 
 def draw_chances(canvas: Canvas, journey: Journey, left: float, right: float, top: float, bottom: float) -> None:

@@ -2,14 +2,14 @@
 
 from xray.story.canvas import Canvas, polygon, straight, words
 from xray.story.column import Column
-from xray.story.entrance import caption_line
-from xray.story.journey import describe
+from xray.story.intake import caption_line
+from xray.story.labels import norm_label
 from xray.story.layout import Box, Curve, Line, Panel, Point, Run, line_width
 from xray.story.nodes import draw_node
 from xray.story.plan import LABEL, NOTE, TWO_LINES, Plan, Row
 from xray.story.shapes import digits
 from xray.story.sides import draw_station
-from xray.story.wording import plural
+from xray.story.wording import plural, wrap
 
 RIBBON_TIP = 13.0
 LOOP_REMARKS = ("append the word, decode again until <eos>", "append it, decode again", "append it")
@@ -18,12 +18,12 @@ LOOP_REMARKS = ("append the word, decode again until <eos>", "append it, decode 
 def draw_ribbon(canvas: Canvas, plan: Plan, encoder: Column, decoder: Column, memory: Box) -> float:
     """Keys and values on their way from the encoder's top into cross-attention; gives the height it climbs to."""
     frame, target = encoder.frame, decoder.frame
-    rows = plan.decoder_stacks["cross_attention"].rows
+    rows = plan.flanks["decoder"].stacks["cross_attention"].rows
     low = rows["ribbon"].y + 4
     feet = rows["qkv"].bottom
     memory, lift = draw_last_norm(canvas, plan, encoder, memory)
-    crown = plan.encoder_top + 112 + lift
-    tooltip = "memory: keys and values for every decoder layer\n" + describe(encoder.main.steps("encoder"))
+    crown = plan.flanks["encoder"].top + 112 + lift
+    tooltip = "memory: keys and values for every decoder layer\n" + encoder.main.tell("encoder")
     path = arc((frame.centre, memory.top), crown, plan.stairwell, low, target.value, feet)
     branch = ((target.centre, low), *straight((target.centre, low), (target.centre, feet)))
     for role, width in (("casing", 13.0), ("ribbon", 8.5)):
@@ -40,11 +40,33 @@ def draw_ribbon(canvas: Canvas, plan: Plan, encoder: Column, decoder: Column, me
     return crown
 
 
+def draw_hidden_memory(canvas: Canvas, plan: Plan, decoder: Column) -> None:
+    """Keys and values that come from an encoder which was not seen into: a ribbon from the frame's edge."""
+    rows, frame = plan.flanks["decoder"].stacks["cross_attention"].rows, decoder.frame
+    low, feet = rows["ribbon"].y + 4, rows["qkv"].bottom
+    for role, width in (("casing", 13.0), ("ribbon", 8.5)):
+        for x in (frame.centre, frame.value):
+            path = ((frame.left + 1, low), (x, low), (x, feet - RIBBON_TIP + 2))
+            canvas.line(*path, role=role, width=width, head=False, radius=12, kind="ribbon")
+    for x in (frame.centre, frame.value):
+        tip = polygon((x - 12, feet - RIBBON_TIP), (x + 12, feet - RIBBON_TIP), (x, feet - 1))
+        canvas.panels.append(Panel(tip, "line:ribbon", "casing", 2.0))
+
+
 def draw_last_norm(canvas: Canvas, plan: Plan, encoder: Column, memory: Box) -> tuple[Box, float]:
     """The norm after all layers, where there is one; gives what memory leaves from, and how much higher that is."""
-    row = Row(plan.encoder_top + 46, TWO_LINES)
+    row = Row(plan.flanks["encoder"].top + 46, TWO_LINES)
     frame = encoder.frame
-    norm = draw_node(canvas, encoder.main, "encoder.norm", row, frame.centre, 216, "LAST LAYER NORM", surface="encoder")
+    norm = draw_node(
+        canvas,
+        encoder.main,
+        "encoder.norm",
+        row,
+        frame.centre,
+        216,
+        f"LAST {norm_label(encoder.main, 'encoder.norm')}",
+        surface="encoder",
+    )
     if norm is None:
         return memory, 0.0
     canvas.line((frame.centre, memory.top), (frame.centre, norm.bottom), role="ribbon", width=3, head_size=0.8)
@@ -81,19 +103,20 @@ def arc(start: Point, crown: float, lane: float, low: float, tip: float, feet: f
 def draw_memory_once(canvas: Canvas, plan: Plan, encoder: Column, decoder: Column, crown: float, low: float) -> None:
     """The same way at inference, walked once and used in every turn."""
     x = encoder.frame.brief
-    top = plan.encoder_stacks["feed_forward"].rows["add"].top
-    rows = plan.decoder_stacks["cross_attention"].rows
+    top = plan.flanks["encoder"].stacks["feed_forward"].rows["add"].top
+    roof = plan.flanks["encoder"].top
+    rows = plan.flanks["decoder"].stacks["cross_attention"].rows
     down = low - 14
     end = decoder.frame.brief_left + 12
     lane = plan.stairwell - 14
-    canvas.line((x, top), (x, plan.encoder_top - 9), role="inference_on_panel", width=1.8, dashed=True, head=False)
-    start = (x, plan.encoder_top + 3)
+    canvas.line((x, top), (x, roof - 9), role="inference_on_panel", width=1.8, dashed=True, head=False)
+    start = (x, roof + 3)
     path = (
         start,
         (x, crown - 20),
         (lane - 12, crown - 26),
-        (lane + 2, plan.encoder_top - 8),
-        (lane + 8, plan.encoder_top - 60),
+        (lane + 2, roof - 8),
+        (lane + 8, roof - 60),
         (lane + 2, down),
         (decoder.frame.left + 4, down),
         *straight((decoder.frame.left + 4, down), (decoder.frame.left + 5, down)),
@@ -124,7 +147,7 @@ def draw_memory_note(canvas: Canvas, plan: Plan, encoder: Column, lift: float) -
         if journey is not None and shape is not None:
             once = (Run("  once", NOTE, "accent:inference", "semibold"),) if journey.phase == "inference" else ()
             lines.append((*digits(shape, LABEL + 1), *once))
-    canvas.note(encoder.frame.centre + 24, plan.encoder_top + 91 + lift, tuple(lines))
+    canvas.note(encoder.frame.centre + 24, plan.flanks["encoder"].top + 91 + lift, tuple(lines))
 
 
 def draw_backprop(canvas: Canvas, plan: Plan, loss: Box, decoder: Column) -> None:
@@ -141,7 +164,7 @@ def draw_backprop(canvas: Canvas, plan: Plan, loss: Box, decoder: Column) -> Non
         radius=16,
         head_size=0.9,
         kind="backprop",
-        tooltip=describe(decoder.main.steps("backward"))[:400],
+        tooltip=decoder.main.tell("backward")[:400],
     )
     canvas.note(x, plan.captions.top - 1, (words("NEW BATCH", NOTE, "accent:training", "bold"),), align="center")
     draw_station(canvas, x, (plan.ids.y + plan.ids.top) / 2, 9)
@@ -166,8 +189,9 @@ def product(shape: tuple[int, ...]) -> int:
 
 def draw_loop(canvas: Canvas, plan: Plan, word: Box, decoder: Column) -> None:
     """The new word goes to the end of the answer, and the decoder reads it all again (station 9)."""
-    x, y = plan.loop, plan.words.y
-    end = plan.decoder_ledger[1] + 4
+    bare = "input" in plan.entrance
+    x, y = plan.loop, plan.entrance["input"].y if bare else plan.words.y
+    end = plan.flanks[decoder.side].ledger[1] + 4
     journey = decoder.brief or decoder.main
     canvas.line(
         (word.right, word.y),
@@ -179,8 +203,15 @@ def draw_loop(canvas: Canvas, plan: Plan, word: Box, decoder: Column) -> None:
         radius=34,
         head_size=0.9,
         kind="loop",
-        tooltip=describe(journey.steps("append")),
+        tooltip=journey.tell("append"),
     )
+    if bare:
+        told = "what it chose is read in the next turn"
+        wrapped = wrap(told, NOTE, decoder.frame.brief_right - decoder.frame.brief_left + 60, canvas.measure)
+        lines = tuple(words(line, NOTE, "accent:inference", "semibold") for line in wrapped)
+        canvas.note(x - 40, y - 12, lines, align="right")
+        draw_station(canvas, x, next(iter(plan.flanks[decoder.side].stacks.values())).rows["values"].y, 9)
+        return
     middle = decoder.frame.brief if decoder.brief is not None else decoder.frame.centre
     caption_end = middle + line_width(caption_line(journey), canvas.measure) / 2 + 12
     told = next(
@@ -188,4 +219,4 @@ def draw_loop(canvas: Canvas, plan: Plan, word: Box, decoder: Column) -> None:
         LOOP_REMARKS[-1],
     )
     canvas.note(x + 4, plan.captions.y + 8, (words(told, NOTE, "accent:inference", "semibold"),), align="right")
-    draw_station(canvas, x, plan.decoder_stacks["self_attention"].rows["values"].y, 9)
+    draw_station(canvas, x, plan.flanks[decoder.side].stacks["self_attention"].rows["values"].y, 9)

@@ -2,22 +2,28 @@
 
 from xray.story.canvas import Canvas, words
 from xray.story.journey import Tale
+from xray.story.labels import scores_label
 from xray.story.layout import Line, Run, line_width
 from xray.story.plan import LABEL, NOTE
 from xray.story.shapes import digits
 
-ARROW = "  →  "
+NARROW = 440.0
+"""A narrower card has its formulas one under the other."""
 
 
 def draw_formulas(canvas: Canvas, tale: Tale, left: float, top: float, width: float) -> float:
-    """A card: attention, the width of a head, the way from d_model to heads, and the last softmax; two beside two."""
+    """A card: attention, the width of a head, the way from d_model to heads, and the last softmax.
+
+    Two stand beside two, or one under the other where the card is narrow.
+    """
     cells = formula_lines(tale)
-    half = (width - 28) / 2
+    beside = 2 if width >= NARROW else 1
+    share = (width - 28) / 2 if beside == 2 else width - 28
     for place, (title, line) in enumerate(cells):
-        x, y = left + 14 + (place % 2) * (half + 8), top - 9 - (place // 2) * 34
-        fitted = line if line_width(line, canvas.measure) <= half - 8 else shrink(line)
+        x, y = left + 14 + (place % beside) * (share + 8), top - 9 - (place // beside) * 34
+        fitted = line if line_width(line, canvas.measure) <= share - 8 else shrink(line)
         canvas.note(x, y, (words(title, NOTE, "accent:title", "bold"), fitted), "card")
-    bottom = top - 9 - (len(cells) + 1) // 2 * 34
+    bottom = top - 9 - -(-len(cells) // beside) * 34
     canvas.panel(left, bottom, left + width, top, "card", 12, "card", 1.0)
     return bottom
 
@@ -27,17 +33,16 @@ def shrink(line: Line) -> Line:
 
 
 def formula_lines(tale: Tale) -> list[tuple[str, Line]]:
-    journey, sizes = tale.encoder[0], tale.trace.sizes
-    path = "encoder.layers.0.self_attention"
-    scaled = journey.step(f"{path}.scale")
-    root = " / √d" if scaled is not None and scaled.settings.get("formula") == "1/sqrt(d_k)" else ""
+    journey, sizes = tale.journeys(tale.sides[0])[0], tale.trace.sizes
+    path = f"{journey.layer}.self_attention"
+    root = " / √d" if "√d_k" in scores_label(journey, path) else ""
     attention: list[Run] = [text("softmax( Q·K"), Run("T", LABEL, "text", "regular", "sup")]
     if root:
         attention += [text(root), Run("k", LABEL, "text", "regular", "sub")]
-    attention.append(text(" + mask ) · V"))
+    attention.append(text((" + mask" if journey.steps(f"{path}.mask") or not tale.is_retold else "") + " ) · V"))
     attention.append(Run("    over the keys", NOTE, "quiet"))
     d_model, heads, d_k = (str(sizes.get(name, "?")) for name in ("d_model", "heads", "d_k"))
-    head_width = (
+    head_width: tuple[Run, ...] = (
         text("d_model / heads  =  "),
         number(d_model, "d_model"),
         text(" / "),
@@ -45,14 +50,18 @@ def formula_lines(tale: Tale) -> list[tuple[str, Line]]:
         text("  =  "),
         number(d_k, "d_k"),
     )
+    is_divided = sizes.get("d_model") == sizes.get("heads", 0) * sizes.get("d_k", 0)
+    if tale.is_retold and not is_divided:
+        head_width = (number(d_k, "d_k"), Run("    not d_model / heads", NOTE, "quiet"))
     chain: list[Run] = []
-    for place, (step, name) in enumerate(
-        ((f"{path}.query", ""), (f"{path}.split_query.view", "view"), (f"{path}.split_query.transpose", "transpose"))
-    ):
+    split = f"{path}.split_query"
+    moves = [(f"{split}.view", "view"), (f"{split}.transpose", "transpose")]
+    hops = [(f"{path}.query", ""), *(moves if journey.steps(f"{split}.view") else [(split, "split")])]
+    for step, name in hops:
         shape = journey.output(step)
         if shape is None:
             continue
-        if place:
+        if chain:
             chain += [Run(f"  {name} → ", NOTE, "quiet")]
         chain += digits(shape, LABEL)
     vocabulary = (
@@ -64,12 +73,14 @@ def formula_lines(tale: Tale) -> list[tuple[str, Line]]:
         number(f"{sizes.get('tgt_vocab', '?')}", "tgt_vocab"),
         Run(" logits", NOTE, "quiet"),
     )
-    return [
-        ("ATTENTION: EACH ROW SUMS TO 1", tuple(attention)),
-        ("WIDTH OF ONE HEAD, d_k", head_width),
-        ("SPLIT INTO HEADS: NO NUMBER CHANGES", tuple(chain)),
-        ("NEXT WORD: ONE CHANCE FOR EVERY WORD", vocabulary),
-    ]
+    told = [("ATTENTION: EACH ROW SUMS TO 1", tuple(attention))]
+    if not tale.is_retold or {"d_model", "heads", "d_k"} <= sizes.keys():
+        told.append(("WIDTH OF ONE HEAD, d_k", head_width))
+    if chain:
+        told.append(("SPLIT INTO HEADS: NO NUMBER CHANGES", tuple(chain)))
+    if not tale.is_retold or sizes.get("tgt_vocab"):
+        told.append(("NEXT WORD: ONE CHANCE FOR EVERY WORD", vocabulary))
+    return told
 
 
 def text(value: str) -> Run:

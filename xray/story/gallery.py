@@ -123,7 +123,7 @@ def draw_column_words(canvas: Canvas, listed: Sequence[str], left: float, top: f
 def read_pictures(tale: Tale) -> list[Picture]:
     """One picture for each kind of attention, from the first layer and head, of the phase with more words to show."""
     found: list[Picture] = []
-    for journeys in (tale.encoder, tale.decoder):
+    for journeys in map(tale.journeys, tale.sides):
         names = (
             (("self_attention", 2),)
             if journeys[0].side == "encoder"
@@ -145,7 +145,7 @@ def real_cells(picture: Picture) -> int:
 
 def read_picture(tale: Tale, journey: Journey, name: str, station: int) -> Picture | None:
     one_pass = journey.last
-    step = one_pass.by_id.get(f"{journey.side}.layers.0.{name}.softmax#0")
+    step = one_pass.by_id.get(f"{journey.layer}.{name}.softmax#0")
     preview = step.outputs[0].preview if step is not None and step.outputs else None
     if step is None or preview is None or len(preview.shape) != 4:
         return None
@@ -153,7 +153,7 @@ def read_picture(tale: Tale, journey: Journey, name: str, station: int) -> Pictu
     rows = weights_of(preview)[:MOST]
     if step.outputs[0].shape[-2] < len(asked):
         asked = asked[-step.outputs[0].shape[-2] :]
-    hidden = mask_of(one_pass, f"{journey.side}.layers.0.{name}.mask")
+    hidden = mask_of(one_pass, f"{journey.layer}.{name}.mask")
     shown = tuple(
         tuple(None if is_hidden(hidden, r, c) else value for c, value in enumerate(row[:MOST]))
         for r, row in enumerate(rows)
@@ -179,7 +179,7 @@ def read_picture(tale: Tale, journey: Journey, name: str, station: int) -> Pictu
         looked[: len(shown[0])] if shown else (),
         shown,
         not whole,
-        describe([(one_pass.number, step)]),
+        describe([(one_pass.number, step)], journey.origins.step(one_pass, step)),
     )
 
 
@@ -191,7 +191,8 @@ def kept(listed: tuple[str, ...], count: int) -> int:
 
 def axis_words(tale: Tale, journey: Journey, one_pass: Pass, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The words that ask and the words that are looked at."""
-    source = tale.encoder[[one.phase for one in tale.encoder].index(journey.phase)].first.tokens.get("src", ((),))[0]
+    asking = tale.journey("encoder", journey.phase)
+    source = asking.first.tokens.get("src", ((),))[0] if asking is not None else ()
     if journey.side == "encoder":
         return source, source
     answer = one_pass.tokens.get("decoder_input", ((),))[0]

@@ -140,9 +140,7 @@ def draw_question(canvas: Canvas, plan: Plan, journey: Journey, left: float, rig
     preview = step.outputs[0].preview
     if preview is not None:
         listed = wrap_words([str(int(value)) for value in preview.values], NOTE, right - left, canvas.measure, 3)
-        canvas.note(
-            left, y, tuple(words(line, NOTE) for line in listed), tooltip=describe(journey.steps("tokenize.src"))
-        )
+        canvas.note(left, y, tuple(words(line, NOTE) for line in listed), tooltip=journey.tell("tokenize.src"))
         y -= LINE * len(listed) + 8
     canvas.note(left, y, ((Run("MASK ", OP, "text", "bold"), *digits(mask, LABEL)),))
     facts = journey.steps("src_mask")[0][1].outputs[0].mask
@@ -157,7 +155,7 @@ def draw_question(canvas: Canvas, plan: Plan, journey: Journey, left: float, rig
                 cell,
                 rows,
                 "mask",
-                describe(journey.steps("src_mask")),
+                journey.tell("src_mask"),
                 journey.identities("src_mask"),
             )
         )
@@ -182,7 +180,7 @@ def draw_question_wide(canvas: Canvas, plan: Plan, journey: Journey, column: Col
     if start + pitch * len(row) > right or len(row) != len(preview.values) or len(row) != len(facts.cells[0][0]):
         return False
     top, floor = plan.ids.top, plan.words.top
-    why = describe(journey.steps("src_mask"))
+    why = journey.tell("src_mask")
     for place, word in enumerate(row):
         x = start + pitch * (place + 0.5)
         canvas.note(x, floor, (words(word, size),), align="center")
@@ -192,7 +190,7 @@ def draw_question_wide(canvas: Canvas, plan: Plan, journey: Journey, column: Col
             top - 44,
             (words(str(int(preview.values[place])), size),),
             align="center",
-            tooltip=describe(journey.steps("tokenize.src")),
+            tooltip=journey.tell("tokenize.src"),
         )
         cell = Cells(f"mask_question_{place}", x - 7, top - 14, 14, ((facts.cells[0][0][place],),), "mask", why)
         canvas.cells.append(cell)

@@ -3,34 +3,21 @@
 from dataclasses import fields
 
 from xray.config import ModelConfig
-from xray.ir.trace import Trace
 from xray.story.canvas import Canvas, words
 from xray.story.journey import Tale
 from xray.story.layout import Cells, Line, Run, block_height, line_width
 from xray.story.marks import Marks
 from xray.story.plan import LABEL, NOTE
+from xray.story.reading_order import reading_lines, sees_ahead
 from xray.story.savings import count_savings
 from xray.story.shapes import HUES
 from xray.story.sides import draw_station
-from xray.story.wording import wrap, wrap_words
+from xray.story.wording import fit_text, plural, wrap, wrap_words
 
 CREDIT = "after the X-Ray Transformer infographic by Javier Ideami, losslandscape.com"
-READING = {
-    1: ("Words become ids, ids vectors; places are added.", "The question: ids, vectors, places; read once."),
-    2: ("Every word of the question looks at every other.",) * 2,
-    3: ("Each word alone, wider and back: the memory.",) * 2,
-    4: ("Answers shifted by one: read a word, say the next.", "The answer starts with <sos>, grows by one each turn."),
-    5: ("The answer looks at itself, never ahead.",) * 2,
-    6: ("The answer asks, the memory holds keys and values.",) * 2,
-    7: ("Each word of the answer alone, wider and back.",) * 2,
-    8: ("A score for every word, compared with the target.", "Last row, softmax, argmax: the next word."),
-    9: ("Gradients flow back, weights move, a new batch.", "The word is appended; decode again until <eos>."),
-}
-BOTH = {
-    8: "Training: loss. Inference: softmax, argmax, a word.",
-    9: "Gradients and a new batch, or append and go again.",
-}
-TITLE = 78
+TITLE, NAME, NARROW = 78, 20, 480.0
+"""How large the title is, how large the name of another model, and the width below which the title takes two lines."""
+
 ENTRY = 17.5
 BESIDE_TITLE = 176.0
 """What is kept free right below the title for the remark on back-propagation."""
@@ -41,19 +28,28 @@ def draw_title(canvas: Canvas, tale: Tale, left: float, right: float, top: float
     width = right - left
     first, second = "X-RAY", "TRANSFORMER"
     whole = canvas.text_width(first + " " + second, 100, "black") / 100
+    stacked = width < NARROW
+    if stacked:
+        whole = canvas.text_width(second, 100, "black") / 100
     size = int(min(TITLE, width / whole))
     canvas.note(left - 2, top, (words(first, size, "text", "black"),))
-    start = left - 2 + canvas.text_width(first + " ", size, "black")
-    canvas.note(start, top, (words(second, size, "accent:title", "black"),))
-    y = top - size * 1.12 - 4
-    if beside:
+    start = left - 2 + (0 if stacked else canvas.text_width(first + " ", size, "black"))
+    y = top - size if stacked else top
+    canvas.note(start, y, (words(second, size, "accent:title", "black"),))
+    y -= size * 1.12 + 4
+    if beside and not stacked:
         canvas.note(right + 12, y, beside, align="right")
-    width -= BESIDE_TITLE
+    if tale.is_retold:
+        name = fit_text(tale.trace.title, NAME, width - (0 if stacked else BESIDE_TITLE), canvas.measure, "bold")
+        y = canvas.note(left, y, (words(name, NAME, "accent:title", "bold"),)).bottom - 2
+    width -= 0 if stacked else BESIDE_TITLE
     lines: list[Line] = [words(line, LABEL) for line in wrap(subtitle(tale), LABEL, width, canvas.measure)]
-    lines.append(words(CREDIT, NOTE, "quiet"))
+    lines += [words(line, NOTE, "quiet") for line in wrap(CREDIT, NOTE, width, canvas.measure)]
     box = canvas.note(left, y, tuple(lines))
     y = box.bottom - 10
-    for line in size_lines(canvas, tale.trace, width + BESIDE_TITLE):
+    if beside and stacked:
+        y = canvas.note(left, y, beside).bottom - 8
+    for line in size_lines(canvas, tale, right - left):
         y = canvas.note(left, y, (line,)).bottom - 2
     notes = remarks(tale)
     if notes:
@@ -65,21 +61,28 @@ def draw_title(canvas: Canvas, tale: Tale, left: float, right: float, top: float
 
 
 def subtitle(tale: Tale) -> str:
-    parts = {"training": "one training step", "inference": "one greedy answer"}
-    return f"Every tensor of {' and '.join(parts[phase] for phase in tale.phases)}, recorded by hooks."
+    turns = len(tale.journeys(tale.sides[-1])[-1].passes)
+    answer = f"{plural(turns, 'turn')} of generation" if tale.is_retold else "one greedy answer"
+    parts = {"training": "one training step", "inference": answer, "forward": "one forward pass"}
+    what = f"Every tensor of {' and '.join(parts[phase] for phase in tale.phases)}, recorded"
+    kind = {2: "Encoder and decoder", 1: f"{tale.sides[0].capitalize()} layers alone"}[len(tale.sides)]
+    return f"{kind}. {what}." if tale.is_retold else f"{what} by hooks."
 
 
-def size_lines(canvas: Canvas, trace: Trace, width: float) -> list[Line]:
+def size_lines(canvas: Canvas, tale: Tale, width: float) -> list[Line]:
     """The named sizes, as many on a line as fit."""
-    sizes = trace.sizes
+    sizes = tale.trace.sizes
     pairs = [("batch", "batch", str(sizes.get("batch", "")))]
     pairs.append(("heads", "heads", str(sizes.get("heads", ""))))
-    pairs.append(("layers", "other", f"{sizes.get('encoder_layers', '?')} + {sizes.get('decoder_layers', '?')}"))
+    if not tale.is_retold:
+        layers = f"{sizes.get('encoder_layers', '?')} + {sizes.get('decoder_layers', '?')}"
+    else:
+        layers = " + ".join(str(len(tale.journeys(side)[0].layers)) for side in tale.sides)
+    pairs.append(("layers", "other", layers))
     for name in ("d_model", "d_k", "d_ff", "src_vocab", "tgt_vocab"):
         pairs.append((name, name, f"{sizes[name]:,}" if name in sizes else ""))
-    model = next((step for step in trace.steps if step.depth == 0 and step.params and step.path[:1].isupper()), None)
-    if model is not None:
-        pairs.append(("parameters", "other", f"{model.params:,}"))
+    if tale.params:
+        pairs.append(("parameters", "other", f"{tale.params:,}"))
     lines: list[Line] = []
     for name, axis, value in pairs:
         if not value:
@@ -94,6 +97,8 @@ def size_lines(canvas: Canvas, trace: Trace, width: float) -> list[Line]:
 
 def remarks(tale: Tale) -> list[str]:
     """What a reader must know: untrained weights, and every setting that is not the default."""
+    if tale.is_retold:
+        return []
     config = tale.trace.config
     found = []
     if config.get("trained") is False:
@@ -133,13 +138,6 @@ def draw_reading(canvas: Canvas, tale: Tale, left: float, top: float, width: flo
     return y
 
 
-def reading_lines(tale: Tale) -> list[tuple[int, str]]:
-    """What each station says in this poster."""
-    place = 0 if "training" in tale.phases else 1
-    both = BOTH if len(tale.phases) == 2 else {}
-    return [(number, both.get(number, sentences[place])) for number, sentences in READING.items()]
-
-
 def reading_width(canvas: Canvas, tale: Tale) -> float:
     """How wide the reading order is where every sentence has a line of its own."""
     return max(canvas.text_width(text, NOTE) for _, text in reading_lines(tale)) + 28
@@ -147,21 +145,23 @@ def reading_width(canvas: Canvas, tale: Tale) -> float:
 
 def draw_legend(canvas: Canvas, tale: Tale, left: float, top: float, width: float, marks: Marks | None = None) -> float:
     """What colours and cells mean; only what occurs."""
-    entries: list[tuple[str, str, str]] = [
-        ("surface", "encoder", "made by the encoder"),
-        ("surface", "decoder", "made by the decoder"),
-        ("surface", "mask", "a mask is applied"),
-    ]
-    if "training" in tale.phases:
-        entries.append(("line", "training", "training path"))
-    if "inference" in tale.phases:
-        entries.append(("line", "inference", "inference path"))
+    entries: list[tuple[str, str, str]] = [("surface", side, f"made by the {side}") for side in tale.sides]
+    if not tale.is_retold or has_masks(tale):
+        entries.append(("surface", "mask", "a mask is applied"))
+    for phase in tale.phases:
+        entries.append(("line", phase, f"{phase} path"))
     entries.append(("outline", "boundary", "enters or leaves a layer"))
     if marks is not None and marks.steps:
         entries.append(("outline", marks.role, "changed" if marks.role == "change" else "failed"))
     letters = [(".", "may be read"), ("p", "padding, hidden"), ("f", "the future, hidden")]
     if has_cells(tale, "b"):
         letters.append(("b", "padding and future"))
+    if tale.is_retold:
+        letters = [*letters, ("x", "hidden otherwise")] if has_cells(tale, "x") else letters
+        shown = {letter for letter, _ in letters if has_cells(tale, letter)}
+        if not all(sees_ahead(tale.journeys(side)[0]) for side in tale.sides):
+            shown |= {".", "f"}
+        letters = [(letter, text) for letter, text in letters if letter in shown]
     before = len(canvas.panels)
     y = top - 30
     canvas.note(left + 14, top - 9, (words("ORIGIN AND PATH", LABEL - 1, "text", "bold"),), "card")
@@ -170,6 +170,8 @@ def draw_legend(canvas: Canvas, tale: Tale, left: float, top: float, width: floa
         swatch(canvas, kind, role, left + 14, row_y)
         canvas.note(left + 48, row_y, (words(text, NOTE),), "card")
     x = left + 48 + max(canvas.text_width(text, NOTE) for _, _, text in entries) + 22
+    if not letters:
+        return close_legend(canvas, tale, left, top, width, y - len(entries) * ENTRY, before)
     canvas.note(x, top - 9, (words("ROW = QUERY, COLUMN = KEY", LABEL - 1, "text", "bold"),), "card")
     for place, (letter, text) in enumerate(letters):
         row_y = y - place * ENTRY
@@ -180,7 +182,13 @@ def draw_legend(canvas: Canvas, tale: Tale, left: float, top: float, width: floa
     if "inference" in tale.phases:
         notes.append((Run("t", LABEL, "axis:tgt_len", "bold"), Run("  the turn: 1, 2, 3 …", NOTE)))
     canvas.note(x, axes, tuple(notes), "card")
-    bottom = min(y - len(entries) * ENTRY, axes - 32)
+    return close_legend(canvas, tale, left, top, width, min(y - len(entries) * ENTRY, axes - 32), before)
+
+
+def close_legend(
+    canvas: Canvas, tale: Tale, left: float, top: float, width: float, bottom: float, before: int
+) -> float:
+    """The axis words at its foot, and the card behind it all."""
     bottom = draw_axis_hues(canvas, tale, left + 14, bottom - 4, width - 28) - 6
     canvas.panel(left, bottom, left + width, top, "card", 12, "card", 1.0)
     canvas.panels.insert(before, canvas.panels.pop())
@@ -191,6 +199,8 @@ def draw_axis_hues(canvas: Canvas, tale: Tale, left: float, top: float, width: f
     """The axis words that occur, each in the hue that its digits have everywhere; gives the height left below."""
     seen = {axis for step in tale.trace.steps for record in step.outputs for axis in record.axes}
     runs = tuple(Run(name + "   ", NOTE, f"axis:{name}", "semibold") for name in HUES if name in seen)
+    if not runs:
+        return top
     half = (len(runs) + 1) // 2
     lines = (runs,) if line_width(runs, canvas.measure) <= width else (runs[:half], runs[half:])
     return canvas.note(left, top, lines, "card").bottom
@@ -215,12 +225,17 @@ def swatch(canvas: Canvas, kind: str, role: str, left: float, top: float) -> Non
 
 
 def has_cells(tale: Tale, letter: str) -> bool:
-    for step in tale.trace.steps:
-        for record in step.outputs:
-            if (
-                record.mask is not None
-                and record.mask.cells
-                and any(letter in row for matrix in record.mask.cells for row in matrix)
-            ):
-                return True
-    return False
+    masks = {
+        record.mask
+        for step in tale.trace.steps
+        for record in (*step.outputs, *(step.inputs if tale.is_retold else ()))
+        if record.mask is not None
+    }
+    return any(letter in row for mask in masks for matrix in mask.cells or () for row in matrix)
+
+
+def has_masks(tale: Tale) -> bool:
+    """Whether any attention reads a mask."""
+    journeys = [journey for side in tale.sides for journey in tale.journeys(side)]
+    names = ("self_attention", "cross_attention")
+    return any(journey.steps(f"{journey.layer}.{name}.mask") for journey in journeys for name in names)

@@ -1,11 +1,11 @@
 """The layers of one side in groups: neighbours that are alike in every pass stand together, others apart."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
-from xray.story.folding import fold_layers
+from xray.story.folding import NUMBERS_OF_LAYERS, fold_layers
 from xray.story.journey import Journey, Side
 from xray.text import show_controls
 
@@ -52,16 +52,27 @@ def find_borders(journeys: Sequence[Journey]) -> set[int]:
         fold.first
         for journey in journeys
         for one_pass in journey.passes
-        for fold in fold_layers(one_pass)
+        for fold in fold_layers(unnamed(one_pass) if journey.is_retold else one_pass)
         if fold.stack == f"{journey.side}.layers"
     }
+
+
+def unnamed(one_pass: Pass) -> Pass:
+    """A pass without words for its axes: of another model they are guessed, and may be missing in one layer only."""
+
+    def blank(records: tuple[TensorRecord, ...]) -> tuple[TensorRecord, ...]:
+        return tuple(replace(record, axes=("",) * len(record.shape)) for record in records)
+
+    steps = (replace(step, inputs=blank(step.inputs), outputs=blank(step.outputs)) for step in one_pass.steps)
+    return replace(one_pass, steps=tuple(steps))
 
 
 def tell_unlike(journeys: Sequence[Journey], lower: int, upper: int) -> str:
     """The first thing in which a layer is not like the one below it, in one line; "" where they are alike."""
     for journey in journeys:
         for one_pass in journey.passes:
-            pair = [steps_by_part(one_pass, f"{journey.side}.layers.{layer}") for layer in (lower, upper)]
+            told = unnamed(one_pass) if journey.is_retold else one_pass
+            pair = [steps_by_part(told, f"{journey.side}.layers.{layer}") for layer in (lower, upper)]
             found = next(compare_layers(*pair), "")
             if found:
                 return show_controls(found)
@@ -86,6 +97,8 @@ def compare_layers(lower: dict[str, Step], upper: dict[str, Step]) -> Iterator[s
         if one.op != other.op:
             yield f"{name}: {other.op}, not {one.op}"
         for setting in one.settings:
+            if setting in NUMBERS_OF_LAYERS:
+                continue
             if one.settings[setting] != other.settings.get(setting):
                 yield f"{name}: {setting} {other.settings.get(setting)}, not {one.settings[setting]}"
         for before, after in zip((*one.inputs, *one.outputs), (*other.inputs, *other.outputs), strict=False):
@@ -94,7 +107,8 @@ def compare_layers(lower: dict[str, Step], upper: dict[str, Step]) -> Iterator[s
             elif before.mask != after.mask:
                 yield f"{name}: another mask"
             elif (before.axes, before.dtype, before.role) != (after.axes, after.dtype, after.role):
-                yield f"{name}: {after.dtype} {' × '.join(after.axes)}"
+                told = f" {' × '.join(after.axes)}" if any(after.axes) else ""
+                yield f"{name}: {after.dtype}{told}"
         if one.error != other.error:
             yield f"{name}: failed"
         if one.params != other.params and name != "layer":

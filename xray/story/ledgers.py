@@ -3,6 +3,7 @@
 from xray.story.canvas import Canvas, polygon, words
 from xray.story.column import Column
 from xray.story.journey import Journey, Phase
+from xray.story.labels import mask_shape
 from xray.story.layout import Line, Panel, Point, Run, block_height, line_width
 from xray.story.plan import EMBED_WIDTH, LABEL, NOTE, PANEL_PAD, Plan, Row
 from xray.story.shapes import ShapeText, digits
@@ -17,7 +18,7 @@ SELF = (
 )
 CROSS = (("heads", "split_key", "HEADS OF K AND V"), *SELF[1:])
 NUMBER, NAME = 13, 11
-MARKS: dict[Phase, str] = {"training": "•", "inference": "◌"}
+MARKS: dict[Phase, str] = {"training": "•", "inference": "◌", "forward": "•"}
 """Solid and dotted as the paths are, so that the phases can be told apart without colour."""
 
 Milestone = tuple[Row, str, str]
@@ -26,11 +27,11 @@ Milestone = tuple[Row, str, str]
 
 def draw_ledger(canvas: Canvas, plan: Plan, column: Column) -> None:
     """One arrow with the milestones of its side."""
-    encoder = column.side == "encoder"
-    left, right = plan.encoder_ledger if encoder else plan.decoder_ledger
+    flank = plan.flanks[column.side]
+    left, right = flank.ledger
     surface = f"{column.side}_ledger"
-    top = plan.encoder_top + 84 if encoder else plan.decoder_top + 20
-    bottom = plan.entrance["embed"].bottom - 8
+    top = flank.top + (84 if right < flank.frame.left else 20)
+    bottom = next((row.bottom for name, row in plan.entrance.items() if name != "input"), plan.frame_bottom) - 8
     neck = top - HEAD_HEIGHT
     wing = 13.0
     middle = (left + right) / 2
@@ -55,15 +56,22 @@ def draw_ledger(canvas: Canvas, plan: Plan, column: Column) -> None:
 
 def milestones(plan: Plan, column: Column) -> list[Milestone]:
     """The rows that are restated, with the step they show and its name."""
-    side = column.side
-    stacks = plan.encoder_stacks if side == "encoder" else plan.decoder_stacks
-    listed = [(plan.entrance["embed"], f"{side}.embedding.words", "EMBEDDING")]
+    side, layer = column.side, column.main.layer
+    stacks = plan.flanks[side].stacks
+    listed = [
+        (plan.entrance[row], f"{side}.embedding.{part}", label)
+        for row, part, label in (("patches", "patches", "PATCHES"), ("embed", "words", "EMBEDDING"))
+        if row in plan.entrance
+    ]
     for name, parts in (("self_attention", SELF), ("cross_attention", CROSS)):
         if name in stacks:
-            listed += [(stacks[name].rows[row], f"{side}.layers.0.{name}.{path}", label) for row, path, label in parts]
-    rows = stacks["feed_forward"].rows
-    listed.append((rows["expand"], f"{side}.layers.0.feed_forward.expand", "WIDEST"))
-    listed.append((rows["add"], f"{side}.layers.0", "LAYER OUTPUT"))
+            rows = stacks[name].rows
+            listed += [(rows[row], f"{layer}.{name}.{path}", label) for row, path, label in parts if row in rows]
+    if "feed_forward" in stacks:
+        rows = stacks["feed_forward"].rows
+        widest = rows["expand"] if "expand" in rows else rows["gates"]
+        listed.append((widest, f"{layer}.feed_forward.expand", "WIDEST"))
+    listed.append((list(stacks.values())[-1].rows["add"], layer, "LAYER OUTPUT"))
     return listed
 
 
@@ -83,7 +91,7 @@ def draw_milestone(
     height = block_height(tuple(lines))
     top = min(ceiling, row.y + height / 2)
     canvas.note(left + 8, top, tuple(lines), surface)
-    encoder = column.side == "encoder"
+    encoder = right < column.frame.left
     outer = column.frame.right - PANEL_PAD - 6
     if "layers" not in path:
         outer = column.frame.brief_right + 8 if column.brief is not None else column.frame.centre + EMBED_WIDTH / 2 + 8
@@ -100,7 +108,7 @@ def milestone_shape(journey: Journey | None, path: str) -> ShapeText | None:
     if journey is None:
         return None
     if path.endswith("mask.mask"):
-        return journey.input(path.removesuffix(".mask"), "mask")
+        return mask_shape(journey, path.removesuffix(".mask.mask"))
     return journey.output(path)
 
 

@@ -92,6 +92,9 @@ def tell_mark(change: Change, step: str) -> Mark:
     """A change as a mark, the axes that changed marked in both shapes."""
     where = change.kind, change.number, step
     if change.before is None or change.after is None:
+        if change.words is not None and change.aspect != "tensors":
+            what = {"renamed": "name", "operation": "operation"}.get(change.aspect, change.aspect)
+            return Mark(*where, f"{what}: {show_controls(change.words[0])}, now {show_controls(change.words[1])}")
         words = {"step added": "is new", "order": "runs at another place", "tensors": "has other inputs or outputs"}
         return Mark(*where, words.get(change.aspect, change.aspect))
     if change.aspect == "mask":

@@ -1,7 +1,7 @@
 """Nodes of the poster: an operation's name, the shape that comes out of it, and the axis words of that shape."""
 
 from xray.story.canvas import Canvas, words
-from xray.story.journey import Journey, describe
+from xray.story.journey import Journey
 from xray.story.layout import Box, Line, Run, line_width
 from xray.story.plan import DIGIT, OP, SYMBOL, Row
 from xray.story.shapes import ShapeText, digits, read_shape, symbols, symbols_in_two
@@ -50,7 +50,9 @@ def draw_node(
     lines: tuple[Line, ...]
     label = fit_op(canvas, name, extra, width - 8)
     number = fit_digits(canvas, shape, width - 6)
-    if form == "wide":
+    if not shape.is_named:
+        lines = (label, number)
+    elif form == "wide":
         lines = (label, fit_beside(canvas, shape, width - 6) or number)
     elif form == "tall" and len(shape.axes) > 2:
         lines = (label, number, *symbols_in_two(shape, SYMBOL))
@@ -58,7 +60,6 @@ def draw_node(
         lines = (label, number, symbols(shape, SYMBOL))
     else:
         lines = (label, number)
-    tips = [describe(journey.steps(each)) for each in (path, *also)]
     box = Box(
         id=journey.identity(path),
         x=x,
@@ -70,7 +71,7 @@ def draw_node(
         outline=outline,
         outline_width=2.4 if outline in ("boundary", "ribbon") else 1.4 if outline else 1.0,
         kind=f"step {journey.phase} {journey.side}",
-        tooltip="\n".join(tip for tip in tips if tip),
+        tooltip=journey.tell(path, *also),
         steps=journey.identities(path, *also),
     )
     return canvas.add(box)
@@ -92,7 +93,7 @@ def draw_failed(canvas: Canvas, journey: Journey, path: str, row: Row, x: float,
             lines=(fit_op(canvas, name, "failed", width - 8), *given),
             on="failure",
             kind=f"step {journey.phase} {journey.side}",
-            tooltip=describe(journey.steps(path)),
+            tooltip=journey.tell(path),
             steps=journey.identities(path),
         )
     )
@@ -100,6 +101,8 @@ def draw_failed(canvas: Canvas, journey: Journey, path: str, row: Row, x: float,
 
 def cached_shape(journey: Journey, path: str) -> ShapeText | None:
     """The shape of the keys that are really read, where a cache made them longer than the newest ones; else None."""
+    if journey.steps(f"{path}.cache_key") or journey.steps(f"{path}.repeat_key"):
+        return None
     newest, read = journey.output(f"{path}.split_key"), journey.input(f"{path}.transpose_key", "key")
     return read if read is not None and newest is not None and read.sizes != newest.sizes else None
 

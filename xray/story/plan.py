@@ -3,9 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from xray.story.journey import Journey, Tale
-from xray.story.layout import Measure, line_width
-from xray.story.shapes import ShapeText, digits, symbols
+from xray.story.journey import Side
 
 OP, DIGIT, SYMBOL, NOTE, LABEL = 12, 18, 11, 11, 13
 """Text sizes in points: names of operations, digits of shapes, axis words, remarks, headings of parts."""
@@ -19,30 +17,20 @@ TALLEST = 2270.0
 
 TWO_LINES, THREE_LINES, FOUR_LINES = 36.0, 48.0, 61.0
 EMBED_WIDTH = 158.0
-WIDEST_TRIPLE, WIDEST_DETAIL, WIDEST_BRIEF = 106.0, 334.0, 94.0
-"""Longer shapes than these hold are set in smaller type."""
 
 MARGIN, PANEL_PAD, SKIP_LANE, COLUMN_GAP = 28.0, 9.0, 30.0, 16.0
 STAIRWELL, LOOP_LANE, LEDGER_GAP = 56.0, 62.0, 18.0
 
-SELF_ROWS = (
-    "title",
-    "input",
-    "norm",
-    "qkv",
-    "heads",
-    "kt",
-    "scores",
-    "mask",
-    "softmax",
-    "values",
-    "concat",
-    "output",
-    "add",
-)
-CROSS_ROWS = ("title", "norm", "ribbon", *SELF_ROWS[3:])
-FORWARD_ROWS = ("title", "norm", "expand", "contract", "add")
-HEIGHTS = {"title": 17.0, "ribbon": 38.0, "qkv": FOUR_LINES, "heads": FOUR_LINES, "kt": THREE_LINES}
+HEIGHTS = {
+    "title": 17.0,
+    "ribbon": 38.0,
+    **dict.fromkeys(("qkv", "heads", "rotate", "cache", "repeat"), FOUR_LINES),
+    **dict.fromkeys(("kt", "gates", "input_node", "patches", "embed", "plus"), THREE_LINES),
+}
+"""How high rows are; the others hold two lines."""
+
+NARROWEST_INFO, WIDEST_INFO = 372.0, 620.0
+"""The column of title, legend and remarks beside a model that has one side only."""
 
 
 @dataclass(frozen=True)
@@ -104,15 +92,32 @@ class Frame:
 
 
 @dataclass(frozen=True)
+class Flank:
+    """One side of the poster: its frame, the ledger beside it, and the rows of each sublayer."""
+
+    frame: Frame
+    ledger: tuple[float, float]
+    stacks: Mapping[str, Stack]
+
+    @property
+    def top(self) -> float:
+        """Where the frame ends."""
+        return list(self.stacks.values())[-1].top + PANEL_PAD
+
+
+@dataclass(frozen=True)
 class Plan:
-    """Everything that two parts of the poster have to agree on."""
+    """Everything that two parts of the poster have to agree on.
+
+    `info` is where title and legend begin and how wide they may be. `floor` is what they have to stay above: the foot
+    of the page where they have a column of their own, None above an encoder.
+    """
 
     width: float
     height: float
-    encoder: Frame
-    decoder: Frame
-    encoder_ledger: tuple[float, float]
-    decoder_ledger: tuple[float, float]
+    flanks: Mapping[Side, Flank]
+    info: tuple[float, float]
+    floor: float | None
     stairwell: float
     loop: float
     captions: Row
@@ -120,22 +125,12 @@ class Plan:
     ids: Row
     entrance: Mapping[str, Row]
     frame_bottom: float
-    encoder_stacks: Mapping[str, Stack]
-    decoder_stacks: Mapping[str, Stack]
     out: Mapping[str, Row]
-
-    @property
-    def encoder_top(self) -> float:
-        return self.encoder_stacks["feed_forward"].top + PANEL_PAD
-
-    @property
-    def decoder_top(self) -> float:
-        return self.decoder_stacks["feed_forward"].top + PANEL_PAD
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the grid is computed from: the widths and heights that the contents ask for."""
+    """What the grid is computed from: the widths and heights that the contents ask for, and the rows of each part."""
 
     detail: float
     triple: float
@@ -144,11 +139,14 @@ class Sizes:
     words: float
     ids: float
     mask: float
-    norm_first: bool
+    rows: Mapping[Side, Mapping[str, tuple[str, ...]]]
+    entry: tuple[str, ...]
+    out: tuple[str, ...]
     loop: bool
     stairwell: bool
     upper_left: float = 0.0
     upper_right: float = 0.0
+    info: float = 0.0
 
 
 def make_plan(sizes: Sizes) -> Plan:
@@ -158,7 +156,11 @@ def make_plan(sizes: Sizes) -> Plan:
         gap = solve(GAP, GAP * 4, lambda value: lay_out(sizes, value, 0).height < plan.width * PAGE_RATIO)
         return replace(lay_out(sizes, gap, 0), height=plan.width * PAGE_RATIO)
     spare = solve(0, plan.height, lambda value: lay_out(sizes, GAP, value).width * PAGE_RATIO < plan.height)
-    return lay_out(sizes, GAP, spare)
+    gap = GAP
+    if sizes.info:
+        alone = replace(sizes, info=0.0)
+        gap = solve(GAP, GAP * 4, lambda value: lay_out(alone, value, spare).height < plan.height)
+    return lay_out(sizes, gap, spare)
 
 
 def solve(low: float, high: float, is_short: Callable[[float], bool]) -> float:
@@ -171,55 +173,93 @@ def solve(low: float, high: float, is_short: Callable[[float], bool]) -> float:
 
 def lay_out(sizes: Sizes, gap: float, spare: float) -> Plan:
     """The grid with the given gap between rows and so many points of width to spare."""
-    aisle = spare / 5
-    margin = MARGIN + aisle * 0.4
-    ledger_left = (margin, margin + sizes.ledger)
-    encoder = make_frame(ledger_left[1] + LEDGER_GAP + aisle * 0.7, sizes)
-    stairwell = (STAIRWELL if sizes.stairwell else STAIRWELL * 0.7) + aisle * 1.2
-    decoder = make_frame(encoder.right + stairwell, sizes)
-    ledger_start = decoder.right + LEDGER_GAP + aisle * 0.7
-    ledger_right = (ledger_start, ledger_start + sizes.ledger)
-    loop = ledger_right[1] + (LOOP_LANE * 0.5 + aisle * 0.8 if sizes.loop else 0)
-    width = loop + (LOOP_LANE * 0.5 if sizes.loop else 0) + margin - (8 if sizes.loop else 0)
-
     captions = Row(MARGIN + 10, 20)
-    words = above(captions, sizes.words, 6)
-    ids = above(words, sizes.ids, 20)
-    embed = above(ids, THREE_LINES, 20)
-    scheme = {"embed": embed, "plus": above(embed, THREE_LINES, gap)}
+    words = above(captions, sizes.words, 6 if sizes.words else 0)
+    ids = above(words, sizes.ids, 20 if sizes.words else 10 if sizes.ids else 0)
+    scheme: dict[str, Row] = {}
+    last = ids
+    for name in sizes.entry:
+        last = scheme[name] = above(last, THREE_LINES, gap if scheme else 20)
     low = ids.top + 10 + sizes.mask
-    frame_bottom = max(scheme["plus"].top + gap * 2, low + gap)
-    floor = frame_bottom + PANEL_PAD
-    self_rows = rows_of(SELF_ROWS, sizes)
-    encoder_self = make_stack(self_rows, floor, gap)
-    encoder_forward = make_stack(rows_of(FORWARD_ROWS, sizes), encoder_self.top + PANEL_PAD, gap)
-    decoder_self = make_stack(self_rows, floor, gap)
-    cross = make_stack(rows_of(CROSS_ROWS, sizes), decoder_self.top + PANEL_PAD, gap)
-    decoder_forward = make_stack(rows_of(FORWARD_ROWS, sizes), cross.top + PANEL_PAD, gap)
-    top = Row(decoder_forward.top + PANEL_PAD, 0)
+    frame_bottom = max(last.top + gap * 2, low + gap)
+    columns = place_columns(sizes, spare)
+    flanks = {
+        side: Flank(frame, ledger, pile_stacks(sizes.rows[side], frame_bottom + PANEL_PAD, gap))
+        for side, (frame, ledger) in columns.flanks.items()
+    }
+    last = Row(list(flanks.values())[-1].top, 0)
+    last = above(last, 0, gap + 18)
     out: dict[str, Row] = {}
-    last = above(top, 0, gap + 18)
-    for name in (*(("norm",) if sizes.norm_first else ()), "head", "last_row", "softmax", "argmax"):
+    for name in sizes.out:
         last = out[name] = above(last, TWO_LINES, gap * 1.15)
-    high_left = encoder_forward.top + PANEL_PAD + sizes.upper_left
+    high_left = flanks["encoder"].top + sizes.upper_left if len(flanks) == 2 else sizes.info
+    high_right = last.top + MARGIN + 6 + sizes.upper_right
     return Plan(
-        width=width,
-        height=max(last.top + MARGIN + 6, min(TALLEST, max(high_left, last.top + MARGIN + 6 + sizes.upper_right))),
-        encoder=encoder,
-        decoder=decoder,
-        encoder_ledger=ledger_left,
-        decoder_ledger=ledger_right,
-        stairwell=(encoder.right + decoder.left) / 2,
-        loop=loop,
+        width=columns.width,
+        height=max(last.top + MARGIN + 6, min(TALLEST, max(high_left, high_right))),
+        flanks=flanks,
+        info=columns.info,
+        floor=MARGIN + 8 if len(flanks) == 1 else None,
+        stairwell=columns.stairwell,
+        loop=columns.loop,
         captions=captions,
         words=words,
         ids=ids,
         entrance=scheme,
         frame_bottom=frame_bottom,
-        encoder_stacks={"self_attention": encoder_self, "feed_forward": encoder_forward},
-        decoder_stacks={"self_attention": decoder_self, "cross_attention": cross, "feed_forward": decoder_forward},
         out=out,
     )
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What stands beside what, from the left."""
+
+    width: float
+    flanks: Mapping[Side, tuple[Frame, tuple[float, float]]]
+    info: tuple[float, float]
+    stairwell: float
+    loop: float
+
+
+def place_columns(sizes: Sizes, spare: float) -> Columns:
+    """Ledger, encoder, stairs, decoder, ledger; of a model with one side, what is to be said in the encoder's place."""
+    single = len(sizes.rows) == 1
+    info = NARROWEST_INFO + min(spare * 0.6, WIDEST_INFO - NARROWEST_INFO) if single else 0.0
+    aisle = (spare - (info - NARROWEST_INFO if single else 0.0)) / 5
+    margin = MARGIN + aisle * 0.4
+    stairs = (STAIRWELL if sizes.stairwell else STAIRWELL * 0.7) + aisle * 1.2
+    flanks: dict[Side, tuple[Frame, tuple[float, float]]] = {}
+    if single:
+        left_end = margin + info
+    else:
+        ledger = (margin, margin + sizes.ledger)
+        encoder = make_frame(ledger[1] + LEDGER_GAP + aisle * 0.7, sizes)
+        flanks["encoder"] = encoder, ledger
+        left_end = encoder.right
+    side = list(sizes.rows)[-1]
+    last = make_frame(left_end + stairs, sizes)
+    ledger_start = last.right + LEDGER_GAP + aisle * 0.7
+    ledger_end = ledger_start + sizes.ledger
+    flanks[side] = last, (ledger_start, ledger_end)
+    loop = ledger_end + (LOOP_LANE * 0.5 + aisle * 0.8 if sizes.loop else 0)
+    stairwell = (left_end + last.left) / 2
+    return Columns(
+        width=loop + (LOOP_LANE * 0.5 if sizes.loop else 0) + margin - (8 if sizes.loop else 0),
+        flanks=flanks,
+        info=(margin, info if single else stairwell - 26 - margin),
+        stairwell=stairwell,
+        loop=loop,
+    )
+
+
+def pile_stacks(rows: Mapping[str, tuple[str, ...]], floor: float, gap: float) -> Mapping[str, Stack]:
+    """The sublayers of a side, one above the other."""
+    stacks: dict[str, Stack] = {}
+    for name, listed in rows.items():
+        stacks[name] = make_stack(listed, floor, gap)
+        floor = stacks[name].top + PANEL_PAD
+    return stacks
 
 
 def make_frame(left: float, sizes: Sizes) -> Frame:
@@ -230,10 +270,6 @@ def make_frame(left: float, sizes: Sizes) -> Frame:
     return Frame(
         left, detail_left, detail_right, sizes.triple, brief_left, brief_right, brief_right + 2 * PANEL_PAD + 2
     )
-
-
-def rows_of(names: tuple[str, ...], sizes: Sizes) -> tuple[str, ...]:
-    return tuple(name for name in names if name != "norm" or sizes.norm_first)
 
 
 def make_stack(names: tuple[str, ...], bottom: float, gap: float) -> Stack:
@@ -248,38 +284,3 @@ def make_stack(names: tuple[str, ...], bottom: float, gap: float) -> Stack:
 def above(row: Row, height: float, gap: float) -> Row:
     """A row of that height, so far above another."""
     return Row(row.top + gap + height / 2, height)
-
-
-def measure_tale(tale: Tale, measure: Measure) -> tuple[float, float, float]:
-    """How wide the three nodes side by side, the detailed column and the brief column have to be."""
-    triple = detail = brief = 0.0
-    for place, journeys in enumerate(zip(tale.encoder, tale.decoder, strict=True)):
-        for journey in journeys:
-            for path in paths_to_measure(journey):
-                shape = journey.output(path)
-                if shape is None:
-                    continue
-                number = line_width(digits(shape, DIGIT), measure)
-                if place or len(tale.phases) == 1:
-                    brief = max(brief, number)
-                if place == 0:
-                    if "split" in path or path.endswith(("query", "key", "value")):
-                        triple = max(triple, number, half_symbols(shape, measure))
-                    elif "layers" in path:
-                        detail = max(detail, number + 8 + line_width(symbols(shape, SYMBOL), measure))
-    triple = min(triple + 14, WIDEST_TRIPLE)
-    return triple, min(max(detail + 24 + 26, 3 * triple + 16), WIDEST_DETAIL), min(brief, WIDEST_BRIEF)
-
-
-def half_symbols(shape: ShapeText, measure: Measure) -> float:
-    half = (len(shape.axes) + 1) // 2
-    halves = (ShapeText((), (*shape.axes[:half], "")), ShapeText((), shape.axes[half:]))
-    return max(line_width(symbols(part, SYMBOL), measure) for part in halves)
-
-
-def paths_to_measure(journey: Journey) -> list[str]:
-    parts = ("query", "key", "value", "split_query", "split_key", "split_value", "transpose_key", "scores")
-    upper = ("softmax", "weighted_sum", "concat")
-    attentions = ("self_attention", "cross_attention") if journey.side == "decoder" else ("self_attention",)
-    found = [f"{journey.side}.layers.0.{attention}.{part}" for attention in attentions for part in (*parts, *upper)]
-    return [*found, f"{journey.side}.layers.0.feed_forward.expand", "head", "next_word.last_row"]

@@ -25,8 +25,18 @@ class ShapeText:
 
     @property
     def symbols(self) -> str:
-        """The axis words, "batch×heads×src_len×d_k"."""
-        return TIMES.join(self.axes)
+        """The axis words, "batch×heads×src_len×d_k"; an axis without a word keeps its size."""
+        return TIMES.join(self.words)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The word of each axis, its size where it has none."""
+        return tuple(axis or size for axis, size in zip(self.axes, self.sizes, strict=False)) or self.axes
+
+    @property
+    def is_named(self) -> bool:
+        """Whether any axis has a word."""
+        return any(axis not in ("", "1") for axis in self.axes)
 
 
 def read_shape(records: Sequence[tuple[int, TensorRecord]]) -> ShapeText:
@@ -79,5 +89,5 @@ def symbols(shape: ShapeText, size: int) -> Line:
 def symbols_in_two(shape: ShapeText, size: int) -> tuple[Line, Line]:
     """The axis words of a four-axis tensor on two lines."""
     half = (len(shape.axes) + 1) // 2
-    upper, lower = TIMES.join(shape.axes[:half]) + TIMES, TIMES.join(shape.axes[half:])
+    upper, lower = TIMES.join(shape.words[:half]) + TIMES, TIMES.join(shape.words[half:])
     return (Run(upper, size, "quiet"),), (Run(lower, size, "quiet"),)

@@ -7,7 +7,7 @@ from xray.story.column import Column
 from xray.story.forward import draw_forward
 from xray.story.layout import Box, Run
 from xray.story.plan import LABEL, NOTE, PANEL_PAD, Plan, Stack
-from xray.story.remarks import REMARKS
+from xray.story.remarks import tell_rows
 from xray.story.wording import wrap
 
 PANELS = {
@@ -21,9 +21,8 @@ PANELS = {
 
 def draw_side(canvas: Canvas, plan: Plan, column: Column) -> dict[str, Box]:
     """One frame with everything in it; gives the boxes that other parts join to, by sublayer and place."""
-    stacks = plan.encoder_stacks if column.side == "encoder" else plan.decoder_stacks
-    top = plan.encoder_top if column.side == "encoder" else plan.decoder_top
-    frame = column.frame
+    flank = plan.flanks[column.side]
+    stacks, top, frame = flank.stacks, flank.top, column.frame
     canvas.panel(frame.left, plan.frame_bottom, frame.right, top, f"{column.side}_frame", 26, "casing", 2.6)
     last: Box | None = None
     ends: dict[str, Box] = {}
@@ -78,7 +77,7 @@ def draw_title(canvas: Canvas, column: Column, stack: Stack, surface: str, title
     y = stack.rows["title"].y + 7
     accent = f"accent:{column.side}"
     canvas.note(column.frame.left + 22, y, (words(title, LABEL, accent, "bold"),), surface)
-    params = column.params(f"{column.side}.layers.0.{name}")
+    params = column.params(f"{column.main.layer}.{name}")
     if params:
         canvas.note(column.frame.centre + 12, y - 1, (words(params, NOTE, "quiet"),), surface)
 
@@ -93,7 +92,7 @@ def draw_frame_title(canvas: Canvas, column: Column, top: float) -> None:
         Run(times, LABEL + 2, "accent:boundary", "bold"),
     )
     canvas.note(column.frame.left + 14, top + 22, (name,))
-    params = column.params(f"{column.side}.layers.0")
+    params = column.params(column.main.layer)
     if params and len(shown.layers) > 1:
         params += " each"
     canvas.note(column.frame.centre + 16, top + 19, (words(params, NOTE, "quiet"),))
@@ -123,10 +122,9 @@ def draw_remarks(canvas: Canvas, column: Column, name: str, stack: Stack, surfac
     """What happens in each row, in plain words, where no second phase takes the place."""
     frame = column.frame
     width = frame.brief_right - frame.brief_left
-    for row, text in REMARKS[name].items():
-        if row in stack.rows and not (
-            row == "mask" and column.main.step(f"{column.side}.layers.0.{name}.mask") is None
-        ):
+    width -= 8 if column.is_retold else 0
+    for row, text in tell_rows(column, name).items():
+        if row in stack.rows and not (row == "mask" and column.main.step(f"{column.main.layer}.{name}.mask") is None):
             lines = tuple(words(line, NOTE, "quiet") for line in wrap(text, NOTE, width, canvas.measure))
             y = stack.rows[row].y + sum(12 for _ in lines) / 2
             canvas.note(frame.brief_left + 4, y, lines, surface)

@@ -8,18 +8,17 @@ from dataclasses import replace
 
 from xray.story.canvas import Canvas, words
 from xray.story.column import Column
-from xray.story.journey import describe
 from xray.story.layout import Box, Line, Run, block_height
 from xray.story.plan import LABEL, NOTE
 from xray.story.tower_fit import (
     AISLE,
     BETWEEN,
-    COLUMNS,
     DENSITIES,
     PAD,
     Storey,
     Towers,
     build_towers,
+    columns_of,
     fit_towers,
     layer_path,
     tower_width,
@@ -66,7 +65,8 @@ def draw_towers(
         draw_heads(canvas, towers, storeys, x, foot)
         ends.append(draw_tower(canvas, towers, storeys, x, floor))
         x += tower_width(towers, storeys) + AISLE
-    draw_memory(canvas, ends[0], ends[1], left + PAD + tower_width(towers, towers.sides[0]))
+    if len(ends) == 2:
+        draw_memory(canvas, ends[0], ends[1], left + PAD + tower_width(towers, towers.sides[0]))
     canvas.panel(left, foot - 4, left + width, top, "card", 12, "card", 1.0)
     canvas.panels.insert(start, canvas.panels.pop())
     return foot - 4
@@ -92,7 +92,7 @@ def draw_heads(canvas: Canvas, towers: Towers, storeys: Sequence[Storey], left: 
     """What the columns show, under the lowest frame."""
     side = storeys[0].column.side
     canvas.note(left + 4, foot + 15, (words(side.upper(), NOTE, f"accent:{side}", "bold"),), "card")
-    for place, (title, _, _) in enumerate(COLUMNS[side]):
+    for place, (title, _, _) in enumerate(columns_of(storeys[0].column)):
         x = left + towers.label + towers.cell * (place + 0.5)
         canvas.note(x, foot + 15, (words(title, NOTE, "quiet", "semibold"),), "card", "center")
 
@@ -129,7 +129,7 @@ def draw_cell(
 ) -> None:
     """One shape of one group, standing for all steps of its sublayer."""
     column, group = storey.column, storey.group
-    _, part, whole = COLUMNS[column.side][number]
+    _, part, whole = columns_of(column)[number]
     stood_for = [
         step
         for step in column.main.first.steps
@@ -138,7 +138,7 @@ def draw_cell(
     journeys = [column.main, *([column.brief] if column.brief is not None else [])]
     shown = [] if group.first == column.main.layers[0] else stood_for
     told = [step.path for step in shown if step.layer == group.first and step.id not in column.main.first.blocks]
-    tips = [describe(journey.steps(path)) for path in told or [layer_path(group, part)] for journey in journeys]
+    tips = [journey.tell(path) for path in told or [layer_path(group, part)] for journey in journeys]
     identity = column.main.identity(layer_path(group, part))
     canvas.add(
         Box(
@@ -151,7 +151,7 @@ def draw_cell(
             f"{column.side}_panel",
             kind=f"step {column.main.phase} {column.side}",
             tooltip="\n".join(tip for tip in tips if tip),
-            steps=tuple(journey.identity(step.path) for step in stood_for for journey in journeys),
+            steps=tuple(journey.identities(step.path)[0] for step in stood_for for journey in journeys),
         )
     )
 

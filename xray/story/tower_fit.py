@@ -28,6 +28,15 @@ COLUMNS = {
 """For each side the columns of its tower: heading, the step whose shape is shown, and what the cell stands for."""
 
 
+def columns_of(column: Column) -> tuple[tuple[str, str, str], ...]:
+    """The columns of a side's tower, of sublayers that the model has."""
+    return tuple(
+        entry
+        for entry in COLUMNS[column.side]
+        if any(column.main.steps(layer_path(group, entry[1])) for group in column.groups)
+    )
+
+
 @dataclass(frozen=True)
 class Density:
     """How close the frames stand, how much air is in them, and whether the second phase is told as well."""
@@ -73,12 +82,12 @@ class Storey:
 
 @dataclass(frozen=True)
 class Towers:
-    """Both towers with the widths that they share."""
+    """The tower of each side, with the widths that they share."""
 
     label: float
     cell: float
     gap: float
-    sides: tuple[tuple[Storey, ...], tuple[Storey, ...]]
+    sides: tuple[tuple[Storey, ...], ...]
     left_out: int = 0
 
     @property
@@ -97,9 +106,9 @@ def fit_towers(canvas: Canvas, columns: Sequence[Column], width: float, room: fl
             if towers.height <= room:
                 return towers
     while towers.height > room and max(len(side) for side in towers.sides) > 1:
-        tallest = max(range(2), key=lambda place: len(towers.sides[place]))
-        cut = [side[:-1] if place == tallest else side for place, side in enumerate(towers.sides)]
-        towers = replace(towers, sides=(cut[0], cut[1]), left_out=towers.left_out + 1)
+        tallest = max(range(len(towers.sides)), key=lambda place: len(towers.sides[place]))
+        cut = tuple(side[:-1] if place == tallest else side for place, side in enumerate(towers.sides))
+        towers = replace(towers, sides=cut, left_out=towers.left_out + 1)
     return towers
 
 
@@ -118,8 +127,8 @@ def build_towers(canvas: Canvas, columns: Sequence[Column], width: float, densit
     """Both towers at a density: how wide a cell is, and what stands in each."""
     labels = [line for column in columns for group in column.groups for line in label_lines(group, density)]
     label = max(line_width(line, canvas.measure) for line in labels) + 14
-    count = sum(len(COLUMNS[column.side]) for column in columns)
-    cell = (width - 2 * PAD - AISLE - 2 * (label + BETWEEN)) / count
+    count = sum(len(columns_of(column)) for column in columns)
+    cell = (width - 2 * PAD - AISLE * (len(columns) - 1) - len(columns) * (label + BETWEEN)) / count
     sides = [
         tuple(
             Storey(column, group, storey_cells(canvas, column, group, cell, density), density)
@@ -127,7 +136,7 @@ def build_towers(canvas: Canvas, columns: Sequence[Column], width: float, densit
         )
         for column in columns
     ]
-    return Towers(label, cell, density.gap, (sides[0], sides[1]))
+    return Towers(label, cell, density.gap, tuple(sides))
 
 
 def label_lines(group: LayerGroup, density: Density) -> tuple[Line, ...]:
@@ -145,7 +154,7 @@ def storey_cells(
 ) -> tuple[tuple[Line, ...], ...]:
     journeys = [column.main, *([column.brief] if column.brief is not None and density.both else [])]
     cells = []
-    for _, part, _ in COLUMNS[column.side]:
+    for _, part, _ in columns_of(column):
         lines: list[Line] = []
         for journey in journeys:
             shape = journey.output(layer_path(group, part))
@@ -171,4 +180,4 @@ def fit_shape(canvas: Canvas, journey: Journey, shape: ShapeText, width: float) 
 
 
 def tower_width(towers: Towers, storeys: Sequence[Storey]) -> float:
-    return towers.label + towers.cell * len(COLUMNS[storeys[0].column.side]) + BETWEEN
+    return towers.label + towers.cell * len(columns_of(storeys[0].column)) + BETWEEN

@@ -1,5 +1,6 @@
 """Words made to fit: rows of tokens shortened in the middle, sentences broken into lines, long numbers grouped."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from xray.config import PAD, SPECIAL_TOKENS
@@ -8,17 +9,22 @@ from xray.text import show_controls
 
 PADDING = SPECIAL_TOKENS[PAD]
 ELLIPSIS = "…"
+MOST_DRAWN = 1000
+"""No line holds more characters than this."""
+
+LONGEST_WORD = 60
 
 
 def fit_text(text: str, size: int, width: float, measure: Measure, weight: Weight = "regular") -> str:
     """The text itself where it fits the width, else its beginning and an ellipsis."""
     text = show_controls(text)
-    if measure(text, size, weight) <= width:
+    if len(text) <= MOST_DRAWN and measure(text, size, weight) <= width:
         return text
-    kept = len(text)
-    while kept > 1 and measure(text[:kept] + ELLIPSIS, size, weight) > width:
-        kept -= 1
-    return text[:kept].rstrip() + ELLIPSIS
+    text = text[:MOST_DRAWN]
+    over = bisect_left(
+        range(2, len(text) + 1), True, key=lambda kept: measure(text[:kept] + ELLIPSIS, size, weight) > width
+    )
+    return text[: over + 1].rstrip() + ELLIPSIS
 
 
 def wrap_words(
@@ -55,13 +61,19 @@ def token_lines(rows: Sequence[Sequence[str]], size: int, width: float, measure:
 
 def spelt(tokens: Sequence[str], *, counted: bool) -> tuple[str, str]:
     """The words of a row and the padding after them, in full or counted."""
-    words = [show_controls(token) for token in tokens]
+    words = [show_word(token) for token in tokens]
     length = len(words)
     while length and tokens[length - 1] == PADDING:
         length -= 1
     pads = len(words) - length
     padding = f" {PADDING}" * pads if not counted else f" {PADDING} ×{pads}" if pads else ""
     return " ".join(words[:length]), padding
+
+
+def show_word(word: str) -> str:
+    """A word as it is shown; of one that nobody wrote, its beginning."""
+    shown = show_controls(word)
+    return shown if len(shown) <= LONGEST_WORD else shown[:LONGEST_WORD] + ELLIPSIS
 
 
 def token_line(tokens: Sequence[str], size: int, width: float, measure: Measure, *, counted: bool = False) -> Line:
@@ -72,7 +84,7 @@ def token_line(tokens: Sequence[str], size: int, width: float, measure: Measure,
         if line_width(line, measure) <= width:
             return line
     room = width - measure(padding, size, "regular") - 2
-    words = [show_controls(token) for token in tokens if token != PADDING]
+    words = [show_word(token) for token in tokens if token != PADDING]
     for kept in range(len(words) - 1, 2, -1):
         head = " ".join([*words[: (kept + 1) // 2], ELLIPSIS, *words[len(words) - kept // 2 :]])
         if measure(head, size, "regular") <= room:

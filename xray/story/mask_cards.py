@@ -1,0 +1,132 @@
+"""The masks that a model's attentions read, large: cell by cell where they were kept, in words where they were not."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xray.ir.records import FUTURE, VISIBLE, MaskFacts
+from xray.story.canvas import Canvas, words
+from xray.story.journey import Journey, Tale
+from xray.story.layout import Cells, Run
+from xray.story.plan import LABEL, NOTE, OP
+from xray.story.rows import SUBLAYERS
+from xray.story.shapes import ShapeText, digits, read_shape
+from xray.story.wording import wrap
+
+MOST, LARGEST, SMALLEST, AISLE = 24, 20.0, 4.0, 24.0
+CORNER = 14
+NAMES = {"self_attention": "SELF-ATTENTION", "cross_attention": "CROSS-ATTENTION"}
+WORDS = {
+    "padding": "hides padding",
+    "causal": "hides the future",
+    "padding+causal": "hides padding and the future",
+    "custom": "hides by a rule of its own",
+    "none": "hides nothing",
+}
+
+
+@dataclass(frozen=True)
+class MaskCard:
+    """One mask: who reads it, its shape and facts, and the steps behind it."""
+
+    id: str
+    title: str
+    shape: ShapeText
+    facts: MaskFacts
+    tooltip: str
+    steps: tuple[str, ...]
+    turn: int
+
+    @property
+    def is_corner(self) -> bool:
+        """Whether the cells were too many to keep, but are told by the kind of mask: nobody sees the future."""
+        sizes = self.shape.sizes[-2:]
+        return self.facts.cells is None and self.facts.kind == "causal" and len(set(sizes)) == 1
+
+    @property
+    def rows(self) -> tuple[tuple[str, ...], ...]:
+        """The cells to draw: those of the first sequence, the first ones of many; none where they are not known."""
+        if self.is_corner:
+            return tuple(tuple(VISIBLE if key <= query else FUTURE for key in range(CORNER)) for query in range(CORNER))
+        if not self.facts.cells:
+            return ()
+        matrices = self.facts.cells
+        if all(len(matrix) == 1 for matrix in matrices):
+            return tuple(tuple(matrix[0][:MOST]) for matrix in matrices[:MOST])
+        telling = next((matrix for matrix in matrices if any("p" in row or "b" in row for row in matrix)), matrices[0])
+        return tuple(tuple(row[:MOST]) for row in telling[:MOST])
+
+    @property
+    def remark(self) -> str:
+        """What it hides, how much, and how much of it is drawn."""
+        told = f"{WORDS[self.facts.kind]}: {self.facts.hidden_share:.0%} of it"
+        if self.turn:
+            told += f", turn {self.turn}"
+        if self.is_corner:
+            return f"{told}; its first corner, by its kind"
+        if not self.facts.cells:
+            return f"{told}; too large to draw"
+        whole = len(self.rows) == max(len(self.facts.cells[0]), 1) and len(self.rows[0]) == len(self.facts.cells[0][0])
+        per_sequence = all(len(matrix) == 1 for matrix in self.facts.cells)
+        return told if whole or per_sequence else f"{told}; the first corner"
+
+
+def list_masks(tale: Tale) -> list[MaskCard]:
+    """One for each kind of attention that reads a mask; the same mask read twice stands once."""
+    found: list[MaskCard] = []
+    for side in tale.sides:
+        for name in SUBLAYERS[side]:
+            card = next(cards_of(tale.journeys(side), name), None)
+            if card is not None and all(card.facts is not other.facts for other in found):
+                found.append(card)
+    return found
+
+
+def cards_of(journeys: tuple[Journey, ...], name: str) -> Iterator[MaskCard]:
+    """The masks of one kind of attention, phase by phase; of several turns the last one's."""
+    for journey in journeys:
+        path = f"{journey.layer}.{name}.mask"
+        maker = "src_mask" if journey.side == "encoder" or name == "cross_attention" else "tgt_mask.combine"
+        steps = journey.steps(path)
+        if not steps or name not in NAMES:
+            continue
+        number, step = steps[-1]
+        record = next((one for one in step.inputs if one.mask is not None or one.role == "mask"), None)
+        made = journey.steps(maker)
+        if record is not None and record.mask is None and made and made[-1][1].outputs:
+            record = made[-1][1].outputs[0]
+        if record is None or record.mask is None:
+            continue
+        side = "ENCODER " if journey.side == "encoder" else ""
+        yield MaskCard(
+            id=f"mask_{journey.side}_{name}",
+            title=f"MASK OF {side}{NAMES[name]}",
+            shape=read_shape([(number, record)]),
+            facts=record.mask,
+            tooltip=journey.tell(maker, path),
+            steps=journey.identities(maker),
+            turn=number,
+        )
+
+
+def draw_masks(canvas: Canvas, tale: Tale, left: float, top: float, width: float) -> float:
+    """The masks side by side, or one under the other where that is too wide; gives the height left below them."""
+    x, y, low = left, top, top
+    for card in list_masks(tale):
+        rows = card.rows
+        columns = max((len(row) for row in rows), default=0)
+        cell = max(SMALLEST, min(LARGEST, 168.0 / max(columns, len(rows), 1)))
+        title = (Run(f"{card.title} ", OP, "text", "bold"), *digits(card.shape, LABEL))
+        lines = [words(line, NOTE, "quiet") for line in wrap(card.remark, NOTE, min(width, 250.0), canvas.measure)]
+        head = canvas.note(left, 0, (title, *lines))
+        canvas.boxes.pop()
+        wide = max(head.width, cell * columns)
+        if x > left and x + wide > left + width:
+            x, y = left, low - 14
+        note = canvas.note(x, y, (title, *lines), tooltip=card.tooltip)
+        bottom = note.bottom - 4
+        if rows:
+            grid = Cells(card.id, x + 2, bottom, cell, rows, "mask", card.tooltip, card.steps)
+            canvas.cells.append(grid)
+            bottom -= grid.height + 4
+        x, low = x + wide + AISLE, min(low, bottom)
+    return low
