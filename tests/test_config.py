@@ -32,7 +32,7 @@ def test_an_impossible_model_is_refused(settings, message):
     ("settings", "message"),
     [
         ({"batch": 0}, "batch=0 is too small."),
-        ({"learning_rate": -1.0}, "learning_rate=-1.0 is out of range. It must be above 0."),
+        ({"learning_rate": -1.0}, "learning_rate=-1.0 is out of range. It must be finite and above 0, such as 0.001."),
         ({"label_smoothing": 1.5}, "label_smoothing=1.5 is out of range."),
     ],
 )

@@ -10,12 +10,13 @@ import pytest
 import xray
 
 PACKAGE = Path(xray.__file__).parent
-BASE = {"errors", "config", "assets", "text"}
+BASE = {"errors", "config", "assets", "text", "scratch"}
 MAY_IMPORT = {
     "errors": set(),
     "text": set(),
     "config": {"errors"},
     "assets": {"errors"},
+    "scratch": {"errors"},
     "ir": BASE,
     "data": BASE,
     "model": BASE,

@@ -2,9 +2,25 @@
 
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
+from math import isqrt
 from typing import Any, Literal, Self, get_args
 
 from xray.errors import ConfigError
+
+MOST = (1 << 31) - 1
+"""No size, count or seed is larger than this."""
+
+MOST_PLACES = 1 << 20
+"""No sequence is longer than this."""
+
+MOST_LAYERS = 1000
+"""No stack is higher than this."""
+
+CHOICES = 12
+"""The most numbers that a message offers."""
+
+SHOWN = 60
+"""The most characters of a value that a message shows."""
 
 UNK, PAD, SOS, EOS = 0, 1, 2, 3
 SPECIAL_TOKENS = ("<unk>", "<pad>", "<sos>", "<eos>")
@@ -48,17 +64,21 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
-        for name in ("d_model", "heads", "encoder_layers", "decoder_layers", "d_ff", "max_len"):
-            check_range(self, name, 1)
+        for name in ("d_model", "heads", "d_ff"):
+            check_range(self, name, 1, MOST + 1)
+        check_range(self, "max_len", 1, MOST_PLACES + 1)
+        for name in ("encoder_layers", "decoder_layers"):
+            check_range(self, name, 1, MOST_LAYERS + 1)
         for name in ("src_vocab", "tgt_vocab"):
             if getattr(self, name) <= len(SPECIAL_TOKENS):
                 raise ConfigError(
-                    f"{name}={getattr(self, name)} leaves no room for a word. "
+                    f"{name}={show_value(getattr(self, name))} leaves no room for a word. "
                     f"{len(SPECIAL_TOKENS)} places belong to {' '.join(SPECIAL_TOKENS)}; choose 5 or more."
                 )
+            check_range(self, name, len(SPECIAL_TOKENS) + 1, MOST + 1)
         if self.d_model % self.heads:
-            divisors = [str(n) for n in range(1, self.d_model + 1) if self.d_model % n == 0]
-            choices = ", ".join(divisors[:-1]) + " or " + divisors[-1] if len(divisors) > 1 else divisors[0]
+            nearest = sorted(divisors_of(self.d_model), key=lambda one: abs(one - self.heads))[:CHOICES]
+            choices = " or ".join(", ".join(map(str, sorted(nearest))).rsplit(", ", 1))
             raise ConfigError(f"heads={self.heads} does not divide d_model={self.d_model}. Choose {choices}.")
         check_range(self, "dropout", 0, 1)
         if self.sharing == "all" and self.src_vocab != self.tgt_vocab:
@@ -71,6 +91,14 @@ class ModelConfig:
     def d_k(self) -> int:
         """The width of one head, d_model / heads."""
         return self.d_model // self.heads
+
+    @property
+    def least_weights(self) -> int:
+        """The numbers in the matrices and embeddings of such a model; norms and biases come on top."""
+        width = self.d_model
+        embeddings = {"none": self.src_vocab + 2 * self.tgt_vocab, "decoder": self.src_vocab + self.tgt_vocab}
+        layers = self.encoder_layers * (4 * width + 2 * self.d_ff) + self.decoder_layers * (8 * width + 2 * self.d_ff)
+        return width * (embeddings.get(self.sharing, self.tgt_vocab) + layers)
 
     def to_dict(self) -> dict[str, Any]:
         """The settings by name, for JSON."""
@@ -122,17 +150,23 @@ class TrainConfig:
     def __post_init__(self) -> None:
         check_types(self)
         for name in ("batch", "epochs", "accumulate"):
-            check_range(self, name, 1)
-        for name in ("batch_tokens", "patience", "warmup_steps", "weight_decay", "clip"):
+            check_range(self, name, 1, MOST + 1)
+        for name in ("batch_tokens", "patience", "warmup_steps"):
+            check_range(self, name, 0, MOST + 1)
+        for name in ("weight_decay", "clip"):
             check_range(self, name, 0)
+        check_range(self, "seed", -MOST, MOST + 1)
         for name in ("warmup", "label_smoothing", "valid_share", "beta2"):
             check_range(self, name, 0, 1)
         if not 0.0 < self.learning_rate < float("inf"):
-            raise ConfigError(f"learning_rate={self.learning_rate} is out of range. It must be above 0.")
+            raise ConfigError(
+                f"learning_rate={show_value(self.learning_rate)} is out of range. "
+                "It must be finite and above 0, such as 0.001."
+            )
         if self.weight_decay and self.optimiser != "adamw":
             raise ConfigError(
-                f"weight_decay={self.weight_decay} belongs to AdamW, and the optimiser is {self.optimiser}. "
-                "Choose --optimiser adamw, or leave the weight decay out."
+                f"weight_decay={show_value(self.weight_decay)} belongs to AdamW, and the optimiser is "
+                f"{self.optimiser}. Choose --optimiser adamw, or leave the weight decay out."
             )
 
     def to_dict(self) -> dict[str, Any]:
@@ -162,10 +196,10 @@ class TextConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
-        check_range(self, "min_frequency", 1)
+        check_range(self, "min_frequency", 1, MOST + 1)
         for name in ("src_limit", "tgt_limit"):
             if getattr(self, name) != 0:
-                check_range(self, name, len(SPECIAL_TOKENS) + 1)
+                check_range(self, name, len(SPECIAL_TOKENS) + 1, MOST + 1)
         if self.tokeniser == "unigram" and self.min_frequency > 1:
             raise ConfigError(
                 f"min_frequency={self.min_frequency} has no meaning for a unigram tokeniser, which weighs all pieces. "
@@ -190,10 +224,38 @@ def check_range(config: "AnyConfig", name: str, lowest: int, below: int | None =
         ConfigError: it is not.
     """
     value = getattr(config, name)
-    if below is not None and not lowest <= value < below:
-        raise ConfigError(f"{name}={value} is out of range. It must be at least {lowest} and below {below}.")
-    if not lowest <= value < float("inf"):
-        raise ConfigError(f"{name}={value} is too small. It must be {lowest} or more.")
+    if value < lowest:
+        rule = f"at least {lowest} and below {below}" if below is not None and below <= 1 else f"{lowest} or more"
+        raise ConfigError(f"{name}={show_value(value)} is too small. It must be {rule}.")
+    if below is None and not value < float("inf"):
+        raise ConfigError(f"{name}={value} is not a finite number. It must be {lowest} or more.")
+    if below is not None and not value < below:
+        rule = f"at least {lowest} and below {below}" if below <= 1 else f"at most {below - 1:,}"
+        raise ConfigError(f"{name}={show_value(value)} is out of range. It must be {rule}.")
+
+
+def is_beyond_floats(value: float) -> bool:
+    """Whether a whole number is too large to reckon with."""
+    try:
+        float(value)
+    except OverflowError:
+        return True
+    return False
+
+
+def divisors_of(number: int) -> list[int]:
+    """All numbers that divide it, in order."""
+    small = [one for one in range(1, isqrt(number) + 1) if number % one == 0]
+    return small + [number // one for one in reversed(small) if one * one != number]
+
+
+def show_value(value: object) -> str:
+    """A value as it was written, cut where it is endless."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python refuses to write out integers of thousands of digits
+        return f"a {type(value).__name__} of thousands of digits"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
 def check_names(kind: "type[AnyConfig]", values: Mapping[str, Any]) -> None:
@@ -203,9 +265,9 @@ def check_names(kind: "type[AnyConfig]", values: Mapping[str, Any]) -> None:
         ConfigError: a setting is unknown, or one without a default is missing.
     """
     known = {entry.name: entry for entry in fields(kind)}
-    unknown = sorted(set(values) - set(known))
+    unknown = sorted(set(values) - set(known), key=str)
     if unknown:
-        raise ConfigError(f"unknown setting {unknown[0]!r}. Known settings: {', '.join(sorted(known))}.")
+        raise ConfigError(f"unknown setting {show_value(unknown[0])}. Known settings: {', '.join(sorted(known))}.")
     missing = [name for name, entry in known.items() if entry.default is MISSING and name not in values]
     if missing:
         raise ConfigError(f"the setting {missing[0]} is missing, and it has no default.")
@@ -221,13 +283,15 @@ def check_types(config: "AnyConfig") -> None:
         value = getattr(config, entry.name)
         choices = get_args(entry.type)
         if choices:
-            if value not in choices:
-                raise ConfigError(f"{entry.name}={value!r} is unknown. Choose {' or '.join(choices)}.")
+            if not isinstance(value, str) or value not in choices:
+                raise ConfigError(f"{entry.name}={show_value(value)} is unknown. Choose {' or '.join(choices)}.")
         elif entry.type is float:
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise ConfigError(f"{entry.name}={value!r} is not a number.")
+            if isinstance(value, bool) or not isinstance(value, int | float) or is_beyond_floats(value):
+                raise ConfigError(f"{entry.name}={show_value(value)} is not a number.")
         elif type(value) is not entry.type:
-            raise ConfigError(f"{entry.name}={value!r} is not of type {getattr(entry.type, '__name__', entry.type)}.")
+            raise ConfigError(
+                f"{entry.name}={show_value(value)} is not of type {getattr(entry.type, '__name__', entry.type)}."
+            )
 
 
 AnyConfig = ModelConfig | TrainConfig | TextConfig

@@ -10,6 +10,8 @@ def show_controls(text: str) -> str:
 
     Everything else stays as it is, right-to-left words and emoji included. Line breaks and tabs are controls too.
     """
+    if text.isprintable():  # which no character to be spelt out is
+        return text
     return "".join(spell_out(character) if must_be_spelt_out(character) else character for character in text)
 
 

@@ -1,6 +1,7 @@
 """`xray draw`: papers and resolutions of what it draws."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -35,3 +36,46 @@ def test_too_many_dots_are_refused_before_anything_runs(tmp_path, capsys, comman
 
 def test_a_pdf_has_no_dots_to_count(trace_file, tmp_path):
     assert run(["draw", trace_file, "-q", "--paper", "a0", "--dpi", "600", "-o", str(tmp_path / "poster.pdf")]) == 0
+
+
+def test_blocks_are_opened_as_deep_as_asked(trace_file, tmp_path):
+    picture = tmp_path / "blocks.svg"
+    assert run(["draw", trace_file, "-q", "--depth", "1", "--open", "decoder.layers.*", "-o", str(picture)]) == 0
+    drawn = picture.read_text(encoding="utf-8")
+    assert ">cross_attention_norm<" in drawn
+    assert ">self_attention_norm<" in drawn
+    assert "closed block" in drawn
+
+
+def test_a_block_can_be_kept_closed(trace_file, tmp_path):
+    picture = tmp_path / "blocks.svg"
+    assert run(["draw", trace_file, "-q", "--depth", "3", "--close", "encoder", "-o", str(picture)]) == 0
+    assert "encoder.layers" not in re.sub(
+        "<title>.*?</title>", "", picture.read_text(encoding="utf-8"), flags=re.DOTALL
+    )
+
+
+def test_a_pattern_that_fits_no_block_is_wrong_usage(trace_file, tmp_path, capsys):
+    assert run(["draw", trace_file, "-q", "--open", "layers", "-o", str(tmp_path / "blocks.svg")]) == 2
+    assert capsys.readouterr().err.startswith("xray: open='layers' fits no block. Blocks: ")
+
+
+def test_a_depth_below_0_is_wrong_usage(trace_file, capsys):
+    assert run(["draw", trace_file, "--depth", "-1"]) == 2
+    assert "Invalid value for '--depth'" in capsys.readouterr().err
+
+
+def test_a_row_that_sees_nothing_is_said_on_stderr(training_trace, tmp_path, capsys):
+    def blind(record):
+        if record.mask is None or record.mask.cells is None:
+            return record
+        cells = tuple((*matrix[:-1], "p" * len(matrix[-1])) for matrix in record.mask.cells)
+        return replace(record, mask=replace(record.mask, cells=cells))
+
+    whole = training_trace.passes[0]
+    steps = tuple(replace(step, inputs=tuple(map(blind, step.inputs))) for step in whole.steps)
+    path = tmp_path / "blind.json"
+    path.write_text(trace_to_json(replace(training_trace, passes=(replace(whole, steps=steps),))), encoding="utf-8")
+
+    assert run(["draw", str(path), "-q", "-o", str(tmp_path / "poster.svg")]) == 0
+    assert "xray: warning: 8 of the 8 rows of the mask src_mask see nothing" in capsys.readouterr().err

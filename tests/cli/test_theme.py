@@ -102,7 +102,7 @@ def test_a_check_of_a_good_theme_is_content(capsys, name):
             DARK.replace('font = "Source Sans Pro"\n', 'font = "Comic Sans"\n', 1).encode(),
             "xray: my.toml: font='Comic Sans' is no font that X-Ray brings along and can measure. Choose among Source",
         ),
-        (b"#" * (LARGEST + 1), "xray: my.toml is too large for a theme, 1,000,001 bytes. Name a theme file."),
+        (b"#" * (LARGEST + 1), "xray: my.toml is too large for a theme, more than 1,000,000 bytes. Name a theme file."),
     ],
 )
 def test_a_theme_file_that_cannot_be_used_is_one_line(here, trace_file, capsys, content, message):

@@ -19,7 +19,7 @@ def answer(
     ] = "last",
     beam: Beam = 1,
     length_penalty: LengthPenalty = 0.6,
-    batch: Annotated[int, typer.Option(min=1, help="Questions that are answered at a time.")] = 256,
+    batch: Annotated[int, typer.Option(min=1, max=65_536, help="Questions that are answered at a time.")] = 256,
     encoding: Annotated[str, typer.Option(help="How the file is encoded.")] = "utf-8",
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where the model runs.")] = "auto",
 ) -> None:

@@ -15,7 +15,7 @@ from xray.cli.diff import diff
 from xray.cli.draw import draw
 from xray.cli.output import say
 from xray.cli.page import page
-from xray.cli.stopping import StoppedAtOnce
+from xray.cli.stopping import StoppedAtOnce, end_on_sigterm
 from xray.cli.theme import theme
 from xray.cli.trace import trace
 from xray.cli.train import train
@@ -68,7 +68,7 @@ def options(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and leave with its exit code: 0 done, 1 an error, 2 wrong usage, 130 after Ctrl-C."""
+    """Run the command line and leave with its exit code: 0 done, 1 an error, 2 wrong usage, 130 Ctrl-C, 143 SIGTERM."""
     sys.exit(run(list(sys.argv[1:] if arguments is None else arguments)))
 
 
@@ -77,7 +77,8 @@ def run(arguments: list[str]) -> int:
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
-        code = app(arguments, prog_name="xray", standalone_mode=False)
+        with end_on_sigterm():
+            code = app(arguments, prog_name="xray", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except KeyboardInterrupt:
         say("")
@@ -96,7 +97,7 @@ def run(arguments: list[str]) -> int:
 def explain(error: Exception) -> int:
     """Say what went wrong in one line; the exit code that goes with it."""
     if isinstance(error, XRayError):
-        say(f"xray: {error}")
+        say(f"xray: {show_controls(' '.join(str(error).split()))}")
         return error.exit_code
     if hasattr(error, "format_message"):
         context = getattr(error, "ctx", None)
@@ -105,7 +106,21 @@ def explain(error: Exception) -> int:
         if text:
             say(f"xray: {show_controls(text)} See: {command} --help")
         return 2
+    if isinstance(error, OSError):
+        place = f" {show_controls(str(error.filename))}" if error.filename is not None else ""
+        reason = show_controls((error.strerror or str(error) or type(error).__name__).lower())
+        say(f"xray: cannot read or write{place}: {reason}. Make room or permission for it, and run it again.")
+        return 1
+    if is_out_of_memory(error):
+        say("xray: there is not enough memory for this. Choose a smaller --batch, smaller sizes, or fewer dots.")
+        return 1
     text = show_controls(" ".join(str(error).split()))
     hint = "" if os.environ.get("XRAY_DEBUG") else " Run it again with --debug for the whole story."
     say(f"xray: unexpected {type(error).__name__}: {text}.{hint}")
     return 1
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether memory ran out; torch says so in a RuntimeError of its own."""
+    told = str(error)
+    return isinstance(error, MemoryError) or "DefaultCPUAllocator" in told or type(error).__name__ == "OutOfMemoryError"

@@ -4,6 +4,9 @@ import sys
 
 from xray.cli.output import say
 
+LONGEST = 10_000
+"""No answer has more characters; the rest of such a line is taken for another."""
+
 
 def ask_line(prompt: str) -> str | None:
     """The next line without blanks around it; None at the end of what there is."""
@@ -12,8 +15,14 @@ def ask_line(prompt: str) -> str | None:
     if sys.stdin.isatty():
         try:
             return input(prompt).strip()
+        except UnicodeDecodeError:
+            return ""
         except EOFError:
             say("")
             return None
-    line = sys.stdin.readline()
+    try:
+        line = sys.stdin.readline(LONGEST)
+    except UnicodeDecodeError:
+        say("xray: stdin is no text. Send UTF-8.")
+        return None
     return line.strip() if line else None

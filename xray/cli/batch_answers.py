@@ -1,6 +1,5 @@
 """A file of questions answered in batches, line for line."""
 
-import codecs
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from xray.cli.output import check_writable, say, write_file, write_stdout
+from xray.data.source import canonical, is_wide
 from xray.errors import DataError, UsageError
 from xray.learn.chatbot import Chatbot, Question
 from xray.text import show_controls
@@ -69,11 +69,13 @@ def open_questions(path: Path) -> AbstractContextManager[IO[bytes]]:
         DataError: it cannot be opened.
     """
     if str(path) == "-":
+        if sys.stdin is None:
+            raise DataError("cannot read questions: stdin is closed. Name a file with a question in each line.")
         return nullcontext(sys.stdin.buffer)
     try:
         return path.open("rb")
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+    except (OSError, ValueError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise DataError(
             f"cannot read {show_controls(str(path))}: {reason}. Give a file with a question in each line."
         ) from error
@@ -85,10 +87,9 @@ def read_lines(file: IO[bytes], path: Path, encoding: str) -> Iterator[str]:
     Raises:
         DataError: a line is no text in that encoding, or the disk fails.
     """
-    is_wide = encoding.lower().replace("_", "-").startswith(("utf-16", "utf-32"))
     name, number = show_controls(path.name), 0
     try:
-        lines: Iterable[bytes | str] = file.read().decode(encoding).splitlines() if is_wide else file
+        lines: Iterable[bytes | str] = file.read().decode(encoding).splitlines() if is_wide(encoding) else file
         for number, line in enumerate(lines, 1):  # noqa: B007  # told in the error
             text = line if isinstance(line, str) else line.decode(encoding)
             yield text.removeprefix("\ufeff").rstrip("\r\n")
@@ -108,6 +109,6 @@ def check_encoding(encoding: str) -> None:
         UsageError: there is none.
     """
     try:
-        codecs.lookup(encoding)
-    except LookupError as error:
-        raise UsageError(f"the encoding {encoding!r} is unknown. Choose utf-8, utf-16, latin-1 or cp1252.") from error
+        canonical(encoding)
+    except DataError as error:
+        raise UsageError(str(error)) from error

@@ -12,7 +12,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from xray.cli.output import leave_quietly, say
+from xray.cli.output import say, write_stdout
 from xray.cli.plain import encodable
 from xray.config import SPECIAL_TOKENS
 from xray.errors import UsageError
@@ -44,11 +44,7 @@ def answer_lines(chatbot: Chatbot) -> None:
         text = answer_to(chatbot, question)
         if text is None:
             continue
-        try:
-            sys.stdout.write(encodable(text, sys.stdout.encoding) + "\n")
-            sys.stdout.flush()
-        except BrokenPipeError:
-            leave_quietly()
+        write_stdout(text + "\n")
 
 
 def read_lines() -> Iterator[str]:

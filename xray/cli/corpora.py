@@ -54,6 +54,14 @@ def find_source(name: str, columns: Columns, config: str | None, split: str, hub
     """A file if there is one or its name has the suffix of one; else "owner/name" is a data set on the hub."""
     path = Path(name)
     is_hub_name = HUB_NAME.fullmatch(name) is not None and path.suffix.lower() not in KINDS
-    if not path.exists() and (is_hub_name or (hub_likely and not path.suffix)):
+    if not is_there(path) and (is_hub_name or (hub_likely and not path.suffix)):
         return HubSource(name, config, split, columns.question, columns.answer)
     return Source(path, columns.question, columns.answer, columns.encoding, columns.separator, columns.skip_bad)
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is something of that name; a name that no file can have is found wanting when it is opened."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return True

@@ -23,15 +23,60 @@ def draw(
     layers: Annotated[
         Literal["folded", "all"], typer.Option(help="Show equal layers once, or each of them.")
     ] = "folded",
+    depth: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Draw by blocks, so many levels of them opened; a transformer too, instead of its poster. "
+            "Without it any other model is opened as far as stays readable.",
+            show_default=False,
+        ),
+    ] = None,
+    opened: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--open",
+            help='Draw by blocks and open those of these paths, as in "decoder.layers.*"; may be given several times.',
+            show_default=False,
+        ),
+    ] = None,
+    closed: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--close",
+            help='Draw by blocks and keep those of these paths closed, as in "encoder"; may be given several times.',
+            show_default=False,
+        ),
+    ] = None,
+    blocks: Annotated[
+        bool, typer.Option("--blocks", help="Draw a transformer by blocks too, instead of its poster.")
+    ] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            help='Only the steps at these paths in the tables, as in "decoder.*"; may be given several times.'
+        ),
+    ] = None,
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(
+            help='Only the steps with a tensor of this shape, as in "*x4x*x8", where * is one axis of any size.'
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No tables, only the files.")] = False,
 ) -> None:
     """Draw a recorded trace: the poster and the tables, on any machine, no torch needed."""
     from xray.cli.painting import pick_theme
-    from xray.cli.shown import check_picture, choose_forms, show_trace
+    from xray.cli.shown import check_picture, choose_forms, choose_steps, show_trace
     from xray.ir.files import read_trace_file
+    from xray.renderers.render import BlockOptions
 
     files = choose_forms(output or [])
     check_picture(files, paper, dpi)
-    paint = pick_theme(theme)
+    paint, pick = pick_theme(theme), choose_steps(only, shape)
     recorded = read_trace_file(file)
-    show_trace(recorded, files, theme=paint, paper=paper, dpi=dpi, all_layers=layers == "all", quiet=quiet)
+    asked = BlockOptions(depth=depth, open=opened or (), close=closed or (), blocks=blocks)
+    unfolded = layers == "all"
+    show_trace(
+        recorded, files, theme=paint, paper=paper, dpi=dpi, all_layers=unfolded, quiet=quiet, blocks=asked, pick=pick
+    )

@@ -10,8 +10,10 @@ from typing import NoReturn
 import typer
 
 from xray.errors import OutputError
+from xray.scratch import keep_from_sweepers, sweep_files
 from xray.text import show_controls
 
+ASIDE = ".part"
 CLOSED_PIPE = 141
 """What a shell reports of a program whose reader went away (128 + SIGPIPE)."""
 
@@ -23,13 +25,18 @@ def check_writable(path: Path) -> None:
         OutputError: the folder is missing or closed to writing, or the path is a folder.
     """
     name = show_controls(str(path))
-    if path.is_dir():
-        raise OutputError(f"cannot write {name}: it is a folder. Name a file in it.")
-    if path.exists() and not path.is_file() and not is_device(path):
-        raise OutputError(f"cannot write {name}: it is not an ordinary file. Choose another name.")
-    folder = path.resolve().parent
-    if not folder.is_dir():
-        raise OutputError(f"cannot write {name}: the folder {show_controls(str(folder))} is missing. Make it first.")
+    try:
+        if path.is_dir():
+            raise OutputError(f"cannot write {name}: it is a folder. Name a file in it.")
+        if path.exists() and not path.is_file() and not is_device(path):
+            raise OutputError(f"cannot write {name}: it is not an ordinary file. Choose another name.")
+        folder = path.resolve().parent
+        if not folder.is_dir():
+            raise OutputError(
+                f"cannot write {name}: the folder {show_controls(str(folder))} is missing. Make it first."
+            )
+    except (OSError, ValueError, RuntimeError) as error:  # pathlib says RuntimeError of a link to itself
+        raise OutputError(f"cannot write {name}: {reason_of(error)}. Choose another place with -o.") from error
     if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
         raise OutputError(f"cannot write {name}: permission denied. Choose another place with -o.")
 
@@ -42,9 +49,10 @@ def make_folder(path: Path) -> None:
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise OutputError(f"cannot make the folder {show_controls(str(path))}: {reason}. Choose another.") from error
+    except (OSError, ValueError) as error:
+        raise OutputError(
+            f"cannot make the folder {show_controls(str(path))}: {reason_of(error)}. Choose another."
+        ) from error
 
 
 def write_file(path: Path, content: str | bytes) -> None:
@@ -53,27 +61,46 @@ def write_file(path: Path, content: str | bytes) -> None:
     Raises:
         OutputError: the disk is full, the folder closed, or the path is not to be written.
     """
-    data = content.encode() if isinstance(content, str) else content
+    data = encode(content)
     try:
         if is_device(path):
             path.write_bytes(data)
             return
         target = path.resolve()
         mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~current_umask()
-        handle, aside = tempfile.mkstemp(prefix=f".{target.name[:40]}.", suffix=".part", dir=target.parent)
+        handle, aside = open_aside(target)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(aside, mode)  # noqa: PTH101  # mkstemp gives a plain string
-            os.replace(aside, target)  # noqa: PTH105
+                os.chmod(aside, mode)  # noqa: PTH101  # mkstemp gives a plain string
+                if os.name == "posix":  # while it is held, so that no sweeper takes it
+                    os.replace(aside, target)  # noqa: PTH105
+            if os.name != "posix":
+                os.replace(aside, target)  # noqa: PTH105
         except BaseException:
             Path(aside).unlink(missing_ok=True)
             raise
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise OutputError(f"cannot write {show_controls(str(path))}: {reason.lower()}. Nothing was changed.") from error
+    except (OSError, RuntimeError) as error:
+        raise OutputError(
+            f"cannot write {show_controls(str(path))}: {reason_of(error)}. Nothing was changed."
+        ) from error
+
+
+def open_aside(target: Path) -> tuple[int, str]:
+    """A new file beside the target, held for as long as this process writes it; those of killed processes are removed.
+
+    Raises:
+        OSError: the folder is closed, or the disk full.
+    """
+    start = f".{target.name[:40]}."
+    sweep_files(target.parent, start, ASIDE)
+    while True:
+        handle, aside = tempfile.mkstemp(prefix=start, suffix=ASIDE, dir=target.parent)
+        if keep_from_sweepers(Path(aside), handle):
+            return handle, aside
+        os.close(handle)
 
 
 def write_stdout(content: str | bytes) -> None:
@@ -97,7 +124,8 @@ def write_stdout(content: str | bytes) -> None:
         leave_quietly()
     except OSError as error:
         silence(sys.stdout.fileno())
-        raise OutputError(f"cannot write to stdout: {(error.strerror or str(error)).lower()}.") from error
+        reason = (error.strerror or str(error)).lower()
+        raise OutputError(f"cannot write to stdout: {reason}. Name a file with -o, or send it elsewhere.") from error
 
 
 def say(text: str) -> None:
@@ -129,6 +157,18 @@ def is_device(path: Path) -> bool:
     except OSError:
         return False
     return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
+
+
+def encode(content: str | bytes) -> bytes:
+    """A text as UTF-8; half characters, which no encoding has, are spelt out."""
+    return content.encode(errors="backslashreplace") if isinstance(content, str) else content
+
+
+def reason_of(error: Exception) -> str:
+    """Why the system refused, in its words."""
+    if isinstance(error, RuntimeError):
+        return "too many levels of symbolic links"
+    return show_controls((getattr(error, "strerror", None) or str(error)).lower())
 
 
 def current_umask() -> int:

@@ -38,20 +38,43 @@ def read_theme(path: Path) -> "Theme":
     Raises:
         ThemeError: the file cannot be read, or is no theme.
     """
+    return parse_own_theme(read_theme_text(path), path)
+
+
+def read_theme_text(path: Path) -> str:
+    """The text of a theme file.
+
+    Raises:
+        ThemeError: the file cannot be read, or is no text.
+    """
+    from xray.errors import ThemeError
+    from xray.ir.files import read_at_most
+
+    where = show_controls(str(path))
+    try:
+        data = read_at_most(path, LARGEST)
+    except (OSError, ValueError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise ThemeError(f"cannot read {where}: {reason}. To make it: xray theme dark -o {where}") from None
+    if data is None:
+        raise ThemeError(f"{where} is too large for a theme, more than {LARGEST:,} bytes. Name a theme file.")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ThemeError(f"{where} is not text in UTF-8. Start from a copy: xray theme dark -o {where}") from None
+
+
+def parse_own_theme(text: str, path: Path) -> "Theme":
+    """The theme in the text of a file, set in fonts that X-Ray can measure.
+
+    Raises:
+        ThemeError: the text is no theme, or names another font.
+    """
     from xray.errors import ThemeError
     from xray.renderers.fonts import FAMILIES
     from xray.renderers.themes import parse_theme
 
     where = show_controls(str(path))
-    try:
-        if path.stat().st_size > LARGEST:
-            raise ThemeError(f"{where} is too large for a theme, {path.stat().st_size:,} bytes. Name a theme file.")
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise ThemeError(f"cannot read {where}: {reason}. To make it: xray theme dark -o {where}") from None
-    except UnicodeDecodeError:
-        raise ThemeError(f"{where} is not text in UTF-8. Start from a copy: xray theme dark -o {where}") from None
     theme = parse_theme(text, where)
     for key, font in (("font", theme.font), ("title_font", theme.title_font)):
         if font not in FAMILIES.values():

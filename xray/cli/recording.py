@@ -42,7 +42,7 @@ def record_chatbot(
     """
     chatbot = load_or_make(run, device)
     for note in (*chatbot.chatbot.notes, *chatbot.notes(ask)):
-        say(f"xray: {note}")
+        say(f"xray: {show_controls(note)}")
     recorded = chatbot.trace(phase, ask, max_turns, kv_cache=kv_cache)
     page = chatbot.trace(phase, ask, max_turns, kv_cache=kv_cache, values="page") if with_page else None
     return recorded, page

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from xray.errors import UsageError
 from xray.ir.trace import Trace
+from xray.text import show_controls
 
 if TYPE_CHECKING:
     from xray.capture.run import Phase, Values
@@ -38,5 +39,5 @@ def read_or_record(
 
     chatbot = load_or_make(run, device)
     for note in (*chatbot.chatbot.notes, *chatbot.notes(ask)):
-        say(f"xray: {note}")
+        say(f"xray: {show_controls(note)}")
     return chatbot.trace(phase, ask, max_turns, kv_cache=kv_cache, values=values)

@@ -12,8 +12,9 @@ from xray.text import show_controls
 if TYPE_CHECKING:
     from xray.ir.trace import Trace
     from xray.renderers.paper import Paper
-    from xray.renderers.render import Form
+    from xray.renderers.render import BlockOptions, Form
     from xray.renderers.themes import Theme
+    from xray.story.picking import Pick
 
 SUFFIXES: "dict[str, Form]" = {
     ".svg": "svg",
@@ -26,6 +27,10 @@ SUFFIXES: "dict[str, Form]" = {
     ".json": "json",
     ".txt": "table",
 }
+MOST_ALARMS = 5
+WIDEST, DIGITS = 1000, 9
+"""No table is wider, whatever a terminal or COLUMNS says."""
+
 PICTURE_HINT = (
     "For the poster: xray trace -o poster.svg (or .png, .pdf), or send stdout to a file: xray trace > out.svg"
 )
@@ -60,6 +65,19 @@ def check_picture(files: "list[tuple[Path, Form]]", paper: "Paper | None", dpi: 
         check_dots(paper, dpi)
 
 
+def choose_steps(only: list[str] | None, shape: list[str] | None) -> "Pick":
+    """The steps that the tables are to show, the shapes read before anything runs.
+
+    Raises:
+        UsageError: a shape is not understood.
+    """
+    from xray.story.picking import Pick, read_shape
+
+    for text in shape or ():
+        read_shape(text)
+    return Pick(tuple(only or ()), tuple(shape or ()))
+
+
 def show_trace(
     trace: "Trace",
     files: "list[tuple[Path, Form]]",
@@ -70,24 +88,41 @@ def show_trace(
     all_layers: bool = False,
     quiet: bool = False,
     page: "Trace | None" = None,
+    blocks: "BlockOptions | None" = None,
+    pick: "Pick | None" = None,
 ) -> None:
     """Write the files that were asked for; without any, the poster goes to stdout unless that is a terminal.
 
     The tables go to the terminal: to stdout if it is one, else to stderr. A page is made from the trace `page`, which
-    has more values, where there is one.
+    has more values, where there is one. `blocks` chooses the drawing by blocks. What is wrong with the recorded numbers
+    and masks is said on stderr. The tables hold what `pick` chooses; they come last, after every picture.
+
+    Raises:
+        TraceError: there are tables to show, and `pick` chooses nothing for them.
     """
-    from xray.renderers.render import render
+    from xray.renderers.render import BlockOptions, render
     from xray.renderers.table import draw_tables
+    from xray.story.picking import check_pick
 
     at_terminal = sys.stdout is not None and sys.stdout.isatty()
-    for path, form in files:
+    options = blocks or BlockOptions(depth=None, open=(), close=(), blocks=False)
+    warn_of_alarms(page or trace)
+    for path, form in sorted(files, key=lambda file: file[1] == "table"):
         shown = page if form == "html" and page is not None else trace
-        write_file(path, render(shown, form, theme=theme, dpi=dpi, paper=paper, all_layers=all_layers))
+        drawn: str | bytes
+        if form == "table" and pick:
+            check_pick(trace, pick)
+            drawn = draw_tables(trace, theme=theme, all_layers=all_layers, pick=pick)
+        else:
+            drawn = render(shown, form, theme=theme, dpi=dpi, paper=paper, all_layers=all_layers, **options)
+        write_file(path, drawn)
         say(f"wrote {show_controls(str(path))}")
     if not files and not at_terminal:
-        write_stdout(render(trace, "svg", theme=theme, paper=paper, all_layers=all_layers))
+        write_stdout(render(trace, "svg", theme=theme, paper=paper, all_layers=all_layers, **options))
     if quiet:
         return
+    if pick:
+        check_pick(trace, pick)
     stream = sys.stdout if at_terminal and not files else sys.stderr
     table = draw_tables(
         trace,
@@ -96,6 +131,7 @@ def show_trace(
         all_layers=all_layers,
         theme=theme,
         ascii_only=is_ascii_only(stream),
+        pick=pick,
     )
     if stream is sys.stderr:
         say(table)
@@ -104,15 +140,30 @@ def show_trace(
         say(PICTURE_HINT)
 
 
+def warn_of_alarms(trace: "Trace") -> None:
+    """A line on stderr for each alarm of a trace, the first few."""
+    from xray.story.alarms import find_alarms
+
+    alarms = find_alarms(trace)
+    for alarm in alarms[:MOST_ALARMS]:
+        where = f" ({show_controls(alarm.location)})" if alarm.location else ""
+        say(f"xray: warning: {show_controls(alarm.text)}{where}")
+    if len(alarms) > MOST_ALARMS:
+        say(f"xray: warning: and {len(alarms) - MOST_ALARMS:,} more of this kind")
+
+
 def terminal_width() -> int:
     """The columns of the terminal, 100 where there is none."""
     for stream in (sys.stdout, sys.stderr):
         try:
-            return os.get_terminal_size(stream.fileno()).columns
+            columns = os.get_terminal_size(stream.fileno()).columns
+            if columns > 0:  # a terminal that nobody has measured says 0
+                return min(columns, WIDEST)
         except (OSError, ValueError, AttributeError):
             continue
-    columns = os.environ.get("COLUMNS", "")
-    return int(columns) if columns.isdecimal() and int(columns) > 0 else 100
+    told = os.environ.get("COLUMNS", "")
+    known = told.isdecimal() and len(told) < DIGITS and int(told) > 0
+    return min(int(told), WIDEST) if known else 100
 
 
 def colour_depth(stream: object) -> 'Literal["standard", "256", "truecolor"] | Literal[False]':

@@ -24,7 +24,7 @@ def theme(
     """
     from xray.assets import read_template, template_names
     from xray.cli.output import check_writable, say, write_file, write_stdout
-    from xray.cli.painting import is_file_name, read_theme
+    from xray.cli.painting import is_file_name, parse_own_theme, read_theme_text
     from xray.errors import UsageError
     from xray.renderers.contrasts import find_weaknesses
     from xray.renderers.themes import load_theme
@@ -35,7 +35,9 @@ def theme(
             raise UsageError("which theme? Name one, as in: xray theme dark -o my.toml")
         write_stdout("".join(f"{known}\n" for known in template_names("themes", ".toml")))
         return
-    paint = read_theme(Path(name)) if is_file_name(name) else load_theme(name)
+    own = is_file_name(name)
+    text = read_theme_text(Path(name)) if own else ""
+    paint = parse_own_theme(text, Path(name)) if own else load_theme(name)
     if check:
         found = find_weaknesses(paint)
         lines = [f"{one.told}\n" for one in found]
@@ -43,7 +45,7 @@ def theme(
         if found:
             raise typer.Exit(1)
         return
-    text = Path(name).read_text(encoding="utf-8") if is_file_name(name) else read_template(f"themes/{name}.toml")
+    text = text if own else read_template(f"themes/{name}.toml")
     if output is None:
         write_stdout(text)
         return

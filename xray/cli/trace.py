@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 DEFAULT_RUN = Path("runs/movie_qa")
-CHATBOT, ANY_MODEL, PICTURE = "The chatbot", "Any model", "The picture"
+CHATBOT, ANY_MODEL, PICTURE, TABLES = "The chatbot", "Any model", "The picture", "The tables"
 
 
 def trace(
@@ -75,6 +75,54 @@ def trace(
         Literal["folded", "all"],
         typer.Option(help="Show equal layers once, or each of them.", rich_help_panel=PICTURE),
     ] = "folded",
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            help='Only the steps at these paths in the tables, as in "decoder.*"; may be given several times.',
+            rich_help_panel=TABLES,
+        ),
+    ] = None,
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(
+            help='Only the steps with a tensor of this shape, as in "*x4x*x8", where * is one axis of any size.',
+            rich_help_panel=TABLES,
+        ),
+    ] = None,
+    depth: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Draw by blocks, so many levels of them opened; a transformer too, instead of its poster. "
+            "Without it any other model is opened as far as stays readable.",
+            show_default=False,
+            rich_help_panel=PICTURE,
+        ),
+    ] = None,
+    opened: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--open",
+            help='Draw by blocks and open those of these paths, as in "decoder.layers.*"; may be given several times.',
+            show_default=False,
+            rich_help_panel=PICTURE,
+        ),
+    ] = None,
+    closed: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--close",
+            help='Draw by blocks and keep those of these paths closed, as in "encoder"; may be given several times.',
+            show_default=False,
+            rich_help_panel=PICTURE,
+        ),
+    ] = None,
+    blocks: Annotated[
+        bool,
+        typer.Option(
+            "--blocks", help="Draw a transformer by blocks too, instead of its poster.", rich_help_panel=PICTURE
+        ),
+    ] = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No tables, only the files.")] = False,
 ) -> None:
     """Record every tensor shape and mask of a training step and of greedy inference, and draw them as one poster.
@@ -84,11 +132,12 @@ def trace(
     """
     from xray.cli.painting import pick_theme
     from xray.cli.recording import record_chatbot, record_target
-    from xray.cli.shown import check_picture, choose_forms, show_trace
+    from xray.cli.shown import check_picture, choose_forms, choose_steps, show_trace
+    from xray.renderers.render import BlockOptions
 
     files = choose_forms(output or [])
     check_picture(files, paper, dpi)
-    paint = pick_theme(theme)
+    paint, pick = pick_theme(theme), choose_steps(only, shape)
     page, error = None, None
     with_page = any(form == "html" for _, form in files)
     if model is None:
@@ -96,6 +145,18 @@ def trace(
     else:
         recorded, page, error = record_target(model, inputs or [], meta=meta, with_page=with_page)
     unfolded = layers == "all"
-    show_trace(recorded, files, theme=paint, paper=paper, dpi=dpi, all_layers=unfolded, quiet=quiet, page=page)
+    asked = BlockOptions(depth=depth, open=opened or (), close=closed or (), blocks=blocks)
+    show_trace(
+        recorded,
+        files,
+        theme=paint,
+        paper=paper,
+        dpi=dpi,
+        all_layers=unfolded,
+        quiet=quiet,
+        page=page,
+        blocks=asked,
+        pick=pick,
+    )
     if error is not None:
         raise error

@@ -98,7 +98,7 @@ def tell_all(scene: "Scene", station: int | None, theme: "Theme") -> None:
     if station is not None:
         show(station)
         return
-    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
+    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout is not None and sys.stdout.isatty()):
         for number in range(1, len(chapters) + 1):
             show(number)
         return
@@ -117,7 +117,7 @@ def walk_by_hand(show: "Callable[[int], None]", last: int) -> None:
             return
         if answer.lower().startswith("b"):
             number = max(1, number - 1)
-        elif answer.isdecimal() and 1 <= int(answer) <= last:
+        elif answer.isdecimal() and len(answer) < 4 and 1 <= int(answer) <= last:
             number = int(answer)
         else:
             number += 1

@@ -72,16 +72,16 @@ def worksheet(
     from xray.story.worksheet import ALL_STATIONS, Choice
     from xray.text import show_controls
 
-    key = answers or output.with_name(f"{output.stem}-answers{output.suffix}")
     form = choose_form(output)
+    key = answers or output.with_name(f"{output.stem}-answers{output.suffix}")
     if choose_form(key) != form:
         raise UsageError(f"sheet and answers have one format. End {show_controls(str(key))} in {output.suffix}.")
+    for path in (output, key):
+        check_writable(path)
     if key.resolve() == output.resolve():
         raise UsageError(
             f"sheet and answers would both be {show_controls(str(key))}. Name another file with --answers."
         )
-    for path in (output, key):
-        check_writable(path)
     if form == "png":
         check_dots(paper, dpi)
     choice = Choice(read_stations(stations) if stations is not None else ALL_STATIONS, share, seed)

@@ -7,7 +7,7 @@ from typing import Any
 
 from xray.data.csv_checking import check_csv
 from xray.data.json_checking import check_json_lines
-from xray.data.source import Source, check_columns
+from xray.data.source import Source, check_columns, is_wide
 from xray.errors import DataError
 
 BYTE_ORDER_MARKS = (
@@ -43,14 +43,7 @@ def check_encoding(source: Source, place: Path) -> None:
     Raises:
         DataError: there is one, or there is no such encoding.
     """
-    try:
-        codecs.lookup(source.encoding)
-        "".encode(source.encoding)
-    except LookupError as error:
-        raise DataError(
-            f"the encoding {source.encoding!r} is unknown. Choose utf-8, utf-16, latin-1 or cp1252."
-        ) from error
-    if source.encoding.lower().replace("_", "-").startswith(("utf-16", "utf-32")):
+    if is_wide(source.encoding):
         return
     with place.open("rb") as file:
         start = file.read(4)
@@ -70,10 +63,11 @@ def check_encoding(source: Source, place: Path) -> None:
                 )
             try:
                 line.decode(source.encoding)
-            except UnicodeDecodeError as error:
+            except UnicodeError as error:
+                at = error.start if isinstance(error, UnicodeDecodeError) else 0
                 raise DataError(
-                    f"{source.name} is not {source.encoding.upper()}: line {number:,}, byte {error.start + 1:,} of the "
-                    f"line is 0x{line[error.start]:02x}. Save it as UTF-8, or say what it is with --encoding."
+                    f"{source.name} is not {source.encoding.upper()}: line {number:,}, byte {at + 1:,} of the "
+                    f"line is 0x{line[at]:02x}. Save it as UTF-8, or say what it is with --encoding."
                 ) from error
 
 

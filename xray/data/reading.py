@@ -2,7 +2,6 @@
 
 import shutil
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from xray.data.origin import AnySource
 from xray.data.pairs import Pair
 from xray.data.source import Source, show
 from xray.errors import DataError
+from xray.scratch import scratch_folder
 from xray.text import show_controls
 
 BLOCK = 1000
@@ -34,13 +34,13 @@ def open_rows(source: AnySource) -> Iterator["tuple[Rows, tuple[str, ...]]"]:
             yield Rows(choose_columns(source, load_hub(source)), source), ()
         return
     check_readable(source)
-    with tempfile.TemporaryDirectory(prefix="xray-") as folder:
+    with scratch_folder() as folder:
         try:
-            place = reachable_place(source, Path(folder))
+            place = reachable_place(source, folder)
             columns, bad = check_contents(source, place)
             if bad:
-                place, columns = leave_out(source, place, columns, bad, Path(folder))
-            rows = load_rows(source, place, columns, Path(folder))
+                place, columns = leave_out(source, place, columns, bad, folder)
+            rows = load_rows(source, place, columns, folder)
         except OSError as error:
             raise DataError(f"cannot read {source.name}: {(error.strerror or str(error)).lower()}.") from error
         notes = (f"{len(bad):,} {'row' if len(bad) == 1 else 'rows'} of {source.name} cannot be read: left out",)

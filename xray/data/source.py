@@ -1,5 +1,6 @@
 """Where pairs come from: a file, the columns in it, and how it is written."""
 
+import codecs
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -70,7 +71,26 @@ class Source:
     @property
     def decoding(self) -> str:
         """The encoding to read with: that of the file, less the mark that some programs put before UTF-8."""
-        return "utf-8-sig" if self.encoding.lower().replace("_", "-") in ("utf-8", "utf8") else self.encoding
+        return "utf-8-sig" if canonical(self.encoding) == "utf-8" else self.encoding
+
+
+def canonical(encoding: str) -> str:
+    """The one name of an encoding that has several, such as "utf-8" for "U8".
+
+    Raises:
+        DataError: there is no such encoding, or it is none of text.
+    """
+    try:
+        found = codecs.lookup(encoding).name
+        b"".decode(encoding)
+    except (LookupError, UnicodeError, ValueError) as error:
+        raise DataError(f"the encoding {encoding!r} is unknown. Choose utf-8, utf-16, latin-1 or cp1252.") from error
+    return found
+
+
+def is_wide(encoding: str) -> bool:
+    """Whether a character takes two bytes or four, so that NUL bytes and line ends cannot be looked for in bytes."""
+    return canonical(encoding).startswith(("utf-16", "utf-32"))
 
 
 def check_columns(source: Source, columns: list[str]) -> None:

@@ -23,6 +23,8 @@ SCHEMA = pyarrow.schema(
     ]
 )
 
+BEGIN_ANOTHER = "Begin another run with --out."
+
 
 class StoredCorpus(Sequence[Pair]):
     """The pairs of an Arrow file. Only what is looked at is read, so the file may be larger than memory."""
@@ -30,9 +32,13 @@ class StoredCorpus(Sequence[Pair]):
     def __init__(self, path: Path) -> None:
         try:
             self.file = pyarrow.ipc.open_file(pyarrow.memory_map(str(path)))
+            if self.file.schema != SCHEMA:
+                raise DataError(f"{path.name} is damaged: its columns are not those of a corpus. {BEGIN_ANOTHER}")
             blocks = [self.file.get_batch(number) for number in range(self.file.num_record_batches)]
+            for block in blocks:
+                block.validate(full=True)  # else a wrong offset is followed out of the file
         except (OSError, pyarrow.ArrowException) as error:
-            raise DataError(f"{path.name} is damaged, or no corpus. Begin another run with --out.") from error
+            raise DataError(f"{path.name} is damaged, or no corpus. {BEGIN_ANOTHER}") from error
         self.blocks = blocks
         self.starts = [0]
         for block in blocks:
@@ -44,6 +50,22 @@ class StoredCorpus(Sequence[Pair]):
         ]
         self.lengths = torch.from_numpy(np.concatenate(sizes) if sizes else np.zeros((0, 2), dtype=np.int32))
         """(pairs, 2): how many ids each question has, and each answer."""
+
+    def check_ids(self, src_vocab: int, tgt_vocab: int, max_len: int) -> None:
+        """Make sure that a model of these sizes can look up every id, at every place.
+
+        Raises:
+            DataError: there is one that it cannot.
+        """
+        for name, columns, vocab in (("question", self.src, src_vocab), ("answer", self.tgt, tgt_vocab)):
+            for ids, starts in columns:
+                used = ids[starts[0] : starts[-1]]
+                if len(used) and not 0 <= used.min() <= used.max() < vocab:
+                    raise DataError(f"the corpus is damaged: a {name} has an id beyond {vocab:,}. {BEGIN_ANOTHER}")
+        if len(self) and (self.lengths[:, 0].min() < 1 or self.lengths[:, 1].min() < 2):
+            raise DataError(f"the corpus is damaged: it has a pair without words. {BEGIN_ANOTHER}")
+        if len(self) and self.lengths.max() > max_len + 1:
+            raise DataError(f"the corpus is damaged: a pair is longer than {max_len:,} tokens. {BEGIN_ANOTHER}")
 
     def __len__(self) -> int:
         return self.starts[-1]

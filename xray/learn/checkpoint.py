@@ -11,9 +11,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_safetensors
 from torch import Tensor
 
-from xray.config import ModelConfig
+from xray.config import SHOWN, ModelConfig
 from xray.errors import RunError
 from xray.learn.folder import FORMAT, READABLE, RunFolder, reason_of, xray_version
+from xray.text import show_controls
 
 
 @dataclass(frozen=True)
@@ -49,18 +50,43 @@ def read_checkpoint(folder: RunFolder, name: str, config: ModelConfig | None = N
     except FileNotFoundError as error:
         raise RunError(f'{shown} is missing. Train first, with "xray train FILE.csv".') from error
     except SafetensorError as error:
-        raise RunError(damaged.format(f"truncated, or no checkpoint: {error}")) from error
+        reason = show_controls(str(error))[:SHOWN]
+        raise RunError(damaged.format(f"truncated, or no checkpoint: {reason}")) from error
     except OSError as error:
         raise RunError(f"cannot read {shown}: {reason_of(error)}.") from error
-    except (KeyError, ValueError) as error:
+    except (KeyError, ValueError, RecursionError) as error:
         raise RunError(damaged.format("it was not written by X-Ray")) from error
+    if not isinstance(facts, dict):
+        raise RunError(damaged.format("it was not written by X-Ray"))
     if facts.get("format") not in READABLE:
         raise RunError(wrong_format(shown, facts))
     if metadata.get("sha256") != seal(tensors, metadata["facts"]):
         raise RunError(damaged.format("its contents do not have the SHA-256 that was written with them"))
+    wrong = wrong_fact(facts)
+    if wrong is not None:
+        raise RunError(damaged.format(wrong))
     if config is not None:
         check_config(shown, facts["model"], config)
+        found = sum(tensor.numel() for name, tensor in tensors.items() if name.startswith("model."))
+        if found < config.least_weights:
+            raise RunError(damaged.format(f"{found:,} weights, and its settings want {config.least_weights:,}"))
     return Checkpoint(tensors, facts)
+
+
+def wrong_fact(facts: Mapping[str, Any]) -> str | None:
+    """What a checkpoint says that cannot be, in words; None where all its facts are of their kind."""
+    for name in ("epoch", "step"):
+        if type(facts.get(name)) is not int or facts[name] < 0:
+            return f"its {name} is no count"
+    elapsed = facts.get("elapsed_s")
+    if isinstance(elapsed, bool) or not isinstance(elapsed, int | float) or not 0 <= elapsed < float("inf"):
+        return "its elapsed_s is no time"
+    if not isinstance(facts.get("model"), dict):
+        return "it does not say which model it is of"
+    history = facts.get("history")
+    if not isinstance(history, list) or not all(isinstance(epoch, dict) for epoch in history):
+        return "its history is no list of epochs"
+    return None
 
 
 def seal(tensors: Mapping[str, Tensor], facts: str) -> str:

@@ -19,6 +19,10 @@ LOOK_EVERY = (1, 8)
 """After how many words it is looked whether all answers are over: on the CPU, and where looking means waiting."""
 
 
+MOST_BEAMS = 1000
+"""No search follows more answers at once."""
+
+
 @dataclass(frozen=True)
 class Way:
     """How answers are found: greedily, or with several beams and a length penalty."""
@@ -29,6 +33,8 @@ class Way:
     def __post_init__(self) -> None:
         if self.beam < 1:
             raise UsageError(f"beam={self.beam} is too small. It must be 1 or more; 1 is greedy.")
+        if self.beam > MOST_BEAMS:
+            raise UsageError(f"beam={self.beam:.3g} is out of range. It must be at most {MOST_BEAMS:,}; 4 is usual.")
         if not 0.0 <= self.length_penalty <= 5.0:
             raise UsageError(f"length_penalty={self.length_penalty} is out of range. It must be between 0 and 5.")
 

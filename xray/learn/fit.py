@@ -252,11 +252,26 @@ class Trainer:
         """Become what was saved."""
         restore_model(self.model, checkpoint)
         restore_state(self.optimiser, self.weights, checkpoint.tensors)
+        for name, wanted in {**self.chance.to_tensors(), "loss_sum": self.loss_sum}.items():
+            check_like(name, checkpoint.tensors.get(name, wanted), wanted)
         self.chance.restore(checkpoint.tensors)
         self.loss_sum = checkpoint.tensors["loss_sum"].to(self.device, copy=True)
         self.epoch, self.step = checkpoint.facts["epoch"], checkpoint.facts["step"]
         self.elapsed_s = checkpoint.facts["elapsed_s"]
         self.history = [Epoch(**epoch) for epoch in checkpoint.facts["history"]]
+
+
+def check_like(name: str, found: Tensor, wanted: Tensor) -> None:
+    """Hold a tensor of a checkpoint to the kind that belongs in its place.
+
+    Raises:
+        RunError: it has another shape or type.
+    """
+    if (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
+        raise RunError(
+            f"the checkpoint's {name} is {tuple(found.shape)} {found.dtype}, and should be {tuple(wanted.shape)} "
+            f"{wanted.dtype}. It was changed, or made by another X-Ray; train again."
+        )
 
 
 def count_words(samples: Samples, numbers: Sequence[int]) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from xray.errors import RunError
+from xray.scratch import sweep
 from xray.text import show_controls
 
 FORMAT = 2
@@ -49,8 +50,15 @@ class RunFolder:
 
     @property
     def holds_run(self) -> bool:
-        """Whether a run was begun here."""
-        return (self.path / RUN).is_file()
+        """Whether a run was begun here.
+
+        Raises:
+            RunError: the folder cannot be looked into.
+        """
+        try:
+            return (self.path / RUN).is_file()
+        except (OSError, ValueError) as error:
+            raise RunError(f"cannot read {self.name}: {reason_of(error)}. Name the folder of a run.") from error
 
     @contextmanager
     def claim(self) -> Iterator[None]:
@@ -75,6 +83,7 @@ class RunFolder:
             ) from error
         try:
             self.adopt()
+            sweep()
             for stale in self.path.glob(f".*{ASIDE}"):
                 stale.unlink(missing_ok=True)
             self.write("probe", b"")
@@ -115,12 +124,12 @@ class RunFolder:
 
     def settle(self) -> None:
         """Take up a move that was cut short, unless another process is at work here."""
-        if not (self.path / NEXT / RUN).is_file():
-            return
         try:
+            if not (self.path / NEXT / RUN).is_file():
+                return
             with FileLock(self.path / LOCK, timeout=0):
                 self.adopt()
-        except (Timeout, OSError, NotImplementedError):
+        except (Timeout, OSError, ValueError, NotImplementedError):
             return
 
     def read(self, name: str) -> bytes:

@@ -38,6 +38,8 @@ def restore_state(optimiser: torch.optim.Optimizer, weights: PackedWeights, tens
     """Give the optimiser what `state_tensors` took."""
     if "adam.step" not in tensors:
         return
+    if tensors["adam.step"].shape or not tensors["adam.step"].is_floating_point():
+        raise ValueError("adam.step is no single number")
     state = {key: torch.zeros_like(weights.block.detach()) for key in AVERAGES}
     for key, block in state.items():
         for name, part in weights.cut(block):

@@ -1,6 +1,6 @@
 """Chatbots to talk to: one from a run folder, or one that has not learnt anything yet."""
 
-import tempfile
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from xray.data.examples import example_corpus
 from xray.data.origin import AnySource, Origin, as_origin
 from xray.data.pairs import POSTER_PAIRS
 from xray.data.store import StoredCorpus
-from xray.errors import RunError
+from xray.errors import ConfigError, RunError
 from xray.learn.chatbot import Chatbot, Question
 from xray.learn.checkpoint import Checkpoint, read_checkpoint
 from xray.learn.decode import GREEDY, Way
@@ -23,6 +23,9 @@ from xray.learn.fit import restore_model
 from xray.learn.folder import BEST, CORPUS, LAST, PREVIOUS, RunFolder
 from xray.learn.store import RunFacts, read_run
 from xray.model.transformer import Transformer
+from xray.scratch import scratch_folder
+
+FLOAT_BYTES = 4
 
 __all__ = ["Chatbot", "Question", "build_model", "load_run", "prepare", "untrained_chatbot"]
 
@@ -107,9 +110,9 @@ def untrained_chatbot(
         ConfigError: the settings cannot be.
     """
     origin = as_origin(source or example_corpus())
-    with tempfile.TemporaryDirectory(prefix="xray-") as folder:
-        prepared, config, _ = prepare(origin, settings or {}, TextConfig(), Path(folder) / CORPUS)
-        poster = StoredCorpus(Path(folder) / CORPUS)[:POSTER_PAIRS]
+    with scratch_folder() as folder:
+        prepared, config, _ = prepare(origin, settings or {}, TextConfig(), folder / CORPUS)
+        poster = StoredCorpus(folder / CORPUS)[:POSTER_PAIRS]
     chosen = choose_device(device)
     return Chatbot(
         name=origin.stem,
@@ -145,8 +148,37 @@ def prepare(
     return prepared, ModelConfig.from_dict(settings | sizes), text
 
 
+def check_memory(config: ModelConfig) -> None:
+    """Make sure, before anything is allocated, that a model can fit into memory at all.
+
+    Raises:
+        ConfigError: its weights alone, or its table of positions, are larger.
+    """
+    wanted = FLOAT_BYTES * (config.least_weights + 2 * config.max_len * config.d_model)
+    there = memory_bytes()
+    if there is not None and wanted > there:
+        raise ConfigError(
+            f"a model with d_model={config.d_model:,}, d_ff={config.d_ff:,}, max_len={config.max_len:,} and "
+            f"{config.encoder_layers}+{config.decoder_layers} layers takes {wanted / 1e9:,.1f} GB, and "
+            f"this machine has {there / 1e9:,.1f} GB of memory. Choose smaller sizes."
+        )
+
+
+def memory_bytes() -> int | None:
+    """The memory of this machine; None where the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
 def build_model(config: ModelConfig, seed: int) -> Transformer:
-    """A model with the weights that `seed` decides; the caller's random state stays as it is."""
+    """A model with the weights that `seed` decides; the caller's random state stays as it is.
+
+    Raises:
+        ConfigError: it is larger than the memory of this machine.
+    """
+    check_memory(config)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return Transformer(config)

@@ -114,11 +114,28 @@ def read_run(folder: RunFolder) -> RunFacts:
             stored=run.get("stored", ""),
             format=run["format"],
         )
-    except (KeyError, TypeError, ValueError, ConfigError) as error:
-        raise RunError(f"{folder.name}/{RUN} is damaged: {type(error).__name__} {error}. {TRAIN_AGAIN}") from error
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ConfigError) as error:
+        reason = show_controls(f"{type(error).__name__} {error}".rstrip("."))
+        raise RunError(f"{folder.name}/{RUN} is damaged: {reason}. {TRAIN_AGAIN}") from error
+    wrong = wrong_fact_of(facts)
+    if wrong is not None:
+        raise RunError(f"{folder.name}/{RUN} is damaged: {wrong}. {TRAIN_AGAIN}")
     if (facts.model.src_vocab, facts.model.tgt_vocab) != (src.vocab, tgt.vocab):
         raise RunError(f"{folder.name}/{RUN} is damaged: its vocabularies are not those of its model. {TRAIN_AGAIN}")
     return facts
+
+
+def wrong_fact_of(facts: RunFacts) -> str | None:
+    """What a run says of itself that cannot be, in words; None where all its facts are of their kind."""
+    texts = [facts.name, facts.corpus, facts.stored, *facts.files, *facts.files.values(), *facts.suggestions]
+    texts += [text for pair in facts.poster for text in (pair.question, pair.answer)]
+    if not all(isinstance(text, str) for text in texts):
+        return "a name, a digest or a question is no text"
+    if not all(type(number) is int and number >= 0 for number in facts.held_out):
+        return "the numbers of the pairs held out are no counts"
+    if not facts.poster:
+        return "it has no pairs for the poster"
+    return None
 
 
 def whole_file(folder: RunFolder, name: str, sha256_written: str) -> bytes:

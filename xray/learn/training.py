@@ -1,6 +1,5 @@
 """A run begun, or taken up again where it stopped."""
 
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 
 import torch
 
-from xray.config import TextConfig, TrainConfig
+from xray.config import SHOWN, TextConfig, TrainConfig
 from xray.data.corpus import Prepared
 from xray.data.origin import AnySource, Origin, as_origin, fingerprints
 from xray.data.pairs import POSTER_PAIRS
@@ -18,11 +17,13 @@ from xray.errors import RunError
 from xray.learn.checkpoint import Checkpoint
 from xray.learn.devices import choose_device
 from xray.learn.fit import Trainer
-from xray.learn.folder import CORPUS, LAST, RunFolder
+from xray.learn.folder import CORPUS, LAST, TRAIN_AGAIN, RunFolder
 from xray.learn.lesson import Training
 from xray.learn.run import build_model, find_checkpoint, prepare
 from xray.learn.store import RunFacts, check_corpus, check_wishes, read_run, write_run
 from xray.learn.world import World
+from xray.scratch import scratch_folder
+from xray.text import show_controls
 
 __all__ = ["Training", "begin_training", "resume_training"]
 
@@ -60,7 +61,7 @@ def begin_training(
             with world.others_waiting():
                 if not overwrite:
                     check_free(place)
-                scratch = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="xray-")))
+                scratch = opened.enter_context(scratch_folder())
                 facts, prepared = plan(as_origin(source), settings or {}, config, text or TextConfig(), scratch)
                 opened.enter_context(place.claim())
                 if not overwrite:
@@ -156,11 +157,17 @@ def gather(
     found: Checkpoint | None = None,
 ) -> Training:
     """A training, from a checkpoint or from the start, with everything there is to say before it goes on."""
-    train, valid = parts(facts, StoredCorpus(place.path / CORPUS))
     model = build_model(facts.model, facts.training.seed).to(device)
-    trainer = Trainer(model, facts.training, train, valid, world)
-    if found is not None:
-        trainer.restore(found)
+    try:
+        corpus = StoredCorpus(place.path / CORPUS)
+        corpus.check_ids(facts.model.src_vocab, facts.model.tgt_vocab, facts.model.max_len)
+        train, valid = parts(facts, corpus)
+        trainer = Trainer(model, facts.training, train, valid, world)
+        if found is not None:
+            trainer.restore(found)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
+        reason = show_controls(" ".join(str(error).split()))[:SHOWN]
+        raise RunError(f"{place.name} is damaged: {type(error).__name__} {reason}. {TRAIN_AGAIN}") from error
     lost = facts.tokenisers.count_unknown_answer_words(train) if world.is_writer else 0
     if lost:
         notes += (

@@ -5,16 +5,14 @@ from itertools import groupby
 from math import ceil
 
 from graphviz import Digraph
-from graphviz.quoting import escape as protect
 
 from xray.renderers.dashes import dashes
 from xray.renderers.fonts import FONT_ASCENT, FONT_DESCENT, lacks_letters, text_width
-from xray.renderers.markup import clean, point_size, write_run
+from xray.renderers.markup import clean, identity, point_size, write_run
 from xray.renderers.paper import POINTS_PER_INCH, POSTER_PAPER, Paper, paper_size
 from xray.renderers.shading import cell_shapes
 from xray.renderers.themes import Theme
 from xray.story.layout import Align, Box, Curve, Layout, Line, Panel, Point, baselines, line_width
-from xray.text import show_controls
 
 ZOOM = 2
 """Graphviz rounds the advance of every letter to a pixel at 96 dpi; drawn larger and scaled down, nobody sees it."""
@@ -67,7 +65,7 @@ def write_dot(layout: Layout, theme: Theme, dpi: int | None = None, paper: Paper
                 style="filled",
                 fillcolor="transparent",
                 penwidth="0",
-                id=protect(cells.id),
+                id=identity(cells.id),
                 tooltip=clean(cells.tooltip),
                 **{"class": cells.kind},
             )
@@ -85,7 +83,7 @@ def write_box(graph: Digraph, box: Box, theme: Theme) -> None:
             pos=point((box.x, box.y)) + "!",
             width=inches(box.width),
             height=inches(box.height),
-            id=protect(show_controls(box.id)),
+            id=identity(box.id),
             tooltip=clean(box.tooltip) if box.tooltip else " ",
             fillcolor=surface.fill,
             color=line,

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import tempfile
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +15,7 @@ import font_source_sans_pro
 from fontTools.subset import Options, Subsetter
 from fontTools.ttLib import TTFont
 
+from xray.scratch import scratch_folder
 from xray.story.layout import Weight
 
 FONT_FOLDER = Path(font_source_sans_pro.font_directory)
@@ -125,9 +125,9 @@ def own_fonts() -> Iterator[None]:
     complains on stderr about files that are not ours; the first drawing therefore happens in here, unheard.
     """
     before = os.environ.get("FONTCONFIG_FILE")
-    with tempfile.TemporaryDirectory(prefix="xray-fonts-") as folder:
-        config = Path(folder) / "fonts.conf"
-        config.write_text(fonts_conf(Path(folder)), encoding="utf-8")
+    with scratch_folder("fonts-") as folder:
+        config = folder / "fonts.conf"
+        config.write_text(fonts_conf(folder), encoding="utf-8")
         os.environ["FONTCONFIG_FILE"] = str(config)
         try:
             wake_fontconfig()

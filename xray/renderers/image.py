@@ -6,7 +6,8 @@ from typing import Literal
 from zlib import crc32
 
 from xray.errors import DrawError
-from xray.renderers.fonts import own_fonts
+from xray.renderers.fonts import own_fonts, unheard
+from xray.text import show_controls
 
 ImageForm = Literal["svg", "png", "pdf"]
 Program = Literal["nop2", "dot"]
@@ -26,11 +27,12 @@ def draw_dot(dot: str, form: ImageForm, program: Program = "nop2") -> bytes:
     """
     import pygraphviz
 
-    with own_fonts():
+    with own_fonts(), unheard():
         try:
             drawn = pygraphviz.AGraph(string=dot).draw(format=form, prog=program)
         except (OSError, ValueError, pygraphviz.DotError) as error:
-            raise DrawError(f"Graphviz cannot draw this as {form}: {error}. Try another format.") from error
+            reason = show_controls(" ".join(str(error).split()))
+            raise DrawError(f"Graphviz cannot draw this as {form}: {reason}. Try another format.") from error
     if not isinstance(drawn, bytes):
         raise DrawError(f"Graphviz drew no {form}. Try another format.")
     return CREATION_DATE.sub(lambda found: found[1] + b"0" * len(found[2]), drawn) if form == "pdf" else drawn

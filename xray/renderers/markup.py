@@ -4,11 +4,15 @@ import unicodedata
 from collections.abc import Sequence
 
 from graphviz import nohtml
+from graphviz.quoting import escape as protect
 
 from xray.renderers.fonts import FAMILIES
 from xray.renderers.themes import Theme
 from xray.story.layout import SHIFTED, Line, Run
 from xray.text import show_controls
+
+LONGEST_RUN, LONGEST_TOOLTIP = 400, 3000
+"""More characters of a text than this are not drawn: DOT's reader takes no label of more than 16,384 bytes."""
 
 LEFT_TO_RIGHT = "&#8206;"
 """Set before text with right-to-left words in it: they are read in their own direction, but the line begins at the
@@ -45,14 +49,23 @@ def point_size(run: Run, zoom: int) -> int:
 
 def clean(text: str) -> str:
     """A tooltip as DOT text: controls spelt out, line breaks kept, backslashes and entities taken literally."""
-    lines = [show_controls(line).replace("\\", "\\\\").replace("&", "&amp;") for line in text.split("\n")]
+    lines = [
+        show_controls(line).replace("\\", "\\\\").replace("&", "&amp;")
+        for line in cut(text, LONGEST_TOOLTIP).split("\n")
+    ]
     shown: str = nohtml("\\n".join(lines))
     return shown
 
 
+def identity(text: str) -> str:
+    """The id of a node, an entity in it taken literally: it goes into the SVG as it is."""
+    protected: str = protect(show_controls(text).replace("&", "&amp;"))
+    return protected
+
+
 def escape_html(text: str) -> str:
     """A text for an HTML-like label: shown as it is, never read as markup, an entity, or one of DOT's own escapes."""
-    text = show_controls(text)
+    text = cut(show_controls(text), LONGEST_RUN)
     for character, entity in (
         ("&", "&amp;"),
         ("<", "&lt;"),
@@ -64,6 +77,11 @@ def escape_html(text: str) -> str:
     ):
         text = text.replace(character, entity)
     return text
+
+
+def cut(text: str, most: int) -> str:
+    """The text, or as much of it as can be drawn, and an ellipsis."""
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def table(lines: Sequence[Line], on: str, theme: Theme, align: str = "CENTER") -> str:

@@ -8,19 +8,37 @@ from typing import Any
 
 from xray.assets import read_template, template_names
 from xray.errors import ThemeError
+from xray.text import show_controls
 
 COLOUR = re.compile(r"#[0-9A-Fa-f]{6}")
 
-SURFACES = (
+SURFACES: tuple[str, ...] = (
     *("page", "card", "encoder", "decoder", "training", "inference", "mask", "station", "change", "failure"),
     *("encoder_frame", "encoder_panel", "encoder_panel_two", "encoder_ledger"),
     *("decoder_frame", "decoder_panel", "decoder_panel_mid", "decoder_panel_two", "decoder_ledger"),
 )
+STAND_INS = {
+    "op_weights": "encoder",
+    "op_convolution": "training",
+    "op_attention": "decoder",
+    "op_normalisation": "encoder_panel_two",
+    "op_activation": "decoder_ledger",
+    "op_joining": "inference",
+    "op_pooling": "encoder_ledger",
+    "op_recurrent": "decoder_frame",
+    "op_reshaping": "card",
+    "op_chance": "card",
+    "op_mask": "mask",
+    "op_other": "encoder_frame",
+    "op_block": "encoder_panel",
+}
+"""The surfaces of operations by their kind, in the drawing of any model, and which one a theme without them lends."""
+SURFACES += (*STAND_INS,)
 SURFACE_PARTS = ("fill", "line", "text", "quiet")
-ACCENTS = ["title", "training", "inference", "encoder", "decoder", "station", "boundary", "warning"]
-LIGHT_ACCENTS = ["training", "inference", "encoder", "decoder", "station"]
+ACCENTS = ["title", "training", "inference", "forward", "encoder", "decoder", "station", "boundary", "warning"]
+LIGHT_ACCENTS = ["training", "inference", "forward", "encoder", "decoder", "station"]
 LINES = [
-    *("training", "inference", "encoder", "decoder", "ribbon", "casing", "boundary"),
+    *("training", "inference", "forward", "encoder", "decoder", "ribbon", "casing", "boundary"),
     *("leader", "card", "inference_on_panel", "change", "failure", "mark_casing"),
 ]
 CELLS = ["visible", "padding", "future", "both", "hidden", "grid", "weight_low", "weight_high", "weight_hidden"]
@@ -85,8 +103,10 @@ def parse_theme(text: str, where: str) -> Theme:
     """
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ThemeError(f"{where} is not TOML: {error}. Start from a copy: xray theme dark -o my.toml") from None
+    except (ValueError, RecursionError) as error:  # numbers too long and brackets too deep are no TOMLDecodeError
+        raise ThemeError(
+            f"{where} is not TOML: {show_controls(str(error))}. Start from a copy: xray theme dark -o my.toml"
+        ) from None
     axes = section(table, "axis", where)
     return Theme(
         name=word(table, "name", where),
@@ -104,6 +124,8 @@ def parse_theme(text: str, where: str) -> Theme:
 
 
 def read_surfaces(table: Mapping[str, Any], axes: Mapping[str, Any], where: str) -> dict[str, Surface]:
+    lent = {name: table[other] for name, other in STAND_INS.items() if other in table}
+    table = {**lent, **table}
     check_roles(table, SURFACES, f"{where} [surface]")
     surfaces = {}
     for name in SURFACES:

@@ -1,0 +1,496 @@
+"""Every bad file a user may have, given to every command that reads one: done, or one line that says what is wrong."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from conftest import plain_environment
+from small_runs import write_pairs
+from trust.hostile import CORPUS, file_name, shown
+from trust.outcomes import assert_explained, assert_plain, assert_refused, call, files_in
+
+SMALL = ["--d-model", "22", "--heads", "2", "--d-ff", "13", "--encoder-layers", "1", "--decoder-layers", "1"]
+QUICK = [*SMALL, "--epochs", "1", "--out", "new"]
+
+FILES = {
+    "empty": b"",
+    "blank": b"\n\n  \n",
+    "binary": bytes(range(256)) * 20,
+    "nul": b"\x00" * 5000,
+    "utf16": "question,answer\nhi,hello\n".encode("utf-16"),
+    "latin1": "question,answer\ncafé,crème\n".encode("latin-1"),
+    "bom": b"\xef\xbb\xbf{}",
+    "text": b"hello, world\n",
+    "wrong json": b'{"schema": 1, "title": 5}',
+    "json list": b"[1, 2, 3]",
+    "newer": b'{"schema": 99}',
+    "deep": b"[" * 200_000,
+    "numbers": b"9" * 6_000,
+    "pdf": b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n",
+    "pickle": b"\x80\x04\x95\x10\x00\x00\x00\x00\x00\x00\x00\x8c\x02os\x94\x8c\x06system\x94\x93\x94.",
+    "escape": b"\x1b[2J\x1b[31m\n",
+}
+READERS = {
+    "draw": ["draw", "{file}", "-q", "-o", "out.svg"],
+    "page": ["page", "{file}", "-o", "out.html"],
+    "walk": ["walk", "{file}"],
+    "walk quiz": ["walk", "{file}", "--quiz"],
+    "attention": ["attention", "--trace", "{file}"],
+    "worksheet": ["worksheet", "--trace", "{file}", "-o", "out.pdf"],
+    "diff before": ["diff", "{file}", "{trace}"],
+    "diff after": ["diff", "{trace}", "{file}"],
+    "theme": ["theme", "./{file}"],
+    "theme check": ["theme", "./{file}", "--check"],
+    "theme used": ["draw", "{trace}", "-o", "out.svg", "--theme", "./{file}"],
+    "train csv": ["train", "{file}", *QUICK],
+    "run": ["trace", "--run", "{file}", "-o", "out.svg"],
+    "chat": ["chat", "--run", "{file}"],
+    "answer run": ["answer", "{trace}", "--run", "{file}"],
+    "demo out": ["demo", "--out", "{file}"],
+    "model": ["trace", "{file}:build", "-o", "out.svg"],
+}
+SUFFIXES = {"train csv": ".csv", "model": ".py"}
+
+
+def filled(command, file, trace):
+    return [part.format(file=file, trace=trace) for part in command]
+
+
+@pytest.fixture
+def place(here):
+    """A folder with nothing but what a test puts there; whatever else appears is a stray file."""
+    return here
+
+
+@pytest.mark.parametrize("kind", FILES)
+@pytest.mark.parametrize("reader", READERS)
+def test_a_bad_file_is_refused_in_one_line_and_nothing_is_written(place, trace_file, reader, kind):
+    file = f"bad{SUFFIXES.get(reader, '.json')}"
+    (place / file).write_bytes(FILES[kind])
+    before = files_in(place)
+    outcome = call(*filled(READERS[reader], file, trace_file))
+    if outcome.code == 0:
+        pytest.skip("this command has a use for such a file")
+    assert_refused(outcome, outcome.code)
+    assert outcome.code in (1, 2)
+    assert files_in(place) == before
+
+
+@pytest.mark.parametrize("kind", ["missing", "folder", "loop", "long", "half", "below a file", "endless"])
+@pytest.mark.parametrize("reader", READERS)
+def test_what_is_no_file_is_refused_in_one_line_and_nothing_is_written(place, trace_file, reader, kind):
+    suffix = SUFFIXES.get(reader, ".json")
+    name = {"long": "x" * 300 + suffix, "half": f"caf\udce9{suffix}", "below a file": f"there/x{suffix}"}.get(kind)
+    name = name or f"bad{suffix}"
+    (place / "there").write_text("")
+    if kind == "folder":
+        (place / name).mkdir()
+    elif kind == "loop":
+        (place / name).symlink_to(name)
+    elif kind == "endless":
+        if reader in ("train csv", "demo out"):
+            pytest.skip("a corpus may be a pipe without end; a folder is none")
+        (place / name).symlink_to("/dev/zero")
+    before = files_in(place)
+    if reader == "demo out" and kind in ("missing", "folder", "half"):
+        pytest.skip("that is where it would go")
+    outcome = call(*filled(READERS[reader], name, trace_file))
+    assert_refused(outcome, outcome.code)
+    assert outcome.code in (1, 2)
+    assert files_in(place) == before
+
+
+WRITERS = {
+    "draw": (["draw", "{trace}", "-q", "-o"], ".svg"),
+    "draw twice": (["draw", "{trace}", "-q", "-o", "good.json", "-o"], ".svg"),
+    "page": (["page", "{trace}", "-o"], ".html"),
+    "worksheet": (["worksheet", "--trace", "{trace}", "-o"], ".pdf"),
+    "worksheet answers": (["worksheet", "--trace", "{trace}", "-o", "sheet.pdf", "--answers"], ".pdf"),
+    "attention": (["attention", "--trace", "{trace}", "-o"], ".svg"),
+    "diff": (["diff", "{trace}", "{trace}", "-o"], ".svg"),
+    "theme": (["theme", "dark", "-o"], ".toml"),
+    "trace": (["trace", "--run", "{run}", "-o"], ".svg"),
+    "answer": (["answer", "{trace}", "--run", "{run}", "-o"], ".txt"),
+}
+
+
+@pytest.mark.parametrize("kind", ["no folder", "below a file", "folder", "loop", "long", "dangling", "closed"])
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_place_that_cannot_be_written_is_refused_before_any_work(place, trace_file, kept_run, writer, kind):
+    command, suffix = WRITERS[writer]
+    (place / "there").write_text("")
+    target = {
+        "no folder": f"nowhere/out{suffix}",
+        "below a file": f"there/out{suffix}",
+        "folder": f"out{suffix}",
+        "loop": f"out{suffix}",
+        "long": "x" * 300 + suffix,
+        "dangling": f"out{suffix}",
+        "closed": f"/proc/out{suffix}",
+    }[kind]
+    if kind == "folder":
+        (place / target).mkdir()
+    elif kind == "loop":
+        (place / target).symlink_to(target)
+    elif kind == "dangling":
+        (place / target).symlink_to("nowhere/out")
+    before = files_in(place)
+    outcome = call(*(part.format(trace=trace_file, run=kept_run) for part in command), target)
+    assert outcome.code == 1, outcome.err
+    assert outcome.last.startswith("xray: cannot write ")
+    assert "xray: unexpected" not in outcome.err
+    if kind != "closed":
+        assert_refused(outcome, 1)
+        assert files_in(place) == before
+    assert [name for name in files_in(place) if name.endswith(".part")] == []
+
+
+@pytest.mark.parametrize("name", CORPUS)
+def test_a_file_with_a_hostile_name_is_named_as_it_is(place, name):
+    file = file_name(CORPUS[name]) + ".json"
+    outcome = call("draw", "./" + file)
+    assert_refused(outcome, 1)
+    assert shown(file)[:20].split()[0] in outcome.err
+
+
+@pytest.mark.parametrize("name", CORPUS)
+def test_a_file_with_a_hostile_name_is_written_and_read_back(place, trace_file, name):
+    file = "./" + file_name(CORPUS[name]) + ".json"
+    assert call("draw", trace_file, "-q", "-o", file).code == 0
+    assert_explained(call("diff", trace_file, file))
+    assert len(files_in(place)) == 1
+
+
+@pytest.mark.parametrize("name", CORPUS)
+def test_a_hostile_question_is_asked_and_shown(place, kept_run, name):
+    outcome = call("trace", "--run", kept_run, "--phase", "inference", "--ask", CORPUS[name], "-o", "a.json")
+    assert_explained(outcome)
+    assert outcome.code in (0, 2)
+    assert set(files_in(place)) == ({"a.json"} if outcome.code == 0 else set())
+
+
+def test_hostile_questions_in_a_file_are_answered_line_for_line(place, kept_run):
+    lines = [text.replace("\n", " ").replace("\r", " ") for text in CORPUS.values()]
+    (place / "asked.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", errors="replace")
+    outcome = call("answer", "asked.txt", "--run", kept_run)
+    assert_explained(outcome)
+    assert outcome.out.decode().count("\n") == len(lines)
+    assert_plain(outcome.out.decode())
+
+
+@pytest.mark.parametrize("name", CORPUS)
+def test_hostile_columns_and_separators_are_refused_or_done(place, name):
+    text = CORPUS[name]
+    write_pairs(place / "pairs.csv")
+    for option in ("--source", "--separator", "--encoding"):
+        assert_explained(call("train", "pairs.csv", *QUICK, option, text))
+        assert not (place / "new").exists()
+
+
+CSVS = {
+    "header": (b"question,answer\n", "has a header but no rows"),
+    "twice": (b"question,answer,answer\na,b,c\n", 'has the column "answer" more than once'),
+    "ragged": (b"question,answer\na\nb,c\nd,e,f\n", "2 rows have more or fewer cells"),
+    "semicolon": (b"question;answer\na;b\n", 'Is ";" its separator?'),
+    "missing": (b"q,a\nhi,hello\n", "has no column"),
+    "quote": (b'question,answer\n"a,b\nc,d\n', "a quote that is not closed, opened in line 2"),
+    "nul": (b"question,answer\na\x00,b\n", "NUL byte in line 2"),
+    "latin-1": ("question,answer\ncafé,b\n".encode("latin-1"), "line 2, byte 4"),
+    "utf-16": ("question,answer\na,b\n".encode("utf-16"), "is UTF-16, not UTF-8"),
+    "utf-32": ("question,answer\na,b\n".encode("utf-32"), "is UTF-32, not UTF-8"),
+    "blank": (b"question,answer\n,\n , \n", "has no pair to train on"),
+    "marks": ("question,answer\n\u202e,\u200b\n".encode(), "has no pair to train on"),
+    "huge cell": (
+        b"question,answer\n" + b"x" * 10_000_000 + b",b\n",
+        "a cell of more than 131,072 characters in line 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CSVS)
+def test_a_bad_corpus_is_refused_with_its_line(place, kind):
+    data, words = CSVS[kind]
+    (place / "pairs.csv").write_bytes(data)
+    assert_refused(call("train", "pairs.csv", *QUICK), 1, words)
+    assert set(files_in(place)) == {"pairs.csv"}
+
+
+GOOD_CSVS = {
+    "one row": b"question,answer\nhi,hello\n",
+    "bom": b"\xef\xbb\xbfquestion,answer\nhi,hello\nho,hello\n",
+    "crlf": b"question,answer\r\nhi,hello\r\nho,hello\r\n",
+    "emoji": "question,answer\n👩‍🚀?,🇪🇺!\n🏳️‍🌈,é\n".encode(),
+    "right to left": "question,answer\nשלום?,مرحبا\n\u202eabc,def\n".encode(),
+    "combining": "question,answer\nZ̷͎͝a̴l̵g̶o̷,e\u0301\n".encode(),
+    "controls": b"question,answer\n\x1b[2Jhi,\x07hello\x7f\n",
+    "no last line end": b"question,answer\nhi,hello",
+    "old mac": b"question,answer\rhi,hello\rho,hey\r",
+}
+
+
+@pytest.mark.parametrize("kind", GOOD_CSVS)
+def test_an_odd_corpus_is_learnt_and_shown_without_being_obeyed(place, kind):
+    (place / "pairs.csv").write_bytes(GOOD_CSVS[kind])
+    outcome = call("train", "pairs.csv", *QUICK)
+    assert outcome.code == 0, outcome.err
+    assert_plain(outcome.err)
+    answered = call("chat", "--run", "new", stdin="hi\nשלום\n\x1b[2J\n".encode())
+    assert answered.code == 0
+    assert_plain(answered.out.decode())
+    assert_plain(answered.err)
+
+
+@pytest.mark.slow
+def test_a_million_rows_are_refused_or_read_without_being_held(place):
+    with (place / "pairs.csv").open("w") as file:
+        file.write("question,answer\n")
+        file.writelines(f"who is number {number % 997}?,it is {number % 89}.\n" for number in range(1_000_000))
+        file.write("ragged\n")
+    assert_refused(call("train", "pairs.csv", *QUICK), 1, "1 row has more or fewer cells", "in line 1,000,002")
+
+
+NUMBERS = ["0", "-1", "999999999999999999999999", "1e5", "", "nan", "inf", "-inf", "1" * 5000, "٣", "0x10"]
+OPTIONS = (
+    *("epochs", "batch", "batch-tokens", "accumulate", "seed", "src-vocab", "tgt-vocab", "min-frequency", "max-len"),
+    *("heads", "d-model", "d-ff", "encoder-layers", "decoder-layers", "lr", "weight-decay", "beta2", "warmup", "clip"),
+    *("label-smoothing", "valid-share", "dropout", "patience", "warmup-steps"),
+)
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_no_number_takes_training_by_surprise(place, option):
+    write_pairs(place / "pairs.csv")
+    for number in NUMBERS:
+        outcome = call("train", "pairs.csv", *QUICK, "--overwrite", f"--{option}", number)
+        assert_explained(outcome)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["attention", "--trace", "{trace}", "--layer"],
+        ["attention", "--trace", "{trace}", "--head"],
+        ["attention", "--trace", "{trace}", "--turn"],
+        ["walk", "{trace}", "--turn"],
+        ["walk", "{trace}", "--station"],
+        ["draw", "{trace}", "-q", "-o", "out.png", "--dpi"],
+        ["worksheet", "--trace", "{trace}", "--share"],
+        ["worksheet", "--trace", "{trace}", "--seed"],
+        ["worksheet", "--trace", "{trace}", "--stations"],
+        ["diff", "{trace}", "{trace}", "--limit"],
+        ["trace", "--run", "{run}", "-q", "-o", "out.json", "--max-turns"],
+        ["answer", "{trace}", "--run", "{run}", "--beam"],
+        ["answer", "{trace}", "--run", "{run}", "--batch"],
+        ["answer", "{trace}", "--run", "{run}", "--length-penalty"],
+    ],
+    ids=lambda command: " ".join(command[:1] + command[-1:]),
+)
+def test_no_number_takes_a_command_by_surprise(place, trace_file, kept_run, command):
+    (place / "few.txt").write_text("hi\n")
+    known = {"trace": place / "few.txt" if command[0] == "answer" else trace_file, "run": kept_run}
+    for number in ["0", "-1", "99", "999999999999999999999999", "", "nan", "1" * 5000, "٣"]:
+        outcome = call(*(part.format(**known) for part in command), number)
+        assert_explained(outcome)
+
+
+@pytest.mark.parametrize("question", ["", "   ", "\t\n", "\x00", "\u202e"])
+@pytest.mark.parametrize("command", ["trace", "page", "walk", "attention", "worksheet"])
+def test_an_empty_question_is_wrong_usage(place, kept_run, command, question):
+    asked = [question] if command == "attention" else ["--ask", question]
+    output = {"page": "a.html", "worksheet": "a.pdf", "walk": None}.get(command, "a.svg")
+    outcome = call(command, *asked, "--run", kept_run, *([] if output is None else ["-o", output]))
+    assert_refused(outcome, 2, "the question is empty")
+    assert files_in(place) == {}
+
+
+@pytest.mark.parametrize("question", ["zorblax quux", "who " * 500, "x" * 100_000])
+def test_a_question_that_cannot_be_read_whole_is_asked_and_said(place, kept_run, question):
+    outcome = call("trace", "--run", kept_run, "--ask", question, "-q", "-o", "a.svg")
+    assert outcome.code == 0, outcome.err
+    assert "xray: " in outcome.err
+
+
+MODELS = {
+    "syntax": "def build(:\n",
+    "raises": "raise ZeroDivisionError('two\\nlines \\x1b[31m')\n",
+    "leaves": "import sys\nsys.exit(7)\n",
+    "import": "import nothing_of_that_name\n",
+    "nothing": "",
+    "number": "build = 5\n",
+    "arguments": "def build(a, b): pass\n",
+    "build raises": "def build(): raise KeyError('x')\n",
+    "none": "def build(): return None\n",
+    "class": "class build: pass\n",
+    "forward raises": "import torch\nclass M(torch.nn.Module):\n    def forward(self): raise ValueError('\\x1b[2J')\n"
+    "def build(): return M()\n",
+}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_model_that_is_none_is_refused_in_one_line(place, kind):
+    (place / "theirs.py").write_text(MODELS[kind])
+    outcome = call("trace", "theirs.py:build", "-q", "-o", "a.json")
+    assert_explained(outcome)
+    assert outcome.code == 1
+    if kind != "forward raises":
+        assert_refused(outcome, 1, "theirs.py")
+
+
+def in_process_of_its_own(*arguments, code=None, **options):
+    command = [sys.executable, "-m", "xray", *map(str, arguments)] if code is None else [sys.executable, "-c", code]
+    environment = {**plain_environment(), "OMP_NUM_THREADS": "1", **options.pop("env", {})}
+    return subprocess.run(command, capture_output=True, check=False, env=environment, timeout=120, **options)
+
+
+SURROUNDINGS = {
+    "no home": {"HOME": ""},
+    "missing home": {"HOME": "/nonexistent/home", "XDG_CACHE_HOME": "/nonexistent/cache"},
+    "closed home": {"HOME": "/proc/1", "XDG_CACHE_HOME": "/proc/1"},
+    "no locale": {"LC_ALL": "C", "LANG": "", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    "ascii": {"PYTHONIOENCODING": "ascii"},
+    "narrow": {"COLUMNS": "20"},
+    "no width": {"COLUMNS": "0"},
+    "wide": {"COLUMNS": "9" * 30},
+    "dumb": {"TERM": "dumb", "NO_COLOR": "1"},
+    "no term": {"TERM": ""},
+}
+
+
+@pytest.mark.parametrize("kind", SURROUNDINGS)
+def test_drawing_works_wherever_it_is_started(place, trace_file, kind):
+    done = in_process_of_its_own("draw", trace_file, "-o", "a.svg", env=SURROUNDINGS[kind])
+    assert done.returncode == 0, done.stderr
+    assert set(files_in(place)) == {"a.svg"}
+    assert b"\x1b" not in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["missing home", "closed home", "no locale"])
+def test_training_works_wherever_it_is_started(place, kind):
+    write_pairs(place / "pairs.csv")
+    done = in_process_of_its_own("train", "pairs.csv", *QUICK, env=SURROUNDINGS[kind])
+    assert done.returncode == 0, done.stderr
+
+
+def test_no_place_for_temporary_files_is_said(place):
+    write_pairs(place / "pairs.csv")
+    code = (
+        "import tempfile, sys; tempfile._candidate_tempdir_list = lambda: ['/proc/nowhere']\n"
+        f"from xray.cli.app import run; sys.exit(run(['train', 'pairs.csv', *{QUICK!r}]))"
+    )
+    done = in_process_of_its_own(code=code)
+    assert done.returncode == 1
+    assert done.stderr.decode().startswith("xray: cannot ")
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_a_folder_that_is_gone_is_said(place, trace_file):
+    gone = place / "gone"
+    gone.mkdir()
+    code = (
+        f"import os, sys; os.chdir({str(gone)!r}); os.rmdir({str(gone)!r})\n"
+        f"from xray.cli.app import run; sys.exit(run(['draw', {str(trace_file)!r}, '-q', '-o', 'a.svg']))"
+    )
+    done = in_process_of_its_own(code=code, cwd=place)
+    assert done.returncode == 1
+    assert done.stderr.decode().startswith("xray: cannot ")
+
+
+LIMITED = (
+    "import resource, signal, sys\n"
+    "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+    "resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}))\n"
+    "from xray.cli.app import run\nsys.exit(run({arguments!r}))"
+)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["draw", "{trace}", "-q", "-o", "a.svg"],
+        ["draw", "{trace}", "-q", "-o", "a.png"],
+        ["page", "{trace}", "-o", "a.html"],
+        ["worksheet", "--trace", "{trace}", "-o", "a.pdf"],
+        ["theme", "dark", "-o", "a.toml"],
+        ["train", "pairs.csv", *QUICK],
+    ],
+    ids=lambda arguments: arguments[0] + arguments[-1][-4:],
+)
+def test_a_disk_that_is_full_is_said_and_nothing_half_is_left(place, trace_file, arguments):
+    write_pairs(place / "pairs.csv")
+    before = files_in(place)
+    filled_in = [part.format(trace=trace_file) for part in arguments]
+    done = in_process_of_its_own(code=LIMITED.format(size=700, arguments=filled_in))
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.decode().splitlines()[-1].startswith("xray: ")
+    assert "unexpected" not in done.stderr.decode()
+    assert {name: data for name, data in files_in(place).items() if ".lock" not in name} == before
+
+
+@pytest.mark.parametrize(
+    "arguments", [["draw", "{trace}"], ["theme", "dark"], ["walk", "{trace}"], ["page", "{trace}"]]
+)
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")  # noqa: PTH110
+def test_a_full_stdout_is_said(trace_file, arguments):
+    with open("/dev/full", "wb") as full:  # noqa: PTH123
+        done = subprocess.run(
+            [sys.executable, "-m", "xray", *(part.format(trace=trace_file) for part in arguments)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+            env=plain_environment(),
+        )
+    assert done.returncode == 1
+    assert done.stderr.decode().splitlines()[-1].startswith("xray: cannot write to stdout: no space left on device")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["chat", "--run", "{run}"], ["answer", "-", "--run", "{run}"], ["walk", "{trace}"]]
+)
+@pytest.mark.parametrize("closed", [0, 1, 2])
+def test_a_closed_stream_is_no_catastrophe(trace_file, kept_run, arguments, closed):
+    filled_in = [part.format(trace=trace_file, run=kept_run) for part in arguments]
+    code = (
+        f"import os, sys; os.close({closed}); os.execv(sys.executable, [sys.executable, '-m', 'xray', *{filled_in!r}])"
+    )
+    done = in_process_of_its_own(code=code, input=b"hi\n")
+    assert done.returncode in (0, 1, 141), done.stderr
+    assert b"Traceback" not in done.stderr
+    assert b"unexpected" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [["draw", "{trace}"], ["walk", "{trace}"], ["theme", "dark"], ["page", "{trace}"]]
+)
+def test_a_reader_that_goes_away_ends_it_quietly(trace_file, arguments):
+    command = [sys.executable, "-m", "xray", *(part.format(trace=trace_file) for part in arguments)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=plain_environment()) as started:
+        started.stdout.close()
+        told = started.stderr.read()
+    assert started.returncode in (0, 141)
+    assert b"Traceback" not in told
+    assert b"Broken" not in told
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_command_that_is_interrupted_ends_with_its_code(place, trace_file, number, code):
+    program = (
+        "import os, signal, sys, threading\nfrom xray.cli.app import run\n"
+        f"threading.Timer(0.4, lambda: os.kill(os.getpid(), {int(number)})).start()\n"
+        f"sys.exit(run(['draw', {str(trace_file)!r}, '-o', 'a.pdf', '-o', 'b.png', '-o', 'c.html']))"
+    )
+    done = in_process_of_its_own(code=program)
+    assert done.returncode in (code, 0)
+    assert b"Traceback" not in done.stderr
+    assert [name for name in files_in(place) if name.endswith(".part")] == []
+
+
+def test_answers_that_are_no_text_end_the_quiz(trace_file):
+    outcome = call("walk", trace_file, "--quiz", stdin=b"\xff\xfe\n")
+    assert_explained(outcome)
+
+
+@pytest.mark.parametrize("answer", ["9" * 5000, "9" * 50_000, "\x1b[2J", "²", "1x" * 3000, "q"])
+def test_any_answer_is_taken_in_the_quiz(trace_file, answer):
+    assert_explained(call("walk", trace_file, "--quiz", stdin=f"{answer}\nq\n".encode()))
