@@ -7,7 +7,7 @@ from xray.config import SPECIAL_TOKENS, TextConfig
 from xray.data.pieces import PieceTokeniser
 from xray.data.tokeniser import split_text
 from xray.data.tokenisers import Tokenisers, tokeniser_from_json
-from xray.errors import ConfigError
+from xray.errors import ConfigError, DataError
 
 TEXTS = [pair.answer for pair in PAIRS] * 3
 KINDS = ["bpe", "unigram"]
@@ -102,3 +102,8 @@ def test_rare_words_get_no_token():
 def test_a_unigram_tokeniser_knows_no_frequency():
     with pytest.raises(ConfigError, match=r"^min_frequency=2 has no meaning for a unigram tokeniser"):
         TextConfig(tokeniser="unigram", min_frequency=2)
+
+
+def test_a_vocabulary_too_small_for_the_letters_is_refused_with_the_remedy():
+    with pytest.raises(DataError, match=r"no unigram vocabulary of 5 pieces can be learnt .* Allow more pieces"):
+        learn("unigram", 5)

@@ -5,6 +5,7 @@ import os
 import re
 import socket
 import threading
+from pathlib import Path
 
 import pyarrow
 import pyarrow.parquet
@@ -250,3 +251,11 @@ def test_a_parquet_column_of_numbers_is_refused(tmp_path):
     pyarrow.parquet.write_table(pyarrow.table({"question": [1], "answer": ["b"]}), tmp_path / "p.parquet")
     with pytest.raises(DataError, match=r'^p\.parquet holds int64 in its column "question"\. It should hold text\.$'):
         read_pairs(Source(tmp_path / "p.parquet"))
+
+
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/null"])
+def test_a_device_is_refused_before_anything_is_read(device):
+    if not Path(device).exists():
+        pytest.skip(f"there is no {device} here")
+    with pytest.raises(DataError, match=r"it is a device, and may have no end\. Give a file of pairs, or a pipe\."):
+        read_pairs(Source(Path(device)))

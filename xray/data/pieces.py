@@ -18,6 +18,8 @@ from tokenizers.trainers import BpeTrainer, UnigramTrainer
 
 from xray.config import SPECIAL_TOKENS, UNK, TokeniserKind
 from xray.data.tokeniser import TIDIER, Tokeniser, mend
+from xray.errors import DataError, XRayError
+from xray.text import show_controls
 
 NORMALISER = Normalisers([TIDIER, Replace(Regex(r"\s+"), " "), Strip()])
 SPLITTER = Splitters([Metaspace(), Punctuation()])
@@ -32,7 +34,11 @@ class PieceTokeniser(Tokeniser):
 
     @classmethod
     def learn(cls, kind: TokeniserKind, texts: Iterable[str], limit: int, min_frequency: int = 1) -> "PieceTokeniser":
-        """The pieces that spell `texts` best, special tokens included, at most `limit` in all."""
+        """The pieces that spell `texts` best, special tokens included, at most `limit` in all.
+
+        Raises:
+            DataError: pieces cannot be learnt from these texts, or not so few.
+        """
         options: dict[str, Any] = {"vocab_size": limit, "special_tokens": list(SPECIAL_TOKENS), "show_progress": False}
         trainer: BpeTrainer | UnigramTrainer
         if kind == "bpe":
@@ -42,8 +48,17 @@ class PieceTokeniser(Tokeniser):
             learner = Tokenizer(Unigram())
             trainer = UnigramTrainer(unk_token=SPECIAL_TOKENS[UNK], **options)
         learner.normalizer, learner.pre_tokenizer, learner.decoder = NORMALISER, SPLITTER, JoinPieces()
-        learner.train_from_iterator(texts, trainer)
-        return cls(without_matching(learner))
+        try:
+            learner.train_from_iterator(texts, trainer)
+            return cls(without_matching(learner))
+        except XRayError:
+            raise
+        except Exception as error:  # tokenizers has no class of its own for what it refuses
+            reason = show_controls(" ".join(str(error).split())).rstrip(".")
+            raise DataError(
+                f"no {kind} vocabulary of {limit:,} pieces can be learnt from these texts: {reason}. "
+                "Allow more pieces, or give more text."
+            ) from error
 
     def split(self, text: str) -> tuple[str, ...]:
         mended = mend(text)

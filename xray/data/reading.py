@@ -84,6 +84,10 @@ def check_readable(source: Source) -> None:
         facts = source.path.stat()
         if stat.S_ISDIR(facts.st_mode):
             raise DataError(f"cannot read {shown}: it is a folder. Give a file of pairs.")
+        if stat.S_ISBLK(facts.st_mode) or stat.S_ISCHR(facts.st_mode):
+            raise DataError(
+                f"cannot read {shown}: it is a device, and may have no end. Give a file of pairs, or a pipe."
+            )
         if stat.S_ISREG(facts.st_mode):
             source.path.open("rb").close()
             if facts.st_size == 0:

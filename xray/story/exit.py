@@ -175,7 +175,8 @@ def draw_choice(canvas: Canvas, plan: Plan, column: Column, journey: Journey, he
 
 def draw_said(canvas: Canvas, plan: Plan, column: Column, journey: Journey, word: Box) -> None:
     """The words that the turns said, one after the other."""
-    said = [show_controls(one_pass.tokens.get("new", (("",),))[0][0]) for one_pass in journey.passes]
+    spoken = [next(iter(one_pass.tokens.get("new", ())), ()) for one_pass in journey.passes]
+    said = [show_controls(row[0]) for row in spoken if row]
     left = word.right + 12
     right = plan.loop - 16
     lines = [words("NEW WORDS, TURN BY TURN", NOTE, "accent:inference", "bold")]
