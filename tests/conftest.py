@@ -1,6 +1,7 @@
 """What many tests need: one untrained chatbot with the default sizes, and its traces, made once."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,16 @@ from pathlib import Path
 import pytest
 
 GOLDEN = Path(__file__).parent / "golden"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
 
 
 def pytest_addoption(parser):
@@ -64,6 +75,18 @@ def demo_folder(tmp_path_factory):
     assert done.returncode == 0, done.stderr
     (folder / "demo.log").write_text(done.stderr)
     return folder
+
+
+@pytest.fixture(scope="session")
+def browser():
+    sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    path = os.environ.get("XRAY_BROWSER") or next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    if path is None:
+        pytest.skip("there is no browser here: install Chromium, or name one in XRAY_BROWSER")
+    with sync_api.sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
+        yield running
+        running.close()
 
 
 def plain_environment(**more):

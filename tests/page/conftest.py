@@ -1,7 +1,5 @@
 """A page on disk and a browser that opens it; whatever a test does there, no network is asked and nothing complains."""
 
-import os
-import shutil
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,17 +9,6 @@ from page_helpers import LAPTOP
 
 from xray.renderers.render import render
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-ARGUMENTS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
-
 
 @dataclass
 class Watched:
@@ -30,18 +17,6 @@ class Watched:
     page: object
     requests: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
-
-
-@pytest.fixture(scope="session")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-    path = os.environ.get("XRAY_BROWSER") or next((found for name in BROWSERS if (found := shutil.which(name))), None)
-    if path is None:
-        pytest.skip("there is no browser here: install Chromium, or name one in XRAY_BROWSER")
-    with sync_api.sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
-        yield running
-        running.close()
 
 
 @pytest.fixture(scope="session")

@@ -1,27 +1,10 @@
 """A page made of hostile texts, opened in Chromium: nothing of theirs runs, asks, or is fetched."""
 
-import os
-import shutil
-
 import pytest
 from trust.hostile import SHORT
 from trust.test_injection_traces import foreign, poison
 
 from xray import render
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-    path = os.environ.get("XRAY_BROWSER") or next((found for name in BROWSERS if (found := shutil.which(name))), None)
-    if path is None:
-        pytest.skip("there is no browser here: install Chromium, or name one in XRAY_BROWSER")
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        yield started
-        started.close()
 
 
 @pytest.mark.parametrize("kind", ["chatbot", "foreign"])

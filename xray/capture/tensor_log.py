@@ -109,9 +109,17 @@ class TensorLog:
             return self.note(tensor, writer if is_new else known.maker, known.role, None if is_new else known.mask)
         if version == known.version:  # its form was changed, or it has an unusual one
             return self.note(tensor, known.maker, known.role, known.mask)
+        if writer is None and self._is_view_of_unchanged(tensor):
+            return self.note(tensor, known.maker, known.role, known.mask)
         if writer is None or version - changed not in (0, 1):  # below the user's level torch counts only afterwards
             return None
         return self.note(tensor, writer, known.role, None)
+
+    def _is_view_of_unchanged(self, tensor: Tensor) -> bool:
+        """Whether only the count is new: below the user's level a view takes over its base's after it was noted."""
+        base = tensor._base
+        noted = None if base is None else self._known.get(id(base))
+        return base is not None and noted is not None and noted.tensor() is base and noted.version == base._version
 
     def _version_of(self, tensor: Tensor) -> int:
         """How often the tensor or a view of it was changed in place.

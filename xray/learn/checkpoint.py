@@ -123,7 +123,8 @@ def wrong_format(shown: str, facts: Mapping[str, Any]) -> str:
             'it can be talked to, but not trained further. Train again with "xray train FILE.csv --overwrite".'
         )
     age = "newer" if isinstance(found, int) and found > FORMAT else "unknown"
+    maker, form = (show_controls(str(fact))[:60] for fact in (facts.get("xray", "?"), found))
     return (
-        f"{shown} was made by xray {facts.get('xray', '?')} (run format {found}, {age}); "
+        f"{shown} was made by xray {maker} (run format {form}, {age}); "
         f"this is {xray_version()} (format {FORMAT}). Use the X-Ray that made it, or train again."
     )
