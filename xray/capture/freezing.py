@@ -8,6 +8,7 @@ from xray.capture.calls import NOWHERE, STATE_NAMES, Known, OpenCall, OpenPass, 
 from xray.capture.fused import ATTENTIONS, derive_attention
 from xray.capture.mask_facts import SeenMask
 from xray.capture.naming import name_layer
+from xray.capture.native_kernels import open_kernels
 from xray.ir.records import MaskFacts, Preview, TensorRecord
 from xray.ir.trace import Pass, Setting, Step
 
@@ -24,7 +25,7 @@ def freeze_passes(passes: list[OpenPass], spell: SpellLine) -> tuple[tuple[Pass,
     masks: dict[int, MaskFacts] = {}
     makers: dict[int, tuple[OpenPass, str]] = {}
     freezers = [Freezer(one, spell, masks, makers) for one in passes]
-    return tuple(one.freeze() for one in freezers), [one.links for one in freezers]
+    return tuple(open_kernels(one.freeze()) for one in freezers), [one.links for one in freezers]
 
 
 class Freezer:
