@@ -1,7 +1,7 @@
 """Multi-head attention, drawn from the linear layers at the bottom to the residual sum at the top."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from xray.story.brief import draw_brief
@@ -18,7 +18,7 @@ from xray.story.labels import (
     softmax_label,
 )
 from xray.story.layout import Box
-from xray.story.nodes import cached_shape, draw_node
+from xray.story.nodes import cached_shape, draw_node, held_shape
 from xray.story.plan import Stack
 from xray.story.rows import is_fused
 from xray.story.shapes import read_shape
@@ -62,6 +62,9 @@ def draw_nodes(canvas: Canvas, column: Column, path: str, stack: Stack, crosses:
         told = [(one, one.by_id.get(f"{path}.query#0")) for one in journey.passes]
         whole = [(one.number, journey.origins.step(one, step)) for one, step in told if step is not None]
         made = read_shape([(number, step.outputs[0]) for number, step in whole if step.outputs])
+        narrow = journey.output(f"{path}.query")
+        if narrow is not None and len(narrow.axes) == len(made.axes):
+            made = replace(made, axes=(*narrow.axes[:-1], made.axes[-1]))
         query = f"{path}.query"
         put("fused", "fused", query, "ONE LINEAR FOR Q, K, V", frame.centre, wide, shape=made)
     for lane, x in zip(LANES, (frame.query, frame.centre, frame.value), strict=True):
@@ -130,7 +133,9 @@ def draw_lane(column: Column, put: Put, path: str, lane: Lane, crosses: bool) ->
         **options,
     )
     put(f"rotate_{lane.key}", "rotate", f"{path}.rotate_{part}", f"ROTATE {letter}", lane.x, width, **options)
-    put(f"cache_{lane.key}", "cache", f"{path}.cache_{part}", f"{letter} + CACHE", lane.x, width, **options)
+    held = held_shape(journey, path, part)
+    cache = f"{letter} + CACHE"
+    put(f"cache_{lane.key}", "cache", f"{path}.cache_{part}", cache, lane.x, width, shape=held, **options)
     again = repeat_label(journey, path, part)
     put(f"repeat_{lane.key}", "repeat", f"{path}.repeat_{part}", again, lane.x, width, **options)
 

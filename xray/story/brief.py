@@ -6,7 +6,7 @@ from xray.story.canvas import Canvas
 from xray.story.column import Column
 from xray.story.labels import add_label, mask_shape
 from xray.story.layout import Box, Run
-from xray.story.nodes import cached_shape, draw_node
+from xray.story.nodes import cached_shape, draw_node, held_shape
 from xray.story.plan import NOTE, Row, Stack
 from xray.story.shapes import ShapeText, digits
 
@@ -86,6 +86,7 @@ def draw_brief(canvas: Canvas, column: Column, path: str, stack: Stack, crosses:
                     surface="encoder" if crosses else "inference",
                     form="brief",
                     also=(f"{path}.{prefix}value",),
+                    shape=held_shape(journey, path, "key") if row == "cache" else None,
                 )
             )
         elif crosses or grown is not None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xray.story.dataflow import Flow
 from xray.story.norms import Norm, find_norm
@@ -121,8 +122,11 @@ def list_back(flow: Flow, entry: int) -> list[int]:
 
 
 def pick_words(flow: Flow, lookups: Sequence[int]) -> int | None:
-    """The lookup of the words: its ids were given and not counted out; of several the one whose table has a row for each
-    score that the pass ends with, then the one whose ids come straight from outside, then the largest."""
+    """The lookup of the words: its ids were given and not counted out.
+
+    Of several the one whose table has a row for each score that the pass ends with, then the one whose ids come from
+    outside as they are, then the largest.
+    """
     ends = next((node for node in reversed(range(len(flow.steps))) if is_projection(flow, node)), None)
     scored = None if ends is None else flow.output(ends).shape[-1]
 
@@ -141,13 +145,22 @@ def pick_words(flow: Flow, lookups: Sequence[int]) -> int | None:
     def merit(node: int) -> tuple[bool, bool, bool, bool, int]:
         ids = flow.steps[node].inputs[0] if flow.steps[node].inputs else None
         maker = flow.makers[node][0] if flow.makers[node] else None
-        straight = flow.carried_from(maker, SHAPING | CASTING) is None
+        straight = is_untouched(flow, maker)
         given = straight or not counts_up(flow, maker)
         whole = ids is not None and ids.shape[:1] == flow.output(node).shape[:1]
         return (given, whole, table(node) == scored, straight, table(node))
 
     streams = [node for node in lookups if len(flow.output(node).shape) >= 2]
     return max(streams, key=merit, default=None)
+
+
+def is_untouched(flow: Flow, place: int | None) -> bool:
+    """Whether ids come from outside as they are: perhaps in another shape, but not cut out of a longer table."""
+    while place is not None and flow.op(place) in SHAPING | CASTING and flow.makers[place]:
+        if prod(flow.steps[place].inputs[0].shape) != prod(flow.output(place).shape):
+            return False
+        place = flow.makers[place][0]
+    return place is None
 
 
 def counts_up(flow: Flow, place: int | None) -> bool:

@@ -35,9 +35,12 @@ def shrink(line: Line) -> Line:
 def formula_lines(tale: Tale) -> list[tuple[str, Line]]:
     journey, sizes = tale.journeys(tale.sides[0])[0], tale.trace.sizes
     path = f"{journey.layer}.self_attention"
-    root = " / √d" if "√d_k" in scores_label(journey, path) else ""
+    _, _, factor = scores_label(journey, path).partition("K^T")
+    root = " / √d" if "√d_k" in factor else ""
     attention: list[Run] = [text("softmax( Q·K"), Run("T", LABEL, "text", "regular", "sup")]
-    if root:
+    if not root:
+        attention.append(text(factor))
+    else:
         attention += [text(root), Run("k", LABEL, "text", "regular", "sub")]
     attention.append(text((" + mask" if journey.steps(f"{path}.mask") or not tale.is_retold else "") + " ) · V"))
     attention.append(Run("    over the keys", NOTE, "quiet"))
@@ -52,7 +55,15 @@ def formula_lines(tale: Tale) -> list[tuple[str, Line]]:
     )
     is_divided = sizes.get("d_model") == sizes.get("heads", 0) * sizes.get("d_k", 0)
     if tale.is_retold and not is_divided:
-        head_width = (number(d_k, "d_k"), Run("    not d_model / heads", NOTE, "quiet"))
+        whole = sizes.get("heads", 0) * sizes.get("d_k", 0)
+        head_width = (
+            text("heads × d_k  =  "),
+            number(heads, "heads"),
+            text(" × "),
+            number(d_k, "d_k"),
+            text(f"  =  {whole}"),
+            Run(f"    not d_model {d_model}", NOTE, "quiet"),
+        )
     chain: list[Run] = []
     split = f"{path}.split_query"
     moves = [(f"{split}.view", "view"), (f"{split}.transpose", "transpose")]

@@ -6,7 +6,7 @@ from itertools import pairwise
 from xray.story.brief import join_brief
 from xray.story.canvas import Canvas
 from xray.story.column import Column
-from xray.story.labels import add_label, norm_label
+from xray.story.labels import add_label, norm_label, say_derived
 from xray.story.layout import Box
 from xray.story.nodes import draw_node
 from xray.story.plan import Stack
@@ -45,7 +45,7 @@ def draw_forward(canvas: Canvas, column: Column, stack: Stack) -> Box:
                 wide,
                 row.label,
                 surface=column.side,
-                extra=row.remark,
+                extra=say_derived(column.main, row.path, row.remark),
                 also=row.also,
                 outline=outline,
             )

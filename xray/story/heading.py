@@ -1,5 +1,6 @@
 """The upper left: title, sizes, what differs from the default, the reading order, and the legend."""
 
+from collections.abc import Sequence
 from dataclasses import fields
 
 from xray.config import ModelConfig
@@ -19,6 +20,7 @@ TITLE, NAME, NARROW = 78, 20, 480.0
 """How large the title is, how large the name of another model, and the width below which the title takes two lines."""
 
 ENTRY = 17.5
+MOST_NAMED = 3
 BESIDE_TITLE = 176.0
 """What is kept free right below the title for the remark on back-propagation."""
 
@@ -98,7 +100,7 @@ def size_lines(canvas: Canvas, tale: Tale, width: float) -> list[Line]:
 def remarks(tale: Tale) -> list[str]:
     """What a reader must know: untrained weights, and every setting that is not the default."""
     if tale.is_retold:
-        return []
+        return [tell_untold(tale.untold)] if tale.untold else []
     config = tale.trace.config
     found = []
     if config.get("trained") is False:
@@ -124,6 +126,13 @@ def remarks(tale: Tale) -> list[str]:
     if saved is not None:
         found.append(saved.sentence)
     return found
+
+
+def tell_untold(untold: Sequence[str]) -> str:
+    """That the model has more attentions than are shown, and where."""
+    named = ", ".join(untold[:MOST_NAMED]) + (", …" if len(untold) > MOST_NAMED else "")
+    more, are = plural(len(untold), "more layer"), "is" if len(untold) == 1 else "are"
+    return f"{more} of attention {are} not shown here: {named}."
 
 
 def draw_reading(canvas: Canvas, tale: Tale, left: float, top: float, width: float) -> float:

@@ -142,7 +142,7 @@ class Tale:
     """A trace of a transformer by side and phase; a side that the model does not have is empty.
 
     `is_retold` says that it is of another model than X-Ray's own, whose steps were renamed. `params` counts the whole
-    model's parameters, 0 where that is not known.
+    model's parameters, 0 where that is not known. `untold` names the attentions of the model that are not shown.
     """
 
     trace: Trace
@@ -150,6 +150,7 @@ class Tale:
     decoder: tuple[Journey, ...]
     is_retold: bool = False
     params: int = 0
+    untold: tuple[str, ...] = ()
 
     @property
     def sides(self) -> tuple[Side, ...]:

@@ -35,18 +35,34 @@ def linear_label(journey: Journey, path: str, letter: str) -> str:
 
 
 def scores_label(journey: Journey, path: str) -> str:
-    """Queries times keys, and what the product is multiplied with."""
-    scale, scores = journey.step(f"{path}.scale"), journey.step(f"{path}.scores")
-    formula = str(scale.settings.get("formula", "")) if scale else ""
-    if not formula and scale is not None and scores is not None:
-        formula = name_factor(scale.settings.get("factor"), scores)
+    """Queries times keys, and what the product, or one of the two before it, is multiplied with."""
+    scores, formulas = journey.step(f"{path}.scores"), []
+    if scores is not None and "alpha" in scores.settings:
+        formulas.append(name_factor(scores.settings["alpha"], scores))
+    for part in ("scale", "scale_key"):
+        scale = journey.step(f"{path}.{part}")
+        if scale is None or scores is None:
+            continue
+        factor = read_factor(scale, journey.recorded(f"{path}.{part}"))
+        formulas.append(str(scale.settings.get("formula", "")) or name_factor(factor, scores))
+    formula = " · ".join(formula for formula in formulas if formula)
     return "SCORES Q·K^T" + (" ÷ √d_k" if formula == "1/sqrt(d_k)" else f" · {formula}" if formula else "")
 
 
+def read_factor(scale: Step, recorded: Step | None) -> object:
+    """What a scaling multiplies by, from its settings or the number that it was given; None where that is a tensor."""
+    other = scale.settings.get("other")
+    if "factor" in scale.settings or recorded is None or isinstance(other, bool) or not isinstance(other, int | float):
+        return scale.settings.get("factor")
+    return (1 / other if other else None) if "div" in recorded.op else other
+
+
 def name_factor(factor: object, scores: Step) -> str:
-    """A factor as a formula where it is the usual one, else as a number; "" where it is not known or does nothing."""
-    if not isinstance(factor, int | float) or isinstance(factor, bool) or factor == 1:
+    """A factor as a formula where it is the usual one, else a number; "" where it does nothing, "s" where unknown."""
+    if factor == 1:
         return ""
+    if not isinstance(factor, int | float) or isinstance(factor, bool):
+        return "s"
     width = scores.inputs[0].shape[-1] if scores.inputs and scores.inputs[0].shape else 0
     return "1/sqrt(d_k)" if width and isclose(factor, 1 / sqrt(width), rel_tol=1e-3) else f"{factor:.4g}"
 

@@ -58,7 +58,8 @@ def open_kernel(step: Step, made: Mapping[str, Step]) -> list[Step] | None:
     else:
         inside.run_layer(x)
     last = inside.steps.pop()
-    inside.steps.append(replace(last, id=step.id, path=step.path, outputs=step.outputs))
+    stored = {name: value for name, value in last.settings.items() if name != "derived"}
+    inside.steps.append(replace(last, id=step.id, path=step.path, outputs=step.outputs, settings=stored))
     return inside.steps
 
 

@@ -28,6 +28,7 @@ def find_norm(flow: Flow, place: int | None) -> Norm | None:
         return Norm(place, (place,), flow.makers[place][0], step.op not in ("rms_norm", "fused_rms_norm"))
     nodes: list[int] = []
     statistics: set[int] = set()
+    begun = 0
     here: int | None = place
     width = step.outputs[0].shape[-1:] if step.outputs else ()
     while here is not None and len(nodes) < LONGEST:
@@ -45,12 +46,14 @@ def find_norm(flow: Flow, place: int | None) -> Norm | None:
         for number in side:
             maker = flow.makers[here][number]
             if maker is not None:
-                statistics |= collect_statistics(flow, maker)
+                found = collect_statistics(flow, maker)
+                statistics |= found
+                if any(flow.op(one) in STATISTICS for one in found):
+                    begun = len(nodes) + 1
         nodes.append(here)
         here = flow.makers[here][full[0]]
     means = [one for one in statistics if flow.op(one) in STATISTICS]
-    while nodes and flow.op(nodes[-1]) in CASTING:
-        nodes.pop()
+    nodes = nodes[:begun]
     if not means or not nodes:
         return None
     first = nodes[-1]

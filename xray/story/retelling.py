@@ -29,13 +29,15 @@ class Retelling:
     """A trace with only the steps that were recognised, under the paths of X-Ray's own model.
 
     `origins` gives, for each pass ("training", "encode", "decode1"), the original step behind each retold one;
-    `original_passes` the kind and number of the original pass.
+    `original_passes` the kind and number of the original pass. `untold` has the paths of the attentions that stand in
+    none of the retold layers: those of a second tower, say.
     """
 
     trace: Trace
     origins: Mapping[str, Mapping[str, Step]]
     original_passes: Mapping[str, tuple[str, int]]
     family: Family
+    untold: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,8 @@ class ToldPass:
 
 def retell(trace: Trace) -> Retelling | None:
     """The trace of a transformer in the words of X-Ray's own; None if there is no transformer in it."""
-    found = retell_passes([read_pass(one) for one in trace.passes])
+    read = [read_pass(one) for one in trace.passes]
+    found = retell_passes(read)
     if found is None:
         return None
     family, told_passes = found
@@ -82,7 +85,7 @@ def retell(trace: Trace) -> Retelling | None:
         origins[key] = {identity: one.behind.get(step.id, step) for identity, step in one.told.origins.items()}
         originals[key] = (source.kind, source.number)
     told_trace = Trace(trace.title, {**trace.sizes, **read_sizes(passes)}, trace.config, tuple(passes))
-    return Retelling(told_trace, origins, originals, family)
+    return Retelling(told_trace, origins, originals, family, list_untold(read, told_passes))
 
 
 def read_pass(one_pass: Pass) -> ReadPass:
@@ -128,6 +131,32 @@ def note_makers(told: Retold, key: str, earlier: dict[str, str]) -> None:
         if identity is not None:
             known = identity if ":" in identity else f"{key}:{identity}"
             earlier[step.id] = earlier[f"{one_pass.kind}{one_pass.number or ''}:{step.id}"] = known
+
+
+def list_untold(read: Sequence[ReadPass], told: Sequence[ToldPass]) -> tuple[str, ...]:
+    """The paths of the attentions that are in no retold layer, each once."""
+    known = {
+        (id(one.told.flow), site.softmax)
+        for one in told
+        for stack in (one.sides.encoder, one.sides.decoder)
+        if stack is not None
+        for site in stack.sites
+    }
+    found: dict[str, str] = {}
+    for one in read:
+        for site in one.sites:
+            if (id(one.flow), site.softmax) not in known:
+                step = one.flow.steps[site.softmax]
+                found.setdefault(step.id, name_place(one.flow.one_pass, step))
+    return tuple(found.values())
+
+
+def name_place(one_pass: Pass, step: Step) -> str:
+    """The path of the innermost module around a step, its own where there is none."""
+    around = one_pass.by_id.get(step.parent or "")
+    while around is not None and not around.module:
+        around = one_pass.by_id.get(around.parent or "")
+    return step.path if around is None else around.path
 
 
 def read_sizes(passes: Sequence[Pass]) -> Mapping[str, int]:

@@ -1,5 +1,7 @@
 """From the scores to the weights under canonical paths: scale, bias, mask, softmax, dropout."""
 
+from dataclasses import replace
+
 from xray.ir.records import TensorRecord
 from xray.story.attention_sites import Site
 from xray.story.dataflow import Flow
@@ -7,6 +9,9 @@ from xray.story.operation_kinds import DROPOUTS, SOFTMAXES
 from xray.story.retold_moves import name_operands
 from xray.story.retold_steps import Block, Named, Retold
 from xray.story.scored_parts import Scored, read_scored
+
+CAPPED = "capped"
+"""A setting of a softmax: its scores were bent by tanh before, so that none grows large."""
 
 
 def add_scores(
@@ -56,6 +61,8 @@ def add_scores(
         if part.kind == "mask" and part.operand is not None and told.steps[-1].inputs[-1].source is None:
             told.replace_sources("mask", told.mask_of(path, part.operand.record))
         last, record = part.nodes[-1], flow.output(part.nodes[-1])
+    if any(flow.op(node) in ("tanh", "tanh_") for node in site.scored):
+        told.steps[-1] = replace(told.steps[-1], settings={**told.steps[-1].settings, CAPPED: True})
     add_weights_dropout(told, path, site, block)
 
 

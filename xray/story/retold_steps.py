@@ -66,6 +66,9 @@ class Retold:
         """
         origin = self.origin_of(core or nodes)
         identity = f"{path}#0"
+        settings = origin.settings if settings is None else settings
+        if nodes and self.flow.steps[nodes[-1]].settings.get("derived"):
+            settings = {**settings, "derived": True}
         step = Step(
             id=identity,
             path=path,
@@ -79,7 +82,7 @@ class Retold:
             location=origin.location,
             inputs=tuple(self.read(name, record, maker) for name, record, maker in inputs),
             outputs=tuple(replace(record, name="out", source=identity, role=role or record.role) for record in outputs),
-            settings=origin.settings if settings is None else settings,
+            settings=settings,
             error=origin.error,
         )
         self.steps.append(step)
@@ -116,7 +119,7 @@ class Retold:
                 parent=None if inside is None else inside.id,
                 depth=block.depth,
                 layer=number_in(path),
-                params=origin.params if common is not None else -1,
+                params=origin.params if common is not None and origin.module else -1,
                 location=origin.location,
                 inputs=(),
                 outputs=(),

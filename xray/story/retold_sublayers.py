@@ -2,15 +2,18 @@
 
 from collections.abc import Sequence
 
+from xray.ir.trace import Setting
 from xray.story.attention_sites import Site
 from xray.story.dataflow import Flow
-from xray.story.norms import Norm
-from xray.story.operation_kinds import DROPOUTS, SHAPING
+from xray.story.norms import Norm, find_norm
+from xray.story.operation_kinds import DROPOUTS, SCALINGS, SHAPING
 from xray.story.retold_attention import nodes_of, retell_attention
 from xray.story.retold_moves import add_linear, flattening_moves
 from xray.story.retold_steps import Block, Named, Retold
 from xray.story.stacks import Layer, Stack
 from xray.story.sublayers import FeedForward, Sublayer
+
+BETWEEN = "before the sum"
 
 
 def retell_layers(told: Retold, side: str, stack: Stack, inside: Block, read: Sequence[Named]) -> None:
@@ -86,9 +89,18 @@ def retell_sublayer(told: Retold, layer: str, sublayer: Sublayer, block: Block, 
     stream = [(record, maker) for record, maker in flow.given(sublayer.add)]
     place = next((place for place, (_, maker) in enumerate(stream) if maker == sublayer.stream), 0)
     given: list[Named] = [("x", *stream[place]), ("other", *stream[1 - place])]
-    told.add(f"{path}_add", "add", [sublayer.add], given, [flow.output(sublayer.add)], inside=block)
+    settings = {**flow.steps[sublayer.add].settings, **tell_between(flow, rest)}
+    output = flow.output(sublayer.add)
+    told.add(f"{path}_add", "add", [sublayer.add], given, [output], inside=block, settings=settings)
     if sublayer.norm is not None and not sublayer.norm_first:
         add_norm(told, f"{path}_norm", sublayer.norm, block)
+
+
+def tell_between(flow: Flow, rest: Sequence[int]) -> dict[str, Setting]:
+    """What else was done to a sublayer's result before its sum, as a setting of that; empty where it was nothing."""
+    if any(find_norm(flow, node) is not None for node in rest):
+        return {BETWEEN: "norm"}
+    return {BETWEEN: "scale"} if any(flow.op(node) in SCALINGS for node in rest) else {}
 
 
 def take_trailing(flow: Flow, between: Sequence[int]) -> tuple[list[int], list[int]]:

@@ -9,6 +9,7 @@ from xray.story.journey import Journey, Origins, Phase, Side, Tale, key_of
 from xray.story.marking import Locate
 from xray.story.marks import Mark
 from xray.story.retelling import Retelling, retell
+from xray.story.retold_whole import is_whole
 from xray.story.rows import has_sublayer
 
 SIDES: Mapping[Family, tuple[Side, ...]] = {
@@ -36,14 +37,19 @@ def read_retold(trace: Trace) -> RetoldTale | None:
 def make_retold(told: Retelling, recorded: Trace) -> RetoldTale | None:
     """The tale of what was recognised; None where no side has an attention that was seen into.
 
-    Forward passes are told only where there is neither training nor generation: of those more is known. A side that one
-    kernel computes is left out.
+    None too where the tale is not whole, or more attentions are left out than told. Forward passes are told only where
+    there is neither training nor generation: of those more is known. A side that one kernel computes is left out.
     """
     for sides in (SIDES[told.family], *((side,) for side in reversed(SIDES[told.family]))):
         tale = tell_sides(told, recorded, sides)
         if tale is not None:
-            return RetoldTale(tale, recorded)
+            return RetoldTale(tale, recorded) if is_whole(tale) and count_told(told) >= len(told.untold) else None
     return None
+
+
+def count_told(told: Retelling) -> int:
+    """How many attentions were recognised as part of a layer, in the pass that has the most."""
+    return max(sum(step.path.endswith("attention.scores") for step in one.steps) for one in told.trace.passes)
 
 
 def tell_sides(told: Retelling, recorded: Trace, sides: tuple[Side, ...]) -> Tale | None:
@@ -63,7 +69,7 @@ def tell_sides(told: Retelling, recorded: Trace, sides: tuple[Side, ...]) -> Tal
         return None
     params = max((step.params for step in recorded.steps if step.depth == 0), default=0)
     encoder, decoder = (tuple(found.get(side, ())) for side in SIDES["encoder-decoder"])
-    return Tale(told.trace, encoder, decoder, is_retold=True, params=params)
+    return Tale(told.trace, encoder, decoder, is_retold=True, params=params, untold=told.untold)
 
 
 def passes_of(trace: Trace, phase: Phase, side: Side) -> tuple[Pass, ...]:

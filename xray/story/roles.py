@@ -141,9 +141,8 @@ def tell_roles(trace: Trace) -> Mapping[str, Mapping[str, str]]:
 def settle_kernels(found: Mapping[str, str], read: ReadPass) -> dict[str, str]:
     """The roles of recorded steps only; a native kernel is told by what all of it does."""
     settled = {identity: words for identity, words in found.items() if identity not in read.behind}
-    for kernel in {step.id: step for step in read.behind.values()}.values():
-        settled[kernel.id] = KERNELS[kernel_of(kernel)]
-    return settled
+    kernels = [*read.behind.values(), *(step for step in read.flow.steps if step.id not in read.behind)]
+    return settled | {kernel.id: KERNELS[kernel_of(kernel)] for kernel in kernels if kernel_of(kernel)}
 
 
 def retell_alone(read: ReadPass) -> Retold:

@@ -3,7 +3,10 @@
 from xray.story.canvas import Canvas, words
 from xray.story.journey import Journey, Tale
 from xray.story.labels import norm_label, repeats
+from xray.story.nodes import held_shape
 from xray.story.plan import LABEL, NOTE
+from xray.story.retold_scores import CAPPED
+from xray.story.retold_sublayers import BETWEEN
 from xray.story.rows import SUBLAYERS, has_sublayer, is_fused, stands_norm_first
 from xray.story.wording import wrap
 
@@ -31,7 +34,7 @@ def draw_specials(canvas: Canvas, tale: Tale, left: float, top: float, width: fl
 def list_specials(tale: Tale) -> list[str]:
     """All that can be said, the outermost first."""
     mains = [tale.journeys(side)[0] for side in tale.sides]
-    telling = (tell_norm, tell_places, tell_projection, tell_heads, tell_gate)
+    telling = (tell_norm, tell_between, tell_places, tell_cap, tell_projection, tell_heads, tell_gate)
     told = [tell(journey) for journey in mains for tell in telling]
     told += [tell_kernel(mains), tell_cache(tale)]
     more = len(tale.trace.passes_of("forward")) - 1
@@ -58,6 +61,16 @@ def tell_norm(journey: Journey) -> str:
     return "The norm stands before each sublayer, not after it." if first else ""
 
 
+def tell_between(journey: Journey) -> str:
+    """What happens to the result of a sublayer before it is added."""
+    names = [name for name in SUBLAYERS[journey.side] if journey.steps(f"{journey.layer}.{name}_add")]
+    sums = [journey.step(f"{journey.layer}.{name}_add") for name in names]
+    found = {str(step.settings[BETWEEN]) for step in sums if step is not None and BETWEEN in step.settings}
+    told = {"norm": "goes through a norm of its own", "scale": "is scaled"}
+    ways = " and ".join(words for kind, words in told.items() if kind in found)
+    return f"What a sublayer gives {ways} before it is added: not drawn." if ways else ""
+
+
 def tell_places(journey: Journey) -> str:
     """How places are told apart, where nothing is added to the words."""
     for path in attentions(journey):
@@ -66,6 +79,17 @@ def tell_places(journey: Journey) -> str:
         if journey.steps(f"{path}.bias"):
             return "Relative places: how far apart two words are is added to their score."
     return ""
+
+
+def tell_cap(journey: Journey) -> str:
+    """Scores that tanh keeps small."""
+    softmaxes = (journey.step(f"{path}.softmax") for path in attentions(journey))
+    capped = any(step is not None and step.settings.get(CAPPED) for step in softmaxes)
+    return (
+        "Soft cap: scores are divided, bent by tanh and multiplied back before the softmax: not drawn."
+        if capped
+        else ""
+    )
 
 
 def tell_projection(journey: Journey) -> str:
@@ -97,6 +121,9 @@ def tell_gate(journey: Journey) -> str:
 
 def tell_kernel(journeys: list[Journey]) -> str:
     """Attention that never stores its squares."""
+    wide = (journey.step(f"{journey.layer}.feed_forward.expand") for journey in journeys)
+    if any(step is not None and step.settings.get("derived") for step in wide):
+        return "A whole layer runs in one kernel: what is marked “derived” is never stored; its shape follows from x."
     steps = (journey.step(f"{path}.{part}") for journey in journeys for path in attentions(journey) for part in PARTS)
     if any(step is not None and step.settings.get("derived") for step in steps):
         return "Attention runs in one kernel: what is marked “derived” is never stored; its shape follows from Q, K, V."
@@ -108,7 +135,7 @@ def tell_cache(tale: Tale) -> str:
     for journey in tale.decoder:
         if journey.phase == "inference" and len(journey.passes) > 1:
             for path in attentions(journey):
-                held = journey.output(f"{path}.cache_key")
+                held = held_shape(journey, path, "key")
                 if held is not None:
                     return f"Key-value cache: it holds {held.plain} keys, and as many values, in each layer."
     return ""

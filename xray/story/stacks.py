@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from xray.story.attention_sites import Site
 from xray.story.dataflow import Flow
 from xray.story.norms import Norm
-from xray.story.operation_kinds import CARRYING, DROPOUTS, SCALINGS
+from xray.story.operation_kinds import CARRYING, DROPOUTS, SCALINGS, SUMS
 from xray.story.sublayers import Sublayer, ending_norm
 
 Layer = tuple[Sublayer, ...]
@@ -100,10 +100,15 @@ def cut_layers(run: list[Sublayer]) -> list[Layer]:
 
 
 def last_norm(flow: Flow, last: Sublayer) -> Norm | None:
-    """A norm of its own behind the last sublayer, moves between them left out."""
+    """A norm of its own behind the last sublayer, moves between them left out.
+
+    None where the stream goes on beside the norm: that one then belongs to a sublayer that was not recognised.
+    """
     here = last.end
     for _ in range(FARTHEST):
         readers = flow.readers.get(here, ())
+        if any(flow.op(reader) in SUMS for reader in readers):
+            return None
         for reader in readers:
             norm = ending_norm(flow, reader, here)
             if norm is not None:

@@ -67,7 +67,10 @@ def find_sublayers(flow: Flow, sites: tuple[Site, ...]) -> list[Sublayer]:
 
 
 def join_attention(flow: Flow, site: Site) -> Sublayer | None:
-    """An attention with the sum that its output goes to; None where it goes to none."""
+    """An attention with the sum that its output goes to.
+
+    None where it goes to none, or what it is added to there is not what it reads: a feed-forward beside it, say.
+    """
     if site.output is None:
         return None
     found = seek_sum(flow, site.output)
@@ -76,6 +79,8 @@ def join_attention(flow: Flow, site: Site) -> Sublayer | None:
     add, between, stream = found
     source, norm = strip_norm(flow, site.query.origin)
     is_first = norm is not None and source == stream
+    if not is_first and not is_same_stream(flow, site.query.origin, stream):
+        return None
     after = None if is_first else norm_after(flow, add)
     return Sublayer(
         kind="self_attention" if site.kind == "self" else "cross_attention",
@@ -87,6 +92,11 @@ def join_attention(flow: Flow, site: Site) -> Sublayer | None:
         norm_first=is_first,
         end=add if after is None else after.end,
     )
+
+
+def is_same_stream(flow: Flow, one: int | None, other: int | None) -> bool:
+    """Whether two steps hand on the same numbers."""
+    return flow.carried_from(one, CARRYING | DROPOUTS) == flow.carried_from(other, CARRYING | DROPOUTS)
 
 
 def seek_sum(flow: Flow, start: int) -> tuple[int, tuple[int, ...], int | None] | None:
@@ -175,7 +185,7 @@ def read_feed_forward(
     between: list[int] = []
     while not is_projection(flow, here):
         passing = flow.op(here) in PASSING or is_bias_sum(flow, here) or find_norm(flow, here) is not None
-        maker = flow.makers[here][0] if flow.makers[here] else None
+        maker = next((maker for maker in flow.makers[here] if maker is not None), None)
         if not passing or maker is None or len(between) > FARTHEST:
             return None
         between.append(here)
