@@ -12,7 +12,6 @@ from xray.ir.trace import Pass, PassKind, Step, Trace
 from xray.story.attention_sites import Site, find_sites
 from xray.story.dataflow import Flow, read_flow
 from xray.story.families import Family, Sides, choose_sides, name_family, name_passes
-from xray.story.native_kernels import open_kernels
 from xray.story.operation_kinds import CARRYING, REPEATS
 from xray.story.retold_axes import name_retold_axes
 from xray.story.retold_pass import retell_pass
@@ -42,15 +41,11 @@ class Retelling:
 
 @dataclass(frozen=True)
 class ReadPass:
-    """A pass with its data flow, its attentions, and the stacks that they stand in.
-
-    `behind` has the recorded step for each that was put in where a native kernel was opened.
-    """
+    """A pass with its data flow, its attentions, and the stacks that they stand in."""
 
     flow: Flow
     sites: tuple[Site, ...]
     stacks: tuple[Stack, ...]
-    behind: Mapping[str, Step]
 
 
 @dataclass(frozen=True)
@@ -61,7 +56,6 @@ class ToldPass:
     number: int
     told: Retold
     sides: Sides
-    behind: Mapping[str, Step]
 
 
 def retell(trace: Trace) -> Retelling | None:
@@ -82,7 +76,7 @@ def retell(trace: Trace) -> Retelling | None:
         made = {step.id: step.outputs[0].axes for step in steps if step.outputs}
         words |= made | {f"{key}:{identity}": axes for identity, axes in made.items()}
         passes.append(Pass(one.kind, one.number, source.tokens, tuple(steps)))
-        origins[key] = {identity: one.behind.get(step.id, step) for identity, step in one.told.origins.items()}
+        origins[key] = dict(one.told.origins)
         originals[key] = (source.kind, source.number)
     told_trace = Trace(trace.title, {**trace.sizes, **read_sizes(passes)}, trace.config, tuple(passes))
     return Retelling(told_trace, origins, originals, family, list_untold(read, told_passes))
@@ -90,11 +84,10 @@ def retell(trace: Trace) -> Retelling | None:
 
 def read_pass(one_pass: Pass) -> ReadPass:
     """The attentions and the stacks of a pass."""
-    opened = open_kernels(one_pass)
-    flow = read_flow(opened.one_pass)
+    flow = read_flow(one_pass)
     sites = tuple(find_sites(flow))
     stacks = find_stacks(flow, find_sublayers(flow, sites)) if sites else ()
-    return ReadPass(flow, sites, stacks, opened.behind)
+    return ReadPass(flow, sites, stacks)
 
 
 def retell_passes(read: Sequence[ReadPass]) -> tuple[Family, list[ToldPass]] | None:
@@ -111,7 +104,7 @@ def retell_passes(read: Sequence[ReadPass]) -> tuple[Family, list[ToldPass]] | N
     told: list[ToldPass] = []
     earlier: dict[str, str] = {}
     for one, side, (kind, number) in zip(read, sides, named, strict=True):
-        told.append(ToldPass(kind, number, retell_pass(one.flow, side, earlier), side, one.behind))
+        told.append(ToldPass(kind, number, retell_pass(one.flow, side, earlier), side))
         told[-1].told.settle_earlier()
         note_makers(told[-1].told, f"{kind}{number or ''}", earlier)
     return family, told

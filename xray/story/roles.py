@@ -4,8 +4,6 @@ from collections.abc import Iterator, Mapping
 
 from xray.ir.trace import Step, Trace
 from xray.story.dataflow import Flow
-from xray.story.native_kernels import ATTENTION as ATTENTION_KERNEL
-from xray.story.native_kernels import LAYER, kernel_of
 from xray.story.operation_kinds import CASTING, DROPOUTS, JOINS, LOOKUPS, TURNS
 from xray.story.retelling import ReadPass, read_pass, retell_passes
 from xray.story.retold_attention import retell_attention
@@ -104,8 +102,8 @@ SUBLAYERS = {
     "feed_forward": "feed-forward",
 }
 KERNELS = {
-    LAYER: "a whole encoder layer in one kernel: self-attention and feed-forward",
-    ATTENTION_KERNEL: "a whole attention in one kernel",
+    "_transformer_encoder_layer_fwd": "a whole encoder layer in one kernel: self-attention and feed-forward",
+    "_native_multi_head_attention": "a whole attention in one kernel",
 }
 SHARED = "projection to queries, keys and values"
 SHARED_TWO = "projection to keys and values"
@@ -132,17 +130,10 @@ def tell_roles(trace: Trace) -> Mapping[str, Mapping[str, str]]:
             retold = retell_alone(one)
         if retold is not None:
             found |= tell_recognised(retold, is_single=only != "encoder-decoder")
-        found = settle_kernels(found, one)
+        found |= {step.id: KERNELS[step.op] for step in flow.steps if step.op in KERNELS}
         kind, number = flow.one_pass.kind, flow.one_pass.number
         roles[f"{kind}{number or ''}"] = found
     return roles
-
-
-def settle_kernels(found: Mapping[str, str], read: ReadPass) -> dict[str, str]:
-    """The roles of recorded steps only; a native kernel is told by what all of it does."""
-    settled = {identity: words for identity, words in found.items() if identity not in read.behind}
-    kernels = [*read.behind.values(), *(step for step in read.flow.steps if step.id not in read.behind)]
-    return settled | {kernel.id: KERNELS[kernel_of(kernel)] for kernel in kernels if kernel_of(kernel)}
 
 
 def retell_alone(read: ReadPass) -> Retold:
