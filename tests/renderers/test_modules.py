@@ -11,10 +11,10 @@ from xray.ir.trace import Trace
 from xray.renderers.poster import draw_poster
 from xray.renderers.render import render
 from xray.renderers.themes import load_theme
-from xray.story.block_plan import plan_blocks
+from xray.story.blocks.block_plan import plan_blocks
+from xray.story.blocks.opening import Choice
 from xray.story.difference import diff
 from xray.story.marks import mark_changes
-from xray.story.opening import Choice
 
 DEEP = Choice(depth=9)
 

@@ -2,9 +2,9 @@ from dataclasses import replace
 
 from small_blocks import call, chain_of_layers, flat_chain, forward, layer, model_of, tensor
 
-from xray.story.block_lines import list_entrances, list_exits, list_flows, thin_flows
-from xray.story.block_plan import plan_blocks
-from xray.story.opening import Choice
+from xray.story.blocks.block_lines import list_entrances, list_exits, list_flows, thin_flows
+from xray.story.blocks.block_plan import plan_blocks
+from xray.story.blocks.opening import Choice
 
 
 def ways(plan):

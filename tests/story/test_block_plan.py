@@ -5,8 +5,8 @@ from small_blocks import call, chain_of_layers, flat_chain, forward, layer, mode
 
 from xray.errors import UsageError
 from xray.ir.trace import Trace
-from xray.story.block_plan import MOST_NEIGHBOURS, READABLE, plan_blocks
-from xray.story.opening import Choice, check_choice
+from xray.story.blocks.block_plan import MOST_NEIGHBOURS, READABLE, plan_blocks
+from xray.story.blocks.opening import Choice, check_choice
 
 
 def outline(items):

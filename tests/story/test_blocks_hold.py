@@ -4,10 +4,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_blocks import call, model_of
 
-from xray.story.block_lines import list_entrances, list_exits, list_flows, thin_flows
-from xray.story.block_plan import NOBODY, plan_blocks
-from xray.story.opening import Choice
-from xray.story.repeats import portray_steps
+from xray.story.blocks.block_lines import list_entrances, list_exits, list_flows, thin_flows
+from xray.story.blocks.block_plan import NOBODY, plan_blocks
+from xray.story.blocks.opening import Choice
+from xray.story.blocks.repeats import portray_steps
 
 OPS = ("linear", "relu", "add", "cat")
 

@@ -4,8 +4,8 @@ from small_blocks import call, forward, tensor
 
 from xray.ir.records import Preview
 from xray.ir.trace import Step, Trace
-from xray.story.pass_groups import group_passes, read_sizes
-from xray.story.turn_rows import list_turns
+from xray.story.blocks.pass_groups import group_passes, read_sizes
+from xray.story.blocks.turn_rows import list_turns
 
 
 def turn(number, fed, keys, *more, ids=None, tokens=None):

@@ -3,8 +3,8 @@ from dataclasses import replace
 
 from small_blocks import call, chain_of_layers, flat_chain, layer, model_of
 
-from xray.story.repeats import Run, find_repeats, portray_steps
-from xray.story.tree import grow_tree
+from xray.story.blocks.repeats import Run, find_repeats, portray_steps
+from xray.story.blocks.tree import grow_tree
 
 
 def runs_of(one_pass):

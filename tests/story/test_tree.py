@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from small_blocks import call, forward, layer, model_of
 
-from xray.story.tree import OUTSIDE, grow_tree, name_place
+from xray.story.blocks.tree import OUTSIDE, grow_tree, name_place
 
 
 def test_what_a_block_holds_stands_behind_it():

@@ -21,7 +21,7 @@ from xray.renderers.page_paint import list_colours
 from xray.renderers.page_script import write_script
 from xray.renderers.page_values import LEVELS
 from xray.renderers.themes import AXES, Theme, load_theme
-from xray.story.opening import Choice
+from xray.story.blocks.opening import Choice
 from xray.story.roles import tell_roles
 from xray.text import show_controls
 

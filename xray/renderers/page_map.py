@@ -12,9 +12,9 @@ from xray.renderers.modules import Roles, write_modules
 from xray.renderers.page_paint import Codes, encode_theme
 from xray.renderers.poster import draw_poster
 from xray.renderers.themes import Theme
+from xray.story.blocks.opening import Choice
 from xray.story.canvas import AGAIN
 from xray.story.marks import mark_failures
-from xray.story.opening import Choice
 
 NODE = re.compile(r'<g id="([^"]*)" class="node([^"]*)">\n(.*?)\n?</g>\n', re.DOTALL)
 DIGITS = re.compile(r'<text([^>]*font-weight="bold"[^>]*)>([^<]{1,6})</text>')

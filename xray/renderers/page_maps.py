@@ -9,10 +9,10 @@ from xray.renderers.modules import MOST_GROUPS, Roles, room_for
 from xray.renderers.page_map import draw_block_map, draw_map
 from xray.renderers.page_nodes import join_nodes
 from xray.renderers.themes import Theme
-from xray.story.block_plan import Plan, plan_blocks
+from xray.story.blocks.block_plan import Plan, plan_blocks
+from xray.story.blocks.opening import Choice
+from xray.story.blocks.pass_groups import PassGroup, group_passes
 from xray.story.journey import read_tale
-from xray.story.opening import Choice
-from xray.story.pass_groups import PassGroup, group_passes
 
 MOST_MAPS = 4
 """So many depths are offered beside the drawing itself."""

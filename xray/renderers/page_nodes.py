@@ -7,8 +7,8 @@ from typing import Any
 
 from xray.ir.trace import Pass, Trace
 from xray.renderers.page_map import pass_key
-from xray.story.block_plan import NOBODY, Plan
-from xray.story.pass_groups import PassGroup
+from xray.story.blocks.block_plan import NOBODY, Plan
+from xray.story.blocks.pass_groups import PassGroup
 
 NODE = re.compile(r'data-pass="([^"]*)" data-step="([^"]*)"')
 

@@ -9,8 +9,8 @@ from xray.renderers.image import draw_dot
 from xray.renderers.modules import write_modules
 from xray.renderers.paper import Paper
 from xray.renderers.themes import Theme, load_theme
+from xray.story.blocks.opening import Choice, check_choice
 from xray.story.marks import Marks, mark_failures
-from xray.story.opening import Choice, check_choice
 from xray.story.poster import compose_poster
 
 

@@ -11,7 +11,7 @@ from xray.renderers.poster import draw_poster
 from xray.renderers.table import draw_tables
 from xray.renderers.themes import Theme
 from xray.renderers.wishes import check_wishes
-from xray.story.opening import Choice
+from xray.story.blocks.opening import Choice
 
 TextForm = Literal["svg", "html", "dot", "json", "table"]
 BytesForm = Literal["png", "pdf"]

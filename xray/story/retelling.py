@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xray.ir.trace import Pass, PassKind, Step, Trace
-from xray.story.attention_sites import Site, find_sites
-from xray.story.dataflow import Flow, read_flow
-from xray.story.families import Family, Sides, choose_sides, name_family, name_passes
-from xray.story.operation_kinds import CARRYING, REPEATS
-from xray.story.retold_axes import name_retold_axes
-from xray.story.retold_pass import retell_pass
-from xray.story.retold_steps import Retold
-from xray.story.stacks import Stack, find_stacks
-from xray.story.sublayers import find_sublayers
+from xray.story.recognition.attention_sites import Site, find_sites
+from xray.story.recognition.dataflow import Flow, read_flow
+from xray.story.recognition.families import Family, Sides, choose_sides, name_family, name_passes
+from xray.story.recognition.operation_kinds import CARRYING, REPEATS
+from xray.story.recognition.retold_axes import name_retold_axes
+from xray.story.recognition.retold_pass import retell_pass
+from xray.story.recognition.retold_steps import Retold
+from xray.story.recognition.stacks import Stack, find_stacks
+from xray.story.recognition.sublayers import find_sublayers
 
 PICKS = frozenset({"index_select", "gather", "reorder"})
 """Steps between two passes that only choose rows, as a beam search does."""

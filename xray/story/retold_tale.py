@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from xray.ir.trace import Pass, Trace
-from xray.story.families import Family
 from xray.story.journey import Journey, Origins, Phase, Side, Tale, key_of
 from xray.story.marking import Locate
 from xray.story.marks import Mark
+from xray.story.recognition.families import Family
 from xray.story.retelling import Retelling, retell
 from xray.story.retold_whole import is_whole
 from xray.story.rows import has_sublayer

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 
 from xray.ir.trace import Step, Trace
-from xray.story.dataflow import Flow
-from xray.story.operation_kinds import CASTING, DROPOUTS, JOINS, LOOKUPS, TURNS
+from xray.story.recognition.dataflow import Flow
+from xray.story.recognition.operation_kinds import CASTING, DROPOUTS, JOINS, LOOKUPS, TURNS
+from xray.story.recognition.retold_attention import retell_attention
+from xray.story.recognition.retold_steps import Retold
 from xray.story.retelling import ReadPass, read_pass, retell_passes
-from xray.story.retold_attention import retell_attention
-from xray.story.retold_steps import Retold
 
 ATTENTION = {
     "query": "projection to queries",

@@ -5,8 +5,8 @@ from xray.story.journey import Journey, Tale
 from xray.story.labels import norm_label, repeats
 from xray.story.nodes import held_shape
 from xray.story.plan import LABEL, NOTE
-from xray.story.retold_scores import CAPPED
-from xray.story.retold_sublayers import BETWEEN
+from xray.story.recognition.retold_scores import CAPPED
+from xray.story.recognition.retold_sublayers import BETWEEN
 from xray.story.rows import SUBLAYERS, has_sublayer, is_fused, stands_norm_first
 from xray.story.wording import wrap
 

@@ -1,0 +1,77 @@
+"""Neighbours that are too many to be shown one by one, gathered: by the line of code that they come from, or evenly."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from xray.ir.trace import Step
+from xray.story.blocks.tree import Tree
+
+FEWEST = 2
+"""A bundle holds at least so many."""
+MOST_WORDS = 4
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Neighbours at these places that stand together, `count` times if the same follow; differing in size or alike."""
+
+    heads: tuple[int, ...]
+    count: int = 1
+    is_alike: bool = True
+    is_bundle: bool = False
+
+
+def bundle_slots(slots: Sequence[Slot], tree: Tree, most: int) -> list[Slot]:
+    """The slots if there are no more than `most`, else half as many bundles or fewer, in order.
+
+    Neighbours from one line of code stay together where that alone makes few enough; a fold of many stands alone.
+    """
+    if len(slots) <= most:
+        return list(slots)
+    fewest = sum(len(slot.heads) * slot.count for slot in slots) / most
+
+    def is_folded(slot: Slot) -> bool:
+        return slot.count > 1 and len(slot.heads) * slot.count >= fewest
+
+    by_line = [list(run) for _, run in groupby(slots, key=lambda slot: (is_folded(slot), line_of(slot, tree)))]
+    if 1 < len(by_line) <= most:
+        return [one for run in by_line for one in (run if is_folded(run[0]) else gather(run, tree))]
+    wanted = max(1, most // 2)
+    size = -(-len(slots) // wanted)
+    return [
+        one
+        for folded, run in groupby(slots, key=is_folded)
+        for one in (list(run) if folded else gather_evenly(list(run), size, tree))
+    ]
+
+
+def line_of(slot: Slot, tree: Tree) -> str | None:
+    return tree.steps[slot.heads[0]].location
+
+
+def gather_evenly(slots: Sequence[Slot], size: int, tree: Tree) -> list[Slot]:
+    return [one for start in range(0, len(slots), size) for one in gather(slots[start : start + size], tree)]
+
+
+def gather(slots: Sequence[Slot], tree: Tree) -> list[Slot]:
+    """The slots as one bundle; a single one stays what it is."""
+    if len(slots) < FEWEST:
+        return list(slots)
+    heads = tuple(place for slot in slots for place in every_place(slot, tree))
+    return [Slot(heads, is_bundle=True)]
+
+
+def every_place(slot: Slot, tree: Tree) -> Iterable[int]:
+    """The neighbours of a slot, of all times that it stands for."""
+    length = tree.ends[slot.heads[-1]] - slot.heads[0]
+    return (place + number * length for number in range(slot.count) for place in slot.heads)
+
+
+def name_operations(steps: Iterable[Step]) -> str:
+    """What a bundle does, its commonest operations first: "linear × 120, relu × 80 and 3 other kinds"."""
+    counted = Counter(step.op for step in steps).most_common()
+    named = [op if count == 1 else f"{op} × {count:,}" for op, count in counted[:MOST_WORDS]]
+    rest = len(counted) - MOST_WORDS
+    return ", ".join(named) + (f" and {rest} other kind{'s' if rest > 1 else ''}" if rest > 0 else "")

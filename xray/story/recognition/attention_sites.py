@@ -1,0 +1,177 @@
+"""Attention wherever it stands: softmax over a product of two tensors, and its sum with a third."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from xray.story.recognition.dataflow import Flow
+from xray.story.recognition.operand_ways import Way, find_way
+from xray.story.recognition.operation_kinds import CARRYING, CASTING, DROPOUTS, SCALINGS, SCORING, SHAPING, SOFTMAXES
+from xray.story.recognition.projections import data_input, is_product, is_projection
+from xray.story.recognition.softmax_axis import operand_of_axis
+
+FARTHEST = 24
+"""How many steps there may be between scores and softmax, or between softmax and the weighted sum."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """One attention: its steps by their places in the pass.
+
+    `scored` are the steps from the product of queries and keys to the softmax, both included; `weighed` those from
+    there to the weighted sum, without softmax. `concat` and `output` are the way from the weighted sum to the output
+    projection, and that; None where there is none.
+    """
+
+    scores: int
+    scored: tuple[int, ...]
+    softmax: int
+    weighed: tuple[int, ...]
+    weighted_sum: int
+    query: Way
+    key: Way
+    value: Way
+    concat: tuple[int, ...]
+    output: int | None
+    kind: Literal["self", "cross"]
+
+    @property
+    def first(self) -> int:
+        """The place of its first step."""
+        ways = (self.query, self.key, self.value)
+        return min(self.scores, *(way.nodes[0] for way in ways if way.nodes))
+
+    @property
+    def last(self) -> int:
+        """The place of its last step."""
+        return self.weighted_sum if self.output is None else self.output
+
+
+def find_sites(flow: Flow) -> Iterator[Site]:
+    """Every attention in a pass, in order."""
+    taken: set[int] = set()
+    for place, step in enumerate(flow.steps):
+        if step.op in SOFTMAXES and step.outputs and step.outputs[0].source == step.id:
+            site = read_site(flow, place)
+            if site is not None and site.scores not in taken:
+                taken.add(site.scores)
+                yield site
+
+
+def read_site(flow: Flow, softmax: int) -> Site | None:
+    """The attention around a softmax; None if what it reads is no product, or nothing is weighed by it."""
+    scored = seek_scores(flow, softmax)
+    weighed = seek_weighted_sum(flow, softmax)
+    if scored is None or weighed is None:
+        return None
+    scores, weighted_sum = scored[0], weighed[-1]
+    key_place = operand_of_axis(flow.steps[scores], flow.steps[softmax])
+    value_place = other_operand(flow, weighted_sum, {softmax, *weighed[:-1]})
+    if key_place is None or value_place is None:
+        return None
+    operands = operand_places(flow, scores)
+    query_place = operands[0] if operands[1] == key_place else operands[1]
+    query = find_way(flow, scores, query_place)
+    key = find_way(flow, scores, key_place)
+    value = find_way(flow, weighted_sum, value_place)
+    concat, output = seek_output(flow, weighted_sum)
+    return Site(
+        scores=scores,
+        scored=tuple(scored),
+        softmax=softmax,
+        weighed=tuple(weighed[:-1]),
+        weighted_sum=weighted_sum,
+        query=query,
+        key=key,
+        value=value,
+        concat=concat,
+        output=output,
+        kind="self" if is_self(query, key, value) else "cross",
+    )
+
+
+def is_self(query: Way, key: Way, value: Way) -> bool:
+    """Whether keys and values come from the tensor that the queries come from."""
+    if query.projection is not None and query.projection == key.projection:
+        return True
+    if key.projection is None and key.is_foreign:
+        return False
+    same = query.origin == key.origin == value.origin
+    if same and query.origin is None and query.entry is not None and key.entry is not None:
+        return query.entry.shape == key.entry.shape and query.entry.source == key.entry.source
+    return same
+
+
+def operand_places(flow: Flow, product: int) -> tuple[int, int]:
+    """Which two inputs a product multiplies."""
+    count = len(flow.steps[product].inputs)
+    return count - 2, count - 1
+
+
+def other_operand(flow: Flow, product: int, known: set[int]) -> int | None:
+    """The operand of a product that does not come from the given steps."""
+    first, second = operand_places(flow, product)
+    makers = flow.makers[product]
+    if makers[first] in known:
+        return second
+    return first if makers[second] in known else None
+
+
+def seek_scores(flow: Flow, softmax: int) -> list[int] | None:
+    """The steps from a product of two data tensors to the softmax; None if there is no such product behind it."""
+    seen: set[int] = set()
+
+    def climb(place: int, left: int) -> list[int] | None:
+        if place in seen or left == 0:
+            return None
+        seen.add(place)
+        if place != softmax:
+            if is_product(flow, place):
+                return [place]
+            if flow.op(place) not in SCORING:
+                return None
+        for maker in flow.makers[place]:
+            if maker is not None:
+                found = climb(maker, left - 1)
+                if found is not None:
+                    return [*found, place]
+        return None
+
+    return climb(softmax, FARTHEST)
+
+
+def seek_weighted_sum(flow: Flow, softmax: int) -> list[int] | None:
+    """The steps after a softmax up to the product that reads its weights, that product last."""
+    todo: list[tuple[int, list[int]]] = [(softmax, [])]
+    seen = {softmax}
+    while todo:
+        place, way = todo.pop(0)
+        for reader in flow.readers.get(place, ()):
+            if reader in seen or len(way) > FARTHEST:
+                continue
+            seen.add(reader)
+            if is_product(flow, reader):
+                return [*way, reader]
+            if flow.op(reader) in CARRYING | DROPOUTS | SCALINGS | {"masked_fill", "where", "nan_to_num"}:
+                todo.append((reader, [*way, reader]))
+    return None
+
+
+def seek_output(flow: Flow, weighted_sum: int) -> tuple[tuple[int, ...], int | None]:
+    """The steps that join the heads again, and the projection that reads them."""
+    todo: list[tuple[int, tuple[int, ...]]] = [(weighted_sum, ())]
+    seen = {weighted_sum}
+    carried: tuple[int, ...] = ()
+    while todo:
+        place, way = todo.pop(0)
+        for reader in flow.readers.get(place, ()):
+            if reader in seen or len(way) > FARTHEST or not flow.steps[reader].outputs:
+                continue
+            seen.add(reader)
+            data = data_input(flow, reader)
+            if is_projection(flow, reader) and data is not None and flow.makers[reader][data] == place:
+                return way, reader
+            if flow.op(reader) in SHAPING | CASTING | DROPOUTS | SCALINGS:
+                todo.append((reader, (*way, reader)))
+                carried = (*way, reader) if flow.op(reader) in SHAPING else carried
+    return carried, None

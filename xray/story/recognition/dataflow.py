@@ -1,0 +1,114 @@
+"""Who made what and who reads it, in one pass: the data flow that recognition walks along."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from xray.ir.records import TensorRecord
+from xray.ir.trace import Pass, Step
+from xray.story.recognition.operation_kinds import CARRYING
+
+NOTHING = TensorRecord("", (), (), "", "", "activation")
+"""Stands for what a step made that made nothing."""
+
+
+@dataclass(frozen=True)
+class Flow:
+    """The steps of a pass by their place, and the ways between them.
+
+    `makers` has, for each step, the place of the step that made each input, None where that was before this pass.
+    `readers` are the innermost steps that read what a step made, `handed` those that hand it on as it is (a dropout
+    that drops nothing). `ends` is, for each step, the place behind everything inside it.
+    """
+
+    one_pass: Pass
+    makers: tuple[tuple[int | None, ...], ...]
+    readers: Mapping[int, tuple[int, ...]]
+    handed: Mapping[int, tuple[int, ...]]
+    ends: tuple[int, ...]
+    places: Mapping[str, int]
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps of the pass."""
+        return self.one_pass.steps
+
+    def op(self, place: int) -> str:
+        """What the step at a place does."""
+        return self.steps[place].op
+
+    def output(self, place: int) -> TensorRecord:
+        """What the step at a place made first; an empty record if it made nothing."""
+        return next(iter(self.steps[place].outputs), NOTHING)
+
+    def given(self, place: int) -> Iterator[tuple[TensorRecord, int | None]]:
+        """What the step at a place reads, each with its maker."""
+        return zip(self.steps[place].inputs, self.makers[place], strict=True)
+
+    def before_move(self, place: int | None, ops: frozenset[str]) -> tuple[TensorRecord, int | None] | None:
+        """What a step moves, and the maker of that; None if the step does more than the given operations."""
+        if place is None or self.op(place) not in ops or not self.makers[place]:
+            return None
+        record = self.steps[place].inputs[0]
+        return (record, self.makers[place][0]) if record.shape else None
+
+    def is_leaf(self, place: int) -> bool:
+        """Whether nothing recorded stands inside the step."""
+        return self.ends[place] == place + 1
+
+    def carried_from(self, place: int | None, ops: frozenset[str] = CARRYING) -> int | None:
+        """The step whose numbers a step only moves or renames; itself if it does more."""
+        while place is not None and self.op(place) in ops and self.makers[place]:
+            place = self.makers[place][0]
+        return place
+
+
+def read_flow(one_pass: Pass) -> Flow:
+    """The data flow of a pass."""
+    steps = one_pass.steps
+    places = {step.id: place for place, step in enumerate(steps)}
+    ends = find_ends(one_pass, places)
+    made = [step.id if any(record.source == step.id for record in step.outputs) else None for step in steps]
+    makers: list[tuple[int | None, ...]] = []
+    readers: dict[int, list[int]] = {}
+    handed: dict[int, list[int]] = {}
+    for place, step in enumerate(steps):
+        found = tuple(find_maker(record, place, steps, places, made) for record in step.inputs)
+        makers.append(found)
+        if made[place] is not None:
+            for maker in dict.fromkeys(found):
+                if maker is not None:
+                    readers.setdefault(maker, []).append(place)
+        elif ends[place] == place + 1 and step.outputs and step.inputs:
+            origin = places.get(step.outputs[0].source or "")
+            if origin is not None and origin < place:
+                handed.setdefault(origin, []).append(place)
+    return Flow(
+        one_pass,
+        tuple(makers),
+        {maker: tuple(found) for maker, found in readers.items()},
+        {maker: tuple(found) for maker, found in handed.items()},
+        tuple(ends),
+        places,
+    )
+
+
+def find_ends(one_pass: Pass, places: Mapping[str, int]) -> list[int]:
+    """For each step the place behind its last descendant."""
+    ends = [place + 1 for place in range(len(one_pass.steps))]
+    for place in range(len(one_pass.steps) - 1, -1, -1):
+        parent = places.get(one_pass.steps[place].parent or "")
+        if parent is not None:
+            ends[parent] = max(ends[parent], ends[place])
+    return ends
+
+
+def find_maker(
+    record: TensorRecord, reader: int, steps: tuple[Step, ...], places: Mapping[str, int], made: list[str | None]
+) -> int | None:
+    """The step of this pass that made what a step reads; ids of an earlier pass may be the same, shapes tell."""
+    place = places.get(record.source or "")
+    if place is None or place >= reader or made[place] is None:
+        return None
+    step = steps[place]
+    same = any(one.source == step.id and one.shape == record.shape for one in step.outputs)
+    return place if same or step.op.endswith("_") else None

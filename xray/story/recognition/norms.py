@@ -1,0 +1,118 @@
+"""Normalisation, as one step or spelled out: what was normalised, and which steps did it."""
+
+from dataclasses import dataclass
+
+from xray.story.recognition.dataflow import Flow
+from xray.story.recognition.operation_kinds import CARRYING, CASTING, NORMS, SCALINGS, STATISTICS, SUMS
+
+STRIPPED = SUMS | SCALINGS | frozenset({"sub", "sub_", "rsub"})
+LONGEST = 12
+
+
+@dataclass(frozen=True)
+class Norm:
+    """A normalisation: the step that ends it, all its steps, and the maker of what it reads (None: from outside)."""
+
+    end: int
+    nodes: tuple[int, ...]
+    origin: int | None
+    centred: bool
+
+
+def find_norm(flow: Flow, place: int | None) -> Norm | None:
+    """The normalisation that ends at a step; None if it ends none."""
+    if place is None:
+        return None
+    step = flow.steps[place]
+    if is_norm_leaf(flow, place):
+        return Norm(place, (place,), flow.makers[place][0], step.op not in ("rms_norm", "fused_rms_norm"))
+    nodes: list[int] = []
+    statistics: set[int] = set()
+    begun = 0
+    here: int | None = place
+    width = step.outputs[0].shape[-1:] if step.outputs else ()
+    while here is not None and len(nodes) < LONGEST:
+        step = flow.steps[here]
+        if step.op in CASTING and flow.makers[here]:
+            nodes.append(here)
+            here = flow.makers[here][0]
+            continue
+        if step.op not in STRIPPED or not step.outputs:
+            break
+        full = [number for number, one in enumerate(step.inputs) if one.shape == step.outputs[0].shape]
+        side = [number for number in range(len(step.inputs)) if number not in full]
+        if len(full) != 1 or not all(is_side(flow, here, number, width) for number in side):
+            break
+        for number in side:
+            maker = flow.makers[here][number]
+            if maker is not None:
+                found = collect_statistics(flow, maker)
+                statistics |= found
+                if any(flow.op(one) in STATISTICS for one in found):
+                    begun = len(nodes) + 1
+        nodes.append(here)
+        here = flow.makers[here][full[0]]
+    means = [one for one in statistics if flow.op(one) in STATISTICS]
+    nodes = nodes[:begun]
+    if not means or not nodes:
+        return None
+    first = nodes[-1]
+    entry = next(number for number, one in enumerate(flow.steps[first].inputs) if one.shape == flow.output(first).shape)
+    centred = any(flow.op(node) in ("sub", "sub_") for node in nodes)
+    return Norm(place, tuple(sorted({*nodes, *statistics})), flow.makers[first][entry], centred)
+
+
+def is_norm_leaf(flow: Flow, place: int) -> bool:
+    """Whether one step normalises: torch's own, or a module with one or two learned numbers for each place."""
+    step = flow.steps[place]
+    if (
+        not step.inputs
+        or not step.outputs
+        or step.inputs[0].shape != step.outputs[0].shape
+        or not step.outputs[0].shape
+    ):
+        return False
+    if step.op in NORMS:
+        return True
+    width = step.outputs[0].shape[-1]
+    return (
+        flow.is_leaf(place)
+        and bool(step.module)
+        and step.outputs[0].source == step.id
+        and len(step.inputs) == 1
+        and step.params in (width, 2 * width)
+        and width > 1
+    )
+
+
+def is_side(flow: Flow, place: int, number: int, width: tuple[int, ...]) -> bool:
+    """Whether an operand is learned or a statistic: one number for each place, or the same row everywhere."""
+    record = flow.steps[place].inputs[number]
+    if len(record.shape) <= 1:
+        return record.shape in ((), (1,), width)
+    return record.shape[-1] == 1 or (record.shape[-1:] == width and set(record.shape[:-1]) == {1})
+
+
+def collect_statistics(flow: Flow, place: int) -> set[int]:
+    """The steps that work out a mean or a spread, back to where they read the whole."""
+    found: set[int] = set()
+    todo = [place]
+    while todo and len(found) < LONGEST:
+        here = todo.pop()
+        if here in found or not flow.steps[here].outputs:
+            continue
+        found.add(here)
+        step = flow.steps[here]
+        if step.op in STATISTICS:
+            squared = flow.makers[here][0] if flow.makers[here] else None
+            if squared is not None and flow.op(squared) in ("pow", "square", "mul", "abs"):
+                found.add(squared)
+            continue
+        todo += [maker for maker in flow.makers[here] if maker is not None]
+    return found
+
+
+def strip_norm(flow: Flow, place: int | None) -> tuple[int | None, Norm | None]:
+    """What stands before a norm, with the norm; the step itself where there is none."""
+    norm = find_norm(flow, flow.carried_from(place, CARRYING))
+    return (place, None) if norm is None else (norm.origin, norm)

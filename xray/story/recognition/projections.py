@@ -1,0 +1,71 @@
+"""Linear layers however they are written: a step that multiplies what it reads by learned numbers."""
+
+from xray.ir.records import TensorRecord
+from xray.story.recognition.dataflow import Flow
+from xray.story.recognition.operation_kinds import PRODUCTS, SHAPING
+
+LINEARS = frozenset({"linear", "addmm", "conv1d_pointwise"})
+
+
+def is_projection(flow: Flow, place: int) -> bool:
+    """Whether the step multiplies one tensor by weights that are no data."""
+    step = flow.steps[place]
+    number = data_input(flow, place)
+    if number is None or not step.outputs or not step.outputs[0].shape or not step.inputs[number].shape:
+        return False
+    if step.op in LINEARS:
+        return True
+    if step.op in PRODUCTS:
+        return not is_product(flow, place)
+    return is_linear_by_count(flow, place)
+
+
+def is_product(flow: Flow, place: int) -> bool:
+    """Whether the step multiplies two tensors of which neither is a weight."""
+    step = flow.steps[place]
+    if step.op not in PRODUCTS or len(step.inputs) < 2 or not step.outputs:
+        return False
+    left, right = step.inputs[-2:]
+    first = len(step.inputs) - 2
+    if min(len(left.shape), len(right.shape)) < 2:
+        return False
+    return not is_weight(flow, place, first) and not is_weight(flow, place, first + 1)
+
+
+def data_input(flow: Flow, place: int) -> int | None:
+    """Which input of a projection is the data."""
+    step = flow.steps[place]
+    if not step.inputs:
+        return None
+    if step.op == "addmm":
+        return 1 if len(step.inputs) > 1 else 0
+    if step.op in PRODUCTS:
+        for number in range(len(step.inputs)):
+            if not is_weight(flow, place, number):
+                return number
+        return None
+    return 0
+
+
+def is_weight(flow: Flow, place: int, number: int) -> bool:
+    """Whether an input of a product is a parameter, or one that was only turned; never the first of two plain ones."""
+    record: TensorRecord = flow.steps[place].inputs[number]
+    maker = flow.makers[place][number]
+    while maker is not None and flow.op(maker) in SHAPING and flow.makers[maker]:
+        record, maker = flow.steps[maker].inputs[0], flow.makers[maker][0]
+    if record.role == "parameter":
+        return True
+    others = [other for other in range(len(flow.steps[place].inputs)) if other != number]
+    plain = maker is None and record.source is None and len(record.shape) == 2 and record.role == "activation"
+    return plain and number > 0 and flow.op(place) in ("mm", "matmul") and flow.makers[place][others[0]] is not None
+
+
+def is_linear_by_count(flow: Flow, place: int) -> bool:
+    """Whether a module of unknown kind has just the parameters of a linear layer between its two widths."""
+    step = flow.steps[place]
+    if not flow.is_leaf(place) or not step.params or len(step.inputs) != 1 or len(step.outputs) != 1:
+        return False
+    before, after = step.inputs[0].shape, step.outputs[0].shape
+    if len(before) < 2 or before[:-1] != after[:-1]:
+        return False
+    return step.params in (before[-1] * after[-1], before[-1] * after[-1] + after[-1])

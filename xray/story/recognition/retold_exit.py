@@ -1,0 +1,227 @@
+"""What stands behind the layers: the head, the loss, the choice of the next word."""
+
+from dataclasses import dataclass
+
+from xray.ir.records import TensorRecord
+from xray.story.recognition.dataflow import Flow
+from xray.story.recognition.norms import find_norm
+from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS, JOINS, SCALINGS, SOFTMAXES, SUMS
+from xray.story.recognition.projections import data_input, is_product, is_projection
+from xray.story.recognition.retold_moves import add_linear
+from xray.story.recognition.retold_steps import Block, Retold
+from xray.story.recognition.stacks import Stack
+from xray.story.recognition.sublayers import is_bend
+
+LOSSES = frozenset(
+    [
+        "cross_entropy",
+        "cross_entropy_loss",
+        "nll_loss",
+        "mse_loss",
+        "binary_cross_entropy_with_logits",
+        "ctc_loss",
+        "l1_loss",
+        "kl_div",
+    ]
+)
+CHOICES = frozenset({"argmax", "multinomial"})
+MOST_STEPS = 64
+
+
+@dataclass(frozen=True)
+class Exit:
+    """The way from the end of a stack to its result."""
+
+    head: int | None
+    after_head: tuple[int, ...]
+    loss: int | None
+
+
+def read_exit(flow: Flow, stack: Stack) -> Exit:
+    """The last projection behind a stack, and the loss if one was worked out from it."""
+    todo, seen = [stack.result], {stack.result}
+    if stack.result != stack.end:
+        seen.add(stack.end)
+    projections: list[int] = []
+    loss: int | None = None
+    while todo and len(seen) < MOST_STEPS:
+        here = todo.pop(0)
+        for reader in flow.readers.get(here, ()):
+            if reader in seen or reader < here or not flow.steps[reader].outputs:
+                continue
+            op = flow.op(reader)
+            if op in LOSSES or flow.output(reader).role == "loss":
+                loss = reader if loss is None else loss
+                continue
+            if is_projection(flow, reader):
+                number = data_input(flow, reader)
+                if number is None or flow.makers[reader][number] != here:
+                    continue
+                projections.append(reader)
+            elif is_product(flow, reader) or not (
+                op in CARRYING | DROPOUTS | SCALINGS | SUMS
+                or op in ("tanh", "mean", "log_softmax", "index_select", "gather", "softmax")
+                or find_norm(flow, reader) is not None
+                or is_bend(flow, reader)
+            ):
+                continue
+            seen.add(reader)
+            todo.append(reader)
+    head = projections[-1] if projections else None
+    if head is not None and ends_in_bend(flow, head):
+        head = None
+    after = tuple(following(flow, head)) if head is not None else ()
+    return Exit(head, after, loss)
+
+
+def ends_in_bend(flow: Flow, head: int) -> bool:
+    """Whether a projection's result is bent, and nothing else is read of it: a pooler, no head."""
+    here = head
+    for _ in range(6):
+        onward = flow.readers.get(here, ())
+        if not onward:
+            return False
+        if all(
+            is_bend(flow, node)
+            and flow.op(node) not in SOFTMAXES | {"log_softmax"}
+            and len(flow.readers.get(node, ())) == 0
+            for node in onward
+        ):
+            return True
+        if len(onward) != 1 or flow.op(onward[0]) not in CARRYING | SUMS:
+            return False
+        here = onward[0]
+    return False
+
+
+def following(flow: Flow, head: int) -> list[int]:
+    """The moves and the bias right behind a head."""
+    taken: list[int] = []
+    here = head
+    wide = flow.output(head).shape[-1]
+    while True:
+        onward = flow.readers.get(here, ())
+        if len(onward) != 1 or not flow.steps[onward[0]].outputs:
+            return taken
+        step = flow.steps[onward[0]]
+        rank = len(step.outputs[0].shape)
+        is_bias = step.op in SUMS and any(one.role == "parameter" for one in step.inputs)
+        restores = (
+            step.op in ("view", "unsafe_view", "reshape")
+            and rank > len(flow.output(here).shape)
+            and step.outputs[0].shape[-1] == wide
+        )
+        if not (is_bias or restores or step.op in ("contiguous",)):
+            return taken
+        taken.append(onward[0])
+        here = onward[0]
+
+
+def retell_exit(told: Retold, found: Exit, inside: Block | None) -> None:
+    """The head and the loss."""
+    if found.head is not None:
+        add_linear(told, "head", found.head, found.after_head, inside)
+    if found.loss is not None:
+        retell_loss(told, found.loss)
+
+
+def retell_loss(told: Retold, loss: int) -> None:
+    """The loss as a block: what it is given laid flat, and the comparison itself."""
+    flow = told.flow
+    flat: list[tuple[str, int]] = []
+    names = iter(("logits", "targets"))
+    for record, maker in flow.given(loss):
+        name = next(names, None) if record.role != "parameter" else None
+        if name is not None and maker is not None and flow.op(maker) in ("flatten", "view", "reshape"):
+            flat.append((name, maker))
+    nodes = sorted({loss, *(maker for _, maker in flat)})
+    block = told.open("loss", "loss", nodes, None, exact=True)
+    for name, maker in flat:
+        record, before = next(flow.given(maker))
+        told.add(
+            f"loss.flatten_{name}", "flatten", [maker], [("x", record, before)], [flow.output(maker)], inside=block
+        )
+    given = [
+        (("input", "target")[min(place, 1)], record, maker)
+        for place, (record, maker) in enumerate(flow.given(loss))
+        if record.role != "parameter"
+    ]
+    told.add(
+        "loss.cross_entropy",
+        "cross_entropy_loss",
+        [loss],
+        given,
+        flow.steps[loss].outputs[:1],
+        inside=block,
+        role="loss",
+    )
+    entries = [next(flow.given(maker)) for _, maker in flat] or list(flow.given(loss))[:2]
+    told.close(block, [(name, *entry) for name, entry in zip(("logits", "targets"), entries, strict=False)])
+
+
+def retell_choice(told: Retold, head: int | None) -> None:
+    """How the next word is chosen after the head, and put behind the others, where the pass shows it."""
+    flow = told.flow
+    way = None if head is None else find_choice(flow, head)
+    if way is None or head is None:
+        return
+    rank = len(flow.output(head).shape)
+    row = next((node for node in way if len(flow.output(node).shape) < rank), None)
+    softmax = next((node for node in way if flow.op(node) in SOFTMAXES), None)
+    block = told.open("next_word", "next_word", [*way], None)
+    start = told.owners.get(head)
+    for name, node in (("last_row", row), ("softmax", softmax), ("argmax", way[-1])):
+        if node is not None:
+            record, maker = next(flow.given(node))
+            label = {"last_row": "logits", "softmax": "scores", "argmax": "probabilities"}[name]
+            told.add(
+                f"next_word.{name}", name, [node], [(label, record, maker)], [flow.output(node)], inside=block, params=0
+            )
+            if told.steps[-1].inputs[0].source is None:
+                told.replace_sources(label, start)
+            start = told.steps[-1].id
+    logits, maker = flow.output(head), head
+    told.close(block, [("logits", logits, maker)])
+    joined = find_append(flow, way[-1])
+    if joined is not None:
+        given: list[tuple[str, TensorRecord, int | None]] = [
+            (name, record, before)
+            for name, (record, before) in zip(("answer", "word"), flow.given(joined), strict=False)
+        ]
+        told.add("append", "append", [joined], given, [flow.output(joined)], inside=None, params=0)
+        if len(told.steps[-1].inputs) > 1:
+            told.replace_sources("word", start)
+
+
+def find_choice(flow: Flow, head: int) -> list[int] | None:
+    """The steps from the head to the choice of a word, that last; None where no word is chosen."""
+    todo: list[list[int]] = [[head]]
+    seen = {head}
+    while todo and len(seen) < MOST_STEPS:
+        way = todo.pop(0)
+        for reader in flow.readers.get(way[-1], ()):
+            if reader in seen or not flow.steps[reader].outputs:
+                continue
+            if flow.op(reader) in CHOICES:
+                return [*way[1:], reader]
+            before, after = flow.output(way[-1]), flow.output(reader)
+            if before.shape[-1:] == after.shape[-1:] and not is_projection(flow, reader):
+                seen.add(reader)
+                todo.append([*way, reader])
+    return None
+
+
+def find_append(flow: Flow, chosen: int) -> int | None:
+    """The step that puts a chosen word behind the others."""
+    todo, seen = [chosen], {chosen}
+    while todo and len(seen) < 16:
+        here = todo.pop(0)
+        for reader in flow.readers.get(here, ()):
+            step = flow.steps[reader]
+            if reader in seen or not step.outputs or step.outputs[0].dtype.startswith("float"):
+                continue
+            if (step.op in JOINS or step.op == "append") and len(step.inputs) == 2:
+                return reader
+            seen.add(reader)
+            todo.append(reader)
+    return None

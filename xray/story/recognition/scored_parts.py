@@ -1,0 +1,230 @@
+"""What stands between scores and softmax: scale, a bias for positions, the mask."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from xray.ir.records import TensorRecord
+from xray.story.recognition.dataflow import Flow
+from xray.story.recognition.mask_polarity import settle_polarity
+from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, MASKINGS, SCALINGS, SUMS
+from xray.story.recognition.projections import is_projection
+
+Kind = Literal["scale", "bias", "mask", "softmax"]
+MOST_BEHIND = 40
+FILLINGS = frozenset(
+    ["zeros", "zeros_like", "new_zeros", "full", "full_like", "tensor", "ones", "empty", "scalar_tensor", "empty_like"]
+)
+SETTLING = CARRYING | DROPOUTS | frozenset(["max", "maximum", "clamp", "clamp_", "min", "minimum", "nan_to_num"])
+"""What goes with the part before it."""
+NEGATIONS = frozenset({"invert", "logical_not", "bitwise_not", "not"})
+MASK_MAKERS = frozenset(
+    [
+        "tril",
+        "triu",
+        "tril_",
+        "triu_",
+        "le",
+        "lt",
+        "ge",
+        "gt",
+        "eq",
+        "ne",
+        "logical_and",
+        "logical_or",
+        "logical_not",
+        "and",
+        "or",
+        "not",
+        "invert",
+        "full",
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tensor that a scored step brings in, and the step that made it."""
+
+    record: TensorRecord
+    maker: int | None
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One part between scores and softmax: its steps, and what it brings in beside the scores."""
+
+    kind: Kind
+    nodes: tuple[int, ...]
+    operand: Operand | None = None
+
+
+def read_scored(flow: Flow, scored: tuple[int, ...]) -> list[Scored]:
+    """The parts of the way from the scores to the softmax, in order; moves and casts go with the part before them."""
+    parts: list[Scored] = []
+    spine = set(scored)
+    fixed: list[int] = []
+    first = scored[0]
+    if flow.op(first) == "baddbmm":
+        parts += read_addend(flow, first, Operand(flow.steps[first].inputs[0], flow.makers[first][0]))
+    for node in scored[1:-1]:
+        step = flow.steps[node]
+        others = [
+            Operand(record, maker)
+            for record, maker in flow.given(node)
+            if maker not in spine and len(record.shape) > 1 and record.role != "parameter"
+        ]
+        learned = [
+            Operand(record, maker)
+            for record, maker in flow.given(node)
+            if maker not in spine and record.role == "parameter" and len(record.shape) > 1
+        ]
+        if step.op in MASKINGS and others:
+            mask = pick_mask(others)
+            if step.op == "mask_scores" and mask.record.dtype != "bool":
+                parts += read_addend(flow, node, mask)
+            elif made_of_scores(flow, mask.maker, spine):
+                fixed.append(node)
+            else:
+                parts.append(peel(flow, node, mask))
+        elif step.op in SUMS | {"sub", "sub_"} and (others or learned):
+            parts += read_addend(flow, node, (others or learned)[0])
+        elif step.op in SCALINGS and not others:
+            parts.append(Scored("scale", (node,)))
+        elif step.op in SCALINGS and others:
+            parts.append(Scored("mask", (node,), others[0]))
+        elif parts and step.op in SETTLING:
+            parts[-1] = Scored(parts[-1].kind, (*parts[-1].nodes, node), parts[-1].operand)
+    parts.append(Scored("softmax", (*fixed, scored[-1])))
+    return parts
+
+
+def made_of_scores(flow: Flow, maker: int | None, spine: set[int]) -> bool:
+    """Whether a mask is read off the scores themselves, as by a softmax that minds rows without any visible key."""
+    todo = [] if maker is None else [maker]
+    for _ in range(6):
+        if not todo:
+            return False
+        here = todo.pop()
+        if here in spine:
+            return True
+        todo += [one for one in flow.makers[here] if one is not None]
+    return False
+
+
+def peel(flow: Flow, node: int, mask: Operand) -> Scored:
+    """A masking step with the negation before it: what is negated is the mask."""
+    maker = mask.maker
+    if maker is not None and flow.op(maker) in NEGATIONS and flow.makers[maker]:
+        record, before = next(flow.given(maker))
+        hides = not true_hides(flow, node)
+        return Scored("mask", (maker, node), Operand(settle_polarity(record, true_hides=hides), before))
+    record = settle_polarity(mask.record, true_hides=true_hides(flow, node))
+    return Scored("mask", (node,), Operand(record, maker))
+
+
+def true_hides(flow: Flow, node: int) -> bool:
+    """Whether a masking step hides where its mask is true: a filling does, a choice between scores and -inf may not."""
+    step = flow.steps[node]
+    if step.op != "where":
+        return step.op.startswith("masked_fill")
+    return len(step.inputs) > 1 and len(step.inputs[1].shape) < len(step.outputs[0].shape)
+
+
+def read_addend(flow: Flow, node: int, operand: Operand) -> list[Scored]:
+    """What is added to the scores: a mask, a bias for positions, or both in one tensor."""
+    behind = list_behind(flow, operand.maker)
+    bias = find_bias(flow, operand, behind)
+    mask = find_mask(flow, operand, behind, has_bias=bias is not None)
+    parts = [] if bias is None else [Scored("bias", (node,), bias)]
+    if mask is not None or bias is None:
+        parts.append(Scored("mask", (node,), mask or operand))
+    return parts
+
+
+def pick_mask(others: list[Operand]) -> Operand:
+    """The mask among the operands of a masking step."""
+    for one in others:
+        if one.record.mask is not None or one.record.role == "mask" or one.record.dtype == "bool":
+            return one
+    return others[0]
+
+
+def condition_of(flow: Flow, place: int) -> Operand | None:
+    """What a mask was made from in one step: what was negated, or where a filling fills; None if it was made anew."""
+    step = flow.steps[place]
+    if step.op in NEGATIONS and step.inputs:
+        return Operand(step.inputs[0], flow.makers[place][0])
+    if step.op in ("masked_fill", "masked_fill_", "where"):
+        given = [Operand(record, maker) for record, maker in flow.given(place) if record.dtype == "bool"]
+        rest = [maker for record, maker in flow.given(place) if record.dtype != "bool" and maker is not None]
+        if len(given) == 1 and all(flow.op(maker) in FILLINGS for maker in rest):
+            return given[0]
+    return None
+
+
+def list_behind(flow: Flow, maker: int | None) -> list[int]:
+    """The steps behind one, the nearest first, at most `MOST_BEHIND`."""
+    found: list[int] = []
+    todo = [] if maker is None else [maker]
+    seen = set(todo)
+    while todo and len(found) < MOST_BEHIND:
+        here = todo.pop(0)
+        found.append(here)
+        if flow.op(here) in LOOKUPS or is_projection(flow, here):
+            continue
+        for one in flow.makers[here]:
+            if one is not None and one not in seen:
+                seen.add(one)
+                todo.append(one)
+    return found
+
+
+def find_bias(flow: Flow, operand: Operand, behind: list[int]) -> Operand | None:
+    """The part of an addend that is learned, or is worked out from distances without hiding anything."""
+    if operand.record.role == "parameter":
+        return operand
+    for here in behind:
+        if flow.op(here) in LOOKUPS or is_projection(flow, here) or reads_table(flow, here):
+            return nearest_like_scores(flow, operand, here)
+    is_mask = operand.record.mask is not None or operand.record.role == "mask"
+    hides = any(flow.op(here) in MASK_MAKERS | MASKINGS for here in behind)
+    if not is_mask and not hides and operand.maker is not None:
+        return operand
+    return None
+
+
+def reads_table(flow: Flow, place: int) -> bool:
+    """Whether a step picks rows of a learned table."""
+    step = flow.steps[place]
+    return step.op in ("index", "index_select", "gather") and bool(step.inputs) and step.inputs[0].role == "parameter"
+
+
+def nearest_like_scores(flow: Flow, operand: Operand, table: int) -> Operand:
+    """The last step on the way from a learned table to the scores that nothing else has joined."""
+    here = table
+    while True:
+        onward = [
+            reader
+            for reader in flow.readers.get(here, ())
+            if flow.op(reader) in CARRYING | SCALINGS
+            and len(flow.steps[reader].inputs) == 1
+            and flow.steps[reader].outputs
+        ]
+        if not onward or here == operand.maker:
+            return Operand(flow.output(here), here)
+        here = onward[0]
+
+
+def find_mask(flow: Flow, operand: Operand, behind: list[int], *, has_bias: bool) -> Operand | None:
+    """The part of an addend that hides."""
+    facts = operand.record.mask
+    if not has_bias:
+        return operand if facts is not None or operand.record.role == "mask" or operand.maker is None else None
+    for here in behind:
+        if flow.op(here) not in MASKINGS | SUMS:
+            continue
+        for record, maker in flow.given(here):
+            if record.mask is not None or record.dtype == "bool" or record.role == "mask":
+                return Operand(record, maker)
+    hides = facts is not None and facts.hidden_share > 0
+    return operand if hides else None
