@@ -42,7 +42,15 @@ function start() {
   addEventListener("keydown", onKey);
   about();
   Object.assign(place, sensible(readHash(location.hash)));
-  show(new Set(["phase", "turn", "view", ...(place.map ? ["map"] : []), ...(location.hash.length > 1 ? ["station"] : ["start"])]));
+  show(
+    new Set([
+      "phase",
+      "turn",
+      "view",
+      ...(place.map ? ["map"] : []),
+      ...(location.hash.length > 1 ? ["station"] : ["start"]),
+    ]),
+  );
   document.documentElement.dataset.ready = "yes";
 }
 
