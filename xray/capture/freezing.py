@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from xray.capture.calls import NOWHERE, STATE_NAMES, Known, OpenCall, OpenPass, Seen
 from xray.capture.fused import ATTENTIONS, derive_attention
 from xray.capture.mask_facts import SeenMask
+from xray.capture.mask_settling import settle_masks
 from xray.capture.naming import name_layer
 from xray.capture.native_kernels import open_kernels
 from xray.ir.records import MaskFacts, Preview, TensorRecord
@@ -22,7 +23,8 @@ def freeze_passes(passes: list[OpenPass], spell: SpellLine) -> tuple[tuple[Pass,
 
     `spell` says where a line of code stands.
     """
-    masks: dict[int, MaskFacts] = {}
+    settled = settle_masks(call for one in passes for call in one.calls)
+    masks = {identity: mask.to_facts() for identity, mask in settled.items()}
     makers: dict[int, tuple[OpenPass, str]] = {}
     freezers = [Freezer(one, spell, masks, makers) for one in passes]
     return tuple(open_kernels(one.freeze()) for one in freezers), [one.links for one in freezers]
