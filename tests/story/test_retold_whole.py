@@ -9,7 +9,7 @@ from families.test_generation import record_generation
 from handwritten import Attention, Layer, Writer, make_writer
 from printed import lines_of, words_of
 from torch import nn
-from transformers import BertConfig, BertModel
+from transformers import BertConfig, BertModel, MixtralConfig, MixtralForCausalLM
 
 import xray
 from xray.renderers.fonts import text_width
@@ -274,3 +274,12 @@ def test_a_layer_in_one_kernel_says_so():
 
     assert "A whole layer runs in one kernel" in words_of(layout)
     assert any(line.startswith("LINEAR + RELU") and "derived" in line for line in lines_of(layout))
+
+
+def test_what_chooses_an_expert_is_no_head():
+    sizes = {"hidden_size": 42, "num_attention_heads": 6, "num_key_value_heads": 2, "intermediate_size": 29}
+    model = MixtralForCausalLM(MixtralConfig(vocab_size=97, num_hidden_layers=3, num_local_experts=5, **sizes)).eval()
+
+    roles = tell_roles(trace_of(model, IDS))["forward"]
+
+    assert [step for step, words in roles.items() if words.startswith("head:") and "mlp" in step] == []

@@ -68,10 +68,22 @@ def read_exit(flow: Flow, stack: Stack) -> Exit:
             seen.add(reader)
             todo.append(reader)
     head = projections[-1] if projections else None
-    if head is not None and ends_in_bend(flow, head):
+    if head is not None and (ends_in_bend(flow, head) or goes_on(flow, head)):
         head = None
     after = tuple(following(flow, head)) if head is not None else ()
     return Exit(head, after, loss)
+
+
+def goes_on(flow: Flow, head: int) -> bool:
+    """Whether more is projected from what a projection made: it chose an expert, say, and was no head."""
+    todo, seen = [head], {head}
+    while todo and len(seen) < MOST_STEPS:
+        for reader in flow.readers.get(todo.pop(0), ()):
+            if reader not in seen and is_projection(flow, reader):
+                return True
+            seen.add(reader)
+            todo.append(reader)
+    return False
 
 
 def ends_in_bend(flow: Flow, head: int) -> bool:
