@@ -277,7 +277,7 @@ def test_a_layer_in_one_kernel_says_so():
 
 
 def test_what_chooses_an_expert_is_no_head():
-    sizes = {"hidden_size": 48, "num_attention_heads": 6, "num_key_value_heads": 2, "intermediate_size": 29}
+    sizes = {"hidden_size": 48, "num_attention_heads": 6, "num_key_value_heads": 2, "intermediate_size": 64}
     model = MixtralForCausalLM(MixtralConfig(vocab_size=97, num_hidden_layers=3, num_local_experts=5, **sizes)).eval()
 
     roles = tell_roles(trace_of(model, IDS))["forward"]
