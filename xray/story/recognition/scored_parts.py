@@ -5,7 +5,6 @@ from typing import Literal
 
 from xray.ir.records import TensorRecord
 from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.mask_polarity import settle_polarity
 from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, MASKINGS, SCALINGS, SUMS
 from xray.story.recognition.projections import is_projection
 
@@ -116,18 +115,8 @@ def peel(flow: Flow, node: int, mask: Operand) -> Scored:
     maker = mask.maker
     if maker is not None and flow.op(maker) in NEGATIONS and flow.makers[maker]:
         record, before = next(flow.given(maker))
-        hides = not true_hides(flow, node)
-        return Scored("mask", (maker, node), Operand(settle_polarity(record, true_hides=hides), before))
-    record = settle_polarity(mask.record, true_hides=true_hides(flow, node))
-    return Scored("mask", (node,), Operand(record, maker))
-
-
-def true_hides(flow: Flow, node: int) -> bool:
-    """Whether a masking step hides where its mask is true: a filling does, a choice between scores and -inf may not."""
-    step = flow.steps[node]
-    if step.op != "where":
-        return step.op.startswith("masked_fill")
-    return len(step.inputs) > 1 and len(step.inputs[1].shape) < len(step.outputs[0].shape)
+        return Scored("mask", (maker, node), Operand(record, before))
+    return Scored("mask", (node,), mask)
 
 
 def read_addend(flow: Flow, node: int, operand: Operand) -> list[Scored]:
