@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from small_traces import layer_steps, record, small_training_pass, src_mask, step, tgt_mask
+from small_traces import layer_steps, record, small_training_pass, src_mask, step
 
 from xray.ir.records import MaskFacts
 from xray.ir.trace import Pass
@@ -106,15 +106,6 @@ def test_steps_outside_of_layers_are_all_shown():
 
 def test_the_outermost_number_names_the_layer():
     assert layer_of(step("net.blocks.3.mlp.0", "linear")) == ("net.blocks", 3)
-
-
-def test_a_fold_holds_the_steps_of_its_layers_only():
-    fold = Fold("decoder.layers", (0, 1))
-    own = layer_steps("decoder", 1, tgt_mask(), src_mask())
-    others = layer_steps("decoder", 2, tgt_mask(), src_mask()) + layer_steps("encoder", 1, src_mask())
-
-    assert all(map(fold.holds, own))
-    assert not any(map(fold.holds, others))
 
 
 def test_mask_facts_with_other_shares_keep_layers_apart():

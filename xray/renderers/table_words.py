@@ -68,10 +68,6 @@ class Words:
         """Text in one of the theme's accents."""
         return Text(self.clean(text), self.style(self.theme.accents[role], bold=bold), no_wrap=True)
 
-    def quiet_lines(self, text: str) -> Text:
-        """Several lines of what may be overlooked at first."""
-        return stack([self.quiet(line) for line in text.split("\n")])
-
     def sentence(self, text: str) -> list[Text]:
         """A quiet sentence as words that may stand on different lines."""
         return [self.quiet(word) for word in text.split()]

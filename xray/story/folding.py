@@ -40,11 +40,6 @@ class Fold:
         """How many layers the first one stands for, itself included."""
         return len(self.layers)
 
-    def holds(self, step: Step) -> bool:
-        """Whether the step belongs to one of these layers."""
-        place = layer_of(step)
-        return place is not None and place[0] == self.stack and place[1] in self.layers
-
 
 def fold_layers(one_pass: Pass) -> tuple[Fold, ...]:
     """The runs of alike layers in a pass, in the order in which they ran.

@@ -27,11 +27,6 @@ class Choice:
     opened: tuple[str, ...] = ()
     closed: tuple[str, ...] = ()
 
-    @property
-    def asks(self) -> bool:
-        """Whether anything was asked for."""
-        return self.depth is not None or bool(self.opened or self.closed)
-
 
 def check_choice(trace: Trace, choice: Choice) -> None:
     """Hold a choice to the trace.

@@ -1,6 +1,5 @@
 """Sublayers: an attention or a feed-forward with its residual sum, and the norm before or after it."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -266,9 +265,3 @@ def read_entry_maker(flow: Flow, projection: int) -> int | None:
 
     number = data_input(flow, projection)
     return None if number is None else flow.makers[projection][number]
-
-
-def iterate_parts(sublayers: list[Sublayer]) -> Iterator[Site | FeedForward]:
-    """What the sublayers do."""
-    for one in sublayers:
-        yield one.part
