@@ -16,7 +16,7 @@ MAY_IMPORT = {
     "text": set(),
     "config": {"errors"},
     "assets": {"errors"},
-    "scratch": {"errors"},
+    "scratch": {"errors", "text"},
     "ir": BASE,
     "data": BASE,
     "model": BASE,

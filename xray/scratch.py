@@ -1,7 +1,8 @@
 """Folders and files that hold something for a while: gone when it is over, and where a process was killed, at the next
-start of another."""
+start of another. And files that are whole at every moment, because they were written aside."""
 
 import os
+import secrets
 import shutil
 import stat
 import tempfile
@@ -9,8 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
+from typing import BinaryIO
 
 from xray.errors import OutputError
+from xray.text import reason_of
 
 try:
     import fcntl
@@ -18,6 +21,8 @@ except ImportError:  # Windows, where a file that is open cannot be removed and 
     fcntl = None  # type: ignore[assignment]
 
 PREFIX = "xray-scratch-"
+ASIDE = ".part"
+"""How the names of files end that are still being written."""
 
 
 @contextmanager
@@ -31,9 +36,9 @@ def scratch_folder(kind: str = "") -> Iterator[Path]:
         sweep_folders(tempfile.gettempdir())
         path, handle = make_folder(f"{PREFIX}{kind}")
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
         raise OutputError(
-            f"cannot make a temporary folder: {reason}. Set TMPDIR to a folder that can be written and has room."
+            f"cannot make a temporary folder: {reason_of(error)}. "
+            "Set TMPDIR to a folder that can be written and has room."
         ) from error
     try:
         yield path
@@ -47,6 +52,65 @@ def sweep() -> None:
     """Remove what killed processes left in the place for temporary files; for those who need no folder of their own."""
     with suppress(OSError):
         sweep_folders(tempfile.gettempdir())
+
+
+@contextmanager
+def write_aside(target: Path, keep: Path | None = None) -> Iterator[BinaryIO]:
+    """Inside the block a new file beside the target; after it, it has taken the target's place, whole and synced.
+
+    Where anything fails the target is as it was, and nothing is left aside. A target that was there gives its
+    permissions, and goes on as `keep` if that is named. A link is replaced, so resolve it before.
+
+    Raises:
+        OSError: the folder is closed, or the disk full.
+    """
+    aside, file = open_aside(target)
+    try:
+        with file:
+            if target.exists():
+                aside.chmod(stat.S_IMODE(target.stat().st_mode))  # before there is anything in it to be read
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            if fcntl is not None:  # while it is held, so that no sweeper takes it
+                move(aside, target, keep)
+        if fcntl is None:
+            move(aside, target, keep)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
+    sync_folder(target.parent)
+
+
+def open_aside(target: Path) -> tuple[Path, BinaryIO]:
+    """A new file beside the target, held as long as this process writes it; those of killed processes are removed."""
+    start = f".{target.name[:40]}."
+    sweep_files(target.parent, start, ASIDE)
+    while True:
+        aside = target.parent / f"{start}{secrets.token_hex(6)}{ASIDE}"
+        file = aside.open("xb")
+        if keep_from_sweepers(aside, file.fileno()):
+            return aside, file
+        file.close()
+
+
+def move(aside: Path, target: Path, keep: Path | None) -> None:
+    """Put a file in the place of another, which goes on under a third name, if there is one."""
+    if keep is not None and target.exists():
+        target.replace(keep)
+    aside.replace(target)
+
+
+def sync_folder(path: Path) -> None:
+    """Make renames last through a power loss, on systems whose folders can be synced."""
+    if os.name != "posix":
+        return
+    with suppress(OSError):  # the files are in their places, and whole
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def make_folder(prefix: str) -> tuple[Path, int | None]:

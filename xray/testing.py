@@ -6,6 +6,7 @@ from pathlib import Path
 from xray.ir.files import read_trace_file
 from xray.ir.json_form import trace_to_json
 from xray.ir.trace import Trace
+from xray.scratch import write_aside
 from xray.story.difference import diff
 from xray.story.telling_changes import tell_difference
 from xray.text import show_controls
@@ -27,7 +28,8 @@ def assert_same_shapes(trace: Trace, fixture: str | Path) -> None:
     path = Path(fixture)
     if os.environ.get(UPDATE):
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(trace_to_json(trace), encoding="utf-8")
+        with write_aside(path.resolve()) as file:
+            file.write(trace_to_json(trace).encode())
         return
     name = show_controls(str(path))
     if not path.exists():

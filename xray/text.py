@@ -15,6 +15,13 @@ def show_controls(text: str) -> str:
     return "".join(spell_out(character) if must_be_spelt_out(character) else character for character in text)
 
 
+def reason_of(error: BaseException) -> str:
+    """Why the system refused, in its words."""
+    if type(error) is RuntimeError:  # which pathlib says of a link to itself
+        return "too many levels of symbolic links"
+    return show_controls((getattr(error, "strerror", None) or str(error) or type(error).__name__).lower())
+
+
 def must_be_spelt_out(character: str) -> bool:
     code = ord(character)
     return (

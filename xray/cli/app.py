@@ -22,7 +22,7 @@ from xray.cli.train import train
 from xray.cli.walk import walk
 from xray.cli.worksheet import worksheet
 from xray.errors import XRayError
-from xray.text import show_controls
+from xray.text import reason_of, show_controls
 
 EPILOG = "Example: xray demo"
 
@@ -108,8 +108,7 @@ def explain(error: Exception) -> int:
         return 2
     if isinstance(error, OSError):
         place = f" {show_controls(str(error.filename))}" if error.filename is not None else ""
-        reason = show_controls((error.strerror or str(error) or type(error).__name__).lower())
-        say(f"xray: cannot read or write{place}: {reason}. Make room or permission for it, and run it again.")
+        say(f"xray: cannot read or write{place}: {reason_of(error)}. Make room or permission for it, and run it again.")
         return 1
     if is_out_of_memory(error):
         say("xray: there is not enough memory for this. Choose a smaller --batch, smaller sizes, or fewer dots.")

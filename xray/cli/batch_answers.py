@@ -12,7 +12,7 @@ from xray.cli.output import check_writable, say, write_file, write_stdout
 from xray.data.source import canonical, is_wide
 from xray.errors import DataError, UsageError
 from xray.learn.chatbot import Chatbot, Question
-from xray.text import show_controls
+from xray.text import reason_of, show_controls
 
 BLOCKS = 16
 """How many batches are read at a time, so that questions of like length can be answered together."""
@@ -75,9 +75,8 @@ def open_questions(path: Path) -> AbstractContextManager[IO[bytes]]:
     try:
         return path.open("rb")
     except (OSError, ValueError) as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise DataError(
-            f"cannot read {show_controls(str(path))}: {reason}. Give a file with a question in each line."
+            f"cannot read {show_controls(str(path))}: {reason_of(error)}. Give a file with a question in each line."
         ) from error
 
 
@@ -99,7 +98,7 @@ def read_lines(file: IO[bytes], path: Path, encoding: str) -> Iterator[str]:
             f"{name} is not {encoding.upper()}{where}. Save it as UTF-8, or say what it is with --encoding."
         ) from error
     except OSError as error:
-        raise DataError(f"cannot read {name}: {(error.strerror or str(error)).lower()}.") from error
+        raise DataError(f"cannot read {name}: {reason_of(error)}.") from error
 
 
 def check_encoding(encoding: str) -> None:

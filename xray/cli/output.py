@@ -3,17 +3,15 @@
 import os
 import stat
 import sys
-import tempfile
 from pathlib import Path
 from typing import NoReturn
 
 import typer
 
 from xray.errors import OutputError
-from xray.scratch import keep_from_sweepers, sweep_files
-from xray.text import show_controls
+from xray.scratch import write_aside
+from xray.text import reason_of, show_controls
 
-ASIDE = ".part"
 CLOSED_PIPE = 141
 """What a shell reports of a program whose reader went away (128 + SIGPIPE)."""
 
@@ -56,7 +54,7 @@ def make_folder(path: Path) -> None:
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """The whole content at `path`, or nothing new: written aside in the same folder, synced, then renamed.
+    """The whole content at `path`, or nothing new: see `write_aside`.
 
     Raises:
         OutputError: the disk is full, the folder closed, or the path is not to be written.
@@ -66,41 +64,11 @@ def write_file(path: Path, content: str | bytes) -> None:
         if is_device(path):
             path.write_bytes(data)
             return
-        target = path.resolve()
-        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~current_umask()
-        handle, aside = open_aside(target)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-                os.chmod(aside, mode)  # noqa: PTH101  # mkstemp gives a plain string
-                if os.name == "posix":  # while it is held, so that no sweeper takes it
-                    os.replace(aside, target)  # noqa: PTH105
-            if os.name != "posix":
-                os.replace(aside, target)  # noqa: PTH105
-        except BaseException:
-            Path(aside).unlink(missing_ok=True)
-            raise
+        with write_aside(path.resolve()) as file:
+            file.write(data)
     except (OSError, RuntimeError) as error:
-        raise OutputError(
-            f"cannot write {show_controls(str(path))}: {reason_of(error)}. Nothing was changed."
-        ) from error
-
-
-def open_aside(target: Path) -> tuple[int, str]:
-    """A new file beside the target, held for as long as this process writes it; those of killed processes are removed.
-
-    Raises:
-        OSError: the folder is closed, or the disk full.
-    """
-    start = f".{target.name[:40]}."
-    sweep_files(target.parent, start, ASIDE)
-    while True:
-        handle, aside = tempfile.mkstemp(prefix=start, suffix=ASIDE, dir=target.parent)
-        if keep_from_sweepers(Path(aside), handle):
-            return handle, aside
-        os.close(handle)
+        name = show_controls(str(path))
+        raise OutputError(f"cannot write {name}: {reason_of(error)}. Nothing was changed.") from error
 
 
 def write_stdout(content: str | bytes) -> None:
@@ -124,8 +92,9 @@ def write_stdout(content: str | bytes) -> None:
         leave_quietly()
     except OSError as error:
         silence(sys.stdout.fileno())
-        reason = (error.strerror or str(error)).lower()
-        raise OutputError(f"cannot write to stdout: {reason}. Name a file with -o, or send it elsewhere.") from error
+        raise OutputError(
+            f"cannot write to stdout: {reason_of(error)}. Name a file with -o, or send it elsewhere."
+        ) from error
 
 
 def say(text: str) -> None:
@@ -162,16 +131,3 @@ def is_device(path: Path) -> bool:
 def encode(content: str | bytes) -> bytes:
     """A text as UTF-8; half characters, which no encoding has, are spelt out."""
     return content.encode(errors="backslashreplace") if isinstance(content, str) else content
-
-
-def reason_of(error: Exception) -> str:
-    """Why the system refused, in its words."""
-    if isinstance(error, RuntimeError):
-        return "too many levels of symbolic links"
-    return show_controls((getattr(error, "strerror", None) or str(error)).lower())
-
-
-def current_umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xray.text import show_controls
+from xray.text import reason_of, show_controls
 
 if TYPE_CHECKING:
     from xray.renderers.themes import Theme
@@ -54,8 +54,7 @@ def read_theme_text(path: Path) -> str:
     try:
         data = read_at_most(path, LARGEST)
     except (OSError, ValueError) as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise ThemeError(f"cannot read {where}: {reason}. To make it: xray theme dark -o {where}") from None
+        raise ThemeError(f"cannot read {where}: {reason_of(error)}. To make it: xray theme dark -o {where}") from None
     if data is None:
         raise ThemeError(f"{where} is too large for a theme, more than {LARGEST:,} bytes. Name a theme file.")
     try:

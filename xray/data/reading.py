@@ -16,7 +16,7 @@ from xray.data.pairs import Pair
 from xray.data.source import Source, show
 from xray.errors import DataError
 from xray.scratch import scratch_folder
-from xray.text import show_controls
+from xray.text import reason_of, show_controls
 
 BLOCK = 1000
 """Pairs that are in memory at a time."""
@@ -42,7 +42,7 @@ def open_rows(source: AnySource) -> Iterator["tuple[Rows, tuple[str, ...]]"]:
                 place, columns = leave_out(source, place, columns, bad, folder)
             rows = load_rows(source, place, columns, folder)
         except OSError as error:
-            raise DataError(f"cannot read {source.name}: {(error.strerror or str(error)).lower()}.") from error
+            raise DataError(f"cannot read {source.name}: {reason_of(error)}.") from error
         notes = (f"{len(bad):,} {'row' if len(bad) == 1 else 'rows'} of {source.name} cannot be read: left out",)
         yield Rows(rows, source), notes if bad else ()
 
@@ -95,8 +95,7 @@ def check_readable(source: Source) -> None:
     except FileNotFoundError as error:
         raise DataError(f"cannot read {shown}: no such file. Give a file of pairs.") from error
     except (OSError, ValueError) as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise DataError(f"cannot read {shown}: {reason}. Give a file of pairs.") from error
+        raise DataError(f"cannot read {shown}: {reason_of(error)}. Give a file of pairs.") from error
     _ = source.kind
 
 

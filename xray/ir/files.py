@@ -6,7 +6,7 @@ from pathlib import Path
 from xray.errors import TraceError
 from xray.ir.json_form import trace_from_json
 from xray.ir.trace import Trace
-from xray.text import show_controls
+from xray.text import reason_of, show_controls
 
 MAX_BYTES = 1 << 30
 """A trace file larger than this (1 GiB) is refused."""
@@ -26,8 +26,9 @@ def read_trace_file(path: str | Path) -> Trace:
     try:
         text = read_at_most(Path(path), MAX_BYTES)
     except (OSError, ValueError) as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise TraceError(f"cannot read {name}: {reason}. Make a trace with: xray trace -o trace.json") from error
+        raise TraceError(
+            f"cannot read {name}: {reason_of(error)}. Make a trace with: xray trace -o trace.json"
+        ) from error
     if text is None:
         raise TraceError(f"{name} has more than {MAX_BYTES:,} bytes, and no trace has. Is it another file?")
     try:

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from xray.config import SHOWN, ModelConfig
 from xray.errors import RunError
-from xray.learn.folder import FORMAT, READABLE, RunFolder, reason_of, xray_version
-from xray.text import show_controls
+from xray.learn.folder import FORMAT, READABLE, RunFolder, xray_version
+from xray.text import reason_of, show_controls
 
 
 @dataclass(frozen=True)

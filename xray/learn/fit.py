@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from xray.config import TrainConfig
 from xray.data.batches import count_batches, group_by_length
@@ -152,7 +152,7 @@ class Trainer:
         loss_of_all = self.world.add_gradients(self.weights.block, loss_here)
         shown = self.look_at(loss_of_all)
         if self.config.clip:
-            self.weights.shorten_gradient(self.config.clip)
+            nn.utils.clip_grad_norm_(self.weights.block, self.config.clip)
         self.optimiser.step()
         self.loss_sum += loss_of_all
         self.step += 1

@@ -2,7 +2,6 @@
 
 import errno
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,8 +14,8 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from xray.errors import RunError
-from xray.scratch import sweep
-from xray.text import show_controls
+from xray.scratch import ASIDE, sweep, sweep_files, sync_folder, write_aside
+from xray.text import reason_of, show_controls
 
 FORMAT = 2
 """The format of run folders; it grows when an older X-Ray could no longer read them."""
@@ -33,8 +32,6 @@ BEGUN_WITH = (QUESTIONS, ANSWERS, SPELLING, PAIRS, CORPUS, LAST)
 LOCK = ".lock"
 NEXT = ".next"
 """The folder within, where a run that replaces another is prepared until it is whole."""
-
-ASIDE = ".part"
 
 
 @dataclass(frozen=True)
@@ -84,8 +81,7 @@ class RunFolder:
         try:
             self.adopt()
             sweep()
-            for stale in self.path.glob(f".*{ASIDE}"):
-                stale.unlink(missing_ok=True)
+            sweep_files(self.path, ".", ASIDE)
             self.write("probe", b"")
             (self.path / "probe").unlink()
             yield
@@ -158,7 +154,7 @@ class RunFolder:
         return content
 
     def write(self, name: str, data: bytes, keep: str | None = None) -> None:
-        """A file of the run, whole or not at all: written aside, synced, renamed, and the folder synced.
+        """A file of the run, whole or not at all.
 
         With `keep`, the file that was there before goes on under that name. One failure is tried again.
 
@@ -177,40 +173,26 @@ class RunFolder:
                 return
 
     def take(self, name: str, path: Path) -> None:
-        """A copy of a file of any size, synced; see `write`.
+        """A copy of a file of any size; see `write`.
 
         Raises:
             RunError: the disk is full or the folder closed.
         """
-        aside = self.path / f".{name}.{os.getpid()}{ASIDE}"
         try:
-            with path.open("rb") as file, aside.open("xb") as copy:
+            with path.open("rb") as file, write_aside(self.path / name) as copy:
                 shutil.copyfileobj(file, copy, 1 << 20)
-                copy.flush()
-                os.fsync(copy.fileno())
-            aside.replace(self.path / name)
         except OSError as error:
-            aside.unlink(missing_ok=True)
             raise RunError(
                 f"cannot save {self.name}/{name}: {reason_of(error)}. What was saved before is untouched."
             ) from error
 
     def write_once(self, name: str, data: bytes, keep: str | None) -> None:
         """One try to write a file; nothing is left aside if it fails."""
-        target, aside = self.path / name, self.path / f".{name}.{os.getpid()}{ASIDE}"
+        target = self.path / name
         if target.is_symlink() or (target.exists() and not target.is_file()):
             raise OSError(errno.EINVAL, "it is not an ordinary file")
-        try:
-            with aside.open("xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            if keep is not None and target.exists():
-                target.replace(self.path / keep)
-            aside.replace(target)
-        finally:
-            aside.unlink(missing_ok=True)
-        sync_folder(self.path)
+        with write_aside(target, None if keep is None else self.path / keep) as file:
+            file.write(data)
 
 
 TRAIN_AGAIN = 'Train again with "xray train FILE.csv --overwrite".'
@@ -232,19 +214,3 @@ def xray_version() -> str:
         return version("transformer-xray")
     except PackageNotFoundError:
         return "unknown"
-
-
-def sync_folder(path: Path) -> None:
-    """Make renames last through a power loss, on systems whose folders can be synced."""
-    if os.name != "posix":
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def reason_of(error: BaseException) -> str:
-    """Why the system refused, in its words."""
-    return (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()

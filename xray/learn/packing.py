@@ -49,13 +49,6 @@ class PackedWeights:
             [(torch.zeros_like(leaf) if leaf.grad is None else leaf.grad).reshape(-1) for leaf in self.leaves.values()]
         )
 
-    @torch.no_grad()
-    def shorten_gradient(self, longest: float) -> None:
-        """Scale the gradient of the block to the length `longest`, if it is longer."""
-        if self.block.grad is not None:
-            length = torch.linalg.vector_norm(self.block.grad)
-            self.block.grad.mul_((longest / (length + 1e-6)).clamp(max=1.0))
-
     def cut(self, block: Tensor) -> Iterator[tuple[str, Tensor]]:
         """What belongs to each parameter, by its name, of a tensor as long as the block."""
         for name, parameter in self.model.named_parameters():
