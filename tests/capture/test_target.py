@@ -5,8 +5,9 @@ import sys
 import pytest
 import torch
 
+from xray.capture.inputs import parse_input
 from xray.capture.page_values import preview_for_page
-from xray.capture.target import load_target, parse_input, run_target
+from xray.capture.target import load_target, run_target
 from xray.errors import TraceError, UsageError
 from xray.ir.values import drop_values
 
@@ -38,6 +39,47 @@ def build_broken():
 def number():
     return 3
 
+def nothing():
+    pass
+
+def forgets_to_make_it():
+    return Pair, torch.zeros(2)
+
+IDS, SCALE = torch.zeros(2, 7, dtype=torch.long), torch.ones(5)
+
+def one_by_one():
+    return Pair(), IDS, SCALE
+
+def in_a_list():
+    return [Pair(), [IDS, SCALE]]
+
+def mixed():
+    return Pair(), IDS, {"scale": SCALE}
+
+def together_and_named():
+    return Pair(), (IDS,), {"scale": SCALE}
+
+def exported():
+    return torch.export.export(Pair(), (IDS, SCALE))
+
+def exported_with_inputs():
+    return torch.export.export(Pair(), (IDS, SCALE)), IDS + 1, SCALE
+
+class Packed(nn.Module):
+    def forward(self, rows):
+        return rows.data * 2
+
+def packed():
+    return Packed(), nn.utils.rnn.pack_sequence([torch.ones(3), torch.ones(2)])
+
+class Leaver(nn.Module):
+    def forward(self, x):
+        x = x + 1
+        raise SystemExit(0)
+
+def leaves():
+    return Leaver(), torch.ones(2)
+
 def reads_values():
     class Reader(nn.Module):
         def forward(self, x):
@@ -57,7 +99,10 @@ def source(tmp_path, monkeypatch):
     sys.modules.pop("my_pair", None)
 
 
-@pytest.mark.parametrize("build", ["build_with_inputs", "build_with_keywords"])
+@pytest.mark.parametrize(
+    "build",
+    ["build_with_inputs", "build_with_keywords", "one_by_one", "in_a_list", "mixed", "together_and_named"],
+)
 def test_a_builder_may_bring_its_inputs(source, build):
     outcome = run_target(load_target(f"{source}:{build}"))
 
@@ -79,6 +124,43 @@ def test_a_module_can_be_named_by_its_package(source, monkeypatch):
     monkeypatch.syspath_prepend(source.rsplit("/", 1)[0])
 
     assert run_target(load_target("my_pair:build_with_inputs")).error is None
+
+
+def test_a_module_in_the_current_folder_is_found_first(tmp_path, monkeypatch):
+    (tmp_path / "queue.py").write_text(SOURCE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    assert run_target(load_target("queue:build_with_inputs")).error is None
+
+
+@pytest.mark.parametrize("name", ["xray", "random"])
+def test_a_file_may_be_called_like_a_module_that_others_need(tmp_path, monkeypatch, name):
+    (tmp_path / f"{name}.py").write_text(SOURCE)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = sys.modules[name]
+
+    assert run_target(load_target(f"{tmp_path / name}.py:build_with_inputs")).error is None
+    assert sys.modules[name] is before
+
+
+@pytest.mark.parametrize("build", ["exported", "exported_with_inputs"])
+def test_an_exported_program_is_taken_by_its_module(source, build):
+    outcome = run_target(load_target(f"{source}:{build}"))
+
+    assert outcome.error is None
+    assert outcome.trace.passes[0].steps[-1].outputs[0].shape == (2, 7, 3)
+
+
+def test_a_packed_sequence_is_one_argument(source):
+    assert run_target(load_target(f"{source}:packed")).error is None
+
+
+def test_a_forward_that_exits_has_failed(source):
+    outcome = run_target(load_target(f"{source}:leaves"))
+
+    assert isinstance(outcome.error, SystemExit)
+    assert [step.op for step in outcome.trace.steps if step.error is None] == ["add"]
 
 
 def test_without_storage_shapes_are_the_same(source):
@@ -114,6 +196,8 @@ def test_a_failing_forward_keeps_what_ran_and_its_own_exception(source):
         ("absent_package.module:build", [], TraceError, "cannot import absent_package.module: No module named"),
         ("{source}:absent", [], TraceError, "has no absent. It has: Pair, build, build_with_inputs"),
         ("{source}:number", [], TraceError, "gives a int. It has to return a torch.nn.Module"),
+        ("{source}:nothing", [], TraceError, "gives nothing. It has to return a torch.nn.Module"),
+        ("{source}:forgets_to_make_it", [], TraceError, "gives the class Pair, not a model made of it."),
         ("{source}:build", [], UsageError, "Pair.forward wants (ids, scale): missing a required argument: 'ids'"),
         (
             "{source}:build",

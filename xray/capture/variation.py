@@ -116,7 +116,7 @@ def run_stretched(build: Callable[[], nn.Module], inputs: Inputs, before: Pass) 
             model = build()
             with record(model) as recorder:
                 model(*inputs.args, **inputs.kwargs)
-    except Exception:  # whatever a model raises at a size that it does not take
+    except (Exception, SystemExit):  # whatever a model does at a size that it does not take
         return None
     passes = recorder.trace.passes
     if len(passes) != 1 or [step.id for step in passes[0].steps] != [step.id for step in before.steps]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from xray.capture.page_values import preview_for_page
 from xray.capture.run import Phase, Run, load, make_untrained
 from xray.capture.target import load_target, run_target
+from xray.cli.keeping_stdout import keep_stdout
 from xray.cli.output import say
 from xray.cli.trace import DEFAULT_RUN
 from xray.errors import TraceError, XRayError
@@ -55,7 +56,8 @@ def record_target(
 
     The failure is to be raised once the trace is shown. The model runs once; the plain trace is the other less values.
     """
-    outcome = run_target(load_target(name, inputs, meta=meta), preview_for_page if with_page else None)
+    with keep_stdout():
+        outcome = run_target(load_target(name, inputs, meta=meta), preview_for_page if with_page else None)
     page = outcome.trace if with_page else None
     recorded = drop_values(outcome.trace) if with_page else outcome.trace
     if outcome.error is None:
@@ -65,10 +67,11 @@ def record_target(
     where = f" at {failed.path}" if failed is not None else ""
     where += f" ({line})" if line else ""
     reason = show_controls(" ".join(str(outcome.error).split()))
-    error = TraceError(
-        f"the forward raised {type(outcome.error).__name__}{show_controls(where)}: {reason}. "
-        "What ran before it is shown."
-    )
+    if isinstance(outcome.error, SystemExit):
+        told = f"the forward ended the program{show_controls(where)}, with sys.exit({reason}). Let it return a result."
+    else:
+        told = f"the forward raised {type(outcome.error).__name__}{show_controls(where)}: {reason}."
+    error = TraceError(f"{told} What ran before it is shown.")
     error.__cause__ = outcome.error
     return recorded, page, error
 
