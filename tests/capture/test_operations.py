@@ -56,6 +56,15 @@ def test_operators_and_methods_have_the_same_plain_names():
     ]
 
 
+def test_operations_called_as_exported_programs_do_have_plain_names():
+    aten = torch.ops.aten
+
+    def call(x):
+        return aten.add_.Tensor(aten.linear.default(x, x), 1)
+
+    assert [name for name, _ in flow(record_and_compare(Model(call), torch.randn(3, 3)))] == ["linear", "add_"]
+
+
 def test_a_change_in_place_is_the_source_for_every_view():
     def change(x):
         y = x * 2

@@ -82,3 +82,7 @@ def test_every_turn_notes_the_likeliest_words(inference_trace):
     for one_pass in inference_trace.passes_of("decode"):
         assert one_pass.tokens["candidates"][0][0] == one_pass.tokens["new"][0][0]
         assert len(one_pass.tokens["candidates"][0]) == 10
+
+
+def test_the_mean_of_the_largest_numbers_is_a_number():
+    assert describe_values(torch.full((3,), 1.5e308, dtype=torch.float64)).mean == pytest.approx(1.5e308)

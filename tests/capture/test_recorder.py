@@ -4,6 +4,7 @@ import gc
 import random
 import threading
 import weakref
+from enum import StrEnum
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from torch.nn.modules import module as torch_module
 import xray
 from xray.capture.recorder import Recorder, record, trace
 from xray.errors import TraceError
+from xray.ir.json_form import trace_from_json, trace_to_json
 
 
 class Shy(nn.Module):
@@ -356,3 +358,32 @@ def test_the_meta_device_gives_the_same_shapes():
         meta = trace(Shy(), torch.ones(2, 5))
 
     assert [s.outputs[0].shape for s in meta.steps] == [s.outputs[0].shape for s in real.steps]
+
+
+def test_settings_of_any_type_come_back_from_json_as_they_were():
+    class Kind(StrEnum):
+        SOFT = "soft"
+
+    class Name(str):
+        pass
+
+    class Odd(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale, self.kind, self.name = np.sqrt(3), Kind.SOFT, Name("net")
+            self.lowest, self.longest = float("-inf"), 10**30
+
+        def forward(self, x):
+            return x * self.scale + float("inf")
+
+    trace = xray.trace(Odd(), torch.ones(2))
+
+    assert trace_from_json(trace_to_json(trace)) == trace
+    assert trace.passes[0].steps[0].settings == {
+        "scale": pytest.approx(3**0.5),
+        "kind": "soft",
+        "name": "net",
+        "lowest": "-inf",
+        "longest": 10**30,
+    }
+    assert {type(value) for value in trace.passes[0].steps[0].settings.values()} == {str, int, float}

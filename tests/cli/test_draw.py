@@ -79,3 +79,14 @@ def test_a_row_that_sees_nothing_is_said_on_stderr(training_trace, tmp_path, cap
 
     assert run(["draw", str(path), "-q", "-o", str(tmp_path / "poster.svg")]) == 0
     assert "xray: warning: 8 of the 8 rows of the mask src_mask see nothing" in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_made_does_not_keep_back_the_others(trace_file, tmp_path, monkeypatch, capsys):
+    files = [tmp_path / name for name in ("first.svg", "page.html", "last.json")]
+    monkeypatch.setattr("xray.renderers.page.MOST_BYTES", 10, raising=True)
+
+    code = run(["draw", trace_file, "-q", *(part for file in files for part in ("-o", str(file)))])
+
+    assert code == 1
+    assert [file.exists() for file in files] == [True, False, True]
+    assert capsys.readouterr().err.splitlines()[1] == f"could not write {files[1]}"

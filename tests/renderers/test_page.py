@@ -4,10 +4,14 @@ import gzip
 import json
 import re
 from base64 import b64decode, b64encode
+from dataclasses import replace
 from hashlib import sha256
 
 import pytest
+import torch
+from torch import nn
 
+import xray
 from xray.errors import DrawError
 from xray.renderers import page as page_module
 from xray.renderers.page import draw_page, pack_facts
@@ -45,6 +49,27 @@ def test_the_facts_are_those_of_the_trace(html, page_trace):
 
     assert [len(one["steps"]) for one in facts["passes"]] == [len(one.steps) for one in page_trace.passes]
     assert facts["sizes"] == dict(page_trace.sizes)
+
+
+def test_settings_that_are_no_number_are_words():
+    class Hider(nn.Module):
+        def forward(self, scores, lowest):
+            return torch.clamp(scores.masked_fill(scores > 0, lowest), min=lowest, max=-lowest) * float("nan")
+
+    facts = unpack(render(xray.trace(Hider(), torch.ones(2, 3), float("-inf")), "html"))
+
+    settings = [one["settings"] for one in facts["passes"][0]["steps"]]
+    assert {value for one in settings for value in one.values()} >= {"-inf", "inf", "nan"}
+
+
+def test_a_trace_that_nobody_recorded_may_hold_infinity(page_trace):
+    first, *rest = page_trace.passes
+    steps = (replace(first.steps[0], settings={"low": float("-inf")}), *first.steps[1:])
+    trace = replace(page_trace, config={"rate": float("nan")}, passes=(replace(first, steps=steps), *rest))
+
+    facts = unpack(render(trace, "html"))
+
+    assert (facts["config"], facts["passes"][0]["steps"][0]["settings"]) == ({"rate": "nan"}, {"low": "-inf"})
 
 
 def test_values_are_kept_to_four_digits(html, page_trace):

@@ -8,7 +8,7 @@ from xray.capture.calls import NOWHERE, STATE_NAMES, Known, OpenCall, OpenPass, 
 from xray.capture.fused import ATTENTIONS, derive_attention
 from xray.capture.mask_facts import SeenMask
 from xray.capture.mask_settling import settle_masks
-from xray.capture.naming import name_layer
+from xray.capture.naming import PLAIN, make_plain, name_layer
 from xray.capture.native_kernels import open_kernels
 from xray.ir.records import MaskFacts, Preview, TensorRecord
 from xray.ir.trace import Pass, Setting, Step
@@ -136,8 +136,8 @@ def describe_options(settings: Mapping[str, Setting], options: Any) -> dict[str,
     """The plain values among the arguments of an operation: a dim, a probability, a shape to view as."""
     described = dict(settings)
     for name, value in options:
-        if isinstance(value, (str, bool, int, float)):
-            described[name] = value
+        if isinstance(value, PLAIN):
+            described[name] = make_plain(value)
         elif type(value) is tuple:
             described[name] = "x".join(map(str, value))
         else:

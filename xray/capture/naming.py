@@ -2,12 +2,16 @@
 
 import re
 from collections.abc import Mapping
+from enum import Enum
 from functools import lru_cache
 
 import torch
 from torch import nn
 
+from xray.ir.records import spell_number
 from xray.ir.trace import Setting
+
+PLAIN = (str, bool, int, float)
 
 
 def name_op(module: nn.Module) -> str:
@@ -38,8 +42,8 @@ def describe_settings(module: nn.Module) -> Mapping[str, Setting]:
     settings: dict[str, Setting] = {}
     for name in choose_names(tuple(attributes)):
         value = attributes[name]
-        if isinstance(value, (str, int, float, bool)):
-            settings[name] = value
+        if isinstance(value, PLAIN):
+            settings[name] = make_plain(value)
         elif is_tuple_of_ints(value):
             settings[name] = "x".join(map(str, value))
     for weight in module._parameters.values():
@@ -47,6 +51,21 @@ def describe_settings(module: nn.Module) -> Mapping[str, Setting]:
             settings["weight_dtype"] = str(weight.dtype).removeprefix("torch.")
         break
     return settings
+
+
+def make_plain(value: str | float) -> Setting:
+    """A text, truth value or number as itself, of Python's own type, and infinity and the like as a word.
+
+    Attributes may be of numpy's floats, or of enumerations.
+    """
+    kind = type(value)
+    if kind is bool or kind is str or kind is int:
+        return value
+    if isinstance(value, Enum):
+        return make_plain(value.value) if isinstance(value.value, PLAIN) else value.name
+    if isinstance(value, str):
+        return str.__str__(value)
+    return int(value) if isinstance(value, int) else spell_number(float(value))
 
 
 @lru_cache(maxsize=4096)

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
 from torch.overrides import TorchFunctionMode
 
 from xray.capture.tensors import name_positional
@@ -157,6 +158,8 @@ class OperationMode(TorchFunctionMode):
 
 def name_operation(func: Callable[..., Any]) -> str | None:
     """The operation's plain name, "add" for `+` and torch.add alike; None for what makes no tensor."""
+    if isinstance(func, OpOverload):  # as exported programs call them: aten.linear.default
+        func = func.overloadpacket
     name = getattr(func, "__name__", "") or type(func).__name__
     if name == "__get__":
         return TENSOR_PROPERTIES.get(getattr(getattr(func, "__self__", None), "__name__", ""))

@@ -52,5 +52,6 @@ def describe_values(tensor: Tensor) -> Statistics:
     infinities = values.numel() - finite.numel() - nans
     if finite.numel() == 0:
         return Statistics(None, None, None, nans, infinities)
-    low, high, mean = (float(f"{part.item():.6g}") for part in (finite.min(), finite.max(), finite.mean()))
+    middle = (finite / finite.numel()).sum()  # the sum of large values may be no number any more
+    low, high, mean = (float(f"{part.item():.6g}") for part in (finite.min(), finite.max(), middle))
     return Statistics(low, high, mean, nans, infinities)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from xray.ir.records import Number, Preview
+from xray.ir.records import Number, Preview, spell_number
 
 MAX_VALUES = 16_384
 """The most values that one preview holds."""
@@ -47,10 +47,5 @@ def take_preview(tensor: Tensor, shape: tuple[int, ...]) -> Preview:
 
 
 def write_number(value: float | int) -> Number:
-    if isinstance(value, int):
-        return value
-    if math.isnan(value):
-        return "nan"
-    if math.isinf(value):
-        return "inf" if value > 0 else "-inf"
-    return float(f"{value:.6g}")
+    number = spell_number(value)
+    return float(f"{number:.6g}") if isinstance(number, float) else number

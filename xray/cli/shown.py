@@ -107,16 +107,25 @@ def show_trace(
     at_terminal = sys.stdout is not None and sys.stdout.isatty()
     options = blocks or BlockOptions(depth=None, open=(), close=(), blocks=False)
     warn_of_alarms(page or trace)
+    failure = None
     for path, form in sorted(files, key=lambda file: file[1] == "table"):
         shown = page if form == "html" and page is not None else trace
         drawn: str | bytes
-        if form == "table" and pick:
-            check_pick(trace, pick)
-            drawn = draw_tables(trace, theme=theme, all_layers=all_layers, pick=pick)
+        try:
+            if form == "table" and pick:
+                check_pick(trace, pick)
+                drawn = draw_tables(trace, theme=theme, all_layers=all_layers, pick=pick)
+            else:
+                drawn = render(shown, form, theme=theme, dpi=dpi, paper=paper, all_layers=all_layers, **options)
+            write_file(path, drawn)
+        except Exception as error:  # the other files are made all the same
+            failure = failure or error
+            if len(files) > 1:
+                say(f"could not write {show_controls(str(path))}")
         else:
-            drawn = render(shown, form, theme=theme, dpi=dpi, paper=paper, all_layers=all_layers, **options)
-        write_file(path, drawn)
-        say(f"wrote {show_controls(str(path))}")
+            say(f"wrote {show_controls(str(path))}")
+    if failure is not None:
+        raise failure
     if not files and not at_terminal:
         write_stdout(render(trace, "svg", theme=theme, paper=paper, all_layers=all_layers, **options))
     if quiet:

@@ -1,5 +1,6 @@
 """What is known of one tensor at one moment: facts only, never the tensor itself."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -10,6 +11,14 @@ Polarity = Literal["true_is_visible", "true_is_hidden", "additive"]
 NonFinite = Literal["nan", "inf", "-inf"]
 Number = int | float | NonFinite
 """A value of a preview; what JSON cannot write as a number is spelt out."""
+
+
+def spell_number(value: float) -> Number:
+    """The number itself, or its word where JSON cannot write it."""
+    if isinstance(value, int) or math.isfinite(value):
+        return value
+    return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+
 
 ROLES: tuple[str, ...] = get_args(Role)
 MASK_KINDS: tuple[str, ...] = get_args(MaskKind)

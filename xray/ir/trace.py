@@ -13,6 +13,7 @@ SCHEMA = 1
 """The version of the trace's form; a reader refuses a newer one."""
 
 Setting = str | int | float | bool | None
+"""A plain value; numbers that JSON cannot write are the words "nan", "inf" and "-inf"."""
 
 
 @dataclass(frozen=True)

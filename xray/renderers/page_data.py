@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from xray.ir.records import MaskFacts, Number, Preview, TensorRecord
-from xray.ir.trace import Pass, Step, Trace
+from xray.ir.records import MaskFacts, Number, Preview, TensorRecord, spell_number
+from xray.ir.trace import Pass, Setting, Step, Trace
 from xray.renderers.modules import Roles
 from xray.renderers.page_maps import Map
 from xray.renderers.page_values import Level, cut_values
@@ -50,7 +50,7 @@ def pack_page(trace: Trace, level: Level, maps: Sequence[Map] = (), roles: Roles
     return {
         "title": trace.title,
         "sizes": dict(trace.sizes),
-        "config": dict(trace.config),
+        "config": {name: spell_setting(value) for name, value in trace.config.items()},
         "stations": [{"number": one.number, "title": one.title, "side": one.side} for one in STATIONS] if ours else [],
         "scenes": list_scenes(trace, ours),
         "passes": passes,
@@ -123,7 +123,7 @@ def pack_step(step: Step, is_block: bool, level: Level, texts: Pool, masks: Pool
         "layer": step.layer,
         "params": step.params,
         "location": step.location,
-        "settings": dict(step.settings),
+        "settings": {name: spell_setting(value) for name, value in step.settings.items()},
         "station": station.number if station is not None else None,
         "block": is_block,
         "told": [texts.place(part) for part in (told.formula, told.change, told.reason)],
@@ -216,4 +216,9 @@ def pack_text(text: Text) -> list[str | Mapping[str, Sequence[Any]]]:
 
 def round_number(value: Number) -> Number:
     """A value to a few significant digits; ids and spelt-out values as they are."""
-    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
+    return spell_number(float(f"{value:.{DIGITS}g}")) if isinstance(value, float) else value
+
+
+def spell_setting(value: Setting) -> Setting:
+    """A setting that JSON can write: a trace that nobody recorded may hold infinity as a number."""
+    return spell_number(value) if isinstance(value, float) else value
