@@ -1,9 +1,13 @@
 """What a model is built with, and what it is trained with; each setting checked before anything is built."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from math import isqrt
-from typing import Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Meta
 
 from xray.errors import ConfigError
 
@@ -16,6 +20,22 @@ MOST_PLACES = 1 << 20
 MOST_LAYERS = 1000
 """No stack is higher than this."""
 
+Share = Annotated[float, Meta(ge=0, lt=1, description="a number of at least 0 and below 1")]
+Amount = Annotated[float, Meta(ge=0, le=sys.float_info.max, description="a finite number, 0 or more")]
+Rate = Annotated[float, Meta(gt=0, le=sys.float_info.max, description="finite and above 0, such as 0.001")]
+
+
+def whole(lowest: int, highest: int) -> Meta:
+    """The bounds of a whole number, and what is said of them."""
+    return Meta(ge=lowest, le=highest, description=f"a whole number from {lowest:,} to {highest:,}")
+
+
+Count = Annotated[int, whole(0, MOST)]
+Size = Annotated[int, whole(1, MOST)]
+Seed = Annotated[int, whole(-MOST, MOST)]
+Places = Annotated[int, whole(1, MOST_PLACES)]
+Layers = Annotated[int, whole(1, MOST_LAYERS)]
+
 CHOICES = 12
 """The most numbers that a message offers."""
 
@@ -25,6 +45,9 @@ SHOWN = 60
 UNK, PAD, SOS, EOS = 0, 1, 2, 3
 SPECIAL_TOKENS = ("<unk>", "<pad>", "<sos>", "<eos>")
 """The special tokens of both vocabularies; each one's id is its place in this tuple."""
+
+Vocabulary = Annotated[int, whole(len(SPECIAL_TOKENS) + 1, MOST)]
+"""The special tokens, and room for a word."""
 
 NormPlace = Literal["after", "before"]
 CrossMask = Literal["padding", "none"]
@@ -37,7 +60,36 @@ TokeniserKind = Literal["word", "bpe", "unigram"]
 
 
 @dataclass(frozen=True)
-class ModelConfig:
+class Settings:
+    """Settings that hold themselves to their annotations, wherever they come from: a command, a program or a file."""
+
+    def __post_init__(self) -> None:
+        for name, kind in kinds_of(type(self)).items():
+            check_value(name, getattr(self, name), kind)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings by name, for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """What `to_dict` gave.
+
+        Raises:
+            ConfigError: a setting is unknown, missing, of the wrong type or out of range.
+        """
+        known = kinds_of(cls)
+        unknown = sorted(set(values) - set(known), key=str)
+        if unknown:
+            raise ConfigError(f"unknown setting {show_value(unknown[0])}. Known settings: {', '.join(sorted(known))}.")
+        missing = [one.name for one in fields(cls) if one.default is MISSING and one.name not in values]
+        if missing:
+            raise ConfigError(f"the setting {missing[0]} is missing, and it has no default.")
+        return cls(**values)
+
+
+@dataclass(frozen=True)
+class ModelConfig(Settings):
     """The sizes of an encoder-decoder transformer, and its choices where the texts differ.
 
     `norm` puts layer normalisation after the residual sum (the paper, section 3.1) or before the sublayer, with a last
@@ -47,15 +99,15 @@ class ModelConfig:
     a hidden score becomes: the lowest finite number or -inf.
     """
 
-    src_vocab: int
-    tgt_vocab: int = 950
-    d_model: int = 32
-    heads: int = 4
-    encoder_layers: int = 3
-    decoder_layers: int = 3
-    d_ff: int = 128
-    max_len: int = 64
-    dropout: float = 0.0
+    src_vocab: Vocabulary
+    tgt_vocab: Vocabulary = 950
+    d_model: Size = 32
+    heads: Size = 4
+    encoder_layers: Layers = 3
+    decoder_layers: Layers = 3
+    d_ff: Size = 128
+    max_len: Places = 64
+    dropout: Share = 0.0
     norm: NormPlace = "after"
     cross_mask: CrossMask = "padding"
     sharing: Sharing = "none"
@@ -63,24 +115,11 @@ class ModelConfig:
     mask_value: MaskValue = "finite"
 
     def __post_init__(self) -> None:
-        check_types(self)
-        for name in ("d_model", "heads", "d_ff"):
-            check_range(self, name, 1, MOST + 1)
-        check_range(self, "max_len", 1, MOST_PLACES + 1)
-        for name in ("encoder_layers", "decoder_layers"):
-            check_range(self, name, 1, MOST_LAYERS + 1)
-        for name in ("src_vocab", "tgt_vocab"):
-            if getattr(self, name) <= len(SPECIAL_TOKENS):
-                raise ConfigError(
-                    f"{name}={show_value(getattr(self, name))} leaves no room for a word. "
-                    f"{len(SPECIAL_TOKENS)} places belong to {' '.join(SPECIAL_TOKENS)}; choose 5 or more."
-                )
-            check_range(self, name, len(SPECIAL_TOKENS) + 1, MOST + 1)
+        super().__post_init__()
         if self.d_model % self.heads:
             nearest = sorted(divisors_of(self.d_model), key=lambda one: abs(one - self.heads))[:CHOICES]
             choices = " or ".join(", ".join(map(str, sorted(nearest))).rsplit(", ", 1))
             raise ConfigError(f"heads={self.heads} does not divide d_model={self.d_model}. Choose {choices}.")
-        check_range(self, "dropout", 0, 1)
         if self.sharing == "all" and self.src_vocab != self.tgt_vocab:
             raise ConfigError(
                 f"sharing=all needs one vocabulary, but src_vocab={self.src_vocab} and tgt_vocab={self.tgt_vocab}. "
@@ -100,23 +139,9 @@ class ModelConfig:
         layers = self.encoder_layers * (4 * width + 2 * self.d_ff) + self.decoder_layers * (8 * width + 2 * self.d_ff)
         return width * (embeddings.get(self.sharing, self.tgt_vocab) + layers)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The settings by name, for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The configuration that `to_dict` gave.
-
-        Raises:
-            ConfigError: a setting is unknown, missing, of the wrong type or out of range.
-        """
-        check_names(cls, values)
-        return cls(**values)
-
 
 @dataclass(frozen=True)
-class TrainConfig:
+class TrainConfig(Settings):
     """How the chatbot is trained.
 
     `batch` is how many pairs make a batch, or `batch_tokens`, above 0, how many tokens, padding included; `accumulate`
@@ -128,60 +153,36 @@ class TrainConfig:
     share of the pairs held out to measure on, `seed` what all chance is drawn from.
     """
 
-    batch: int = 8
-    batch_tokens: int = 0
-    accumulate: int = 1
-    epochs: int = 60
-    patience: int = 0
+    batch: Size = 8
+    batch_tokens: Count = 0
+    accumulate: Size = 1
+    epochs: Size = 60
+    patience: Count = 0
     optimiser: Optimiser = "adam"
-    learning_rate: float = 2.5e-3
+    learning_rate: Rate = 2.5e-3
     schedule: Schedule = "cosine"
-    warmup: float = 0.15
-    warmup_steps: int = 0
-    beta2: float = 0.98
-    weight_decay: float = 0.0
-    label_smoothing: float = 0.05
-    clip: float = 0.5
+    warmup: Share = 0.15
+    warmup_steps: Count = 0
+    beta2: Share = 0.98
+    weight_decay: Amount = 0.0
+    label_smoothing: Share = 0.05
+    clip: Amount = 0.5
     precision: Precision = "float32"
     compiled: bool = False
-    valid_share: float = 0.02
-    seed: int = 0
+    valid_share: Share = 0.02
+    seed: Seed = 0
 
     def __post_init__(self) -> None:
-        check_types(self)
-        for name in ("batch", "epochs", "accumulate"):
-            check_range(self, name, 1, MOST + 1)
-        for name in ("batch_tokens", "patience", "warmup_steps"):
-            check_range(self, name, 0, MOST + 1)
-        for name in ("weight_decay", "clip"):
-            check_range(self, name, 0)
-        check_range(self, "seed", -MOST, MOST + 1)
-        for name in ("warmup", "label_smoothing", "valid_share", "beta2"):
-            check_range(self, name, 0, 1)
-        if not 0.0 < self.learning_rate < float("inf"):
-            raise ConfigError(
-                f"learning_rate={show_value(self.learning_rate)} is out of range. "
-                "It must be finite and above 0, such as 0.001."
-            )
+        super().__post_init__()
         if self.weight_decay and self.optimiser != "adamw":
             raise ConfigError(
                 f"weight_decay={show_value(self.weight_decay)} belongs to AdamW, and the optimiser is "
                 f"{self.optimiser}. Choose --optimiser adamw, or leave the weight decay out."
             )
 
-    def to_dict(self) -> dict[str, Any]:
-        """The settings by name, for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The configuration that `to_dict` gave; see `ModelConfig.from_dict`."""
-        check_names(cls, values)
-        return cls(**values)
-
 
 @dataclass(frozen=True)
-class TextConfig:
+class TextConfig(Settings):
     """How text is cut into tokens.
 
     `tokeniser` takes whole words, or learns pieces of words by byte-pair encoding or by a unigram model.
@@ -190,57 +191,20 @@ class TextConfig:
     """
 
     tokeniser: TokeniserKind = "word"
-    src_limit: int = 0
-    tgt_limit: int = 950
-    min_frequency: int = 1
+    src_limit: Count = 0
+    tgt_limit: Count = 950
+    min_frequency: Size = 1
 
     def __post_init__(self) -> None:
-        check_types(self)
-        check_range(self, "min_frequency", 1, MOST + 1)
+        super().__post_init__()
         for name in ("src_limit", "tgt_limit"):
-            if getattr(self, name) != 0:
-                check_range(self, name, len(SPECIAL_TOKENS) + 1, MOST + 1)
+            if getattr(self, name):
+                check_value(name, getattr(self, name), Vocabulary)
         if self.tokeniser == "unigram" and self.min_frequency > 1:
             raise ConfigError(
                 f"min_frequency={self.min_frequency} has no meaning for a unigram tokeniser, which weighs all pieces. "
                 "Leave it out, or choose the tokeniser word or bpe."
             )
-
-    def to_dict(self) -> dict[str, Any]:
-        """The settings by name, for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The configuration that `to_dict` gave; see `ModelConfig.from_dict`."""
-        check_names(cls, values)
-        return cls(**values)
-
-
-def check_range(config: "AnyConfig", name: str, lowest: int, below: int | None = None) -> None:
-    """Hold a number to be at least `lowest`, and less than `below` where that is given.
-
-    Raises:
-        ConfigError: it is not.
-    """
-    value = getattr(config, name)
-    if value < lowest:
-        rule = f"at least {lowest} and below {below}" if below is not None and below <= 1 else f"{lowest} or more"
-        raise ConfigError(f"{name}={show_value(value)} is too small. It must be {rule}.")
-    if below is None and not value < float("inf"):
-        raise ConfigError(f"{name}={value} is not a finite number. It must be {lowest} or more.")
-    if below is not None and not value < below:
-        rule = f"at least {lowest} and below {below}" if below <= 1 else f"at most {below - 1:,}"
-        raise ConfigError(f"{name}={show_value(value)} is out of range. It must be {rule}.")
-
-
-def is_beyond_floats(value: float) -> bool:
-    """Whether a whole number is too large to reckon with."""
-    try:
-        float(value)
-    except OverflowError:
-        return True
-    return False
 
 
 def divisors_of(number: int) -> list[int]:
@@ -258,40 +222,28 @@ def show_value(value: object) -> str:
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
-def check_names(kind: "type[AnyConfig]", values: Mapping[str, Any]) -> None:
-    """Hold the names of settings from a file to the ones there are.
+def kinds_of(settings: type[Settings]) -> dict[str, Any]:
+    """What each setting may be: its annotation, with its bounds."""
+    hints = get_type_hints(settings, include_extras=True)
+    return {entry.name: hints[entry.name] for entry in fields(settings)}
+
+
+def check_value(name: str, value: object, kind: Any) -> None:  # noqa: ANN401  # any annotation
+    """Hold a value to its annotation.
 
     Raises:
-        ConfigError: a setting is unknown, or one without a default is missing.
+        ConfigError: it is of another type, none of the choices, or out of bounds.
     """
-    known = {entry.name: entry for entry in fields(kind)}
-    unknown = sorted(set(values) - set(known), key=str)
-    if unknown:
-        raise ConfigError(f"unknown setting {show_value(unknown[0])}. Known settings: {', '.join(sorted(known))}.")
-    missing = [name for name, entry in known.items() if entry.default is MISSING and name not in values]
-    if missing:
-        raise ConfigError(f"the setting {missing[0]} is missing, and it has no default.")
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{name}={show_value(value)} is not possible. {rule_of(kind)}.") from error
 
 
-def check_types(config: "AnyConfig") -> None:
-    """Hold every field to its annotation, since settings also come from files.
-
-    Raises:
-        ConfigError: a value is of another type, or not one of its choices.
-    """
-    for entry in fields(config):
-        value = getattr(config, entry.name)
-        choices = get_args(entry.type)
-        if choices:
-            if not isinstance(value, str) or value not in choices:
-                raise ConfigError(f"{entry.name}={show_value(value)} is unknown. Choose {' or '.join(choices)}.")
-        elif entry.type is float:
-            if isinstance(value, bool) or not isinstance(value, int | float) or is_beyond_floats(value):
-                raise ConfigError(f"{entry.name}={show_value(value)} is not a number.")
-        elif type(value) is not entry.type:
-            raise ConfigError(
-                f"{entry.name}={show_value(value)} is not of type {getattr(entry.type, '__name__', entry.type)}."
-            )
-
-
-AnyConfig = ModelConfig | TrainConfig | TextConfig
+def rule_of(kind: Any) -> str:  # noqa: ANN401  # any annotation
+    """What a setting must be, in words."""
+    if kind is bool:
+        return "It must be True or False"
+    if get_origin(kind) is Annotated:
+        return f"It must be {get_args(kind)[1].description}"
+    return f"Choose {' or '.join(get_args(kind))}"

@@ -80,7 +80,11 @@ def test_too_long_pairs_are_counted(pairs, capsys):
             1,
             r"xray: heads=5 does not divide d_model=32\. Choose 1, 2, 4, 8, 16 or 32\.\n",
         ),
-        (["pairs.csv", "--epochs", "0"], 1, r"xray: epochs=0 is too small\. It must be 1 or more\.\n"),
+        (
+            ["pairs.csv", "--epochs", "0"],
+            1,
+            r"xray: epochs=0 is not possible\. It must be a whole number from 1 to 2,147,483,647\.\n",
+        ),
         (["pairs.csv", "--answer-column", "reply"], 1, r'xray: pairs\.csv has no column "reply"; its columns are .*\n'),
         (
             ["pairs.csv", "--out", "pairs.csv"],
