@@ -1,10 +1,12 @@
 """Where a whole corpus comes from: the files or data sets to learn from, and those to measure on."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from xray.data.hub import HubSource
 from xray.data.source import Source
@@ -74,7 +76,12 @@ def spell(source: AnySource) -> dict[str, Any]:
     return {**asdict(source), "path": str(source.path.resolve())}
 
 
-def read(values: Mapping[str, Any]) -> AnySource:
-    if "repository" in values:
-        return HubSource(**values)
-    return replace(Source(Path(values["path"])), **{**values, "path": Path(values["path"])})
+def read(values: Any) -> AnySource:  # noqa: ANN401  # any JSON
+    """A source that `spell` gave.
+
+    Raises:
+        msgspec.ValidationError: it is none.
+    """
+    if isinstance(values, dict) and "repository" in values:
+        return msgspec.convert(values, HubSource)
+    return msgspec.convert(values, Source, dec_hook=lambda kind, value: kind(value))

@@ -6,12 +6,13 @@ from dataclasses import dataclass, fields
 from hashlib import sha256
 from typing import Any
 
+import msgspec
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_safetensors
 from torch import Tensor
 
-from xray.config import SHOWN, ModelConfig
+from xray.config import SHOWN, Amount, Count, ModelConfig
 from xray.errors import RunError
 from xray.learn.folder import FORMAT, READABLE, RunFolder, xray_version
 from xray.text import reason_of, show_controls
@@ -29,6 +30,16 @@ class Checkpoint:
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.tensors.items()}
         facts = json.dumps({"format": FORMAT, "xray": xray_version(), **self.facts})
         return to_safetensors(tensors, {"facts": facts, "sha256": seal(tensors, facts)})
+
+
+class Progress(msgspec.Struct):
+    """Which model a checkpoint is of, and how far its training had come; other facts may stand beside."""
+
+    model: dict[str, Any]
+    epoch: Count
+    step: Count
+    elapsed_s: Amount
+    history: list[dict[str, Any]]
 
 
 def read_checkpoint(folder: RunFolder, name: str, config: ModelConfig | None = None) -> Checkpoint:
@@ -62,31 +73,16 @@ def read_checkpoint(folder: RunFolder, name: str, config: ModelConfig | None = N
         raise RunError(wrong_format(shown, facts))
     if metadata.get("sha256") != seal(tensors, metadata["facts"]):
         raise RunError(damaged.format("its contents do not have the SHA-256 that was written with them"))
-    wrong = wrong_fact(facts)
-    if wrong is not None:
-        raise RunError(damaged.format(wrong))
+    try:
+        msgspec.convert(facts, Progress)
+    except msgspec.ValidationError as error:
+        raise RunError(damaged.format(show_controls(str(error)))) from error
     if config is not None:
         check_config(shown, facts["model"], config)
         found = sum(tensor.numel() for name, tensor in tensors.items() if name.startswith("model."))
         if found < config.least_weights:
             raise RunError(damaged.format(f"{found:,} weights, and its settings want {config.least_weights:,}"))
     return Checkpoint(tensors, facts)
-
-
-def wrong_fact(facts: Mapping[str, Any]) -> str | None:
-    """What a checkpoint says that cannot be, in words; None where all its facts are of their kind."""
-    for name in ("epoch", "step"):
-        if type(facts.get(name)) is not int or facts[name] < 0:
-            return f"its {name} is no count"
-    elapsed = facts.get("elapsed_s")
-    if isinstance(elapsed, bool) or not isinstance(elapsed, int | float) or not 0 <= elapsed < float("inf"):
-        return "its elapsed_s is no time"
-    if not isinstance(facts.get("model"), dict):
-        return "it does not say which model it is of"
-    history = facts.get("history")
-    if not isinstance(history, list) or not all(isinstance(epoch, dict) for epoch in history):
-        return "its history is no list of epochs"
-    return None
 
 
 def seal(tensors: Mapping[str, Tensor], facts: str) -> str:

@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from xray.config import ModelConfig, TextConfig, TokeniserKind, TrainConfig
+import msgspec
+
+from xray.config import Count, ModelConfig, TextConfig, TokeniserKind, TrainConfig
 from xray.data import origin as origins
 from xray.data.origin import Origin, as_origin, file_digest, fingerprints
 from xray.data.pairs import Pair
-from xray.data.source import Source
 from xray.data.spelling import PieceSpelling, Spelling
 from xray.data.tokenisers import Tokenisers, tokeniser_from_json
 from xray.errors import ConfigError, RunError
@@ -55,6 +56,30 @@ class RunFacts:
     format: int = FORMAT
 
 
+class RunTable(msgspec.Struct):
+    """`run.json` as it is written; format 1 knew single files only, and kept no corpus."""
+
+    format: int
+    name: str
+    model: dict[str, Any]
+    training: dict[str, Any]
+    corpus: str
+    held_out: tuple[Count, ...]
+    sha256: dict[str, str]
+    text: dict[str, Any] = {}
+    origin: dict[str, Any] | None = None
+    source: dict[str, Any] | None = None
+    files: dict[str, str] = {}
+    stored: str = ""
+
+
+class PairsTable(msgspec.Struct):
+    """`pairs.json`: what the poster draws, and what to ask."""
+
+    poster: Annotated[tuple[Pair, ...], msgspec.Meta(min_length=1)]
+    suggestions: tuple[str, ...]
+
+
 def write_run(folder: RunFolder, facts: RunFacts) -> None:
     """Write all files of a run but its weights; `run.json` comes last, with the SHA-256 of the others."""
     files = {
@@ -91,51 +116,36 @@ def read_run(folder: RunFolder) -> RunFacts:
     folder.settle()
     if not folder.holds_run:
         raise RunError(f'no trained model in {folder.name}: run "xray train FILE.csv" first.')
-    run = folder.read_json(RUN)
-    if run.get("format") not in READABLE:
-        raise RunError(wrong_format(folder.name, run))
+    table = folder.read_json(RUN)
+    if table.get("format") not in READABLE:
+        raise RunError(wrong_format(folder.name, table))
     try:
-        files = {name: whole_file(folder, name, run["sha256"][name]) for name in (QUESTIONS, ANSWERS, SPELLING, PAIRS)}
-        text = TextConfig.from_dict(run.get("text", {}))
-        spelling, pairs = folder.read_json(SPELLING), folder.read_json(PAIRS)
+        run = msgspec.convert(table, RunTable)
+        files = {name: whole_file(folder, name, run.sha256[name]) for name in (QUESTIONS, ANSWERS, SPELLING, PAIRS)}
+        text, pairs = TextConfig.from_dict(run.text), msgspec.json.decode(files[PAIRS], type=PairsTable)
+        spelling = folder.read_json(SPELLING)
         src, tgt = (tokeniser_from_json(text.tokeniser, files[name].decode()) for name in (QUESTIONS, ANSWERS))
         facts = RunFacts(
-            name=run["name"],
-            model=ModelConfig.from_dict(run["model"]),
-            training=TrainConfig.from_dict(run["training"]),
+            name=run.name,
+            model=ModelConfig.from_dict(run.model),
+            training=TrainConfig.from_dict(run.training),
             text=text,
             origin=read_origin(run),
-            files=dict(run.get("files", {})),
-            corpus=run["corpus"],
-            held_out=tuple(run["held_out"]),
+            files=run.files,
+            corpus=run.corpus,
+            held_out=run.held_out,
             tokenisers=Tokenisers(src, tgt, read_spelling(text.tokeniser, spelling)),
-            poster=tuple(Pair(**pair) for pair in pairs["poster"]),
-            suggestions=tuple(pairs["suggestions"]),
-            stored=run.get("stored", ""),
-            format=run["format"],
+            poster=pairs.poster,
+            suggestions=pairs.suggestions,
+            stored=run.stored,
+            format=run.format,
         )
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ConfigError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ConfigError, msgspec.MsgspecError) as error:
         reason = show_controls(f"{type(error).__name__} {error}".rstrip("."))
         raise RunError(f"{folder.name}/{RUN} is damaged: {reason}. {TRAIN_AGAIN}") from error
-    wrong = wrong_fact_of(facts)
-    if wrong is not None:
-        raise RunError(f"{folder.name}/{RUN} is damaged: {wrong}. {TRAIN_AGAIN}")
     if (facts.model.src_vocab, facts.model.tgt_vocab) != (src.vocab, tgt.vocab):
         raise RunError(f"{folder.name}/{RUN} is damaged: its vocabularies are not those of its model. {TRAIN_AGAIN}")
     return facts
-
-
-def wrong_fact_of(facts: RunFacts) -> str | None:
-    """What a run says of itself that cannot be, in words; None where all its facts are of their kind."""
-    texts = [facts.name, facts.corpus, facts.stored, *facts.files, *facts.files.values(), *facts.suggestions]
-    texts += [text for pair in facts.poster for text in (pair.question, pair.answer)]
-    if not all(isinstance(text, str) for text in texts):
-        return "a name, a digest or a question is no text"
-    if not all(type(number) is int and number >= 0 for number in facts.held_out):
-        return "the numbers of the pairs held out are no counts"
-    if not facts.poster:
-        return "it has no pairs for the poster"
-    return None
 
 
 def whole_file(folder: RunFolder, name: str, sha256_written: str) -> bytes:
@@ -150,11 +160,9 @@ def whole_file(folder: RunFolder, name: str, sha256_written: str) -> bytes:
     return data
 
 
-def read_origin(run: Mapping[str, Any]) -> Origin:
-    """Where the corpus of a run came from; format 1 knew single files only."""
-    if "origin" in run:
-        return origins.from_dict(run["origin"])
-    return as_origin(Source(**{**run["source"], "path": Path(run["source"]["path"])}))
+def read_origin(run: RunTable) -> Origin:
+    """Where the corpus of a run came from."""
+    return origins.from_dict(run.origin) if run.origin is not None else as_origin(origins.read(run.source))
 
 
 def read_spelling(kind: TokeniserKind, tables: dict[str, Any]) -> Spelling | PieceSpelling:
