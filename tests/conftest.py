@@ -1,5 +1,6 @@
 """What many tests need: one untrained chatbot with the default sizes, and its traces, made once."""
 
+import gc
 import os
 import shutil
 import subprocess
@@ -23,6 +24,25 @@ ARGUMENTS = (
 
 def pytest_addoption(parser):
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files; read the diff afterwards")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config):
+    """A worker for each processor; none where files are named, as a few of them are done sooner than workers begin."""
+    return None if config.args_source is config.ArgsSource.TESTPATHS else 0
+
+
+def pytest_configure(config):
+    """Leave a worker as many threads as it has processors for itself."""
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if workers > 1:
+        os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
+
+
+def pytest_collection_finish():
+    """Spare the garbage collector the hundreds of thousands of objects that importing the tests made."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

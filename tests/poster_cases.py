@@ -95,6 +95,20 @@ SPECIAL = {
 """What needs more than settings: a trace with the options to draw it with."""
 
 CASES = (*SETTINGS, *SPECIAL)
+MARKED = (
+    "other heads",
+    "other vocabulary",
+    "no cross mask any more",
+    "other order of norms",
+    "other batch, training",
+    "a turn more",
+    "a layer that differs now",
+    "huge difference",
+    "head fails",
+    "loss fails",
+    "a turn fails",
+)
+"""The cases in which something changed or failed."""
 
 
 @cache

@@ -1,7 +1,7 @@
 """Nothing on a poster is made up: every shape, word, mask cell and weight is looked up in the trace, in every case."""
 
 import pytest
-from poster_cases import CASES, make_case
+from poster_cases import CASES, MARKED, make_case
 from printed import printed_shapes, recorded_shapes, text_of
 
 from xray.renderers.fonts import text_width
@@ -122,7 +122,7 @@ def test_every_box_stands_for_steps_that_ran(drawn, case):
     assert shown - ran == set()
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if make_case(case)[1].get("marks")])
+@pytest.mark.parametrize("case", MARKED)
 def test_every_shape_in_a_list_of_marks_is_one_of_the_marks(drawn, case):
     _, options = make_case(case)
     layout = drawn(case)[1]
