@@ -1,0 +1,148 @@
+"""Where streams end: links between towers, the head, and the parameters that nothing was said of."""
+
+from collections.abc import Sequence
+
+from xray.story.body.regions import find_region, is_linear, width_out
+from xray.story.body.towers import Towering
+from xray.story.body.tree import Attention, Head, Link, Untold
+from xray.story.recognition.dataflow import Flow
+from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS, LOOKUPS
+from xray.story.recognition.projections import data_input
+
+MOST_BEHIND = 400
+
+
+def read_links(flow: Flow, towers: Sequence[Towering]) -> tuple[Link, ...]:
+    """How towers reach one another."""
+    found: dict[Link, None] = {}
+    ends = {end: one.tower.name for one in towers for end in (one.end, *(chain.end for chain in one.chains))}
+    for one in towers:
+        for branch in one.tower.branches:
+            if isinstance(branch, Attention) and branch.source not in (None, "self", one.tower.name):
+                found[Link("memory", str(branch.source), one.tower.name)] = None
+        for name in names_behind(flow, one.chains[0].start, ends):
+            if name != one.tower.name:
+                found[Link("joined", name, one.tower.name)] = None
+    return tuple(found)
+
+
+def names_behind(flow: Flow, start: int | None, ends: dict[int, str]) -> list[str]:
+    """The towers whose ends the beginning of a stream is made of."""
+    names: list[str] = []
+    seen: set[int] = set()
+    todo = [start] if start is not None else []
+    while todo and len(seen) < MOST_BEHIND:
+        here = todo.pop()
+        if here in seen:
+            continue
+        seen.add(here)
+        if here in ends:
+            names.append(ends[here])
+            continue
+        todo += [maker for maker in flow.makers[here] if maker is not None]
+    return names
+
+
+def read_head(flow: Flow, towers: Sequence[Towering]) -> Head | None:
+    """What the last tower's stream is made into: scores for every word, or for a few classes."""
+    last = towers[-1]
+    vocabs = {one.tower.vocab for one in towers if one.tower.vocab is not None}
+    reached = {last.end, last.chains[-1].end}
+    heads: list[int] = []
+    for place in range(last.chains[-1].end + 1, len(flow.steps)):
+        makers = [maker for maker in flow.makers[place] if maker is not None]
+        if not any(maker in reached for maker in makers):
+            continue
+        reached.add(place)
+        if is_linear(flow, place):
+            heads.append(place)
+    if not heads:
+        return Head("none")
+    head = heads[-1]
+    size = width_out(flow, head)
+    if size in vocabs:
+        return Head("vocabulary", size, is_tied(flow, towers, head))
+    shape = flow.output(head).shape
+    if size == flow.output(last.chains[-1].end).shape[-1]:
+        return Head("none")
+    return Head("classes", size) if len(shape) >= 2 else None
+
+
+def is_tied(flow: Flow, towers: Sequence[Towering], head: int) -> bool | None:
+    """Whether the head multiplies by the table of the words: then the block that holds both counts its numbers once."""
+    lookups = [
+        node for one in towers for node in one.entrance if flow.op(node) in LOOKUPS and one.tower.vocab is not None
+    ]
+    step = flow.steps[head]
+    if not step.module or not step.params or not lookups:
+        return None
+    table = max((holder_of(flow, node) for node in lookups), key=lambda node: flow.steps[node].params)
+    if not flow.steps[table].params:
+        return None
+    root = shared_block(flow, head, table)
+    if root is None:
+        return None
+    parts = [one for one in flow.steps if one.parent == flow.steps[root].id]
+    counted = sum({one.path: one.params for one in parts}.values())
+    surplus = counted - flow.steps[root].params
+    if surplus < 0:
+        return None
+    return surplus >= flow.steps[table].params if surplus else False
+
+
+def holder_of(flow: Flow, place: int) -> int:
+    """The step that counts the parameters that a step works with: itself, or the innermost block that has any."""
+    while not flow.steps[place].params:
+        parent = flow.places.get(flow.steps[place].parent or "")
+        if parent is None:
+            break
+        place = parent
+    return place
+
+
+def shared_block(flow: Flow, one: int, other: int) -> int | None:
+    """The innermost block that holds both steps."""
+
+    def list_parents(place: int) -> list[int]:
+        found = []
+        parent = flow.places.get(flow.steps[place].parent or "")
+        while parent is not None:
+            found.append(parent)
+            parent = flow.places.get(flow.steps[parent].parent or "")
+        return found
+
+    others = set(list_parents(other))
+    return next((parent for parent in list_parents(one) if parent in others), None)
+
+
+def read_untold(flow: Flow, towers: Sequence[Towering]) -> tuple[Untold, ...]:
+    """The outermost parts with parameters of which no step has a place in a tower."""
+    told: set[int] = set()
+    for one in towers:
+        told |= one.nodes
+    last = towers[-1].chains[-1].end
+    reached = {one.end for one in towers} | {chain.end for one in towers for chain in one.chains}
+    for place in range(last + 1, len(flow.steps)):
+        if any(maker in reached for maker in flow.makers[place] if maker is not None):
+            reached.add(place)
+    heads = [place for place in reached if is_linear(flow, place) and place > last]
+    for head in heads:
+        region = find_region(flow, towers[-1].chains[-1].end, head)
+        if region is not None:
+            told |= region.inner | region.beside
+    covered: set[int] = set()
+    for node in told:
+        here: int | None = node
+        while here is not None and here not in covered:
+            covered.add(here)
+            here = flow.places.get(flow.steps[here].parent or "")
+    found: dict[str, int] = {}
+    for place, step in enumerate(flow.steps):
+        parent = flow.places.get(step.parent or "")
+        if place in covered or not step.params or (parent is not None and parent not in covered):
+            continue
+        found.setdefault(step.path, step.params)
+    return tuple(Untold(path, params) for path, params in found.items())
+
+
+__all__ = ["CARRYING", "DROPOUTS", "data_input", "read_head", "read_links", "read_untold"]

@@ -1,0 +1,93 @@
+"""Layers: where the pattern of stages begins again; and groups of layers that are alike."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from xray.story.body.spine import Chain
+from xray.story.body.stages import Staging
+from xray.story.body.tree import Attention, Group, Stage, Unknown
+from xray.story.recognition.dataflow import Flow
+
+LONGEST_PATTERN = 12
+Layer = tuple[Staging, ...]
+
+
+def cut_layers(stagings: Sequence[Staging]) -> list[Layer]:
+    """Stages in layers: by the shortest pattern that comes again to the end, else before each stage that mixes places."""
+    kinds = [name_coarse(staging.stage) for staging in stagings]
+    for length in range(1, min(LONGEST_PATTERN, len(kinds) // 2) + 1):
+        if len(kinds) % length == 0 and all(one == kinds[place % length] for place, one in enumerate(kinds)):
+            return [tuple(stagings[place : place + length]) for place in range(0, len(kinds), length)]
+    layers: list[list[Staging]] = []
+    held: set[str] = set()
+    for staging, kind in zip(stagings, kinds, strict=True):
+        if not layers or kind in held or (kind == "mix" and held):
+            layers.append([])
+            held = set()
+        layers[-1].append(staging)
+        held.add(kind)
+    return [tuple(layer) for layer in layers]
+
+
+def name_coarse(stage: Stage) -> str:
+    """What a stage is for a layer: it mixes places, looks at another tower, or thinks about each place alone."""
+    if stage.parallel:
+        return "both"
+    branch = stage.branches[0]
+    if isinstance(branch, Attention):
+        return "mix" if branch.source == "self" else "cross"
+    return {"feed_forward": "think", "experts": "think", "recurrence": "mix", "convolution": "convolve"}.get(
+        branch.part, "mix"
+    )
+
+
+def group_layers(flow: Flow, chain: Chain, layers: Sequence[Layer], first: int) -> list[Group]:
+    """Layers that are alike, each group with the numbers of its layers, in the order of their first ones."""
+    groups: dict[tuple[object, ...], list[int]] = {}
+    alike: dict[tuple[object, ...], tuple[Stage, ...]] = {}
+    widths: dict[tuple[object, ...], int | None] = {}
+    held: dict[tuple[object, ...], list[frozenset[str]]] = {}
+    for number, layer in enumerate(layers, first):
+        stages = tuple(staging.stage for staging in layer)
+        width = width_of(flow, layer)
+        key = (tuple(blur(stage) for stage in stages), width)
+        groups.setdefault(key, []).append(number)
+        alike.setdefault(key, stages)
+        widths[key] = width
+        held.setdefault(key, []).append(learned_paths(flow, layer))
+    return [
+        Group(tuple(numbers), alike[key], widths[key], is_shared(held[key]) if len(numbers) > 1 else None)
+        for key, numbers in groups.items()
+    ]
+
+
+def blur(stage: Stage) -> Stage:
+    """A stage without what tells one layer from another by its place alone: paths."""
+    branches = tuple(Unknown(()) if isinstance(branch, Unknown) else branch for branch in stage.branches)
+    return replace(stage, branches=branches)
+
+
+def width_of(flow: Flow, layer: Layer) -> int | None:
+    """How wide the stream is at a layer: the last axis, or that of the channels where everything is a convolution."""
+    shape = flow.output(layer[0].joints[0].add).shape
+    convolves = all(branch.part in ("convolution", "unknown") for one in layer for branch in one.stage.branches)
+    if len(shape) == 4 and convolves:
+        return shape[1]
+    return shape[-1]
+
+
+def learned_paths(flow: Flow, layer: Layer) -> frozenset[str]:
+    """The paths of a layer's steps that have parameters of their own."""
+    return frozenset(
+        flow.steps[node].path
+        for staging in layer
+        for node in staging.nodes
+        if flow.is_leaf(node) and flow.steps[node].params
+    )
+
+
+def is_shared(held: Sequence[frozenset[str]]) -> bool | None:
+    """Whether all layers use one set of weights; None where no learned step is a module."""
+    if not held[0]:
+        return None
+    return all(one == held[0] for one in held)

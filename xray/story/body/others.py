@@ -1,0 +1,64 @@
+"""Branches that are neither attention nor feed-forward: convolutions, and states that are handed on from place to place."""
+
+from collections import Counter
+from collections.abc import Collection
+from typing import Literal
+
+from xray.story.body.regions import read_sizes
+from xray.story.body.tree import Convolution, Recurrence
+from xray.story.recognition.dataflow import Flow
+from xray.story.recognition.operation_kinds import FINDINGS, SCALINGS, SUMS
+from xray.story.recognition.projections import is_product
+
+LEAST_TURNS = 3
+Kind = Literal["state space", "linear attention", "gated"] | None
+
+
+def describe_convolution(flow: Flow, nodes: Collection[int]) -> Convolution | None:
+    """The facts of the widest convolution among steps; None if there is none that looks beyond its own place."""
+    found: Convolution | None = None
+    for node in sorted(nodes):
+        if flow.op(node) not in FINDINGS:
+            continue
+        kernel = read_sizes(flow, node, "kernel_size")
+        groups = flow.steps[node].settings.get("groups", 1)
+        if kernel and max(kernel) > 1 and (found is None or max(kernel) > max(found.kernel or (0,))):
+            found = Convolution(kernel, groups if isinstance(groups, int) else None)
+    return found
+
+
+def describe_recurrence(flow: Flow, nodes: Collection[int]) -> Recurrence | None:
+    """The facts of a state that is changed and handed on, place after place; None if none is.
+
+    Proven by a chain of sums of one shape, each of which adds to a multiple of the one before it. Which family it is of
+    is told where decays are made by exp (state space) or outer products of keys and values are added up.
+    """
+    chain = longest_chain(flow, nodes)
+    ops = Counter(flow.op(node) for node in nodes if flow.is_leaf(node))
+    if chain is not None:
+        kind: Kind = "state space" if ops["exp"] and ops["softplus"] and (ops["conv1d"] or ops["mul"]) else None
+        return Recurrence(kind, flow.output(chain).shape)
+    products = [node for node in nodes if is_product(flow, node)]
+    if ops["cumsum"] and ops["exp"] and (products or ops["sum"]):
+        return Recurrence("state space" if ops["softplus"] and ops["conv1d"] else None, None)
+    return None
+
+
+def longest_chain(flow: Flow, nodes: Collection[int]) -> int | None:
+    """The last of at least `LEAST_TURNS` sums of which each adds to a multiple of the one before it."""
+    length: dict[int, int] = {}
+    best: int | None = None
+    for node in sorted(nodes):
+        if flow.op(node) not in SUMS or not flow.steps[node].outputs or len(flow.output(node).shape) < 2:
+            continue
+        count = 1
+        for maker in flow.makers[node]:
+            if maker is None or flow.op(maker) not in SCALINGS or flow.output(maker).shape != flow.output(node).shape:
+                continue
+            for before in flow.makers[maker]:
+                if before in length and flow.output(before).shape == flow.output(node).shape:
+                    count = max(count, length[before] + 1)
+        length[node] = count
+        if count >= LEAST_TURNS and (best is None or count >= length[best]):
+            best = node
+    return best

@@ -1,0 +1,157 @@
+"""From a trace to its anatomy: the passes read one by one, and what they say of a tower put together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from xray.ir.trace import Pass, Trace
+from xray.story.body.ends import read_head, read_links, read_untold
+from xray.story.body.spine import Chain, find_chains
+from xray.story.body.towers import Towering, read_tower
+from xray.story.body.tree import Anatomy, Attention, Experts, Tower
+from xray.story.recognition.attention_sites import find_sites
+from xray.story.recognition.dataflow import Flow, read_flow
+
+LEAST_JOINTS = 2
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The towers of one pass, with the steps that they were read from."""
+
+    flow: Flow
+    towers: tuple[Towering, ...]
+
+
+def read_anatomy(trace: Trace) -> Anatomy:
+    """What the network of a trace is made of."""
+    readings = [read_pass(one_pass) for one_pass in trace.passes]
+    reading = max(readings, key=lambda one: sum(len(tower.stagings) for tower in one.towers), default=None)
+    if reading is None or not reading.towers:
+        return Anatomy((), (), None, count_params(trace), None)
+    links = read_links(reading.flow, reading.towers)
+    towers = tuple(one.tower for one in reading.towers)
+    return Anatomy(
+        towers=towers,
+        links=links,
+        head=read_head(reading.flow, reading.towers),
+        params=count_params(trace),
+        active_params=None,
+        untold=read_untold(reading.flow, reading.towers),
+    )
+
+
+def count_params(trace: Trace) -> int | None:
+    """How many parameters the model has, shared ones once: those of the block that holds everything."""
+    roots = {step.path: step.params for step in trace.steps if step.parent is None}
+    return max(roots.values(), default=None)
+
+
+def read_pass(one_pass: Pass) -> Reading:
+    """The towers of one pass."""
+    flow = read_flow(one_pass)
+    sites = tuple(find_sites(flow))
+    chains = [chain for chain in find_chains(flow) if len(chain.joints) >= LEAST_JOINTS or has_site(chain, sites)]
+    families = join_chains(flow, chains)
+    names: dict[int, str] = {}
+    towers: list[Towering] = []
+    memories = find_memories(flow, families, sites)
+    used: dict[str, int] = {}
+    for number, family in enumerate(families):
+        first = read_tower(flow, family, sites, names)
+        name = name_tower(first.tower, number in memories, any_cross(first.tower))
+        used[name] = used.get(name, 0) + 1
+        name = name if used[name] == 1 else f"{name} {used[name]}"
+        tower = replace(first, tower=replace(first.tower, name=name))
+        towers.append(tower)
+        names[tower.end] = name
+        for chain in family:
+            names[chain.end] = name
+    return Reading(flow, tuple(towers))
+
+
+def has_site(chain: Chain, sites: Sequence[object]) -> bool:
+    return any(getattr(site, "softmax", -1) in joint.region.inner for site in sites for joint in chain.joints)
+
+
+def any_cross(tower: Tower) -> bool:
+    """Whether a tower looks at anything but itself."""
+    return any(isinstance(branch, Attention) and branch.source != "self" for branch in tower.branches)
+
+
+def name_tower(tower: Tower, is_memory: bool, crosses: bool) -> str:
+    """What a tower is called: by its part in a pair, else by what it reads."""
+    if crosses:
+        return "decoder"
+    if is_memory:
+        return "encoder"
+    return {"ids": "text", "image": "vision", "audio": "audio"}.get(tower.reads or "", "stack")
+
+
+def join_chains(flow: Flow, chains: Sequence[Chain]) -> list[list[Chain]]:
+    """Chains that follow one another as stages of one tower: what the next begins with is made of the last one's end."""
+    families: list[list[Chain]] = []
+    ends: dict[int, list[Chain]] = {}
+    for chain in chains:
+        before = end_behind(flow, chain.start, ends)
+        family = None if before is None else ends[before]
+        if family is None or family[-1].end != before:
+            family = []
+            families.append(family)
+        family.append(chain)
+        ends[chain.end] = family
+    return families
+
+
+def end_behind(flow: Flow, start: int | None, ends: dict[int, list[Chain]]) -> int | None:
+    """The end of a chain that the beginning of another one is made of, if nothing from outside is looked up on the way."""
+    found: int | None = None
+    seen: set[int] = set()
+    todo = [start] if start is not None else []
+    while todo and len(seen) < 80:
+        here = todo.pop()
+        if here in seen:
+            continue
+        seen.add(here)
+        if here in ends:
+            if found not in (None, here):
+                return None
+            found = here
+            continue
+        if flow.op(here) in ("embedding", "embedding_bag"):
+            return None
+        todo += [maker for maker in flow.makers[here] if maker is not None]
+    return found
+
+
+def find_memories(flow: Flow, families: Sequence[Sequence[Chain]], sites: Sequence[object]) -> set[int]:
+    """Which towers another one's cross-attention looks at."""
+    ends = {chain.end: number for number, family in enumerate(families) for chain in family}
+    found: set[int] = set()
+    for number, family in enumerate(families):
+        for chain in family:
+            for joint in chain.joints:
+                for site in sites:
+                    if getattr(site, "softmax", -1) not in joint.region.inner or getattr(site, "kind", "") != "cross":
+                        continue
+                    memory = tower_behind(flow, site.key.origin, ends)  # type: ignore[attr-defined]
+                    if memory is not None and memory != number:
+                        found.add(memory)
+    return found
+
+
+def tower_behind(flow: Flow, place: int | None, ends: dict[int, int]) -> int | None:
+    """The tower whose end a tensor is made of, within a few steps."""
+    todo = [place] if place is not None else []
+    seen: set[int] = set()
+    while todo and len(seen) < 80:
+        here = todo.pop(0)
+        if here in seen:
+            continue
+        seen.add(here)
+        if here in ends:
+            return ends[here]
+        todo += [maker for maker in flow.makers[here] if maker is not None]
+    return None
+
+
+__all__ = ["Experts", "Reading", "read_anatomy", "read_pass"]

@@ -1,0 +1,154 @@
+"""What lies between two steps of a pass: all that is worked out of the one on the way to the other."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from xray.ir.records import TensorRecord
+from xray.story.recognition.dataflow import Flow
+from xray.story.recognition.operation_kinds import (
+    CARRYING,
+    CURVES,
+    DROPOUTS,
+    FINDINGS,
+    MASKINGS,
+    SCALINGS,
+    STATISTICS,
+    SUMS,
+)
+from xray.story.recognition.projections import is_projection
+
+PLAIN = (
+    CARRYING
+    | CURVES
+    | DROPOUTS
+    | MASKINGS
+    | SCALINGS
+    | STATISTICS
+    | SUMS
+    | frozenset("sub sub_ rsub neg pow pow_ sqrt rsqrt reciprocal exp log clamp clamp_ sigmoid tanh abs sign".split())
+    | frozenset("round cat stack cos sin zeros zeros_like ones ones_like full full_like empty empty_like".split())
+    | frozenset("new_zeros new_empty copy_ fill_ pad roll repeat tile expand sum maximum minimum max min amax".split())
+    | frozenset("amin nan_to_num where layer_norm rms_norm batch_norm group_norm instance_norm erf square".split())
+    | frozenset("native_layer_norm fused_rms_norm softplus".split())
+)
+"""What bends, moves or sums numbers and multiplies them with no learned matrix: no branch consists of these alone."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """The steps on the ways from one tensor to another.
+
+    `start` made the first (None: it came from outside), `end` makes the last. `inner` are the steps that work on it,
+    `beside` those that the inner ones read and that do not come from it, as far back as they begin after it.
+    """
+
+    start: int | None
+    end: int
+    inner: frozenset[int]
+    beside: frozenset[int]
+
+
+def find_region(flow: Flow, start: int | None, end: int, entry: TensorRecord | None = None) -> Region | None:
+    """What lies between two steps; None if the last is not worked out of the first.
+
+    Where `start` is None the way begins at whatever comes from outside with the shape of `entry`.
+    """
+    floor = -1 if start is None else start
+    seen: set[int] = set()
+    todo = [end]
+    while todo:
+        here = todo.pop()
+        if here in seen or here <= floor:
+            continue
+        seen.add(here)
+        todo += [maker for maker in flow.makers[here] if maker is not None and maker > floor]
+    inner: set[int] = set()
+    for place in sorted(seen):
+        for record, maker in flow.given(place):
+            begins = maker == start if start is not None else maker is None and is_same_input(record, entry)
+            if begins or maker in inner:
+                inner.add(place)
+                break
+    if end not in inner:
+        return None
+    return Region(start, end, frozenset(inner), frozenset(seen - inner))
+
+
+def is_same_input(record: TensorRecord, entry: TensorRecord | None) -> bool:
+    """Whether what comes from outside may be the tensor that is looked for."""
+    return (
+        entry is not None
+        and record.role != "parameter"
+        and record.shape == entry.shape
+        and record.dtype == entry.dtype
+        and record.source == entry.source
+    )
+
+
+def does_mix(flow: Flow, nodes: Iterable[int]) -> bool:
+    """Whether steps do more than bend numbers place by place: something learned, a product, a transform."""
+    return any(flow.is_leaf(node) and flow.op(node) not in PLAIN and not is_small(flow, node) for node in nodes)
+
+
+def is_small(flow: Flow, node: int) -> bool:
+    """Whether a step is a norm or a scale written as a module: a few learned numbers for each place of a row."""
+    step = flow.steps[node]
+    if is_projection(flow, node) or step.op in FINDINGS or not step.outputs or not step.outputs[0].shape:
+        return False
+    return 0 < step.params <= 2 * max(step.outputs[0].shape)
+
+
+def is_scale(flow: Flow, place: int) -> bool:
+    """Whether a step multiplies a tensor by one number or by learned ones, a number for each place of a row."""
+    step = flow.steps[place]
+    if step.op not in SCALINGS or not step.outputs:
+        return False
+    others = [record for record in step.inputs if record.shape != step.outputs[0].shape]
+    return len(others) >= len(step.inputs) - 1 and all(
+        record.role == "parameter" or len(record.shape) < 2 or set(record.shape[:-1]) == {1} for record in others
+    )
+
+
+def strip_plain(flow: Flow, place: int | None) -> int | None:
+    """The step whose numbers are only moved, renamed, dropped or scaled until here."""
+    while place is not None and flow.makers[place]:
+        if flow.op(place) in CARRYING | DROPOUTS:
+            place = flow.makers[place][0]
+        elif is_scale(flow, place):
+            wanted = flow.output(place).shape
+            number = next((n for n, record in enumerate(flow.steps[place].inputs) if record.shape == wanted), 0)
+            place = flow.makers[place][number]
+        else:
+            return place
+    return place
+
+
+def projections_in(flow: Flow, nodes: Collection[int]) -> list[int]:
+    """The linear layers among steps, pointwise convolutions included, in order."""
+    return [node for node in sorted(nodes) if is_linear(flow, node)]
+
+
+def is_linear(flow: Flow, node: int) -> bool:
+    """Whether a step is a linear layer, however it is written."""
+    if flow.op(node) in FINDINGS:
+        kernel = read_sizes(flow, node, "kernel_size")
+        return bool(kernel) and set(kernel) == {1}
+    return flow.is_leaf(node) and is_projection(flow, node)
+
+
+def read_sizes(flow: Flow, node: int, name: str) -> tuple[int, ...]:
+    """A setting such as "4x4" or 3 as numbers; of a convolution without settings the size of its weights."""
+    value = flow.steps[node].settings.get(name)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return (value,)
+    if isinstance(value, str) and value.replace("x", "").isdecimal():
+        return tuple(int(one) for one in value.split("x") if one)
+    if name == "kernel_size" and flow.op(node) in FINDINGS and len(flow.steps[node].inputs) > 1:
+        return flow.steps[node].inputs[1].shape[2:]
+    return ()
+
+
+def width_out(flow: Flow, node: int) -> int:
+    """How wide the rows are that a linear layer makes."""
+    shape = flow.output(node).shape
+    return shape[1] if flow.op(node) in FINDINGS else shape[-1]

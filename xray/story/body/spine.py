@@ -1,0 +1,208 @@
+"""The residual stream: sums that add a branch to the tensor that the branch began at, chained from end to start."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xray.story.body.regions import Region, does_mix, find_region, is_scale, strip_plain
+from xray.story.recognition.dataflow import Flow
+from xray.story.recognition.norms import Norm, find_norm
+from xray.story.recognition.operation_kinds import CARRYING, CURVES, DROPOUTS, SUMS
+
+FARTHEST = 24
+FARTHEST_BESIDE = 600
+"""Within so many steps a branch that stands beside another one is looked for."""
+POOLS = frozenset(
+    "mean avg_pool1d avg_pool2d max_pool1d max_pool2d adaptive_avg_pool1d adaptive_avg_pool2d".split()
+    + "interpolate cat index_select gather masked_select pad roll repeat expand".split()
+)
+"""What a stream may go through on its way and stay the stream, besides moves, norms and bends."""
+
+
+@dataclass(frozen=True)
+class Joint:
+    """A residual sum: `add` adds what `region` made to the stream that `stream` made (None: it came from outside)."""
+
+    add: int
+    stream: int | None
+    region: Region
+
+
+@dataclass
+class Chain:
+    """Joints that follow each other on one stream, in order; `skips` are sums that reach over several of them."""
+
+    joints: list[Joint]
+    skips: list[Joint]
+
+    @property
+    def start(self) -> int | None:
+        """The step that made what the first branch and the first sum read."""
+        return self.joints[0].stream
+
+    @property
+    def end(self) -> int:
+        """The last sum."""
+        return max([self.joints[-1].add, *(skip.add for skip in self.skips)])
+
+
+def find_joints(flow: Flow) -> list[Joint]:
+    """Every residual sum of a pass, in order."""
+    found: dict[int, Joint] = {}
+    for place, step in enumerate(flow.steps):
+        if step.op in SUMS:
+            joint = read_joint(flow, place, found)
+            if joint is not None:
+                found[place] = joint
+    return list(found.values())
+
+
+def read_joint(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | None:
+    """The residual sum at a step; None if it adds anything else.
+
+    A second branch may have begun where the one before it did: attention and feed-forward side by side, added one after
+    the other (Cohere).
+    """
+    step = flow.steps[place]
+    if len(step.inputs) != 2 or not step.outputs or len(step.outputs[0].shape) < 2 or not flow.is_leaf(place):
+        return None
+    shape = step.outputs[0].shape
+    if any(record.shape != shape or record.role == "parameter" for record in step.inputs):
+        return None
+    if not shape or not step.outputs[0].dtype.startswith(("float", "bfloat")):
+        return None
+    for stream_number in (0, 1):
+        maker = flow.makers[place][stream_number]
+        branch = flow.makers[place][1 - stream_number]
+        stream = strip_plain(flow, maker)
+        if branch is None:
+            continue
+        region = None
+        if stream is None or stream < branch:
+            region = find_region(flow, stream, branch, step.inputs[stream_number])
+        if region is None and stream is not None and stream in known and place - stream < FARTHEST_BESIDE:
+            stream = known[stream].stream
+            if stream is None or stream < branch:
+                region = find_region(flow, stream, branch, step.inputs[stream_number])
+        if region is not None and does_mix(flow, region.inner):
+            return Joint(place, stream, region)
+    return None
+
+
+def find_chains(flow: Flow) -> list[Chain]:
+    """The residual streams of a pass that are not inside a branch of another, in the order of their first sums."""
+    joints = {joint.add: joint for joint in find_joints(flow)}
+    before: dict[int, int | None] = {add: find_before(flow, joint.stream, joints) for add, joint in joints.items()}
+    roots = {add: root_of(flow, joint.stream) for add, joint in joints.items()}
+    nested: set[int] = set()
+    skips: dict[int, int] = {}
+    for add, joint in joints.items():
+        inside = [other for other in joints if other in joint.region.inner]
+        if not inside:
+            continue
+        begun = [other for other in inside if before[other] == before[add] and roots[other] == roots[add]]
+        if begun:
+            last = follow(begun[0], set(inside), before)
+            skips[add] = last
+            nested |= set(inside) - chain_behind(last, before)
+        else:
+            nested |= set(inside)
+    chains: list[Chain] = []
+    ends: dict[int, Chain] = {}
+    for add, joint in joints.items():
+        if add in nested:
+            continue
+        if add in skips:
+            chain = ends.get(skips[add])
+            if chain is not None:
+                chain.skips.append(joint)
+                ends[add] = chain
+            continue
+        previous = before[add]
+        chain = next((one for one in reversed(chains) if is_beside(one, joint)), None)
+        if chain is None and previous is not None:
+            chain = ends.get(previous)
+            chain = None if chain is not None and chain.end != previous else chain
+        if chain is None:
+            chain = Chain([], [])
+            chains.append(chain)
+        chain.joints.append(joint)
+        ends[add] = chain
+    return chains
+
+
+def is_beside(chain: Chain, joint: Joint) -> bool:
+    """Whether a sum adds a second branch that began where the chain's last one did."""
+    return bool(chain.joints) and chain.joints[-1].stream == joint.stream
+
+
+def follow(first: int, inside: set[int], before: dict[int, int | None]) -> int:
+    """The last of the sums that follow one another within a branch."""
+    last = first
+    while True:
+        onward = [add for add in inside if before[add] == last]
+        if not onward:
+            return last
+        last = onward[-1]
+
+
+def chain_behind(last: int, before: dict[int, int | None]) -> set[int]:
+    """A sum and all before it on its stream."""
+    found: set[int] = set()
+    here: int | None = last
+    while here is not None and here not in found:
+        found.add(here)
+        here = before[here]
+    return found
+
+
+def root_of(flow: Flow, stream: int | None) -> int | None:
+    """Where a stream comes from, norms left out."""
+    here = strip_plain(flow, stream)
+    norm = find_norm(flow, here)
+    return strip_plain(flow, norm.origin) if norm is not None else here
+
+
+def find_before(flow: Flow, stream: int | None, joints: dict[int, Joint]) -> int | None:
+    """The sum that a stream comes from, through norms, moves, bends and pools; None if it begins elsewhere."""
+    here = stream
+    for _ in range(FARTHEST):
+        if here is None:
+            return None
+        if here in joints:
+            return here
+        here = step_back(flow, here)
+    return None
+
+
+def step_back(flow: Flow, here: int) -> int | None:
+    """The step before one that a stream goes through; None if the step is no such one."""
+    norm = find_norm(flow, here)
+    if norm is not None:
+        return norm.origin
+    if not flow.makers[here]:
+        return None
+    if is_scale(flow, here):
+        return strip_plain(flow, here)
+    if flow.op(here) in CARRYING | DROPOUTS | CURVES | POOLS:
+        return next((maker for maker in flow.makers[here] if maker is not None), None)
+    return is_batch_norm(flow, here)
+
+
+def is_batch_norm(flow: Flow, here: int) -> int | None:
+    """The step before a norm over the batch or over groups; None if the step is none."""
+    if flow.op(here).startswith(("batch_norm", "group_norm", "instance_norm")):
+        return flow.makers[here][0]
+    return None
+
+
+def stream_norm(flow: Flow, joint: Joint, following: Joint | None) -> Norm | None:
+    """The norm through which the stream goes on behind a sum; None if it goes on without."""
+    if following is None:
+        return None
+    here = following.stream
+    while here is not None and here > joint.add:
+        norm = find_norm(flow, here)
+        if norm is not None:
+            return norm if strip_plain(flow, norm.origin) == joint.add else None
+        here = step_back(flow, here)
+    return None

@@ -1,0 +1,233 @@
+"""Stages: what one residual sum adds to the stream, branch by branch, and which norm stands before or after it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xray.story.body.attention import describe_attention
+from xray.story.body.feed_forward import describe_experts, describe_feed_forward
+from xray.story.body.others import describe_convolution, describe_recurrence
+from xray.story.body.regions import Region, does_mix, find_region, is_scale, strip_plain
+from xray.story.body.spine import Joint
+from xray.story.body.tree import Branch, Norm, NormKind, Stage, Unknown
+from xray.story.recognition.attention_sites import Site
+from xray.story.recognition.dataflow import Flow
+from xray.story.recognition.norms import Norm as FoundNorm
+from xray.story.recognition.norms import find_norm
+from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS, SCALINGS, SUMS
+from xray.story.recognition.projections import is_product
+
+MOST_PATHS = 6
+
+
+@dataclass(frozen=True)
+class Branching:
+    """A branch with the steps that it consists of."""
+
+    branch: Branch
+    region: Region
+    site: Site | None = None
+
+
+@dataclass(frozen=True)
+class Staging:
+    """A stage with the sums and steps that it was read from."""
+
+    stage: Stage
+    joints: tuple[Joint, ...]
+    branches: tuple[Branching, ...]
+    norms: tuple[FoundNorm, ...]
+
+    @property
+    def nodes(self) -> set[int]:
+        """Every step that belongs to it."""
+        found = {joint.add for joint in self.joints}
+        for joint in self.joints:
+            found |= joint.region.inner | joint.region.beside
+        for norm in self.norms:
+            found |= set(norm.nodes)
+        return found
+
+
+def read_stage(
+    flow: Flow,
+    joints: Sequence[Joint],
+    after: FoundNorm | None,
+    sites: Sequence[Site],
+    towers: Mapping[int, str],
+) -> Staging:
+    """What is added at one or more sums that began at one point of the stream."""
+    found: list[Branching] = []
+    norms: list[FoundNorm] = [] if after is None else [after]
+    before: list[FoundNorm] = []
+    behind: list[FoundNorm] = []
+    for joint in joints:
+        for region in split_parallel(flow, joint.region, sites):
+            ending, core = peel_end(flow, region)
+            behind += [ending] if ending is not None else []
+            found.append(read_branch(flow, region, sites, towers))
+            before += [norm for norm in opening_norms(flow, region, joint.stream) if norm not in before]
+            del core
+    norms += [*before, *behind]
+    stage = Stage(
+        branches=tuple(one.branch for one in found),
+        parallel=len(found) > 1,
+        norm=describe_norm(flow, before, behind, after),
+    )
+    return Staging(stage, tuple(joints), tuple(found), tuple(norms))
+
+
+def split_parallel(flow: Flow, region: Region, sites: Sequence[Site]) -> list[Region]:
+    """The branches whose sum a region ends with, if each of them does something of its own; else the region itself."""
+    here: int | None = region.end
+    while here is not None and here in region.inner:
+        if flow.op(here) in SUMS and len(flow.steps[here].inputs) == 2:
+            makers = [maker for maker in flow.makers[here] if maker is not None and maker in region.inner]
+            parts = [part for maker in makers if (part := sub_region(flow, region, maker)) is not None]
+            own = [part.inner - other.inner for part, other in zip(parts, reversed(parts), strict=True)]
+            if len(parts) == 2 and all(does_mix(flow, nodes) for nodes in own):
+                kinds = [name_kind(flow, nodes, sites) for nodes in own]
+                if "experts" not in kinds and kinds[0] != kinds[1]:
+                    return [piece for part in parts for piece in split_parallel(flow, part, sites)]
+            if len(parts) == 2 and any(
+                record.role == "parameter" or len(record.shape) < 2 for record in flow.steps[here].inputs
+            ):
+                here = makers[0]
+                continue
+            return [region]
+        if flow.op(here) not in CARRYING | DROPOUTS and not is_scale(flow, here):
+            return [region]
+        here = next((maker for maker in flow.makers[here] if maker is not None and maker in region.inner), None)
+    return [region]
+
+
+def sub_region(flow: Flow, region: Region, end: int) -> Region | None:
+    """The part of a region that leads to one of its steps."""
+    nodes: set[int] = set()
+    todo = [end]
+    while todo:
+        here = todo.pop()
+        if here in nodes or here not in region.inner:
+            continue
+        nodes.add(here)
+        todo += [maker for maker in flow.makers[here] if maker is not None]
+    return Region(region.start, end, frozenset(nodes), region.beside) if nodes else None
+
+
+def name_kind(flow: Flow, nodes: frozenset[int], sites: Sequence[Site]) -> str:
+    """What some steps are, roughly: enough to tell branches side by side from the terms of one."""
+    if any(site.softmax in nodes for site in sites):
+        return "attention"
+    if any(flow.op(node) in ("topk", "argmax") for node in nodes):
+        return "experts"
+    if any(is_product(flow, node) for node in nodes):
+        return "products"
+    return "recurrence" if describe_recurrence(flow, nodes) is not None else "feed_forward"
+
+
+def read_branch(flow: Flow, region: Region, sites: Sequence[Site], towers: Mapping[int, str]) -> Branching:
+    """What a branch is, by what it computes."""
+    nodes = region.inner
+    site = next((site for site in sites if site.weighted_sum in nodes and site.softmax in nodes), None)
+    if site is not None:
+        return Branching(describe_attention(flow, site, region, towers), region, site)
+    for describe in (describe_experts, describe_feed_forward):
+        found = describe(flow, region, nodes)
+        if found is not None and not (describe is describe_feed_forward and has_wide_convolution(flow, nodes)):
+            return Branching(found, region)
+    other = describe_recurrence(flow, nodes) or describe_convolution(flow, nodes)
+    if other is not None:
+        return Branching(other, region)
+    return Branching(Unknown(list_paths(flow, nodes)), region)
+
+
+def has_wide_convolution(flow: Flow, nodes: frozenset[int]) -> bool:
+    return describe_convolution(flow, nodes) is not None
+
+
+def list_paths(flow: Flow, nodes: frozenset[int]) -> tuple[str, ...]:
+    """The paths of the learned steps of a branch that is not known."""
+    paths = dict.fromkeys(flow.steps[node].path for node in sorted(nodes) if flow.steps[node].params)
+    return tuple(paths)[:MOST_PATHS]
+
+
+def opening_norms(flow: Flow, region: Region, stream: int | None) -> list[FoundNorm]:
+    """The norms with which a branch begins."""
+    found = []
+    taken: set[int] = set()
+    for node in sorted(region.inner, reverse=True):
+        if node in taken:
+            continue
+        norm = find_any_norm(flow, node)
+        if norm is not None and starts_at(flow, norm, region, stream):
+            found.append(norm)
+            taken |= set(norm.nodes)
+    return found
+
+
+def starts_at(flow: Flow, norm: FoundNorm, region: Region, stream: int | None) -> bool:
+    """Whether a norm reads the stream itself."""
+    if stream is None:
+        return norm.origin is None or strip_plain(flow, norm.origin) not in region.inner
+    return norm.origin is not None and strip_plain(flow, norm.origin) == stream
+
+
+def find_any_norm(flow: Flow, node: int) -> FoundNorm | None:
+    """The norm that ends at a step, those over the batch or over groups included."""
+    step = flow.steps[node]
+    if step.op.startswith(("batch_norm", "group_norm", "instance_norm")) and flow.makers[node]:
+        return FoundNorm(node, (node,), flow.makers[node][0], centred=True)
+    return find_norm(flow, node)
+
+
+def peel_end(flow: Flow, region: Region) -> tuple[FoundNorm | None, int]:
+    """The norm with which a branch ends, and what stands before that."""
+    here = region.end
+    for _ in range(12):
+        norm = find_any_norm(flow, here)
+        if norm is not None and norm.origin is not None and norm.origin in region.inner:
+            return norm, norm.origin
+        if (flow.op(here) not in CARRYING | DROPOUTS | SCALINGS) or not flow.makers[here]:
+            return None, here
+        onward = next((maker for maker in flow.makers[here] if maker is not None and maker in region.inner), None)
+        if onward is None:
+            return None, here
+        here = onward
+    return None, here
+
+
+def describe_norm(
+    flow: Flow, before: Sequence[FoundNorm], behind: Sequence[FoundNorm], after: FoundNorm | None
+) -> Norm:
+    """Where the norms of a stage stand, and of what kind they are; kinds that differ are not told."""
+    kinds = {name_norm(flow, norm) for norm in (*before, *behind, *([] if after is None else [after]))}
+    kind = kinds.pop() if len(kinds) == 1 else None
+    ends = [*behind, *([] if after is None else [after])]
+    if not before and not ends:
+        return Norm(None, "none")
+    place = "both" if before and ends else "before" if before else "after"
+    on = None if not ends else "branch" if behind else "stream"
+    adaptive = any(is_modulated(flow, norm) for norm in before) if before else None
+    return Norm(kind, place, on, adaptive)  # type: ignore[arg-type]
+
+
+def is_modulated(flow: Flow, norm: FoundNorm) -> bool:
+    """Whether what a norm makes is multiplied by something that the data around it makes (DiT)."""
+    for reader in flow.readers.get(norm.end, ()):
+        step = flow.steps[reader]
+        if step.op in SCALINGS and len(step.inputs) == 2:
+            for record, maker in flow.given(reader):
+                if maker is not None and maker != norm.end and len(record.shape) >= 2 and record.role != "parameter":
+                    return True
+    return False
+
+
+def name_norm(flow: Flow, norm: FoundNorm) -> NormKind | None:
+    """Which norm it is, by what it computes."""
+    op = flow.op(norm.end)
+    for start, kind in (("batch_norm", "batch"), ("group_norm", "group"), ("instance_norm", "instance")):
+        if op.startswith(start):
+            return kind  # type: ignore[return-value]
+    return "layer" if norm.centred else "rms"
+
+
+__all__ = ["Branching", "Staging", "find_any_norm", "find_region", "name_norm", "read_stage"]

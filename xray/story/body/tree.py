@@ -1,0 +1,235 @@
+"""The anatomy of a network as a tree: towers, groups of layers, stages, branches. Every field is proven or None."""
+
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+Reads = Literal["ids", "image", "audio", "vectors"]
+NormKind = Literal["rms", "layer", "batch", "group", "instance"]
+NormPlace = Literal["before", "after", "both", "none"]
+Positions = Literal["rotary", "alibi", "relative", "none"]
+
+
+@dataclass(frozen=True)
+class Norm:
+    """The normalisation of a stage, and where it stands.
+
+    `before` the branch, `after` it, `both`, or `none`. `on` says what a norm that stands after normalises: the branch
+    before it is added, or the stream after the sum. `adaptive` ones are scaled or shifted by something that is not learned  # noqa: E501
+    alone (DiT).
+    """
+
+    kind: NormKind | None
+    place: NormPlace
+    on: Literal["branch", "stream"] | None = None
+    adaptive: bool | None = None
+
+
+@dataclass(frozen=True)
+class Latent:
+    """The narrow waists through which queries, and keys with values, are made: their widths; None where there is none."""
+
+    q: int | None
+    kv: int | None
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Softmax over products of queries and keys (Vaswani et al. 2017, section 3.2).
+
+    `source` is "self" or the name of the tower that is looked at, `window` how many places each query sees at most,
+    `kernel` the name of the fused operation that computed it, "plain" where every product was a step of its own.
+    """
+
+    source: str | None
+    heads: int | None
+    kv_heads: int | None
+    d_k: int | None
+    d_v: int | None
+    window: int | None = None
+    positions: Positions | None = None
+    qk_norm: bool | None = None
+    latent: Latent | None = None
+    sinks: bool | None = None
+    gate: bool | None = None
+    fused: Literal["qkv", "kv"] | None = None
+    kernel: str | None = None
+    causal: bool | None = None
+    part: str = "attention"
+
+
+@dataclass(frozen=True)
+class FeedForward:
+    """Each place by itself: out to d_ff, bent, and back; `gated` where a second projection is multiplied in."""
+
+    d_ff: int | None
+    activation: str | None
+    gated: bool | None
+    fused: bool | None = None
+    part: str = "feed_forward"
+
+
+@dataclass(frozen=True)
+class Experts:
+    """Many feed-forwards of which a router chooses some for each place; `shared` ones see every place."""
+
+    experts: int | None
+    chosen: int | None
+    shared: int | None
+    d_ff: int | None
+    activation: str | None
+    gated: bool | None
+    part: str = "experts"
+
+
+@dataclass(frozen=True)
+class Recurrence:
+    """A state that each place changes and hands on; its shape does not grow with the length."""
+
+    kind: Literal["state space", "linear attention", "gated"] | None
+    state: tuple[int, ...] | None
+    part: str = "recurrence"
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """Neighbouring places mixed by learned weights."""
+
+    kernel: tuple[int, ...] | None
+    groups: int | None
+    part: str = "convolution"
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A branch that nothing is known of but where it runs."""
+
+    paths: tuple[str, ...]
+    part: str = "unknown"
+
+
+Branch = Attention | FeedForward | Experts | Recurrence | Convolution | Unknown
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One residual sum: the branches that are added to the stream there, and their norm."""
+
+    branches: tuple[Branch, ...]
+    parallel: bool
+    norm: Norm
+
+
+@dataclass(frozen=True)
+class Group:
+    """Layers that are alike in structure, by their numbers from 0; `shared` where they use one set of weights."""
+
+    layers: tuple[int, ...]
+    stages: tuple[Stage, ...]
+    d_model: int | None = None
+    shared: bool | None = None
+
+    @property
+    def count(self) -> int:
+        """How many layers it holds."""
+        return len(self.layers)
+
+
+@dataclass(frozen=True)
+class EntrancePart:
+    """One thing that stands between the input and the first layer."""
+
+    part: Literal["words", "positions", "table", "patches", "projection", "scale", "norm", "class token", "convolution"]
+    size: int | None = None
+    learned: bool | None = None
+
+
+@dataclass(frozen=True)
+class Tower:
+    """A residual stream with its layers, from what it reads to its last norm."""
+
+    name: str
+    reads: Reads | None
+    causal: bool | None
+    d_model: int | None
+    vocab: int | None
+    entrance: tuple[EntrancePart, ...]
+    groups: tuple[Group, ...]
+    final_norm: NormKind | None
+
+    @property
+    def layers(self) -> int:
+        """How many layers it has."""
+        return sum(group.count for group in self.groups)
+
+    @property
+    def branches(self) -> tuple[Branch, ...]:
+        """The branches of one layer of each group, in order."""
+        return tuple(branch for group in self.groups for stage in group.stages for branch in stage.branches)
+
+
+@dataclass(frozen=True)
+class Link:
+    """How one tower reaches another: as memory of its cross-attention, joined into its stream, or compared with it."""
+
+    kind: Literal["memory", "joined", "compared"]
+    source: str
+    target: str
+
+
+@dataclass(frozen=True)
+class Head:
+    """What is made of the stream in the end; `tied` where it uses the table of the words."""
+
+    kind: Literal["vocabulary", "classes", "none"]
+    size: int | None = None
+    tied: bool | None = None
+
+
+@dataclass(frozen=True)
+class Untold:
+    """A part of the model that has parameters and no place in the anatomy."""
+
+    path: str
+    params: int
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """What a network is made of, as far as the steps of a trace prove it."""
+
+    towers: tuple[Tower, ...]
+    links: tuple[Link, ...]
+    head: Head | None
+    params: int | None
+    active_params: int | None
+    untold: tuple[Untold, ...] = field(default=())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain lists and words, for JSON."""
+        found: dict[str, Any] = write_plain(self)
+        return found
+
+    def tower(self, name: str) -> Tower | None:
+        """The tower of a name; None if there is none."""
+        return next((tower for tower in self.towers if tower.name == name), None)
+
+    def __repr__(self) -> str:
+        towers = ", ".join(f"{tower.name} {tower.layers}×{tower.d_model or '?'}" for tower in self.towers)
+        return f"Anatomy({towers or 'no tower'}; {self.params or 0:,} parameters)"
+
+
+RENAMED = {(Attention, "source"): "from", (Link, "source"): "from", (Link, "target"): "to"}
+"""Fields whose name in JSON is a word that Python keeps for itself."""
+
+
+def write_plain(thing: object) -> Any:  # noqa: ANN401  # whatever JSON can hold
+    """Dataclasses as dicts, tuples as lists; a group also says how many layers it has."""
+    if isinstance(thing, tuple):
+        return [write_plain(one) for one in thing]
+    if not hasattr(thing, "__dataclass_fields__"):
+        return thing
+    kind = type(thing)
+    found = {RENAMED.get((kind, one.name), one.name): write_plain(getattr(thing, one.name)) for one in fields(thing)}  # type: ignore[arg-type]  # noqa: E501
+    if isinstance(thing, Group):
+        found["count"] = thing.count
+    return {"part": found.pop("part"), **found} if "part" in found else found
