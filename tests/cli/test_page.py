@@ -53,7 +53,7 @@ def test_a_page_can_be_opened(trace_file, tmp_path, monkeypatch):
 
 def test_a_trace_file_has_no_further_question(trace_file, capsys):
     assert run(["page", str(trace_file), "--ask", "Who?"]) == 2
-    assert "leave out --run and --ask" in capsys.readouterr().err
+    assert "--ask: a trace file is already answered." in capsys.readouterr().err
 
 
 def test_a_walk_tells_all_nine_stations(trace_file, capsys):

@@ -5,10 +5,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from xray.cli.chat import DEFAULT_RUN, Beam, LengthPenalty
+from xray.cli.chat import DEFAULT_RUN, Beam, LengthPenalty, check_beam
 
 
 def answer(
+    context: typer.Context,
     questions: Annotated[
         Path, typer.Argument(help="A text file with a question in each line; - for stdin.", show_default=False)
     ],
@@ -28,5 +29,6 @@ def answer(
     from xray.learn.decode import Way
     from xray.learn.run import load_run
 
+    check_beam(context, beam)
     way = Way(beam, length_penalty)
     answer_file(load_run(run, device, checkpoint, way), questions, out, batch, encoding)

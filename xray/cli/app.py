@@ -24,6 +24,9 @@ from xray.cli.worksheet import worksheet
 from xray.errors import XRayError
 from xray.text import reason_of, show_controls
 
+TELLING_BY_CODE, TROUBLE = ("diff",), 2
+"""Commands whose exit code 1 is an answer, and what their errors end with instead, as those of diff(1) do."""
+
 EPILOG = "Example: xray demo"
 
 app = typer.Typer(
@@ -78,7 +81,7 @@ def run(arguments: list[str]) -> int:
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
         with end_on_sigterm():
-            code = app(arguments, prog_name="xray", standalone_mode=False)
+            code = app(arguments, prog_name="xray", standalone_mode=False, obj=arguments)
         return code if isinstance(code, int) else 0
     except KeyboardInterrupt:
         say("")
@@ -91,7 +94,13 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if debug:
             raise
-        return explain(error)
+        code = explain(error)
+        return TROUBLE if code == 1 and command_of(arguments) in TELLING_BY_CODE else code
+
+
+def command_of(arguments: list[str]) -> str | None:
+    """The name of the command in a command line."""
+    return next((argument for argument in arguments if not argument.startswith("-")), None)
 
 
 def explain(error: Exception) -> int:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 
 def attention(
+    context: typer.Context,
     question: Annotated[str | None, typer.Argument(help="What to ask.", show_default=False)] = None,
     kind: Annotated[
         Literal["encoder", "decoder", "cross"], typer.Option(help="Which of the three attentions.")
@@ -36,6 +37,7 @@ def attention(
     The terminal shows one head with its numbers, and how widely each head looks; a picture shows all layers and heads,
     or those that were asked for.
     """
+    from xray.cli.given import refuse
     from xray.cli.output import say, write_file, write_stdout
     from xray.cli.painting import pick_theme
     from xray.cli.requests import read_or_record
@@ -44,8 +46,10 @@ def attention(
     from xray.text import show_controls
 
     files = choose_pictures(output or [])
+    if kind == "encoder":
+        refuse(context, ("turn",), "the encoder reads the question once, before the first turn. Leave it out.")
     paint = pick_theme(theme)
-    recorded = read_or_record(trace, run, question, "inference", 20, device)
+    recorded = read_or_record(context, trace, run, question, "inference", 20, device)
     pictures = choose(recorded, kind, layer, head, turn)
     said = f"“{recorded.config.get('question', '')}” → “{recorded.config.get('answer', '')}”"
     for path, form in files:

@@ -11,7 +11,20 @@ Beam = Annotated[int, typer.Option(help="How many answers are followed at once; 
 LengthPenalty = Annotated[float, typer.Option(help="With --beam: 0 favours short answers, 1 weighs each word alike.")]
 
 
+def check_beam(context: typer.Context, beam: int) -> None:
+    """Make sure that nothing is asked of a search that does not take place.
+
+    Raises:
+        UsageError: a length penalty without a beam.
+    """
+    from xray.cli.given import refuse
+
+    if beam == 1:
+        refuse(context, ("length_penalty",), "one answer alone has no rival to be weighed against. Add --beam 4.")
+
+
 def chat(
+    context: typer.Context,
     run: Annotated[Path, typer.Option(help="The folder of a trained chatbot.")] = DEFAULT_RUN,
     checkpoint: Annotated[
         Literal["last", "best"], typer.Option(help="The last weights, or those best on held-out pairs.")
@@ -28,6 +41,7 @@ def chat(
     from xray.learn.decode import Way
     from xray.learn.run import load_run
 
+    check_beam(context, beam)
     chatbot = load_run(run, device, checkpoint, Way(beam, length_penalty))
     if is_interactive():
         converse(chatbot)

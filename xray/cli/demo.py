@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from xray.config import TrainConfig
+
 if TYPE_CHECKING:
     from xray.capture.run import Run
     from xray.renderers.render import Form
@@ -27,7 +29,9 @@ def demo(
     epochs: Annotated[
         int | None, typer.Option(min=1, help="How often every pair is seen.", show_default="as xray train")
     ] = None,
-    seed: Annotated[int, typer.Option(help="What all chance is drawn from.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(help="What all chance is drawn from.", show_default=str(TrainConfig.seed))
+    ] = None,
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where to train.")] = "auto",
 ) -> None:
     """Train the science-fiction chatbot, record a training step and an answer, and draw the poster.
@@ -52,12 +56,11 @@ def demo(
     say(f"Next: open {show_controls(str(out / 'page.html'))}, or talk to it: xray chat --run {show_controls(str(run))}")
 
 
-def train_or_load(folder: Path, epochs: int | None, seed: int, device: str) -> "Run":
+def train_or_load(folder: Path, epochs: int | None, seed: int | None, device: str) -> "Run":
     """The chatbot of a run folder, trained first as far as it is not yet."""
     from xray.capture.run import Run, load
     from xray.cli.lesson import teach
     from xray.cli.output import say
-    from xray.config import TrainConfig
     from xray.data.examples import example_corpus
     from xray.data.source import Source
     from xray.learn.folder import RunFolder
@@ -65,11 +68,31 @@ def train_or_load(folder: Path, epochs: int | None, seed: int, device: str) -> "
     from xray.text import show_controls
 
     if not RunFolder(folder).holds_run:
-        config = TrainConfig(seed=seed) if epochs is None else TrainConfig(seed=seed, epochs=epochs)
+        asked = {"epochs": epochs, "seed": seed}
+        config = TrainConfig.from_dict({name: value for name, value in asked.items() if value is not None})
         with begin_training(Source(example_corpus()), folder, {}, config, device) as training:
             return Run(teach(training))
     with resume_training(folder, device=device) as training:
+        check_same(training.trainer.config, folder, epochs=epochs, seed=seed)
         if not training.trainer.is_finished:
             return Run(teach(training))
     say(f"using the chatbot in {show_controls(str(folder))}; to train another: xray demo --run runs/other")
     return load(folder, device=device)
+
+
+def check_same(config: TrainConfig, folder: Path, **asked: int | None) -> None:
+    """Make sure that a chatbot that is there already was trained as is asked now.
+
+    Raises:
+        UsageError: it was not.
+    """
+    from xray.errors import UsageError
+    from xray.text import show_controls
+
+    for name, value in asked.items():
+        was = getattr(config, name)
+        if value not in (None, was):
+            raise UsageError(
+                f"--{name} {value}: the chatbot in {show_controls(str(folder))} was trained with {name} {was}. For "
+                "another one, name another folder with --run."
+            )

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 
 def diff(
+    context: typer.Context,
     before: Annotated[Path, typer.Argument(help="The trace to compare with.")],
     after: Annotated[Path, typer.Argument(help="The trace that may have changed.")],
     output: Annotated[
@@ -35,8 +36,10 @@ def diff(
     """Compare two traces: steps, their order and names, shapes, axis words, masks and parameter counts.
 
     Steps are matched by what they do and where they stand, so a renamed module or one layer more is one difference.
-    The exit code is 0 without a difference and 1 with one, as diff does; a picture does not change it.
+    The exit code is 0 without a difference, 1 with one, and 2 where that cannot be told, as diff does; a picture does
+    not change it.
     """
+    from xray.cli.given import NO_PICTURE, refuse
     from xray.cli.output import say, write_file, write_stdout
     from xray.cli.painting import pick_theme
     from xray.cli.shown import check_picture
@@ -48,6 +51,8 @@ def diff(
     from xray.text import show_controls
 
     pictures = choose_pictures(output or [])
+    if not pictures:
+        refuse(context, ("theme", "paper", "dpi", "layers"), NO_PICTURE)
     check_picture([*pictures], paper, dpi)
     paint = pick_theme(theme)
     old, new = read_trace_file(before), read_trace_file(after)

@@ -7,6 +7,7 @@ import typer
 
 
 def draw(
+    context: typer.Context,
     file: Annotated[Path, typer.Argument(help="A trace, as written by xray trace -o trace.json.")],
     output: Annotated[
         list[Path] | None,
@@ -67,16 +68,26 @@ def draw(
 ) -> None:
     """Draw a recorded trace: the poster and the tables, on any machine, no torch needed."""
     from xray.cli.painting import pick_theme
-    from xray.cli.shown import check_picture, choose_forms, choose_steps, show_trace
+    from xray.cli.shown import check_picture, choose_forms, choose_steps, refuse_unshown, show_trace
     from xray.ir.files import read_trace_file
     from xray.renderers.render import BlockOptions
 
     files = choose_forms(output or [])
+    refuse_unshown(context, files, quiet=quiet)
     check_picture(files, paper, dpi)
     paint, pick = pick_theme(theme), choose_steps(only, shape)
     recorded = read_trace_file(file)
     asked = BlockOptions(depth=depth, open=opened or (), close=closed or (), blocks=blocks)
     unfolded = layers == "all"
     show_trace(
-        recorded, files, theme=paint, paper=paper, dpi=dpi, all_layers=unfolded, quiet=quiet, blocks=asked, pick=pick
+        recorded,
+        files,
+        theme=paint,
+        paper=paper,
+        dpi=dpi,
+        all_layers=unfolded,
+        quiet=quiet,
+        blocks=asked,
+        pick=pick,
+        again=context.obj,
     )

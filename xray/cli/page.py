@@ -9,6 +9,7 @@ DEFAULT_PAGE = Path("page.html")
 
 
 def page(
+    context: typer.Context,
     file: Annotated[
         Path | None, typer.Argument(help="A trace, as written by xray trace -o trace.json.", show_default=False)
     ] = None,
@@ -34,6 +35,7 @@ def page(
     import sys
     import webbrowser
 
+    from xray.cli.given import refuse
     from xray.cli.output import check_writable, say, write_file, write_stdout
     from xray.cli.painting import pick_theme
     from xray.cli.requests import read_or_record
@@ -45,7 +47,9 @@ def page(
     target = output or DEFAULT_PAGE
     if not to_stdout:
         check_writable(target)
-    trace = read_or_record(file, run, ask, phase, max_turns, device, kv_cache=kv_cache, values="page")
+    if file is not None:
+        refuse(context, ("phase",), "a trace file holds what it holds. Leave this out, or the file.")
+    trace = read_or_record(context, file, run, ask, phase, max_turns, device, kv_cache=kv_cache, values="page")
     html = render(trace, "html", theme=paint)
     if to_stdout:
         write_stdout(html)

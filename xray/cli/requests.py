@@ -3,15 +3,21 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xray.errors import UsageError
+import typer
+
+from xray.cli.given import refuse
 from xray.ir.trace import Trace
 from xray.text import show_controls
+
+CHATBOT_ONLY = ("run", "ask", "question", "max_turns", "kv_cache", "device")
+"""How the commands call what only a chatbot that is recorded on the spot can heed."""
 
 if TYPE_CHECKING:
     from xray.capture.run import Phase, Values
 
 
 def read_or_record(
+    context: typer.Context,
     file: Path | None,
     run: Path | None,
     ask: str | None,
@@ -31,8 +37,8 @@ def read_or_record(
     if file is not None:
         from xray.ir.files import read_trace_file
 
-        if run is not None or ask is not None:
-            raise UsageError("a trace file is already answered: leave out --run and --ask, or the file.")
+        given = [name for name in CHATBOT_ONLY if name in context.params]
+        refuse(context, given, "a trace file is already answered. Leave this out, or the file.")
         return read_trace_file(file)
     from xray.cli.output import say
     from xray.cli.recording import load_or_make

@@ -1,10 +1,15 @@
 """Showing a trace: files by suffix, the poster on stdout when it is no terminal, tables for the reader."""
 
 import os
+import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+import typer
+
+from xray.cli.given import NO_PICTURE, PICTURE_OPTIONS, refuse
 from xray.cli.output import check_writable, say, write_file, write_stdout
 from xray.errors import UsageError
 from xray.text import show_controls
@@ -31,9 +36,7 @@ MOST_ALARMS = 5
 WIDEST, DIGITS = 1000, 9
 """No table is wider, whatever a terminal or COLUMNS says."""
 
-PICTURE_HINT = (
-    "For the poster: xray trace -o poster.svg (or .png, .pdf), or send stdout to a file: xray trace > out.svg"
-)
+PICTURES = ("svg", "png", "pdf", "dot", "html")
 
 
 def choose_forms(files: list[Path]) -> "list[tuple[Path, Form]]":
@@ -51,6 +54,26 @@ def choose_forms(files: list[Path]) -> "list[tuple[Path, Form]]":
         check_writable(path)
         chosen.append((path, form))
     return chosen
+
+
+def refuse_unshown(context: typer.Context, files: "list[tuple[Path, Form]]", *, quiet: bool) -> None:
+    """Make sure that no option was given for a picture or a table that nobody will see.
+
+    Raises:
+        UsageError: one was.
+    """
+    forms = {form for _, form in files} if files or at_terminal() else {"svg"}
+    if not forms & {*PICTURES}:
+        refuse(context, PICTURE_OPTIONS, NO_PICTURE)
+    if quiet and "table" not in forms:
+        refuse(
+            context, ("only", "shape"), "it chooses what the tables show, and -q leaves them out. Choose one of them."
+        )
+
+
+def at_terminal() -> bool:
+    """Whether stdout is one."""
+    return sys.stdout is not None and sys.stdout.isatty()
 
 
 def check_picture(files: "list[tuple[Path, Form]]", paper: "Paper | None", dpi: int) -> None:
@@ -90,12 +113,14 @@ def show_trace(
     page: "Trace | None" = None,
     blocks: "BlockOptions | None" = None,
     pick: "Pick | None" = None,
+    again: Sequence[str] = ("trace",),
 ) -> None:
     """Write the files that were asked for; without any, the poster goes to stdout unless that is a terminal.
 
     The tables go to the terminal: to stdout if it is one, else to stderr. A page is made from the trace `page`, which
     has more values, where there is one. `blocks` chooses the drawing by blocks. What is wrong with the recorded numbers
-    and masks is said on stderr. The tables hold what `pick` chooses; they come last, after every picture.
+    and masks is said on stderr. The tables hold what `pick` chooses; they come last, after every picture. `again`
+    is the command line that asked for it.
 
     Raises:
         TraceError: there are tables to show, and `pick` chooses nothing for them.
@@ -104,7 +129,6 @@ def show_trace(
     from xray.renderers.table import draw_tables
     from xray.story.picking import check_pick
 
-    at_terminal = sys.stdout is not None and sys.stdout.isatty()
     options = blocks or BlockOptions(depth=None, open=(), close=(), blocks=False)
     warn_of_alarms(page or trace)
     failure = None
@@ -126,13 +150,13 @@ def show_trace(
             say(f"wrote {show_controls(str(path))}")
     if failure is not None:
         raise failure
-    if not files and not at_terminal:
+    if not files and not at_terminal():
         write_stdout(render(trace, "svg", theme=theme, paper=paper, all_layers=all_layers, **options))
     if quiet:
         return
     if pick:
         check_pick(trace, pick)
-    stream = sys.stdout if at_terminal and not files else sys.stderr
+    stream = sys.stdout if at_terminal() and not files else sys.stderr
     table = draw_tables(
         trace,
         width=terminal_width(),
@@ -146,7 +170,8 @@ def show_trace(
         say(table)
     else:
         write_stdout(table + "\n")
-        say(PICTURE_HINT)
+        command = show_controls(shlex.join(["xray", *again]))
+        say(f"For the picture: {command} -o poster.svg (or .png, .pdf), or send stdout to a file: {command} > out.svg")
 
 
 def warn_of_alarms(trace: "Trace") -> None:

@@ -5,11 +5,15 @@ from typing import Annotated, Literal
 
 import typer
 
+from xray.text import show_controls
+
 DEFAULT_RUN = Path("runs/movie_qa")
+CHATBOT_ONLY = ("phase", "ask", "run", "max_turns", "kv_cache", "device")
 CHATBOT, ANY_MODEL, PICTURE, TABLES = "The chatbot", "Any model", "The picture", "The tables"
 
 
 def trace(
+    context: typer.Context,
     model: Annotated[
         str | None,
         typer.Argument(
@@ -130,12 +134,20 @@ def trace(
     With stdout sent to a file the poster goes there as SVG and the tables to the terminal. Without a trained run an
     untrained model is traced: exact in its shapes, random in its words.
     """
+    from xray.cli.given import refuse
     from xray.cli.painting import pick_theme
     from xray.cli.recording import record_chatbot, record_target
-    from xray.cli.shown import check_picture, choose_forms, choose_steps, show_trace
+    from xray.cli.shown import check_picture, choose_forms, choose_steps, refuse_unshown, show_trace
     from xray.renderers.render import BlockOptions
 
+    if model is None:
+        refuse(context, ("inputs", "meta"), "the chatbot makes its own inputs. Name a model, as my_model.py:build.")
+    else:
+        refuse(
+            context, CHATBOT_ONLY, f"it is for the chatbot, and {show_controls(model)} is another model. Leave it out."
+        )
     files = choose_forms(output or [])
+    refuse_unshown(context, files, quiet=quiet)
     check_picture(files, paper, dpi)
     paint, pick = pick_theme(theme), choose_steps(only, shape)
     page, error = None, None
@@ -157,6 +169,7 @@ def trace(
         page=page,
         blocks=asked,
         pick=pick,
+        again=context.obj,
     )
     if error is not None:
         raise error

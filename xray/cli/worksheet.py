@@ -14,6 +14,7 @@ CHATBOT, PICTURE = "The chatbot", "The picture"
 
 
 def worksheet(
+    context: typer.Context,
     output: Annotated[
         Path, typer.Option("-o", "--output", help="The sheet to write: .pdf, .svg or .png.")
     ] = DEFAULT_SHEET,
@@ -63,6 +64,7 @@ def worksheet(
 
     Ledgers, formulas and tooltips do not give the blanks away. The same seed makes the same sheet.
     """
+    from xray.cli.given import refuse
     from xray.cli.output import check_writable, say, write_file
     from xray.cli.painting import pick_theme
     from xray.cli.requests import read_or_record
@@ -86,7 +88,9 @@ def worksheet(
         check_dots(paper, dpi)
     choice = Choice(read_stations(stations) if stations is not None else ALL_STATIONS, share, seed)
     paint = pick_theme(theme)
-    recorded = read_or_record(trace, run, ask, phase, max_turns, device)
+    if trace is not None:
+        refuse(context, ("phase",), "a trace file holds what it holds. Leave this out, or the file.")
+    recorded = read_or_record(context, trace, run, ask, phase, max_turns, device)
     made = make_worksheet(recorded, choice, hints=hints)
     drawn = draw_worksheet(made, form, theme=paint, dpi=dpi, paper=paper)
     for path, content, what in ((output, drawn[0], f"{made.count} shapes to fill in"), (key, drawn[1], "the answers")):
