@@ -92,12 +92,12 @@ def test_a_check_of_a_good_theme_is_content(capsys, name):
         (None, "xray: cannot read my.toml: no such file or directory. To make it: xray theme dark -o my.toml"),
         (b"\xff\xfe", "xray: my.toml is not text in UTF-8. Start from a copy: xray theme dark -o my.toml"),
         (b"name = ", "xray: my.toml is not TOML: "),
-        (b"name = 'mine'", "xray: my.toml misses the section 'axis'."),
+        (b"name = 'mine'", "xray: my.toml misses `font`."),
         (
             DARK.replace("#BDBBE6", "lilac").encode(),
-            "xray: my.toml [surface] page quiet='lilac' is no colour. Write six",
+            "xray: my.toml surface.page.quiet='lilac' is no colour. Write six",
         ),
-        (DARK.replace("ribbon ", "riband ").encode(), "xray: my.toml [line] misses the role 'ribbon'."),
+        (DARK.replace("ribbon ", "riband ").encode(), "xray: my.toml [line] has the unknown field `riband`."),
         (
             DARK.replace('font = "Source Sans Pro"\n', 'font = "Comic Sans"\n', 1).encode(),
             "xray: my.toml: font='Comic Sans' is no font that X-Ray brings along and can measure. Choose among Source",

@@ -1,16 +1,20 @@
 """A theme: which colour each role has. Read from TOML, checked whole before anything is drawn."""
 
-import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import reduce
+from operator import getitem
+from typing import Annotated, Any
+
+import msgspec
 
 from xray.assets import read_template, template_names
 from xray.errors import ThemeError
 from xray.text import show_controls
 
-COLOUR = re.compile(r"#[0-9A-Fa-f]{6}")
+Colour = Annotated[str, msgspec.Meta(pattern=r"^#[0-9A-Fa-f]{6}\Z")]
+Name = Annotated[str, msgspec.Meta(min_length=1)]
 
 SURFACES: tuple[str, ...] = (
     *("page", "card", "encoder", "decoder", "training", "inference", "mask", "station", "change", "failure"),
@@ -44,6 +48,34 @@ LINES = [
 CELLS = ["visible", "padding", "future", "both", "hidden", "grid", "weight_low", "weight_high", "weight_hidden"]
 AXES = ["batch", "heads", "src_len", "tgt_len", "d_model", "d_k", "d_ff", "src_vocab", "tgt_vocab", "other"]
 
+
+def form_of(roles: Iterable[str], kind: Any = Colour, **more: Any) -> type[msgspec.Struct]:  # noqa: ANN401  # types
+    """The form of a table that has these roles and no others."""
+    fields = [*((role, kind) for role in roles), *more.items()]
+    return msgspec.defstruct("Roles", fields, forbid_unknown_fields=True)
+
+
+AXES_FORM = form_of(AXES)
+THEME_FORM = msgspec.defstruct(
+    "Theme",
+    [
+        *((name, Name) for name in ("name", "font", "title_font")),
+        ("surface", form_of(SURFACES, form_of(SURFACE_PARTS, digits=Name))),
+        ("accent", form_of(ACCENTS)),
+        ("accent_on_light", form_of(LIGHT_ACCENTS)),
+        ("line", form_of(LINES)),
+        ("cell", form_of(CELLS)),
+        ("axis", dict[str, dict[str, Any]]),
+    ],
+)
+"""The form of a theme file, whose stand-ins are in their places; each of its sets of axis colours is an `AXES_FORM`."""
+
+RULES = {
+    "`object`": "is no table of roles. Take one from: xray theme dark",
+    "regex": 'is no colour. Write six hex digits, as in "#662D91".',
+    "`str`": "is no text. Write a colour or a name in quotes.",
+}
+"""What is wrong with a value, and the remedy, by what msgspec expected."""
 
 SAME_HUE = {"seq_len": "src_len", "vocab": "tgt_vocab"}
 """Words of other models, and whose hue they share."""
@@ -107,69 +139,51 @@ def parse_theme(text: str, where: str) -> Theme:
         raise ThemeError(
             f"{where} is not TOML: {show_controls(str(error))}. Start from a copy: xray theme dark -o my.toml"
         ) from None
-    axes = section(table, "axis", where)
+    surfaces: Any = table.get("surface")
+    if isinstance(surfaces, dict):
+        surfaces |= {name: surfaces[one] for name, one in STAND_INS.items() if name not in surfaces and one in surfaces}
+    check_form(table, THEME_FORM, where)
+    for name, colours in table["axis"].items():
+        check_form(colours, AXES_FORM, f"{where} [axis.{name}]")
+    for name, surface in surfaces.items():
+        if surface["digits"] not in table["axis"]:
+            raise ThemeError(
+                f"{where} [surface] {name} digits={surface['digits']!r} is no set of axis colours. "
+                f"Choose {' or '.join(table['axis'])}."
+            )
     return Theme(
-        name=word(table, "name", where),
-        font=word(table, "font", where),
-        title_font=word(table, "title_font", where),
-        surfaces=read_surfaces(section(table, "surface", where), axes, where),
-        accents=read_colours(section(table, "accent", where), ACCENTS, f"{where} [accent]"),
-        accents_on_light=read_colours(
-            section(table, "accent_on_light", where), LIGHT_ACCENTS, f"{where} [accent_on_light]"
-        ),
-        lines=read_colours(section(table, "line", where), LINES, f"{where} [line]"),
-        cells=read_colours(section(table, "cell", where), CELLS, f"{where} [cell]"),
-        axes={name: read_colours(section(axes, name, where), AXES, f"{where} [axis.{name}]") for name in axes},
+        name=table["name"],
+        font=table["font"],
+        title_font=table["title_font"],
+        surfaces={name: Surface(**in_capitals(surface, but="digits")) for name, surface in surfaces.items()},
+        accents=in_capitals(table["accent"]),
+        accents_on_light=in_capitals(table["accent_on_light"]),
+        lines=in_capitals(table["line"]),
+        cells=in_capitals(table["cell"]),
+        axes={name: in_capitals(colours) for name, colours in table["axis"].items()},
     )
 
 
-def read_surfaces(table: Mapping[str, Any], axes: Mapping[str, Any], where: str) -> dict[str, Surface]:
-    lent = {name: table[other] for name, other in STAND_INS.items() if other in table}
-    table = {**lent, **table}
-    check_roles(table, SURFACES, f"{where} [surface]")
-    surfaces = {}
-    for name in SURFACES:
-        place = f"{where} [surface] {name}"
-        entry = section(table, name, f"{where} [surface]")
-        colours = read_colours({key: value for key, value in entry.items() if key != "digits"}, SURFACE_PARTS, place)
-        digits = word(entry, "digits", place)
-        if digits not in axes:
-            raise ThemeError(f"{place}: digits={digits!r} is no set of axis colours. Choose {' or '.join(axes)}.")
-        surfaces[name] = Surface(**colours, digits=digits)
-    return surfaces
+def check_form(table: Mapping[str, Any], form: type[msgspec.Struct], where: str) -> None:
+    """Hold a table to its form.
+
+    Raises:
+        ThemeError: a role is missing or unknown, or a value is of another kind.
+    """
+    try:
+        msgspec.convert(table, form)
+    except msgspec.ValidationError as error:
+        what, _, place = str(error).partition(" - at `$.")
+        place = place.rstrip("`")
+        if what.startswith("Object"):
+            told = what.replace("Object missing required field", "misses").replace("Object contains", "has the")
+            where += f" [{place}]" if place else ""
+            told = f"{show_controls(told)}. Every theme names all roles and no others; take them from: xray theme dark"
+        else:
+            value = reduce(getitem, place.split("."), table)
+            told = f"{place}={value!r} {next(rule for sign, rule in RULES.items() if sign in what)}"
+        raise ThemeError(f"{where} {told}") from None
 
 
-def read_colours(table: Mapping[str, Any], roles: list[str] | tuple[str, ...], where: str) -> dict[str, str]:
-    check_roles(table, roles, where)
-    for role in roles:
-        value = table[role]
-        if not isinstance(value, str) or not COLOUR.fullmatch(value):
-            raise ThemeError(f'{where} {role}={value!r} is no colour. Write six hex digits, as in "#662D91".')
-    return {role: table[role].upper() for role in roles}
-
-
-def check_roles(table: Mapping[str, Any], roles: list[str] | tuple[str, ...], where: str) -> None:
-    for role in roles:
-        if role not in table:
-            raise ThemeError(
-                f"{where} misses the role {role!r}. Every theme names all roles; take it from: xray theme dark"
-            )
-    for role in table:
-        if role not in roles:
-            raise ThemeError(f"{where} names the unknown role {role!r}. Known roles: {', '.join(roles)}.")
-
-
-def section(table: Mapping[str, Any], name: str, where: str) -> Mapping[str, Any]:
-    value = table.get(name)
-    if not isinstance(value, dict):
-        raise ThemeError(
-            f"{where} misses the section {name!r}. Every theme has all sections; take it from: xray theme dark"
-        )
-    return value
-
-
-def word(table: Mapping[str, Any], name: str, where: str) -> str:
-    value = table.get(name)
-    if not isinstance(value, str) or not value:
-        raise ThemeError(f"{where}: {name}={value!r} is no name. Write one in quotes.")
-    return value
+def in_capitals(colours: Mapping[str, str], but: str = "") -> dict[str, str]:
+    return {role: colour if role == but else colour.upper() for role, colour in colours.items()}
