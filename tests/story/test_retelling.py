@@ -242,7 +242,7 @@ def test_length_first_is_told_so():
     assert step_of(told, "encoder.layers.0.self_attention.scores").outputs[0].axes[:2] == ("batch", "heads")
 
 
-def test_a_forward_with_a_loss_is_training():
+def test_a_forward_with_a_loss_is_no_more_than_that():
     class Taught(nn.Module):
         def __init__(self):
             super().__init__()
@@ -253,7 +253,7 @@ def test_a_forward_with_a_loss_is_training():
 
     told = retold(Taught(), IDS)
 
-    assert list(told.original_passes.items()) == [("training", ("forward", 0))]
+    assert list(told.original_passes.items()) == [("forward", ("forward", 0))]
     assert step_of(told, "loss.cross_entropy").outputs[0].role == "loss"
 
 

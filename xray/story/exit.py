@@ -1,10 +1,12 @@
 """The top of the decoder (station 8): the loss in training; last row, softmax and argmax at inference."""
 
+from itertools import pairwise
+
 from xray.config import PAD, SPECIAL_TOKENS
 from xray.story.canvas import Canvas, words
 from xray.story.column import Column
 from xray.story.journey import Journey
-from xray.story.labels import norm_label
+from xray.story.labels import loss_label, norm_label
 from xray.story.layout import Box, Run
 from xray.story.nodes import draw_node
 from xray.story.plan import DIGIT, LABEL, NOTE, OP, Plan, Row
@@ -80,24 +82,29 @@ def speaks(journey: Journey) -> bool:
 
 def draw_loss(canvas: Canvas, plan: Plan, column: Column, journey: Journey, head: Box) -> Box:
     """Predictions and targets flattened, and the one number that training makes smaller."""
-    row, x = plan.out["last_row"], column.frame.centre
+    row, x, role = plan.out["last_row"], column.frame.centre, journey.phase
+    surface, outline = ("training", None) if role == "training" else ("card", role)
     wide, low = 216.0, 112.0
     middle, left = x + 31, x + 31 - wide / 2 - 12 - low / 2
-    flat = draw_node(canvas, journey, "loss.flatten_logits", row, middle, wide, "PREDICTIONS", surface="training")
-    targets = draw_node(canvas, journey, "loss.flatten_targets", row, left, low, "TARGETS", surface="training")
+    flat, targets = (
+        draw_node(canvas, journey, f"loss.flatten_{part}", row, at, width, label, surface=surface, outline=outline)
+        for part, at, width, label in (
+            ("logits", middle, wide, "PREDICTIONS"),
+            ("targets", left, low, "TARGETS"),
+        )
+    )
     band = Row(
         (plan.out["softmax"].bottom + plan.out["argmax"].top) / 2, plan.out["argmax"].top - plan.out["softmax"].bottom
     )
-    places, heard = count_targets(journey)
     is_made = journey.output("loss.cross_entropy") is not None
-    told = f"mean over {heard} of {places} places; {places - heard} are {SPECIAL_TOKENS[PAD]}, ignored"
+    remarks = tell_loss(journey) if is_made else ["no number came out"]
     lines = (
-        (Run("CROSS ENTROPY", OP + 1, "text", "bold"), Run("  the loss", NOTE, "quiet")),
+        (Run(loss_label(journey), OP + 1, "text", "bold"), Run("  the loss", NOTE, "quiet")),
         (Run(loss_value(journey) if is_made else "failed", DIGIT + 6, "text", "bold"),),
-        words(told if is_made else "no number came out", NOTE, "quiet"),
+        *(words(line, NOTE, "quiet") for line in remarks),
     )
     centre = (middle + wide / 2 + left - low / 2) / 2
-    height = min(band.height, 76)
+    height = min(band.height, 63 + 13 * len(remarks))
     loss = canvas.add(
         Box(
             journey.identity("loss.cross_entropy"),
@@ -106,23 +113,36 @@ def draw_loss(canvas: Canvas, plan: Plan, column: Column, journey: Journey, head
             wide + low + 12,
             height,
             lines,
-            "training" if is_made else "failure",
-            kind="step training decoder",
+            surface if is_made else "failure",
+            outline=outline if is_made else None,
+            kind=f"step {role} decoder",
             tooltip=journey.tell("loss.cross_entropy"),
             steps=journey.identities("loss.cross_entropy"),
         )
     )
-    if flat is not None:
-        canvas.line((x, head.top), (x, flat.bottom), role="training", width=2)
-        canvas.line((x, flat.top), (x, loss.bottom), role="training", width=2)
+    for lower, upper in pairwise([head, *([flat] if flat is not None else []), loss]):
+        canvas.line((x, lower.top), (x, upper.bottom), role=role, width=2)
     if targets is not None:
-        canvas.line((left, targets.top), (left, loss.bottom), role="training", width=2)
+        canvas.line((left, targets.top), (left, loss.bottom), role=role, width=2)
         shape = journey.output("shift", 1)
         if shape is not None:
             line = (*digits(shape, LABEL), Run(" flattened", NOTE, "quiet"))
             canvas.note(targets.left, targets.bottom - 3, (line,))
     draw_station(canvas, loss.right - 6, loss.top - 4, 8)
     return loss
+
+
+def tell_loss(journey: Journey) -> list[str]:
+    """Over what the loss is the mean, where words tell, and whether its targets are smoothed."""
+    places, heard = count_targets(journey)
+    told = f"mean over {heard} of {places} places; {places - heard} are {SPECIAL_TOKENS[PAD]}, ignored"
+    step = journey.step("loss.cross_entropy")
+    share = step.settings.get("label_smoothing") if step is not None else None
+    smooth = isinstance(share, float) and share > 0
+    return [
+        *([told] if places else []),
+        *([f"label smoothing {share:g}: {share:.3g} of each target goes to all words alike"] if smooth else []),
+    ]
 
 
 def loss_value(journey: Journey) -> str:

@@ -167,7 +167,9 @@ def draw_backprop(canvas: Canvas, plan: Plan, loss: Box, decoder: Column) -> Non
         tooltip=decoder.main.tell("backward")[:400],
     )
     canvas.note(x, plan.captions.top - 1, (words("NEW BATCH", NOTE, "accent:training", "bold"),), align="center")
-    draw_station(canvas, x, (plan.ids.y + plan.ids.top) / 2, 9)
+    bare = "input" in plan.entrance
+    y = plan.flanks[decoder.side].stacks["self_attention"].rows["values"].y if bare else (plan.ids.y + plan.ids.top) / 2
+    draw_station(canvas, x, y, 9)
 
 
 def tell_gradients(decoder: Column) -> tuple[Line, ...]:

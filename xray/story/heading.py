@@ -65,7 +65,9 @@ def draw_title(canvas: Canvas, tale: Tale, left: float, right: float, top: float
 def subtitle(tale: Tale) -> str:
     turns = len(tale.journeys(tale.sides[-1])[-1].passes)
     answer = f"{plural(turns, 'turn')} of generation" if tale.is_retold else "one greedy answer"
-    parts = {"training": "one training step", "inference": answer, "forward": "one forward pass"}
+    forward = "one forward pass and its loss" if tale.has_loss else "one forward pass"
+    step = "one training step" if tale.goes_back else forward
+    parts = {"training": step, "inference": answer, "forward": forward}
     what = f"Every tensor of {' and '.join(parts[phase] for phase in tale.phases)}, recorded"
     kind = {2: "Encoder and decoder", 1: f"{tale.sides[0].capitalize()} layers alone"}[len(tale.sides)]
     return f"{kind}. {what}." if tale.is_retold else f"{what} by hooks."

@@ -162,6 +162,16 @@ class Tale:
         """The phases that were recorded, training first."""
         return tuple(journey.phase for journey in self.journeys(self.sides[0]))
 
+    @property
+    def goes_back(self) -> bool:
+        """Whether back-propagation was recorded: a loss alone is no training step."""
+        return any(journey.steps("backward") for journey in self.journeys(self.sides[-1]))
+
+    @property
+    def has_loss(self) -> bool:
+        """Whether a loss was worked out, or tried."""
+        return any(journey.steps("loss.cross_entropy") for journey in self.journeys(self.sides[-1]))
+
     def journeys(self, side: Side) -> tuple[Journey, ...]:
         """All journeys of a side."""
         return self.encoder if side == "encoder" else self.decoder

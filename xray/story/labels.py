@@ -73,6 +73,24 @@ def softmax_label(softmax: Step | None) -> str:
     return f"SOFTMAX dim {dim}".replace("-", "−") if dim is not None else "SOFTMAX"
 
 
+LOSSES = {
+    "nll_loss": "NEGATIVE LOG LIKELIHOOD",
+    "mse_loss": "MEAN SQUARED ERROR",
+    "l1_loss": "MEAN ABSOLUTE ERROR",
+    "binary_cross_entropy_with_logits": "BINARY CROSS ENTROPY",
+    "bce_with_logits_loss": "BINARY CROSS ENTROPY",
+    "kl_div": "KULLBACK-LEIBLER DIVERGENCE",
+    "ctc_loss": "CTC LOSS",
+}
+
+
+def loss_label(journey: Journey) -> str:
+    """Which loss was worked out."""
+    step = journey.recorded("loss.cross_entropy")
+    op = step.op if step is not None else ""
+    return "CROSS ENTROPY" if "cross_entropy" in op and op not in LOSSES else LOSSES.get(op, "LOSS")
+
+
 def repeat_label(journey: Journey, path: str, part: str) -> str:
     """How often each key head is repeated: "REPEAT K ×16"."""
     letter, times = part[0].upper(), repeats(journey, path)

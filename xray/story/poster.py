@@ -86,7 +86,7 @@ def compose_tale(
         draw_entrance(canvas, plan, column)
     last = columns[-1]
     ends = draw_exit(canvas, plan, last, results[last.side]["feed_forward"])
-    if "loss" in ends:
+    if "loss" in ends and tale.goes_back:
         draw_backprop(canvas, plan, ends["loss"], last)
     if "word" in ends:
         draw_loop(canvas, plan, ends["word"], last)

@@ -27,7 +27,10 @@ def reading_lines(tale: Tale) -> list[tuple[int, str]]:
         return retold_lines(tale)
     place = 0 if "training" in tale.phases else 1
     both = BOTH if len(tale.phases) == 2 else {}
-    return [(number, both.get(number, sentences[place])) for number, sentences in READING.items()]
+    lines = {number: both.get(number, sentences[place]) for number, sentences in READING.items()}
+    if "training" in tale.phases and not tale.goes_back:
+        lines[9] = READING[9][1] if both else ""
+    return [(number, line) for number, line in lines.items() if line]
 
 
 def retold_lines(tale: Tale) -> list[tuple[int, str]]:
@@ -49,11 +52,13 @@ def retold_lines(tale: Tale) -> list[tuple[int, str]]:
             memory = ": the memory" if side == "encoder" and len(tale.sides) == 2 else ""
             found.append((3 if side == "encoder" else 7, f"Each place alone, wider and back{memory}."))
     last = tale.journeys(tale.sides[-1])
-    if any(journey.steps("loss.cross_entropy") for journey in last):
-        found += [(8, READING[8][0]), (9, READING[9][0])]
-    elif any(journey.output("head") for journey in last):
+    if any(journey.output("head") for journey in last) or tale.has_loss:
         spoken = any("vocab" in axis for axis in (last[0].output("head") or ShapeText((), ())).axes[-1:])
-        found.append((8, "A score for every word, at every place." if spoken else "The head: scores from the vectors."))
+        scores = "A score for every word, at every place." if spoken else "The head: scores from the vectors."
+        compared = READING[8][0] if spoken else "What comes out, compared with the targets."
+        found.append((8, compared if tale.has_loss else scores))
+    if tale.goes_back:
+        found.append((9, READING[9][0]))
     if "inference" in tale.phases and all(number != 9 for number, _ in found):
         found.append((9, "What was chosen is read next: turn by turn."))
     return found

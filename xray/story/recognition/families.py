@@ -8,13 +8,14 @@ from typing import Literal
 from xray.ir.trace import PassKind
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.operation_kinds import CARRYING
-from xray.story.recognition.retold_exit import LOSSES
 from xray.story.recognition.scored_parts import list_behind, read_scored
 from xray.story.recognition.stacks import Stack
 from xray.story.recognition.way_parts import cut_way
 
 Family = Literal["encoder-decoder", "decoder-only", "encoder-only"]
 COMPARISONS = frozenset({"le", "lt", "ge", "gt"})
+BACKWARD = frozenset({"backward"})
+"""What makes a pass a training step; a loss alone is worked out in evaluation, too."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ def name_passes(flows: Sequence[Flow], sides: Sequence[Sides], family: Family) -
         if encoded or grows:
             kinds.append("encode" if side.decoder is None else "decode")
         else:
-            kinds.append("training" if any(step.op in LOSSES for step in flow.steps) else "forward")
+            kinds.append("training" if any(step.op in BACKWARD for step in flow.steps) else "forward")
     return number_apart([(kind, 0) for kind in kinds])
 
 

@@ -1,0 +1,113 @@
+"""A poster tells a training step only where back-propagation ran; of a loss it says which it is, and over what."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from handwritten import make_writer
+from poster_traces import make_trace
+from printed import words_of
+from torch import nn
+from torch.nn import functional
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
+
+IDS = torch.arange(14).view(2, 7)
+BACK = ("Gradients", "NEW BATCH", "BACK-PROPAGATION", "training step", "TRAINING")
+"""What is only said where gradients went back."""
+
+
+class Judged(nn.Module):
+    """A writer that gives the loss of its own words; `compare` works it out."""
+
+    def __init__(self, compare):
+        super().__init__()
+        self.writer, self.compare = make_writer(), compare
+
+    def forward(self, ids):
+        return self.compare(self.writer(ids), ids)
+
+
+def by_words(scores, ids):
+    return functional.cross_entropy(scores.flatten(0, 1), ids.flatten())
+
+
+def by_distance(scores, ids):
+    return functional.mse_loss(scores, functional.one_hot(ids, scores.shape[-1]).float())
+
+
+def smoothed(scores, ids):
+    return functional.cross_entropy(scores.flatten(0, 1), ids.flatten(), label_smoothing=0.25)
+
+
+def poster_of(trace):
+    return compose_poster(trace, text_width)
+
+
+def test_a_loss_alone_is_no_training_step():
+    said = words_of(poster_of(xray.trace(Judged(by_words), IDS)))
+
+    assert "one forward pass and its loss" in said
+    assert [word for word in BACK if word in said] == []
+
+
+def test_a_loss_that_was_sent_back_is_a_training_step():
+    model = Judged(by_words)
+    with xray.record(model) as recorder:
+        model(IDS).backward()
+
+    said = words_of(poster_of(recorder.trace))
+
+    assert [word for word in BACK if word not in said] == []
+
+
+def test_nothing_is_drawn_from_a_loss_that_was_not_sent_back():
+    layout = poster_of(xray.trace(Judged(by_words), IDS))
+
+    assert [curve for curve in layout.curves if curve.kind == "backprop"] == []
+
+
+def test_the_chatbot_without_its_gradients_is_no_training_step():
+    trace = make_trace("training", encoder_layers=1, decoder_layers=1)
+    training = trace.passes[0]
+    cut = replace(training, steps=tuple(step for step in training.steps if step.path != "backward"))
+
+    said = words_of(poster_of(replace(trace, passes=(cut,))))
+
+    assert [word for word in BACK[:-1] if word in said] == []
+
+
+def test_the_mean_of_a_loss_is_told_only_over_words_that_are_known():
+    said = words_of(poster_of(xray.trace(Judged(by_words), IDS)))
+
+    assert "mean over" not in said
+
+
+@pytest.mark.parametrize(("compare", "name"), [(by_words, "CROSS ENTROPY"), (by_distance, "MEAN SQUARED ERROR")])
+def test_a_loss_is_called_what_it_is(compare, name):
+    lines = words_of(poster_of(xray.trace(Judged(compare), IDS)))
+
+    assert f"{name}  the loss" in lines
+
+
+def test_a_loss_without_flat_predictions_is_joined_to_the_head():
+    layout = poster_of(xray.trace(Judged(by_distance), IDS))
+    loss = next(box for box in layout.boxes if "the loss" in words_of(replace(layout, boxes=(box,))))
+
+    assert [curve for curve in layout.curves if abs(curve.points[-1][1] - loss.bottom) < 1] != []
+
+
+def test_label_smoothing_is_said_at_the_loss():
+    assert "label smoothing 0.25" in words_of(poster_of(xray.trace(Judged(smoothed), IDS)))
+
+
+def test_label_smoothing_is_said_of_the_chatbot():
+    trace = make_trace("training", encoder_layers=1, decoder_layers=1)
+
+    assert f"label smoothing {trace.config['label_smoothing']}" in words_of(poster_of(trace))
+
+
+def test_a_loss_without_label_smoothing_says_nothing_of_it():
+    assert "smoothing" not in words_of(poster_of(xray.trace(Judged(by_words), IDS)))
