@@ -15,6 +15,7 @@ from xray.cli.diff import diff
 from xray.cli.draw import draw
 from xray.cli.output import say
 from xray.cli.page import page
+from xray.cli.schema import schema
 from xray.cli.stopping import StoppedAtOnce, end_on_sigterm
 from xray.cli.theme import theme
 from xray.cli.trace import trace
@@ -48,6 +49,7 @@ app.command(epilog="Example: xray worksheet -o sheet.pdf --stations 2,5 --share 
 app.command(epilog="Example: xray diff before.json after.json -o diff.svg")(diff)
 app.command(epilog="Example: xray chat --run runs/movie_qa")(chat)
 app.command(epilog="Example: xray theme dark -o my.toml")(theme)
+app.command(epilog="Example: xray schema -o trace.schema.json")(schema)
 app.command(epilog="Example: xray answer questions.txt -o answers.txt --beam 4")(answer)
 
 

@@ -10,6 +10,8 @@ from xray.ir.records import MaskFacts, Preview, Statistics, TensorRecord
 from xray.ir.trace import SCHEMA, Pass, Step, Trace
 from xray.text import show_controls
 
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
 
 class SchemaOnly(msgspec.Struct):
     """Just enough of a trace to see whether this version can read the rest."""
@@ -53,6 +55,17 @@ def trace_from_json(text: str | bytes) -> Trace:
     for one_pass in trace.passes:
         check_pass(one_pass)
     return trace
+
+
+def trace_schema() -> str:
+    """The form of a trace's JSON as a JSON Schema, made from the records themselves, descriptions included."""
+    (root,), parts = msgspec.json.schema_components([Trace], ref_template="#/$defs/{name}")
+    for part in parts.values():
+        part["description"] = " ".join(part["description"].split())
+    parts["Trace"]["required"].append("schema")  # which has a default where traces are made, none where they are read
+    parts["Trace"]["properties"]["schema"] = {"type": "integer", "minimum": 1, "maximum": SCHEMA}
+    whole = {"$schema": DRAFT, "title": "A trace, as X-Ray records it", **root, "$defs": parts}
+    return msgspec.json.format(msgspec.json.encode(whole), indent=2).decode() + "\n"
 
 
 def check_pass(one_pass: Pass) -> None:
