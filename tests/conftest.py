@@ -1,4 +1,4 @@
-"""What many tests need: one untrained chatbot with the default sizes, and its traces, made once."""
+"""What many tests need: one untrained chatbot with the default sizes, and traces of it that are kept as files."""
 
 import gc
 import os
@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from recorded import recorded
 
 GOLDEN = Path(__file__).parent / "golden"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -24,6 +25,7 @@ ARGUMENTS = (
 
 def pytest_addoption(parser):
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files; read the diff afterwards")
+    parser.addoption("--update-recordings", action="store_true", help="record those kept traces anew that have changed")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -51,6 +53,11 @@ def update_golden(request):
 
 
 @pytest.fixture
+def update_recordings(request):
+    return request.config.getoption("--update-recordings")
+
+
+@pytest.fixture
 def golden(update_golden):
     """The text of a golden file, first rewritten with the text at hand if pytest was told to."""
 
@@ -72,18 +79,24 @@ def untrained_run():
 
 
 @pytest.fixture(scope="session")
-def both_trace(untrained_run):
-    return untrained_run.trace("both", max_turns=5)
+def both_trace():
+    return recorded("untrained, both")
 
 
 @pytest.fixture(scope="session")
-def training_trace(untrained_run):
-    return untrained_run.trace("training")
+def training_trace():
+    return recorded("untrained, training")
 
 
 @pytest.fixture(scope="session")
-def inference_trace(untrained_run):
-    return untrained_run.trace("inference", max_turns=5)
+def inference_trace():
+    return recorded("untrained, inference")
+
+
+@pytest.fixture(scope="session")
+def cached_trace():
+    """Three turns with a cache of keys and values."""
+    return recorded("untrained, cached")
 
 
 @pytest.fixture(scope="session")

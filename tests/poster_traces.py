@@ -1,8 +1,7 @@
 """Traces of untrained transformers of any size, with made-up words, to be drawn."""
 
-from dataclasses import replace
-
 import torch
+from changed_traces import WORDS
 
 from xray.capture.axes import name_axes
 from xray.capture.passes import record_inference, record_training
@@ -11,23 +10,6 @@ from xray.config import PAD, SOS, SPECIAL_TOKENS, ModelConfig
 from xray.ir.trace import Trace
 from xray.learn.threads import fitting_threads
 from xray.model.transformer import Transformer
-
-WORDS = (
-    "who",
-    "is",
-    "the",
-    "captain",
-    "of",
-    "ship",
-    "that",
-    "flies",
-    "past",
-    "saturn",
-    "and",
-    "never",
-    "favourite",
-    "robot",
-)
 
 
 def draw_ids(rows, length, vocab, first=None):
@@ -41,14 +23,14 @@ def draw_ids(rows, length, vocab, first=None):
     return ids
 
 
-def spell(ids, words=WORDS):
+def spell(ids):
     def word(number):
-        return SPECIAL_TOKENS[number] if number < len(SPECIAL_TOKENS) else words[number % len(words)]
+        return SPECIAL_TOKENS[number] if number < len(SPECIAL_TOKENS) else WORDS[number % len(WORDS)]
 
     return tuple(tuple(word(number) for number in row) for row in ids.tolist())
 
 
-def make_trace(phase="both", batch=8, src_len=10, tgt_len=14, turns=5, cached=False, words=WORDS, **settings):
+def make_trace(phase="both", batch=8, src_len=10, tgt_len=14, turns=5, cached=False, **settings):
     """A trace as `Run.trace` gives it, of a model and a batch of any size."""
     config = ModelConfig(**{"src_vocab": 1245, "max_len": max(64, src_len, tgt_len + 1), **settings})
     torch.manual_seed(0)
@@ -62,8 +44,8 @@ def make_trace(phase="both", batch=8, src_len=10, tgt_len=14, turns=5, cached=Fa
                 model,
                 src,
                 tgt,
-                src_words=spell(src, words),
-                tgt_words=spell(tgt, words),
+                src_words=spell(src),
+                tgt_words=spell(tgt),
                 label_smoothing=0.1,
                 preview=preview_everything_small,
             )
@@ -73,8 +55,8 @@ def make_trace(phase="both", batch=8, src_len=10, tgt_len=14, turns=5, cached=Fa
             passes += record_inference(
                 model,
                 src,
-                src_words=spell(src, words),
-                spell=lambda ids: spell(ids, words),
+                src_words=spell(src),
+                spell=spell,
                 max_turns=turns,
                 cache=cache,
                 preview=preview_everything_small,
@@ -96,35 +78,3 @@ def make_trace(phase="both", batch=8, src_len=10, tgt_len=14, turns=5, cached=Fa
         "kv_cache": cached,
     }
     return Trace(title="X-Ray Transformer", sizes=sizes, config=facts, passes=passes)
-
-
-def resize(trace, under="", **sizes):
-    """The same trace as if its axes had other sizes, at all steps or those under a path: shapes only, no values."""
-
-    def resized(record):
-        shape = tuple(sizes.get(axis, size) for axis, size in zip(record.axes, record.shape, strict=True))
-        return replace(record, shape=shape, preview=record.preview if shape == record.shape else None)
-
-    def rewritten(step):
-        if not step.path.startswith(under):
-            return step
-        return replace(step, inputs=tuple(map(resized, step.inputs)), outputs=tuple(map(resized, step.outputs)))
-
-    passes = tuple(replace(one, steps=tuple(map(rewritten, one.steps))) for one in trace.passes)
-    return replace(trace, passes=passes, sizes=trace.sizes if under else {**trace.sizes, **sizes})
-
-
-def break_off(trace, step_id, error, **changes):
-    """The trace as it is left when that step of its first pass with it raises: nothing after it, no outputs around."""
-    place = next(place for place, one in enumerate(trace.passes) if step_id in one.by_id)
-    broken = trace.passes[place]
-    last = [step.id for step in broken.steps].index(step_id)
-    around, step = {step_id}, broken.by_id[step_id]
-    while step.parent is not None:
-        around.add(step.parent)
-        step = broken.by_id[step.parent]
-    steps = tuple(
-        replace(step, outputs=(), error=error, **(changes if step.id == step_id else {})) if step.id in around else step
-        for step in broken.steps[: last + 1]
-    )
-    return replace(trace, passes=(*trace.passes[:place], replace(broken, steps=steps)))

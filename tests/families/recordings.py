@@ -1,25 +1,21 @@
-"""Each specimen recorded once in inference and once in training; a record is frozen, so tests may share it."""
+"""Each specimen as it was recorded once in inference, in training, and while it writes."""
 
-from functools import cache
-
-import torch
-from families.specimens import BY_NAME
-
-import xray
-from xray.ir.trace import Trace
+from recorded import recorded
 
 
-@cache
-def record_inference(name: str) -> Trace:
-    specimen = BY_NAME[name]
-    with torch.no_grad():
-        return xray.trace(specimen.build().eval(), **specimen.make_inputs())
+def recorded_inference(name):
+    """A forward pass in evaluation, without gradients."""
+    return recorded(f"{name}, inference")
 
 
-@cache
-def record_training(name: str) -> Trace:
-    specimen = BY_NAME[name]
-    return xray.trace(specimen.build(), **specimen.make_inputs())
+def recorded_training(name):
+    """A forward pass as in training."""
+    return recorded(f"{name}, training")
 
 
-RECORDINGS = {"inference": record_inference, "training": record_training}
+def recorded_writing(name, way=""):
+    """Four words written: the plain way, " without a cache" or " with beams"."""
+    return recorded(f"{name} writes{way}")
+
+
+RECORDINGS = {"inference": recorded_inference, "training": recorded_training}

@@ -1,41 +1,11 @@
 """Writing word by word: each forward of `generate()` is a pass of its own, and the keys grow by one each time."""
 
-from functools import cache
-
 import pytest
 import torch
 from families.invariants import find_changes
-from families.specimens import BY_NAME, DECODERS, build_t5
-
-from xray.capture.recorder import record
-
-WRITERS = ["GPT-2", "Llama"]
-TRANSLATORS = ["T5", "BART", "Marian", "Whisper"]
-TURNS = 4
-
-
-def prompt_of(name):
-    inputs = BY_NAME[name].make_inputs()
-    inputs.pop("decoder_input_ids", None)
-    inputs.pop("attention_mask", None)
-    return inputs
-
-
-def write(model, inputs, **settings):
-    return model.generate(**inputs, max_new_tokens=TURNS, min_new_tokens=TURNS, do_sample=False, **settings)
-
-
-def record_generation(name, **settings):
-    return record_settings(name, tuple(settings.items()))
-
-
-@cache
-def record_settings(name, settings):
-    # the library makes a cache for as many layers as the encoder of a T5 has
-    model = (build_t5(DECODERS) if name == "T5" else BY_NAME[name].build()).eval()
-    with record(model) as recorder:
-        write(model, prompt_of(name), **dict(settings))
-    return recorder.trace
+from families.recordings import recorded_writing
+from families.specimens import BY_NAME
+from recorders import TRANSLATORS, TURNS, WRITERS, prompt_of, write
 
 
 def sizes_of_scores(one_pass, cross=False):
@@ -46,12 +16,12 @@ def sizes_of_scores(one_pass, cross=False):
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_each_turn_of_a_decoder_only_model_is_a_pass(name):
-    assert [one.number for one in record_generation(name).passes] == [0, 1, 2, 3]
+    assert [one.number for one in recorded_writing(name).passes] == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("name", TRANSLATORS)
 def test_the_encoder_runs_once_and_the_decoder_each_turn(name):
-    passes = record_generation(name).passes
+    passes = recorded_writing(name).passes
 
     assert [one.number for one in passes] == [0, 1, 2, 3, 4]
     assert ["encoder" in one.steps[0].path for one in passes] == [True, False, False, False, False]
@@ -59,7 +29,7 @@ def test_the_encoder_runs_once_and_the_decoder_each_turn(name):
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_the_prompt_is_a_square_and_each_turn_a_row_one_key_longer(name):
-    first, *rest = record_generation(name).passes
+    first, *rest = recorded_writing(name).passes
 
     assert sizes_of_scores(first, cross=True) == {(11, 11)}
     assert [sizes_of_scores(one) for one in rest] == [{(1, 12)}, {(1, 13)}, {(1, 14)}]
@@ -67,7 +37,7 @@ def test_the_prompt_is_a_square_and_each_turn_a_row_one_key_longer(name):
 
 @pytest.mark.parametrize("name", TRANSLATORS)
 def test_the_keys_of_a_translator_grow_and_those_of_the_source_stay(name):
-    _, *turns = record_generation(name).passes
+    _, *turns = recorded_writing(name).passes
 
     assert [sizes_of_scores(one) for one in turns] == [{(1, 1)}, {(1, 2)}, {(1, 3)}, {(1, 4)}]
     assert [sizes_of_scores(one, cross=True) for one in turns] == [{(1, 11)}] * 4
@@ -75,7 +45,7 @@ def test_the_keys_of_a_translator_grow_and_those_of_the_source_stay(name):
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_without_a_cache_every_turn_is_a_square(name):
-    passes = record_generation(name, use_cache=False).passes
+    passes = recorded_writing(name, " without a cache").passes
 
     sizes = [sizes_of_scores(one) | sizes_of_scores(one, cross=True) for one in passes]
     assert sizes == [{(n, n)} for n in (11, 12, 13, 14)]
@@ -83,7 +53,7 @@ def test_without_a_cache_every_turn_is_a_square(name):
 
 @pytest.mark.parametrize("name", ["GPT-2", "BART"])
 def test_beams_stand_in_the_batch(name):
-    last = record_generation(name, num_beams=3).passes[-1]
+    last = recorded_writing(name, " with beams").passes[-1]
 
     assert {step.outputs[0].shape[0] for step in last.steps if step.op == "softmax"} == {6}
 
@@ -111,11 +81,11 @@ def lengths_of_caches(one_pass):
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_the_cache_that_a_writer_is_given_grows(name):
-    assert [lengths_of_caches(one) for one in record_generation(name).passes[1:]] == [{11}, {12}, {13}]
+    assert [lengths_of_caches(one) for one in recorded_writing(name).passes[1:]] == [{11}, {12}, {13}]
 
 
 def test_the_cache_that_a_translator_is_given_grows_beside_that_of_the_source():
-    turns = record_generation("BART").passes[2:]
+    turns = recorded_writing("BART").passes[2:]
 
     assert [lengths_of_caches(one) for one in turns] == [{1, 11}, {2, 11}, {3, 11}]
 

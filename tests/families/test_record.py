@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 import torch
 from families.data_flow import find_ancestors_of
-from families.recordings import record_inference, record_training
+from families.recordings import recorded_inference, recorded_training
 from families.specimens import BY_NAME
 
 import xray
@@ -44,46 +44,46 @@ def masks_of(trace, shape):
 
 @pytest.mark.parametrize("name", BY_NAME)
 def test_inference_holds_the_scores_of_every_attention(name):
-    found = Counter(step.outputs[0].shape for step in attentions(record_inference(name)))
+    found = Counter(step.outputs[0].shape for step in attentions(recorded_inference(name)))
 
     assert found == expected_scores(BY_NAME[name])
 
 
 @pytest.mark.parametrize("name", BY_NAME)
 def test_training_holds_the_scores_of_every_attention(name):
-    found = Counter(step.outputs[0].shape for step in attentions(record_training(name)))
+    found = Counter(step.outputs[0].shape for step in attentions(recorded_training(name)))
 
     assert found == expected_scores(BY_NAME[name])
 
 
 @pytest.mark.parametrize("name", ["T5", "BART", "Marian", "Whisper"])
 def test_the_decoder_is_causal(name):
-    assert masks_of(record_inference(name), BY_NAME[name].scores["decoder"]) == {"causal"}
+    assert masks_of(recorded_inference(name), BY_NAME[name].scores["decoder"]) == {"causal"}
 
 
 @pytest.mark.parametrize("name", ["T5", "BART", "Marian", "BERT"])
 def test_the_encoder_hides_padding(name):
-    assert masks_of(record_inference(name), BY_NAME[name].scores["encoder"]) == {"padding"}
+    assert masks_of(recorded_inference(name), BY_NAME[name].scores["encoder"]) == {"padding"}
 
 
 @pytest.mark.parametrize("name", ["T5", "BART", "Marian"])
 def test_cross_attention_hides_the_padding_of_the_source(name):
-    assert masks_of(record_inference(name), BY_NAME[name].scores["cross"]) == {"padding"}
+    assert masks_of(recorded_inference(name), BY_NAME[name].scores["cross"]) == {"padding"}
 
 
 @pytest.mark.parametrize("name", ["GPT-2", "Llama"])
 def test_a_padded_decoder_only_model_is_causal_and_hides_padding(name):
-    assert masks_of(record_inference(name), BY_NAME[name].scores["decoder"]) == {"padding+causal"}
+    assert masks_of(recorded_inference(name), BY_NAME[name].scores["decoder"]) == {"padding+causal"}
 
 
 @pytest.mark.parametrize("name", ["ViT", "Whisper"])
 def test_the_eyes_and_ears_hide_nothing(name):
-    assert masks_of(record_inference(name), BY_NAME[name].scores["encoder"]) == set()
+    assert masks_of(recorded_inference(name), BY_NAME[name].scores["encoder"]) == set()
 
 
 def test_hidden_shares_are_those_of_the_masks_given():
     specimen = BY_NAME["BERT"]
-    trace = record_inference("BERT")
+    trace = recorded_inference("BERT")
 
     shares = {
         one.mask.hidden_share
@@ -96,7 +96,7 @@ def test_hidden_shares_are_those_of_the_masks_given():
 
 
 def test_grouped_queries_share_their_keys():
-    trace = record_inference("Llama")
+    trace = recorded_inference("Llama")
     scores = attentions(trace)[0]
 
     before = {step.outputs[0].shape for step in find_ancestors_of(trace.passes[0], scores) if step.outputs}
@@ -120,7 +120,7 @@ def test_eager_and_fused_attention_have_the_same_scores(name, attention):
 
 @pytest.mark.parametrize("name", WITH_CROSS)
 def test_keys_of_cross_attention_come_from_the_encoder(name):
-    trace = record_inference(name)
+    trace = recorded_inference(name)
     one_pass = trace.passes[0]
     crossing = next(step for step in attentions(trace) if step.outputs[0].shape == BY_NAME[name].scores["cross"])
     product = next(
@@ -137,7 +137,7 @@ def test_keys_of_cross_attention_come_from_the_encoder(name):
 
 @pytest.mark.parametrize("name", WITH_CROSS)
 def test_queries_of_cross_attention_come_from_the_decoder(name):
-    trace = record_inference(name)
+    trace = recorded_inference(name)
     one_pass = trace.passes[0]
     crossing = next(step for step in attentions(trace) if step.outputs[0].shape == BY_NAME[name].scores["cross"])
 

@@ -8,9 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 import torch
-from families.recordings import RECORDINGS
+from families.recordings import RECORDINGS, recorded_writing
 from families.specimens import BY_NAME
-from families.test_generation import record_generation
 from printed import printed_shapes, recorded_shapes
 from torch import nn
 
@@ -119,7 +118,7 @@ def test_cross_attention_reads_what_the_encoder_made(name):
 
 @pytest.mark.parametrize("name", ["GPT-2", "Llama"])
 def test_what_a_decoder_only_model_writes_is_a_turn_for_each_word(name):
-    told = retell(record_generation(name))
+    told = retell(recorded_writing(name))
 
     assert told is not None
     assert [(one.kind, one.number) for one in told.trace.passes] == [("decode", turn) for turn in (1, 2, 3, 4)]
@@ -127,7 +126,7 @@ def test_what_a_decoder_only_model_writes_is_a_turn_for_each_word(name):
 
 @pytest.mark.parametrize("name", ["T5", "BART", "Marian", "Whisper"])
 def test_what_a_translator_writes_is_encoded_once_and_decoded_each_turn(name):
-    told = retell(record_generation(name))
+    told = retell(recorded_writing(name))
 
     assert told is not None
     turns = [("decode", turn) for turn in (1, 2, 3, 4)]
@@ -210,6 +209,6 @@ def test_the_scores_of_every_attention_are_on_the_poster(name):
 
 @pytest.mark.parametrize("name", ["GPT-2", "BART"])
 def test_what_was_written_is_drawn(name):
-    drawn = ElementTree.fromstring(xray.render(record_generation(name), "svg"))
+    drawn = ElementTree.fromstring(xray.render(recorded_writing(name), "svg"))
 
     assert len(list(drawn.iter())) > 200

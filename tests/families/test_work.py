@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from families.recordings import record_inference
+from families.recordings import recorded_inference
 from families.specimens import BY_NAME, LIBRARY_SPECIMENS, SPECIMENS
 from measured import count_flops_in_torch, measure_storage_in_torch
 
@@ -17,12 +17,12 @@ def test_flops_are_those_of_torchs_own_counter(name):
     specimen = BY_NAME[name]
     model = specimen.build().eval()
 
-    assert count_work(record_inference(name)).flops == count_flops_in_torch(model, **specimen.make_inputs())
+    assert count_work(recorded_inference(name)).flops == count_flops_in_torch(model, **specimen.make_inputs())
 
 
 @pytest.mark.parametrize("name", [specimen.name for specimen in SPECIMENS])
 def test_nothing_is_left_uncounted(name):
-    assert count_work(record_inference(name)).not_counted == ()
+    assert count_work(recorded_inference(name)).not_counted == ()
 
 
 @pytest.mark.parametrize("name", [specimen.name for specimen in LIBRARY_SPECIMENS])
@@ -32,12 +32,12 @@ def test_activation_bytes_are_those_that_torch_stores(name):
 
     stored = measure_storage_in_torch(model, **specimen.make_inputs())
 
-    assert count_work(record_inference(name)).activation_bytes == stored
+    assert count_work(recorded_inference(name)).activation_bytes == stored
 
 
 @pytest.mark.parametrize("name", [specimen.name for specimen in SPECIMENS])
 def test_parameters_and_their_bytes_are_those_of_the_model(name):
-    model, work = BY_NAME[name].build(), count_work(record_inference(name))
+    model, work = BY_NAME[name].build(), count_work(recorded_inference(name))
 
     assert work.params == sum(one.numel() for one in model.parameters())
     assert work.param_bytes == sum(one.numel() * one.element_size() for one in model.parameters())
@@ -48,4 +48,4 @@ def test_half_precision_halves_the_bytes():
     with torch.no_grad():
         work = count_work(xray.trace(specimen.build().eval().to(torch.bfloat16), **specimen.make_inputs()))
 
-    assert work.param_bytes * 2 == count_work(record_inference("GPT-2")).param_bytes
+    assert work.param_bytes * 2 == count_work(recorded_inference("GPT-2")).param_bytes

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from poster_traces import make_trace
+from recorded import recorded
 
 from xray.assets import template_names
 from xray.ir.records import BOTH, FUTURE, PADDING, VISIBLE
@@ -18,7 +18,7 @@ THEMES = template_names("themes", ".toml")
 
 @pytest.fixture(scope="module")
 def layout():
-    return compose_poster(make_trace(encoder_layers=1, decoder_layers=1), text_width)
+    return compose_poster(recorded("one layer"), text_width)
 
 
 @pytest.mark.parametrize("name", THEMES)

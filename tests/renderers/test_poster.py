@@ -5,9 +5,10 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
+from changed_traces import respell
 from drawn import overlapping_texts, read_drawing
-from poster_cases import CASES, OTHERS, SMALL, make_case
-from poster_traces import make_trace
+from poster_cases import CASES, OTHERS, make_case
+from recorded import recorded
 
 from xray.renderers.poster import draw_poster
 from xray.renderers.themes import load_theme
@@ -48,7 +49,7 @@ def drawings():
 
 @pytest.fixture(scope="module")
 def hostile_svg():
-    return draw_poster(make_trace(words=HOSTILE, **SMALL), "svg")
+    return draw_poster(respell(recorded("one layer"), HOSTILE), "svg")
 
 
 @pytest.mark.parametrize("case", DRAWN)
@@ -114,9 +115,9 @@ def test_the_pdf_carries_its_fonts(training_trace):
 
 def test_a_fresh_process_draws_the_same_and_says_nothing(tmp_path):
     code = (
-        "import sys; sys.path.insert(0, 'tests'); from poster_traces import make_trace; "
+        "import sys; sys.path.insert(0, 'tests'); from recorded import recorded; "
         "from xray.renderers.poster import draw_poster; from hashlib import sha256; "
-        "print(sha256(draw_poster(make_trace(encoder_layers=1, decoder_layers=1), 'svg').encode()).hexdigest())"
+        "print(sha256(draw_poster(recorded('one layer'), 'svg').encode()).hexdigest())"
     )
     runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True) for _ in range(2)]
     assert {run.stderr for run in runs} == {""}
@@ -182,7 +183,7 @@ def test_characters_that_xml_forbids_are_spelt_out(hostile_svg):
 
 @pytest.mark.parametrize("form", ["png", "pdf"])
 def test_hostile_words_can_be_painted(form):
-    assert len(draw_poster(make_trace(words=HOSTILE, phase="inference", turns=2, **SMALL), form, dpi=30)) > 10_000
+    assert len(draw_poster(respell(recorded("one layer, inference"), HOSTILE), form, dpi=30)) > 10_000
 
 
 @pytest.mark.parametrize("form", ["svg", "dot", "pdf"])

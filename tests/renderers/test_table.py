@@ -213,8 +213,8 @@ def test_the_totals_say_that_back_propagation_is_left_out(training_trace):
     assert "Back-propagation is not in the sum" in draw_tables(training_trace)
 
 
-def test_a_growing_cache_is_told_turn_by_turn(untrained_run):
-    text = draw_tables(untrained_run.trace("inference", max_turns=3, kv_cache=True))
+def test_a_growing_cache_is_told_turn_by_turn(cached_trace):
+    text = draw_tables(cached_trace)
 
     assert "3 layers x 2 x 4 heads x 8 x 4 bytes = 768 bytes." in " ".join(text.split())
     assert [line.split(":")[0].strip() for line in text.splitlines()[-3:]] == ["turn 1", "turn 2", "turn 3"]

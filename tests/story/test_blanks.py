@@ -2,7 +2,7 @@ import re
 
 import pytest
 from drawn import overlapping_texts, read_drawing
-from poster_traces import make_trace
+from recorded import recorded
 
 from xray.renderers.drawing import draw_layout
 from xray.renderers.fonts import text_width
@@ -12,21 +12,20 @@ from xray.story.blanks import make_key, make_sheet
 from xray.story.poster import compose_poster
 from xray.story.worksheet import Choice, choose_blanks, split_shape, text_of
 
-SMALL = {"encoder_layers": 1, "decoder_layers": 1}
-CASES = {
-    "both": {},
-    "training": {"phase": "training"},
-    "inference": {"phase": "inference"},
-    "norm before": {"norm": "before"},
-    "long": {"src_len": 512, "tgt_len": 512, "batch": 2, "turns": 2, "heads": 16},
-    "cached": {"cached": True},
-}
+CASES = (
+    "one layer",
+    "one layer, training",
+    "one layer, inference",
+    "norm before",
+    "sixteen heads, length 512",
+    "cached",
+)
 
 
 @pytest.fixture(scope="module", params=CASES)
 def made(request):
     """A layout with everything blank, and the sheet and the key made from it."""
-    layout = compose_poster(make_trace(**{**SMALL, **CASES[request.param]}), text_width)
+    layout = compose_poster(recorded(request.param), text_width)
     choice = Choice(share=1.0)
     blanks = choose_blanks(layout, choice)
     return layout, blanks, make_sheet(layout, blanks, choice, text_width), make_key(layout, blanks, choice, text_width)
@@ -34,7 +33,7 @@ def made(request):
 
 @pytest.fixture(scope="module")
 def half():
-    layout = compose_poster(make_trace(**SMALL), text_width)
+    layout = compose_poster(recorded("one layer"), text_width)
     choice = Choice(share=0.8, seed=3)
     blanks = choose_blanks(layout, choice)
     return layout, blanks, make_sheet(layout, blanks, choice, text_width), make_key(layout, blanks, choice, text_width)
@@ -145,7 +144,7 @@ def test_sheet_and_key_tell_how_they_were_chosen(half, place):
 
 
 def test_hints_keep_the_axis_words():
-    made = make_worksheet(make_trace(**SMALL), Choice((2,), 1.0), hints=True)
+    made = make_worksheet(recorded("one layer"), Choice((2,), 1.0), hints=True)
     texts = [text_of(line) for box in made.sheet.boxes for line in box.lines]
     assert "batch×heads×src_len×src_len" in texts
     assert "8×4×10×10" not in told_by(made.sheet)

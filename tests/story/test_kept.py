@@ -64,11 +64,10 @@ def test_without_a_cache_the_price_is_told_all_the_same(llama):
     assert (growth.turns, growth.per_word, growth.is_kept) == ((), PER_WORD, False)
 
 
-def test_our_own_cache_grows_beside_the_keys_of_the_question(untrained_run):
-    trace = untrained_run.trace("inference", max_turns=3, kv_cache=True)
-    src_len, per_word = trace.sizes["src_len"], 3 * 2 * 32 * 4
+def test_our_own_cache_grows_beside_the_keys_of_the_question(cached_trace):
+    src_len, per_word = cached_trace.sizes["src_len"], 3 * 2 * 32 * 4
 
-    growth = measure_growth(trace)
+    growth = measure_growth(cached_trace)
 
     assert [(turn.words, turn.bytes) for turn in growth.turns] == [
         (words, (words + src_len) * per_word) for words in (1, 2, 3)

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from poster_traces import make_trace, resize
+from changed_traces import resize
+from recorded import recorded
 
 from xray.story.journey import read_tale
 from xray.story.layer_groups import group_layers
@@ -11,7 +12,7 @@ from xray.story.layer_groups import group_layers
 
 @pytest.fixture(scope="module")
 def trace():
-    return make_trace("both", encoder_layers=3, decoder_layers=3, turns=2)
+    return recorded("three layers, two turns")
 
 
 def change_step(trace, kind, path, change):

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 from handwritten import make_writer
-from poster_traces import make_trace
 from printed import words_of
+from recorded import recorded
 from torch import nn
 from torch.nn import functional
 
@@ -70,7 +70,7 @@ def test_nothing_is_drawn_from_a_loss_that_was_not_sent_back():
 
 
 def test_the_chatbot_without_its_gradients_is_no_training_step():
-    trace = make_trace("training", encoder_layers=1, decoder_layers=1)
+    trace = recorded("one layer, training")
     training = trace.passes[0]
     cut = replace(training, steps=tuple(step for step in training.steps if step.path != "backward"))
 
@@ -104,7 +104,7 @@ def test_label_smoothing_is_said_at_the_loss():
 
 
 def test_label_smoothing_is_said_of_the_chatbot():
-    trace = make_trace("training", encoder_layers=1, decoder_layers=1)
+    trace = recorded("one layer, training")
 
     assert f"label smoothing {trace.config['label_smoothing']}" in words_of(poster_of(trace))
 

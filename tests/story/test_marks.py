@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from poster_traces import break_off, make_trace
+from changed_traces import break_off
+from recorded import recorded
 from small_traces import record, small_trace, step
 
 from xray.ir.records import MaskFacts
@@ -93,7 +94,7 @@ def test_a_whole_trace_has_no_failure():
 
 def test_the_innermost_step_that_failed_is_marked():
     trace = break_off(
-        make_trace("training", encoder_layers=1, decoder_layers=1),
+        recorded("one layer, training"),
         "decoder.layers.0.feed_forward.contract#0",
         "RuntimeError: no",
         settings={"in_features": 64, "out_features": 32},

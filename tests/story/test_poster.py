@@ -1,14 +1,12 @@
 from dataclasses import replace
 
 import pytest
-from poster_traces import make_trace
 from printed import lines_of, printed_shapes, recorded_shapes, text_of, words_of
+from recorded import recorded
 
 from xray.renderers.fonts import text_width
 from xray.story.poster import compose_poster
 from xray.story.stations import STATIONS
-
-SMALL = {"encoder_layers": 1, "decoder_layers": 1}
 
 
 @pytest.fixture(scope="module")
@@ -75,10 +73,12 @@ def test_the_encoder_stands_left_of_the_taller_decoder(layouts):
     assert encoder[1] < decoder[1]
 
 
-@pytest.mark.parametrize(("layers", "times"), [((1, 1), "× 1"), ((2, 4), "× 4"), ((6, 6), "× 6")])
-def test_frames_say_how_many_layers_they_stand_for(layers, times):
-    trace = make_trace("training", encoder_layers=layers[0], decoder_layers=layers[1])
-    assert f"DECODER LAYER {times}" in lines_of(compose_poster(trace, text_width))
+@pytest.mark.parametrize(
+    ("name", "times"),
+    [("one layer, training", "× 1"), ("two and four layers, training", "× 4"), ("six and six layers", "× 6")],
+)
+def test_frames_say_how_many_layers_they_stand_for(name, times):
+    assert f"DECODER LAYER {times}" in lines_of(compose_poster(recorded(name), text_width))
 
 
 def test_the_real_words_are_printed(layouts):
@@ -112,36 +112,36 @@ def test_default_settings_are_not_mentioned(layouts):
 @pytest.mark.parametrize(
     ("setting", "sentence"),
     [
-        ({"norm": "before"}, "Layer norm stands before each sublayer"),
-        ({"cross_mask": "none"}, "Cross-attention has no mask"),
-        ({"sharing": "decoder"}, "embedding and the output layer share"),
-        ({"scale_embeddings": False}, "not scaled"),
-        ({"mask_value": "-inf"}, "−infinity"),
+        ("norm before", "Layer norm stands before each sublayer"),
+        ("no cross mask", "Cross-attention has no mask"),
+        ("decoder shares", "embedding and the output layer share"),
+        ("no scale", "not scaled"),
+        ("minus infinity", "−infinity"),
     ],
 )
 def test_other_settings_are_said(setting, sentence):
-    assert sentence in words_of(compose_poster(make_trace("training", **SMALL, **setting), text_width))
+    assert sentence in words_of(compose_poster(recorded(f"{setting}, training"), text_width))
 
 
 def test_norm_before_stands_below_the_attention():
-    layout = compose_poster(make_trace("training", norm="before", **SMALL), text_width)
+    layout = compose_poster(recorded("norm before, training"), text_width)
     places = {box.id.partition("/")[2]: box.y for box in layout.boxes}
     root = "encoder.layers.0.self_attention"
     assert places[f"{root}_norm#0"] < places[f"{root}.query#0"] < places[f"{root}_add#0"]
 
 
 def test_the_last_norms_are_drawn_when_norm_stands_before():
-    layout = compose_poster(make_trace("training", norm="before", **SMALL), text_width)
+    layout = compose_poster(recorded("norm before, training"), text_width)
     assert {"training/encoder.norm#0", "training/decoder.norm#0"} <= {box.id for box in layout.boxes}
 
 
 def test_without_cross_mask_no_mask_node_is_drawn():
-    layout = compose_poster(make_trace("training", cross_mask="none", **SMALL), text_width)
+    layout = compose_poster(recorded("no cross mask, training"), text_width)
     assert "training/decoder.layers.0.cross_attention.mask#0" not in {box.id for box in layout.boxes}
 
 
 def test_changing_heads_changes_the_shapes():
-    layout = compose_poster(make_trace("training", heads=2, **SMALL), text_width)
+    layout = compose_poster(recorded("two heads, training"), text_width)
     assert ("8", "2", "10", "16") in printed_shapes(layout)
     assert ("8", "4", "10", "8") not in printed_shapes(layout)
 
@@ -159,7 +159,7 @@ def test_the_loss_counts_the_padding_that_it_ignores(layouts):
 
 
 def test_a_cache_shows_one_query_row_against_growing_keys():
-    layout = compose_poster(make_trace("inference", cached=True, **SMALL), text_width)
+    layout = compose_poster(recorded("cached, inference"), text_width)
     assert ("1", "4", "1", "t") in printed_shapes(layout)
     assert "Key-value cache" in words_of(layout)
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 import torch
-from families.recordings import RECORDINGS
-from families.test_generation import record_generation
-from poster_cases import LARGE, OTHERS, make_case, record_llama
+from families.recordings import RECORDINGS, recorded_writing
+from poster_cases import OTHERS, make_case
 from printed import lines_of, printed_shapes, text_of, words_of
+from recorded import recorded
 from torch import nn
 
 import xray
@@ -33,7 +33,7 @@ def layouts():
 
     def compose(name, phase="inference"):
         if (name, phase) not in cache:
-            trace = record_generation(name) if phase == "writes" else RECORDINGS[phase](name)
+            trace = recorded_writing(name) if phase == "writes" else RECORDINGS[phase](name)
             cache[name, phase] = compose_poster(trace, text_width)
         return cache[name, phase]
 
@@ -190,7 +190,7 @@ def test_mask_cells_come_from_the_record(layouts):
 
 
 def test_a_causal_mask_that_is_too_large_shows_its_first_corner():
-    layout = compose_poster(record_llama(**LARGE), text_width)
+    layout = compose_poster(recorded("large Llama"), text_width)
     corner = next(cells for cells in layout.cells if cells.kind == "mask")
 
     assert all(
@@ -200,13 +200,13 @@ def test_a_causal_mask_that_is_too_large_shows_its_first_corner():
 
 
 def test_the_shapes_of_a_large_model_are_printed():
-    shapes = printed_shapes(compose_poster(record_llama(**LARGE), text_width))
+    shapes = printed_shapes(compose_poster(recorded("large Llama"), text_width))
 
     assert {("1", "128", "8192", "8192"), ("1", "8", "8192", "128"), ("1", "8192", "53248")} <= shapes
 
 
 def test_the_large_model_counts_its_layers():
-    assert "DECODER LAYER × 4" in lines_of(compose_poster(record_llama(**LARGE), text_width))
+    assert "DECODER LAYER × 4" in lines_of(compose_poster(recorded("large Llama"), text_width))
 
 
 def test_a_mark_on_a_recorded_step_is_outlined():

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from families.recordings import RECORDINGS
-from families.test_generation import record_generation
+from families.recordings import RECORDINGS, recorded_writing
 from handwritten import Attention, Layer, Writer, make_writer
 from printed import lines_of, words_of
 from torch import nn
@@ -258,7 +257,7 @@ def test_scores_that_tanh_keeps_small_are_told():
 
 
 def test_the_first_turn_fills_the_cache():
-    trace = record_generation("GPT-2")
+    trace = recorded_writing("GPT-2")
     keys = [
         step.outputs[0].shape[2]
         for one in trace.passes

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from recorded import recorded
 
 from xray.story.scene import list_scenes, plain
 from xray.story.walk import tell_scene, tell_walk
@@ -114,12 +115,14 @@ def test_another_models_trace_has_no_walk(training_trace):
     assert tell_walk(replace(training_trace, passes=(replace(one, kind="forward"),))) == ()
 
 
-def test_with_a_cache_only_the_newest_word_goes_in(untrained_run):
-    trace = untrained_run.trace("inference", max_turns=3, kv_cache=True)
-    chapter = tell_scene(list_scenes(trace)[-1])[3]
+def test_with_a_cache_only_the_newest_word_goes_in(cached_trace):
+    chapter = tell_scene(list_scenes(cached_trace)[-1])[3]
 
     assert "only the newest token goes in" in plain(chapter.text[1])
 
 
-def test_norm_before_is_walked_too(untrained_run):
-    assert all(plain(text) for chapter in tell_walk(untrained_run.trace("training")) for text in chapter.text)
+def test_norm_before_is_walked_too():
+    chapters = tell_walk(recorded("norm before, training"))
+
+    assert [chapter.station for chapter in chapters] == list(range(1, 10))
+    assert all(chapter.text and all(map(plain, chapter.text)) for chapter in chapters)

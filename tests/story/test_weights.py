@@ -38,11 +38,10 @@ def test_the_future_is_hidden(inference_trace):
     )
 
 
-def test_with_a_cache_the_newest_word_asks_alone(untrained_run):
-    trace = untrained_run.trace("inference", max_turns=3, kv_cache=True)
-    picture = read_pictures(trace, trace.passes[-1], "decoder")[0]
+def test_with_a_cache_the_newest_word_asks_alone(cached_trace):
+    picture = read_pictures(cached_trace, cached_trace.passes[-1], "decoder")[0]
 
-    assert picture.queries == trace.passes[-1].tokens["decoder_input"][0][-1:]
+    assert picture.queries == cached_trace.passes[-1].tokens["decoder_input"][0][-1:]
     assert len(picture.weights) == 1
 
 

@@ -1,17 +1,15 @@
 import pytest
-from poster_traces import make_trace
+from recorded import recorded
 
 from xray.errors import UsageError
 from xray.renderers.fonts import text_width
 from xray.story.poster import compose_poster
 from xray.story.worksheet import Choice, choose_blanks, list_questions
 
-SMALL = {"encoder_layers": 1, "decoder_layers": 1}
-
 
 @pytest.fixture(scope="module")
 def layout():
-    return compose_poster(make_trace(src_len=11, tgt_len=13, batch=7, **SMALL), text_width)
+    return compose_poster(recorded("batch 7, lengths 11 and 13"), text_width)
 
 
 def paths(blanks):
