@@ -14,15 +14,32 @@ if TYPE_CHECKING:
     from xray.errors import XRayError
     from xray.ir.trace import Trace
     from xray.renderers.render import render
+    from xray.story.body.reading import anatomy
+    from xray.story.body.tree import Anatomy
     from xray.story.difference import diff
 
-__all__ = ["Recorder", "Run", "Trace", "XRayError", "diff", "load", "read_trace", "record", "render", "trace"]
+__all__ = [
+    "Anatomy",
+    "Recorder",
+    "Run",
+    "Trace",
+    "XRayError",
+    "anatomy",
+    "diff",
+    "load",
+    "read_trace",
+    "record",
+    "render",
+    "trace",
+]
 
 HOMES = {
+    "Anatomy": "xray.story.body.tree",
     "Recorder": "xray.capture.recorder",
     "Run": "xray.capture.run",
     "Trace": "xray.ir.trace",
     "XRayError": "xray.errors",
+    "anatomy": "xray.story.body.reading",
     "diff": "xray.story.difference",
     "load": "xray.capture.run",
     "record": "xray.capture.recorder",

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from xray.cli.anatomy import anatomy
 from xray.cli.answer import answer
 from xray.cli.attention import attention
 from xray.cli.chat import chat
@@ -42,6 +43,7 @@ app.command(epilog="Example: xray demo --out xray-demo")(demo)
 app.command(epilog="Example: xray train examples/movie_qa.csv --epochs 60")(train)
 app.command(epilog='Example: xray trace --ask "Who is Ripley?" -o poster.pdf')(trace)
 app.command(epilog="Example: xray draw trace.json -o poster.svg")(draw)
+app.command(epilog="Example: xray anatomy examples/tiny_gpt.py:build -o anatomy.json")(anatomy)
 app.command(epilog="Example: xray page --run runs/movie_qa --open")(page)
 app.command(epilog="Example: xray walk --quiz")(walk)
 app.command(epilog='Example: xray attention "Who is Ripley?" --kind cross -o attention.svg')(attention)

@@ -31,11 +31,12 @@ class Screen:
     colour: Literal[False] | Depth = False
     theme: Theme = field(default_factory=load_theme)
     ascii_only: bool = False
+    widest: int = WIDEST
 
     @property
     def columns(self) -> int:
         """How long a line of text is."""
-        return max(NARROWEST, min(self.width, WIDEST))
+        return max(NARROWEST, min(self.width, self.widest))
 
     @property
     def words(self) -> Words:

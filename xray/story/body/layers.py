@@ -13,7 +13,7 @@ Layer = tuple[Staging, ...]
 
 
 def cut_layers(stagings: Sequence[Staging]) -> list[Layer]:
-    """Stages in layers: by the shortest pattern that comes again to the end, else before each stage that mixes places."""
+    """Stages in layers: by the shortest pattern that comes again to the end, else where one mixes places anew."""
     kinds = [name_coarse(staging.stage) for staging in stagings]
     for length in range(1, min(LONGEST_PATTERN, len(kinds) // 2) + 1):
         if len(kinds) % length == 0 and all(one == kinds[place % length] for place, one in enumerate(kinds)):

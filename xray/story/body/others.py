@@ -1,4 +1,4 @@
-"""Branches that are neither attention nor feed-forward: convolutions, and states that are handed on from place to place."""
+"""Branches that are neither attention nor feed-forward: convolutions, and states handed on from place to place."""
 
 from collections import Counter
 from collections.abc import Collection

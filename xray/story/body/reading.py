@@ -10,6 +10,7 @@ from xray.story.body.towers import Towering, read_tower
 from xray.story.body.tree import Anatomy, Attention, Experts, Tower
 from xray.story.recognition.attention_sites import find_sites
 from xray.story.recognition.dataflow import Flow, read_flow
+from xray.story.recognition.remembering import once
 
 LEAST_JOINTS = 2
 
@@ -22,8 +23,13 @@ class Reading:
     towers: tuple[Towering, ...]
 
 
-def read_anatomy(trace: Trace) -> Anatomy:
-    """What the network of a trace is made of."""
+@once
+def anatomy(trace: Trace) -> Anatomy:
+    """What kind of network a trace is of: its towers, layer by layer, how they are linked, its head.
+
+    It is read off what the recorded steps compute, never off names. A field is proven by steps of the trace, or None.
+    `to_dict()` gives it as plain lists and words, for JSON.
+    """
     readings = [read_pass(one_pass) for one_pass in trace.passes]
     reading = max(readings, key=lambda one: sum(len(tower.stagings) for tower in one.towers), default=None)
     if reading is None or not reading.towers:
@@ -46,6 +52,7 @@ def count_params(trace: Trace) -> int | None:
     return max(roots.values(), default=None)
 
 
+@once
 def read_pass(one_pass: Pass) -> Reading:
     """The towers of one pass."""
     flow = read_flow(one_pass)
@@ -88,7 +95,7 @@ def name_tower(tower: Tower, is_memory: bool, crosses: bool) -> str:
 
 
 def join_chains(flow: Flow, chains: Sequence[Chain]) -> list[list[Chain]]:
-    """Chains that follow one another as stages of one tower: what the next begins with is made of the last one's end."""
+    """Chains that follow one another as stages of one tower: the next begins with what the last one ends with."""
     families: list[list[Chain]] = []
     ends: dict[int, list[Chain]] = {}
     for chain in chains:
@@ -103,7 +110,7 @@ def join_chains(flow: Flow, chains: Sequence[Chain]) -> list[list[Chain]]:
 
 
 def end_behind(flow: Flow, start: int | None, ends: dict[int, list[Chain]]) -> int | None:
-    """The end of a chain that the beginning of another one is made of, if nothing from outside is looked up on the way."""
+    """The end of a chain that the beginning of another is made of, if no table is looked into on the way."""
     found: int | None = None
     seen: set[int] = set()
     todo = [start] if start is not None else []
@@ -154,4 +161,4 @@ def tower_behind(flow: Flow, place: int | None, ends: dict[int, int]) -> int | N
     return None
 
 
-__all__ = ["Experts", "Reading", "read_anatomy", "read_pass"]
+__all__ = ["Experts", "Reading", "anatomy", "read_pass"]

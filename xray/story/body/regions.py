@@ -11,6 +11,7 @@ from xray.story.recognition.operation_kinds import (
     DROPOUTS,
     FINDINGS,
     MASKINGS,
+    NORMS,
     SCALINGS,
     STATISTICS,
     SUMS,
@@ -25,11 +26,14 @@ PLAIN = (
     | SCALINGS
     | STATISTICS
     | SUMS
-    | frozenset("sub sub_ rsub neg pow pow_ sqrt rsqrt reciprocal exp log clamp clamp_ sigmoid tanh abs sign".split())
-    | frozenset("round cat stack cos sin zeros zeros_like ones ones_like full full_like empty empty_like".split())
-    | frozenset("new_zeros new_empty copy_ fill_ pad roll repeat tile expand sum maximum minimum max min amax".split())
-    | frozenset("amin nan_to_num where layer_norm rms_norm batch_norm group_norm instance_norm erf square".split())
-    | frozenset("native_layer_norm fused_rms_norm softplus".split())
+    | NORMS
+    | frozenset(
+        ["sub", "sub_", "rsub", "neg", "pow", "pow_", "sqrt", "rsqrt", "reciprocal", "exp", "log", "abs", "sign"]
+    )
+    | frozenset(["clamp", "clamp_", "round", "sum", "maximum", "minimum", "max", "min", "amax", "amin", "nan_to_num"])
+    | frozenset(["cat", "stack", "pad", "roll", "repeat", "tile", "expand", "where", "cos", "sin", "copy_", "fill_"])
+    | frozenset(["zeros", "zeros_like", "ones", "ones_like", "full", "full_like", "empty", "empty_like", "new_zeros"])
+    | frozenset(["new_empty", "batch_norm", "group_norm", "instance_norm"])
 )
 """What bends, moves or sums numbers and multiplies them with no learned matrix: no branch consists of these alone."""
 

@@ -12,9 +12,8 @@ FARTHEST = 24
 FARTHEST_BESIDE = 600
 """Within so many steps a branch that stands beside another one is looked for."""
 POOLS = frozenset(
-    "mean avg_pool1d avg_pool2d max_pool1d max_pool2d adaptive_avg_pool1d adaptive_avg_pool2d".split()
-    + "interpolate cat index_select gather masked_select pad roll repeat expand".split()
-)
+    ["mean", "avg_pool1d", "avg_pool2d", "max_pool1d", "max_pool2d", "adaptive_avg_pool1d", "adaptive_avg_pool2d"]
+) | frozenset(["interpolate", "cat", "index_select", "gather", "masked_select", "pad", "roll", "repeat", "expand"])
 """What a stream may go through on its way and stay the stream, besides moves, norms and bends."""
 
 

@@ -1,6 +1,6 @@
 """The anatomy of a network as a tree: towers, groups of layers, stages, branches. Every field is proven or None."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
 Reads = Literal["ids", "image", "audio", "vectors"]
@@ -14,8 +14,8 @@ class Norm:
     """The normalisation of a stage, and where it stands.
 
     `before` the branch, `after` it, `both`, or `none`. `on` says what a norm that stands after normalises: the branch
-    before it is added, or the stream after the sum. `adaptive` ones are scaled or shifted by something that is not learned  # noqa: E501
-    alone (DiT).
+    before it is added, or the stream after the sum. `adaptive` ones are scaled or shifted by something that is worked
+    out of data, and not learned alone (DiT).
     """
 
     kind: NormKind | None
@@ -26,7 +26,7 @@ class Norm:
 
 @dataclass(frozen=True)
 class Latent:
-    """The narrow waists through which queries, and keys with values, are made: their widths; None where there is none."""
+    """The widths of the narrow waists through which queries, and keys with values, are made; None where none is."""
 
     q: int | None
     kv: int | None
@@ -226,10 +226,10 @@ def write_plain(thing: object) -> Any:  # noqa: ANN401  # whatever JSON can hold
     """Dataclasses as dicts, tuples as lists; a group also says how many layers it has."""
     if isinstance(thing, tuple):
         return [write_plain(one) for one in thing]
-    if not hasattr(thing, "__dataclass_fields__"):
+    if not is_dataclass(thing):
         return thing
-    kind = type(thing)
-    found = {RENAMED.get((kind, one.name), one.name): write_plain(getattr(thing, one.name)) for one in fields(thing)}  # type: ignore[arg-type]  # noqa: E501
+    kind, names = type(thing), [one.name for one in fields(thing)]
+    found = {RENAMED.get((kind, name), name): write_plain(getattr(thing, name)) for name in names}
     if isinstance(thing, Group):
         found["count"] = thing.count
     return {"part": found.pop("part"), **found} if "part" in found else found

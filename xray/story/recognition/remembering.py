@@ -1,0 +1,23 @@
+"""What is worked out once for a thing and kept with it, as long as the thing lives."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import TypeVar
+
+Thing = TypeVar("Thing")
+Made = TypeVar("Made")
+
+
+def once(make: Callable[[Thing], Made]) -> Callable[[Thing], Made]:
+    """A function of one thing that never changes, worked out at the first call for each."""
+    name = f"_{make.__module__}.{make.__qualname__}"
+
+    @wraps(make)
+    def made(thing: Thing) -> Made:
+        kept = vars(thing)
+        if name not in kept:
+            kept[name] = make(thing)
+        found: Made = kept[name]
+        return found
+
+    return made
