@@ -27,7 +27,7 @@ HEAD = """\
 
 X-Ray is under the MIT licence. It ships none of the packages below; `pip` fetches them when X-Ray is installed. These
 are all of them, as tested on Linux with the CPU build of torch. A CUDA build brings NVIDIA's libraries and Triton too,
-under their own terms. Drawing a recorded trace uses graphviz, pygraphviz, rich, typer, msgspec, fonttools, Jinja2 and
+under their own terms. Drawing a recorded trace uses graphviz, pygraphviz, rich, typer, msgspec, uharfbuzz, Jinja2 and
 the fonts, and never loads torch. The pictures that X-Ray draws carry the letters they need of Source Sans, by Adobe,
 under the SIL Open Font License.
 

@@ -6,14 +6,12 @@ from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from io import BytesIO
 from pathlib import Path
 from unicodedata import category, east_asian_width
 from xml.sax.saxutils import escape
 
 import font_source_sans_pro
-from fontTools.subset import Options, Subsetter
-from fontTools.ttLib import TTFont
+import uharfbuzz
 
 from xray.scratch import scratch_folder
 from xray.story.layout import Weight
@@ -43,7 +41,7 @@ SYSTEM_FOLDERS = (
 FONT_ASCENT, FONT_DESCENT = 0.984, 0.273
 """How high and how deep a line of our fonts reaches, in ems."""
 
-UNUSED_TABLES = frozenset({"GSUB", "GPOS", "GDEF", "DSIG", "BASE", "kern"})
+UNUSED_TABLES = ("GSUB", "GPOS", "GDEF", "DSIG", "BASE", "kern")
 """What a subset font does without: no ligatures and no kerning, so that a text is as wide as its letters."""
 
 WIDE, NARROW = 1.05, 0.8
@@ -76,9 +74,14 @@ def lacking_width(code: int) -> float:
 @lru_cache
 def advance_widths(weight: Weight) -> tuple[dict[int, int], int]:
     """The advance of every character in a font, and the units of an em."""
-    with TTFont(FONT_FOLDER / FILES[weight], lazy=True) as font:
-        metrics = font["hmtx"].metrics
-        return {code: metrics[name][0] for code, name in font.getBestCmap().items()}, font["head"].unitsPerEm
+    face = open_font(weight)
+    font = uharfbuzz.Font(face)
+    return {code: font.get_glyph_h_advance(font.get_nominal_glyph(code)) for code in face.unicodes}, face.upem
+
+
+@lru_cache
+def open_font(weight: Weight) -> uharfbuzz.Face:
+    return uharfbuzz.Face(uharfbuzz.Blob.from_file_path(str(FONT_FOLDER / FILES[weight])))
 
 
 def font_face_css(used: dict[Weight, str]) -> str:
@@ -91,7 +94,7 @@ def font_face_css(used: dict[Weight, str]) -> str:
             bold = "bold" if weight == "bold" else "normal"
             rules.append(
                 f'@font-face{{font-family:"{FAMILIES[weight]}";font-weight:{bold};'
-                f'src:url(data:font/woff;base64,{data}) format("woff")}}'
+                f'src:url(data:font/ttf;base64,{data}) format("truetype")}}'
             )
     return "\n".join(rules)
 
@@ -99,22 +102,11 @@ def font_face_css(used: dict[Weight, str]) -> str:
 @lru_cache(maxsize=32)
 def subset_font(weight: Weight, characters: str) -> bytes:
     """A font file with the glyphs of these characters alone; the same characters give the same bytes."""
-    options = Options()
-    options.layout_features = []
-    options.hinting = False
-    options.name_IDs = [1, 2]
-    options.notdef_outline = True
-    options.recalc_timestamp = False
-    with TTFont(FONT_FOLDER / FILES[weight], recalcTimestamp=False, lazy=True) as font:
-        for table in UNUSED_TABLES & set(font.keys()):
-            del font[table]
-        subsetter = Subsetter(options=options)
-        subsetter.populate(text=characters)
-        subsetter.subset(font)
-        font.flavor = "woff"
-        out = BytesIO()
-        font.save(out)
-        return out.getvalue()
+    wish = uharfbuzz.SubsetInput()
+    wish.flags = uharfbuzz.SubsetFlags.NO_HINTING | uharfbuzz.SubsetFlags.NOTDEF_OUTLINE
+    wish.unicode_set.update(map(ord, characters))
+    wish.drop_table_tag_set.update(int.from_bytes(name.encode(), "big") for name in UNUSED_TABLES)
+    return bytes(uharfbuzz.subset(open_font(weight), wish).blob.data)
 
 
 @contextmanager
