@@ -37,6 +37,8 @@ class Known(NamedTuple):
     mask: SeenMask | None
 
 
+Weights = tuple[tuple[int, int], ...]
+"""Parameters by their identity, each with its size."""
 NOWHERE = weakref.ref(Tensor())
 """In place of a tensor that was never stored."""
 Seen = tuple[str, Known, Preview | None]
@@ -82,6 +84,7 @@ class OpenCall:
         "path",
         "serial",
         "settings",
+        "weights",
     )
 
     def __init__(
@@ -100,6 +103,7 @@ class OpenCall:
         self.line = line
         self.kind = ""
         self.params: int | Counted = 0
+        self.weights: Weights = ()
         self.settings: Mapping[str, Setting] = NO_SETTINGS
         self.options: Iterable[tuple[str, Any]] = ()
         self.inputs: list[Seen] = []
@@ -124,13 +128,14 @@ NO_SETTINGS: Mapping[str, Setting] = {}
 
 
 class Counted:
-    """The parameters of a module and all inside it, shared ones once."""
+    """The parameters of a module and all inside it, shared ones once; `own` are those that it holds itself."""
 
-    __slots__ = ("params", "path")
+    __slots__ = ("own", "params", "path")
 
-    def __init__(self, path: str, params: int) -> None:
+    def __init__(self, path: str, params: int, own: Weights = ()) -> None:
         self.path = path
         self.params = params
+        self.own = own
 
 
 def describe_error(error: BaseException | None) -> str:

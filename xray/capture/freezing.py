@@ -11,7 +11,7 @@ from xray.capture.mask_settling import settle_masks
 from xray.capture.naming import PLAIN, make_plain, name_layer
 from xray.capture.native_kernels import open_kernels
 from xray.ir.records import MaskFacts, Preview, TensorRecord
-from xray.ir.trace import Pass, Setting, Step
+from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS, Pass, Setting, Step
 
 SpellLine = Callable[[tuple[CodeType, int]], str]
 Links = dict[int, list[tuple[str, str, int]]]
@@ -26,20 +26,31 @@ def freeze_passes(passes: list[OpenPass], spell: SpellLine) -> tuple[tuple[Pass,
     settled = settle_masks(call for one in passes for call in one.calls)
     masks = {identity: mask.to_facts() for identity, mask in settled.items()}
     makers: dict[int, tuple[OpenPass, str]] = {}
-    freezers = [Freezer(one, spell, masks, makers) for one in passes]
+    holders: dict[int, str] = {}
+    freezers = [Freezer(one, spell, masks, makers, holders) for one in passes]
     return tuple(open_kernels(one.freeze()) for one in freezers), [one.links for one in freezers]
 
 
 class Freezer:
-    """Makes the records of one pass; `makers` tells the pass and the id of each call by its number, up to this pass."""
+    """Makes the records of one pass; `makers` tells the pass and the id of each call by its number, up to this pass.
+
+    `holders` tells for each parameter the path of the first step that used it.
+    """
 
     def __init__(
-        self, one: OpenPass, spell: SpellLine, masks: dict[int, MaskFacts], makers: dict[int, tuple[OpenPass, str]]
+        self,
+        one: OpenPass,
+        spell: SpellLine,
+        masks: dict[int, MaskFacts],
+        makers: dict[int, tuple[OpenPass, str]],
+        holders: dict[int, str],
     ) -> None:
         self.one = one
         self.spell = spell
         self.masks = masks
         self.makers = makers
+        self.holders = holders
+        self.blocks = {call.parent.serial for call in one.calls if call.parent is not None}
         self.calls: list[OpenCall] = []
         self.ids: dict[int, str] = {}
         self.links: Links = {}
@@ -79,10 +90,21 @@ class Freezer:
                 "location": None if call.line is None else self.spell(call.line),
                 "inputs": self.freeze_tensors(call, "in", call.inputs),
                 "outputs": self.freeze_tensors(call, "out", call.outputs),
-                "settings": describe_options(call.settings, call.options) if call.options else call.settings,
+                "settings": self.describe(call),
                 "error": call.error,
             },
         )
+
+    def describe(self, call: OpenCall) -> Mapping[str, Setting]:
+        """The settings of a call, and whose weights it uses where another step used the same ones before."""
+        settings = describe_options(call.settings, call.options) if call.options else call.settings
+        if not call.weights or call.serial in self.blocks:
+            return settings
+        used = [(self.holders.setdefault(weight, call.path), size) for weight, size in call.weights]
+        shared = [(holder, size) for holder, size in used if holder != call.path]
+        if not shared:
+            return settings
+        return {**settings, SAME_WEIGHTS_AS: shared[0][0], SAME_WEIGHTS: sum(size for _, size in shared)}
 
     def freeze_tensors(self, call: OpenCall, side: str, tensors: Iterable[Seen]) -> tuple[TensorRecord, ...]:
         records: list[TensorRecord] = []

@@ -84,8 +84,10 @@ class Survey:
                 is_shared = True
                 continue
             sizes = 0
+            own: list[tuple[int, int]] = []
             for parameter in module._parameters.values():
                 if parameter is not None:
+                    before = sizes
                     is_shared = is_shared or id(parameter) in counted
                     counted.add(id(parameter))
                     if type(parameter) is nn.Parameter:
@@ -93,7 +95,8 @@ class Survey:
                     else:
                         self.is_lazy = self.is_lazy or is_lazy(parameter)
                         sizes += count_values(parameter)
-            entry = Counted(path or type(module).__name__, sizes)
+                    own.append((id(parameter), sizes - before))
+            entry = Counted(path or type(module).__name__, sizes, tuple(own))
             known[id(module)] = (module, entry)
             above.append(parent)
             if module._compiled_call_impl is not None or type(module).__name__ == "OptimizedModule":

@@ -138,8 +138,11 @@ class Inside:
             part = self.add("chunk", "chunk", (packed,), query.shape, query.shape, query.shape, dim=-1)
             projected = [part, part, part]
         else:
+            thirds = tuple(
+                None if one is None else replace(one, shape=(one.shape[0] // 3, *one.shape[1:])) for one in weights
+            )
             projected = [
-                self.add(f"{name}_proj", "linear", (one, *weights), (*one.shape[:-1], width))
+                self.add(f"{name}_proj", "linear", (one, *thirds), (*one.shape[:-1], width))
                 for name, one in (("q", query), ("k", key), ("v", value))
             ]
         split = []

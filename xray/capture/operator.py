@@ -116,6 +116,8 @@ class Operator:
                 continue
             elif isinstance(value, Tensor):
                 inputs.append(see(operand, value, call))
+                if isinstance(value, nn.Parameter):
+                    call.weights += ((id(value), value.numel()),)
             elif name == "index" and is_pattern(value):
                 options.append((operand, Pattern(value if kind is tuple else (value,))))
             elif isinstance(value, (tuple, list)) and value and all(isinstance(one, int) for one in value):

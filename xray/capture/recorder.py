@@ -194,7 +194,7 @@ class Recorder:
         call = OpenCall(next(journal.serials), path, kind.op, above, journal.locations.find(frame.f_back))
         call.kind, call.module = kind.name, module
         if known is not None:
-            call.params = known[1]
+            call.params, call.weights = known[1], known[1].own
         kwargs = NO_KEYWORDS if len(args) >= kind.most_arguments else read_keywords(frame)
         call.arguments = (args, kwargs)
         journal.passes[-1].calls.append(call)

@@ -13,6 +13,9 @@ SCHEMA = 1
 """The version of the trace's form; a reader refuses a newer one."""
 
 Setting = str | int | float | bool | None
+
+SAME_WEIGHTS_AS, SAME_WEIGHTS = "same_weights_as", "same_weights"
+"""The settings of a step that uses parameters which a step at another path used before: that path, and how many."""
 """A plain value; numbers that JSON cannot write are the words "nan", "inf" and "-inf"."""
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from xray.ir.trace import SAME_WEIGHTS
 from xray.story.journey import Journey, Side, Tale
 from xray.story.layer_groups import LayerGroup, group_layers
 from xray.story.plan import Frame
@@ -28,7 +29,9 @@ class Column:
     def params(self, path: str) -> str:
         """How many parameters a step has, in words; nothing where it has none."""
         step = self.main.step(path)
-        return f"{step.params:,} parameters" if step is not None and step.params else ""
+        if step is None or not step.params:
+            return ""
+        return f"{step.params:,} parameters{', shared' if step.settings.get(SAME_WEIGHTS) else ''}"
 
     def dropout(self, path: str) -> str:
         """Where dropout sits and how much is dropped; at inference it does nothing."""

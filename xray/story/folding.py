@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from xray.ir.trace import Pass, Step
+from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS, Pass, Step
 
 Place = tuple[str, int]
-NUMBERS_OF_LAYERS = frozenset({"layer_idx", "layer_id", "layer_index", "layer_number"})
-"""Settings in which a layer remembers its own number: no two layers have the same, and it makes them no different."""
+NO_DIFFERENCE = frozenset({"layer_idx", "layer_id", "layer_index", "layer_number", SAME_WEIGHTS_AS, SAME_WEIGHTS})
+"""Settings that make no two layers different: a layer's own number, and whose weights it uses."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,5 @@ def portray_step(step: Step, root: str) -> tuple[object, ...]:
         for end, side in (("in", step.inputs), ("out", step.outputs))
         for record in side
     )
-    settings = tuple(
-        sorted((name, repr(value)) for name, value in step.settings.items() if name not in NUMBERS_OF_LAYERS)
-    )
+    settings = tuple(sorted((name, repr(value)) for name, value in step.settings.items() if name not in NO_DIFFERENCE))
     return step.path.removeprefix(root), step.call, step.op, step.module, step.params, settings, step.error, records

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
-from xray.story.folding import NUMBERS_OF_LAYERS, fold_layers
+from xray.story.folding import NO_DIFFERENCE, fold_layers
 from xray.story.journey import Journey, Side
 from xray.text import show_controls
 
@@ -97,7 +97,7 @@ def compare_layers(lower: dict[str, Step], upper: dict[str, Step]) -> Iterator[s
         if one.op != other.op:
             yield f"{name}: {other.op}, not {one.op}"
         for setting in one.settings:
-            if setting in NUMBERS_OF_LAYERS:
+            if setting in NO_DIFFERENCE:
                 continue
             if one.settings[setting] != other.settings.get(setting):
                 yield f"{name}: {setting} {other.settings.get(setting)}, not {one.settings[setting]}"

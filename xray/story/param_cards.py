@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
+from xray.ir.trace import SAME_WEIGHTS
 from xray.story.canvas import Canvas, words
 from xray.story.journey import Journey, Tale
 from xray.story.plan import LABEL, NOTE
@@ -26,17 +27,15 @@ class Share:
 def list_shares(tale: Tale) -> list[Share]:
     """The parameters by part, over all layers; what is left of the whole model last.
 
-    A module that runs several times is counted once. Where the parts come to more than the whole, weights are shared:
-    with the head, if that accounts for it.
+    A module that runs several times is counted once, and so are weights that two modules share: where they first ran.
     """
     seen: set[str] = set()
     found = [share for side in tale.sides for share in shares_of(tale.journeys(side)[0], seen)]
     last = tale.journeys(tale.sides[-1])[0]
     head = last.step("head")
     if head is not None and head.params:
-        ties = tale.params and sum(share.count for share in found) <= tale.params < total(found) + head.params
-        name = "head, shared with an embedding" if ties else "head"
-        found.append(Share(name, last.side, 0 if ties else head.params))
+        told = count_new(last, ["head"], seen)
+        found.append(Share("head, shared with an embedding" if told.shared else "head", last.side, told.params))
     if tale.params > total(found) > 0:
         found.append(Share("norms and all else", "card", tale.params - total(found)))
     return [share for share in found if share.count or "shared" in share.name]
@@ -50,27 +49,47 @@ def total(shares: list[Share]) -> int:
 def shares_of(journey: Journey, seen: set[str]) -> Iterator[Share]:
     """Embedding, attentions and feed-forward of one side, without modules that were seen; those seen are added."""
     side, layers = journey.side, journey.layers
-    parts = [f"{side}.embedding.{part}" for part in ("words", "patches", "positions")]
-    yield Share(f"{side} embedding", side, count_new(journey, parts, seen)[0])
+    parts = [step.path for step in journey.first.steps if step.parent == f"{side}.embedding#0"]
+    embedding = count_new(journey, parts, seen)
+    yield Share(f"{side} embedding{', shared' if embedding.shared else ''}", side, embedding.params)
     for name in SUBLAYERS[side]:
-        count, modules = count_new(journey, [f"{side}.layers.{layer}.{name}" for layer in layers], seen)
-        if modules:
-            yield Share(f"{side} {NAMES[name]} × {modules}", side, count)
+        told = count_new(journey, [f"{side}.layers.{layer}.{name}" for layer in layers], seen)
+        if told.modules:
+            shared = ", shared" if told.shared and not told.params else ""
+            yield Share(f"{side} {NAMES[name]} × {told.modules}{shared}", side, told.params)
 
 
-def count_new(journey: Journey, paths: list[str], seen: set[str]) -> tuple[int, int]:
-    """The parameters of those modules among some that were not seen yet, and how many modules these are."""
-    count = modules = 0
+@dataclass(frozen=True)
+class New:
+    """The parameters that some modules add to what is counted already, how many modules, and how much they share."""
+
+    params: int = 0
+    modules: int = 0
+    shared: int = 0
+
+
+def count_new(journey: Journey, paths: list[str], seen: set[str]) -> New:
+    """What those modules among some add that were not seen yet."""
+    params = modules = shared = 0
     for path in paths:
         step, recorded = journey.step(path), journey.recorded(path)
         if step is None or recorded is None:
             continue
         module = f"{recorded.path}/{path.rpartition('.')[2]}"
         if module in seen:
+            shared += step.params
             continue
         seen.add(module)
-        count, modules = count + step.params, modules + 1
-    return count, modules
+        same = count_shared(journey, path)
+        params, modules, shared = params + step.params - same, modules + 1, shared + same
+    return New(params, modules, shared)
+
+
+def count_shared(journey: Journey, path: str) -> int:
+    """How many of the parameters of a step, or of the steps inside it, another step used before."""
+    inside = (one for one in journey.first.steps if one.path == path or one.path.startswith(f"{path}."))
+    found = {one.path: one.settings[SAME_WEIGHTS] for one in inside if SAME_WEIGHTS in one.settings}
+    return sum(count for count in found.values() if isinstance(count, int))
 
 
 def draw_params(canvas: Canvas, tale: Tale, left: float, top: float, width: float) -> float:
@@ -83,11 +102,13 @@ def draw_params(canvas: Canvas, tale: Tale, left: float, top: float, width: floa
 
 def draw_tensor_sizes(canvas: Canvas, tale: Tale, left: float, top: float, width: float) -> float:
     """A card with a bar for each of the tensors that grow largest; gives the height left below it."""
-    shares = [share for side in tale.sides for share in tensors_of(tale.journeys(side)[0])]
+    shares = [
+        share for side in tale.sides for share in tensors_of(tale.journeys(side)[0], is_last=side == tale.sides[-1])
+    ]
     return draw_bars(canvas, "HOW MANY NUMBERS A TENSOR HOLDS", shares, [], left, top, width)
 
 
-def tensors_of(journey: Journey) -> Iterator[Share]:
+def tensors_of(journey: Journey, *, is_last: bool) -> Iterator[Share]:
     """The tensors of the layer that is shown, and the scores of all words, as they were in the first pass."""
     listed = [("vectors", f"{journey.layer}"), ("keys", f"{journey.layer}.self_attention.split_key")]
     for name in SUBLAYERS[journey.side][:-1]:
@@ -97,7 +118,7 @@ def tensors_of(journey: Journey) -> Iterator[Share]:
         step = journey.first.by_id.get(f"{path}#0")
         if step is not None and step.outputs:
             yield Share(f"{journey.side} {name}", journey.side, prod(step.outputs[0].shape))
-    head = journey.first.by_id.get("head#0")
+    head = journey.first.by_id.get("head#0") if is_last else None
     if head is not None and head.outputs:
         yield Share("what leaves the head", journey.side, prod(head.outputs[0].shape))
 

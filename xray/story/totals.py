@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xray.ir.storage import bytes_per_element
-from xray.ir.trace import Step, Trace
+from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS, Step, Trace
 from xray.ir.work import StepWork, count_flops, measure_work
 
 
@@ -86,17 +86,22 @@ def count_params(trace: Trace) -> int:
     """The parameters of all modules seen, each counted once: not again for another pass, nor for sharing its weights.
 
     A step counts what its module and all inside it hold, shared weights once, so only modules that never stand inside
-    another are added up, and where the whole model ran, it alone. Where modules on their own share weights, the config
-    says so: a step alone cannot.
+    another are added up, and where the whole model ran, it alone. What one of them shares with another is taken off.
     """
     outermost = find_outermost(trace)
     if trace.title in outermost:
         return outermost[trace.title]
-    shared = trace.sizes.get("tgt_vocab", 0) * trace.sizes.get("d_model", 0)
-    sharing = trace.config.get("sharing", "none")
-    users = {"decoder": ("decoder", "head"), "all": ("encoder", "decoder", "head")}.get(str(sharing), ())
-    copies = sum(path in outermost for path in users)
-    return sum(outermost.values()) - shared * max(0, copies - 1)
+    shared: dict[str, int] = {}
+    for step in trace.steps:
+        count, holder = step.settings.get(SAME_WEIGHTS), step.settings.get(SAME_WEIGHTS_AS)
+        if isinstance(count, int) and isinstance(holder, str):
+            ends = [
+                next((one for one in (*paths_above(path), path) if one in outermost), "")
+                for path in (step.path, holder)
+            ]
+            if all(ends) and ends[0] != ends[1]:
+                shared[step.path] = count
+    return sum(outermost.values()) - sum(shared.values())
 
 
 def find_outermost(trace: Trace) -> dict[str, int]:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.blocks.tree import OUTSIDE, Tree
+from xray.story.folding import NO_DIFFERENCE
 
 PICKING = frozenset(["index", "select", "getitem", "slice", "narrow", "index_select", "unbind"])
 """Operations whose settings say where in a tensor something is taken from."""
@@ -65,7 +66,8 @@ def portray(step: Step, is_block: bool) -> tuple[object, ...]:
     which slice is taken of a tensor is a place and no way of doing.
     """
     is_place = is_block or step.op in PICKING
-    settings = () if is_place else tuple(sorted((name, repr(value)) for name, value in step.settings.items()))
+    told = ((name, repr(value)) for name, value in step.settings.items() if name not in NO_DIFFERENCE)
+    settings = () if is_place else tuple(sorted(told))
     ends = (tuple(map(portray_record, step.inputs)), tuple(map(portray_record, step.outputs)))
     return step.op, step.module, step.params, settings, step.error, ends
 

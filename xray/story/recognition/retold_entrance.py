@@ -105,7 +105,8 @@ def retell_positions(told: Retold, path: str, found: Entrance, block: Block) -> 
             ("x", flow.steps[add].inputs[main_place], flow.makers[add][main_place]),
             ("other", operand.record, operand.maker),
         ]
-        told.add(f"{path}.{label}", "add", [add], given, [flow.output(add)], inside=block)
+        counted = 0 if flow.moved_from(operand.record, operand.maker).role == "parameter" else None
+        told.add(f"{path}.{label}", "add", [add], given, [flow.output(add)], inside=block, params=counted)
         step = told.steps[-1]
         told.steps[-1] = replace(
             step, inputs=tuple(replace(one, source=source) if one.name == "other" else one for one in step.inputs)

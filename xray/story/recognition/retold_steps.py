@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from xray.ir.records import Role, TensorRecord
-from xray.ir.trace import Setting, Step
+from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS, Setting, Step
 from xray.story.recognition.covering import find_common, find_covering
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS, REPEATS, SCALINGS, SUMS
@@ -67,6 +67,9 @@ class Retold:
         origin = self.origin_of(core or nodes)
         identity = f"{path}#0"
         settings = origin.settings if settings is None else settings
+        settings = {name: value for name, value in settings.items() if name not in (SAME_WEIGHTS_AS, SAME_WEIGHTS)}
+        params = self.count_params(nodes) if params is None else params
+        settings |= self.shared_params(core or nodes, params)
         if nodes and self.flow.steps[nodes[-1]].settings.get("derived"):
             settings = {**settings, "derived": True}
         step = Step(
@@ -78,7 +81,7 @@ class Retold:
             parent=None if inside is None else inside.id,
             depth=0 if inside is None else inside.depth + 1,
             layer=number_in(path),
-            params=self.count_params(nodes) if params is None else params,
+            params=params,
             location=origin.location,
             inputs=tuple(self.read(name, record, maker) for name, record, maker in inputs),
             outputs=tuple(replace(record, name="out", source=identity, role=role or record.role) for record in outputs),
@@ -255,14 +258,29 @@ class Retold:
         if covering is not None:
             return self.flow.steps[covering].params
         counted: dict[str, int] = {}
+        moves = all(self.flow.op(node) in CARRYING for node in nodes)
         for node in nodes:
             step = self.flow.steps[node]
             if step.params and self.flow.is_leaf(node):
                 counted[step.path] = step.params
-            for record in step.inputs:
-                if record.role == "parameter":
-                    counted[f"{step.path} {record.name}"] = size_of(record.shape)
+            for record, maker in self.flow.given(node):
+                weight = record if moves else self.flow.moved_from(record, maker)
+                if weight.role == "parameter" and (moves or step.op not in CARRYING):
+                    counted[f"{step.path} {record.name}"] = min(size_of(record.shape), size_of(weight.shape))
         return sum(counted.values())
+
+    def shared_params(self, nodes: Sequence[int], most: int) -> dict[str, Setting]:
+        """How many of the steps' parameters a step elsewhere used before, and which step, as settings; else none."""
+        covering = self.covering(nodes) if nodes else None
+        places = nodes if covering is None else range(covering, self.flow.ends[covering])
+        moves = (move for place in places for _, maker in self.flow.given(place) for move in self.flow.moves_to(maker))
+        found = {
+            step.id: (step.settings[SAME_WEIGHTS_AS], step.settings[SAME_WEIGHTS])
+            for step in (self.flow.steps[place] for place in (*places, *moves))
+            if SAME_WEIGHTS in step.settings and SAME_WEIGHTS_AS in step.settings
+        }
+        count = min(most, sum(size for _, size in found.values() if isinstance(size, int)))
+        return {SAME_WEIGHTS_AS: next(iter(found.values()))[0], SAME_WEIGHTS: count} if count else {}
 
 
 def with_sources(step: Step, sources: Mapping[str, str | None]) -> Step:

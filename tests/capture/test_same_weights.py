@@ -1,0 +1,59 @@
+"""A recording says of a step whose weights it uses, where another step used the same ones before."""
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+import xray
+
+
+class Pair(nn.Module):
+    def __init__(self, *, tied, functionally=False):
+        super().__init__()
+        self.words, self.head = nn.Embedding(11, 5), nn.Linear(5, 11)
+        self.functionally = functionally
+        if tied:
+            self.head.weight = self.words.weight
+
+    def forward(self, ids):
+        x = self.words(ids)
+        return functional.linear(x, self.words.weight) if self.functionally else self.head(x)
+
+
+def settings_of(model, op="linear"):
+    steps = xray.trace(model, torch.arange(6).view(2, 3)).steps
+    return next(step.settings for step in steps if step.op == op)
+
+
+def test_a_tied_layer_names_the_first_one_and_how_much_they_share():
+    settings = settings_of(Pair(tied=True))
+
+    assert (settings["same_weights_as"], settings["same_weights"]) == ("words", 55)
+
+
+def test_a_function_that_is_given_a_module_s_weights_names_the_module():
+    settings = settings_of(Pair(tied=False, functionally=True))
+
+    assert (settings["same_weights_as"], settings["same_weights"]) == ("words", 55)
+
+
+def test_weights_of_its_own_are_not_remarked_on():
+    assert "same_weights_as" not in settings_of(Pair(tied=False))
+
+
+def test_the_same_layer_again_shares_with_nobody():
+    model = Pair(tied=False)
+    with xray.record(model) as recorder:
+        for _ in range(2):
+            model(torch.arange(6).view(2, 3))
+
+    assert not any("same_weights_as" in step.settings for step in recorder.trace.steps)
+
+
+def test_what_runs_inside_a_module_is_no_second_user_of_its_weights():
+    attention = nn.MultiheadAttention(8, 2, batch_first=True)
+    x = torch.rand(2, 3, 8)
+
+    trace = xray.trace(attention, x, x, x)
+
+    assert not any("same_weights_as" in step.settings for step in trace.steps)

@@ -1,0 +1,174 @@
+"""A parameter is counted once, where it is multiplied with: the bars of a poster and its boxes agree with the model."""
+
+import re
+import warnings
+from functools import cache
+
+import pytest
+import torch
+from families.specimens import BY_NAME, Translator, seeded
+from handwritten import make_writer
+from printed import lines_of
+from torch import nn
+from torch.nn import functional
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
+
+pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+IDS = torch.arange(14).view(2, 7)
+ATTENTION = 4 * (28 * 28 + 28)
+"""What an attention of the translator holds."""
+
+
+def poster_of(model, *args, **kwargs):
+    return compose_poster(xray.trace(model, *args, **kwargs), text_width)
+
+
+def bars_of(layout):
+    """The bars of the card by their names: every one with its count, 0 where it has none."""
+    heading = next(box for box in layout.boxes if lines_of_box(box) == ["WHERE THE PARAMETERS ARE"])
+    below = [box for box in layout.boxes if box.y < heading.y and abs(box.left - heading.left) < 1]
+    names = sorted(below, key=lambda box: -box.y)
+    found = {}
+    for box in names:
+        if lines_of_box(box)[0].startswith(("A cache", "Some", "HOW MANY")):
+            break
+        beside = [other for other in layout.boxes if abs(other.y - box.y) < 2 and other.left > box.right]
+        texts = [lines_of_box(other)[0].replace(",", "") for other in sorted(beside, key=lambda other: other.left)]
+        found[lines_of_box(box)[0]] = int(texts[0]) if texts and texts[0].isdigit() else 0
+    return found
+
+
+def lines_of_box(box):
+    return ["".join(run.text for run in line) for line in box.lines]
+
+
+def count(*models):
+    return sum(one.numel() for model in models for one in model.parameters())
+
+
+@cache
+def translator(training):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = seeded(Translator).train(training)
+        return poster_of(model, **BY_NAME["nn.Transformer"].make_inputs())
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(("name", "layers"), [("encoder self", 2), ("decoder self", 3), ("decoder cross", 3)])
+def test_weights_that_a_module_holds_itself_are_counted_at_its_attention(training, name, layers):
+    assert bars_of(translator(training))[f"{name}-attention × {layers}"] == layers * ATTENTION
+
+
+def test_each_attention_says_all_its_parameters():
+    said = [line for line in lines_of(translator(False)) if re.fullmatch(r"[\d,]+ parameters", line)]
+
+    assert said.count(f"{ATTENTION:,} parameters") == 3
+
+
+def test_the_last_linear_layer_of_an_attention_says_its_matrix_and_its_bias():
+    said = [line for line in lines_of(translator(False)) if line.startswith("LINEAR O")]
+
+    assert said == [f"LINEAR O  {28 * 28 + 28} parameters"] * 3
+
+
+def test_an_encoder_layer_in_one_kernel_has_its_parameters_in_its_parts():
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(28, 4, 41, batch_first=True), 2).eval()
+
+    bars = bars_of(poster_of(encoder, torch.rand(2, 5, 28)))
+
+    assert bars["encoder self-attention × 2"] == 2 * ATTENTION
+    assert bars["encoder feed-forward × 2"] == 2 * (28 * 41 + 41 + 41 * 28 + 28)
+
+
+class Tied(nn.Module):
+    """A writer whose head has the weights of its words, in one way or another."""
+
+    def __init__(self, way):
+        super().__init__()
+        self.way, self.writer = way, make_writer()
+        if way == "module":
+            self.writer.scores.weight = self.writer.words.weight
+        else:
+            self.writer.scores = nn.Identity()
+        if way == "parameter":
+            self.table, self.writer.words = nn.Parameter(torch.rand(53, 15)), nn.Identity()
+
+    def forward(self, ids):
+        if self.way == "module":
+            return self.writer(ids)
+        if self.way == "function":
+            return functional.linear(self.writer(ids), self.writer.words.weight)
+        x, future = functional.embedding(ids, self.table), torch.ones(7, 7, dtype=torch.bool).triu(1)
+        for row in self.writer.rows:
+            x = row(x, None, future)
+        return x @ self.table.T
+
+
+@pytest.mark.parametrize(("way", "own"), [("module", 53), ("function", 0), ("parameter", 0)])
+def test_a_head_that_is_tied_counts_only_what_it_has_of_its_own(way, own):
+    bars = bars_of(poster_of(Tied(way), IDS))
+
+    assert bars["decoder embedding"] == 53 * 15
+    assert bars["head, shared with an embedding"] == own
+
+
+def test_a_head_of_its_own_counts_in_full():
+    assert bars_of(poster_of(make_writer(), IDS))["head"] == 53 * 15 + 53
+
+
+@pytest.mark.parametrize("way", ["module", "function", "parameter"])
+def test_the_bars_of_a_tied_model_come_to_the_whole(way):
+    model = Tied(way)
+
+    assert sum(bars_of(poster_of(model, IDS)).values()) == count(model)
+
+
+@pytest.mark.parametrize("name", ["T5", "BART"])
+def test_one_matrix_for_both_embeddings_and_the_head_counts_once(name):
+    pytest.importorskip("transformers")
+    specimen = BY_NAME[name]
+    model = specimen.build().eval()
+
+    bars = bars_of(poster_of(model, **specimen.make_inputs()))
+
+    assert sum(bars.values()) == count(model)
+    assert bars["head, shared with an embedding"] == 0
+
+
+class Placed(nn.Module):
+    """A writer with learned places, of which it may have more than it reads."""
+
+    def __init__(self, longest):
+        super().__init__()
+        self.writer, self.places = make_writer(), nn.Parameter(torch.rand(1, longest, 15))
+
+    def forward(self, ids):
+        x = self.writer.words(ids) + self.places[:, : ids.shape[1]]
+        future = torch.ones(7, 7, dtype=torch.bool).triu(1)
+        for row in self.writer.rows:
+            x = row(x, None, future)
+        return self.writer.scores(x)
+
+
+@pytest.mark.parametrize("longest", [7, 11])
+def test_learned_places_are_counted_once_and_whole(longest):
+    assert bars_of(poster_of(Placed(longest), IDS))["decoder embedding"] == 53 * 15 + longest * 15
+
+
+def test_layers_that_use_the_same_weights_are_alike():
+    model = make_writer()
+    for name, part in model.rows[1].named_modules():
+        for own in part._parameters:
+            setattr(part, own, getattr(model.rows[0].get_submodule(name), own))
+
+    said = lines_of(poster_of(model, IDS))
+
+    assert "DECODER LAYER × 2" in said
+
+
+def test_a_tensor_that_leaves_the_head_is_listed_once():
+    assert lines_of(translator(False)).count("what leaves the head") == 1
