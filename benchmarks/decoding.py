@@ -6,6 +6,7 @@ Run: python benchmarks/decoding.py [--rounds 5] [--size paper-base] [--batch 1 6
 import argparse
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from timing import Timing, machine, print_table, ratios, take_turns
@@ -19,9 +20,10 @@ from xray.learn.speaking import start_words
 from xray.learn.threads import fitting_threads
 from xray.model.transformer import Transformer
 
+DETERMINISTIC: dict[str, Any] = {**BASE_SIZES, "dropout": 0.0}
 SIZES: dict[str, ModelConfig] = {
     "chatbot": ModelConfig(src_vocab=1245, tgt_vocab=950, max_len=300),
-    "paper-base": ModelConfig(src_vocab=8000, tgt_vocab=8000, max_len=300, **{**BASE_SIZES, "dropout": 0.0}),
+    "paper-base": ModelConfig(src_vocab=8000, tgt_vocab=8000, max_len=300, **DETERMINISTIC),
 }
 
 

@@ -45,7 +45,7 @@ class Attention(nn.Module):
         scores = (query @ key.transpose(-2, -1)) / math.sqrt(self.d_k)
         scores = scores.masked_fill(mask == 0, -1e9).softmax(dim=-1)
         x = self.dropout(scores) @ value
-        return self.w_o(x.transpose(1, 2).contiguous().view(x.shape[0], -1, self.heads * self.d_k))  # type: ignore[no-any-return]
+        return self.w_o(x.transpose(1, 2).contiguous().view(x.shape[0], -1, self.heads * self.d_k))
 
 
 class Residual(nn.Module):
@@ -56,7 +56,7 @@ class Residual(nn.Module):
         self.norm, self.dropout = Norm(width), nn.Dropout(dropout)
 
     def forward(self, x: Tensor, sublayer: Any) -> Tensor:  # noqa: ANN401
-        return x + self.dropout(sublayer(self.norm(x)))  # type: ignore[no-any-return]
+        return x + self.dropout(sublayer(self.norm(x)))
 
 
 class Layer(nn.Module):
@@ -75,8 +75,8 @@ class Layer(nn.Module):
     def forward(self, x: Tensor, mask: Tensor, memory: Tensor | None = None, src_mask: Tensor | None = None) -> Tensor:
         x = self.residuals[0](x, lambda y: self.attention(y, y, y, mask))
         if self.cross is not None:
-            x = self.residuals[1](x, lambda y: self.cross(y, memory, memory, src_mask))  # type: ignore[misc]
-        return self.residuals[-1](x, self.feed)  # type: ignore[no-any-return]
+            x = self.residuals[1](x, lambda y: self.cross(y, memory, memory, src_mask))
+        return self.residuals[-1](x, self.feed)
 
 
 class LectureTransformer(nn.Module):
@@ -100,16 +100,16 @@ class LectureTransformer(nn.Module):
                 nn.init.xavier_uniform_(parameter)
 
     def encode(self, src: Tensor, mask: Tensor) -> Tensor:
-        x = self.src(src) * math.sqrt(self.width) + self.table[:, : src.shape[1]]  # type: ignore[index]
+        x = self.src(src) * math.sqrt(self.width) + self.table[:, : src.shape[1]]
         for layer in self.encoder:
             x = layer(x, mask)
-        return self.encoder_norm(x)  # type: ignore[no-any-return]
+        return self.encoder_norm(x)
 
     def decode(self, memory: Tensor, src_mask: Tensor, tgt: Tensor, mask: Tensor) -> Tensor:
-        x = self.tgt(tgt) * math.sqrt(self.width) + self.table[:, : tgt.shape[1]]  # type: ignore[index]
+        x = self.tgt(tgt) * math.sqrt(self.width) + self.table[:, : tgt.shape[1]]
         for layer in self.decoder:
             x = layer(x, mask, memory, src_mask)
-        return self.projection(self.decoder_norm(x))  # type: ignore[no-any-return]
+        return self.projection(self.decoder_norm(x))
 
 
 def causal_mask(length: int) -> Tensor:

@@ -26,7 +26,14 @@ def build_encoder_decoder() -> Built:
 
 def build_own_encoder_decoder() -> Built:
     """X-Ray's own model: 12 + 12 layers, 768 wide, 12 heads; two sequences of 48 and 32."""
-    sizes = {"d_model": 768, "heads": 12, "encoder_layers": 12, "decoder_layers": 12, "d_ff": 3072, "max_len": 64}
+    sizes: dict[str, Any] = {
+        "d_model": 768,
+        "heads": 12,
+        "encoder_layers": 12,
+        "decoder_layers": 12,
+        "d_ff": 3072,
+        "max_len": 64,
+    }
     model = Transformer(ModelConfig(src_vocab=8000, tgt_vocab=8000, **sizes))
     return model.eval(), (torch.randint(4, 900, (2, 48)), torch.randint(4, 900, (2, 32)))
 

@@ -8,6 +8,7 @@ import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from conftest import plain_environment
 
@@ -85,7 +86,7 @@ class Reader:
 
     def __init__(self, answer="Who is Ripley?\n"):
         self.answer = answer
-        self.names = {"__name__": "page"}
+        self.names: dict[str, Any] = {"__name__": "page"}
         self.said = ""
 
     def follow(self, block):
@@ -145,4 +146,4 @@ class Stream(io.TextIOWrapper):
     @property
     def said(self):
         """All that was written."""
-        return self.buffer.getvalue().decode()
+        return self.buffer.getvalue().decode()  # type: ignore[attr-defined]

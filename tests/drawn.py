@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from xml.etree import ElementTree
 
 from xray.renderers.fonts import FAMILIES, text_width
+from xray.story.layout import Weight
 
 SVG = "{http://www.w3.org/2000/svg}"
-WEIGHTS = {family: weight for weight, family in FAMILIES.items() if weight != "bold"}
+WEIGHTS: dict[str, Weight] = {family: weight for weight, family in FAMILIES.items() if weight != "bold"}
 CAPITALS, DESCENDER = 0.66, 0.2
 
 

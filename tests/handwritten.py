@@ -87,5 +87,5 @@ class Writer(nn.Module):
 
 def make_writer(width: int = 15, heads: int = 3, *, norm: Literal["before", "after"] = "before", spelt=False, **how):
     """A writer of two layers, with the attention that is asked for."""
-    layers = [Layer(width, Attention(width, heads, **how), norm=norm, spelt=spelt) for _ in range(2)]
+    layers: list[nn.Module] = [Layer(width, Attention(width, heads, **how), norm=norm, spelt=spelt) for _ in range(2)]
     return Writer(53, layers, width)

@@ -7,7 +7,7 @@ from xray.capture.axes import name_axes
 from xray.capture.passes import record_inference, record_training
 from xray.capture.values import preview_everything_small
 from xray.config import PAD, SOS, SPECIAL_TOKENS, ModelConfig
-from xray.ir.trace import Trace
+from xray.ir.trace import Pass, Trace
 from xray.learn.threads import fitting_threads
 from xray.model.transformer import Transformer
 
@@ -35,7 +35,7 @@ def make_trace(phase="both", batch=8, src_len=10, tgt_len=14, turns=5, cached=Fa
     config = ModelConfig(**{"src_vocab": 1245, "max_len": max(64, src_len, tgt_len + 1), **settings})
     torch.manual_seed(0)
     model = Transformer(config)
-    passes = ()
+    passes: tuple[Pass, ...] = ()
     with fitting_threads(config):
         if phase != "inference":
             src = draw_ids(batch, src_len, config.src_vocab)
@@ -62,7 +62,7 @@ def make_trace(phase="both", batch=8, src_len=10, tgt_len=14, turns=5, cached=Fa
                 preview=preview_everything_small,
             )
         passes = name_axes(passes, config, kv_cache=cached and phase != "training")
-    lengths = {}
+    lengths: dict[str, int] = {}
     for one in passes:
         lengths = {**one.sizes, **lengths}
     sizes = {name: getattr(config, name) for name in ("heads", "encoder_layers", "decoder_layers", "d_model", "d_k")}

@@ -1,10 +1,12 @@
 """Sizes, settings and a padded batch for models so small that a test can afford them."""
 
+from typing import Any
+
 import torch
 
 from xray.config import EOS, PAD, SOS
 
-SIZES = {
+SIZES: dict[str, Any] = {
     "src_vocab": 17,
     "tgt_vocab": 19,
     "d_model": 33,

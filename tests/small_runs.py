@@ -1,6 +1,7 @@
 """A corpus, a model and a lesson so small that a test can afford them, and the real lesson for those that need it."""
 
 import csv
+from typing import Any
 
 from xray.config import TrainConfig
 from xray.data.pairs import Pair
@@ -29,8 +30,16 @@ PAIRS = tuple(
         ("What is light?", "A friend."),
     )
 )
-MODEL = {"d_model": 22, "heads": 2, "d_ff": 13, "encoder_layers": 1, "decoder_layers": 2, "max_len": 19, "dropout": 0.1}
-LESSONS = {"epochs": 5, "batch": 3, "valid_share": 0.1, "seed": 7}
+MODEL: dict[str, Any] = {
+    "d_model": 22,
+    "heads": 2,
+    "d_ff": 13,
+    "encoder_layers": 1,
+    "decoder_layers": 2,
+    "max_len": 19,
+    "dropout": 0.1,
+}
+LESSONS: dict[str, Any] = {"epochs": 5, "batch": 3, "valid_share": 0.1, "seed": 7}
 
 
 def write_pairs(path, pairs=PAIRS):

@@ -113,7 +113,7 @@ def test_the_wheel_says_what_it_is(wheel):
     assert said["Requires-Python"] == ">=3.11"
     assert said["Description-Content-Type"] == "text/markdown"
     assert all(said[one] for one in ("Summary", "Author", "Keywords"))
-    assert said.get_payload().startswith("# X-Ray")
+    assert str(said.get_payload()).startswith("# X-Ray")
 
 
 def test_the_source_archive_can_be_tested_and_documented(archives):
@@ -179,7 +179,7 @@ def test_the_lowest_versions_are_those_that_the_project_allows():
         lowest[canonicalize_name(requirement.name)] = Version(bound)
     lines = (ROOT / "constraints-lowest.txt").read_text().splitlines()
     pinned = {canonicalize_name(name): Version(pin) for name, _, pin in (one.partition("==") for one in lines) if pin}
-    del pinned["click"]  # typer's, not ours
+    del pinned[canonicalize_name("click")]  # typer's, not ours
 
     assert pinned == lowest
 

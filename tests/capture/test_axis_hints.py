@@ -104,7 +104,7 @@ def test_a_model_with_an_argument_called_axes_takes_words_from_record():
 
 def test_a_module_beside_the_model_may_be_called_axes():
     model, beside = Mixer(), nn.ReLU()
-    with xray.record(model, axes=beside) as recorder:
+    with xray.record(model, axes=beside) as recorder:  # type: ignore[arg-type]
         beside(model(X))
 
     assert list(recorder.trace.steps)[-1].path == "axes"

@@ -125,7 +125,7 @@ def test_an_exception_in_a_hook_passes_and_the_step_says_so():
     with Snapshot(model).held(), pytest.raises(ZeroDivisionError) as caught:
         trace(model, torch.ones(2, 3))
 
-    assert {step.path: step.error for step in caught.value.xray_trace.steps} == {
+    assert {step.path: step.error for step in caught.value.xray_trace.steps} == {  # type: ignore[attr-defined]
         "Sequential": "ZeroDivisionError: no",  # the layer itself had returned
         "0": None,
         "1": None,
@@ -155,7 +155,7 @@ def test_a_generator_as_output_stays_a_generator_and_works_later():
 
 
 def test_a_thousand_nested_modules_need_no_more_recursion_than_any_hook_of_torch():
-    model = nn.Linear(2, 2)
+    model: nn.Module = nn.Linear(2, 2)
     for _ in range(1000):
         model = nn.Sequential(model)
     limit, old_size = sys.getrecursionlimit(), threading.stack_size(512 * 1024 * 1024)
@@ -228,7 +228,7 @@ def test_batch_norm_moves_its_statistics_once():
 
     trace(model, x)
 
-    assert torch.equal(model[0].running_mean, twin[0].running_mean)
+    assert torch.equal(model[0].running_mean, twin[0].running_mean)  # type: ignore[arg-type]
     assert model[0].num_batches_tracked == 1
 
 
@@ -260,7 +260,7 @@ def test_masks_under_vmap_are_not_read():
 
 def test_a_compiled_part_is_recorded_inside_and_stays_compiled():
     inner = torch.compile(nn.Linear(3, 3), backend="eager")
-    model, x = nn.Sequential(inner, nn.ReLU()), torch.ones(2, 3)
+    model, x = nn.Sequential(inner, nn.ReLU()), torch.ones(2, 3)  # type: ignore[call-overload]
     model(x)
     count = torch._dynamo.utils.counters["stats"]["unique_graphs"]
 

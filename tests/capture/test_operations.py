@@ -317,7 +317,7 @@ def test_modules_that_are_not_registered_are_labelled_by_where_they_ran():
 
 
 def test_deep_nesting_is_no_problem():
-    model = nn.Linear(2, 2)
+    model: nn.Module = nn.Linear(2, 2)
     for _ in range(150):
         model = nn.Sequential(model)
 

@@ -202,7 +202,7 @@ def test_an_exception_carries_the_trace_of_what_ran():
     with pytest.raises(RuntimeError, match="mat1 and mat2") as caught:
         trace(Broken(), torch.ones(2, 5))
 
-    assert [step.path for step in caught.value.xray_trace.steps] == ["Broken", "fine", "wrong"]
+    assert [step.path for step in caught.value.xray_trace.steps] == ["Broken", "fine", "wrong"]  # type: ignore[attr-defined]
 
 
 def test_an_exception_that_the_model_catches_ends_the_steps_it_broke():
@@ -339,7 +339,7 @@ def test_the_model_still_can_be_copied_and_saved(tmp_path):
 
 def test_what_is_no_module_is_refused():
     with pytest.raises(TraceError, match=r"^a function cannot be recorded\. Give a torch\.nn\.Module\."):
-        xray.trace(lambda x: x, torch.ones(2))
+        xray.trace(lambda x: x, torch.ones(2))  # type: ignore[arg-type]
 
 
 def test_inference_mode_and_no_grad_are_fine():

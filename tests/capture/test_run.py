@@ -261,7 +261,7 @@ def test_a_failure_inside_leaves_the_chatbot_as_it_was(monkeypatch):
     with pytest.raises(RuntimeError) as caught:
         run.trace("training")
 
-    assert list(caught.value.xray_trace.steps)[-1].path == "head"
+    assert list(caught.value.xray_trace.steps)[-1].path == "head"  # type: ignore[attr-defined]
     assert [module.training for module in model.modules()] == flags
     assert not any(getattr(module, "explicit", False) for module in model.modules())
 

@@ -137,7 +137,7 @@ def test_a_failure_in_a_worker_thread_is_told_at_its_step(pool):
     with pytest.raises(RuntimeError, match="mat1 and mat2") as caught:
         trace(model, torch.ones(2, 5))
 
-    errors = {step.path: step.error for step in caught.value.xray_trace.steps}
+    errors = {step.path: step.error for step in caught.value.xray_trace.steps}  # type: ignore[attr-defined]
 
     assert "mat1 and mat2 shapes" in errors["left.0"]
     assert errors["left"] == errors["left.0"]

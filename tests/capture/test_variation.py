@@ -1,5 +1,7 @@
 """Axis words for models that X-Ray was not written for: right also when every size is equal."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -66,7 +68,9 @@ def test_a_decoder_that_nobody_wrote_for_x_ray_gets_its_words(batch, length, wid
 @pytest.mark.parametrize("equal", [True, False])
 @pytest.mark.parametrize("explicit", [True, False])
 def test_the_words_of_our_own_model_are_those_of_its_twin(equal, explicit):
-    sizes = {"src_vocab": 8, "tgt_vocab": 8, "d_model": 8, "heads": 2, "d_ff": 8} if equal else {"src_vocab": 23}
+    sizes: dict[str, Any] = (
+        {"src_vocab": 8, "tgt_vocab": 8, "d_model": 8, "heads": 2, "d_ff": 8} if equal else {"src_vocab": 23}
+    )
     config = ModelConfig(**sizes, encoder_layers=1, decoder_layers=2)
 
     def build():

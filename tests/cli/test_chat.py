@@ -159,4 +159,5 @@ def test_a_narrow_terminal_without_unicode_is_enough(talk, monkeypatch):
     code, _ = talk("Who is שלום?", "/why")
     assert code == 0
     screen.flush()
-    assert "\\u05e9" in screen.buffer.getvalue().decode("ascii").replace("\n", "")
+    shown = screen.buffer.getvalue().decode("ascii")  # type: ignore[attr-defined]
+    assert "\\u05e9" in shown.replace("\n", "")

@@ -1,6 +1,7 @@
 """Corpora of every kind: inner columns, rows that cannot be read, data sets by name."""
 
 import json
+from typing import Any
 
 import pyarrow
 import pyarrow.parquet
@@ -20,7 +21,7 @@ BOOK = (
 )
 PAIRS = tuple(Pair(*texts) for texts in BOOK)
 ROWS = [{"id": str(number), "translation": {"en": en, "it": it}} for number, (en, it) in enumerate(BOOK)]
-COLUMNS = {"question": "translation.en", "answer": "translation.it"}
+COLUMNS: dict[str, Any] = {"question": "translation.en", "answer": "translation.it"}
 
 
 @pytest.fixture

@@ -110,7 +110,7 @@ def test_attention_between_two_lengths_is_counted_as_torch_counts_it():
 
 
 def test_the_native_encoder_layer_is_counted_whole():
-    src, qkv, inner = (record(name, axes) for name, axes in (("src", WORDS), ("qkv", "3 d"), ("ffn_weight_1", "f d")))
+    src, qkv, inner = (record(*one) for one in (("src", WORDS), ("qkv", "3 d"), ("ffn_weight_1", "f d")))
     layer = step("layer", "_transformer_encoder_layer_fwd", (src, qkv, inner), (replace(src, source="layer#0"),))
 
     projections, attention, feed_forward = 4 * 24 * 24, 2 * 5 * 24, 2 * 52 * 24

@@ -1,6 +1,7 @@
 """Attention: the worked example of the literature, fused equals step by step, masks that hide all."""
 
 import itertools
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from xray.model.attention import MultiHeadAttention, explicit_attention
 from xray.model.masks import CausalMask, PaddingMask, TargetMask
 from xray.model.transformer import Transformer
 
-SMALL = {
+SMALL: dict[str, Any] = {
     "src_vocab": 23,
     "tgt_vocab": 29,
     "d_model": 33,

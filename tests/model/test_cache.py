@@ -1,5 +1,7 @@
 """With a key-value cache the decoder says the same, computing one row a turn."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -7,7 +9,7 @@ from xray.config import ModelConfig
 from xray.model.attention import explicit_attention
 from xray.model.transformer import Transformer
 
-SIZES = {
+SIZES: dict[str, Any] = {
     "src_vocab": 23,
     "tgt_vocab": 29,
     "d_model": 33,

@@ -2,6 +2,7 @@
 
 import inspect
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch import nn
 from xray.config import ModelConfig
 from xray.model.transformer import Transformer
 
-SIZES = {
+SIZES: dict[str, Any] = {
     "src_vocab": 29,
     "tgt_vocab": 29,
     "d_model": 33,

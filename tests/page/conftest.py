@@ -3,6 +3,7 @@
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from page_helpers import LAPTOP
@@ -14,7 +15,7 @@ from xray.renderers.render import render
 class Watched:
     """A page in the browser, and everything it asked for or complained of."""
 
-    page: object
+    page: Any
     requests: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
 

@@ -81,7 +81,7 @@ def test_too_many_dots_are_refused_with_what_is_possible():
 
 def test_an_unknown_paper_is_refused(training_trace):
     with pytest.raises(UsageError, match=r"^the paper 'a9' is unknown\. Choose a0, a1, a2, a3, a4 or a5\.$"):
-        draw_poster(training_trace, "svg", paper="a9")
+        draw_poster(training_trace, "svg", paper="a9")  # type: ignore[call-overload]
 
 
 def test_a_picture_without_dots_is_refused(training_trace):

@@ -289,4 +289,4 @@ def test_a_trace_that_broke_off_is_retold_as_far_as_it_ran():
     with pytest.raises(RuntimeError) as caught:
         xray.trace(Broken(), IDS)
 
-    assert retell(caught.value.xray_trace) is not None
+    assert retell(caught.value.xray_trace) is not None  # type: ignore[attr-defined]

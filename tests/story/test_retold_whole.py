@@ -165,7 +165,7 @@ class Towers(nn.Module):
     def __init__(self, *layers):
         super().__init__()
         towers = ([Layer(15, Attention(15, 3), norm="after") for _ in range(count)] for count in layers)
-        self.towers = nn.ModuleList(Writer(53, tower, 15) for tower in towers)
+        self.towers = nn.ModuleList(Writer(53, [*tower], 15) for tower in towers)
 
     def forward(self, ids):
         return torch.stack([tower(ids).sum() for tower in self.towers])
@@ -231,7 +231,7 @@ def test_a_scale_of_the_words_is_no_part_of_the_norm_behind_it():
         def __init__(self):
             super().__init__()
             self.words, self.row = nn.Embedding(53, 15), Shaped(plain)
-            self.row.one = SpeltRms(15)
+            self.row.one = SpeltRms(15)  # type: ignore[assignment]
 
         def forward(self, ids):
             return self.row(self.words(ids) * torch.tensor(15**0.5))
@@ -251,7 +251,7 @@ def test_scores_that_tanh_keeps_small_are_told():
             scores = ((q @ k.transpose(-2, -1)) / 50).tanh() * 50
             return self.last((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
 
-    layers = [Layer(15, Capped(15, 3), norm="before") for _ in range(2)]
+    layers: list[nn.Module] = [Layer(15, Capped(15, 3), norm="before") for _ in range(2)]
 
     assert "Soft cap" in words_of(poster_of(Writer(53, layers, 15), IDS))
 
@@ -276,7 +276,12 @@ def test_a_layer_in_one_kernel_says_so():
 
 
 def test_what_chooses_an_expert_is_no_head():
-    sizes = {"hidden_size": 48, "num_attention_heads": 6, "num_key_value_heads": 2, "intermediate_size": 64}
+    sizes = {
+        "hidden_size": 48,
+        "num_attention_heads": 6,
+        "num_key_value_heads": 2,
+        "intermediate_size": 64,
+    }
     model = MixtralForCausalLM(MixtralConfig(vocab_size=97, num_hidden_layers=3, num_local_experts=5, **sizes)).eval()
 
     roles = tell_roles(trace_of(model, IDS))["forward"]

@@ -3,6 +3,7 @@
 import math
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -99,7 +100,8 @@ def test_any_valid_configuration_is_painted(form, model):
     with tempfile.TemporaryDirectory() as folder:
         chatbot = untrained_chatbot(write_pairs(Path(folder) / "pairs.csv"), model, device="cpu")
     trace = Run(chatbot).trace("both", PAIRS[1].question, max_turns=2)
-    assert render(trace, form, **({"dpi": 40} if form == "png" else {}))[:4] in (b"\x89PNG", b"%PDF")
+    options: dict[str, Any] = {"dpi": 40} if form == "png" else {}
+    assert render(trace, form, **options)[:4] in (b"\x89PNG", b"%PDF")
 
 
 ODD = st.one_of(
@@ -151,7 +153,7 @@ def test_any_settings_make_a_model_that_can_be_or_a_sentence(settings):
 def test_a_model_has_at_least_the_weights_that_its_settings_tell(model, seed):
     from xray.learn.run import build_model
 
-    vocab = {"src_vocab": 23, "tgt_vocab": 23 if model["sharing"] == "all" else 29}
+    vocab: dict[str, Any] = {"src_vocab": 23, "tgt_vocab": 23 if model["sharing"] == "all" else 29}
     config = ModelConfig(**model, **vocab)
     built = build_model(config, seed)
     weights = sum(parameter.numel() for parameter in built.parameters())

@@ -63,7 +63,7 @@ def test_only_a_folder_with_a_run_is_loaded(odd):
 
 def test_only_a_device_that_is_there_is_used(kept_run):
     assert "device" in refused(lambda: xray.load(kept_run, "toaster"))
-    assert "device" in refused(lambda: xray.load(kept_run, 5))
+    assert "device" in refused(lambda: xray.load(kept_run, 5))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("odd", [one for one in ODD if one is not print], ids=repr)
@@ -73,7 +73,7 @@ def test_only_a_module_is_traced_or_recorded(odd):
 
 
 def test_only_modules_are_recorded_beside_it():
-    assert "loss" in refused(lambda: xray.record(torch.nn.Linear(2, 3), loss=5))
+    assert "loss" in refused(lambda: xray.record(torch.nn.Linear(2, 3), loss=5))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("odd", ODD, ids=repr)
