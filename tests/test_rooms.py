@@ -22,10 +22,11 @@ MAY_IMPORT = {
     "model": BASE,
     "learn": BASE | {"data", "model"},
     "capture": BASE | {"ir", "data", "model", "learn"},
+    "sources": BASE | {"ir", "capture"},
     "story": BASE | {"ir"},
     "renderers": BASE | {"ir", "story"},
     "testing": BASE | {"ir", "story"},
-    "cli": BASE | {"ir", "data", "model", "learn", "capture", "story", "renderers"},
+    "cli": BASE | {"ir", "data", "model", "learn", "capture", "sources", "story", "renderers"},
 }
 HEAVY = {"torch", "datasets", "tokenizers", "safetensors"}
 

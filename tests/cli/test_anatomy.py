@@ -47,7 +47,7 @@ def test_any_model_is_recorded_on_the_spot(capsys):
 def test_inputs_are_for_models_alone(trace_file, capsys):
     assert run(["anatomy", str(trace_file), "--meta"]) == 2
 
-    assert "--input and --meta are for models" in capsys.readouterr().err
+    assert "--input, --meta, --as, --batch, --seq-len and --image-size are for models" in capsys.readouterr().err
 
 
 def test_only_json_is_written(capsys):

@@ -48,13 +48,13 @@ def check_call(model: nn.Module, hints: Hints, args: Sequence[Any], kwargs: Mapp
 
 
 def check_trace(hints: Hints, trace: Trace) -> None:
-    """Hold the words to the inputs of a trace.
+    """Hold the words to the inputs of a trace; a call that failed is told of as it is.
 
     Raises:
         TraceError: there is no such input, or it has another number of axes.
     """
     tops = [step for step in trace.steps if step.parent is None]
-    if tops:
+    if tops and not any(step.error for step in tops):
         check_shapes(hints, {one.name: one.shape for step in tops for one in step.inputs if one.source is None})
 
 

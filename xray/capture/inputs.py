@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -23,12 +24,20 @@ MOST_NUMBERS = 1 << 30
 
 @dataclass(frozen=True)
 class Target:
-    """A model and what to call it with; `rebuild` makes another one like it, where a function made this one."""
+    """A model and what to call it with; `rebuild` makes another one like it, where a function made this one.
+
+    `axes` has words for the axes of inputs. It is called inside `around`; `told` says in a few words how it runs there.
+    """
 
     model: nn.Module
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     rebuild: Callable[[], nn.Module] | None = None
+    axes: Mapping[str | int, Sequence[str]] = field(default_factory=dict)
+    around: Callable[[], AbstractContextManager[None]] = nullcontext
+    told: str = ""
+    otherwise: Callable[[BaseException], "Target | None"] | None = None
+    """Another way to run it, told the error in which this one ended."""
 
 
 def parse_input(text: str, *, meta: bool = False) -> tuple[str | None, Tensor]:

@@ -18,50 +18,74 @@ MANY_STEPS = 3_000
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was recorded of a call, with values if they were asked for, and the exception that ended it, if one did."""
+    """What was recorded of a call, with values if they were asked for, and the exception that ended it, if one did.
+
+    `told` says how the model ran, where that is not as usual.
+    """
 
     trace: Trace
     error: Exception | SystemExit | None
+    told: str = ""
 
 
 def load_target(name: str, inputs: Sequence[str] = (), *, meta: bool = False) -> Target:
-    """The model of that name with its inputs: those that come with it, unless others are asked for.
+    """The model that somebody's own code builds, with its inputs: those that come with it, unless others are asked for.
 
     Raises:
         UsageError: the name or an input is not of the right form, or inputs are missing.
         TraceError: there is no such model.
     """
-    given = [parse_input(text, meta=meta) for text in inputs]
-    target = build_target(name, meta=meta)
-    if given:
-        target = replace(
-            target,
-            args=tuple(value for key, value in given if key is None),
-            kwargs={key: value for key, value in given if key is not None},
-        )
+    target = give_inputs(build_target(name, meta=meta), inputs, meta=meta)
     check_inputs(target, name)
     return target
+
+
+def give_inputs(target: Target, inputs: Sequence[str], *, meta: bool = False) -> Target:
+    """The target with inputs as the command line asks for them; with its own where it asks for none."""
+    given = [parse_input(text, meta=meta) for text in inputs]
+    if not given:
+        return target
+    return replace(
+        target,
+        args=tuple(value for key, value in given if key is None),
+        kwargs={key: value for key, value in given if key is not None},
+    )
 
 
 def run_target(target: Target, preview: PreviewRule | None = None) -> Outcome:
     """Call the model once, without gradients and in the mode it is in, and record it, also when it raises or exits.
 
-    Axes get their words from models built anew and run without storage at other sizes. `preview` says which values to
-    keep.
+    Where it fails and there is another way to run it, that one is taken; where all fail, the first one counts.
+    `preview` says which values to keep.
     """
-    recorder = Recorder(target.model, operations=True, preview=preview)
+    first = outcome = run_once(target, preview)
+    while outcome.error is not None and target.otherwise is not None:
+        other = target.otherwise(outcome.error)
+        if other is None:
+            return first
+        target, outcome = other, run_once(other, preview)
+    return first if outcome.error is not None else outcome
+
+
+def run_once(target: Target, preview: PreviewRule | None) -> Outcome:
+    """One call, recorded.
+
+    Axes get their words from the target, or from models built anew and run without storage at other sizes.
+    """
+    recorder = Recorder(target.model, operations=True, preview=preview, axes=target.axes)
     error = None
     try:
-        with torch.no_grad(), recorder:
+        with target.around(), torch.no_grad(), recorder:
             target.model(*target.args, **target.kwargs)
     except (Exception, SystemExit) as raised:
         error = raised
     if error is not None or target.rebuild is None:
-        return Outcome(recorder.trace, error)
+        return Outcome(recorder.trace, error, target.told)
     if is_told(recorder.trace):
-        return Outcome(recorder.trace, None)
+        return Outcome(recorder.trace, None, target.told)
     inputs = Inputs(target.args, target.kwargs, name_inputs(target))
-    return Outcome(recorder.name_axes(name_axes_by_variation(recorder.trace, target.rebuild, inputs)), None)
+    named = recorder.name_axes(name_axes_by_variation(recorder.trace, target.rebuild, inputs))
+    return Outcome(named, None, target.told)
 
 
 def is_told(trace: Trace) -> bool:

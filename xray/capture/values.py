@@ -23,6 +23,7 @@ def is_readable(tensor: Tensor) -> bool:
         and not tensor.is_nested
         and type(tensor).__torch_dispatch__ is Tensor.__torch_dispatch__
         and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+        and (tensor.numel() == 0 or tensor.untyped_storage().size() > 0)
     )
 
 

@@ -26,7 +26,8 @@ def attention(
         Path | None, typer.Option(help="The folder of a trained chatbot.", show_default="runs/movie_qa")
     ] = None,
     trace: Annotated[
-        Path | None, typer.Option(help="A recorded trace instead of a chatbot.", show_default=False)
+        Path | None,
+        typer.Option(help="A trace.json, or a model by its name, instead of a chatbot.", show_default=False),
     ] = None,
     theme: Annotated[str, typer.Option(help="dark, light, or a theme file of your own (.toml).")] = "dark",
     dpi: Annotated[int, typer.Option(min=20, max=600, help="Dots per inch of a PNG.")] = 150,

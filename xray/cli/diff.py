@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 def diff(
     context: typer.Context,
-    before: Annotated[Path, typer.Argument(help="The trace to compare with.")],
-    after: Annotated[Path, typer.Argument(help="The trace that may have changed.")],
+    before: Annotated[Path, typer.Argument(help="The trace to compare with, or a model, as hf:owner/model.")],
+    after: Annotated[Path, typer.Argument(help="The trace that may have changed, or a model by its name.")],
     output: Annotated[
         list[Path] | None,
         typer.Option(
@@ -42,8 +42,8 @@ def diff(
     from xray.cli.given import NO_PICTURE, refuse
     from xray.cli.output import say, write_file, write_stdout
     from xray.cli.painting import pick_theme
+    from xray.cli.requests import read_or_run
     from xray.cli.shown import check_picture
-    from xray.ir.files import read_trace_file
     from xray.renderers.poster import draw_poster
     from xray.story.difference import diff as compare
     from xray.story.marks import mark_changes
@@ -55,7 +55,7 @@ def diff(
         refuse(context, ("theme", "paper", "dpi", "layers"), NO_PICTURE)
     check_picture([*pictures], paper, dpi)
     paint = pick_theme(theme)
-    old, new = read_trace_file(before), read_trace_file(after)
+    old, new = read_or_run(before), read_or_run(after)
     found = compare(old, new)
     write_stdout("\n".join(tell_difference(found, limit)) + "\n")
     marks = mark_changes(found, new)

@@ -11,7 +11,8 @@ DEFAULT_PAGE = Path("page.html")
 def page(
     context: typer.Context,
     file: Annotated[
-        Path | None, typer.Argument(help="A trace, as written by xray trace -o trace.json.", show_default=False)
+        Path | None,
+        typer.Argument(help="A trace.json as xray trace writes it, or a model by its name.", show_default=False),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="The file to write.", show_default=str(DEFAULT_PAGE))

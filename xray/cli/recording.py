@@ -1,18 +1,19 @@
 """What `xray trace` and its sisters record: the chatbot of a run folder, or somebody's own model."""
 
 import traceback
-from collections.abc import Sequence
 from pathlib import Path
 
 from xray.capture.page_values import preview_for_page
 from xray.capture.run import Phase, Run, load, make_untrained
-from xray.capture.target import load_target, run_target
+from xray.capture.target import run_target
 from xray.cli.keeping_stdout import keep_stdout
 from xray.cli.output import say
 from xray.cli.trace import DEFAULT_RUN
 from xray.errors import TraceError, XRayError
 from xray.ir.trace import Trace
 from xray.ir.values import drop_values
+from xray.sources.loading import load_source
+from xray.sources.request import Request
 from xray.text import show_controls
 
 
@@ -50,14 +51,16 @@ def record_chatbot(
 
 
 def record_target(
-    name: str, inputs: Sequence[str], *, meta: bool, with_page: bool = False
+    name: str, request: Request, *, with_page: bool = False
 ) -> tuple[Trace, Trace | None, XRayError | None]:
-    """The trace of somebody's own model, one with values for a page, and the failure that ended it.
+    """The trace of a model that somebody names, one with values for a page, and the failure that ended it.
 
     The failure is to be raised once the trace is shown. The model runs once; the plain trace is the other less values.
     """
     with keep_stdout():
-        outcome = run_target(load_target(name, inputs, meta=meta), preview_for_page if with_page else None)
+        outcome = run_target(load_source(name, request), preview_for_page if with_page else None)
+    if outcome.told:
+        say(f"xray: {show_controls(name)} ran {outcome.told}")
     page = outcome.trace if with_page else None
     recorded = drop_values(outcome.trace) if with_page else outcome.trace
     if outcome.error is None:

@@ -28,18 +28,16 @@ def read_or_record(
     kv_cache: bool = False,
     values: "Values" = "few",
 ) -> Trace:
-    """The trace in a file, which needs no torch; without a file, that of a chatbot.
+    """The trace in a file, which needs no torch, or of a model by its name; without either, that of a chatbot.
 
     Raises:
         UsageError: both a file and a chatbot or a question were given.
         TraceError: the file cannot be read, or is no trace.
     """
     if file is not None:
-        from xray.ir.files import read_trace_file
-
         given = [name for name in CHATBOT_ONLY if name in context.params]
         refuse(context, given, "a trace file is already answered. Leave this out, or the file.")
-        return read_trace_file(file)
+        return read_or_run(file, values=values)
     from xray.cli.output import say
     from xray.cli.recording import load_or_make
 
@@ -47,3 +45,24 @@ def read_or_record(
     for note in (*chatbot.chatbot.notes, *chatbot.notes(ask)):
         say(f"xray: {show_controls(note)}")
     return chatbot.trace(phase, ask, max_turns, kv_cache=kv_cache, values=values)
+
+
+def read_or_run(source: Path, *, values: "Values" = "few") -> Trace:
+    """The trace in a file, which needs no torch; or that of the model of this name, with inputs made for it.
+
+    Raises:
+        TraceError: there is no such file or model, it is no trace, or the model fails.
+    """
+    from xray.sources.spelling import names_model
+
+    if not names_model(str(source)):
+        from xray.ir.files import read_trace_file
+
+        return read_trace_file(source)
+    from xray.cli.recording import record_target
+    from xray.sources.request import Request
+
+    trace, page, error = record_target(str(source), Request(), with_page=values == "page")
+    if error is not None:
+        raise error
+    return page or trace

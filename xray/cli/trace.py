@@ -5,6 +5,15 @@ from typing import Annotated, Literal
 
 import typer
 
+from xray.cli.source_options import (
+    SOURCE_OPTIONS,
+    BatchOption,
+    ImageSizeOption,
+    KindOption,
+    SeqLenOption,
+    TrustOption,
+    make_request,
+)
 from xray.text import show_controls
 
 DEFAULT_RUN = Path("runs/movie_qa")
@@ -17,8 +26,9 @@ def trace(
     model: Annotated[
         str | None,
         typer.Argument(
-            help="A model that is not the chatbot, as my_model.py:build or package.module:build, where build returns "
-            "a model, or a model and its inputs. Runs the code in that file.",
+            help="A model that is not the chatbot: hf:owner/model, a folder or file with a config.json, timm:name, "
+            "torchvision:name, diffusers:folder, model.pt2, or my_model.py:build and package.module:build, where build "
+            "returns a model, or a model and its inputs; the last two run the code that is there.",
             show_default=False,
         ),
     ] = None,
@@ -66,6 +76,11 @@ def trace(
             "--meta", help="Build it without storage: shapes of any size, no numbers.", rich_help_panel=ANY_MODEL
         ),
     ] = False,
+    kind: KindOption = None,
+    batch: BatchOption = None,
+    seq_len: SeqLenOption = None,
+    image_size: ImageSizeOption = None,
+    trust_remote_code: TrustOption = False,
     theme: Annotated[
         str,
         typer.Option(help="dark, light (for print), or a theme file of your own (.toml).", rich_help_panel=PICTURE),
@@ -141,7 +156,11 @@ def trace(
     from xray.renderers.render import BlockOptions
 
     if model is None:
-        refuse(context, ("inputs", "meta"), "the chatbot makes its own inputs. Name a model, as my_model.py:build.")
+        refuse(
+            context,
+            ("inputs", "meta", *SOURCE_OPTIONS),
+            "the chatbot makes its own inputs. Name a model, as my_model.py:build.",
+        )
     else:
         refuse(
             context, CHATBOT_ONLY, f"it is for the chatbot, and {show_controls(model)} is another model. Leave it out."
@@ -151,11 +170,12 @@ def trace(
     check_picture(files, paper, dpi)
     paint, pick = pick_theme(theme), choose_steps(only, shape)
     page, error = None, None
+    request = make_request(inputs or [], meta, kind, batch, seq_len, image_size, trust_remote_code)
     with_page = any(form == "html" for _, form in files)
     if model is None:
         recorded, page = record_chatbot(run, phase, ask, max_turns, device, kv_cache=kv_cache, with_page=with_page)
     else:
-        recorded, page, error = record_target(model, inputs or [], meta=meta, with_page=with_page)
+        recorded, page, error = record_target(model, request, with_page=with_page)
     unfolded = layers == "all"
     asked = BlockOptions(depth=depth, open=opened or (), close=closed or (), blocks=blocks)
     show_trace(

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 def walk(
     context: typer.Context,
     file: Annotated[
-        Path | None, typer.Argument(help="A trace, as written by xray trace -o trace.json.", show_default=False)
+        Path | None,
+        typer.Argument(help="A trace.json as xray trace writes it, or a model by its name.", show_default=False),
     ] = None,
     quiz: Annotated[bool, typer.Option("--quiz", help="Be asked for the next shape instead.")] = False,
     phase: Annotated[

@@ -44,7 +44,11 @@ def worksheet(
     ] = None,
     trace: Annotated[
         Path | None,
-        typer.Option(help="A recorded trace instead of a chatbot.", show_default=False, rich_help_panel=CHATBOT),
+        typer.Option(
+            help="A trace.json or a model's name, instead of a chatbot.",
+            show_default=False,
+            rich_help_panel=CHATBOT,
+        ),
     ] = None,
     max_turns: Annotated[
         int, typer.Option(min=1, max=512, help="The most words an answer may have.", rich_help_panel=CHATBOT)

@@ -1,0 +1,237 @@
+"""Models of the transformers library from their settings alone."""
+
+import json
+
+import pytest
+import torch
+
+from xray.capture.target import run_target
+from xray.errors import TraceError, UsageError
+from xray.sources.loading import load_source
+from xray.sources.request import Request
+from xray.sources.sizes import Wishes
+
+pytest.importorskip("transformers", reason="the library whose models are built here")
+
+LLAMA = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 24,
+    "intermediate_size": 53,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "num_key_value_heads": 1,
+    "head_dim": 8,
+    "vocab_size": 61,
+    "dtype": "bfloat16",
+}
+T5 = {
+    "architectures": ["T5ForConditionalGeneration"],
+    "model_type": "t5",
+    "d_model": 21,
+    "d_kv": 7,
+    "d_ff": 37,
+    "num_layers": 2,
+    "num_heads": 3,
+    "vocab_size": 61,
+    "is_encoder_decoder": True,
+    "decoder_start_token_id": 0,
+}
+VIT = {
+    "architectures": ["ViTForImageClassification"],
+    "model_type": "vit",
+    "hidden_size": 21,
+    "intermediate_size": 37,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "image_size": 12,
+    "patch_size": 4,
+}
+LLAVA = {
+    "architectures": ["LlavaForConditionalGeneration"],
+    "model_type": "llava",
+    "image_token_index": 60,
+    "text_config": {**LLAMA, "dtype": "float32"},
+    "vision_config": {**VIT, "model_type": "clip_vision_model", "num_attention_heads": 3},
+}
+DEEPSEEK = {
+    "architectures": ["DeepseekV3ForCausalLM"],
+    "model_type": "deepseek_v3",
+    "hidden_size": 24,
+    "intermediate_size": 53,
+    "moe_intermediate_size": 11,
+    "num_hidden_layers": 2,
+    "first_k_dense_replace": 1,
+    "num_attention_heads": 3,
+    "num_key_value_heads": 3,
+    "n_routed_experts": 6,
+    "n_group": 2,
+    "topk_group": 1,
+    "num_experts_per_tok": 2,
+    "kv_lora_rank": 9,
+    "q_lora_rank": 13,
+    "qk_rope_head_dim": 4,
+    "qk_nope_head_dim": 8,
+    "v_head_dim": 8,
+    "vocab_size": 61,
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    def write(settings):
+        (tmp_path / "config.json").write_text(json.dumps(settings))
+        return str(tmp_path)
+
+    return write
+
+
+def record(source, **asked):
+    outcome = run_target(load_source(source, Request(**asked)))
+    assert outcome.error is None, outcome.error
+    return outcome
+
+
+def top_inputs(trace):
+    return {one.name: one.shape for one in trace.passes[0].steps[0].inputs}
+
+
+def test_a_folder_with_settings_is_a_model(folder):
+    outcome = record(folder(LLAMA))
+
+    assert outcome.trace.title == "LlamaForCausalLM"
+    assert outcome.told.startswith("without storage")
+    assert top_inputs(outcome.trace) == {"input_ids": (2, 10)}
+
+
+def test_a_file_of_settings_is_a_model(folder):
+    assert record(folder(VIT) + "/config.json").trace.title == "ViTForImageClassification"
+
+
+def test_the_type_of_the_weights_is_that_of_the_settings(folder):
+    steps = record(folder(LLAMA)).trace.passes[0].steps
+
+    assert steps[0].outputs[0].dtype == "bfloat16"
+
+
+def test_an_encoder_decoder_gets_a_question_and_an_answer(folder):
+    assert top_inputs(record(folder(T5)).trace) == {"input_ids": (2, 10), "decoder_input_ids": (2, 7)}
+
+
+def test_an_image_has_the_size_of_the_settings(folder):
+    assert top_inputs(record(folder(VIT)).trace) == {"pixel_values": (2, 3, 12, 12)}
+
+
+def test_as_many_signs_stand_among_the_words_as_an_image_becomes_rows(folder):
+    inputs = top_inputs(record(folder(LLAVA)).trace)
+
+    assert inputs["input_ids"] == (2, 10 + 9)
+    assert inputs["pixel_values"] == (2, 3, 12, 12)
+
+
+def test_experts_run_without_storage(folder):
+    outcome = record(folder(DEEPSEEK))
+
+    assert outcome.told.startswith("without storage")
+    assert any("grouped_mm" in step.op for step in outcome.trace.steps)
+
+
+def test_batch_and_length_are_as_asked(folder):
+    outcome = record(folder(LLAMA), wishes=Wishes(batch=3, seq_len=17))
+
+    assert top_inputs(outcome.trace) == {"input_ids": (3, 17)}
+
+
+def test_given_inputs_stand_in_for_made_ones(folder):
+    outcome = record(folder(LLAMA), inputs=("int64[1,5]<60",))
+
+    assert top_inputs(outcome.trace) == {"input_ids": (1, 5)}
+
+
+def test_axes_have_their_words(folder):
+    steps = record(folder(LLAMA)).trace.passes[0].steps
+
+    assert steps[0].inputs[0].axes == ("batch", "seq_len")
+
+
+def test_masks_are_read_without_storage(folder):
+    mistral = {**LLAMA, "model_type": "mistral", "architectures": ["MistralForCausalLM"], "sliding_window": 4}
+
+    kinds = {one.mask.kind for step in record(folder(mistral)).trace.steps for one in step.inputs if one.mask}
+
+    assert any("causal" in kind for kind in kinds)
+
+
+def test_another_class_can_be_chosen(folder):
+    outcome = record(folder(LLAMA), kind="sequence-classification")
+
+    assert outcome.trace.title == "LlamaForSequenceClassification"
+
+
+def test_a_model_that_asks_for_numbers_runs_with_chance_weights(folder):
+    jetmoe = {
+        "architectures": ["JetMoeForCausalLM"],
+        "model_type": "jetmoe",
+        "hidden_size": 24,
+        "intermediate_size": 53,
+        "num_hidden_layers": 2,
+        "num_key_value_heads": 3,
+        "kv_channels": 8,
+        "num_local_experts": 4,
+        "num_experts_per_tok": 2,
+        "vocab_size": 61,
+    }
+
+    assert record(folder(jetmoe)).told == "with chance weights"
+
+
+def test_recording_leaves_the_random_state(folder):
+    source = folder(LLAMA)
+    torch.manual_seed(3)
+    expected = torch.rand(2).tolist()
+    torch.manual_seed(3)
+
+    record(source)
+
+    assert torch.rand(2).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({**LLAMA, "architectures": None}, "name no architectures. Choose one with --as base, causal-lm"),
+        ({**LLAMA, "model_type": None}, "name no model_type"),
+        ({**LLAMA, "model_type": "llama99"}, "has not the model type 'llama99'"),
+        ({**LLAMA, "architectures": ["Llama9ForCausalLM"]}, "has not the class Llama9ForCausalLM"),
+        ({"model_type": "own", "auto_map": {"AutoConfig": "own.Own"}}, "run it with --trust-remote-code"),
+        ({**LLAMA, "num_attention_heads": "many"}, "cannot take the settings|cannot be built"),
+        ([1], "holds a list. A config.json is an object"),
+    ],
+)
+def test_settings_that_give_no_model_are_told_in_one_sentence(folder, settings, message):
+    with pytest.raises(TraceError, match=message) as caught:
+        load_source(folder(settings))
+
+    assert "\n" not in str(caught.value)
+
+
+def test_a_kind_that_the_model_does_not_come_as_is_refused(folder):
+    with pytest.raises(UsageError, match=r"does not come as 'ctc'. Choose --as base, causal-lm"):
+        load_source(folder(LLAMA), Request(kind="ctc"))
+
+
+def test_a_folder_without_settings_is_refused(tmp_path):
+    with pytest.raises(TraceError, match=r"has no config.json"):
+        load_source(str(tmp_path))
+
+
+def test_broken_settings_are_refused(tmp_path):
+    (tmp_path / "config.json").write_text("{")
+
+    with pytest.raises(TraceError, match="cannot read"):
+        load_source(str(tmp_path))
+
+
+def test_options_for_names_are_refused_for_own_code():
+    with pytest.raises(UsageError, match="leave out --as, --batch"):
+        load_source("my_model.py:build", Request(wishes=Wishes(batch=5)))

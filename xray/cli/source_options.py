@@ -1,0 +1,75 @@
+"""The options of every command that takes a model by its name."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from xray.sources.request import Request
+
+PANEL = "A model by its name"
+SOURCE_OPTIONS = ("kind", "batch", "seq_len", "image_size", "trust_remote_code")
+
+KindOption = Annotated[
+    str | None,
+    typer.Option(
+        "--as",
+        help="Which of its classes, as causal-lm, sequence-classification or base.",
+        show_default="what its settings name",
+        rich_help_panel=PANEL,
+    ),
+]
+BatchOption = Annotated[
+    int | None,
+    typer.Option(
+        "--batch", min=1, max=4096, help="How many inputs to make at a time.", show_default="2", rich_help_panel=PANEL
+    ),
+]
+SeqLenOption = Annotated[
+    int | None,
+    typer.Option(
+        "--seq-len",
+        min=1,
+        max=1 << 24,
+        help="How many words to make, images and sounds among them apart.",
+        show_default="10",
+        rich_help_panel=PANEL,
+    ),
+]
+ImageSizeOption = Annotated[
+    int | None,
+    typer.Option(
+        "--image-size",
+        min=1,
+        max=16_384,
+        help="The side of the images to make.",
+        show_default="what its settings say",
+        rich_help_panel=PANEL,
+    ),
+]
+TrustOption = Annotated[
+    bool,
+    typer.Option(
+        "--trust-remote-code",
+        help="Run the code that the model brings from the hub, this once. Nothing else does.",
+        rich_help_panel=PANEL,
+    ),
+]
+
+
+def make_request(
+    inputs: Sequence[str],
+    meta: bool,
+    kind: str | None,
+    batch: int | None,
+    seq_len: int | None,
+    image_size: int | None,
+    trust_remote_code: bool,
+) -> "Request":
+    """What was asked of a model beside its name."""
+    from xray.sources.request import Request
+    from xray.sources.sizes import Wishes
+
+    wishes = Wishes(batch, seq_len, image_size)
+    return Request(tuple(inputs), meta, kind, wishes, trust_remote_code)

@@ -1,0 +1,1 @@
+"""Models by their name: found, built without weights, and fed with inputs made for them."""

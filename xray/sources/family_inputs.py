@@ -1,0 +1,218 @@
+"""Inputs made for a model of the library: which ones its forward wants, and of what shape, as a table of rules."""
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, product
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from xray.sources.sizes import Sizes, Wishes, find_setting
+from xray.sources.ways import Made
+
+MOST_TRIES = 12
+FIRST_WORD, LAST_WORD = 5, 1_000
+"""Made ids lie between these: the first ones often are signs of their own."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How an argument is made: the shapes that it may have, the likeliest first, and what they are filled with.
+
+    It is made where the forward cannot do without it, and where it is `wanted` as well.
+    """
+
+    shapes: tuple[str, ...]
+    fill: str = "noise"
+    wanted: bool = True
+
+
+IMAGES = (
+    "batch channels height width",
+    "batch 1 channels height width",
+    "batch frames channels height width",
+    "batch channels frames height width",
+)
+RULES: Mapping[str, Rule] = {
+    "input_ids": Rule(("batch words",), "ids"),
+    "decoder_input_ids": Rule(("batch answer",), "ids"),
+    "attention_mask": Rule(("batch words",), "ones", wanted=False),
+    "pixel_values": Rule(IMAGES),
+    "pixel_values_videos": Rule(
+        ("batch frames channels height width", "batch channels frames height width"), wanted=False
+    ),
+    "input_features": Rule(("batch mels ticks", "batch ticks mels", "batch 1 ticks mels")),
+    "input_features_mask": Rule(("batch ticks",), "ones"),
+    "input_values": Rule(("batch samples", "batch sound_channels samples", "batch ticks mels")),
+    "bbox": Rule(("batch words 4",), "zeros"),
+    "visual_feats": Rule(("batch 36 2048",)),
+    "visual_pos": Rule(("batch 36 4",)),
+    "inputs_embeds": Rule(("batch words d_model",), wanted=False),
+    "hidden_states": Rule(("batch words d_model",), wanted=False),
+    "past_values": Rule(("batch past", "batch context variates", "batch past variates")),
+    "past_time_features": Rule(("batch past time_features",)),
+    "past_observed_mask": Rule(("batch past",), "ones", wanted=False),
+    "future_values": Rule(("batch prediction",)),
+    "future_time_features": Rule(("batch prediction time_features",)),
+    "static_categorical_features": Rule(("batch static_categories",), "zeros"),
+    "static_real_features": Rule(("batch static_numbers",)),
+}
+GRIDS: Mapping[str, Rule] = {
+    "pixel_values": Rule(("batch*patches patch_numbers",)),
+    "hidden_states": Rule(("batch*patches patch_numbers",)),
+    "image_grid_thw": Rule(("batch 3",), "grid"),
+    "grid_thw": Rule(("batch 3",), "grid"),
+}
+"""The rules for models that take images as one long list of patches, with a table of how many rows and columns."""
+
+
+AXES: Mapping[str, str] = {
+    "words": "seq_len",
+    "answer": "tgt_len",
+    "ticks": "frames",
+    "mels": "mels",
+    "batch*patches": "patches",
+    **{word: word for word in ("batch", "channels", "height", "width", "frames", "samples")},
+}
+"""The words of axes by those of the rules."""
+
+
+def propose_inputs(model: nn.Module, config: Any, wishes: Wishes, *, has_storage: bool) -> Iterator[Made]:
+    """Keywords to call a model with, the likeliest first: which of them it takes, only a trial shows."""
+    sizes = Sizes(config, wishes)
+    parameters = read_parameters(model)
+    rules = {**RULES, **GRIDS} if {"image_grid_thw", "grid_thw"} & set(parameters) else RULES
+    asked = choose_names(model, config, parameters, rules)
+    for made in guess(asked, rules, sizes, has_storage=has_storage):
+        yield Made(place_media(model, config, made.values, parameters), made.axes)
+    alone = [name for name in ("input_ids", "decoder_input_ids") if name in asked]
+    if alone and len(alone) < len(asked) and not any(is_required(parameters[name]) for name in set(asked) - set(alone)):
+        yield from guess(alone, rules, sizes, has_storage=has_storage)
+    if wishes.batch is None:
+        yield from propose_inputs(model, config, replace(wishes, batch=1), has_storage=has_storage)
+
+
+def guess(asked: Sequence[str], rules: Mapping[str, Rule], sizes: Sizes, *, has_storage: bool) -> Iterator[Made]:
+    """The arguments that are asked for, in one combination of shapes after the other."""
+    for chosen in islice(product(*(rules[name].shapes for name in asked)), MOST_TRIES):
+        words = dict(zip(asked, chosen, strict=True))
+        yield Made(
+            {name: fill(rules[name].fill, sizes.shape(words[name]), sizes, has_storage=has_storage) for name in asked},
+            {name: spell_axes(words[name]) for name in asked},
+        )
+
+
+def spell_axes(words: str) -> tuple[str, ...]:
+    """The words of an input's axes."""
+    return tuple(AXES.get(word, "") for word in words.split())
+
+
+def read_parameters(model: nn.Module) -> Mapping[str, inspect.Parameter]:
+    """The parameters of a model's forward by name."""
+    fixed = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return {name: one for name, one in inspect.signature(model.forward).parameters.items() if one.kind in fixed}
+
+
+def is_required(parameter: inspect.Parameter) -> bool:
+    """Whether a forward cannot do without it."""
+    return parameter.default is inspect.Parameter.empty
+
+
+def is_asked(parameters: Mapping[str, inspect.Parameter], name: str, *, wanted: bool) -> bool:
+    """Whether an argument is to be made: where there is such a one, and it is wanted or cannot be missed."""
+    return name in parameters and (wanted or is_required(parameters[name]))
+
+
+def choose_names(
+    model: nn.Module, config: Any, parameters: Mapping[str, inspect.Parameter], rules: Mapping[str, Rule]
+) -> list[str]:
+    """The names of the arguments to make, in the order of the rules."""
+    main = getattr(model, "main_input_name", "input_ids")
+    mains = {main} if isinstance(main, str) else set(main)
+    chosen = [name for name, rule in rules.items() if is_asked(parameters, name, wanted=rule.wanted or name in mains)]
+    if (
+        not getattr(config, "is_encoder_decoder", False)
+        and "decoder_input_ids" in chosen
+        and "decoder_input_ids" not in mains
+    ):
+        chosen.remove("decoder_input_ids")
+    return chosen
+
+
+def fill(kind: str, shape: tuple[int, ...], sizes: Sizes, *, has_storage: bool) -> Tensor:
+    """A tensor for one argument; what is chance has no values where the model has no storage."""
+    generator = torch.Generator().manual_seed(0)
+    if kind == "ids":
+        return torch.randint(
+            FIRST_WORD, max(FIRST_WORD + 1, min(LAST_WORD, sizes["vocab"] - 1)), shape, generator=generator
+        )
+    if kind == "ones":
+        return torch.ones(shape, dtype=torch.long)
+    if kind == "zeros":
+        return torch.zeros(shape, dtype=torch.long)
+    if kind == "grid":
+        return torch.tensor([[1, sizes["rows"], sizes["columns"]]] * shape[0])
+    return torch.randn(shape, generator=generator) if has_storage else torch.empty(shape, device="meta")
+
+
+@dataclass(frozen=True)
+class Medium:
+    """What may stand among the words: by which argument it comes, what makes rows of it, and the sign for a row."""
+
+    argument: str
+    features: str
+    signs: tuple[str, ...]
+    number: int
+
+
+MEDIA = (
+    Medium(
+        "pixel_values", "get_image_features", ("image_token_id", "image_token_index", "media_placeholder_token_id"), 1
+    ),
+    Medium("pixel_values_videos", "get_video_features", ("video_token_id", "video_token_index"), 2),
+    Medium("input_features", "get_audio_features", ("audio_token_id", "audio_token_index"), 3),
+    Medium("input_values", "get_audio_features", ("audio_token_id", "audio_token_index"), 3),
+)
+
+
+def place_media(
+    model: nn.Module, config: Any, made: dict[str, Any], parameters: Mapping[str, inspect.Parameter]
+) -> dict[str, Any]:
+    """The inputs with as many signs among the words as images, videos and sounds become rows."""
+    ids = made.get("input_ids")
+    if ids is None:
+        return made
+    kinds = torch.zeros_like(ids)
+    for medium in MEDIA:
+        sign = find_setting(config, medium.signs)
+        count = count_rows(model, medium, made) if sign is not None and medium.argument in made else 0
+        if count:
+            signs = torch.full((ids.shape[0], count // ids.shape[0]), int(sign))
+            ids = torch.cat((ids[:, :1], signs, ids[:, 1:]), dim=1)
+            kinds = torch.cat((kinds[:, :1], torch.full_like(signs, medium.number), kinds[:, 1:]), dim=1)
+    made = {**made, "input_ids": ids}
+    for name in ("mm_token_type_ids", "token_type_ids"):
+        if name in parameters and bool(kinds.any()):
+            made[name] = kinds
+    return made
+
+
+def count_rows(model: nn.Module, medium: Medium, made: Mapping[str, Any]) -> int:
+    """How many rows a model makes of an image, a video or a sound, all of a batch together: it is asked."""
+    for place in (model, getattr(model, "model", None)):
+        ask = getattr(place, medium.features, None)
+        if ask is None:
+            continue
+        named = inspect.signature(ask).parameters
+        given = {name: value for name, value in made.items() if name in named}
+        try:
+            with torch.no_grad():
+                answer = ask(**given)
+        except Exception:  # whatever a model raises: the trial of the whole will tell
+            return 0
+        rows = getattr(answer, "pooler_output", answer)
+        tensors = rows if isinstance(rows, (list, tuple)) else [rows]
+        return sum(one.numel() // one.shape[-1] for one in tensors if isinstance(one, Tensor))
+    return 0

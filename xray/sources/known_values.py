@@ -1,0 +1,186 @@
+"""Running a model without storage, and yet with the values of what does not hang on its weights.
+
+Weights stay on the meta device. Ids, masks, positions and lengths are small and follow from the inputs alone, so they
+are worked out for real: masks can be read, and a model may ask how long a sentence is, or where an image begins.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_any, tree_map_only
+
+aten = torch.ops.aten
+MOST_KNOWN = 1 << 22
+"""What has more numbers than this is not worked out; a square mask for 2,048 words still is."""
+MAKERS = frozenset(
+    {
+        aten.arange.default,
+        aten.arange.start,
+        aten.arange.start_step,
+        aten.eye.default,
+        aten.eye.m,
+        aten.full.default,
+        aten.full_like.default,
+        aten.hamming_window.default,
+        aten.hann_window.default,
+        aten.hann_window.periodic,
+        aten.linspace.default,
+        aten.logspace.default,
+        aten.new_full.default,
+        aten.new_ones.default,
+        aten.new_zeros.default,
+        aten.ones.default,
+        aten.ones_like.default,
+        aten.scalar_tensor.default,
+        aten.tril_indices.default,
+        aten.triu_indices.default,
+        aten.zeros.default,
+        aten.zeros_like.default,
+    }
+)
+"""Operations whose result is known without any tensor's values."""
+GROUPED = frozenset({aten._grouped_mm.default} if hasattr(aten, "_grouped_mm") else ())
+"""Products by groups, which on the meta device take bfloat16 of even widths alone, and elsewhere any numbers."""
+
+
+FROM_DATA = frozenset({torch.tensor, torch.as_tensor, torch.asarray, Tensor.new_tensor})
+"""Functions that make tensors of Python's numbers; torch drops the numbers where the device is "meta"."""
+
+
+@contextmanager
+def known_values() -> Iterator[None]:
+    """A block in which what can be known without weights is computed, and everything else has a shape alone.
+
+    The devices "meta" and "cpu" are one: an operation is computed if all that it reads is known, else only its shape
+    is. A known tensor that is overwritten with what is unknown loses its storage, and is unknown from then on.
+    """
+    with KeptData(), KnownValues():  # type: ignore[no-untyped-call]  # torch leaves its hook untyped
+        yield
+
+
+class KeptData(TorchFunctionMode):
+    """While it is on, tensors made of Python's numbers keep them, whatever the device."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func in FROM_DATA:
+            kwargs = {**kwargs, "device": "cpu"}
+        elif func is torch.nn.functional.scaled_dot_product_attention and tree_any(is_unknown, (args, kwargs)):
+            args, kwargs = to_meta(args), to_meta(kwargs)  # it wants all on one device before anybody else is asked
+        return func(*args, **kwargs)
+
+
+class KnownValues(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves its hook for subclasses untyped
+    """While it is on, an operation is computed if all that it reads is known, else only its shape is."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = dict(kwargs or {})
+        if func in MAKERS:
+            return make(func, args, kwargs)
+        if tree_any(is_unknown, (args, kwargs)):
+            return run_without_storage(func, args, kwargs)
+        if is_on_meta(kwargs):
+            if func is not aten._to_copy.default:
+                return func(*args, **kwargs)
+            del kwargs["device"]
+        return func(*args, **kwargs)
+
+
+def build_on_meta(build: Callable[[], nn.Module]) -> nn.Module:
+    """A model without storage: no parameter has values, its small constants have."""
+    with known_values(), torch.device("meta"):
+        model = build()
+    known = [one for one in model.parameters() if not one.is_meta]
+    bare = {id(one): nn.Parameter(shape_of(one.detach()), requires_grad=one.requires_grad) for one in known}
+    for module in model.modules():  # a parameter that stands in two places stays one
+        for name, one in module._parameters.items():
+            module._parameters[name] = bare.get(id(one), one)
+    return model
+
+
+def is_unknown(value: object) -> bool:
+    """Whether something is a tensor without values."""
+    return isinstance(value, Tensor) and (
+        value.is_meta or (value.layout == torch.strided and value.numel() > 0 and not value.untyped_storage().size())
+    )
+
+
+def is_on_meta(kwargs: Mapping[str, Any]) -> bool:
+    """Whether an operation is asked for a tensor on the meta device."""
+    device = kwargs.get("device")
+    return device is not None and torch.device(device).type == "meta"
+
+
+def make(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a factory gives: with values, unless it is large."""
+    shape = func(*to_meta(args), **{**to_meta(kwargs), "device": "meta"})
+    return shape if shape.numel() > MOST_KNOWN else func(*to_meta(args), **{**to_meta(kwargs), "device": "cpu"})
+
+
+def run_without_storage(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The shape of a result; where the operation changes a known tensor, that one is known no more."""
+    if func is aten.index.Tensor or func in (aten.index_put.default, aten.index_put_.default):
+        args = (args[0], spell_out(args[1]), *args[2:])
+    if func is aten._to_copy.default:
+        kwargs["device"] = "meta"
+    lost = [
+        value
+        for argument, value in zip(func._schema.arguments, args, strict=False)
+        if argument.alias_info is not None and argument.alias_info.is_write and isinstance(value, Tensor)
+    ]
+    shapes, options = to_meta(args), to_meta(kwargs)
+    if "device" in options:
+        options["device"] = "meta"
+    if func in GROUPED:
+        return multiply_groups(*shapes, **options)
+    result = func(*shapes, **options)
+    for tensor in lost:
+        if not tensor.is_meta:
+            tensor.untyped_storage().resize_(0)
+            return tensor
+    return result
+
+
+def multiply_groups(
+    one: Tensor, other: Tensor, offs: Tensor | None = None, bias: Tensor | None = None, out_dtype: Any = None
+) -> Tensor:
+    """The shape of a product by groups; where a tensor has two axes, `offs` says where along it each group ends."""
+    shape = {
+        (2, 3): (one.shape[0], other.shape[-1]),
+        (3, 2): (one.shape[-2], other.shape[-1]),
+        (3, 3): (one.shape[0], one.shape[-2], other.shape[-1]),
+        (2, 2): (len(offs) if offs is not None else 1, one.shape[0], other.shape[-1]),
+    }[one.dim(), other.dim()]
+    return torch.empty(shape, dtype=out_dtype or one.dtype, device="meta")
+
+
+def spell_out(indices: Any) -> list[Tensor | None]:
+    """Indices in which a known mask is the list of its places, so that their number is known."""
+    spelt: list[Tensor | None] = []
+    for index in indices:
+        if isinstance(index, Tensor) and index.dtype in (torch.bool, torch.uint8) and not is_unknown(index):
+            spelt.extend(index.nonzero().unbind(-1))
+        else:
+            spelt.append(index)
+    return spelt
+
+
+def to_meta(values: Any) -> Any:
+    """The same arguments, every tensor without storage."""
+    return tree_map_only(Tensor, shape_of, values)
+
+
+def shape_of(tensor: Tensor) -> Tensor:
+    """A tensor of the same shape, type and strides without storage."""
+    if tensor.is_meta:
+        return tensor
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")

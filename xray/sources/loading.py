@@ -1,0 +1,53 @@
+"""One way to a model for every command: its name, in whatever form, becomes a target that can be recorded."""
+
+from collections.abc import Callable, Mapping
+
+from xray.capture.inputs import Target
+from xray.capture.target import load_target
+from xray.errors import UsageError
+from xray.sources.diffusion import load_diffusers
+from xray.sources.exported import load_exported
+from xray.sources.named import load_named
+from xray.sources.request import Request
+from xray.sources.sizes import Wishes
+from xray.sources.spelling import is_settings
+from xray.sources.vision import load_timm, load_torchvision
+from xray.text import show_controls
+
+SCHEMES: Mapping[str, Callable[[str, Request], Target]] = {
+    "hf": load_named,
+    "timm": load_timm,
+    "torchvision": load_torchvision,
+    "diffusers": load_diffusers,
+}
+
+
+def load_source(source: str, request: Request | None = None) -> Target:
+    """The model that somebody names, with inputs: every command that takes a model takes these names.
+
+    "hf:owner/model" and a folder or file with a `config.json` are models of the transformers library; "timm:name",
+    "torchvision:name" and "diffusers:folder" those of others; "model.pt2" is an exported program; "file.py:build" and
+    "package.module:build" run somebody's own code.
+
+    Raises:
+        UsageError: the name is not of the right form, or an option does not go with it.
+        TraceError: there is no such model, or it cannot be built.
+    """
+    request = request or Request()
+    scheme, colon, rest = source.partition(":")
+    if colon and scheme in SCHEMES:
+        if not rest:
+            raise UsageError(
+                f"{show_controls(source)} names no model. Write one behind the colon, as in hf:owner/model."
+            )
+        return SCHEMES[scheme](rest, request)
+    if source.endswith(".pt2"):
+        return load_exported(source, request)
+    if is_settings(source):
+        return load_named(source, request)
+    if request.kind is not None or request.trust_remote_code or request.wishes != Wishes():
+        raise UsageError(
+            f"{show_controls(source)} makes its own model and inputs: leave out --as, --batch, --seq-len, --image-size "
+            "and --trust-remote-code, or name a model such as hf:owner/model."
+        )
+    return load_target(source, request.inputs, meta=request.meta)

@@ -1,0 +1,30 @@
+"""A model of the transformers library by its name, from its settings alone."""
+
+from collections.abc import Iterator
+
+from torch import nn
+
+from xray.capture.inputs import Target
+from xray.sources.family_inputs import propose_inputs
+from xray.sources.hub import find_config
+from xray.sources.library import Recipe, read_recipe
+from xray.sources.request import Request
+from xray.sources.shrinking import shrink
+from xray.sources.ways import Made, run_ways
+
+
+def load_named(name: str, request: Request) -> Target:
+    """The model with the settings of a hub's model, a folder or a file, and inputs made for it.
+
+    Raises:
+        TraceError: there is no such model, or the library cannot build it.
+        UsageError: it does not come as what was asked for.
+    """
+    recipe = read_recipe(find_config(name), request.kind, trust_remote_code=request.trust_remote_code)
+
+    def feed(model: nn.Module, *, has_storage: bool) -> Iterator[Made]:
+        config = getattr(model, "config", recipe.config)  # that of a small copy has other sizes
+        return propose_inputs(model, config, request.wishes, has_storage=has_storage)
+
+    small = Recipe(shrink(recipe.config), recipe.make)
+    return run_ways(recipe.build, feed, request, name, small.build)

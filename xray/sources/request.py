@@ -1,0 +1,21 @@
+"""What may be asked of a model beside its name."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xray.sources.sizes import Wishes
+
+
+@dataclass(frozen=True)
+class Request:
+    """What somebody asked of a model beside its name.
+
+    `inputs` are written as on the command line and stand in for those that X-Ray would make. `kind` chooses among the
+    library's classes for a model, as "causal-lm". Code from the hub runs only with `trust_remote_code`.
+    """
+
+    inputs: Sequence[str] = ()
+    meta: bool = False
+    kind: str | None = None
+    wishes: Wishes = field(default_factory=Wishes)
+    trust_remote_code: bool = False

@@ -1,0 +1,172 @@
+"""The sizes of a model's inputs, looked up in its settings by the words in which the rules for inputs speak."""
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isqrt, prod
+from typing import Any
+
+BATCH = 2
+WORDS = 10
+ANSWER = 7
+"""So many inputs at a time, so many words of text, and so many of an answer: no two alike."""
+IMAGE_SIDE = 224
+VISION, AUDIO, TEXT = ("vision", "visual", "image", "backbone"), ("audio", "speech"), ("text", "language", "llm")
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What somebody asked of the inputs that are to be made: how many, how long, how large; None leaves it to X-Ray."""
+
+    batch: int | None = None
+    seq_len: int | None = None
+    image_size: int | None = None
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where a size stands: under the first of these names, searched for in the parts called so first."""
+
+    names: tuple[str, ...]
+    of: tuple[str, ...] = ()
+    default: int | None = None
+
+
+SETTINGS: Mapping[str, Setting] = {
+    "channels": Setting(("num_channels", "in_channels", "in_chans", "num_image_channels", "input_channels"), VISION, 3),
+    "image_side": Setting(("image_size", "img_size", "input_image_size", "resolution"), VISION, IMAGE_SIDE),
+    "patch": Setting(("patch_size", "spatial_patch_size"), VISION, 16),
+    "patch_frames": Setting(("temporal_patch_size",), VISION, 1),
+    "merge": Setting(("spatial_merge_size", "merge_size", "downsample_factor"), VISION, 1),
+    "frames": Setting(("num_frames", "frames_per_clip"), VISION, 8),
+    "mels": Setting(
+        ("num_mel_bins", "feature_size", "n_mels", "mel_bins", "input_feat_per_channel", "num_mels", "input_dim"),
+        AUDIO,
+        80,
+    ),
+    "sound_channels": Setting(("audio_channels", "num_audio_channels"), AUDIO, 1),
+    "vocab": Setting(("vocab_size", "text_vocab_size"), TEXT, 1000),
+    "d_model": Setting(("hidden_size", "d_model", "embed_dim", "dim", "n_embd"), TEXT, 64),
+    "vision_width": Setting(("hidden_size", "embed_dim", "d_model"), VISION, 64),
+    "audio_width": Setting(("hidden_size", "d_model"), AUDIO, 64),
+    "context": Setting(("context_length", "prediction_length", "window_size"), (), 32),
+    "prediction": Setting(("prediction_length",), (), 24),
+    "variates": Setting(("num_input_channels", "input_size"), (), 1),
+    "time_features": Setting(("num_time_features",), (), 0),
+    "static_categories": Setting(("num_static_categorical_features",), (), 0),
+    "static_numbers": Setting(("num_static_real_features",), (), 0),
+}
+
+
+class Sizes:
+    """Every word that the rules for inputs use, as a number."""
+
+    def __init__(self, config: Any, wishes: Wishes, settings: Mapping[str, Setting] = SETTINGS) -> None:
+        self.config = config
+        self.wishes = wishes
+        self.settings = settings
+
+    def __getitem__(self, word: str) -> int:
+        if word.isdigit():
+            return int(word)
+        computed = getattr(self, f"_{word}", None)
+        return int(computed()) if computed is not None else self.look_up(word)
+
+    def shape(self, words: str) -> tuple[int, ...]:
+        """The sizes for words such as "batch channels height width"; "2*words" and "a*b" are products."""
+        return tuple(prod(self[part] for part in word.split("*")) for word in words.split())
+
+    def look_up(self, word: str) -> int:
+        """A size as the settings have it."""
+        setting = self.settings[word]
+        found = find_setting(self.config, setting.names, setting.of)
+        return first_number(found) or setting.default or 0
+
+    # Sizes that are wished for, or follow from others
+
+    def _batch(self) -> int:
+        return self.wishes.batch or BATCH
+
+    def _words(self) -> int:
+        return self.wishes.seq_len or WORDS
+
+    def _answer(self) -> int:
+        return max(1, self.wishes.seq_len * ANSWER // WORDS) if self.wishes.seq_len else ANSWER
+
+    def _height(self) -> int:
+        return self.image()[0]
+
+    def _width(self) -> int:
+        return self.image()[1]
+
+    def _rows(self) -> int:
+        return max(1, self.image()[0] // (self["patch"] * self["merge"])) * self["merge"]
+
+    def _columns(self) -> int:
+        return max(1, self.image()[1] // (self["patch"] * self["merge"])) * self["merge"]
+
+    def _patches(self) -> int:
+        return self["rows"] * self["columns"]
+
+    def _patch_numbers(self) -> int:
+        return self["channels"] * self["patch_frames"] * self["patch"] ** 2
+
+    def _samples(self) -> int:
+        return 16_000
+
+    def _ticks(self) -> int:
+        """Frames of a spectrogram: as many as the encoder has places for, each of which takes up two."""
+        places = first_number(find_setting(self.config, ("max_source_positions",), AUDIO))
+        if places and places <= 6000:
+            return 2 * places
+        longest = first_number(find_setting(self.config, ("max_length", "spec_size"), AUDIO))
+        return longest if longest and longest > 100 else 200
+
+    def _past(self) -> int:
+        lags: list[int] = find_setting(self.config, ("lags_sequence",), ()) or [0]
+        return self["context"] + max(lags)
+
+    def image(self) -> tuple[int, int]:
+        """Height and width of an image: as asked for, else as the settings have it."""
+        if self.wishes.image_size:
+            return self.wishes.image_size, self.wishes.image_size
+        found = find_setting(self.config, SETTINGS["image_side"].names, VISION)
+        if isinstance(found, Mapping):
+            return found.get("height", IMAGE_SIDE), found.get("width", IMAGE_SIDE)
+        if isinstance(found, Sequence) and len(found) >= 2 and not isinstance(found, str):
+            return int(found[-2]), int(found[-1])
+        side = first_number(found) or self._side_of_places() or IMAGE_SIDE
+        return side, side
+
+    def _side_of_places(self) -> int | None:
+        """The side of an image with as many patches as the settings have places for."""
+        places = first_number(find_setting(self.config, ("num_position_embeddings", "num_patches"), VISION))
+        return None if places is None else isqrt(places) * self["patch"]
+
+
+def find_setting(config: Any, names: Sequence[str], of: Sequence[str] = ()) -> Any:
+    """The first of these settings that there is: in the parts that are called so, then in the whole, then elsewhere."""
+    for place in list_places(config, of):
+        for name in names:
+            value = getattr(place, name, None)
+            if value is not None:
+                return value
+    return None
+
+
+def list_places(config: Any, of: Sequence[str]) -> Iterator[Any]:
+    """Settings and the settings inside them, those first whose name holds one of these words."""
+    seen, waiting = [], deque([("", config)])
+    while waiting:
+        name, one = waiting.popleft()
+        seen.append((name, one))
+        waiting.extend((f"{name}.{key}", part) for key, part in vars(one).items() if hasattr(part, "model_type"))
+    yield from (one for name, one in seen if any(word in name for word in of))
+    yield from (one for name, one in seen if not any(word in name for word in of))
+
+
+def first_number(value: Any) -> int | None:
+    """A setting as one whole number, the first where there are several."""
+    while isinstance(value, (list, tuple)) and value:
+        value = value[0]
+    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None

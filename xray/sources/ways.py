@@ -1,0 +1,154 @@
+"""The ways in which a model may run that X-Ray builds itself: the cheapest that works is taken."""
+
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+
+from xray.capture.inputs import Target, parse_input
+from xray.capture.tensors import positional_names
+from xray.errors import TraceError, XRayError
+from xray.sources.known_values import build_on_meta, known_values
+from xray.sources.quiet import quietly
+from xray.sources.request import Request
+from xray.text import show_controls
+
+MOST_BYTES = 2 << 30
+"""Weights that take up more than this are not made with numbers; a small copy of the model is, where there is one."""
+PATIENCE_S = 60.0
+"""After so long no other inputs are tried."""
+
+WITHOUT_STORAGE = "without storage: shapes and masks, but no other numbers"
+WITH_CHANCE = "with chance weights"
+SMALL_COPY = "as a small copy with fewer layers and chance weights"
+Make = Callable[[], nn.Module]
+Block = Callable[[], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True)
+class Made:
+    """Keywords to call a model with, and the words for their axes."""
+
+    values: dict[str, Any]
+    axes: Mapping[str | int, tuple[str, ...]]
+
+
+class Feed(Protocol):
+    """Whoever makes inputs for a model: guesses, the likeliest first."""
+
+    def __call__(self, model: nn.Module, *, has_storage: bool) -> Iterator[Made]:
+        """The inputs; what is chance has no values without storage."""
+
+
+Ways = Generator[Target, BaseException, None]
+
+
+def run_ways(make: Make, feed: Feed, request: Request, name: str, make_small: Make | None = None) -> Target:
+    """The first way to run the model that `make` builds; where it fails, the target knows the next.
+
+    It runs without storage where it can. Where it asks for numbers that hang on its weights, it is built with chance
+    weights, and where it is too large for that, a small copy of it is.
+
+    Raises:
+        TraceError: it cannot be built.
+    """
+    ways = list_ways(make, feed, request, name, make_small)
+    return link(next(ways), ways)
+
+
+def link(target: Target, ways: Ways) -> Target:
+    """The target, and behind it all others."""
+
+    def go_on(error: BaseException) -> Target | None:
+        try:
+            return link(ways.send(error), ways)
+        except StopIteration:
+            return None
+
+    return replace(target, otherwise=go_on)
+
+
+def list_ways(make: Make, feed: Feed, request: Request, name: str, make_small: Make | None) -> Ways:
+    """The targets to try one after the other; it is sent the error in which each of them ended."""
+    bare = build(lambda: build_on_meta(make), name)
+    error = yield from list_targets(bare, feed, request, WITHOUT_STORAGE)
+    if request.meta or error is None or not asks_for_numbers(error):
+        return
+    is_small = count_bytes(bare) <= MOST_BYTES
+    chosen = make if is_small else make_small
+    if chosen is not None:
+        model = build(lambda: build_seeded(chosen), name)
+        yield from list_targets(model, feed, request, WITH_CHANCE if is_small else SMALL_COPY)
+
+
+def list_targets(
+    model: nn.Module, feed: Feed, request: Request, told: str
+) -> Generator[Target, BaseException, BaseException | None]:
+    """The model with one guess at its inputs after the other, until the error is no matter of inputs any more."""
+    began, error = time.monotonic(), None
+    has_storage = told != WITHOUT_STORAGE
+    around: Block = quietly if has_storage else without_storage
+    guesses = iter([read_inputs(model, request)]) if request.inputs else feed(model, has_storage=has_storage)
+    while time.monotonic() - began < PATIENCE_S:
+        with around():
+            made = next(guesses, None)
+        if made is None:
+            break
+        error = yield Target(model, (), made.values, axes=made.axes, around=around, told=told)
+        if asks_for_numbers(error):
+            break
+    return error
+
+
+def read_inputs(model: nn.Module, request: Request) -> Made:
+    """The inputs that were asked for, each by its name."""
+    names = positional_names(type(model))
+    given = [parse_input(text) for text in request.inputs]
+    return Made({key or names[place]: value for place, (key, value) in enumerate(given)}, {})
+
+
+def asks_for_numbers(error: BaseException) -> bool:
+    """Whether a model failed because it had to know a number that nobody had worked out."""
+    told = str(error).lower()
+    return isinstance(error, NotImplementedError) or "meta" in told or "unallocated storage" in told
+
+
+def build(make: Make, name: str) -> nn.Module:
+    """What a recipe gives.
+
+    Raises:
+        TraceError: it cannot be built.
+    """
+    try:
+        with quietly():
+            return make()
+    except XRayError:
+        raise
+    except Exception as error:  # whatever a library raises on settings that do not fit together
+        reason = show_controls(" ".join(str(error).split())[:300]).rstrip(".")
+        raise TraceError(
+            f"{show_controls(name)} cannot be built: {type(error).__name__}: {reason}. Check its settings."
+        ) from error
+
+
+def build_seeded(make: Make) -> nn.Module:
+    """The same model each time, and the random state as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return make()
+
+
+@contextmanager
+def without_storage() -> Iterator[None]:
+    """A block in which a model runs that was built without storage."""
+    with quietly(), known_values():
+        yield
+
+
+def count_bytes(model: nn.Module) -> int:
+    """The bytes of a model's weights."""
+    return sum(one.numel() * one.element_size() for one in model.parameters())
