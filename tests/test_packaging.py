@@ -120,8 +120,15 @@ def test_the_source_archive_can_be_tested_and_documented(archives):
     with tarfile.open(archives / f"transformer_xray-{VERSION}.tar.gz") as file:
         names = {name.split("/", 1)[-1] for name in file.getnames()}
 
-    wanted = {"pyproject.toml", "LICENSE", "README.md", "CHANGELOG.md", "RELEASING.md", "THIRD_PARTY.md", "mkdocs.yml"}
-    wanted |= {"constraints.txt", "constraints-lowest.txt", "tests/conftest.py", "docs/index.md", "xray/py.typed"}
+    wanted = {"pyproject.toml", "LICENSE", "README.md", "CHANGELOG.md", "RELEASING.md", "THIRD_PARTY.md"}
+    wanted |= {
+        "constraints.txt",
+        "constraints-lowest.txt",
+        "tests/conftest.py",
+        "docs/index.md",
+        "docs/conf.py",
+        "xray/py.typed",
+    }
     assert wanted - names == set()
     junk = {name for name in names if "__pycache__" in name or name.startswith((".", "site/", "runs/"))}
     assert junk <= {".gitignore"}  # which the builder itself reads from there

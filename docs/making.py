@@ -1,36 +1,11 @@
-"""What the site is built from besides its pages: the command reference, the gallery, and files of the project's root.
+"""The pages that are made when the site is built, so that they are never stale: the commands, and the gallery."""
 
-mkdocs calls `on_files`. Nothing that is made here is stored, so none of it can go stale.
-"""
-
-import sys
-from pathlib import Path
 from typing import Any
 
 import typer
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
+from gallery import PICTURES
 
 from xray.cli.app import app
-
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "docs"))
-from gallery import PICTURES  # noqa: E402  # a neighbour, found once its folder is on the path
-
-ROOT_FILES = {
-    "reference/releasing.md": "RELEASING.md",
-    "reference/third_party.md": "THIRD_PARTY.md",
-    "reference/changelog.md": "CHANGELOG.md",
-}
-
-
-def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that are made."""
-    made = {"reference/commands.md": write_commands(), "gallery.md": write_gallery()}
-    made |= {place: (ROOT / name).read_text(encoding="utf-8") for place, name in ROOT_FILES.items()}
-    for place, text in made.items():
-        files.append(File.generated(config, place, content=text))
-    return files
 
 
 def write_commands() -> str:
@@ -64,6 +39,7 @@ def write_parameters(command: Any) -> list[str]:  # noqa: ANN401  # typer's own 
             continue
         names, text = (" ".join(one.split()) for one in record)
         panel = getattr(parameter, "rich_help_panel", None) or ""
+        names = names.replace("|", "\\|")
         tables.setdefault(panel, []).append(f"| `{names}` | {escape_cell(text)} |")
     return [
         "\n".join([*([f"**{panel}**\n"] if panel else []), "| | |\n|---|---|", *rows]) + "\n"
@@ -89,8 +65,5 @@ def write_gallery() -> str:
         parts.append(f"## {picture.title}\n")
         parts.append(f"{picture.text}\n")
         parts.append(f"```{picture.language}\n{picture.source}\n```\n")
-        parts.append(
-            f'<figure markdown="span">\n[![{picture.title}](pictures/{picture.file}){{ loading=lazy }}]'
-            f"(pictures/{picture.file})\n</figure>\n"
-        )
+        parts.append(f"![{picture.title}](pictures/{picture.file})\n")
     return "\n".join(parts)
