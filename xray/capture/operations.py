@@ -39,7 +39,6 @@ NO_OPERATION = frozenset(
         "stride",
         "storage_offset",
         "is_contiguous",
-        "type",
         "element_size",
         "nelement",
         "get_device",
@@ -148,7 +147,7 @@ class OperationMode(TorchFunctionMode):
         except KeyError:
             name = self.names[func] = name_operation(func)
         watcher = self.watcher
-        if name is None or watcher.is_blind:
+        if name is None or watcher.is_blind or (name == "type" and len(args) + len(kwargs or ()) < 2):
             return func(*args) if kwargs is None else func(*args, **kwargs)
         if types or torch._C._len_torch_function_stack():
             # somebody else is told of torch functions too, and must not hear of what is asked in passing

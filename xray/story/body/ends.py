@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from xray.story.body.experts import count_idle
 from xray.story.body.regions import find_region, is_linear, width_out
 from xray.story.body.towers import Towering
-from xray.story.body.tree import Attention, Head, Link, Untold
+from xray.story.body.tree import Attention, Experts, Head, Link, Unknown, Untold
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS, LOOKUPS
 from xray.story.recognition.projections import data_input
@@ -113,6 +114,20 @@ def shared_block(flow: Flow, one: int, other: int) -> int | None:
 
     others = set(list_parents(other))
     return next((parent for parent in list_parents(one) if parent in others), None)
+
+
+def count_active(towers: Sequence[Towering], flow: Flow, params: int | None) -> int | None:
+    """How many parameters work on each place: all but those of the experts that are not chosen for it."""
+    branchings = [one for tower in towers for staging in tower.stagings for one in staging.branches]
+    if params is None or any(isinstance(one.branch, Unknown) for one in branchings):
+        return None
+    for one in branchings:
+        if isinstance(one.branch, Experts):
+            idle = count_idle(flow, one.region, one.branch)
+            if idle is None:
+                return None
+            params -= idle
+    return params
 
 
 def read_untold(flow: Flow, towers: Sequence[Towering]) -> tuple[Untold, ...]:

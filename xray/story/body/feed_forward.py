@@ -1,14 +1,13 @@
-"""What a feed-forward is: how wide, how bent, gated or not. And experts: which of them a router chooses."""
+"""What a feed-forward is: how wide, how bent, gated or not."""
 
 from collections.abc import Collection
 
-from xray.story.body.regions import Region, is_linear, projections_in, width_out
-from xray.story.body.tree import Experts, FeedForward
+from xray.story.body.regions import Region, projections_in, width_out
+from xray.story.body.tree import FeedForward
 from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import CARRYING, CURVES, SCALINGS, SOFTMAXES
+from xray.story.recognition.operation_kinds import CURVES, SCALINGS
 from xray.story.recognition.projections import data_input, is_product
 
-GROUPED = frozenset({"_grouped_mm", "grouped_mm", "_scaled_grouped_mm"})
 SPLITTERS = frozenset({"chunk", "split", "unbind", "split_with_sizes", "tensor_split"})
 
 
@@ -120,122 +119,3 @@ def name_activation(flow: Flow, inner: Collection[int], wide: Collection[int]) -
         return "silu" if multiplied and factor is None else "sigmoid" if not multiplied else None
     known = [op for op in bends if op not in ("pow", "clamp")]
     return known[0] if len(known) == 1 else None
-
-
-def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Experts | None:
-    """The facts of a router with its experts among steps; None where nothing is chosen."""
-    choice = find_choice(flow, nodes)
-    if choice is None:
-        return None
-    chosen_at, router = choice
-    experts = width_out(flow, router)
-    chosen = flow.output(chosen_at).shape[-1] if flow.op(chosen_at) == "topk" else 1
-    found = describe_each(flow, nodes, experts, router)
-    shared = count_shared(flow, nodes, router, chosen_at)
-    return Experts(
-        experts=experts,
-        chosen=chosen,
-        shared=shared,
-        d_ff=None if found is None else found.d_ff,
-        activation=None if found is None else found.activation,
-        gated=None if found is None else found.gated,
-    )
-
-
-def find_choice(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
-    """The step that chooses experts, and the linear layer whose scores it reads: the router."""
-    choices = [
-        node for node in sorted(nodes) if flow.op(node) in ("topk", "argmax", "sort", "max") and flow.is_leaf(node)
-    ]
-    found: tuple[int, int] | None = None
-    for choice in choices:
-        if flow.op(choice) in ("sort", "max") and found is not None:
-            continue
-        router = router_behind(flow, choice, nodes)
-        if router is None:
-            continue
-        shape = flow.output(choice).shape
-        if flow.op(choice) == "topk" and shape and shape[-1] >= width_out(flow, router):
-            continue
-        if flow.op(choice) == "topk" or found is None:
-            found = (choice, router)
-    return found if found is not None and flow.op(found[0]) in ("topk", "argmax", "max") else None
-
-
-def router_behind(flow: Flow, choice: int, nodes: Collection[int]) -> int | None:
-    """The linear layer that scored what a step chooses from."""
-    seen: set[int] = set()
-    todo = [choice]
-    while todo and len(seen) < 60:
-        here = todo.pop()
-        if here in seen or here not in nodes:
-            continue
-        seen.add(here)
-        if is_linear(flow, here):
-            return here
-        if is_product(flow, here):
-            continue
-        todo += [maker for maker in flow.makers[here] if maker is not None]
-    return None
-
-
-def describe_each(flow: Flow, nodes: Collection[int], experts: int, router: int) -> FeedForward | None:
-    """What one expert is: read off the stacked products, or off the linear layers behind the router."""
-    products = [
-        node
-        for node in sorted(nodes)
-        if flow.is_leaf(node)
-        and any(len(record.shape) == 3 and record.shape[0] == experts for record in flow.steps[node].inputs)
-        and flow.op(node) in GROUPED | {"bmm", "matmul", "einsum", "baddbmm"}
-    ]
-    if len(products) >= 2:
-        last = products[-1]
-        d_ff = flow.steps[last].inputs[0].shape[-1]
-        between = [node for node in sorted(nodes) if products[0] < node < last]
-        gates = [node for node in between if is_product_of_two(flow, node)]
-        gated = width_out(flow, products[0]) == 2 * d_ff or len(products) == 3
-        stop = gates[-1] if gates and gated else last
-        return FeedForward(d_ff, name_activation(flow, [n for n in between if n < stop], products[:1]), gated)
-    own = [node for node in projections_in(flow, nodes) if node != router]
-    for group in group_by_parent(flow, own):
-        inner = {node for node in nodes if min(group) <= node <= max(group)}
-        found = describe_feed_forward(flow, Region(None, max(group), frozenset(inner), frozenset()), inner)
-        if found is not None:
-            return found
-    return None
-
-
-def is_product_of_two(flow: Flow, node: int) -> bool:
-    """Whether a step multiplies two tensors of one shape."""
-    step = flow.steps[node]
-    return step.op in SCALINGS and len(step.inputs) == 2 and step.inputs[0].shape == step.inputs[1].shape
-
-
-def group_by_parent(flow: Flow, nodes: Collection[int]) -> list[list[int]]:
-    """Linear layers by the block that holds them."""
-    groups: dict[str | None, list[int]] = {}
-    for node in nodes:
-        groups.setdefault(flow.steps[node].parent, []).append(node)
-    return [group for group in groups.values() if len(group) > 1]
-
-
-def count_shared(flow: Flow, nodes: Collection[int], router: int, choice: int) -> int | None:
-    """How many feed-forwards every place goes through beside the chosen ones: those that nothing chosen reaches."""
-    reached: set[int] = {router}
-    for node in sorted(nodes):
-        if any(maker in reached for maker in flow.makers[node] if maker is not None):
-            reached.add(node)
-    outside = [node for node in projections_in(flow, nodes) if node not in reached and node != router]
-    ends = [
-        node
-        for node in outside
-        if any(reader in reached or reader not in nodes for reader in flow.readers.get(node, ()))
-    ]
-    bent = any(is_bend(flow, node) for node in nodes if node not in reached)
-    wide = [node for node in ends if width_out(flow, node) > 1 and len(flow.output(node).shape) >= 2]
-    if not outside or not bent:
-        return 0
-    return 1 if len(wide) >= 1 and len(outside) >= 2 else 0
-
-
-__all__ = ["CARRYING", "SOFTMAXES", "describe_experts", "describe_feed_forward"]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from xray.ir.trace import Pass, Trace
-from xray.story.body.ends import read_head, read_links, read_untold
+from xray.story.body.ends import count_active, read_head, read_links, read_untold
 from xray.story.body.spine import Chain, find_chains
 from xray.story.body.towers import Towering, read_tower
 from xray.story.body.tree import Anatomy, Attention, Experts, Tower
@@ -34,14 +34,15 @@ def anatomy(trace: Trace) -> Anatomy:
     reading = max(readings, key=lambda one: sum(len(tower.stagings) for tower in one.towers), default=None)
     if reading is None or not reading.towers:
         return Anatomy((), (), None, count_params(trace), None)
+    params = count_params(trace)
     links = read_links(reading.flow, reading.towers)
     towers = tuple(one.tower for one in reading.towers)
     return Anatomy(
         towers=towers,
         links=links,
         head=read_head(reading.flow, reading.towers),
-        params=count_params(trace),
-        active_params=None,
+        params=params,
+        active_params=count_active(reading.towers, reading.flow, params),
         untold=read_untold(reading.flow, reading.towers),
     )
 
@@ -57,7 +58,9 @@ def read_pass(one_pass: Pass) -> Reading:
     """The towers of one pass."""
     flow = read_flow(one_pass)
     sites = tuple(find_sites(flow))
-    chains = [chain for chain in find_chains(flow) if len(chain.joints) >= LEAST_JOINTS or has_site(chain, sites)]
+    chains = [
+        chain for chain in find_chains(flow, sites) if len(chain.joints) >= LEAST_JOINTS or has_site(chain, sites)
+    ]
     families = join_chains(flow, chains)
     names: dict[int, str] = {}
     towers: list[Towering] = []

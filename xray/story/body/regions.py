@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from math import prod
 
 from xray.ir.records import TensorRecord
 from xray.story.recognition.dataflow import Flow
@@ -16,7 +17,7 @@ from xray.story.recognition.operation_kinds import (
     STATISTICS,
     SUMS,
 )
-from xray.story.recognition.projections import is_projection
+from xray.story.recognition.projections import data_input, is_projection
 
 PLAIN = (
     CARRYING
@@ -155,4 +156,32 @@ def read_sizes(flow: Flow, node: int, name: str) -> tuple[int, ...]:
 def width_out(flow: Flow, node: int) -> int:
     """How wide the rows are that a linear layer makes."""
     shape = flow.output(node).shape
-    return shape[1] if flow.op(node) in FINDINGS else shape[-1]
+    if flow.op(node) in FINDINGS:
+        return shape[1]
+    made = read_equation(flow, node, made=True)
+    return shape[-1] if made is None else made
+
+
+def width_in(flow: Flow, node: int) -> int | None:
+    """How wide the rows are that a linear layer reads."""
+    number = data_input(flow, node)
+    if number is None:
+        return None
+    read = read_equation(flow, node, made=False)
+    return flow.steps[node].inputs[number].shape[-1] if read is None else read
+
+
+def read_equation(flow: Flow, node: int, *, made: bool) -> int | None:
+    """How many numbers a projection written as an einsum makes of each row, or reads of it; None if it is another."""
+    step = flow.steps[node]
+    equation = step.settings.get("arg0", step.settings.get("equation"))
+    number = data_input(flow, node)
+    if step.op != "einsum" or not isinstance(equation, str) or "->" not in equation or number is None:
+        return None
+    terms, after = equation.replace(" ", "").split("->")
+    before = terms.split(",")[number]
+    letters = [one for one in (after if made else before) if one.isalpha() and one not in (before if made else after)]
+    shape = step.outputs[0].shape if made else step.inputs[number].shape
+    term = after if made else before
+    sizes = dict(zip(reversed(term.replace("...", ".")), reversed(shape), strict=False))
+    return prod(sizes[letter] for letter in letters)

@@ -1,9 +1,10 @@
 """The residual stream: sums that add a branch to the tensor that the branch began at, chained from end to start."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xray.story.body.regions import Region, does_mix, find_region, is_scale, strip_plain
+from xray.story.recognition.attention_sites import Site
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.norms import Norm, find_norm
 from xray.story.recognition.operation_kinds import CARRYING, CURVES, DROPOUTS, SUMS
@@ -44,11 +45,12 @@ class Chain:
         return max([self.joints[-1].add, *(skip.add for skip in self.skips)])
 
 
-def find_joints(flow: Flow) -> list[Joint]:
-    """Every residual sum of a pass, in order."""
+def find_joints(flow: Flow, sites: Sequence[Site] = ()) -> list[Joint]:
+    """Every residual sum of a pass, in order; what is added to the scores of an attention is none."""
     found: dict[int, Joint] = {}
+    scored = {place for site in sites for place in site.scored}
     for place, step in enumerate(flow.steps):
-        if step.op in SUMS:
+        if step.op in SUMS and place not in scored:
             joint = read_joint(flow, place, found)
             if joint is not None:
                 found[place] = joint
@@ -87,9 +89,9 @@ def read_joint(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | No
     return None
 
 
-def find_chains(flow: Flow) -> list[Chain]:
+def find_chains(flow: Flow, sites: Sequence[Site] = ()) -> list[Chain]:
     """The residual streams of a pass that are not inside a branch of another, in the order of their first sums."""
-    joints = {joint.add: joint for joint in find_joints(flow)}
+    joints = {joint.add: joint for joint in find_joints(flow, sites)}
     before: dict[int, int | None] = {add: find_before(flow, joint.stream, joints) for add, joint in joints.items()}
     roots = {add: root_of(flow, joint.stream) for add, joint in joints.items()}
     nested: set[int] = set()

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xray.story.body.attention import describe_attention
-from xray.story.body.feed_forward import describe_experts, describe_feed_forward
+from xray.story.body.experts import describe_experts
+from xray.story.body.feed_forward import describe_feed_forward
 from xray.story.body.others import describe_convolution, describe_recurrence
 from xray.story.body.regions import Region, does_mix, find_region, is_scale, strip_plain
 from xray.story.body.spine import Joint
@@ -61,7 +62,7 @@ def read_stage(
     before: list[FoundNorm] = []
     behind: list[FoundNorm] = []
     for joint in joints:
-        for region in split_parallel(flow, joint.region, sites):
+        for region in sorted(split_parallel(flow, joint.region, sites), key=lambda one: one.end):
             ending, core = peel_end(flow, region)
             behind += [ending] if ending is not None else []
             found.append(read_branch(flow, region, sites, towers))
@@ -127,9 +128,10 @@ def name_kind(flow: Flow, nodes: frozenset[int], sites: Sequence[Site]) -> str:
 def read_branch(flow: Flow, region: Region, sites: Sequence[Site], towers: Mapping[int, str]) -> Branching:
     """What a branch is, by what it computes."""
     nodes = region.inner
-    site = next((site for site in sites if site.weighted_sum in nodes and site.softmax in nodes), None)
-    if site is not None:
-        return Branching(describe_attention(flow, site, region, towers), region, site)
+    own = [site for site in sites if site.weighted_sum in nodes and site.softmax in nodes]
+    if own:
+        twins = [site for site in own[1:] if are_twins(flow, own[0], site)]
+        return Branching(describe_attention(flow, own[0], region, towers, twins), region, own[0])
     for describe in (describe_experts, describe_feed_forward):
         found = describe(flow, region, nodes)
         if found is not None and not (describe is describe_feed_forward and has_wide_convolution(flow, nodes)):
@@ -140,6 +142,15 @@ def read_branch(flow: Flow, region: Region, sites: Sequence[Site], towers: Mappi
     return Branching(Unknown(list_paths(flow, nodes)), region)
 
 
+def are_twins(flow: Flow, one: Site, other: Site) -> bool:
+    """Whether two attentions score the same queries and keys, each for a part of the values (DiffLlama)."""
+
+    def list_roots(site: Site) -> list[int | None]:
+        return [flow.carried_from(maker) for maker in flow.makers[site.scores][-2:]]
+
+    return list_roots(one) == list_roots(other)
+
+
 def has_wide_convolution(flow: Flow, nodes: frozenset[int]) -> bool:
     return describe_convolution(flow, nodes) is not None
 
@@ -147,6 +158,9 @@ def has_wide_convolution(flow: Flow, nodes: frozenset[int]) -> bool:
 def list_paths(flow: Flow, nodes: frozenset[int]) -> tuple[str, ...]:
     """The paths of the learned steps of a branch that is not known."""
     paths = dict.fromkeys(flow.steps[node].path for node in sorted(nodes) if flow.steps[node].params)
+    if not paths:
+        blocks = [flow.places.get(flow.steps[node].parent or "") for node in sorted(nodes) if does_mix(flow, [node])]
+        paths = dict.fromkeys(flow.steps[block].path for block in blocks if block is not None)
     return tuple(paths)[:MOST_PATHS]
 
 
@@ -206,7 +220,7 @@ def describe_norm(
         return Norm(None, "none")
     place = "both" if before and ends else "before" if before else "after"
     on = None if not ends else "branch" if behind else "stream"
-    adaptive = any(is_modulated(flow, norm) for norm in before) if before else None
+    adaptive = any(is_modulated(flow, norm) for norm in (*before, *ends))
     return Norm(kind, place, on, adaptive)  # type: ignore[arg-type]
 
 

@@ -136,9 +136,20 @@ class Group:
 
 @dataclass(frozen=True)
 class EntrancePart:
-    """One thing that stands between the input and the first layer."""
+    """One thing that stands between the input and the first layer; `learned` where its numbers are parameters."""
 
-    part: Literal["words", "positions", "table", "patches", "projection", "scale", "norm", "class token", "convolution"]
+    part: Literal[
+        "words",
+        "positions",
+        "table",
+        "patches",
+        "projection",
+        "scale",
+        "norm",
+        "class token",
+        "registers",
+        "convolution",
+    ]
     size: int | None = None
     learned: bool | None = None
 

@@ -7,6 +7,7 @@ SHAPING = frozenset(
         "reshape_alias",
         "unsafe_view",
         "view_as",
+        "reshape_as",
         "transpose",
         "t",
         "T",
@@ -123,7 +124,9 @@ SCORING = (
     | SCALINGS
     | DROPOUTS
     | MASKINGS
-    | frozenset(["sub", "sub_", "clamp", "clamp_", "max", "min", "maximum", "minimum", "tanh", "nan_to_num", "baddbmm"])
+    | frozenset(
+        ["sub", "sub_", "clamp", "clamp_", "max", "min", "maximum", "minimum", "tanh", "nan_to_num", "baddbmm", "cat"]
+    )
 )
 """What may stand between scores and softmax."""
 

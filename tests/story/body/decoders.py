@@ -1,0 +1,405 @@
+"""Decoders that read words and go on writing them. The code is that of transformers 5.23."""
+
+from story.body.truth import (
+    Silent,
+    after,
+    attention,
+    both,
+    decoder_only,
+    experts,
+    family,
+    gated,
+    group,
+    plain,
+    pre,
+)
+
+from xray.story.body.tree import Latent
+
+
+def two_kinds(c, first, other, *, every):
+    """Groups of layers, each `every`th of which is another kind."""
+    rest = [n for n in range(c.num_hidden_layers) if (n + 1) % every]
+    return group(rest, c.hidden_size, *first), group(
+        [n for n in range(c.num_hidden_layers) if n not in rest], c.hidden_size, *other
+    )
+
+
+@family("LlamaForCausalLM", "modeling_llama.py", num_hidden_layers=2, num_key_value_heads=8, fast=True)
+def llama(c):
+    return decoder_only(c, pre("rms", attention(c)), pre("rms", gated(c)), final="rms")
+
+
+@family("MistralForCausalLM", "modeling_mistral.py", num_hidden_layers=2)
+def mistral(c):
+    # ten places are within the window of 4,096, so no mask is made that would show it
+    return decoder_only(c, pre("rms", attention(c, window=Silent(4096))), pre("rms", gated(c)), final="rms")
+
+
+@family("MistralForCausalLM", "modeling_mistral.py", num_hidden_layers=2, sliding_window=4, fast=True)
+def mistral_with_a_short_window(c):
+    return decoder_only(c, pre("rms", attention(c, window=4)), pre("rms", gated(c)), final="rms")
+
+
+@family("Qwen2ForCausalLM", "modeling_qwen2.py", num_hidden_layers=2)
+def qwen2(c):
+    return decoder_only(c, pre("rms", attention(c)), pre("rms", gated(c)), final="rms")
+
+
+@family("Qwen3ForCausalLM", "modeling_qwen3.py", num_hidden_layers=2)
+def qwen3(c):
+    return decoder_only(c, pre("rms", attention(c, qk_norm=True)), pre("rms", gated(c)), final="rms")
+
+
+@family("GemmaForCausalLM", "modeling_gemma.py", num_hidden_layers=2)
+def gemma(c):
+    return decoder_only(c, pre("rms", attention(c)), pre("rms", gated(c)), final="rms", parts=("scale",))
+
+
+@family("Gemma2ForCausalLM", "modeling_gemma2.py", num_hidden_layers=4, sliding_window=4)
+def gemma2(c):
+    # the scores are capped by tanh, which no fused kernel does
+    local, whole = (both("rms", attention(c, kernel="plain", window=window)) for window in (4, None))
+    think = both("rms", gated(c))
+    return decoder_only(c, groups=two_kinds(c, (local, think), (whole, think), every=2), final="rms", parts=("scale",))
+
+
+@family("Gemma3ForCausalLM", "modeling_gemma3.py", num_hidden_layers=12, sliding_window=4, fast=True)
+def gemma3(c):
+    local, whole = (both("rms", attention(c, qk_norm=True, window=window)) for window in (4, None))
+    think = both("rms", gated(c))
+    return decoder_only(c, groups=two_kinds(c, (local, think), (whole, think), every=6), final="rms", parts=("scale",))
+
+
+@family("OlmoForCausalLM", "modeling_olmo.py", num_hidden_layers=2)
+def olmo(c):
+    return decoder_only(c, pre("layer", attention(c)), pre("layer", gated(c)), final="layer")
+
+
+@family("Olmo2ForCausalLM", "modeling_olmo2.py", num_hidden_layers=2)
+def olmo2(c):
+    return decoder_only(c, after("rms", attention(c, qk_norm=True)), after("rms", gated(c)), final="rms")
+
+
+@family("Olmo3ForCausalLM", "modeling_olmo3.py", num_hidden_layers=8, sliding_window=4)
+def olmo3(c):
+    local, whole = (after("rms", attention(c, qk_norm=True, window=window)) for window in (4, None))
+    think = after("rms", gated(c))
+    return decoder_only(c, groups=two_kinds(c, (local, think), (whole, think), every=4), final="rms")
+
+
+@family("Exaone4ForCausalLM", "modeling_exaone4.py", num_hidden_layers=4, sliding_window=4)
+def exaone4(c):
+    # whole attention is without positions
+    local = after("rms", attention(c, qk_norm=True, window=4))
+    whole = after("rms", attention(c, qk_norm=True, positions="none"))
+    think = after("rms", gated(c))
+    return decoder_only(c, groups=two_kinds(c, (local, think), (whole, think), every=4), final="rms")
+
+
+@family("SmolLM3ForCausalLM", "modeling_smollm3.py", num_hidden_layers=4)
+def smollm3(c):
+    local, whole = (pre("rms", attention(c, positions=positions)) for positions in ("rotary", "none"))
+    think = pre("rms", gated(c))
+    return decoder_only(c, groups=two_kinds(c, (local, think), (whole, think), every=4), final="rms")
+
+
+@family("CohereForCausalLM", "modeling_cohere.py", num_hidden_layers=2)
+def cohere(c):
+    return decoder_only(c, pre("layer", attention(c), gated(c)), final="layer")
+
+
+@family("Cohere2ForCausalLM", "modeling_cohere2.py", num_hidden_layers=4, sliding_window=4)
+def cohere2(c):
+    local = pre("layer", attention(c, window=4), gated(c))
+    whole = pre("layer", attention(c, positions="none"), gated(c))
+    return decoder_only(c, groups=two_kinds(c, (local,), (whole,), every=4), final="layer")
+
+
+@family("PhiForCausalLM", "modeling_phi.py", num_hidden_layers=2)
+def phi(c):
+    return decoder_only(c, pre("layer", attention(c), plain(c)), final="layer")
+
+
+@family("Phi3ForCausalLM", "modeling_phi3.py", num_hidden_layers=2)
+def phi3(c):
+    return decoder_only(c, pre("rms", attention(c, fused="qkv")), pre("rms", gated(c, fused=True)), final="rms")
+
+
+@family("GlmForCausalLM", "modeling_glm.py", num_hidden_layers=2)
+def glm(c):
+    return decoder_only(c, pre("rms", attention(c)), pre("rms", gated(c, fused=True)), final="rms")
+
+
+@family("Glm4ForCausalLM", "modeling_glm4.py", num_hidden_layers=2)
+def glm4(c):
+    return decoder_only(c, both("rms", attention(c)), both("rms", gated(c, fused=True)), final="rms")
+
+
+@family("StableLmForCausalLM", "modeling_stablelm.py", num_hidden_layers=2)
+def stablelm(c):
+    return decoder_only(c, pre("layer", attention(c)), pre("layer", gated(c)), final="layer")
+
+
+@family("Starcoder2ForCausalLM", "modeling_starcoder2.py", num_hidden_layers=2)
+def starcoder2(c):
+    return decoder_only(c, pre("layer", attention(c)), pre("layer", plain(c)), final="layer")
+
+
+@family("PersimmonForCausalLM", "modeling_persimmon.py", num_hidden_layers=2)
+def persimmon(c):
+    attend = attention(c, qk_norm=True, fused="qkv")
+    return decoder_only(c, pre("layer", attend), pre("layer", plain(c)), final="layer")
+
+
+@family("GraniteForCausalLM", "modeling_granite.py", num_hidden_layers=2)
+def granite(c):
+    # its factors are 1 by default
+    return decoder_only(c, pre("rms", attention(c)), pre("rms", gated(c)), final="rms")
+
+
+@family("HeliumForCausalLM", "modeling_helium.py", num_hidden_layers=2)
+def helium(c):
+    return decoder_only(c, pre("rms", attention(c)), pre("rms", gated(c)), final="rms")
+
+
+@family("Ernie4_5ForCausalLM", "modeling_ernie4_5.py", num_hidden_layers=2)
+def ernie4_5(c):
+    return decoder_only(c, pre("rms", attention(c)), pre("rms", gated(c)), final="rms")
+
+
+@family("SeedOssForCausalLM", "modeling_seed_oss.py", num_hidden_layers=2)
+def seed_oss(c):
+    return decoder_only(c, pre("rms", attention(c)), pre("rms", gated(c)), final="rms")
+
+
+@family("ArceeForCausalLM", "modeling_arcee.py", num_hidden_layers=2)
+def arcee(c):
+    return decoder_only(c, pre("rms", attention(c)), pre("rms", plain(c)), final="rms")
+
+
+@family("BitNetForCausalLM", "modeling_bitnet.py", num_hidden_layers=2)
+def bitnet(c):
+    return decoder_only(c, pre("rms", attention(c)), pre("rms", gated(c)), final="rms")
+
+
+@family("NemotronForCausalLM", "modeling_nemotron.py", num_hidden_layers=2, num_key_value_heads=8)
+def nemotron(c):
+    return decoder_only(c, pre("layer", attention(c)), pre("layer", plain(c)), final="layer")
+
+
+@family("DiffLlamaForCausalLM", "modeling_diffllama.py", num_hidden_layers=2)
+def diffllama(c):
+    # the values of two heads lie side by side, so each weighted sum is twice as wide
+    attend = attention(c, d_v=2 * c.hidden_size // c.num_attention_heads)
+    return decoder_only(c, pre("rms", attend), pre("rms", gated(c)), final="rms")
+
+
+@family("DogeForCausalLM", "modeling_doge.py", num_hidden_layers=2)
+def doge(c):
+    # what is added to the scores is worked out of the values, not of places
+    return decoder_only(c, pre("rms", attention(c, qk_norm=True)), pre("rms", gated(c)), final="rms")
+
+
+@family("GPT2LMHeadModel", "modeling_gpt2.py", num_hidden_layers=2, fast=True)
+def gpt2(c):
+    attend = attention(c, positions="none", fused="qkv")
+    think = plain(c, d_ff=4 * c.hidden_size, activation="gelu tanh")
+    return decoder_only(
+        c, pre("layer", attend), pre("layer", think), final="layer", parts=(f"positions {c.n_positions}",)
+    )
+
+
+@family("GPTBigCodeForCausalLM", "modeling_gpt_bigcode.py", num_hidden_layers=2)
+def gpt_bigcode(c):
+    attend = attention(c, positions="none", fused="qkv", kv_heads=1)
+    think = plain(c, d_ff=4 * c.hidden_size, activation="gelu tanh")
+    return decoder_only(
+        c, pre("layer", attend), pre("layer", think), final="layer", parts=(f"positions {c.n_positions}",)
+    )
+
+
+@family("GPTNeoXForCausalLM", "modeling_gpt_neox.py", num_hidden_layers=2)
+def gpt_neox(c):
+    return decoder_only(c, pre("layer", attention(c, fused="qkv"), plain(c)), final="layer")
+
+
+@family("GPTJForCausalLM", "modeling_gptj.py", num_hidden_layers=2)
+def gptj(c):
+    think = plain(c, d_ff=4 * c.hidden_size, activation="gelu tanh")
+    return decoder_only(c, pre("layer", attention(c, kernel="plain"), think), final="layer")
+
+
+@family("CodeGenForCausalLM", "modeling_codegen.py", num_hidden_layers=2)
+def codegen(c):
+    think = plain(c, d_ff=4 * c.hidden_size, activation="gelu tanh")
+    return decoder_only(c, pre("layer", attention(c, kernel="plain", fused="qkv"), think), final="layer")
+
+
+@family("GPTNeoForCausalLM", "modeling_gpt_neo.py", num_hidden_layers=4, attention_types=[[["global", "local"], 2]])
+def gpt_neo(c):
+    # its triangle is a buffer, which has no numbers here; the mask beside it shows what is causal
+    whole = attention(c, kernel="plain", positions="none")
+    local = attention(c, kernel="plain", positions="none", window=Silent(c.window_size))
+    del local  # the two kinds cannot be told apart
+    think = plain(c, d_ff=4 * c.hidden_size, activation="gelu tanh")
+    parts = (f"positions {c.max_position_embeddings}",)
+    return decoder_only(c, pre("layer", whole), pre("layer", think), final="layer", parts=parts)
+
+
+@family("BloomForCausalLM", "modeling_bloom.py")
+def bloom(c):
+    attend = attention(c, positions="alibi", fused="qkv", kernel="plain")
+    think = plain(c, d_ff=4 * c.hidden_size, activation="gelu tanh")
+    return decoder_only(c, pre("layer", attend), pre("layer", think), final="layer", parts=("norm",))
+
+
+@family("MptForCausalLM", "modeling_mpt.py", num_hidden_layers=2)
+def mpt(c):
+    attend = attention(c, positions="alibi", fused="qkv", kernel="plain")
+    think = plain(c, d_ff=4 * c.hidden_size, activation="gelu")
+    return decoder_only(c, pre("layer", attend), pre("layer", think), final="layer")
+
+
+@family("FalconForCausalLM", "modeling_falcon.py", num_hidden_layers=2)
+def falcon(c):
+    think = plain(c, d_ff=4 * c.hidden_size, activation="gelu")
+    return decoder_only(c, pre("layer", attention(c, fused="qkv", kv_heads=1), think), final="layer")
+
+
+@family("OPTForCausalLM", "modeling_opt.py", num_hidden_layers=2)
+def opt(c):
+    think = plain(c, d_ff=c.ffn_dim, activation="relu")
+    parts = (f"positions {c.max_position_embeddings + 2}",)
+    return decoder_only(
+        c, pre("layer", attention(c, positions="none")), pre("layer", think), final="layer", parts=parts
+    )
+
+
+@family("OpenAIGPTLMHeadModel", "modeling_openai.py", num_hidden_layers=2)
+def openai_gpt(c):
+    # its triangle is a buffer, which has no numbers here
+    attend = attention(c, kernel="plain", positions=Silent("none"), fused="qkv", causal=Silent(True))
+    think = plain(c, d_ff=4 * c.hidden_size, activation="gelu tanh")
+    from story.body.truth import post
+
+    return decoder_only(
+        c,
+        post("layer", attend),
+        post("layer", think),
+        final=None,
+        parts=(f"positions {c.n_positions}",),
+        causal=Silent(True),
+    )
+
+
+@family("CTRLLMHeadModel", "modeling_ctrl.py", num_hidden_layers=2)
+def ctrl(c):
+    think = plain(c, d_ff=c.dff, activation="relu")
+    return decoder_only(
+        c,
+        pre("layer", attention(c, positions="none")),
+        pre("layer", think),
+        final="layer",
+        parts=("scale", f"positions {c.n_positions}"),
+    )
+
+
+@family("XGLMForCausalLM", "modeling_xglm.py", num_hidden_layers=2)
+def xglm(c):
+    think = plain(c, d_ff=c.ffn_dim, activation="gelu")
+    attend = attention(c, kernel="plain", positions="none")
+    return decoder_only(c, pre("layer", attend), pre("layer", think), final="layer", parts=("scale", "positions 2050"))
+
+
+@family(
+    "BioGptForCausalLM", "modeling_biogpt.py", num_hidden_layers=2, hidden_size=32, num_attention_heads=4, tiny=True
+)
+def biogpt(c):
+    parts = ("scale", f"positions {c.max_position_embeddings + 2}")
+    return decoder_only(
+        c, pre("layer", attention(c, positions="none")), pre("layer", plain(c)), final="layer", parts=parts
+    )
+
+
+@family("MixtralForCausalLM", "modeling_mixtral.py", half=True, num_hidden_layers=2, fast=True)
+def mixtral(c):
+    return decoder_only(c, pre("rms", attention(c)), pre("rms", experts(c, c.num_local_experts)), final="rms")
+
+
+@family("OlmoeForCausalLM", "modeling_olmoe.py", half=True, num_hidden_layers=2)
+def olmoe(c):
+    attend = attention(c, qk_norm=True)
+    return decoder_only(c, pre("rms", attend), pre("rms", experts(c, c.num_experts)), final="rms")
+
+
+@family("Qwen2MoeForCausalLM", "modeling_qwen2_moe.py", half=True, num_hidden_layers=2)
+def qwen2_moe(c):
+    think = experts(c, c.num_experts, d_ff=c.moe_intermediate_size, shared=1)
+    return decoder_only(c, pre("rms", attention(c)), pre("rms", think), final="rms")
+
+
+@family("Qwen3MoeForCausalLM", "modeling_qwen3_moe.py", half=True, num_hidden_layers=2)
+def qwen3_moe(c):
+    think = experts(c, c.num_experts, d_ff=c.moe_intermediate_size)
+    return decoder_only(c, pre("rms", attention(c, qk_norm=True)), pre("rms", think), final="rms")
+
+
+@family("GraniteMoeForCausalLM", "modeling_granitemoe.py", half=True, num_hidden_layers=2)
+def granitemoe(c):
+    think = experts(c, c.num_local_experts)
+    return decoder_only(c, pre("rms", attention(c)), pre("rms", think), final="rms")
+
+
+@family("PhimoeForCausalLM", "modeling_phimoe.py", half=True, num_hidden_layers=2)
+def phimoe(c):
+    think = experts(c, c.num_local_experts)
+    return decoder_only(c, pre("layer", attention(c)), pre("layer", think), final="layer")
+
+
+@family("GptOssForCausalLM", "modeling_gpt_oss.py", half=True, num_hidden_layers=4, sliding_window=4, fast=True)
+def gpt_oss(c):
+    local, whole = (pre("rms", attention(c, sinks=True, kernel="plain", window=window)) for window in (4, None))
+    # gate * sigmoid(1.702 * gate), and the other half plus one
+    think = pre("rms", experts(c, c.num_local_experts, activation="quick gelu"))
+    return decoder_only(c, groups=two_kinds(c, (local, think), (whole, think), every=2), final="rms")
+
+
+@family("DeepseekV3ForCausalLM", "modeling_deepseek_v3.py", half=True, num_hidden_layers=5, fast=True)
+def deepseek_v3(c):
+    latent = Latent(c.q_lora_rank, c.kv_lora_rank)
+    d_k = c.qk_nope_head_dim + c.qk_rope_head_dim
+    attend = pre("rms", attention(c, d_k=d_k, d_v=c.v_head_dim, latent=latent, fused="kv"))
+    dense = pre("rms", gated(c))
+    sparse = pre("rms", experts(c, c.n_routed_experts, shared=c.n_shared_experts, d_ff=c.moe_intermediate_size))
+    first = c.first_k_dense_replace
+    groups = (group(first, c.hidden_size, attend, dense), group(range(first, 5), c.hidden_size, attend, sparse))
+    return decoder_only(c, groups=groups, final="rms")
+
+
+@family(
+    "DeepseekV2ForCausalLM",
+    "modeling_deepseek_v2.py",
+    half=True,
+    num_hidden_layers=3,
+    first_k_dense_replace=1,
+    num_experts_per_tok=6,
+    moe_intermediate_size=1408,
+)
+def deepseek_v2(c):
+    latent = Latent(c.q_lora_rank, c.kv_lora_rank)
+    d_k = c.qk_nope_head_dim + c.qk_rope_head_dim
+    attend = pre("rms", attention(c, d_k=d_k, d_v=c.v_head_dim, latent=latent, fused="kv"))
+    dense = pre("rms", gated(c))
+    sparse = pre("rms", experts(c, c.n_routed_experts, shared=1, d_ff=c.moe_intermediate_size))
+    groups = (group(1, c.hidden_size, attend, dense), group(range(1, 3), c.hidden_size, attend, sparse))
+    return decoder_only(c, groups=groups, final="rms")
+
+
+@family("Llama4ForCausalLM", "modeling_llama4.py", half=True, num_hidden_layers=4, attention_chunk_size=4)
+def llama4(c):
+    turned = attention(c, qk_norm=True, window=Silent("chunks of 4"))
+    whole = attention(c, positions="none")
+    think = pre("rms", experts(c, c.num_local_experts, shared=1))
+    groups = two_kinds(c, (pre("rms", turned), think), (pre("rms", whole), think), every=4)
+    return decoder_only(c, groups=groups, final="rms")

@@ -1,0 +1,163 @@
+"""Encoders that read words both ways. The code is that of transformers 5.23."""
+
+from story.body.truth import (
+    bare,
+    encoder_only,
+    family,
+    gated,
+    group,
+    looks_both_ways,
+    plain,
+    post,
+    pre,
+)
+
+from xray.story.body.tree import Unknown
+
+
+def learned_places(c, *more):
+    return (*more, f"positions {c.max_position_embeddings}")
+
+
+@family("BertForMaskedLM", "modeling_bert.py", num_hidden_layers=2, fast=True)
+def bert(c):
+    parts = (f"table {c.type_vocab_size}", f"positions {c.max_position_embeddings}", "norm")
+    return encoder_only(c, post("layer", looks_both_ways(c)), post("layer", plain(c)), final=None, parts=parts)
+
+
+@family("RobertaForMaskedLM", "modeling_roberta.py", num_hidden_layers=2)
+def roberta(c):
+    parts = (f"table {c.type_vocab_size}", f"positions {c.max_position_embeddings}", "norm")
+    return encoder_only(c, post("layer", looks_both_ways(c)), post("layer", plain(c)), final=None, parts=parts)
+
+
+@family("XLMRobertaForMaskedLM", "modeling_xlm_roberta.py", num_hidden_layers=2)
+def xlm_roberta(c):
+    return roberta(c)
+
+
+@family("CamembertForMaskedLM", "modeling_camembert.py", num_hidden_layers=2)
+def camembert(c):
+    return roberta(c)
+
+
+@family("DistilBertForMaskedLM", "modeling_distilbert.py", n_layers=2)
+def distilbert(c):
+    think = plain(c, d_ff=c.hidden_dim)
+    parts = (f"positions {c.max_position_embeddings}", "norm")
+    return encoder_only(c, post("layer", looks_both_ways(c)), post("layer", think), final=None, parts=parts)
+
+
+@family("AlbertForMaskedLM", "modeling_albert.py", num_hidden_layers=3, fast=True)
+def albert(c):
+    parts = (
+        f"table {c.type_vocab_size}",
+        f"positions {c.max_position_embeddings}",
+        "norm",
+        f"projection {c.hidden_size}",
+    )
+    stages = (post("layer", looks_both_ways(c)), post("layer", plain(c)))
+    one = group(c.num_hidden_layers, c.hidden_size, *stages, shared=True)
+    return encoder_only(c, groups=(one,), final=None, parts=parts)
+
+
+@family("ElectraForMaskedLM", "modeling_electra.py", num_hidden_layers=2)
+def electra(c):
+    parts = (
+        f"table {c.type_vocab_size}",
+        f"positions {c.max_position_embeddings}",
+        "norm",
+        f"projection {c.hidden_size}",
+    )
+    return encoder_only(c, post("layer", looks_both_ways(c)), post("layer", plain(c)), final=None, parts=parts)
+
+
+@family("FNetForMaskedLM", "modeling_fnet.py", num_hidden_layers=2)
+def fnet(c):
+    parts = (
+        f"table {c.type_vocab_size}",
+        f"positions {c.max_position_embeddings}",
+        "norm",
+        f"projection {c.hidden_size}",
+    )
+    mix = Unknown(("fnet.encoder.layer.0.fourier.self",))  # a Fourier transform, which has no parameters
+    return encoder_only(c, post("layer", mix), post("layer", plain(c)), final=None, parts=parts, causal=None)
+
+
+@family("ModernBertForMaskedLM", "modeling_modernbert.py", num_hidden_layers=6, local_attention=4)
+def modernbert(c):
+    # the first norm is left out, as what goes into it is normalised already
+    whole, local = (looks_both_ways(c, positions="rotary", fused="qkv", window=window) for window in (None, 5))
+    think = pre("layer", gated(c, fused=True))
+    groups = (
+        group(1, c.hidden_size, bare(whole), think),
+        group((1, 2, 4, 5), c.hidden_size, pre("layer", local), think),
+        group((3,), c.hidden_size, pre("layer", whole), think),
+    )
+    return encoder_only(c, groups=groups, final="layer", parts=("norm",))
+
+
+@family("NomicBertForMaskedLM", "modeling_nomic_bert.py", num_hidden_layers=2)
+def nomic_bert(c):
+    parts = (f"table {c.type_vocab_size}", "norm")
+    attend = looks_both_ways(c, positions="rotary")
+    return encoder_only(c, post("layer", attend), post("layer", gated(c)), final=None, parts=parts)
+
+
+@family("MPNetForMaskedLM", "modeling_mpnet.py", num_hidden_layers=2)
+def mpnet(c):
+    parts = (f"positions {c.max_position_embeddings}", "norm")
+    attend = looks_both_ways(c, positions="relative", kernel="plain")
+    return encoder_only(c, post("layer", attend), post("layer", plain(c)), final=None, parts=parts)
+
+
+@family(
+    "RoFormerForMaskedLM",
+    "modeling_roformer.py",
+    num_hidden_layers=2,
+    hidden_size=48,
+    embedding_size=48,
+    num_attention_heads=3,
+    intermediate_size=77,
+    tiny=True,
+)
+def roformer(c):
+    parts = (f"table {c.type_vocab_size}", "norm")
+    attend = looks_both_ways(c, positions="rotary", kernel="plain")
+    return encoder_only(c, post("layer", attend), post("layer", plain(c)), final=None, parts=parts)
+
+
+@family(
+    "EsmForMaskedLM",
+    "modeling_esm.py",
+    vocab_size=33,
+    num_hidden_layers=2,
+    position_embedding_type="rotary",
+    pad_token_id=1,
+    mask_token_id=32,
+)
+def esm(c):
+    return encoder_only(
+        c,
+        pre("layer", looks_both_ways(c, positions="rotary")),
+        pre("layer", plain(c, activation="gelu")),
+        final="layer",
+    )
+
+
+@family(
+    "XLNetLMHeadModel",
+    "modeling_xlnet.py",
+    n_layer=2,
+    d_model=48,
+    n_head=3,
+    d_inner=77,
+    vocab_size=131,
+    tiny=True,
+)
+def xlnet(c):
+    # without a target mapping every place sees every other; places come first, sequences second
+    attend = looks_both_ways(c, heads=c.n_head, d_k=c.d_head, positions="relative", kernel="plain")
+    return encoder_only(
+        c, post("layer", attend), post("layer", plain(c, d_ff=c.d_inner, activation="gelu")), final=None
+    )

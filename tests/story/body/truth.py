@@ -1,0 +1,228 @@
+"""What configurations and modelling code say of a network, written as the anatomy that it has to be read as.
+
+Sizes come from the configuration by machine. What else a family is like is written by hand from its code. A field that
+a trace cannot prove is written as `Silent(truth)`: the anatomy has to leave it out, and never say anything else.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+from xray.story.body.tree import (
+    Anatomy,
+    Attention,
+    EntrancePart,
+    Experts,
+    FeedForward,
+    Group,
+    Head,
+    Link,
+    Norm,
+    Stage,
+    Tower,
+)
+
+ACTIVATIONS = {
+    "silu": "silu",
+    "swish": "silu",
+    "gelu": "gelu",
+    "gelu_new": "gelu tanh",
+    "gelu_fast": "gelu tanh",
+    "gelu_pytorch_tanh": "gelu tanh",
+    "relu": "relu",
+    "relu2": "relu squared",
+    "quick_gelu": "quick gelu",
+}
+
+
+@dataclass(frozen=True)
+class Silent:
+    """A truth that the trace does not prove, so that nothing may be said."""
+
+    truth: object
+
+
+@dataclass(frozen=True)
+class Family:
+    """A model to be built, its class and its code in `transformers`, and what is true of it."""
+
+    name: str
+    model: str
+    code: str
+    truth: Callable[[Any], Anatomy]
+    config: dict[str, Any]
+    inputs: Callable[[Any, Any], dict[str, Any]] | None
+    tiny: bool
+    half: bool
+    fast: bool
+
+
+FAMILIES: dict[str, Family] = {}
+
+
+def family(model, code, *, inputs=None, tiny=False, half=False, fast=False, name=None, **config):
+    """Notes a function that tells the truth of a model from its configuration, which `config` changes."""
+
+    def note(truth):
+        FAMILIES[name or truth.__name__] = Family(
+            name or truth.__name__, model, code, truth, config, inputs, tiny, half, fast
+        )
+        return truth
+
+    return note
+
+
+def attention(c, **facts):
+    """A causal attention of the usual kind, its sizes from a configuration."""
+    heads = facts.pop("heads", None) or c.num_attention_heads
+    d_k = facts.pop("d_k", None) or getattr(c, "head_dim", None) or c.hidden_size // heads
+    kv_heads = facts.pop("kv_heads", None) or getattr(c, "num_key_value_heads", None) or heads
+    return replace(
+        Attention(
+            source="self",
+            heads=heads,
+            kv_heads=kv_heads,
+            d_k=d_k,
+            d_v=d_k,
+            positions="rotary",
+            qk_norm=False,
+            sinks=False,
+            gate=False,
+            kernel="scaled_dot_product_attention",
+            causal=True,
+        ),
+        **facts,
+    )
+
+
+def looks_both_ways(c, **facts):
+    """An attention of an encoder."""
+    return attention(c, **({"causal": False, "positions": "none"} | facts))
+
+
+def gated(c, **facts):
+    """A feed-forward with a gate."""
+    return replace(plain(c), **{"gated": True, "fused": False} | facts)
+
+
+def plain(c, **facts):
+    """A feed-forward without a gate."""
+    return replace(FeedForward(getattr(c, "intermediate_size", None), activation_of(c), False, None), **facts)
+
+
+def experts(c, number, **facts):
+    """Experts with gates, of which some are chosen."""
+    return replace(Experts(number, c.num_experts_per_tok, 0, c.intermediate_size, activation_of(c), True), **facts)
+
+
+def activation_of(c):
+    named = ("hidden_act", "hidden_activation", "activation_function", "activation")
+    return next((ACTIVATIONS[word] for name in named if (word := getattr(c, name, None)) in ACTIVATIONS), None)
+
+
+def pre(kind, *branches):
+    """A stage with its norm before the branches."""
+    return Stage(branches, len(branches) > 1, Norm(kind, "before", None, False))
+
+
+def post(kind, *branches):
+    """A stage with its norm after the sum."""
+    return Stage(branches, len(branches) > 1, Norm(kind, "after", "stream", False))
+
+
+def after(kind, *branches):
+    """A stage with its norm behind the branch, before the sum."""
+    return Stage(branches, len(branches) > 1, Norm(kind, "after", "branch", False))
+
+
+def both(kind, *branches):
+    """A stage with a norm before the branch and another one behind it."""
+    return Stage(branches, len(branches) > 1, Norm(kind, "both", "branch", False))
+
+
+def bare(*branches):
+    """A stage without a norm."""
+    return Stage(branches, len(branches) > 1, Norm(None, "none", None, None))
+
+
+def group(layers, width, *stages, shared=False):
+    """Layers that are alike; one alone shares nothing that could be told."""
+    layers = tuple(range(layers)) if isinstance(layers, int) else tuple(layers)
+    return Group(layers, stages, width, shared if len(layers) > 1 else None)
+
+
+def entrance(*parts, **learned):
+    """What stands before the first layer, as in "words 32000"."""
+    found = []
+    for part in parts:
+        name, _, size = part.rpartition(" ") if part.split(" ")[-1].isdecimal() else (part, "", "")
+        found.append(EntrancePart(name, int(size) if size else None))
+    return tuple(found)
+
+
+def words(c, *more):
+    """The entrance of a text: its table, and what else there is."""
+    return entrance(f"words {c.vocab_size}", *more)
+
+
+def tower(c, name, reads, causal, parts, groups, final, **facts):
+    """A tower, as wide as the configuration says."""
+    vocab = facts.pop("vocab", c.vocab_size if reads == "ids" else None)
+    widths = {one.d_model for one in groups}
+    return Tower(
+        name, reads, causal, widths.pop() if len(widths) == 1 else None, vocab, parts, tuple(groups), final, **facts
+    )
+
+
+def decoder_only(c, *stages, final, parts=(), groups=None, tied=None, causal=True):
+    """A network of one causal tower that reads words and scores every word."""
+    groups = groups or (group(c.num_hidden_layers, c.hidden_size, *stages),)
+    text = tower(c, "text", "ids", causal, words(c, *parts), groups, final)
+    tied = c.tie_word_embeddings if tied is None else tied
+    return network(text, head=Head("vocabulary", c.vocab_size, tied))
+
+
+def encoder_only(c, *stages, final, parts=(), groups=None, causal=False, tied=True):
+    """A network of one tower that reads words both ways and scores every word."""
+    return decoder_only(c, *stages, final=final, parts=parts, groups=groups, tied=tied, causal=causal)
+
+
+def sees_images(c, *stages, final, parts=(), groups=None, causal=False, head=None):
+    """A network of one tower that reads an image and scores classes."""
+    groups = groups or (group(c.num_hidden_layers, c.hidden_size, *stages),)
+    return network(
+        tower(c, "vision", "image", causal, parts, groups, final), head=head or Head("classes", c.num_labels)
+    )
+
+
+def network(*towers, links=(), head=None, untold=()):
+    """The whole; parameters are counted elsewhere."""
+    return Anatomy(towers, tuple(links), head, None, None, untold)
+
+
+def memory(source, target):
+    return Link("memory", source, target)
+
+
+SKIPPED = {"params", "active_params", "learned"}
+"""What is held by tests of its own."""
+
+
+def list_differences(found, truth, where="") -> list[str]:
+    """Every place in which what was read is not what is true, and each silence that was not meant."""
+    if isinstance(truth, Silent):
+        return [] if found is None else [f"{where}: says {found!r}, which was thought not to be provable"]
+    if is_dataclass(truth) and type(found) is type(truth):
+        return [
+            line
+            for one in fields(truth)
+            if one.name not in SKIPPED
+            for line in list_differences(getattr(found, one.name), getattr(truth, one.name), f"{where}.{one.name}")
+        ]
+    if isinstance(truth, tuple) and isinstance(found, Sequence) and len(found) == len(truth):
+        return [
+            line
+            for number, (one, other) in enumerate(zip(found, truth, strict=True))
+            for line in list_differences(one, other, f"{where}[{number}]")
+        ]
+    return [] if found == truth else [f"{where}: says {found!r}, true is {truth!r}"]

@@ -1,0 +1,246 @@
+"""What stands between the input and the first layer: tables, places, patches, class tokens, scales, norms."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from xray.ir.records import TensorRecord
+from xray.story.body.regions import is_linear, is_scale, width_out
+from xray.story.body.stages import find_any_norm
+from xray.story.body.tree import EntrancePart, Reads
+from xray.story.recognition.dataflow import Flow
+from xray.story.recognition.known_values import number
+from xray.story.recognition.norms import Norm
+from xray.story.recognition.operation_kinds import CARRYING, FINDINGS, LOOKUPS, SUMS
+
+MOST = 400
+MOST_BESIDE = 40
+PICKING = frozenset({"index", "index_select", "gather", "slice", "narrow"})
+COUNTING = frozenset({"arange", "cumsum"})
+MOVING = CARRYING | frozenset({"interpolate", "upsample", "roll", "repeat", "tile", "cat", "pad", "stack"})
+Part = tuple[int, EntrancePart]
+
+
+@dataclass(frozen=True)
+class Entrance:
+    """The steps before the first layer, what they read, what they are, and how many words the table has."""
+
+    nodes: frozenset[int]
+    reads: Reads | None
+    parts: tuple[EntrancePart, ...]
+    vocab: int | None
+
+
+def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[int]) -> Entrance:
+    """What stands before a tower.
+
+    `start` made the first layer's input, `first` is the first sum, which may read it scaled or moved. The walk back
+    ends at steps of other towers.
+    """
+    if start is None:
+        return Entrance(frozenset(), "vectors", (), None)
+    nodes = walk_back(flow, start, stops) | steps_between(flow, start, first)
+    tables = [node for node in sorted(nodes) if flow.op(node) in LOOKUPS and len(flow.output(node).shape) >= 2]
+    places = [node for node in tables if looks_up_places(flow, node)]
+    given = [node for node in tables if node not in places]
+    finders = [node for node in sorted(nodes) if flow.op(node) in FINDINGS]
+    norms = list_norms(flow, nodes)
+    word = max(given, key=lambda node: table_rows(flow, node) or 0, default=None) if not finders else None
+    parts: list[Part] = []
+    for node in tables:
+        rows = table_rows(flow, node)
+        name = "words" if node == word else "positions" if node in places else "table"
+        parts.append((node, EntrancePart(name, rows, learned=True)))  # type: ignore[arg-type]  # one of three
+    parts += [(norm.end, EntrancePart("norm")) for norm in norms]
+    inside = {node for norm in norms for node in norm.nodes}
+    own = [node for node in sorted(nodes) if node not in inside and flow.op(node) not in LOOKUPS]
+    parts += describe_finders(flow, [node for node in finders if node not in inside])
+    for node in own:
+        parts += [(node, part) for part in describe_step(flow, node)]
+    reads: Reads | None = "ids" if word is not None else name_input(flow, finders, nodes)
+    vocab = None if word is None else table_rows(flow, word)
+    return Entrance(frozenset(nodes), reads, tuple(part for _, part in sorted(parts, key=lambda one: one[0])), vocab)
+
+
+def walk_back(flow: Flow, start: int, stops: Collection[int]) -> set[int]:
+    """The steps that work on what becomes the stream, back to what is looked up or comes from outside."""
+    seen: set[int] = set()
+    todo = [start]
+    while todo and len(seen) < MOST:
+        here = todo.pop()
+        if here in seen or here in stops:
+            continue
+        seen.add(here)
+        if flow.op(here) in LOOKUPS:
+            continue
+        todo += [maker for record, maker in flow.given(here) if maker is not None and is_float(record)]
+    return seen
+
+
+def steps_between(flow: Flow, start: int, first: int) -> set[int]:
+    """What is done to the stream before the first sum reads it: it is scaled or moved."""
+    for maker in flow.makers[first]:
+        found: set[int] = set()
+        here = maker
+        while here is not None and here > start and (is_number_scale(flow, here) or flow.op(here) in CARRYING):
+            found.add(here)
+            here = next((one for one in flow.makers[here] if one is not None and one >= start), None)
+        if here == start:
+            return found
+    return set()
+
+
+def is_number_scale(flow: Flow, place: int) -> bool:
+    """Whether a step multiplies a tensor by one number."""
+    others = [record for record in flow.steps[place].inputs if record.shape != flow.output(place).shape]
+    return is_scale(flow, place) and all(record.role != "parameter" for record in others)
+
+
+def list_norms(flow: Flow, nodes: Collection[int]) -> list[Norm]:
+    """The norms among steps, each once, the longest."""
+    found: list[Norm] = []
+    taken: set[int] = set()
+    for node in sorted(nodes, reverse=True):
+        norm = None if node in taken else find_any_norm(flow, node)
+        if norm is not None and not flow.op(node).startswith(("batch_norm", "group_norm", "instance_norm")):
+            found.append(norm)
+            taken |= set(norm.nodes)
+    return found
+
+
+def describe_finders(flow: Flow, finders: Collection[int]) -> Iterator[Part]:
+    """The convolutions that cut an input into patches: what the last of them makes."""
+    if finders:
+        last = max(finders)
+        shape = flow.output(last).shape
+        yield last, EntrancePart("patches", shape[1] if len(shape) > 1 else None)
+
+
+def describe_step(flow: Flow, node: int) -> Iterator[EntrancePart]:
+    """What a step of the entrance adds, joins or multiplies."""
+    if is_linear(flow, node):
+        if flow.op(node) not in FINDINGS:
+            yield EntrancePart("projection", width_out(flow, node), learned=True)
+    elif flow.op(node) in SUMS:
+        yield from describe_sum(flow, node)
+    elif flow.op(node) in ("cat", "concat"):
+        yield from describe_join(flow, node)
+    elif is_scale(flow, node) and len(flow.output(node).shape) == 3 and number(flow.steps[node]) != 1:
+        yield EntrancePart("scale")
+
+
+def describe_sum(flow: Flow, node: int) -> Iterator[EntrancePart]:
+    """The places that are added: learned ones, or ones from a table that is not."""
+    shape = flow.output(node).shape
+    for record, maker in flow.given(node):
+        if len(record.shape) < 2 or record.shape[-1] != shape[-1]:
+            continue
+        source = source_beside(flow, record, maker)
+        if source is not None:
+            learned = source.role == "parameter"
+            rows = source.shape[-2] if len(source.shape) >= 2 else None
+            yield EntrancePart("positions", rows, learned=learned)
+            return
+
+
+def describe_join(flow: Flow, node: int) -> Iterator[EntrancePart]:
+    """The learned rows that are put before or behind the others."""
+    for record, maker in flow.given(node):
+        if len(record.shape) == 3 and is_learned(flow, record, maker):
+            count = record.shape[1]
+            yield (
+                EntrancePart("class token", 1, learned=True)
+                if count == 1
+                else EntrancePart("registers", count, learned=True)
+            )
+
+
+def is_learned(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
+    """Whether a tensor is a parameter that was only moved or repeated."""
+    while record.role != "parameter" and maker is not None and flow.op(maker) in MOVING | {"add"}:
+        if not flow.makers[maker]:
+            return False
+        record, maker = next(flow.given(maker))
+    return record.role == "parameter" and len(record.shape) >= 2
+
+
+def source_beside(flow: Flow, record: TensorRecord, maker: int | None) -> TensorRecord | None:
+    """The table of places that something is picked from: learned, or there from the beginning; None if it is data."""
+    seen: set[int] = set()
+    todo = [(record, maker)]
+    source: TensorRecord | None = None
+    while todo and len(seen) < MOST_BESIDE:
+        record, maker = todo.pop()
+        if maker is None:
+            if is_float(record) and len(record.shape) >= 2 and record.role in ("parameter", "activation"):
+                source = record if source is None or record.role == "parameter" else source
+            continue
+        if maker in seen:
+            continue
+        seen.add(maker)
+        if flow.op(maker) in ("cos", "sin"):
+            return flow.output(maker)
+        if flow.op(maker) not in MOVING | PICKING | {"mul", "detach", "copy_"}:
+            return None
+        todo += [(one, before) for one, before in flow.given(maker) if is_float(one)]
+    if source is not None and source.role == "activation" and not seen:
+        return None  # it may be data
+    return source
+
+
+def looks_up_places(flow: Flow, node: int) -> bool:
+    """Whether the ids of a lookup were counted out, or are the first ones of a row as long as the table."""
+    asked = next(((record, maker) for record, maker in flow.given(node) if not is_float(record)), None)
+    if asked is None:
+        return False
+    record, maker = asked
+    rows = table_rows(flow, node)
+    seen: set[int] = set()
+    todo = [] if maker is None else [maker]
+    lengths = {record.shape} if maker is None else set()
+    while todo and len(seen) < MOST_BESIDE:
+        here = todo.pop()
+        if here in seen:
+            continue
+        seen.add(here)
+        if flow.op(here) in COUNTING:
+            return True
+        given = list(flow.given(here))[: 1 if flow.op(here) in PICKING else None]  # not where something is picked
+        lengths |= {one.shape for one, before in given if before is None}
+        todo += [before for _, before in given if before is not None]
+    return rows is not None and bool(lengths & {(rows,), (1, rows)})
+
+
+def table_rows(flow: Flow, node: int) -> int | None:
+    """How many rows the table of a lookup has."""
+    step = flow.steps[node]
+    rows = step.settings.get("num_embeddings")
+    if isinstance(rows, int):
+        return rows
+    return next((record.shape[0] for record in step.inputs if len(record.shape) == 2 and is_float(record)), None)
+
+
+def is_float(record: TensorRecord) -> bool:
+    return record.dtype.startswith(("float", "bfloat", "complex"))
+
+
+def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int]) -> Reads | None:
+    """What is read where no words are: by how many axes it has, or rows of numbers."""
+    if finders:
+        rank = source_rank(flow, min(finders))
+        return None if rank is None else "image" if rank >= 4 else "audio"
+    reads = any(
+        maker is None and record.role == "activation" and len(record.shape) >= 3 and is_float(record)
+        for node in nodes
+        for record, maker in flow.given(node)
+    )
+    return "vectors" if reads or any(is_linear(flow, node) for node in nodes) else None
+
+
+def source_rank(flow: Flow, node: int) -> int | None:
+    """How many axes that has which comes from outside and that a step's first input is made of."""
+    record, maker = flow.steps[node].inputs[0], flow.makers[node][0]
+    for _ in range(40):
+        if maker is None or not flow.makers[maker]:
+            return len(record.shape) if maker is None else None
+        record, maker = flow.steps[maker].inputs[0], flow.makers[maker][0]
+    return None
