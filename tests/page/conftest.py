@@ -1,11 +1,13 @@
 """A page on disk and a browser that opens it; whatever a test does there, no network is asked and nothing complains."""
 
+from collections import defaultdict
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import make_once
 from page_helpers import LAPTOP
 
 from xray.renderers.render import render
@@ -27,40 +29,71 @@ def page_trace(untrained_run):
 
 @pytest.fixture(scope="session")
 def page_file(page_trace, tmp_path_factory):
-    path = tmp_path_factory.mktemp("page") / "page.html"
-    path.write_text(render(page_trace, "html"), encoding="utf-8")
-    return path
+    def fill(folder):
+        (folder / "page.html").write_text(render(page_trace, "html"), encoding="utf-8")
+
+    return make_once(tmp_path_factory, "page", fill) / "page.html"
+
+
+@pytest.fixture(scope="session")
+def idle(browser):
+    """Pages that no test is looking at, by the options of their context: opening one costs more than X-Ray's page."""
+    return defaultdict(list)
 
 
 @pytest.fixture
-def visit(browser):
+def visit(browser, idle):
     """Opens a file at a place and a size; afterwards there was no request to anywhere, and no complaint."""
     opened = []
 
     @contextmanager
     def go(path: Path, place="", size=LAPTOP, **options):
-        settings = {"viewport": size, "reduced_motion": "reduce", "color_scheme": "dark", **options}
-        context = browser.new_context(**settings)
-        context.set_default_timeout(6000)
-        watched = Watched(context.new_page())
+        settings = {"reduced_motion": "reduce", "color_scheme": "dark", **options}
+        unused = idle[tuple(sorted(settings.items()))]
+        page = unused.pop() if unused else new_page(browser, settings)
+        page.set_viewport_size(size)
+        watched = Watched(page)
         opened.append(watched)
-        watched.page.on("request", lambda request: watched.requests.append(request.url))
-        watched.page.on("pageerror", lambda error: watched.complaints.append(str(error)))
-        watched.page.on(
-            "console",
-            lambda said: watched.complaints.append(said.text) if said.type in ("error", "warning") else None,
-        )
-        try:
-            watched.page.goto(path.as_uri() + place)
-            watched.page.wait_for_selector("html[data-ready=yes]")
-            yield watched.page
-        finally:
-            context.close()
+        with listening(watched):
+            page.goto(path.as_uri() + place)
+            page.wait_for_selector("html[data-ready=yes]")
+            yield page
+        page.mouse.move(-9, -9)
+        page.goto("about:blank")
+        unused.append(page)
 
     yield go
     for watched in opened:
         assert [url for url in watched.requests if not url.startswith(("file:", "data:"))] == []
         assert watched.complaints == []
+
+
+def new_page(browser, settings):
+    context = browser.new_context(**settings)
+    context.set_default_timeout(20_000)
+    return context.new_page()
+
+
+@contextmanager
+def listening(watched):
+    """Notes what a page asks for and complains of."""
+
+    def note_complaint(said):
+        if said.type in ("error", "warning"):
+            watched.complaints.append(said.text)
+
+    listeners = {
+        "request": lambda request: watched.requests.append(request.url),
+        "pageerror": lambda error: watched.complaints.append(str(error)),
+        "console": note_complaint,
+    }
+    for event, listener in listeners.items():
+        watched.page.on(event, listener)
+    try:
+        yield
+    finally:
+        for event, listener in listeners.items():
+            watched.page.remove_listener(event, listener)
 
 
 @pytest.fixture
