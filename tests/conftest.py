@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from recorded import recorded
 
-GOLDEN = Path(__file__).parent / "golden"
+ROOT = Path(__file__).parent.parent
+GOLDEN = ROOT / "tests" / "golden"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ARGUMENTS = (
     "--no-sandbox",
@@ -101,13 +103,50 @@ def cached_trace():
 
 @pytest.fixture(scope="session")
 def demo_folder(tmp_path_factory):
-    """A folder in which `xray demo` has run, as the README has it: chatbot, poster, tables, trace. Takes a minute."""
-    folder = tmp_path_factory.mktemp("demo")
-    command = [sys.executable, "-m", "xray", "demo", "--device", "cpu"]
+    """A folder in which `xray demo` has run, but for two epochs only: chatbot, poster, tables, trace; nobody writes."""
+    return make_once(tmp_path_factory, "demo", lambda folder: run_demo(folder, "--epochs", "2"))
+
+
+@pytest.fixture(scope="session")
+def taught_folder(tmp_path_factory):
+    """The same, trained to the end as the README has it. Takes a minute."""
+    return make_once(tmp_path_factory, "taught", run_demo)
+
+
+def make_once(tmp_path_factory, name, fill):
+    """A folder that the first worker to need it fills, and that all of them read."""
+    place = tmp_path_factory.getbasetemp()
+    place = place.parent if "PYTEST_XDIST_WORKER" in os.environ else place
+    with FileLock(place / f"{name}.lock"):
+        if not (place / name).exists():
+            folder = tmp_path_factory.mktemp(f"{name}-being-made")
+            fill(folder)
+            folder.rename(place / name)
+    return place / name
+
+
+def run_demo(folder, *options):
+    """`xray demo` in a process of its own; what it says stands in demo.log."""
+    command = [sys.executable, "-m", "xray", "demo", "--device", "cpu", *options]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=plain_environment())
     assert done.returncode == 0, done.stderr
     (folder / "demo.log").write_text(done.stderr)
-    return folder
+
+
+@pytest.fixture
+def workplace(demo_folder, tmp_path, monkeypatch):
+    """A folder of its own in which the demo seems to have run, with the examples; the working directory."""
+    shutil.copytree(demo_folder, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "100")
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        known = vars(sys.modules[name])
+        if str(tmp_path) in f"{known.get('__file__')} {known.get('__path__')}":
+            del sys.modules[name]
 
 
 @pytest.fixture(scope="session")

@@ -4,15 +4,13 @@ import io
 import re
 import shlex
 import subprocess
-import sys
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from conftest import plain_environment
-
-from xray.cli.app import run as run_xray
+from trust.outcomes import call
 
 ROOT = Path(__file__).parent.parent
 FENCE = re.compile(
@@ -94,7 +92,11 @@ class Reader:
         if block.title:
             Path(block.title).write_text(block.text, encoding="utf-8")
         elif block.kind == "console":
-            self.said = "".join(self.run_command(line, block) for line in block.text.strip().splitlines())
+            self.said = ""
+            for command in block.text.strip().splitlines():
+                code, said = self.run_command(command)
+                assert code == block.exit_code, f"line {block.line}: {command} ended with {code}: {said[-2000:]}"
+                self.said += said
         elif block.kind == "python":
             output = io.StringIO()
             with redirect_stdout(output):
@@ -105,17 +107,15 @@ class Reader:
         else:
             raise AssertionError(f"line {block.line}: nobody runs a {block.kind} block without a title")
 
-    def run_command(self, command, block):
-        """What a command said on stdout and stderr; those of X-Ray run in this process, which has its modules."""
+    def run_command(self, command):
+        """A command's exit code, and what it said on stdout and stderr; X-Ray's own run in this process."""
         if command.startswith((SET_UP, "xray demo")):
-            return ""  # run before the test began
+            return 0, ""  # run before the test began
         if command.startswith("xray ") and not set(command) & set("|>&$"):
-            code, said = run_here(shlex.split(shorten(command))[1:], self.answer)
-        else:
-            done = run_shell(shorten(command), Path.cwd(), self.answer)
-            code, said = done.returncode, done.stdout + done.stderr
-        assert code == block.exit_code, f"line {block.line}: {command} ended with {code}: {said[-2000:]}"
-        return said
+            done = call(*shlex.split(shorten(command))[1:], stdin=self.answer.encode())
+            return done.code, done.out.decode() + done.err
+        ended = run_shell(shorten(command), Path.cwd(), self.answer)
+        return ended.returncode, ended.stdout + ended.stderr
 
     def compare(self, block):
         """What each line shows must have been said, in that order; a line of dots stands for some left out."""
@@ -124,26 +124,3 @@ class Reader:
             wanted = " ".join(line.split())
             found = wanted in ("", "...") or any(wanted in one for one in said)
             assert found, f"line {block.line}: nothing said {line!r}: {self.said}"
-
-
-def run_here(arguments, answer):
-    """Exit code and words of an `xray` command run in this process."""
-    out, err = Stream(), Stream()
-    real, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(answer.encode()), encoding="utf-8")
-    try:
-        with redirect_stdout(out), redirect_stderr(err):
-            return run_xray(arguments), out.said + err.said
-    finally:
-        sys.stdin = real
-
-
-class Stream(io.TextIOWrapper):
-    """A stream as a program finds it, with bytes beneath."""
-
-    def __init__(self):
-        super().__init__(io.BytesIO(), encoding="utf-8", write_through=True)
-
-    @property
-    def said(self):
-        """All that was written."""
-        return self.buffer.getvalue().decode()  # type: ignore[attr-defined]

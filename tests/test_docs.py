@@ -1,7 +1,6 @@
 """The site: built with warnings as errors, asking nothing of any network; every command and snippet in it is run."""
 
 import re
-import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -23,23 +22,6 @@ BLOCKS = {page: read_blocks((DOCS / page).read_text(encoding="utf-8")) for page 
 README = read_blocks((ROOT / "README.md").read_text(encoding="utf-8"))
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def workplace(demo_folder, tmp_path, monkeypatch):
-    """A folder of its own in which the demo seems to have run, with the examples; the working directory."""
-    shutil.copytree(demo_folder / "runs", tmp_path / "runs")
-    shutil.copytree(demo_folder / "xray-demo", tmp_path / "xray-demo")
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setenv("COLUMNS", "100")
-    before = set(sys.modules)
-    yield tmp_path
-    for name in set(sys.modules) - before:
-        known = vars(sys.modules[name])
-        if str(tmp_path) in f"{known.get('__file__')} {known.get('__path__')}":
-            del sys.modules[name]
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if BLOCKS[page]])

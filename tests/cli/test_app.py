@@ -1,42 +1,38 @@
 """The command line as a whole: help, exit codes, one line for every error."""
 
-import os
 import subprocess
 import sys
 
 import pytest
 import typer
+from conftest import plain_environment
+from trust.outcomes import assert_explained, call
 
 from xray.cli import app
-from xray.errors import DataError, UsageError
+from xray.errors import DataError, RunError, UsageError
 
 
-def xray(*arguments, cwd=None, **env):
-    return subprocess.run(
-        [sys.executable, "-m", "xray", *map(str, arguments)],
+def test_a_process_of_its_own_names_every_command_and_ends_with_an_example():
+    done = subprocess.run(
+        [sys.executable, "-m", "xray", "--help"],
         capture_output=True,
         text=True,
         check=False,
-        cwd=cwd,
         stdin=subprocess.DEVNULL,
-        env={**os.environ, **env},
+        env=plain_environment(),
     )
 
-
-def test_help_names_every_command_and_ends_with_an_example():
-    result = xray("--help")
-
-    assert result.returncode == 0
-    assert all(name in result.stdout for name in ("demo", "train", "trace", "draw", "diff", "chat"))
-    assert result.stdout.strip().splitlines()[-1].strip() == "Example: xray demo"
+    assert done.returncode == 0
+    assert all(name in done.stdout for name in ("demo", "train", "trace", "draw", "diff", "chat"))
+    assert done.stdout.strip().splitlines()[-1].strip() == "Example: xray demo"
 
 
 @pytest.mark.parametrize("command", ["demo", "train", "trace", "draw", "worksheet", "diff", "theme", "chat"])
 def test_the_help_of_every_command_ends_with_an_example(command):
-    result = xray(command, "--help")
+    done = call(command, "--help")
 
-    assert result.returncode == 0
-    assert result.stdout.strip().splitlines()[-1].strip().startswith(f"Example: xray {command} ")
+    assert done.code == 0
+    assert done.out.decode().strip().splitlines()[-1].strip().startswith(f"Example: xray {command} ")
 
 
 def test_help_loads_no_torch():
@@ -51,7 +47,7 @@ def test_help_loads_no_torch():
 def test_the_version_is_the_installed_one():
     from importlib.metadata import version
 
-    assert xray("--version").stdout == f"xray {version('transformer-xray')}\n"
+    assert call("--version").out.decode() == f"xray {version('transformer-xray')}\n"
 
 
 @pytest.mark.parametrize(
@@ -67,22 +63,21 @@ def test_the_version_is_the_installed_one():
         (["trace", "--theme", "pink"], 1, "xray: no theme named 'pink'."),
         (["chat", "--run", "runs/absent"], 1, "xray: no trained model in runs/absent"),
         (["draw", "absent.json"], 1, "xray: cannot read absent.json: no such file or directory."),
-        (["diff", "absent.json", "absent.json"], 1, "xray: cannot read absent.json"),
+        (["diff", "absent.json", "absent.json"], 2, "xray: cannot read absent.json"),
         (["train", "absent.csv"], 1, "xray: cannot read absent.csv: no such file"),
         (["train"], 2, "xray: which pairs?"),
         (["train", "--heads", "5", "{corpus}"], 1, "xray: heads=5 does not divide d_model=32. Choose 1, 2, 4,"),
     ],
 )
-def test_an_error_is_one_line_with_its_exit_code(tmp_path, arguments, code, message):
+def test_an_error_is_one_line_with_its_exit_code(tmp_path, monkeypatch, arguments, code, message):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "pairs.csv").write_text("question,answer\nhi,hello\n")
 
-    result = xray(*(argument.format(corpus="pairs.csv") for argument in arguments), cwd=tmp_path, COLUMNS="80")
+    done = call(*(argument.format(corpus="pairs.csv") for argument in arguments))
 
-    assert result.returncode == code, result.stderr
-    last = result.stderr.strip().splitlines()[-1]
-    assert last.startswith(message)
-    assert "Traceback" not in result.stderr
-    assert result.stdout == ""
+    assert_explained(done)
+    assert (done.code, done.out) == (code, b"")
+    assert done.last.startswith(message)
     assert [path.name for path in tmp_path.iterdir()] == ["pairs.csv"]
 
 
@@ -109,8 +104,8 @@ def test_every_exception_becomes_its_exit_code(monkeypatch, capsys, error, code,
     assert capsys.readouterr().err.strip().startswith(line)
 
 
-def test_debug_gives_the_traceback(tmp_path):
-    result = xray("trace", "--run", "absent", "--debug", cwd=tmp_path)
+def test_debug_gives_the_traceback(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
 
-    assert result.returncode == 1
-    assert "Traceback" in result.stderr
+    with pytest.raises(RunError, match="no trained model in absent"):
+        call("trace", "--run", "absent", "--debug")
