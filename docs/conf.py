@@ -10,10 +10,10 @@ from sphinx.application import Sphinx
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))
-from making import write_commands, write_gallery  # noqa: E402  # a neighbour, found once its folder is on the path
+from making import list_files, write_commands, write_gallery  # noqa: E402  # a neighbour, found once its folder is on the path
 
 PROJECT = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-MADE = {"reference/commands": write_commands, "gallery": write_gallery}
+MADE = {"reference/commands": write_commands, "gallery": write_gallery, "explanation/architecture": list_files}
 
 project = "X-Ray"
 author = PROJECT["authors"][0]["name"]
@@ -41,8 +41,8 @@ html_theme_options = {
 
 
 def make_page(app: Sphinx, name: str, source: list[str]) -> None:
-    """Fill a page that is made, and show the names of the files that a page has its reader write."""
-    source[0] = MADE[name]() if name in MADE else source[0]
+    """Make the pages that are made, and show the names of the files that a page has its reader write."""
+    source[0] = MADE[name](source[0]) if name in MADE else source[0]
     source[0] = re.sub(r'^```(\w+) title="(.+)"$', r"```{code-block} \1\n:caption: \2", source[0], flags=re.MULTILINE)
 
 

@@ -1,14 +1,20 @@
 """The pages that are made when the site is built, so that they are never stale: the commands, and the gallery."""
 
+import ast
+import re
+from pathlib import Path
 from typing import Any
 
 import typer
 from gallery import PICTURES
 
+import xray
 from xray.cli.app import app
 
+PACKAGE = Path(xray.__file__).parent
 
-def write_commands() -> str:
+
+def write_commands(_: str) -> str:
     """Every command with its arguments and options, as the program itself has them."""
     group: Any = typer.main.get_command(app)
     parts = ["# Commands\n", f"{group.help}\n"]
@@ -54,7 +60,7 @@ def escape_cell(text: str) -> str:
     return text
 
 
-def write_gallery() -> str:
+def write_gallery(_: str) -> str:
     """A figure for every picture."""
     parts = [
         "# Gallery\n",
@@ -67,3 +73,19 @@ def write_gallery() -> str:
         parts.append(f"```{picture.language}\n{picture.source}\n```\n")
         parts.append(f"![{picture.title}](pictures/{picture.file})\n")
     return "\n".join(parts)
+
+
+def list_files(page: str) -> str:
+    """The page on the architecture, and behind it every file of the package with its first sentence."""
+    parts = [page, "## Every file"]
+    for folder in sorted({path.parent for path in PACKAGE.rglob("*.py")}):
+        files = [path for path in sorted(folder.glob("*.py")) if path.name != "__init__.py"]
+        parts.append(f"### {folder.relative_to(PACKAGE.parent)}")
+        parts.append("\n".join(f"- `{path.name}`: {first_sentence(path)}" for path in files))
+    return "\n\n".join(parts)
+
+
+def first_sentence(path: Path) -> str:
+    """What a file says of itself."""
+    told = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return re.split(r"(?<=\.)\s", " ".join(told.split()))[0]
