@@ -9,14 +9,14 @@ import typer
 from gallery import PICTURES
 
 import xray
-from xray.cli.app import app
+from xray.cli.app import make_app
 
 PACKAGE = Path(xray.__file__).parent
 
 
 def write_commands(_: str) -> str:
     """Every command with its arguments and options, as the program itself has them."""
-    group: Any = typer.main.get_command(app)
+    group: Any = typer.main.get_command(make_app())
     parts = ["# Commands\n", f"{group.help}\n"]
     parts.append(
         "Results go to stdout, talk goes to stderr. The exit code is 0 when all went well, 1 after an error, which is "

@@ -14,7 +14,7 @@ from documents import ROOT, SET_UP, Block, Reader, commands_of, read_blocks
 from PIL import Image
 
 import xray
-from xray.cli.app import app
+from xray.cli.app import make_app
 
 DOCS = ROOT / "docs"
 PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
@@ -100,7 +100,7 @@ def test_no_style_sheet_asks_anything_of_a_network(site):
 
 def test_the_reference_has_every_command_with_every_option(site):
     page = re.sub(r"<[^>]+>", "", (site / "reference" / "commands.html").read_text(encoding="utf-8"))
-    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    commands = typer.main.get_command(make_app()).commands  # type: ignore[attr-defined]
 
     assert [name for name in commands if f"xray {name}" not in page] == []
     options = {option for command in commands.values() for one in command.params for option in one.opts}

@@ -98,6 +98,78 @@ def test_the_words_of_our_own_model_are_those_of_its_twin(equal, explicit):
     assert known / total > 0.85
 
 
+def test_axes_that_move_only_together_have_one_word():
+    class Masked(nn.Module):
+        def forward(self, ids, attention_mask):
+            return ids * attention_mask
+
+    steps = words_of(Masked, torch.ones(3, 7), torch.ones(3, 7))
+
+    assert steps["Masked#0"].outputs[0].axes == ("batch", "seq_len")
+
+
+def test_a_small_model_that_looks_at_numbers_gets_its_words():
+    class Looking(nn.Module):
+        def forward(self, x):
+            return x / x.max().item() if bool((x > 0).all()) else x
+
+    steps = words_of(Looking, torch.ones(2, 3, 5))
+
+    assert steps["Looking#0"].outputs[0].axes == ("batch", "seq_len", "x_2")
+
+
+@pytest.mark.parametrize(
+    "choose",
+    [
+        lambda x: x[x > 0],
+        lambda x: (x > 0).nonzero(),
+        lambda x: torch.where(x > 0)[0],
+        lambda x: x.masked_select(x > 0),
+        lambda x: x.view(-1).repeat_interleave(torch.ones(x.numel(), dtype=torch.long)),
+    ],
+)
+def test_a_size_that_numbers_decide_has_no_word_of_an_input(choose):
+    class Choosing(nn.Module):
+        def forward(self, x):
+            return choose(x)
+
+    steps = words_of(Choosing, torch.ones(3, 2))
+
+    assert [step.outputs[0].axes[0] for step in steps.values() if step.path == "Choosing"] == [""]
+
+
+def test_what_the_first_run_changed_is_not_run_again_with_numbers():
+    class Growing(nn.Module):
+        def forward(self, x, kept):
+            kept.append(x)
+            return torch.cat(kept, 1)
+
+    trace = run_target(Target(Growing(), (torch.ones(2, 3), []), rebuild=Growing)).trace
+
+    assert trace.passes[0].steps[0].outputs[0].axes == ("", "")
+
+
+def test_threads_are_as_many_as_before():
+    before = torch.get_num_threads()
+    words_of(Decoder, torch.zeros(2, 5, dtype=torch.long))
+
+    assert torch.get_num_threads() == before
+
+
+def test_a_large_model_is_run_again_without_storage(monkeypatch):
+    monkeypatch.setattr("xray.capture.reruns.MOST_PARAMETERS", 10)
+    devices = []
+
+    class Noting(Decoder):
+        def forward(self, ids):
+            devices.append(ids.device.type)
+            return super().forward(ids)
+
+    words_of(Noting, torch.zeros(2, 5, dtype=torch.long))
+
+    assert devices == ["cpu", "meta", "meta"]
+
+
 def test_what_moves_with_no_input_and_is_no_attention_keeps_no_word():
     steps = words_of(lambda: nn.Sequential(nn.Linear(3, 5)), torch.ones(2, 3))
 

@@ -96,9 +96,9 @@ def test_every_exception_becomes_its_exit_code(monkeypatch, capsys, error, code,
         raise error
 
     if isinstance(error, typer.Exit):
-        monkeypatch.setattr(app, "app", lambda *_, **__: error.exit_code)
+        monkeypatch.setattr(app, "make_app", lambda *_: lambda *_, **__: error.exit_code)
     else:
-        monkeypatch.setattr(app, "app", fail)
+        monkeypatch.setattr(app, "make_app", lambda *_: fail)
 
     assert app.run(["trace"]) == code
     assert capsys.readouterr().err.strip().startswith(line)

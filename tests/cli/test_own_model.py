@@ -55,10 +55,17 @@ def build():
 
 def trace(folder, source, *arguments):
     (folder / "mine.py").write_text(source)
-    command = [sys.executable, "-m", "xray", "trace", "mine:build", *arguments]
-    path = os.pathsep.join(sys.path)
+    return python(folder, "-m", "xray", "trace", "mine:build", *arguments)
+
+
+def python(folder, *arguments):
     return subprocess.run(
-        command, capture_output=True, text=True, check=False, cwd=folder, env={**os.environ, "PYTHONPATH": path}
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
 
 
@@ -81,3 +88,18 @@ def test_a_model_that_exits_is_an_error_with_a_sentence(tmp_path):
         "before it is shown."
     )
     assert (tmp_path / "leaver.svg").exists()
+
+
+def test_a_small_model_needs_little_more_than_torch(tmp_path):
+    """Each of these takes as long to load as all that a small model needs."""
+    (tmp_path / "mine.py").write_text(
+        "import torch\nfrom torch import nn\n\n"
+        "def build():\n    return nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2)), torch.randn(4, 3)\n"
+    )
+    code = (
+        "import sys\nfrom xray.cli.app import run\ncode = run(['trace', 'mine:build', '-q', '-o', 'mine.svg'])\n"
+        "heavy = 'sympy torch._dynamo torch._inductor pyarrow tokenizers rich jinja2 xray.data xray.learn xray.model'\n"
+        "print(code, [name for name in heavy.split() if name in sys.modules])"
+    )
+
+    assert python(tmp_path, "-c", code).stdout == "0 []\n"

@@ -70,7 +70,9 @@ def import_place(place: str) -> ModuleType:
         look_first_in(Path.cwd())
         return importlib.import_module(place)
     except ModuleNotFoundError as error:
-        missing = show_controls(str(error.name))
+        missing = show_controls(error.name or "")
+        if not missing:  # the file itself says what is missing
+            raise TraceError(f"cannot import {show_controls(place)}: {show_controls(str(error))}.") from error
         if f"{place}.".startswith(f"{missing}."):
             raise TraceError(f"cannot import {show_controls(place)}: No module named {missing!r}. {EXAMPLE}") from error
         raise TraceError(

@@ -8,8 +8,9 @@ import torch
 from xray.capture.inputs import Target, check_inputs, name_inputs, parse_input
 from xray.capture.own_code import build_target
 from xray.capture.recorder import Recorder
+from xray.capture.reruns import Inputs
 from xray.capture.values import PreviewRule
-from xray.capture.variation import Inputs, name_axes_by_variation
+from xray.capture.variation import name_axes_by_variation
 from xray.ir.trace import Trace
 
 MANY_STEPS = 3_000
@@ -70,7 +71,7 @@ def run_target(target: Target, preview: PreviewRule | None = None) -> Outcome:
 def run_once(target: Target, preview: PreviewRule | None) -> Outcome:
     """One call, recorded.
 
-    Axes get their words from the target, or from models built anew and run without storage at other sizes.
+    Axes get their words from the target, or from models built anew and run at other sizes.
     """
     recorder = Recorder(target.model, operations=True, preview=preview, axes=target.axes)
     error = None

@@ -3,56 +3,38 @@
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
-from xray.cli.anatomy import anatomy
-from xray.cli.answer import answer
-from xray.cli.attention import attention
-from xray.cli.chat import chat
-from xray.cli.demo import demo
-from xray.cli.diff import diff
-from xray.cli.draw import draw
 from xray.cli.output import say
-from xray.cli.page import page
-from xray.cli.schema import schema
 from xray.cli.stopping import StoppedAtOnce, end_on_sigterm
-from xray.cli.theme import theme
-from xray.cli.trace import trace
-from xray.cli.train import train
-from xray.cli.walk import walk
-from xray.cli.worksheet import worksheet
 from xray.errors import XRayError
 from xray.text import reason_of, show_controls
 
 TELLING_BY_CODE, TROUBLE = ("diff",), 2
 """Commands whose exit code 1 is an answer, and what their errors end with instead, as those of diff(1) do."""
 
-EPILOG = "Example: xray demo"
+COMMANDS = {
+    "demo": "xray demo --out xray-demo",
+    "train": "xray train examples/movie_qa.csv --epochs 60",
+    "trace": 'xray trace --ask "Who is Ripley?" -o poster.pdf',
+    "draw": "xray draw trace.json -o poster.svg",
+    "anatomy": "xray anatomy examples/tiny_gpt.py:build -o anatomy.json",
+    "page": "xray page --run runs/movie_qa --open",
+    "walk": "xray walk --quiz",
+    "attention": 'xray attention "Who is Ripley?" --kind cross -o attention.svg',
+    "worksheet": "xray worksheet -o sheet.pdf --stations 2,5 --share 0.5 --seed 7",
+    "diff": "xray diff before.json after.json -o diff.svg",
+    "chat": "xray chat --run runs/movie_qa",
+    "theme": "xray theme dark -o my.toml",
+    "schema": "xray schema -o trace.schema.json",
+    "answer": "xray answer questions.txt -o answers.txt --beam 4",
+}
+"""Every command, which is a function in a file of its own, with an example of its use."""
 
-app = typer.Typer(
-    name="xray",
-    help="See what really happens inside a transformer: every tensor shape and every mask, recorded and drawn.",
-    epilog=EPILOG,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command(epilog="Example: xray demo --out xray-demo")(demo)
-app.command(epilog="Example: xray train examples/movie_qa.csv --epochs 60")(train)
-app.command(epilog='Example: xray trace --ask "Who is Ripley?" -o poster.pdf')(trace)
-app.command(epilog="Example: xray draw trace.json -o poster.svg")(draw)
-app.command(epilog="Example: xray anatomy examples/tiny_gpt.py:build -o anatomy.json")(anatomy)
-app.command(epilog="Example: xray page --run runs/movie_qa --open")(page)
-app.command(epilog="Example: xray walk --quiz")(walk)
-app.command(epilog='Example: xray attention "Who is Ripley?" --kind cross -o attention.svg')(attention)
-app.command(epilog="Example: xray worksheet -o sheet.pdf --stations 2,5 --share 0.5 --seed 7")(worksheet)
-app.command(epilog="Example: xray diff before.json after.json -o diff.svg")(diff)
-app.command(epilog="Example: xray chat --run runs/movie_qa")(chat)
-app.command(epilog="Example: xray theme dark -o my.toml")(theme)
-app.command(epilog="Example: xray schema -o trace.schema.json")(schema)
-app.command(epilog="Example: xray answer questions.txt -o answers.txt --beam 4")(answer)
+HELP = "See what really happens inside a transformer: every tensor shape and every mask, recorded and drawn."
 
 
 def show_version(wanted: bool) -> None:
@@ -64,14 +46,30 @@ def show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def options(
     version: Annotated[
         bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and leave.")
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error; stands anywhere.")] = False,
 ) -> None:
-    """See what really happens inside a transformer: every tensor shape and every mask, recorded and drawn."""
+    """What stands before a command."""
+
+
+def make_app(*names: str) -> typer.Typer:
+    """The command line with these commands alone, or with all: no other is loaded."""
+    app = typer.Typer(
+        name="xray",
+        help=HELP,
+        epilog="Example: xray demo",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(help=HELP)(options)
+    for name in names or COMMANDS:
+        command = getattr(import_module(f"xray.cli.{name}"), name)
+        app.command(epilog=f"Example: {COMMANDS[name]}")(command)
+    return app
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -85,6 +83,8 @@ def run(arguments: list[str]) -> int:
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
         with end_on_sigterm():
+            asked = command_of(arguments)
+            app = make_app(asked) if asked in COMMANDS else make_app()
             code = app(arguments, prog_name="xray", standalone_mode=False, obj=arguments)
         return code if isinstance(code, int) else 0
     except KeyboardInterrupt:

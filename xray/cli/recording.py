@@ -2,23 +2,27 @@
 
 import traceback
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from xray.capture.page_values import preview_for_page
-from xray.capture.run import Phase, Run, load, make_untrained
-from xray.capture.target import run_target
 from xray.cli.keeping_stdout import keep_stdout
+from xray.cli.loading import loading
 from xray.cli.output import say
 from xray.cli.trace import DEFAULT_RUN
 from xray.errors import TraceError, XRayError
 from xray.ir.trace import Trace
 from xray.ir.values import drop_values
-from xray.sources.loading import load_source
 from xray.sources.request import Request
 from xray.text import show_controls
 
+if TYPE_CHECKING:
+    from xray.capture.run import Phase, Run
 
-def load_or_make(run: Path | None, device: str) -> Run:
+
+def load_or_make(run: Path | None, device: str) -> "Run":
     """The chatbot of a run folder, by default the usual one; where there is none, an untrained one, which is said."""
+    with loading():
+        from xray.capture.run import load, make_untrained
+
     if run is not None or DEFAULT_RUN.exists():
         return load(run or DEFAULT_RUN, device=device)
     say(
@@ -30,7 +34,7 @@ def load_or_make(run: Path | None, device: str) -> Run:
 
 def record_chatbot(
     run: Path | None,
-    phase: Phase,
+    phase: "Phase",
     ask: str | None,
     max_turns: int,
     device: str,
@@ -57,6 +61,11 @@ def record_target(
 
     The failure is to be raised once the trace is shown. The model runs once; the plain trace is the other less values.
     """
+    with loading():
+        from xray.capture.page_values import preview_for_page
+        from xray.capture.target import run_target
+        from xray.sources.loading import load_source
+
     with keep_stdout():
         outcome = run_target(load_source(name, request), preview_for_page if with_page else None)
     if outcome.told:

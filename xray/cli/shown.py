@@ -126,7 +126,6 @@ def show_trace(
         TraceError: there are tables to show, and `pick` chooses nothing for them.
     """
     from xray.renderers.render import BlockOptions, render
-    from xray.renderers.table import draw_tables
     from xray.story.picking import check_pick
 
     options = blocks or BlockOptions(depth=None, open=(), close=(), blocks=False)
@@ -137,6 +136,8 @@ def show_trace(
         drawn: str | bytes
         try:
             if form == "table" and pick:
+                from xray.renderers.table import draw_tables
+
                 check_pick(trace, pick)
                 drawn = draw_tables(trace, theme=theme, all_layers=all_layers, pick=pick)
             else:
@@ -154,6 +155,8 @@ def show_trace(
         write_stdout(render(trace, "svg", theme=theme, paper=paper, all_layers=all_layers, **options))
     if quiet:
         return
+    from xray.renderers.table import draw_tables
+
     if pick:
         check_pick(trace, pick)
     stream = sys.stdout if at_terminal() and not files else sys.stderr

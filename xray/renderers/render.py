@@ -7,8 +7,6 @@ from xray.errors import UsageError
 from xray.ir.json_form import trace_to_json
 from xray.ir.trace import Trace
 from xray.renderers.paper import Paper
-from xray.renderers.poster import draw_poster
-from xray.renderers.table import draw_tables
 from xray.renderers.themes import Theme
 from xray.renderers.wishes import check_wishes
 from xray.story.blocks.opening import Choice
@@ -100,11 +98,15 @@ def render(
     if form == "json":
         return trace_to_json(trace)
     if form == "table":
+        from xray.renderers.table import draw_tables
+
         return draw_tables(trace, theme=theme, all_layers=all_layers)
     if form == "html":
         from xray.renderers.page import draw_page
 
         return draw_page(trace, theme=theme, blocks=choice)
     if form in ("svg", "dot", "png", "pdf"):
+        from xray.renderers.poster import draw_poster
+
         return draw_poster(trace, form, theme=theme, dpi=dpi, paper=paper, all_layers=all_layers, blocks=choice)
     raise UsageError(f"the form {form!r} is unknown. Choose {', '.join(FORMS[:-1])} or {FORMS[-1]}.")
