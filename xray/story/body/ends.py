@@ -1,6 +1,7 @@
 """Where streams end: links between towers, the head, and the parameters that nothing was said of."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import combinations
 
 from xray.story.body.experts import count_idle
 from xray.story.body.regions import find_region, is_linear, width_out
@@ -8,7 +9,7 @@ from xray.story.body.towers import Towering
 from xray.story.body.tree import Attention, Experts, Head, Link, Unknown, Untold
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS, LOOKUPS
-from xray.story.recognition.projections import data_input
+from xray.story.recognition.projections import data_input, is_product
 
 MOST_BEHIND = 400
 
@@ -24,7 +25,34 @@ def read_links(flow: Flow, towers: Sequence[Towering]) -> tuple[Link, ...]:
         for name in names_behind(flow, one.chains[0].start, ends):
             if name != one.tower.name:
                 found[Link("joined", name, one.tower.name)] = None
+    for one, other in combinations(towers, 2):
+        linked = any({link.source, link.target} == {one.tower.name, other.tower.name} for link in found)
+        if not linked and compare_at(flow, one, other) is not None:
+            found[Link("compared", one.tower.name, other.tower.name)] = None
     return tuple(found)
+
+
+def compare_at(flow: Flow, one: Towering, other: Towering) -> int | None:
+    """The product in which rows of two towers meet; None if there is none."""
+    first, second = (frozenset(reach_from(flow, tower)) for tower in (one, other))
+    for place in sorted(first & second):
+        makers = flow.makers[place]
+        if is_product(flow, place) and len(makers) >= 2:
+            left, right = makers[-2:]
+            if (left in first - second and right in second - first) or (
+                left in second - first and right in first - second
+            ):
+                return place
+    return None
+
+
+def reach_from(flow: Flow, tower: Towering) -> set[int]:
+    """The end of a tower, and all steps that work on what it made."""
+    found = {tower.end, *(chain.end for chain in tower.chains)}
+    for place in range(min(found) + 1, len(flow.steps)):
+        if any(maker in found for maker in flow.makers[place]):
+            found.add(place)
+    return found
 
 
 def names_behind(flow: Flow, start: int | None, ends: dict[int, str]) -> list[str]:
@@ -46,6 +74,8 @@ def names_behind(flow: Flow, start: int | None, ends: dict[int, str]) -> list[st
 
 def read_head(flow: Flow, towers: Sequence[Towering]) -> Head | None:
     """What the last tower's stream is made into: scores for every word, or for a few classes."""
+    if any(compare_at(flow, one, other) is not None for one, other in combinations(towers, 2)):
+        return Head("none")
     last = towers[-1]
     vocabs = {one.tower.vocab for one in towers if one.tower.vocab is not None}
     reached = {last.end, last.chains[-1].end}
@@ -145,6 +175,10 @@ def read_untold(flow: Flow, towers: Sequence[Towering]) -> tuple[Untold, ...]:
         region = find_region(flow, towers[-1].chains[-1].end, head)
         if region is not None:
             told |= region.inner | region.beside
+    for one, other in combinations(towers, 2):
+        meeting = compare_at(flow, one, other)
+        if meeting is not None:
+            told |= steps_to(flow, meeting, told)
     covered: set[int] = set()
     for node in told:
         here: int | None = node
@@ -152,12 +186,25 @@ def read_untold(flow: Flow, towers: Sequence[Towering]) -> tuple[Untold, ...]:
             covered.add(here)
             here = flow.places.get(flow.steps[here].parent or "")
     found: dict[str, int] = {}
+    paths = {flow.steps[place].path for place in covered}
     for place, step in enumerate(flow.steps):
         parent = flow.places.get(step.parent or "")
-        if place in covered or not step.params or (parent is not None and parent not in covered):
+        if place in covered or step.path in paths or not step.params or (parent is not None and parent not in covered):
             continue
         found.setdefault(step.path, step.params)
     return tuple(Untold(path, params) for path, params in found.items())
+
+
+def steps_to(flow: Flow, end: int, told: Collection[int]) -> set[int]:
+    """The steps behind one, as far as the nearest that are told already."""
+    found: set[int] = set()
+    todo = [end]
+    while todo:
+        here = todo.pop()
+        if here not in found and here not in told:
+            found.add(here)
+            todo += [maker for maker in flow.makers[here] if maker is not None]
+    return found
 
 
 __all__ = ["CARRYING", "DROPOUTS", "data_input", "read_head", "read_links", "read_untold"]

@@ -160,7 +160,7 @@ def is_learned(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
         if not flow.makers[maker]:
             return False
         record, maker = next(flow.given(maker))
-    return record.role == "parameter" and len(record.shape) >= 2
+    return record.role == "parameter"
 
 
 def source_beside(flow: Flow, record: TensorRecord, maker: int | None) -> TensorRecord | None:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from math import prod
 
 from xray.ir.records import TensorRecord
-from xray.story.body.feed_forward import describe_feed_forward, is_bend, name_activation
+from xray.story.body.feed_forward import describe_feed_forward, is_bend, name_activation, steps_behind
 from xray.story.body.regions import Region, is_linear, projections_in, width_out
 from xray.story.body.tree import Experts, FeedForward
 from xray.story.recognition.dataflow import Flow
@@ -139,18 +139,6 @@ def count_shared(flow: Flow, nodes: Collection[int], router: int) -> int:
         beside = [maker for maker in makers if maker is not None and maker in nodes and maker not in reached]
         count += sum(is_feed_forward(flow, steps_behind(flow, maker, nodes)) for maker in beside)
     return count
-
-
-def steps_behind(flow: Flow, end: int, nodes: Collection[int]) -> set[int]:
-    """The steps among some that lead to one."""
-    found: set[int] = set()
-    todo = [end]
-    while todo:
-        here = todo.pop()
-        if here not in found and here in nodes:
-            found.add(here)
-            todo += [maker for maker in flow.makers[here] if maker is not None]
-    return found
 
 
 def is_feed_forward(flow: Flow, nodes: Collection[int]) -> bool:

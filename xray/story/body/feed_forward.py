@@ -2,10 +2,10 @@
 
 from collections.abc import Collection
 
-from xray.story.body.regions import Region, projections_in, width_out
+from xray.story.body.regions import Region, projections_in, read_sizes, width_out
 from xray.story.body.tree import FeedForward
 from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import CURVES, SCALINGS
+from xray.story.recognition.operation_kinds import CURVES, FINDINGS, SCALINGS
 from xray.story.recognition.projections import data_input, is_product
 
 SPLITTERS = frozenset({"chunk", "split", "unbind", "split_with_sizes", "tensor_split"})
@@ -17,10 +17,13 @@ def describe_feed_forward(flow: Flow, region: Region, nodes: Collection[int]) ->
     bends = [node for node in sorted(nodes) if is_bend(flow, node)]
     if len(projections) < 2 or not bends or any(is_product(flow, node) and node not in projections for node in nodes):
         return None
-    last = projections[-1]
+    behind = {node: steps_behind(flow, node, nodes) - {node} for node in projections}
+    closing = [node for node in projections if behind[node] & set(projections) and behind[node] & set(bends)]
+    last = closing[-1] if closing else projections[-1]
     number = data_input(flow, last)
     if number is None:
         return None
+    is_open = bool(closing) and any(node not in behind[last] for node in projections if node != last)
     shape = flow.steps[last].inputs[number].shape
     d_ff = shape[1] if flow.op(last).startswith("conv") else shape[-1]
     wide = [node for node in projections[:-1] if width_out(flow, node) in (d_ff, 2 * d_ff)]
@@ -33,9 +36,32 @@ def describe_feed_forward(flow: Flow, region: Region, nodes: Collection[int]) ->
     return FeedForward(
         d_ff=d_ff,
         activation=name_activation(flow, [node for node in inner if not gates or node < gates[-1]] + bends[:0], wide),
-        gated=gated,
+        gated=None if is_open and not gated else gated,
         fused=is_fused if gated else None,
+        kernel=inner_kernel(flow, inner),
     )
+
+
+def steps_behind(flow: Flow, end: int, nodes: Collection[int]) -> set[int]:
+    """The steps among some that lead to one, itself included."""
+    found: set[int] = set()
+    todo = [end]
+    while todo:
+        here = todo.pop()
+        if here not in found and here in nodes:
+            found.add(here)
+            todo += [maker for maker in flow.makers[here] if maker is not None]
+    return found
+
+
+def inner_kernel(flow: Flow, inner: Collection[int]) -> tuple[int, ...] | None:
+    """The size of a convolution of each channel by itself among the steps between the linear layers."""
+    for node in inner:
+        if flow.op(node) in FINDINGS and flow.steps[node].settings.get("groups") == width_out(flow, node):
+            kernel = read_sizes(flow, node, "kernel_size")
+            if max(kernel, default=1) > 1:
+                return kernel
+    return None
 
 
 def is_bend(flow: Flow, node: int) -> bool:

@@ -15,8 +15,9 @@ Layer = tuple[Staging, ...]
 def cut_layers(stagings: Sequence[Staging]) -> list[Layer]:
     """Stages in layers: by the shortest pattern that comes again to the end, else where one mixes places anew."""
     kinds = [name_coarse(staging.stage) for staging in stagings]
-    for length in range(1, min(LONGEST_PATTERN, len(kinds) // 2) + 1):
-        if len(kinds) % length == 0 and all(one == kinds[place % length] for place, one in enumerate(kinds)):
+    for names in (kinds, ["mix" if kind == "convolve" else kind for kind in kinds]):
+        length = find_period(names)
+        if length is not None:
             return [tuple(stagings[place : place + length]) for place in range(0, len(kinds), length)]
     layers: list[list[Staging]] = []
     held: set[str] = set()
@@ -27,6 +28,14 @@ def cut_layers(stagings: Sequence[Staging]) -> list[Layer]:
         layers[-1].append(staging)
         held.add(kind)
     return [tuple(layer) for layer in layers]
+
+
+def find_period(kinds: Sequence[str]) -> int | None:
+    """After how many stages a pattern comes again, all the way to the end; None if none does."""
+    for length in range(1, min(LONGEST_PATTERN, len(kinds) // 2) + 1):
+        if len(kinds) % length == 0 and all(one == kinds[place % length] for place, one in enumerate(kinds)):
+            return length
+    return None
 
 
 def name_coarse(stage: Stage) -> str:

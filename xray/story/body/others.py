@@ -4,10 +4,11 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Literal
 
+from xray.ir.records import TensorRecord
 from xray.story.body.regions import read_sizes
 from xray.story.body.tree import Convolution, Recurrence
 from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import FINDINGS, SCALINGS, SUMS
+from xray.story.recognition.operation_kinds import FINDINGS, SCALINGS, SUMS, TURNS
 from xray.story.recognition.projections import is_product
 
 LEAST_TURNS = 3
@@ -36,12 +37,48 @@ def describe_recurrence(flow: Flow, nodes: Collection[int]) -> Recurrence | None
     chain = longest_chain(flow, nodes)
     ops = Counter(flow.op(node) for node in nodes if flow.is_leaf(node))
     if chain is not None:
-        kind: Kind = "state space" if ops["exp"] and ops["softplus"] and (ops["conv1d"] or ops["mul"]) else None
-        return Recurrence(kind, flow.output(chain).shape)
-    products = [node for node in nodes if is_product(flow, node)]
-    if ops["cumsum"] and ops["exp"] and (products or ops["sum"]):
+        return Recurrence(name_state(len(flow.output(chain).shape), ops), flow.output(chain).shape)
+    states = (find_matrix(flow, node, nodes) for node in sorted(nodes, reverse=True))
+    state = next((record for record in states if record is not None), None)
+    if state is not None:
+        return Recurrence("linear attention", state.shape)
+    if ops["cumsum"] and ops["exp"] and (ops["sum"] or any(is_product(flow, node) for node in nodes)):
         return Recurrence("state space" if ops["softplus"] and ops["conv1d"] else None, None)
     return None
+
+
+def name_state(axes: int, ops: Counter[str]) -> Kind:
+    """The family of a state: one number for each channel behind sigmoid gates, or a row of numbers that decay."""
+    if axes == 2:
+        return "gated" if ops["sigmoid"] and not ops["maximum"] else None
+    return "state space" if ops["exp"] and ops["softplus"] else None
+
+
+def find_matrix(flow: Flow, node: int, nodes: Collection[int]) -> TensorRecord | None:
+    """The state that a step adds keys times values to, or that it looks into; None if it does neither."""
+    if sums_outer_products(flow, node, nodes):
+        return flow.output(node)
+    if not is_product(flow, node) or len(flow.output(node).shape) != 4:
+        return None
+    record, maker = list(flow.given(node))[-1]
+    root = flow.carried_from(maker)
+    begins = flow.op(root) in ("zeros", "new_zeros", "zeros_like") if root is not None else record.role != "parameter"
+    return record if begins and root not in nodes else None
+
+
+def sums_outer_products(flow: Flow, node: int, nodes: Collection[int]) -> bool:
+    """Whether a step adds keys times values to a multiple of what was there: a matrix for each head."""
+    if flow.op(node) not in SUMS or not flow.is_leaf(node) or len(flow.output(node).shape) != 4:
+        return False
+    makers = [maker for maker in flow.makers[node] if maker is not None and maker in nodes]
+    kept = any(flow.op(maker) in SCALINGS for maker in flow.makers[node] if maker is not None)
+    return kept and any(is_product(flow, maker) and not keeps_length(flow, maker) for maker in makers)
+
+
+def keeps_length(flow: Flow, product: int) -> bool:
+    """Whether the rows of a product are those of its first operand as it was made, and not those of its columns."""
+    first = flow.makers[product][-2]
+    return first is None or flow.op(first) not in TURNS
 
 
 def longest_chain(flow: Flow, nodes: Collection[int]) -> int | None:

@@ -11,12 +11,22 @@ from xray.story.body.regions import is_linear
 from xray.story.body.tree import Positions
 from xray.story.recognition.attention_sites import Site
 from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.known_values import LOW, Values, number, read_scores_alone, values_of
+from xray.story.recognition.known_values import (
+    LOW,
+    Known,
+    Values,
+    keep_hiding,
+    keep_values,
+    number,
+    read_scores_alone,
+    values_of,
+)
 from xray.story.recognition.operation_kinds import CARRYING, LOOKUPS, SCALINGS, SUMS
 from xray.story.recognition.projections import is_product
 from xray.story.recognition.scored_parts import Operand, list_behind, read_scored
 
 CAUSAL = ("causal", "padding+causal")
+LOWEST = -50
 Cells = NDArray[np.bool_]
 
 
@@ -42,19 +52,26 @@ def read_scores(flow: Flow, site: Site) -> Scores:
     parts = read_scored(flow, site.scored)
     masks = [part.operand for part in parts if part.kind == "mask" and part.operand is not None]
     biases = [part.operand for part in parts if part.kind == "bias" and part.operand is not None]
-    alone = read_squares(flow, site)
-    causal = None if alone is None else sees_no_future(alone)
+    hiding, alone = (read_squares(flow, site, kept) for kept in (keep_hiding(flow), keep_values(flow)))
+    hiding = None if hiding is None else mark_hidden(hiding)
+    causal = None if hiding is None else sees_no_future(hiding)
     if causal is None:
         causal = join_verdicts(flow, site, [*masks, *biases])
-    window = None if alone is None or causal is None else find_window(alone, causal)
+    window = None if hiding is None or causal is None else find_window(hiding, causal)
     if window is None:
         window = next((w for one in [*masks, *biases] if (w := shifted_window(flow, one.maker)) is not None), None)
     return Scores(name_bias(flow, site, biases, alone, not biases and are_masks(flow, masks)), causal, window)
 
 
-def read_squares(flow: Flow, site: Site) -> Values | None:
+def mark_hidden(squares: Values) -> Values:
+    """Scores in which what hides is very low: the lower one of two numbers hides, be it no lower than -100 (Swin)."""
+    numbers = np.unique(squares[~np.isnan(squares)])
+    return np.where(squares == numbers[0], -np.inf, squares) if len(numbers) == 2 and numbers[0] <= LOWEST else squares
+
+
+def read_squares(flow: Flow, site: Site, kept: Known) -> Values | None:
     """What is added to scores of 0, a square of queries and keys for each head of each sequence; None if not known."""
-    alone = read_scores_alone(flow, site.scored)
+    alone = read_scores_alone(flow, site.scored, kept)
     shape = flow.output(site.scores).shape
     if alone is None or alone.ndim < 2 or len(shape) < 2:
         return None

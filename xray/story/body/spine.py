@@ -1,15 +1,17 @@
 """The residual stream: sums that add a branch to the tensor that the branch began at, chained from end to start."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from xray.story.body.regions import Region, does_mix, find_region, is_scale, strip_plain
+from xray.story.body.regions import Region, does_mix, find_region, is_linear, is_scale, projections_in, strip_plain
 from xray.story.recognition.attention_sites import Site
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.norms import Norm, find_norm
 from xray.story.recognition.operation_kinds import CARRYING, CURVES, DROPOUTS, SUMS
 
 FARTHEST = 24
+LONGEST_SHORTCUT = 10
+SHORTENING = frozenset({"max", "max_pool2d", "avg_pool2d", "mean", "max_pool1d", "amax"})
 FARTHEST_BESIDE = 600
 """Within so many steps a branch that stands beside another one is looked for."""
 POOLS = frozenset(
@@ -86,7 +88,38 @@ def read_joint(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | No
                 region = find_region(flow, stream, branch, step.inputs[stream_number])
         if region is not None and does_mix(flow, region.inner):
             return Joint(place, stream, region)
+    return read_projected(flow, place)
+
+
+def read_projected(flow: Flow, place: int) -> Joint | None:
+    """The residual sum at a step whose stream is made wider or shorter on its way past the branch (ResNet, Hiera)."""
+    for stream_number in (0, 1):
+        here, branch = flow.makers[place][stream_number], flow.makers[place][1 - stream_number]
+        if here is None or branch is None or not is_shortcut(flow, here):
+            continue
+        for _ in range(LONGEST_SHORTCUT):
+            norm = find_norm(flow, here)
+            onward = norm.origin if norm is not None else next(iter(flow.makers[here]), None)
+            if onward is None or (norm is None and not is_shortcut(flow, here)):
+                break
+            here = onward
+            region = find_region(flow, here, branch) if here < branch and not is_shortcut(flow, here) else None
+            if region is not None and len(projections_in(flow, region.inner)) > 1:
+                past = find_region(flow, here, flow.makers[place][stream_number] or 0)
+                beside = region.beside | (past.inner if past is not None else frozenset())
+                return Joint(place, here, replace(region, beside=beside))
     return None
+
+
+def is_shortcut(flow: Flow, place: int) -> bool:
+    """Whether a step is one that a stream may go through beside a branch: a linear layer, a pool, a norm, a move."""
+    op = flow.op(place)
+    return (
+        is_linear(flow, place)
+        or op in CARRYING | DROPOUTS | SHORTENING
+        or is_batch_norm(flow, place) is not None
+        or find_norm(flow, place) is not None
+    )
 
 
 def find_chains(flow: Flow, sites: Sequence[Site] = ()) -> list[Chain]:

@@ -9,7 +9,7 @@ from xray.story.body.feed_forward import describe_feed_forward
 from xray.story.body.others import describe_convolution, describe_recurrence
 from xray.story.body.regions import Region, does_mix, find_region, is_scale, strip_plain
 from xray.story.body.spine import Joint
-from xray.story.body.tree import Branch, Norm, NormKind, Stage, Unknown
+from xray.story.body.tree import Branch, FeedForward, Norm, NormKind, Stage, Unknown
 from xray.story.recognition.attention_sites import Site
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.norms import Norm as FoundNorm
@@ -132,14 +132,21 @@ def read_branch(flow: Flow, region: Region, sites: Sequence[Site], towers: Mappi
     if own:
         twins = [site for site in own[1:] if are_twins(flow, own[0], site)]
         return Branching(describe_attention(flow, own[0], region, towers, twins), region, own[0])
-    for describe in (describe_experts, describe_feed_forward):
-        found = describe(flow, region, nodes)
-        if found is not None and not (describe is describe_feed_forward and has_wide_convolution(flow, nodes)):
-            return Branching(found, region)
-    other = describe_recurrence(flow, nodes) or describe_convolution(flow, nodes)
-    if other is not None:
-        return Branching(other, region)
-    return Branching(Unknown(list_paths(flow, nodes)), region)
+    found = (
+        describe_experts(flow, region, nodes)
+        or describe_recurrence(flow, nodes)
+        or describe_plain(flow, region, nodes)
+        or describe_convolution(flow, nodes)
+    )
+    return Branching(found or Unknown(list_paths(flow, nodes)), region)
+
+
+def describe_plain(flow: Flow, region: Region, nodes: frozenset[int]) -> FeedForward | None:
+    """The facts of a feed-forward; None if there is none, or it stands behind or before a convolution (ConvNeXt)."""
+    found = describe_feed_forward(flow, region, nodes)
+    if found is None or (found.kernel is None and describe_convolution(flow, nodes) is not None):
+        return None
+    return found
 
 
 def are_twins(flow: Flow, one: Site, other: Site) -> bool:
@@ -149,10 +156,6 @@ def are_twins(flow: Flow, one: Site, other: Site) -> bool:
         return [flow.carried_from(maker) for maker in flow.makers[site.scores][-2:]]
 
     return list_roots(one) == list_roots(other)
-
-
-def has_wide_convolution(flow: Flow, nodes: frozenset[int]) -> bool:
-    return describe_convolution(flow, nodes) is not None
 
 
 def list_paths(flow: Flow, nodes: frozenset[int]) -> tuple[str, ...]:

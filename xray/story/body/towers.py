@@ -15,6 +15,8 @@ from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS
 
+POOLINGS = frozenset({"mean", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "avg_pool2d"})
+
 
 @dataclass(frozen=True)
 class Towering:
@@ -53,12 +55,7 @@ def read_tower(flow: Flow, chains: Sequence[Chain], sites: Sequence[Site], names
     opening: list[Staging] = []
     for chain in chains:
         own = read_stagings(flow, chain, sites, names)
-        while (
-            len(own) > 1
-            and not stagings
-            and own[0].stage.branches[0].part == "convolution"
-            and not all(one.stage.branches[0].part == "convolution" for one in own)
-        ):
+        if not stagings and is_opening(own):
             opening.append(own.pop(0))
         layers = cut_layers(own)
         groups += group_layers(flow, chain, layers, sum(group.count for group in groups))
@@ -71,6 +68,7 @@ def read_tower(flow: Flow, chains: Sequence[Chain], sites: Sequence[Site], names
     parts, nodes = entrance.parts, set(entrance.nodes)
     if opening:
         parts = (*parts, EntrancePart("convolution"))
+        parts += (EntrancePart("norm"),) * any(one.stage.norm.place == "after" for one in opening)
         for one in opening:
             nodes |= one.nodes
     widths = {group.d_model for group in groups}
@@ -85,6 +83,17 @@ def read_tower(flow: Flow, chains: Sequence[Chain], sites: Sequence[Site], names
         final_norm=None if final is None else name_norm(flow, final),
     )
     return Towering(tower, tuple(chains), tuple(stagings), frozenset(nodes), between, final)
+
+
+def is_opening(stagings: Sequence[Staging]) -> bool:
+    """Whether a chain begins with a convolution that comes once, before all layers, as places do (wav2vec 2.0)."""
+    parts = [one.stage.branches[0].part for one in stagings]
+    return (
+        len(parts) > 1
+        and parts[0] == "convolution"
+        and "convolution" not in parts[1:]
+        and stagings[0].stage.norm.place in ("none", "after")
+    )
 
 
 def list_between(flow: Flow, chain: Chain, following: Chain) -> frozenset[int]:
@@ -124,7 +133,7 @@ def last_norm(flow: Flow, chain: Chain) -> FoundNorm | None:
             norm = closing_norm(flow, reader, chain.end)
             if norm is not None:
                 return norm
-            if flow.op(reader) in CARRYING | DROPOUTS:
+            if flow.op(reader) in CARRYING | DROPOUTS | POOLINGS:
                 todo.append(reader)
     return None
 
@@ -140,7 +149,7 @@ def closing_norm(flow: Flow, reader: int, end: int) -> FoundNorm | None:
             continue
         seen.add(here)
         norm = find_any_norm(flow, here)
-        if norm is not None and norm.origin is not None and strip_plain(flow, norm.origin) == end:
+        if norm is not None and norm.origin is not None and strip_pools(flow, norm.origin) == end:
             if found is None or len(norm.nodes) >= len(found.nodes):
                 found = norm
         elif found is not None:
@@ -149,6 +158,14 @@ def closing_norm(flow: Flow, reader: int, end: int) -> FoundNorm | None:
             continue
         todo += flow.readers.get(here, ())
     return found
+
+
+def strip_pools(flow: Flow, place: int) -> int | None:
+    """The step whose places are only moved or pooled until here."""
+    here = strip_plain(flow, place)
+    while here is not None and flow.op(here) in POOLINGS and flow.makers[here]:
+        here = strip_plain(flow, flow.makers[here][0])
+    return here
 
 
 def tell_causal(groups: Sequence[Group]) -> bool | None:

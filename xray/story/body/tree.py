@@ -59,12 +59,16 @@ class Attention:
 
 @dataclass(frozen=True)
 class FeedForward:
-    """Each place by itself: out to d_ff, bent, and back; `gated` where a second projection is multiplied in."""
+    """Each place by itself: out to d_ff, bent, and back; `gated` where a second projection is multiplied in.
+
+    `kernel` is that of a convolution of the wide rows on the way, which lets neighbours in (SegFormer).
+    """
 
     d_ff: int | None
     activation: str | None
     gated: bool | None
     fused: bool | None = None
+    kernel: tuple[int, ...] | None = None
     part: str = "feed_forward"
 
 

@@ -147,7 +147,8 @@ def describe_traits(branch: Branch) -> str:
     if isinstance(branch, Attention):
         return describe_attention(branch)
     if isinstance(branch, FeedForward):
-        return join(branch.activation, branch.gated and "gated", branch.fused and "gate and up in one")
+        beside = "" if branch.kernel is None else f"convolution {times(branch.kernel)} inside"
+        return join(branch.activation, branch.gated and "gated", branch.fused and "gate and up in one", beside)
     if isinstance(branch, Experts):
         return join(branch.activation, branch.gated and "gated")
     if isinstance(branch, Recurrence):

@@ -5,6 +5,7 @@ added to it matters: it stays as it is, whatever unknown is added.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
@@ -13,7 +14,8 @@ from numpy.typing import NDArray
 from xray.ir.records import PADDING, VISIBLE, TensorRecord
 from xray.ir.trace import Setting, Step
 from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import CASTING, DROPOUTS
+from xray.story.recognition.operation_kinds import CASTING, DROPOUTS, LOOKUPS
+from xray.story.recognition.projections import is_product, is_projection
 from xray.story.recognition.remembering import once
 
 Values = NDArray[np.float64]
@@ -29,40 +31,61 @@ SAME = CASTING | DROPOUTS | frozenset(["long", "int", "clone", "detach", "alias"
 TURNED = frozenset(["transpose", "swapaxes", "swapdims"])
 
 
+@dataclass(frozen=True)
+class Known:
+    """What was worked out before; with `learned` numbers unknown, or taken as 0 where only what hides is asked for."""
+
+    learned: float
+    values: dict[int, Values | None] = field(default_factory=dict)
+
+
 def values_of(flow: Flow, place: int | None) -> Values | None:
     """What a step makes, as far as it follows from the steps; None where nothing of it does."""
     return None if place is None else work_out(flow, place, keep_values(flow), DEEPEST)
 
 
 @once
-def keep_values(flow: Flow) -> dict[int, Values | None]:
-    """What was worked out before."""
+def keep_values(flow: Flow) -> Known:
+    """Numbers of a pass, those that are learned unknown."""
     del flow
-    return {}
+    return Known(np.nan)
 
 
-def work_out(flow: Flow, place: int, known: dict[int, Values | None], left: int) -> Values | None:
+@once
+def keep_hiding(flow: Flow) -> Known:
+    """Numbers of a pass as if all that is learned were 0, which hides nothing."""
+    del flow
+    return Known(0.0)
+
+
+def work_out(flow: Flow, place: int, kept: Known, left: int) -> Values | None:
     """The numbers of a step, those before it worked out first."""
+    known = kept.values
     if place in known:
         return known[place]
     step = flow.steps[place]
     if left == 0 or not step.outputs or prod(step.outputs[0].shape) > MOST or not flow.is_leaf(place):
         return None
-    name = step.op.rstrip("_")
-    compute = RULES.get(name)
+    compute = RULES.get(step.op.rstrip("_"))
     if compute is None or step.params:
         known[place] = None
-        return None
+        if kept.learned == 0 and (
+            step.params or step.op in LOOKUPS or is_projection(flow, place) or is_product(flow, place)
+        ):
+            known[place] = np.zeros(step.outputs[0].shape)
+        return known[place]
     given = [
-        read_outside(record) if maker is None else work_out(flow, maker, known, left - 1)
+        read_outside(record, kept.learned) if maker is None else work_out(flow, maker, kept, left - 1)
         for record, maker in flow.given(place)
     ]
     known[place] = apply(compute, step, given)
     return known[place]
 
 
-def read_outside(record: TensorRecord) -> Values | None:
+def read_outside(record: TensorRecord, learned: float) -> Values | None:
     """What is known of a tensor that no step made: of a mask its cells; which keys are padding counts as unknown."""
+    if record.role == "parameter" and prod(record.shape) <= MOST:
+        return np.full(record.shape, learned)
     facts = record.mask
     if facts is None or facts.cells is None or len(record.shape) < 2:
         return unknown(record.shape)
@@ -102,7 +125,7 @@ def unknown(shape: tuple[int, ...]) -> Values | None:
 Rule = Callable[[Step, "list[Values]"], "Values | None"]
 
 
-def read_scores_alone(flow: Flow, scored: tuple[int, ...]) -> Values | None:
+def read_scores_alone(flow: Flow, scored: tuple[int, ...], kept: Known) -> Values | None:
     """What is added to scores of 0 on their way to a softmax; what hides is very low, what is not known is NaN."""
     first = scored[0]
     step = flow.steps[first]
@@ -110,7 +133,7 @@ def read_scores_alone(flow: Flow, scored: tuple[int, ...]) -> Values | None:
         return None
     start: Values | None = np.zeros(step.outputs[0].shape)
     if step.op == "baddbmm":
-        addend = values_of(flow, flow.makers[first][0])
+        addend = None if flow.makers[first][0] is None else work_out(flow, flow.makers[first][0] or 0, kept, DEEPEST)
         start = unknown(step.outputs[0].shape) if addend is None else np.broadcast_to(addend, step.outputs[0].shape)
     made: dict[int, Values | None] = {first: start}
     for place in scored[1:-1]:
@@ -122,9 +145,9 @@ def read_scores_alone(flow: Flow, scored: tuple[int, ...]) -> Values | None:
         given = [
             made[maker]
             if maker in made
-            else read_outside(record)
+            else read_outside(record, kept.learned)
             if maker is None
-            else work_out(flow, maker, keep_values(flow), DEEPEST)
+            else work_out(flow, maker, kept, DEEPEST)
             for record, maker in flow.given(place)
         ]
         made[place] = apply(compute, step, given)
@@ -294,8 +317,21 @@ def repeat(step: Step, given: list[Values]) -> Values:
 
 def pick(step: Step, given: list[Values]) -> Values | None:
     """Indexing by what is written there."""
+    if len(given) > 1:
+        same = given[0].size and (given[0] == given[0].flat[0]).all()
+        return np.full(step.outputs[0].shape, given[0].flat[0]) if same else None  # wherever it is picked
     index = read_index(step.settings)
     return None if index is None or len(given) != 1 else given[0][index]  # type: ignore[index]  # slices and numbers
+
+
+def put(step: Step, given: list[Values]) -> Values | None:
+    """A number written into a part of a tensor."""
+    index, value = read_index(step.settings), number(step, "values")
+    if index is None or value is None or len(given) != 1:
+        return None
+    found = np.array(given[0])
+    found[index] = value  # type: ignore[index]  # slices and numbers
+    return found
 
 
 def read_index(settings: Mapping[str, Setting]) -> tuple[object, ...] | None:
@@ -393,6 +429,9 @@ RULES: dict[str, Rule] = {
     "broadcast_to": spread,
     "repeat": repeat,
     "index": pick,
+    "index_select": pick,
+    "gather": pick,
+    "index_put": put,
     "permute": permute,
     "triu": triangle(np.triu),
     "tril": triangle(np.tril),

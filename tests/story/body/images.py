@@ -1,0 +1,173 @@
+"""Networks that read images or sound, alone or beside words. The code is that of transformers 5.23."""
+
+from story.body.truth import (
+    after,
+    bare,
+    entrance,
+    family,
+    group,
+    looks_both_ways,
+    network,
+    plain,
+    post,
+    pre,
+    sees_images,
+    tower,
+    words,
+)
+
+from xray.story.body.tree import Convolution, Head, Link
+
+
+def count_patches(c):
+    return (c.image_size // c.patch_size) ** 2
+
+
+def of_vit(c, attend, think, *, parts, final="layer", width=None):
+    return sees_images(c, pre("layer", attend), pre("layer", think), parts=parts, final=final)
+
+
+@family("ViTForImageClassification", "modeling_vit.py", num_hidden_layers=2, fast=True)
+def vit(c):
+    parts = entrance(f"patches {c.hidden_size}", "class token 1", f"positions {count_patches(c) + 1}")
+    return of_vit(c, looks_both_ways(c), plain(c), parts=parts)
+
+
+@family("DeiTForImageClassification", "modeling_deit.py", num_hidden_layers=2)
+def deit(c):
+    # a token for the teacher's classes beside the class token
+    parts = entrance(f"patches {c.hidden_size}", "class token 1", "class token 1", f"positions {count_patches(c) + 2}")
+    return of_vit(c, looks_both_ways(c), plain(c), parts=parts)
+
+
+@family("BeitForImageClassification", "modeling_beit.py", num_hidden_layers=2)
+def beit(c):
+    # neither kind of positions is on by default; the last norm reads the mean of the patches
+    parts = entrance(f"patches {c.hidden_size}", "class token 1")
+    return of_vit(c, looks_both_ways(c), plain(c), parts=parts)
+
+
+@family("Dinov2ForImageClassification", "modeling_dinov2.py", num_hidden_layers=2)
+def dinov2(c):
+    parts = entrance(f"patches {c.hidden_size}", "class token 1", f"positions {count_patches(c) + 1}")
+    return of_vit(c, looks_both_ways(c), plain(c, d_ff=c.hidden_size * c.mlp_ratio), parts=parts)
+
+
+@family("SiglipForImageClassification", "modeling_siglip.py")
+def siglip(c):
+    vision = c.vision_config
+    parts = entrance(f"patches {vision.hidden_size}", f"positions {count_patches(vision)}")
+    layers = (
+        group(
+            vision.num_hidden_layers,
+            vision.hidden_size,
+            pre("layer", looks_both_ways(vision)),
+            pre("layer", plain(vision)),
+        ),
+    )
+    return network(tower(c, "vision", "image", False, parts, layers, "layer"), head=Head("classes", c.num_labels))
+
+
+def of_clip(c, vision, text, *, image_parts, finals, untold=()):
+    """Two towers whose last rows are compared."""
+    layers = (group(c.vision_config.num_hidden_layers, c.vision_config.hidden_size, *vision),)
+    sees = tower(c.vision_config, "vision", "image", False, image_parts, layers, finals[0])
+    layers = (group(c.text_config.num_hidden_layers, c.text_config.hidden_size, *text),)
+    parts = words(c.text_config, f"positions {c.text_config.max_position_embeddings}")
+    reads = tower(c.text_config, "text", "ids", True, parts, layers, finals[1])
+    return network(sees, reads, links=(Link("compared", "vision", "text"),), head=Head("none"), untold=untold)
+
+
+@family("CLIPModel", "modeling_clip.py", fast=True)
+def clip(c):
+    see, read = c.vision_config, c.text_config
+    parts = entrance(f"patches {see.hidden_size}", "class token 1", f"positions {count_patches(see) + 1}", "norm")
+    return of_clip(
+        c,
+        (pre("layer", looks_both_ways(see)), pre("layer", plain(see))),
+        (pre("layer", looks_both_ways(read, causal=True)), pre("layer", plain(read))),
+        image_parts=parts,
+        finals=("layer", "layer"),
+    )
+
+
+@family("SwinForImageClassification", "modeling_swin.py")
+def swin(c):
+    groups, first = [], 0
+    for stage, depth in enumerate(c.depths):
+        width = c.embed_dim * 2**stage
+        window = c.window_size**2 if stage < 3 else None  # the last stage is one window
+        attend = looks_both_ways(
+            c, heads=c.num_heads[stage], d_k=width // c.num_heads[stage], positions="relative", window=window
+        )
+        think = pre("layer", plain(c, d_ff=int(c.mlp_ratio * width)))
+        # every other layer is rolled, and hides by a mask what came from the other side
+        groups.append(group(range(first, first + depth), width, pre("layer", attend), think))
+        first += depth
+    parts = entrance(f"patches {c.embed_dim}", "norm")
+    return sees_images(c, groups=groups, parts=parts, final="layer")
+
+
+@family("SegformerForImageClassification", "modeling_segformer.py")
+def segformer(c):
+    groups, first = [], 0
+    for stage, depth in enumerate(c.depths):
+        width, heads = c.hidden_sizes[stage], c.num_attention_heads[stage]
+        attend = looks_both_ways(c, heads=heads, d_k=width // heads)
+        think = plain(c, d_ff=width * c.mlp_ratios[stage], kernel=(3, 3))
+        groups.append(group(range(first, first + depth), width, pre("layer", attend), pre("layer", think)))
+        first += depth
+    parts = entrance(f"patches {c.hidden_sizes[0]}", "norm")
+    return sees_images(c, groups=groups, parts=parts, final="layer")
+
+
+@family("PvtForImageClassification", "modeling_pvt.py")
+def pvt(c):
+    groups, first = [], 0
+    for stage, depth in enumerate(c.depths):
+        width, heads = c.hidden_sizes[stage], c.num_attention_heads[stage]
+        attend = looks_both_ways(c, heads=heads, d_k=width // heads, kernel="plain")
+        think = plain(c, d_ff=width * c.mlp_ratios[stage])
+        groups.append(group(range(first, first + depth), width, pre("layer", attend), pre("layer", think)))
+        first += depth
+    parts = entrance(f"patches {c.hidden_sizes[0]}", "norm", f"positions {56 * 56}")
+    return sees_images(c, groups=groups, parts=parts, final="layer")
+
+
+@family("ConvNextForImageClassification", "modeling_convnext.py")
+def convnext(c):
+    groups, first = [], 0
+    for stage, depth in enumerate(c.depths):
+        width = c.hidden_sizes[stage]
+        groups.append(group(range(first, first + depth), width, bare(Convolution((7, 7), width))))
+        first += depth
+    return sees_images(
+        c, groups=groups, parts=entrance(f"patches {c.hidden_sizes[0]}", "norm"), final="layer", causal=None
+    )
+
+
+@family("ResNetForImageClassification", "modeling_resnet.py")
+def resnet(c):
+    # bottlenecks of three convolutions, each with its norm
+    groups, first = [], 0
+    for stage, depth in enumerate(c.depths):
+        width = c.hidden_sizes[stage]
+        groups.append(group(range(first, first + depth), width, after("batch", Convolution((3, 3), 1))))
+        first += depth
+    return sees_images(c, groups=groups, parts=entrance(f"patches {c.embedding_size}"), final=None, causal=None)
+
+
+def of_wav2vec(c, **more):
+    parts = entrance(f"patches {c.conv_dim[-1]}", "norm", f"projection {c.hidden_size}", "convolution", "norm")
+    layers = (group(c.num_hidden_layers, c.hidden_size, post("layer", looks_both_ways(c)), post("layer", plain(c))),)
+    return network(tower(c, "audio", "audio", False, parts, layers, None), head=Head("none"))
+
+
+@family("Wav2Vec2Model", "modeling_wav2vec2.py", num_hidden_layers=2)
+def wav2vec2(c):
+    return of_wav2vec(c)
+
+
+@family("HubertModel", "modeling_hubert.py", num_hidden_layers=2)
+def hubert(c):
+    return of_wav2vec(c)

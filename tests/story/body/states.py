@@ -1,0 +1,87 @@
+"""States that are handed on, and mixtures of them with attention. The code is that of transformers 5.23."""
+
+from story.body.decoders import two_kinds
+from story.body.truth import Silent, attention, decoder_only, experts, family, gated, group, plain, post, pre
+
+from xray.story.body.tree import Convolution, Recurrence
+
+
+@family("MambaForCausalLM", "modeling_mamba.py", num_hidden_layers=2)
+def mamba(c):
+    state = Recurrence("state space", (2, c.intermediate_size, c.state_size))
+    return decoder_only(c, pre("rms", state), final="rms", causal=None)
+
+
+@family("FalconMambaForCausalLM", "modeling_falcon_mamba.py", num_hidden_layers=2)
+def falcon_mamba(c):
+    state = Recurrence("state space", (2, c.intermediate_size, c.state_size))
+    return decoder_only(c, pre("rms", state), final="rms", causal=None)
+
+
+@family("Mamba2ForCausalLM", "modeling_mamba2.py", num_hidden_layers=2)
+def mamba2(c):
+    state = Recurrence("state space", Silent((2, c.num_heads, c.head_dim, c.state_size)))
+    return decoder_only(c, pre("rms", state), final="rms", causal=None)
+
+
+@family("JambaForCausalLM", "modeling_jamba.py", num_hidden_layers=8, half=True)
+def jamba(c):
+    state = pre("rms", Recurrence("state space", (2, c.hidden_size * c.mamba_expand, c.mamba_d_state)))
+    attend = pre("rms", attention(c, positions="none"))
+    dense, sparse = pre("rms", gated(c)), pre("rms", experts(c, c.num_experts))
+    groups = (
+        group((0, 2, 6), c.hidden_size, state, dense),
+        group((1, 3, 5, 7), c.hidden_size, state, sparse),
+        group((4,), c.hidden_size, attend, dense),
+    )
+    return decoder_only(c, groups=groups, final="rms")
+
+
+@family("Qwen3NextForCausalLM", "modeling_qwen3_next.py", num_hidden_layers=4, half=True)
+def qwen3_next(c):
+    heads, d_k, d_v = c.linear_num_value_heads, c.linear_key_head_dim, c.linear_value_head_dim
+    state = pre("rms", Recurrence("linear attention", (2, heads, d_k, d_v)))
+    attend = pre("rms", attention(c, qk_norm=True, gate=True))
+    think = pre("rms", experts(c, c.num_experts, d_ff=c.moe_intermediate_size, shared=1))
+    return decoder_only(c, groups=two_kinds(c, (state, think), (attend, think), every=4), final="rms")
+
+
+@family("RecurrentGemmaForCausalLM", "modeling_recurrent_gemma.py", num_hidden_layers=3)
+def recurrent_gemma(c):
+    state = pre("rms", Recurrence("gated", (2, c.lru_width)))
+    attend = pre("rms", attention(c, window=Silent(c.attention_window_size)))
+    think = pre("rms", gated(c, d_ff=c.intermediate_size // 2, activation="gelu tanh"))
+    groups = (group((0, 1), c.hidden_size, state, think), group((2,), c.hidden_size, attend, think))
+    return decoder_only(c, groups=groups, final="rms", parts=("scale",))
+
+
+@family(
+    "Lfm2ForCausalLM", "modeling_lfm2.py", num_hidden_layers=4, layer_types=["conv", "conv", "full_attention", "conv"]
+)
+def lfm2(c):
+    short = pre("rms", Convolution((c.conv_L_cache,), c.hidden_size))
+    attend = pre("rms", attention(c, qk_norm=True))
+    d_ff = c.block_multiple_of * -(-int(2 * c.intermediate_size / 3) // c.block_multiple_of)
+    think = pre("rms", gated(c, d_ff=d_ff, activation="silu"))
+    groups = (group((0, 1, 3), c.hidden_size, short, think), group((2,), c.hidden_size, attend, think))
+    return decoder_only(c, groups=groups, final="rms")
+
+
+@family("MiniMaxForCausalLM", "modeling_minimax.py", num_hidden_layers=4, half=True)
+def minimax(c):
+    # its norms stand before the branches, and the stream goes on behind them: that is after each sum, and before all
+    linear = post(
+        "rms",
+        Recurrence("linear attention", (2, c.num_attention_heads, *2 * (c.hidden_size // c.num_attention_heads,))),
+    )
+    attend = post("rms", attention(c))
+    think = post("rms", experts(c, c.num_local_experts))
+    groups = two_kinds(c, (attend, think), (linear, think), every=2)
+    return decoder_only(c, groups=groups, final=None, parts=("norm",))
+
+
+@family("RwkvForCausalLM", "modeling_rwkv.py", num_hidden_layers=2)
+def rwkv(c):
+    state = pre("layer", Recurrence(None, (2, c.attention_hidden_size)))
+    think = pre("layer", plain(c, d_ff=c.intermediate_size, activation="relu squared", gated=Silent("by sigmoid")))
+    return decoder_only(c, state, think, final="layer", parts=("norm",), causal=None)
