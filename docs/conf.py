@@ -10,7 +10,7 @@ from sphinx.application import Sphinx
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))
-from making import list_files, write_commands, write_gallery  # noqa: E402  # a neighbour, found once its folder is on the path
+from making import FROM_ROOT, list_files, take_from_root, write_commands, write_gallery  # noqa: E402  # a neighbour, found once its folder is on the path
 
 PROJECT = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 MADE = {"reference/commands": write_commands, "gallery": write_gallery, "explanation/architecture": list_files}
@@ -42,7 +42,11 @@ html_theme_options = {
 
 def make_page(app: Sphinx, name: str, source: list[str]) -> None:
     """Make the pages that are made, and show the names of the files that a page has its reader write."""
-    source[0] = MADE[name](source[0]) if name in MADE else source[0]
+    folder, _, page = name.rpartition("/")
+    if folder == "reference" and page in FROM_ROOT:
+        source[0] = take_from_root(page)
+    elif name in MADE:
+        source[0] = MADE[name](source[0])
     source[0] = re.sub(r'^```(\w+) title="(.+)"$', r"```{code-block} \1\n:caption: \2", source[0], flags=re.MULTILINE)
 
 

@@ -12,6 +12,15 @@ import xray
 from xray.cli.app import make_app
 
 PACKAGE = Path(xray.__file__).parent
+ROOT = Path(__file__).parent.parent
+FROM_ROOT = {
+    "contributing": "CONTRIBUTING.md",
+    "security": "SECURITY.md",
+    "releasing": "RELEASING.md",
+    "third_party": "THIRD_PARTY.md",
+    "changelog": "CHANGELOG.md",
+}
+"""The pages under reference/ that are files of the project's root."""
 
 
 def write_commands(_: str) -> str:
@@ -83,6 +92,14 @@ def list_files(page: str) -> str:
         parts.append(f"### {folder.relative_to(PACKAGE.parent)}")
         parts.append("\n".join(f"- `{path.name}`: {first_sentence(path)}" for path in files))
     return "\n\n".join(parts)
+
+
+def take_from_root(name: str) -> str:
+    """A file of the project's root, whose links lead where the same things are on the site."""
+    text = (ROOT / FROM_ROOT[name]).read_text(encoding="utf-8").replace("](docs/", "](../")
+    for page, file in FROM_ROOT.items():
+        text = text.replace(f"]({file})", f"]({page}.md)")
+    return text
 
 
 def first_sentence(path: Path) -> str:

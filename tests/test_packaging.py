@@ -121,6 +121,7 @@ def test_the_source_archive_can_be_tested_and_documented(archives):
         names = {name.split("/", 1)[-1] for name in file.getnames()}
 
     wanted = {"pyproject.toml", "LICENSE", "README.md", "CHANGELOG.md", "RELEASING.md", "THIRD_PARTY.md"}
+    wanted |= {"CONTRIBUTING.md", "SECURITY.md"}
     wanted |= {
         "constraints.txt",
         "constraints-lowest.txt",

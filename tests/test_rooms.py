@@ -56,7 +56,7 @@ def test_every_room_is_on_the_page_in_its_own_words():
 
 
 def test_every_room_stands_in_the_hourglass():
-    (drawing,) = re.findall(r"^```text\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE)
+    (drawing,) = re.findall(r"^```\{code-block\} text\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE)
 
     assert [room for room in MAY_IMPORT if not re.search(rf"\b{room}\b", drawing)] == []
 

@@ -1,10 +1,10 @@
 import pytest
 
-from xray.assets import read_template
+from xray.assets import read_template, template_names
 from xray.errors import ThemeError
 from xray.renderers.themes import AXES, load_theme, parse_theme
 
-THEMES = ("dark", "light")
+THEMES = template_names("themes", ".toml")
 DARK = read_template("themes/dark.toml")
 PLAIN = [name for name in load_theme().surfaces if name != "station"]
 LIGHT_SURFACES = [name for name in PLAIN if "panel" in name or "ledger" in name]
