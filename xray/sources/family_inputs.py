@@ -1,7 +1,7 @@
 """Inputs made for a model of the library: which ones its forward wants, and of what shape, as a table of rules."""
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product
 from typing import Any
@@ -32,26 +32,49 @@ class Rule:
 IMAGES = (
     "batch channels height width",
     "batch 1 channels height width",
+    "batch 2 channels height width",
     "batch frames channels height width",
     "batch channels frames height width",
+    "batch channels 4*height 4*width",
 )
+VIDEOS = ("batch frames channels height width", "batch channels frames height width")
+SOUND_ROWS = ("batch mels ticks", "batch ticks mels", "batch 1 ticks mels", "batch mels 4*ticks")
 RULES: Mapping[str, Rule] = {
-    "input_ids": Rule(("batch words",), "ids"),
-    "decoder_input_ids": Rule(("batch answer",), "ids"),
+    "input_ids": Rule(("batch words", "batch words codebooks"), "ids"),
+    "decoder_input_ids": Rule(("batch answer", "batch answer codebooks"), "ids"),
     "attention_mask": Rule(("batch words",), "ones", wanted=False),
     "pixel_values": Rule(IMAGES),
-    "pixel_values_videos": Rule(
-        ("batch frames channels height width", "batch channels frames height width"), wanted=False
-    ),
-    "input_features": Rule(("batch mels ticks", "batch ticks mels", "batch 1 ticks mels")),
+    "pixel_values_videos": Rule(VIDEOS, wanted=False),
+    "prompt_pixel_values": Rule(("batch channels height width",), wanted=False),
+    "prompt_masks": Rule(("batch channels height width",), wanted=False),
+    "input_features": Rule(SOUND_ROWS),
     "input_features_mask": Rule(("batch ticks",), "ones"),
+    "feature_attention_mask": Rule(("batch ticks",), "ones"),
+    "audio_mel": Rule(("batch ticks mels",), wanted=False),
+    "audio_mel_mask": Rule(("batch ticks",), "no", wanted=False),
     "input_values": Rule(("batch samples", "batch sound_channels samples", "batch ticks mels")),
+    "latents": Rule(("batch d_model words", "batch words d_model"), wanted=False),
     "bbox": Rule(("batch words 4",), "zeros"),
     "visual_feats": Rule(("batch 36 2048",)),
     "visual_pos": Rule(("batch 36 4",)),
+    "qformer_input_ids": Rule(("batch words",), "ids"),
+    "classes_input_ids": Rule(("batch*2 words",), "ids", wanted=False),
+    "task_inputs": Rule(("batch task_words",), "ids", wanted=False),
+    "query_embeds": Rule(("batch words d_model",), wanted=False),
     "inputs_embeds": Rule(("batch words d_model",), wanted=False),
-    "hidden_states": Rule(("batch words d_model",), wanted=False),
+    "noise_embeds": Rule(("batch words d_model",), wanted=False),
+    "context_hidden_states": Rule(("batch words d_model",), wanted=False),
+    "hidden_states": Rule(("batch words d_model", "batch d_model words", "batch 1 samples"), wanted=False),
+    "lang_ids": Rule(("batch",), "zeros"),
+    "state": Rule(("batch state",), wanted=False),
+    "states": Rule(("batch words state",)),
+    "actions": Rule(("batch words action", "batch chunk action")),
+    "rewards": Rule(("batch words 1",)),
+    "returns_to_go": Rule(("batch words 1",)),
+    "timesteps": Rule(("batch words",), "zeros"),
     "past_values": Rule(("batch past", "batch context variates", "batch past variates")),
+    "past_values_padding": Rule(("batch context",), "zeros", wanted=False),
+    "freq": Rule(("batch 1",), "zeros", wanted=False),
     "past_time_features": Rule(("batch past time_features",)),
     "past_observed_mask": Rule(("batch past",), "ones", wanted=False),
     "future_values": Rule(("batch prediction",)),
@@ -59,13 +82,32 @@ RULES: Mapping[str, Rule] = {
     "static_categorical_features": Rule(("batch static_categories",), "zeros"),
     "static_real_features": Rule(("batch static_numbers",)),
 }
+PATCH_LISTS = ("batch*patches patch_numbers", "batch*patches channels patch patch", "batch*patches 2*patch_numbers")
 GRIDS: Mapping[str, Rule] = {
-    "pixel_values": Rule(("batch*patches patch_numbers",)),
-    "hidden_states": Rule(("batch*patches patch_numbers",)),
+    "pixel_values": Rule(PATCH_LISTS),
+    "hidden_states": Rule(PATCH_LISTS),
     "image_grid_thw": Rule(("batch 3",), "grid"),
     "grid_thw": Rule(("batch 3",), "grid"),
+    "merge_sizes": Rule(("batch",), "merges", wanted=False),
 }
 """The rules for models that take images as one long list of patches, with a table of how many rows and columns."""
+PATCHES: Mapping[str, Rule] = {
+    "pixel_values": Rule(("batch patches patch_numbers", "batch channels patch patches*patch")),
+    "pixel_attention_mask": Rule(("batch patches",), "ones"),
+    "spatial_shapes": Rule(("batch 2",), "sides"),
+    "target_sizes": Rule(("batch 2",), "sides"),
+    "pixel_position_ids": Rule(("batch patches 2",), "places"),
+    "image_position_ids": Rule(("batch patches 2",), "places"),
+}
+"""The rules for models that take the patches of each image in a row, and their places."""
+MARKS = (({"image_grid_thw", "grid_thw"}, GRIDS), (set(PATCHES) - {"pixel_values", "pixel_attention_mask"}, PATCHES))
+"""Arguments by which a forward tells that it takes images in another way, and the rules for that."""
+
+
+def choose_rules(parameters: Mapping[str, inspect.Parameter]) -> Mapping[str, Rule]:
+    """The rules for a forward with such parameters."""
+    special = (rules for marks, rules in MARKS if marks & set(parameters))
+    return {**RULES, **next(special, {})}
 
 
 AXES: Mapping[str, str] = {
@@ -83,8 +125,12 @@ def propose_inputs(model: nn.Module, config: Any, wishes: Wishes, *, has_storage
     """Keywords to call a model with, the likeliest first: which of them it takes, only a trial shows."""
     sizes = Sizes(config, wishes)
     parameters = read_parameters(model)
-    rules = {**RULES, **GRIDS} if {"image_grid_thw", "grid_thw"} & set(parameters) else RULES
-    asked = choose_names(model, config, parameters, rules)
+    rules = choose_rules(parameters)
+    asked = [
+        name
+        for name in choose_names(model, config, parameters, rules)
+        if is_required(parameters[name]) or 0 not in sizes.shape(rules[name].shapes[0])
+    ]
     for made in guess(asked, rules, sizes, has_storage=has_storage):
         yield Made(place_media(model, config, made.values, parameters), made.axes)
     alone = [name for name in ("input_ids", "decoder_input_ids") if name in asked]
@@ -96,7 +142,8 @@ def propose_inputs(model: nn.Module, config: Any, wishes: Wishes, *, has_storage
 
 def guess(asked: Sequence[str], rules: Mapping[str, Rule], sizes: Sizes, *, has_storage: bool) -> Iterator[Made]:
     """The arguments that are asked for, in one combination of shapes after the other."""
-    for chosen in islice(product(*(rules[name].shapes for name in asked)), MOST_TRIES):
+    shapes = ([words for words in rules[name].shapes if sizes.knows(words)] for name in asked)
+    for chosen in islice(product(*shapes), MOST_TRIES):
         words = dict(zip(asked, chosen, strict=True))
         yield Made(
             {name: fill(rules[name].fill, sizes.shape(words[name]), sizes, has_storage=has_storage) for name in asked},
@@ -143,18 +190,41 @@ def choose_names(
 
 def fill(kind: str, shape: tuple[int, ...], sizes: Sizes, *, has_storage: bool) -> Tensor:
     """A tensor for one argument; what is chance has no values where the model has no storage."""
-    generator = torch.Generator().manual_seed(0)
-    if kind == "ids":
-        return torch.randint(
-            FIRST_WORD, max(FIRST_WORD + 1, min(LAST_WORD, sizes["vocab"] - 1)), shape, generator=generator
-        )
-    if kind == "ones":
-        return torch.ones(shape, dtype=torch.long)
-    if kind == "zeros":
-        return torch.zeros(shape, dtype=torch.long)
-    if kind == "grid":
-        return torch.tensor([[1, sizes["rows"], sizes["columns"]]] * shape[0])
-    return torch.randn(shape, generator=generator) if has_storage else torch.empty(shape, device="meta")
+    if kind == "noise":
+        return make_noise(shape, has_storage=has_storage)
+    return FILLS[kind](shape, sizes)
+
+
+def make_noise(shape: tuple[int, ...], *, has_storage: bool) -> Tensor:
+    """Chance values, or none."""
+    if not has_storage:
+        return torch.empty(shape, device="meta")
+    return torch.randn(shape, generator=torch.Generator().manual_seed(0))
+
+
+def make_ids(shape: tuple[int, ...], sizes: Sizes) -> Tensor:
+    """Words by chance."""
+    end = max(FIRST_WORD + 1, min(LAST_WORD, sizes["vocab"] - 1))
+    return torch.randint(FIRST_WORD, end, shape, generator=torch.Generator().manual_seed(0))
+
+
+def make_places(shape: tuple[int, ...], sizes: Sizes) -> Tensor:
+    """The column and the row of every patch of an image."""
+    rows, columns = torch.arange(sizes["rows"]), torch.arange(sizes["columns"])
+    return torch.cartesian_prod(rows, columns).flip(-1).expand(shape)
+
+
+FILLS: Mapping[str, Callable[[tuple[int, ...], Sizes], Tensor]] = {
+    "ids": make_ids,
+    "ones": lambda shape, _: torch.ones(shape, dtype=torch.long),
+    "zeros": lambda shape, _: torch.zeros(shape, dtype=torch.long),
+    "no": lambda shape, _: torch.zeros(shape, dtype=torch.bool),
+    "grid": lambda shape, sizes: torch.tensor([[1, sizes["rows"], sizes["columns"]]] * shape[0]),
+    "sides": lambda shape, sizes: torch.tensor([[sizes["rows"], sizes["columns"]]] * shape[0]),
+    "merges": lambda shape, sizes: torch.full(shape, sizes["merge"]),
+    "places": make_places,
+}
+"""What an argument is filled with that is no chance."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +252,7 @@ def place_media(
 ) -> dict[str, Any]:
     """The inputs with as many signs among the words as images, videos and sounds become rows."""
     ids = made.get("input_ids")
-    if ids is None:
+    if ids is None or ids.dim() != 2:
         return made
     kinds = torch.zeros_like(ids)
     for medium in MEDIA:

@@ -92,7 +92,10 @@ class KnownValues(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch 
             if func is not aten._to_copy.default:
                 return func(*args, **kwargs)
             del kwargs["device"]
-        return func(*args, **kwargs)
+        try:
+            return func(*args, **kwargs)
+        except NotImplementedError:  # a processor has no such operation for this type
+            return run_without_storage(func, args, kwargs)
 
 
 def build_on_meta(build: Callable[[], nn.Module]) -> nn.Module:

@@ -32,23 +32,36 @@ class Setting:
     default: int | None = None
 
 
+SIDES = ("image_size", "img_size", "input_image_size", "resolution", "max_img_size")
+MELS = (
+    "feature_projection_input_dim",
+    "num_mel_bins",
+    "feature_size",
+    "n_mels",
+    "mel_bins",
+    "input_feat_per_channel",
+    "num_mels",
+    "input_dim",
+)
+
 SETTINGS: Mapping[str, Setting] = {
     "channels": Setting(("num_channels", "in_channels", "in_chans", "num_image_channels", "input_channels"), VISION, 3),
-    "image_side": Setting(("image_size", "img_size", "input_image_size", "resolution"), VISION, IMAGE_SIDE),
+    "image_side": Setting(SIDES, VISION, IMAGE_SIDE),
     "patch": Setting(("patch_size", "spatial_patch_size"), VISION, 16),
     "patch_frames": Setting(("temporal_patch_size",), VISION, 1),
     "merge": Setting(("spatial_merge_size", "merge_size", "downsample_factor"), VISION, 1),
     "frames": Setting(("num_frames", "frames_per_clip"), VISION, 8),
-    "mels": Setting(
-        ("num_mel_bins", "feature_size", "n_mels", "mel_bins", "input_feat_per_channel", "num_mels", "input_dim"),
-        AUDIO,
-        80,
-    ),
+    "mels": Setting(MELS, AUDIO, 80),
     "sound_channels": Setting(("audio_channels", "num_audio_channels"), AUDIO, 1),
     "vocab": Setting(("vocab_size", "text_vocab_size"), TEXT, 1000),
     "d_model": Setting(("hidden_size", "d_model", "embed_dim", "dim", "n_embd"), TEXT, 64),
     "vision_width": Setting(("hidden_size", "embed_dim", "d_model"), VISION, 64),
     "audio_width": Setting(("hidden_size", "d_model"), AUDIO, 64),
+    "codebooks": Setting(("num_codebooks", "n_codebooks", "num_channels"), AUDIO),
+    "state": Setting(("max_state_dim", "state_dim"), (), 32),
+    "action": Setting(("max_action_dim", "act_dim", "action_dim"), (), 32),
+    "chunk": Setting(("chunk_size",), (), 50),
+    "task_words": Setting(("task_seq_len",), (), 77),
     "context": Setting(("context_length", "prediction_length", "window_size"), (), 32),
     "prediction": Setting(("prediction_length",), (), 24),
     "variates": Setting(("num_input_channels", "input_size"), (), 1),
@@ -75,6 +88,11 @@ class Sizes:
     def shape(self, words: str) -> tuple[int, ...]:
         """The sizes for words such as "batch channels height width"; "2*words" and "a*b" are products."""
         return tuple(prod(self[part] for part in word.split("*")) for word in words.split())
+
+    def knows(self, words: str) -> bool:
+        """Whether there is a size for each of the words."""
+        parts = [part for word in words.split() for part in word.split("*") if part in self.settings]
+        return all(self[part] or self.settings[part].default is not None for part in parts)
 
     def look_up(self, word: str) -> int:
         """A size as the settings have it."""
@@ -112,7 +130,7 @@ class Sizes:
         return self["channels"] * self["patch_frames"] * self["patch"] ** 2
 
     def _samples(self) -> int:
-        return 16_000
+        return 1_920 * 9  # a whole number of frames for the codecs that there are
 
     def _ticks(self) -> int:
         """Frames of a spectrogram: as many as the encoder has places for, each of which takes up two."""
@@ -130,7 +148,7 @@ class Sizes:
         """Height and width of an image: as asked for, else as the settings have it."""
         if self.wishes.image_size:
             return self.wishes.image_size, self.wishes.image_size
-        found = find_setting(self.config, SETTINGS["image_side"].names, VISION)
+        found = find_setting(self.config, SIDES, VISION)
         if isinstance(found, Mapping):
             return found.get("height", IMAGE_SIDE), found.get("width", IMAGE_SIDE)
         if isinstance(found, Sequence) and len(found) >= 2 and not isinstance(found, str):

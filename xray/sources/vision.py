@@ -11,6 +11,7 @@ from torch import nn
 
 from xray.capture.inputs import Target
 from xray.errors import TraceError
+from xray.sources.family_inputs import make_noise
 from xray.sources.hub import tell_missing
 from xray.sources.request import Request
 from xray.sources.sizes import BATCH
@@ -112,10 +113,3 @@ def import_package(package: str, source: str) -> Any:
 def tell_unknown(name: str, package: str, known: list[str]) -> str:
     near = ", ".join(get_close_matches(name, known, 3)) or ", ".join(known[:3])
     return f"{package} has no model {show_controls(name)}. It has {len(known)}, among them {near}."
-
-
-def make_noise(shape: tuple[int, ...], *, has_storage: bool) -> torch.Tensor:
-    """An image of chance values, or of none."""
-    if not has_storage:
-        return torch.empty(shape, device="meta")
-    return torch.randn(shape, generator=torch.Generator().manual_seed(0))

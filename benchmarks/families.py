@@ -1,0 +1,173 @@
+"""Every family of the transformers library by its settings alone: is it recorded, how, how fast, and why not.
+
+    python benchmarks/families.py [FAMILY ...] [--limit 60] [--jobs 2] [-o families.jsonl]
+
+Each family is built with the settings that are its default, in a process of its own with a time limit.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import signal
+import tempfile
+import time
+import warnings
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+PREFERRED = (
+    "SEQ_TO_SEQ_CAUSAL_LM",
+    "SPEECH_SEQ_2_SEQ",
+    "IMAGE_TEXT_TO_TEXT",
+    "MULTIMODAL_LM",
+    "CAUSAL_LM",
+    "CTC",
+    "MASKED_LM",
+    "IMAGE_CLASSIFICATION",
+    "OBJECT_DETECTION",
+)
+"""Of the kinds as which a family comes, the first of these is built; what comes as none of them, as its base."""
+HEAD_DIM = {"head_dim": 128}
+MROPE = {
+    "rope_parameters": {
+        "rope_type": "default",
+        "rope_theta": 10_000.0,
+        "partial_rotary_factor": 0.5,
+        "mrope_section": [8, 12, 12],
+    }
+}
+FORECAST = {"prediction_length": 24, "num_static_categorical_features": 1, "cardinality": [5]}
+LAYER_TYPES = {"layer_types": ["full_attention", "conv"] * 16}
+LACKING: Mapping[str, Mapping[str, Any]] = {
+    "autoformer": FORECAST,
+    "informer": FORECAST,
+    "time_series_transformer": FORECAST,
+    "esm": {"vocab_size": 33, "pad_token_id": 1, "mask_token_id": 32},
+    "wav2vec2-bert": {"vocab_size": 32},
+    "wav2vec2-conformer": {"vocab_size": 32},
+    "hunyuan_v1_dense": HEAD_DIM,
+    "hunyuan_v1_moe": HEAD_DIM,
+    "hunyuan_vl_text": HEAD_DIM,
+    "hunyuan_vl": {"text_config": HEAD_DIM},
+    "ministral": HEAD_DIM,
+    "glm4v_text": MROPE,
+    "glm_image_text": MROPE,
+    "glm4v": {"text_config": MROPE},
+    "glm46v": {"text_config": {"model_type": "glm4v_text", **MROPE}},
+    "nemotron": {"num_key_value_heads": 8},
+    "dots1": {"n_routed_experts": 128, "n_shared_experts": 2, "num_experts_per_tok": 6},
+    "deepseek_v2": {"num_experts_per_tok": 6, "n_group": 8, "topk_group": 3},
+    "lfm2_moe": LAYER_TYPES,
+    "reformer": {"is_decoder": True},
+    "bamba": {"attn_layer_indices": [9, 18, 27]},
+    "granitemoehybrid": {"layer_types": (["mamba"] * 7 + ["attention"]) * 4},
+    "chameleon": {"vocabulary_map": {"<image>": 8711}},
+    "emu3": {"vocabulary_map": {"<image>": 151646, "<|extra_200|>": 151846}},
+    "aya_vision": {"vision_config": {"model_type": "siglip_vision_model", "num_attention_heads": 16}},
+    "rf_detr": {"backbone_config": {"model_type": "rf_detr_dinov2", "image_size": 512}},
+    "xmod": {"default_language": "en_XX"},
+    "blip-2": {"image_token_index": 50265},
+    "instructblip": {"image_token_index": 32000},
+    "diffusion_gemma": {"text_config": {"num_experts": 8, "top_k_experts": 2, "moe_intermediate_size": 704}},
+}
+"""Settings that a family cannot be built without and has no default for; every published model brings them."""
+
+
+def main() -> None:
+    """Run what was asked for, tell of each as it ends, and sum up."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("families", nargs="*")
+    parser.add_argument("--limit", type=int, default=60, help="seconds for one family")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("-o", "--output", type=Path, help="a file to append a JSON line for each family to")
+    options = parser.parse_args()
+    load_before_forking()
+    classes = choose_classes()
+    families = options.families or list(classes)
+    told = Counter[str]()
+    with ThreadPoolExecutor(options.jobs) as pool:
+        runs = pool.map(lambda family: run_apart(family, classes[family], options.limit), families)
+        for family, found in zip(families, runs, strict=True):
+            told[found["told"].split(":")[0] if found["steps"] else "failed"] += 1
+            print(f"{family:40} {found['seconds']:6.1f} s {found['steps']:7} steps  {found['told']}", flush=True)
+            if options.output is not None:
+                with options.output.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps({"family": family, **found}) + "\n")
+    print(f"{len(families)} families: " + ", ".join(f"{count} {what}" for what, count in told.most_common()))
+
+
+def load_before_forking() -> None:
+    """Import what every family needs, once."""
+    import torch
+    import torch._dynamo
+    import transformers.generation.utils
+    import transformers.modeling_utils
+
+    import xray.sources.loading
+
+    torch.set_num_threads(1)
+    assert transformers
+    assert xray
+
+
+def choose_classes() -> dict[str, str]:
+    """The class of each family that is recorded."""
+    from transformers.models.auto import modeling_auto
+
+    classes = {}
+    for family, base in modeling_auto.MODEL_MAPPING_NAMES.items():
+        kinds = (getattr(modeling_auto, f"MODEL_FOR_{kind}_MAPPING_NAMES") for kind in PREFERRED)
+        found = next((kind[family] for kind in kinds if family in kind), base)
+        classes[family] = found if isinstance(found, str) else found[0]
+    return classes
+
+
+def run_apart(family: str, model_class: str, limit: int) -> dict[str, Any]:
+    """One family in a process of its own."""
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    began = time.monotonic()
+    process = context.Process(target=run, args=(family, model_class, limit, sender))
+    process.start()
+    sender.close()
+    try:
+        found: dict[str, Any] = receiver.recv()
+    except EOFError:
+        found = {"steps": 0, "told": f"failed: ended without an answer, after {limit} s or for want of memory"}
+    process.join()
+    return {"class": model_class, "seconds": round(time.monotonic() - began, 1), **found}
+
+
+def run(family: str, model_class: str, limit: int, sender: Connection) -> None:
+    """Record one family, and send what came of it."""
+    signal.alarm(limit)
+    warnings.simplefilter("ignore")
+    from transformers import CONFIG_MAPPING
+
+    from xray.capture.target import run_target
+    from xray.sources.loading import load_source
+
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            config = CONFIG_MAPPING[family](**LACKING.get(family, {}))
+            config.architectures = [model_class]
+            config.save_pretrained(folder)
+            outcome = run_target(load_source(folder))
+        steps = len(list(outcome.trace.steps))
+        if outcome.error is not None:
+            error = " ".join(str(outcome.error).split())[:200]
+            sender.send({"steps": 0, "told": f"failed: {type(outcome.error).__name__}: {error}"})
+        else:
+            inputs = {one.name: one.shape for one in next(iter(outcome.trace.steps)).inputs}
+            sender.send({"steps": steps, "told": outcome.told, "inputs": inputs})
+    except Exception as error:  # a family's failure is what is to be told
+        sender.send({"steps": 0, "told": f"failed: {type(error).__name__}: {' '.join(str(error).split())[:200]}"})
+
+
+if __name__ == "__main__":
+    main()
