@@ -46,7 +46,7 @@ def test_an_unknown_word_keeps_its_spelling_but_not_an_id():
 
 def test_every_pair_is_in_one_batch_of_an_epoch():
     batches = group_by_length(lengths_of(53), 11, "seed")
-    assert sorted(torch.cat(batches).tolist()) == list(range(53))
+    assert sorted(torch.cat(list(batches)).tolist()) == list(range(53))
 
 
 def test_batches_hold_pairs_of_similar_length():
@@ -56,7 +56,7 @@ def test_batches_hold_pairs_of_similar_length():
 
 
 def test_the_seed_alone_decides_the_order():
-    order, again, other = (torch.cat(group_by_length(lengths_of(53), 11, seed)) for seed in ("7/0", "7/0", "7/1"))
+    order, again, other = (torch.cat(list(group_by_length(lengths_of(53), 11, seed))) for seed in ("7/0", "7/0", "7/1"))
     assert torch.equal(order, again)
     assert not torch.equal(order, other)
 
@@ -69,7 +69,7 @@ def test_a_batch_by_tokens_holds_no_more_than_they(tokens):
 
 
 def test_batches_by_tokens_hold_every_pair_once():
-    assert sorted(torch.cat(group_by_length(lengths_of(77), 1, "seed", 29)).tolist()) == list(range(77))
+    assert sorted(torch.cat(list(group_by_length(lengths_of(77), 1, "seed", 29))).tolist()) == list(range(77))
 
 
 @pytest.mark.parametrize("tokens", [0, 29])
@@ -81,7 +81,3 @@ def test_every_epoch_has_as_many_batches_as_were_counted(tokens):
 def test_a_shared_vocabulary_is_one():
     tokenisers = Tokenisers.learn(PAIRS, sharing="all")
     assert tokenisers.src is tokenisers.tgt
-
-
-def test_words_beyond_the_vocabulary_are_counted():
-    assert Tokenisers.learn(PAIRS, tgt_limit=30).count_unknown_answer_words(PAIRS) == TOKENISERS.tgt.vocab - 30

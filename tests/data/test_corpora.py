@@ -6,11 +6,11 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 import pytest
-from reading import read_pairs
+from reading import read_pairs, read_with_notes
 
 from xray.data.hub import HubSource
 from xray.data.pairs import Pair
-from xray.data.reading import open_rows
+from xray.data.reading import Rows
 from xray.data.source import Source
 from xray.errors import DataError
 
@@ -91,8 +91,7 @@ def test_a_missing_column_of_a_data_set_is_explained(repository):
 
 
 def read_leaving_out(path, **columns):
-    with open_rows(Source(path, **columns, skip_bad=True)) as (rows, notes):
-        return tuple(rows), notes
+    return read_with_notes(Source(path, **columns, skip_bad=True))
 
 
 def test_ragged_rows_can_be_left_out(tmp_path):
@@ -128,6 +127,6 @@ def test_a_file_of_bad_rows_only_is_refused(tmp_path):
         read_leaving_out(tmp_path / "p.jsonl")
 
 
-def test_rows_can_be_gone_through_more_than_once(json_lines):
-    with open_rows(Source(json_lines, **COLUMNS)) as (rows, _):
-        assert (tuple(rows), tuple(rows), len(rows)) == (PAIRS, PAIRS, 3)
+def test_rows_can_be_gone_through_more_than_once(json_lines, tmp_path):
+    rows = Rows(Source(json_lines, **COLUMNS), tmp_path / "rows")
+    assert ([block.num_rows for block in rows], [block.num_rows for block in rows], rows.total) == ([3], [3], 3)

@@ -19,7 +19,7 @@ def learn(kind, limit=60, **options):
 
 def tokenisers(kind, sharing="none"):
     text = TextConfig(tokeniser=kind, src_limit=70, tgt_limit=60)
-    return Tokenisers.learn_streaming(lambda: iter(PAIRS), text, sharing)
+    return Tokenisers.learn(PAIRS, sharing=sharing, text=text)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -95,7 +95,7 @@ def test_rare_pairs_of_pieces_are_not_merged():
 
 def test_rare_words_get_no_token():
     text = TextConfig(min_frequency=2)
-    vocabulary = Tokenisers.learn_streaming(lambda: iter(PAIRS), text, "none").tgt.id_of_word
+    vocabulary = Tokenisers.learn(PAIRS, text=text).tgt.id_of_word
     assert ("friend" in vocabulary, "vulcan" in vocabulary) == (True, False)
 
 

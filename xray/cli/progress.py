@@ -1,12 +1,10 @@
-"""How training shows that it moves: a bar on a terminal, lines elsewhere."""
+"""How training shows that it moves, and lines that do so where there is no terminal."""
 
-import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from xray.cli.output import say
+from xray.data.stages import Stage
 from xray.learn.fit import Step
 from xray.learn.training import Training
 
@@ -67,17 +65,35 @@ class Lines(Progress):
         say(line)
 
 
-@contextmanager
-def open_progress(training: Training) -> Iterator[Progress]:
-    """Inside the block progress is shown: on a terminal as a bar below what is said."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield Lines(training)
-        return
-    from xray.cli.progress_bar import Bar
+class StageLines:
+    """The stages of a preparation for files and pipes: a line at least every few seconds."""
 
-    bar = Bar(training)
-    with bar.rich_progress:
-        yield bar
+    def __init__(self) -> None:
+        self.pace = Pace()
+        self.last_line = time.monotonic()
+
+    def __call__(self, stage: Stage) -> None:
+        """A stage has moved."""
+        left_s = self.pace.left_s(stage)
+        if time.monotonic() - self.last_line > QUIET_S:
+            self.last_line = time.monotonic()
+            far = f": {stage.done / stage.total:.0%}, {show_time(left_s)} left" if stage.total else ""
+            say(stage.name + far)
+
+
+class Pace:
+    """How long a stage will still take, if it goes on as since it was first heard of."""
+
+    def __init__(self) -> None:
+        self.name = ""
+        self.began, self.began_at = 0, 0.0
+
+    def left_s(self, stage: Stage) -> float:
+        """The seconds until a stage is over."""
+        now = time.monotonic()
+        if stage.name != self.name:
+            self.name, self.began, self.began_at = stage.name, stage.done, now
+        return (now - self.began_at) / max(1, stage.done - self.began) * (stage.total - stage.done)
 
 
 def show_time(seconds: float) -> str:

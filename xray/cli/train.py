@@ -1,5 +1,8 @@
 """`xray train`: a chatbot taught from pairs, wherever they are."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +13,9 @@ from xray.config import TextConfig, TrainConfig
 from xray.learn.presets import PRESETS, PresetName
 
 if TYPE_CHECKING:
+    from xray.cli.watching import Watching
     from xray.data.origin import Origin
+    from xray.learn.training import Training
     from xray.learn.world import World
 
 TEXT = ("tokeniser", "src_limit", "min_frequency")
@@ -124,6 +129,7 @@ def train(
     from xray.cli.stopping import end_on_sigterm
     from xray.cli.watching import Watching
     from xray.errors import UsageError, XRayError
+    from xray.learn.training import begin_training
     from xray.learn.world import join_world
 
     if not pairs and not (resume and out):
@@ -141,20 +147,29 @@ def train(
             if resume:
                 go_on(folder, origin, settings | lessons | text, device, world, watching)
             elif origin is not None:
-                begin(origin, folder, settings, config, device, overwrite, cut, world, watching)
+                begin(
+                    watching, partial(begin_training, origin, folder, settings, config, device, overwrite, cut, world)
+                )
         except XRayError as error:
             if world.is_writer:
                 raise
             raise typer.Exit(error.exit_code) from None
 
 
-def begin(origin: "Origin", folder: Path, *rest: Any) -> None:  # noqa: ANN401  # handed through as they are
+def begin(watching: "Watching", open_training: "Callable[..., AbstractContextManager[Training]]") -> None:
     """Train a new run."""
     from xray.cli.lesson import teach
-    from xray.learn.training import begin_training
+    from xray.cli.output import say
+    from xray.cli.progress_choice import open_stages
+    from xray.cli.stopping import StoppedAtOnce
 
-    *options, watching = rest
-    with begin_training(origin, folder, *options) as training:
+    with ExitStack() as opened:
+        try:
+            with open_stages() as tell:
+                training = opened.enter_context(open_training(tell=tell))
+        except (KeyboardInterrupt, StoppedAtOnce):
+            say("stopped before the first step; the same command goes on with the preparation where it was.")
+            raise
         teach(training, watching)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from math import ceil
+from typing import overload
 
 import torch
 from torch import Tensor
@@ -44,7 +45,31 @@ def encode_pairs(pairs: Sequence[Pair], tokenisers: Tokenisers) -> tuple[list[Te
     return src, tgt
 
 
-def group_by_length(lengths: Tensor, batch: int, seed: str, tokens: int = 0) -> list[Tensor]:
+class Batches(Sequence[Tensor]):
+    """Numbers of pairs in an order, cut into batches that come in another order; nothing is copied."""
+
+    def __init__(self, order: Tensor, edges: Tensor, places: Tensor) -> None:
+        self.order = order
+        self.edges = edges
+        self.places = places
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @overload
+    def __getitem__(self, number: int) -> Tensor: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[Tensor]: ...
+    def __getitem__(self, number: int | slice) -> Tensor | list[Tensor]:
+        if isinstance(number, slice):
+            return [self[one] for one in range(*number.indices(len(self)))]
+        if not 0 <= number < len(self):
+            raise IndexError(number)
+        place = int(self.places[number])
+        return self.order[int(self.edges[place]) : int(self.edges[place + 1])]
+
+
+def group_by_length(lengths: Tensor, batch: int, seed: str, tokens: int = 0) -> Batches:
     """The numbers of all pairs in batches of similar answer and question length, in an order that `seed` alone decides.
 
     With `tokens` a batch holds as many pairs as fill that many places on its longer side, padding included, and at
@@ -58,9 +83,11 @@ def group_by_length(lengths: Tensor, batch: int, seed: str, tokens: int = 0) -> 
     order = torch.randperm(len(lengths), generator=chance)
     keys = lengths[:, 1].long() * (int(lengths[:, 0].max()) + 1) + lengths[:, 0] if len(lengths) else lengths[:, 0]
     order = order[keys[order].argsort(stable=True)]
-    sizes = fill_with_tokens(lengths[order], tokens) if tokens else batch
-    batches = torch.split(order, sizes)
-    return [batches[number] for number in torch.randperm(len(batches), generator=chance).tolist()]
+    if tokens:
+        edges = torch.tensor([0, *fill_with_tokens(lengths[order], tokens)]).cumsum(0)
+    else:
+        edges = torch.tensor([*range(0, len(order), batch), len(order)])
+    return Batches(order, edges, torch.randperm(len(edges) - 1, generator=chance))
 
 
 def count_batches(lengths: Tensor, batch: int, tokens: int = 0) -> int:

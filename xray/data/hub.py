@@ -1,6 +1,7 @@
 """Pairs from a data set on the Hugging Face hub, by its name."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from xray.errors import DataError
 from xray.text import show_controls
@@ -27,7 +28,7 @@ class HubSource:
         return show_controls(self.repository + (f" ({self.config})" if self.config else ""))
 
 
-def load_hub(source: HubSource) -> object:
+def load_hub(source: HubSource) -> Any:  # noqa: ANN401  # datasets has no types
     """The data set as `datasets` keeps it: downloaded once, memory-mapped.
 
     Raises:

@@ -33,7 +33,9 @@ class PieceTokeniser(Tokeniser):
         self.kind: TokeniserKind = "bpe" if isinstance(tokenizer.model, BPE) else "unigram"
 
     @classmethod
-    def learn(cls, kind: TokeniserKind, texts: Iterable[str], limit: int, min_frequency: int = 1) -> "PieceTokeniser":
+    def learn(
+        cls, kind: TokeniserKind, texts: Iterable[str | list[str]], limit: int, min_frequency: int = 1
+    ) -> "PieceTokeniser":
         """The pieces that spell `texts` best, special tokens included, at most `limit` in all.
 
         Raises:

@@ -1,76 +1,145 @@
-"""Pairs read with `datasets` from a CSV, JSON lines or Parquet file that has been looked through, or from the hub."""
+"""Pairs read in blocks from a CSV, JSON lines or Parquet file, or from the hub, and checked on the way."""
 
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from xray.data.checking import check_contents
-from xray.data.csv_checking import copy_good_csv
-from xray.data.hub import HubSource, load_hub
-from xray.data.json_checking import copy_good_lines
+import pyarrow
+import pyarrow.compute
+
+from xray.data.blocks import BLOCK, Blocks
+from xray.data.csv_rows import read_csv
+from xray.data.encoding import open_text
+from xray.data.hub import HubSource
+from xray.data.json_rows import read_json_lines
 from xray.data.origin import AnySource
-from xray.data.pairs import Pair
-from xray.data.source import Source, show
+from xray.data.source import Source
+from xray.data.stages import Stage, Tell, tell_nobody
+from xray.data.tables import read_hub, read_parquet
 from xray.errors import DataError
-from xray.scratch import scratch_folder
 from xray.text import reason_of, show_controls
 
-BLOCK = 1000
-"""Pairs that are in memory at a time."""
-
-
-@contextmanager
-def open_rows(source: AnySource) -> Iterator["tuple[Rows, tuple[str, ...]]"]:
-    """The pairs of a source and what there is to say about them; inside the block only, and never all in memory.
-
-    Raises:
-        DataError: the source cannot be read, or is not what its suffix and the column names say.
-    """
-    if isinstance(source, HubSource):
-        with quiet_datasets():
-            yield Rows(choose_columns(source, load_hub(source)), source), ()
-        return
-    check_readable(source)
-    with scratch_folder() as folder:
-        try:
-            place = reachable_place(source, folder)
-            columns, bad = check_contents(source, place)
-            if bad:
-                place, columns = leave_out(source, place, columns, bad, folder)
-            rows = load_rows(source, place, columns, folder)
-        except OSError as error:
-            raise DataError(f"cannot read {source.name}: {reason_of(error)}.") from error
-        notes = (f"{len(bad):,} {'row' if len(bad) == 1 else 'rows'} of {source.name} cannot be read: left out",)
-        yield Rows(rows, source), notes if bad else ()
+ROWS = pyarrow.schema([("question", pyarrow.string()), ("answer", pyarrow.string())])
 
 
 class Rows:
-    """Pairs on disk, read in blocks as they are asked for, any number of times."""
+    """The rows of a source, in blocks: those kept in a folder first, then those that are read now, and kept there.
 
-    def __init__(self, table: Any, source: AnySource) -> None:  # noqa: ANN401  # datasets has no types
-        self.table = table
+    A file is read once, and never held in memory; whoever goes through the rows again gets those on disk.
+    """
+
+    def __init__(self, source: AnySource, folder: Path, tell: Tell = tell_nobody) -> None:
         self.source = source
+        self.folder = folder
+        self.tell = tell
+        self.kept = Blocks(folder, ROWS)
 
-    def __len__(self) -> int:
-        return len(self.table)
+    def __iter__(self) -> Iterator[Any]:
+        """Every block.
 
-    def __iter__(self) -> Iterator[Pair]:
-        for block in self.table.iter(BLOCK):
-            for question, answer in zip(block[self.source.question], block[self.source.answer], strict=True):
-                yield Pair(question or "", answer or "")
+        Raises:
+            DataError: the source cannot be read, or is not what its suffix and the column names say.
+        """
+        known = 0
+        for block in self.kept:
+            known += block.num_rows
+            yield block
+        if not self.kept.is_whole:
+            bad: list[int] = []
+            with self.kept.go_on() as write:
+                for block in go_through(self.source, self.folder, known, bad, self.tell):
+                    write(block)
+                    known += block.num_rows
+                    yield block
+            self.kept.close(bad=len(bad), rows=known)
+
+    def make_ready(self) -> None:
+        """Make sure that there is something to read, before anything is read; a pipe is kept as a file now.
+
+        Raises:
+            DataError: there is nothing.
+        """
+        if isinstance(self.source, Source) and not self.kept.is_whole:
+            check_readable(self.source)
+            if not self.source.path.is_file():
+                keep_pipe(self.source, self.folder)
+
+    @property
+    def total(self) -> int | None:
+        """How many rows there are; None while they have not all been read."""
+        return int(self.kept.facts["rows"]) if self.kept.is_whole else None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What there is to say about rows that have all been read."""
+        bad = self.kept.facts["bad"]
+        note = f"{bad:,} {'row' if bad == 1 else 'rows'} of {self.source.name} cannot be read: left out"
+        return (note,) if bad else ()
 
 
-def leave_out(source: Source, place: Path, columns: list[str], bad: list[int], folder: Path) -> tuple[Path, list[str]]:
-    """A copy of a text file without its bad lines, and the columns of the copy."""
-    target = folder / f"good.{source.kind}"
-    if source.kind == "csv":
-        copy_good_csv(source, place, bad, target)
-        return target, columns
-    copy_good_lines(source, place, bad, target)
-    return target, [source.question, source.answer]
+def go_through(source: AnySource, folder: Path, skip: int, bad: list[int], tell: Tell) -> Iterator[Any]:
+    """The rows behind the first `skip` ones, in blocks."""
+    if isinstance(source, HubSource):
+        yield from go_through_table(source, *read_hub(source), skip, tell)
+        return
+    try:
+        place = source.path if source.path.is_file() else pipe_place(source, folder)
+        if source.kind == "parquet":
+            yield from go_through_table(source, *read_parquet(source, place), skip, tell)
+        else:
+            yield from go_through_text(source, place, skip, bad, tell)
+    except OSError as error:
+        raise DataError(f"cannot read {source.name}: {reason_of(error)}.") from error
+
+
+def go_through_text(source: Source, place: Path, skip: int, bad: list[int], tell: Tell) -> Iterator[Any]:
+    """The rows of a text file behind the first `skip` ones."""
+    stage, total = f"reading {source.name}", place.stat().st_size
+    read = read_csv if source.kind == "csv" else read_json_lines
+    with open_text(source, place, lambda done: tell(Stage(stage, done, total))) as file:
+        pairs = read(source, file, bad)
+        for _ in islice(pairs, skip):
+            pass
+        while pairs_of_block := list(islice(pairs, BLOCK)):
+            columns = [pyarrow.array(texts, pyarrow.string()) for texts in zip(*pairs_of_block, strict=True)]
+            yield pyarrow.record_batch(columns, schema=ROWS)
+
+
+def go_through_table(
+    source: AnySource, total: int, blocks: Iterator[list[Any]], skip: int, tell: Tell
+) -> Iterator[Any]:
+    """The rows of a table behind the first `skip` ones; null is a blank text."""
+    done = 0
+    for columns in blocks:
+        start, done = done, done + len(columns[0])
+        tell(Stage(f"reading {source.name}", done, total))
+        if done <= skip:
+            continue
+        texts = [pyarrow.compute.fill_null(column.cast(pyarrow.string()), "") for column in columns]
+        block = pyarrow.table(texts, schema=ROWS).combine_chunks().to_batches()[0]
+        yield block.slice(max(0, skip - start))
+
+
+def keep_pipe(source: Source, folder: Path) -> None:
+    """Put what comes out of a pipe into a file: it comes only once, and is looked at again where something is wrong.
+
+    Raises:
+        DataError: nothing came.
+    """
+    place = pipe_place(source, folder)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with source.path.open("rb") as pipe, place.open("wb") as file:
+        shutil.copyfileobj(pipe, file)
+    if place.stat().st_size == 0:
+        raise DataError(f"{source.name} is empty. It should hold pairs under a header of column names.")
+
+
+def pipe_place(source: Source, folder: Path) -> Path:
+    """Where the contents of a pipe are kept."""
+    return folder / f"pipe.{source.kind}"
 
 
 def check_readable(source: Source) -> None:
@@ -97,90 +166,3 @@ def check_readable(source: Source) -> None:
     except (OSError, ValueError) as error:
         raise DataError(f"cannot read {shown}: {reason_of(error)}. Give a file of pairs.") from error
     _ = source.kind
-
-
-def reachable_place(source: Source, folder: Path) -> Path:
-    """The file under a plain name: `datasets` takes [ and * in a path for a pattern, and a pipe is read only once."""
-    place = folder / f"pairs.{source.kind}"
-    if source.path.is_file():
-        try:
-            place.symlink_to(source.path.resolve())
-        except OSError:
-            shutil.copyfile(source.path, place)
-    else:
-        with source.path.open("rb") as pipe, place.open("wb") as file:
-            shutil.copyfileobj(pipe, file)
-        if place.stat().st_size == 0:
-            raise DataError(f"{source.name} is empty. It should hold pairs under a header of column names.")
-    return place
-
-
-def load_rows(source: Source, place: Path, columns: list[str], folder: Path) -> Any:  # noqa: ANN401  # a data set
-    """The two columns of a file that has passed the checks, memory-mapped; all caches stay inside `folder`."""
-    import datasets
-
-    wanted = list(dict.fromkeys([source.question, source.answer]))
-    options: dict[str, Any] = {"cache_dir": str(folder / "cache")}
-    if source.kind == "csv":
-        options |= {
-            "sep": source.cell_separator,
-            "encoding": source.decoding if place.stem == "pairs" else "utf-8",
-            "header": 0,
-            "names": columns,
-            "usecols": wanted,
-            "index_col": False,
-            "keep_default_na": False,
-            "na_filter": False,
-            "features": datasets.Features({name: datasets.Value("string") for name in wanted}),
-        }
-    read = {
-        "csv": datasets.Dataset.from_csv,
-        "json": datasets.Dataset.from_json,
-        "parquet": datasets.Dataset.from_parquet,
-    }[source.kind]
-    with quiet_datasets():
-        try:
-            return choose_columns(source, read(str(place), **options))
-        except DataError:
-            raise
-        except (
-            Exception
-        ) as error:  # whatever stands below: the errors of datasets, pandas and pyarrow have no common kind
-            cause = str(error.__cause__ or error).strip().splitlines() or [type(error).__name__]
-            raise DataError(f"cannot read {source.name}: {show_controls(cause[0])}") from error
-
-
-def choose_columns(source: AnySource, table: Any) -> Any:  # noqa: ANN401  # a data set
-    """The two columns of a data set, looked for inside others where their names have a dot.
-
-    Raises:
-        DataError: a column is missing, or is no text.
-    """
-    wanted = list(dict.fromkeys([source.question, source.answer]))
-    if not set(wanted) <= set(table.column_names):
-        outer = {name.split(".")[0] for name in wanted} & set(table.column_names)
-        table = table.select_columns(sorted(outer)).flatten() if outer else table.flatten()
-    missing = [name for name in wanted if name not in table.column_names]
-    if missing:
-        raise DataError(
-            f"{source.name} has no column {show(missing)}; its columns are {show(table.column_names)}. "
-            "Name the right ones with --source and --target, inner ones with a dot."
-        )
-    for name in wanted:
-        if getattr(table.features[name], "dtype", "") not in ("string", "large_string", "null"):
-            raise DataError(f'{source.name} holds {table.features[name]} in its column "{name}". It should hold text.')
-    return table.select_columns(wanted)
-
-
-@contextmanager
-def quiet_datasets() -> Iterator[None]:
-    """Inside the block `datasets` draws no progress bars."""
-    import datasets
-
-    were_off = datasets.are_progress_bars_disabled()
-    datasets.disable_progress_bars()
-    try:
-        yield
-    finally:
-        if not were_off:
-            datasets.enable_progress_bars()

@@ -4,13 +4,14 @@ The model says words in small letters with marks apart. How a corpus writes them
 frequent way of each word, and of each word among its neighbours where that differs.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from xray.data.tokeniser import split_as_written
 
+Key = TypeVar("Key")
 Way = TypeVar("Way", str, bool)
 
 CLOSING = frozenset(".,!?;:)]}%…")
@@ -33,23 +34,22 @@ class Spelling:
     @classmethod
     def learn(cls, texts: Iterable[str]) -> "Spelling":
         """The spelling of a corpus; the first word of a sentence counts only if it never stands elsewhere."""
-        inside: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        beginning: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        neighbours: defaultdict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
-        joints: defaultdict[tuple[str, str], Counter[bool]] = defaultdict(Counter)
+        inside: Counter[tuple[str, str]] = Counter()
+        beginning: Counter[tuple[str, str]] = Counter()
+        neighbours: Counter[tuple[tuple[str, str, str], str]] = Counter()
+        joints: Counter[tuple[tuple[str, str], bool]] = Counter()
         for text in texts:
             written = split_as_written(text)
             folded = ["", *(surface.lower() for surface, _ in written), ""]
             for place, (surface, joins) in enumerate(written):
                 left, word, right = folded[place : place + 3]
-                (beginning if begins_sentence(left) else inside)[word][surface] += 1
-                neighbours[left, word, right][surface] += 1
+                (beginning if begins_sentence(left) else inside)[word, surface] += 1
+                neighbours[(left, word, right), surface] += 1
                 if left:
-                    joints[left, word][joins] += 1
-        best = {word: most_frequent(inside.get(word) or counts) for word, counts in (beginning | inside).items()}
+                    joints[(left, word), joins] += 1
+        best = most_frequent(beginning) | most_frequent(inside)
         plain = cls({word: surface for word, surface in best.items() if surface != word})
-        among = {key: most_frequent(counts) for key, counts in neighbours.items()}
-        joined = {key: most_frequent(counts) for key, counts in joints.items()}
+        among, joined = most_frequent(neighbours), most_frequent(joints)
         return cls(
             plain.words,
             {" ".join(key): surface for key, surface in among.items() if surface != plain.spell(*key)},
@@ -91,9 +91,14 @@ def begins_sentence(left: str) -> bool:
     return not left or left in SENTENCE_END
 
 
-def most_frequent(counts: "Counter[Way]") -> Way:
-    """The one with the highest count; of several, always the same one."""
-    return max(counts.items(), key=lambda entry: (entry[1], str(entry[0])))[0]
+def most_frequent(counts: "Counter[tuple[Key, Way]]") -> dict[Key, Way]:
+    """The way of each key with the highest count; of several, always the same one."""
+    best: dict[Key, tuple[int, str, Way]] = {}
+    for (key, way), count in counts.items():
+        known = best.get(key)
+        if known is None or (count, str(way)) > known[:2]:
+            best[key] = count, str(way), way
+    return {key: way for key, (_, _, way) in best.items()}
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from xray.config import PAD
+from xray.data.cutting import Ids, as_column, as_rows
 from xray.data.pairs import Pair
 from xray.errors import DataError
 
@@ -43,8 +44,8 @@ class StoredCorpus(Sequence[Pair]):
         self.starts = [0]
         for block in blocks:
             self.starts.append(self.starts[-1] + block.num_rows)
-        self.src = [ids_of(block, "src") for block in blocks]
-        self.tgt = [ids_of(block, "tgt") for block in blocks]
+        self.src = [as_rows(block["src"]) for block in blocks]
+        self.tgt = [as_rows(block["tgt"]) for block in blocks]
         sizes = [
             np.stack([np.diff(src[1]), np.diff(tgt[1])], axis=1) for src, tgt in zip(self.src, self.tgt, strict=True)
         ]
@@ -134,22 +135,14 @@ class CorpusWriter:
     def __init__(self, path: Path) -> None:
         self.writer: Any = pyarrow.ipc.new_file(str(path), SCHEMA)
 
-    def write(self, pairs: Sequence[Pair], src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]]) -> None:
+    def write(self, questions: Any, answers: Any, src: Ids, tgt: Ids) -> None:  # noqa: ANN401  # Arrow columns
         """Put a block of pairs behind those that are there."""
-        columns = [[pair.question for pair in pairs], [pair.answer for pair in pairs], src, tgt]
-        arrays = [pyarrow.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
-        self.writer.write_batch(pyarrow.record_batch(arrays, schema=SCHEMA))
+        columns = [questions, answers, as_column(*src), as_column(*tgt)]
+        self.writer.write_batch(pyarrow.record_batch(columns, schema=SCHEMA))
 
     def close(self) -> None:
         """Write the end, without which the file cannot be read."""
         self.writer.close()
-
-
-def ids_of(block: Any, name: str) -> tuple[Any, Any]:  # noqa: ANN401  # pyarrow has no types
-    """The ids of all rows of a block behind one another, and where each row begins: views, not copies."""
-    column = block.column(name)
-    offsets = column.offsets.to_numpy()
-    return column.values.to_numpy(), offsets
 
 
 def pad_rows(blocks: Sequence[tuple[Any, Any]], places: Sequence[tuple[int, int]]) -> Tensor:

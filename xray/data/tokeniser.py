@@ -1,6 +1,7 @@
 """Text cut into tokens, tokens turned into ids and back; here the tokens are words, in `pieces.py` parts of words."""
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Self
 
@@ -9,7 +10,6 @@ from tokenizers.models import WordLevel
 from tokenizers.normalizers import NFC, Lowercase, Replace
 from tokenizers.normalizers import Sequence as Normalisers
 from tokenizers.pre_tokenizers import Split
-from tokenizers.trainers import WordLevelTrainer
 
 from xray.config import SPECIAL_TOKENS, UNK, TokeniserKind
 from xray.errors import RunError
@@ -86,12 +86,15 @@ class WordTokeniser(Tokeniser):
     @classmethod
     def learn(cls, texts: Iterable[str], limit: int, min_frequency: int = 1) -> "WordTokeniser":
         """The most frequent words in `texts`, special tokens included, at most `limit` in all."""
-        learner = bare_tokenizer({})
-        trainer = WordLevelTrainer(
-            vocab_size=limit, min_frequency=min_frequency, special_tokens=list(SPECIAL_TOKENS), show_progress=False
-        )
-        learner.train_from_iterator(texts, trainer)
-        return cls(bare_tokenizer(learner.get_vocab()))
+        counts = Counter(word for text in texts for word in split_text(text))
+        return cls.most_frequent(counts.items(), limit, min_frequency)
+
+    @classmethod
+    def most_frequent(cls, counts: Iterable[tuple[str, int]], limit: int, min_frequency: int = 1) -> "WordTokeniser":
+        """The most frequent words of those counted; of equally frequent ones those first in the alphabet."""
+        enough = sorted((-count, word) for word, count in counts if count >= max(1, min_frequency))
+        words = [*SPECIAL_TOKENS, *(word for _, word in enough)][:limit]
+        return cls(bare_tokenizer({word: number for number, word in enumerate(words)}))
 
     def split(self, text: str) -> tuple[str, ...]:
         return split_text(text)

@@ -1,8 +1,7 @@
 """The two vocabularies of a chatbot, and the spelling of its answers."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
 
 from xray.config import Sharing, TextConfig, TokeniserKind
 from xray.data.pairs import Pair
@@ -32,31 +31,14 @@ class Tokenisers:
     def learn(
         cls, pairs: Sequence[Pair], tgt_limit: int = 950, sharing: Sharing = "none", text: TextConfig | None = None
     ) -> "Tokenisers":
-        """The vocabularies of pairs at hand; see `learn_streaming`."""
+        """The vocabularies of pairs at hand; with `sharing="all"` one for both, of at most `tgt_limit` tokens."""
         text = text or TextConfig(tgt_limit=0 if sharing == "all" else tgt_limit)
-        return cls.learn_streaming(lambda: iter(pairs), text, sharing)
-
-    @classmethod
-    def learn_streaming(cls, pairs: Callable[[], Iterable[Pair]], text: TextConfig, sharing: Sharing) -> "Tokenisers":
-        """The vocabularies of a corpus that is read several times and never held in memory.
-
-        With `sharing="all"` there is one for both, of at most `tgt_limit` tokens.
-        """
-        spelling: Spelling | PieceSpelling = PieceSpelling()
-        if text.tokeniser == "word":
-            spelling = Spelling.learn(pair.answer for pair in islice(pairs(), SPELT))
+        asked, said = [pair.question for pair in pairs], [pair.answer for pair in pairs]
+        spelling = Spelling.learn(said[:SPELT]) if text.tokeniser == "word" else PieceSpelling()
         if sharing == "all":
-            both = learn_one(
-                text,
-                chain((pair.question for pair in pairs()), (pair.answer for pair in pairs())),
-                text.tgt_limit,
-            )
+            both = learn_one(text, [*asked, *said], text.tgt_limit)
             return cls(both, both, spelling)
-        return cls(
-            learn_one(text, (pair.question for pair in pairs()), text.src_limit),
-            learn_one(text, (pair.answer for pair in pairs()), text.tgt_limit),
-            spelling,
-        )
+        return cls(learn_one(text, asked, text.src_limit), learn_one(text, said, text.tgt_limit), spelling)
 
     @property
     def kind(self) -> TokeniserKind:
@@ -69,17 +51,8 @@ class Tokenisers:
             return self.tgt.words(ids)
         return split_text(self.spelling.write(self.tgt.words(ids)))
 
-    def count_unknown_answer_words(self, pairs: Iterable[Pair]) -> int:
-        """How many different words of the answers found no place in the vocabulary; no piece ever lacks one."""
-        if self.kind != "word":
-            return 0
-        words: set[str] = set()
-        for pair in pairs:
-            words.update(split_text(pair.answer))
-        return len(words - self.tgt.id_of_word.keys())
 
-
-def learn_one(text: TextConfig, texts: Iterable[str], limit: int) -> Tokeniser:
+def learn_one(text: TextConfig, texts: Sequence[str], limit: int) -> Tokeniser:
     """One vocabulary of the wanted kind."""
     if text.tokeniser == "word":
         return WordTokeniser.learn(texts, limit or EVERY_WORD, text.min_frequency)

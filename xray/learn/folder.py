@@ -2,9 +2,10 @@
 
 import errno
 import json
+import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
@@ -13,7 +14,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from xray.errors import RunError
+from xray.errors import RunError, XRayError
 from xray.scratch import ASIDE, sweep, sweep_files, sync_folder, write_aside
 from xray.text import reason_of, show_controls
 
@@ -31,7 +32,10 @@ BEGUN_WITH = (QUESTIONS, ANSWERS, SPELLING, PAIRS, CORPUS, LAST)
 
 LOCK = ".lock"
 NEXT = ".next"
-"""The folder within, where a run that replaces another is prepared until it is whole."""
+"""The folder within, where a run that replaces another is put together until it is whole."""
+
+PREPARING = ".preparing"
+"""The folder within, where a corpus is prepared; what is there of an unfinished one is gone on with."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,7 @@ class RunFolder:
         Raises:
             RunError: the folder cannot be written, or another process trains in it.
         """
+        made = folders_to_make(self.path)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             lock = FileLock(self.path / LOCK, timeout=0)
@@ -85,8 +90,34 @@ class RunFolder:
             self.write("probe", b"")
             (self.path / "probe").unlink()
             yield
+        except BaseException:
+            remove_empty(made)
+            raise
         finally:
             lock.release()
+
+    @contextmanager
+    def preparing(self) -> Iterator[Path]:
+        """Inside the block a folder within to prepare a corpus in.
+
+        It stays where the process is stopped or killed, and goes where the work is done or cannot be.
+        """
+        place = self.path / PREPARING
+        try:
+            place.mkdir(exist_ok=True)
+            yield place
+        except OSError as error:
+            shutil.rmtree(place, ignore_errors=True)
+            raise RunError(
+                f"cannot write {self.name}: {reason_of(error)}. Make room, or choose another folder with --out."
+            ) from error
+        except XRayError:
+            shutil.rmtree(place, ignore_errors=True)
+            raise
+        except BaseException:
+            remove_empty([place])
+            raise
+        shutil.rmtree(place, ignore_errors=True)
 
     def prepare_next(self) -> "RunFolder":
         """An empty folder within, to put a whole new run into while the one that is here stays; then `adopt` it."""
@@ -173,14 +204,15 @@ class RunFolder:
                 return
 
     def take(self, name: str, path: Path) -> None:
-        """A copy of a file of any size; see `write`.
+        """A file of any size moved here, on the same disk, and synced; see `write`.
 
         Raises:
             RunError: the disk is full or the folder closed.
         """
         try:
-            with path.open("rb") as file, write_aside(self.path / name) as copy:
-                shutil.copyfileobj(file, copy, 1 << 20)
+            with path.open("rb+") as file:
+                os.fsync(file.fileno())
+            path.replace(self.path / name)
         except OSError as error:
             raise RunError(
                 f"cannot save {self.name}/{name}: {reason_of(error)}. What was saved before is untouched."
@@ -193,6 +225,22 @@ class RunFolder:
             raise OSError(errno.EINVAL, "it is not an ordinary file")
         with write_aside(target, None if keep is None else self.path / keep) as file:
             file.write(data)
+
+
+def folders_to_make(path: Path) -> list[Path]:
+    """The folder and those above it that are not there, innermost first."""
+    with suppress(OSError, ValueError):
+        return [folder for folder in (path, *path.parents) if not folder.exists()]
+    return []
+
+
+def remove_empty(made: list[Path]) -> None:
+    """Remove folders that were made, innermost first, as far as there is nothing in them but a lock."""
+    with suppress(OSError):
+        for path in made:
+            if [entry.name for entry in path.iterdir()] == [LOCK]:
+                (path / LOCK).unlink()
+            path.rmdir()
 
 
 TRAIN_AGAIN = 'Train again with "xray train FILE.csv --overwrite".'

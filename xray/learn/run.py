@@ -13,6 +13,7 @@ from xray.data.corpus import Prepared, prepare_corpus
 from xray.data.examples import example_corpus
 from xray.data.origin import AnySource, Origin, as_origin
 from xray.data.pairs import POSTER_PAIRS
+from xray.data.stages import Tell, tell_nobody
 from xray.data.store import StoredCorpus
 from xray.errors import ConfigError, RunError
 from xray.learn.chatbot import Chatbot, Question
@@ -127,7 +128,7 @@ def untrained_chatbot(
 
 
 def prepare(
-    origin: Origin, settings: Mapping[str, Any], text: TextConfig, path: Path
+    origin: Origin, settings: Mapping[str, Any], text: TextConfig, path: Path, tell: Tell = tell_nobody
 ) -> tuple[Prepared, ModelConfig, TextConfig]:
     """A corpus stored at `path`, the configuration of a model for it, and how its text was cut in the end.
 
@@ -143,7 +144,7 @@ def prepare(
         text = replace(text, tgt_limit=wished.tgt_vocab)
     elif text.tokeniser != "word" or wished.sharing == "all":
         text = replace(text, tgt_limit=0)
-    prepared = prepare_corpus(origin, text, wished.sharing, wished.max_len, path)
+    prepared = prepare_corpus(origin, text, wished.sharing, wished.max_len, path, tell)
     sizes = {"src_vocab": prepared.tokenisers.src.vocab, "tgt_vocab": prepared.tokenisers.tgt.vocab}
     return prepared, ModelConfig.from_dict(settings | sizes), text
 

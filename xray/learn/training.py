@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from xray.config import SHOWN, TextConfig, TrainConfig
-from xray.data.corpus import Prepared
 from xray.data.origin import AnySource, Origin, as_origin, fingerprints
 from xray.data.pairs import POSTER_PAIRS
 from xray.data.split import choose_held_out
+from xray.data.stages import Stage, Tell, tell_nobody
 from xray.data.store import Part, StoredCorpus
 from xray.errors import RunError
 from xray.learn.checkpoint import Checkpoint
@@ -22,7 +22,6 @@ from xray.learn.lesson import Training
 from xray.learn.run import build_model, find_checkpoint, prepare
 from xray.learn.store import RunFacts, check_corpus, check_wishes, read_run, write_run
 from xray.learn.world import World
-from xray.scratch import scratch_folder
 from xray.text import show_controls
 
 __all__ = ["Training", "begin_training", "resume_training"]
@@ -41,12 +40,14 @@ def begin_training(
     overwrite: bool = False,
     text: TextConfig | None = None,
     world: World | None = None,
+    tell: Tell = tell_nobody,
 ) -> Iterator[Training]:
     """A new run in `folder`, which is this process's alone inside the block; `settings` are fields of `ModelConfig`.
 
-    The corpus is read and the model built before anything is created, and the first checkpoint is written before the
-    first step, so that a full or closed disk is found at once. A run that is overwritten stays until then. Of several
-    processes the writer does this while the others wait; then they read what it wrote.
+    The first checkpoint is written before the first step, so that a full or closed disk is found at once; a run that is
+    overwritten stays until then. A preparation that is killed is gone on with the next time, one that fails leaves
+    nothing; `tell` hears how far it is. Of several processes the writer does this while the others wait; then they
+    read what it wrote.
 
     Raises:
         DataError: the corpus cannot be read.
@@ -61,13 +62,14 @@ def begin_training(
             with world.others_waiting():
                 if not overwrite:
                     check_free(place)
-                scratch = opened.enter_context(scratch_folder())
-                facts, prepared = plan(as_origin(source), settings or {}, config, text or TextConfig(), scratch)
                 opened.enter_context(place.claim())
                 if not overwrite:
                     check_free(place)
-                lay_out(place, facts, scratch / CORPUS)
-                facts, notes = read_run(place), prepared.notes
+                with place.preparing() as work:
+                    facts, notes = plan(as_origin(source), settings or {}, config, text or TextConfig(), work, tell)
+                    tell(Stage("writing the run", 0, 0))
+                    lay_out(place, facts, work / CORPUS)
+                facts = read_run(place)
                 training = gather(facts, place, chosen, world, notes)
         else:
             world.wait_for_writer()
@@ -111,14 +113,20 @@ def resume_training(
 
 
 def plan(
-    origin: Origin, settings: Mapping[str, Any], config: TrainConfig, text: TextConfig, scratch: Path
-) -> tuple[RunFacts, Prepared]:
-    """Everything there is to know about a run before its first step; its corpus is stored in `scratch`."""
-    prepared, model_config, text = prepare(origin, settings, text, scratch / CORPUS)
-    corpus = StoredCorpus(scratch / CORPUS)
+    origin: Origin, settings: Mapping[str, Any], config: TrainConfig, text: TextConfig, work: Path, tell: Tell
+) -> tuple[RunFacts, tuple[str, ...]]:
+    """Everything there is to know and to say about a run before its first step; its corpus is stored in `work`."""
+    prepared, model_config, text = prepare(origin, settings, text, work / CORPUS, tell)
+    corpus, notes = StoredCorpus(work / CORPUS), prepared.notes
+    if prepared.lost:
+        notes += (
+            f"{prepared.lost:,} words of the answers are beyond the vocabulary of {model_config.tgt_vocab:,} and "
+            "become <unk>: raise --tgt-vocab to keep them",
+        )
     if origin.held_out:
         held_out = tuple(range(prepared.learnt, len(corpus)))
     else:
+        tell(Stage("choosing pairs to hold out", 0, 0))
         held_out = choose_held_out(corpus, config.valid_share, config.seed)
     facts = RunFacts(
         name=origin.stem,
@@ -133,7 +141,7 @@ def plan(
         poster=corpus[:POSTER_PAIRS],
         suggestions=suggest(Part(corpus, numbers_without(len(corpus), held_out))),
     )
-    return facts, prepared
+    return facts, notes
 
 
 def lay_out(place: RunFolder, facts: RunFacts, corpus: Path) -> None:
@@ -141,7 +149,9 @@ def lay_out(place: RunFolder, facts: RunFacts, corpus: Path) -> None:
     prepared = place.prepare_next()
     prepared.take(CORPUS, corpus)
     trainer = Trainer(
-        build_model(facts.model, facts.training.seed), facts.training, *parts(facts, StoredCorpus(corpus))
+        build_model(facts.model, facts.training.seed),
+        facts.training,
+        *parts(facts, StoredCorpus(prepared.path / CORPUS)),
     )
     prepared.write(LAST, trainer.to_checkpoint({"model": facts.model.to_dict()}).to_bytes())
     write_run(prepared, facts)
@@ -168,12 +178,6 @@ def gather(
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
         reason = show_controls(" ".join(str(error).split()))[:SHOWN]
         raise RunError(f"{place.name} is damaged: {type(error).__name__} {reason}. {TRAIN_AGAIN}") from error
-    lost = facts.tokenisers.count_unknown_answer_words(train) if world.is_writer else 0
-    if lost:
-        notes += (
-            f"{lost:,} words of the answers are beyond the vocabulary of {facts.model.tgt_vocab:,} and become <unk>: "
-            "raise --tgt-vocab to keep them",
-        )
     if not facts.held_out:
         notes += (f"no validation set: {len(train):,} {'pair is' if len(train) == 1 else 'pairs are'} too few",)
     training = Training(facts, place, trainer, train, valid, notes)

@@ -2,9 +2,12 @@
 
 from typing import NamedTuple
 
+import pyarrow
 import pytest
 
-from xray.data.pairs import Pair, Sieve
+from xray.data.cutting import Cutter, WordNumbers
+from xray.data.pairs import Pair
+from xray.data.sieve import Sieve
 from xray.errors import DataError
 
 GOOD = Pair("a b c", "d e")
@@ -16,9 +19,11 @@ class Sifted(NamedTuple):
 
 
 def sift(*pairs, max_len=5):
-    sieve = Sieve(max_len)
-    kept = tuple(pair for pair in pairs if sieve.passes(tuple(pair.question.split()), tuple(pair.answer.split())))
-    return Sifted(kept, sieve.notes("p.csv"))
+    sieve, cut = Sieve(max_len), Cutter(WordNumbers().cut)
+    asked = cut(pyarrow.array([pair.question for pair in pairs]))
+    said = cut(pyarrow.array([pair.answer for pair in pairs]))
+    kept = sieve.sift(asked, said)
+    return Sifted(tuple(pair for pair, passes in zip(pairs, kept, strict=True) if passes), sieve.notes("p.csv"))
 
 
 def test_good_pairs_are_kept_without_a_word():

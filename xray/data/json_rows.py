@@ -1,41 +1,40 @@
-"""What can be wrong with a file of JSON lines, found by reading it once."""
+"""The pairs of a file of JSON lines, with everything that can be wrong with them said with its line."""
 
 import json
-from collections.abc import Iterable
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, TextIO
 
 from xray.data.source import Source, check_columns
+from xray.data.tokeniser import mend
 from xray.errors import DataError
 
 
-def check_json_lines(source: Source, place: Path) -> tuple[list[str], list[int]]:
-    """The names in a file of JSON lines, inner ones with a dot, and the lines that hold no pair of texts.
+def read_json_lines(source: Source, file: TextIO, bad: list[int]) -> Iterator[tuple[str, str]]:
+    """The question and the answer of each line, null as a blank one; blank lines are passed over.
 
-    There are such lines only with `skip_bad`.
+    With `skip_bad` the lines that hold no pair of texts are put into `bad`.
 
     Raises:
         DataError: a line is something else than an object with text under the two names that are wanted.
     """
-    columns: list[str] = []
-    bad: list[int] = []
-    with place.open(encoding=source.decoding) as file:
-        for number, line in enumerate(file, 1):
-            if line.strip():
-                try:
-                    row = read_line(source, number, line)
-                    if not columns:
-                        found = leaf_names(row)
-                        check_columns(source, found)
-                        columns = found
-                    check_row(source, number, row)
-                except DataError:
-                    if not source.skip_bad:
-                        raise
-                    bad.append(number)
-    if not columns:
+    is_first = True
+    for number, line in enumerate(file, 1):
+        if not line.strip():
+            continue
+        try:
+            row = read_line(source, number, line)
+            if is_first:
+                check_columns(source, leaf_names(row))
+                is_first = False
+            pair = read_pair(source, number, row)
+        except DataError:
+            if not source.skip_bad:
+                raise
+            bad.append(number)
+        else:
+            yield pair
+    if is_first:
         raise DataError(f"{source.name} has no rows. Write one object with its pair in each line.")
-    return columns, bad
 
 
 def leaf_names(row: dict[str, Any], above: str = "") -> list[str]:
@@ -44,17 +43,6 @@ def leaf_names(row: dict[str, Any], above: str = "") -> list[str]:
     for name, value in row.items():
         names += leaf_names(value, f"{above}{name}.") if isinstance(value, dict) else [above + name]
     return names
-
-
-def copy_good_lines(source: Source, place: Path, bad: Iterable[int], target: Path) -> None:
-    """The two values of every line but those that are `bad`, each under its whole name."""
-    passed_over = set(bad)
-    with place.open(encoding=source.decoding) as file, target.open("w", encoding="utf-8") as good:
-        for number, line in enumerate(file, 1):
-            if line.strip() and number not in passed_over:
-                row = json.loads(line)
-                pair = {name: value_at(row, name) for name in (source.question, source.answer)}
-                good.write(json.dumps(pair) + "\n")
 
 
 def value_at(row: dict[str, Any], name: str) -> Any:  # noqa: ANN401  # whatever the file holds
@@ -94,12 +82,13 @@ def read_line(source: Source, number: int, line: str) -> dict[str, Any]:
     return row
 
 
-def check_row(source: Source, number: int, row: dict[str, Any]) -> None:
-    """Hold both values of a line to be text, or null for a blank one.
+def read_pair(source: Source, number: int, row: dict[str, Any]) -> tuple[str, str]:
+    """Both values of a line.
 
     Raises:
-        DataError: one is missing or something else.
+        DataError: one is missing or no text.
     """
+    texts = []
     for name in (source.question, source.answer):
         try:
             value = value_at(row, name)
@@ -107,3 +96,10 @@ def check_row(source: Source, number: int, row: dict[str, Any]) -> None:
             raise DataError(f'{source.name}: line {number:,} has no "{name}". Every line needs both.') from error
         if not (value is None or isinstance(value, str)):
             raise DataError(f'{source.name}: line {number:,} holds {json.dumps(value)[:40]} as "{name}". Write text.')
+        if value and not value.isascii() and mend(value) != value:
+            raise DataError(
+                f'{source.name}: line {number:,} holds half a character as "{name}". '
+                "Write both halves of a surrogate pair, or the character itself."
+            )
+        texts.append(value or "")
+    return texts[0], texts[1]
