@@ -14,7 +14,7 @@ DATA_TIER = 230
 
 REMARKS = (
     "tokens each, padded; the same words as numbers; is <pad>, only filler; all but the last; all but the first; "
-    "one word more each turn; append the word, decode again until <eos>; append it, decode again; append it; "
+    "one word more each turn; only its newest word is read; append the word, decode again until <eos>; append it; "
     "flattened; ignored; one row per question; answer of corner; and rows more; IDS; QUESTION; MASK"
 )
 SAID_BY_US = {word.removesuffix(mark) for word in REMARKS.split() for mark in ("", ";")}

@@ -102,9 +102,10 @@ def find_area(blank: Blank, measure: Measure, hints: bool) -> Area:
     lines, heights = box.lines, baselines(box)
     before, shape, after = split_shape(lines[at])
     start = box.x - line_width(lines[at], measure) / 2
-    left = start + line_width(before, measure) if before else box.left + EDGE
+    edge = min(EDGE, box.width / 20)
+    left = start + line_width(before, measure) if before else box.left + edge
     beside = hints and text_of(after)
-    right = start + line_width((*before, *shape), measure) + EDGE / 2 if beside else box.right - EDGE
+    right = start + line_width((*before, *shape), measure) + edge / 2 if beside else box.right - edge
     last = at if hints else len(lines) - 1
     size, low = max(run.size for run in shape), max(run.size for run in lines[last])
     top = min(heights[at] + 0.8 * size, box.top - 2)
@@ -138,7 +139,7 @@ def answer_lines(blank: Blank, measure: Measure) -> tuple[Line, ...]:
     area, box, at = find_area(blank, measure, hints=False), blank.question.box, blank.question.line
     width = area.right - area.left - 3
     _, shape, after = split_shape(box.lines[at])
-    close = (Run(f" {blank.number} ", SMALLEST, "quiet"),)
+    close = (Run(f"{blank.number} ", SMALLEST, "quiet"),)
     for number, words, largest, smallest in (
         (number_line(blank), after, DIGIT - 1, SMALLEST_BESIDE),
         (number_line(blank), (), DIGIT - 1, SMALLEST_BESIDE),

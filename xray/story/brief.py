@@ -1,23 +1,28 @@
 """Attention at inference beside the detailed training: the same rows, in one narrow column."""
 
+from dataclasses import dataclass
 from itertools import pairwise
 
 from xray.story.canvas import Canvas
 from xray.story.column import Column
 from xray.story.labels import add_label, mask_shape
-from xray.story.layout import Box, Run
-from xray.story.nodes import cached_shape, draw_node, held_shape
-from xray.story.plan import NOTE, Row, Stack
-from xray.story.shapes import ShapeText, digits
+from xray.story.layout import Box
+from xray.story.nodes import cached_shape, draw_node, fit_digits, fit_op, held_shape
+from xray.story.plan import Row, Stack
+from xray.story.shapes import ShapeText
 
 LANES = (
     ("qkv", "", "LINEAR"),
     ("heads", "split_", "HEADS"),
-    ("rotate", "rotate_", "ROTATE Q, K"),
-    ("cache", "cache_", "K, V + CACHE"),
-    ("repeat", "repeat_", "REPEAT K, V"),
+    ("rotate", "rotate_", "ROTATE"),
+    ("cache", "cache_", "+ CACHE"),
+    ("repeat", "repeat_", "REPEAT"),
+    ("kt", "transpose_", ""),
 )
 """The rows below the scores: what stands before "query", "key" and "value" in their steps, and their name."""
+
+APART = ("cache", "repeat", "kt")
+"""Rows that queries do not go through."""
 
 BRIEF = {
     "scores": ("scores", "SCORES", ("scale",)),
@@ -32,7 +37,7 @@ BRIEF = {
 
 
 def draw_brief(canvas: Canvas, column: Column, path: str, stack: Stack, crosses: bool) -> None:
-    """The same rows at inference, in one narrow column."""
+    """The same rows at inference, in one narrow column; where keys and queries go other ways, beside each other."""
     journey, frame, rows = column.brief, column.frame, stack.rows
     if journey is None:
         return
@@ -69,32 +74,13 @@ def draw_brief(canvas: Canvas, column: Column, path: str, stack: Stack, crosses:
                 form="brief",
             )
         )
+    grown = cached_shape(journey, path)
+    ways = Ways(column, [], [])
     for row, prefix, label in LANES:
         if row not in rows:
             continue
-        grown = cached_shape(journey, path) if prefix == "split_" else None
-        if row in ("cache", "repeat"):
-            boxes.append(
-                draw_node(
-                    canvas,
-                    journey,
-                    f"{path}.{prefix}key",
-                    rows[row],
-                    frame.brief,
-                    width,
-                    label,
-                    surface="encoder" if crosses else "inference",
-                    form="brief",
-                    also=(f"{path}.{prefix}value",),
-                    shape=held_shape(journey, path, "key") if row == "cache" else None,
-                )
-            )
-        elif crosses or grown is not None:
-            upper, lower = halves(rows[row])
-            query = draw_inline(canvas, column, f"{path}.{prefix}query", lower, "Q", "inference")
-            origin = "encoder" if crosses else "inference"
-            draw_inline(canvas, column, f"{path}.{prefix}key", upper, "K, V", origin, grown, (f"{path}.{prefix}value",))
-            boxes.append(widen(query, rows[row]) if query is not None else None)
+        if crosses or ways.keys or row in APART or (grown is not None and row == "heads"):
+            draw_apart(canvas, ways, path, row, prefix, rows[row], crosses=crosses, grown=grown)
         else:
             boxes.append(
                 draw_node(
@@ -104,27 +90,16 @@ def draw_brief(canvas: Canvas, column: Column, path: str, stack: Stack, crosses:
                     rows[row],
                     frame.brief,
                     width,
-                    label if row == "rotate" else f"{label} Q, K, V",
+                    f"{label} Q, K" if row == "rotate" else f"{label} Q, K, V",
                     surface="inference",
                     form="brief",
                     also=(f"{path}.{prefix}key", f"{path}.{prefix}value"),
                 )
             )
-    if "kt" in rows:
-        boxes.append(
-            draw_node(
-                canvas,
-                journey,
-                f"{path}.transpose_key",
-                rows["kt"],
-                frame.brief,
-                width,
-                "TRANSPOSE K^T",
-                surface="encoder" if crosses else "inference",
-                form="brief",
-                outline="inference" if crosses else None,
-            )
-        )
+    below = [box for box in boxes if box is not None]
+    join_ways(canvas, ways, below[-1] if below else None, rows["scores"].bottom, crosses=crosses)
+    join_brief(canvas, column, below)
+    boxes = []
     for row, (part, label, others) in BRIEF.items():
         if row not in rows:
             continue
@@ -166,65 +141,103 @@ def draw_brief(canvas: Canvas, column: Column, path: str, stack: Stack, crosses:
 
 def join_brief(canvas: Canvas, column: Column, boxes: list[Box]) -> None:
     for lower, upper in pairwise(boxes):
-        canvas.line(
-            (column.frame.brief, lower.top),
-            (column.frame.brief, upper.bottom),
-            role="inference_on_panel",
-            dashed=True,
-            width=1.6,
-            head_size=0.5,
-        )
+        draw_step(canvas, column.frame.brief, lower.top, upper.bottom)
 
 
-def halves(row: Row) -> tuple[Row, Row]:
-    """The upper and the lower half of a row, a little apart."""
-    height = row.height / 2 - 2
-    return Row(row.y + row.height / 4 + 1, height), Row(row.y - row.height / 4 - 1, height)
+BETWEEN = 5.0
+"""How far the boxes of keys and queries stand apart."""
 
 
-def widen(box: Box, row: Row) -> Box:
-    """A stand-in as high as its row, for lines to start and end at."""
-    return Box(box.id, box.x, row.y, box.width, row.height, (), box.on)
+@dataclass(frozen=True)
+class Ways:
+    """The way of keys and values, left, and that of queries, right: their boxes from the bottom up."""
+
+    column: Column
+    keys: list[Box]
+    queries: list[Box]
+
+    @property
+    def half(self) -> float:
+        """How wide a box is."""
+        return (self.column.frame.brief_right - self.column.frame.brief_left - BETWEEN) / 2
+
+    @property
+    def left(self) -> float:
+        """Where keys and values stand."""
+        return keys_lane(self.column)
+
+    @property
+    def right(self) -> float:
+        """Where queries stand."""
+        return self.column.frame.brief_right - self.half / 2
 
 
-def draw_inline(
+def keys_lane(column: Column) -> float:
+    """Where keys and values stand at inference."""
+    frame = column.frame
+    return frame.brief_left + (frame.brief_right - frame.brief_left - BETWEEN) / 4
+
+
+def draw_apart(
+    canvas: Canvas, ways: Ways, path: str, row: str, prefix: str, place: Row, *, crosses: bool, grown: ShapeText | None
+) -> None:
+    """Keys and values beside queries; queries only in rows that they go through."""
+    journey = ways.column.brief
+    if journey is None:
+        return
+    shape = grown if row == "heads" else held_shape(journey, path, "key") if row == "cache" else None
+    names = {"kt": ("K^T",), "cache": ("K, V", "+ CACHE"), "rotate": ("ROTATE", "K"), "repeat": ("REPEAT", "K, V")}
+    lines = ("K, V", "+ CACHE") if shape is not None else names.get(row, ("K, V",))
+    also = () if row == "kt" else (f"{path}.{prefix}value",)
+    origin = "encoder" if crosses else "inference"
+    drawn = draw_half(canvas, ways, f"{path}.{prefix}key", place, ways.left, lines, origin, shape, also)
+    ways.keys.extend(drawn)
+    if row not in APART:
+        named = ("ROTATE", "Q") if row == "rotate" else ("Q",)
+        ways.queries.extend(draw_half(canvas, ways, f"{path}.{prefix}query", place, ways.right, named, "inference"))
+
+
+def draw_half(
     canvas: Canvas,
-    column: Column,
+    ways: Ways,
     path: str,
     row: Row,
-    short: str,
+    x: float,
+    names: tuple[str, ...],
     surface: str,
     shape: ShapeText | None = None,
     also: tuple[str, ...] = (),
-) -> Box | None:
-    """A low node with its name before the shape."""
-    journey, frame = column.brief, column.frame
+) -> list[Box]:
+    """A node half as wide as the column; none for a step that was not recorded."""
+    journey = ways.column.brief
     shape = shape or (journey.output(path) if journey is not None else None)
     if journey is None or shape is None:
-        return None
-    width = frame.brief_right - frame.brief_left
-    line = (Run(short + "  ", NOTE, "text", "semibold"), *inline_digits(canvas, shape, short, width))
-    return canvas.add(
-        Box(
-            journey.identity(path),
-            frame.brief,
-            row.y,
-            width,
-            row.height,
-            (line,),
-            surface,
-            outline="inference",
-            kind=f"step inference {column.side}",
-            tooltip=column.tip(journey, path),
-            steps=journey.identities(path, *also),
-        )
+        return []
+    box = Box(
+        journey.identity(path),
+        x,
+        row.y,
+        ways.half,
+        row.height,
+        (*(fit_op(canvas, name, "", ways.half - 4) for name in names), fit_digits(canvas, shape, ways.half - 5)),
+        surface,
+        outline="inference",
+        kind=f"step inference {ways.column.side}",
+        tooltip=ways.column.tip(journey, path),
+        steps=journey.identities(path, *also),
     )
+    return [canvas.add(box)]
 
 
-def inline_digits(canvas: Canvas, shape: ShapeText, short: str, width: float) -> tuple[Run, ...]:
-    room = width - canvas.text_width(short + "  ", NOTE, "semibold") - 8
-    for size in range(15, 10, -1):
-        line = digits(shape, size)
-        if sum(int(canvas.measure(run.text, run.size, run.weight) + 1) for run in line) <= room:
-            return line
-    return digits(shape, 10)
+def join_ways(canvas: Canvas, ways: Ways, below: Box | None, scores: float, *, crosses: bool) -> None:
+    """Both ways from what stands below them to the scores; memory enters the way of keys from elsewhere."""
+    for x, boxes, is_joined in ((ways.left, ways.keys, not crosses), (ways.right, ways.queries, True)):
+        heights = [height for box in boxes for height in (box.bottom, box.top)]
+        heights = [below.top, *heights] if below is not None and is_joined else heights[1:]
+        heights.append(scores)
+        for start, end in zip(heights[::2], heights[1::2], strict=True):
+            draw_step(canvas, x, start, end)
+
+
+def draw_step(canvas: Canvas, x: float, start: float, end: float) -> None:
+    canvas.line((x, start), (x, end), role="inference_on_panel", dashed=True, width=1.6, head_size=0.5)

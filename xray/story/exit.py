@@ -11,7 +11,7 @@ from xray.story.layout import Box, Run
 from xray.story.nodes import draw_node
 from xray.story.plan import DIGIT, LABEL, NOTE, OP, Plan, Row
 from xray.story.shapes import digits
-from xray.story.sides import draw_station
+from xray.story.sides import draw_station, draw_upper
 from xray.story.wording import fit_text, wrap_words
 from xray.text import show_controls
 
@@ -46,6 +46,7 @@ def draw_head(
     form = "wide" if detailed else "brief"
     dashed, role = journey.phase == "inference", journey.phase
     head = norm = None
+    upper = draw_upper(canvas, column, journey, plan.out["layers"]) if "layers" in plan.out else None
     if "head" in plan.out:
         told = column.params("head") if detailed else ""
         name = ("LINEAR TO VOCABULARY" if speaks(journey) else "HEAD") if detailed else "LINEAR"
@@ -61,6 +62,9 @@ def draw_head(
     if head is not None and norm is not None:
         canvas.line((x, norm.top), (x, head.bottom), role=role, width=2, dashed=dashed)
     foot = norm or head
+    if upper is not None and foot is not None:
+        canvas.line((x, upper.top), (x, foot.bottom), role=role, width=2, dashed=dashed)
+    foot = upper or foot
     top = plan.flanks[column.side].top
     canvas.line(
         (x, last.top),
@@ -71,7 +75,7 @@ def draw_head(
         head=False,
     )
     canvas.line((x, top + 3), (x, foot.bottom if foot else top + 34), role=role, width=2, dashed=dashed)
-    return head or norm
+    return head or norm or upper
 
 
 def speaks(journey: Journey) -> bool:
@@ -141,7 +145,7 @@ def tell_loss(journey: Journey) -> list[str]:
     smooth = isinstance(share, float) and share > 0
     return [
         *([told] if places else []),
-        *([f"label smoothing {share:g}: {share:.3g} of each target goes to all words alike"] if smooth else []),
+        *([f"label smoothing {share:g}: that share of each target is spread over all words"] if smooth else []),
     ]
 
 

@@ -1,5 +1,6 @@
 """The long ways: memory to the decoder, gradients back through the model, the new word to the answer."""
 
+from xray.story.brief import keys_lane
 from xray.story.canvas import Canvas, polygon, straight, words
 from xray.story.column import Column
 from xray.story.intake import caption_line
@@ -8,10 +9,10 @@ from xray.story.layout import Box, Curve, Line, Panel, Point, Run, line_width
 from xray.story.nodes import draw_node
 from xray.story.plan import LABEL, NOTE, TWO_LINES, Plan, Row
 from xray.story.shapes import digits
-from xray.story.sides import draw_station
+from xray.story.sides import above_title, draw_station, draw_upper
 from xray.story.wording import plural, wrap
 
-RIBBON_TIP = 13.0
+RIBBON_TIP, LIFT = 13.0, 50.0
 LOOP_REMARKS = ("append the word, decode again until <eos>", "append it, decode again", "append it")
 
 
@@ -21,7 +22,8 @@ def draw_ribbon(canvas: Canvas, plan: Plan, encoder: Column, decoder: Column, me
     rows = plan.flanks["decoder"].stacks["cross_attention"].rows
     low = rows["ribbon"].y + 4
     feet = rows["qkv"].bottom
-    memory, lift = draw_last_norm(canvas, plan, encoder, memory)
+    memory, above = draw_upper_layers(canvas, plan, encoder, memory)
+    memory, lift = draw_last_norm(canvas, plan, encoder, memory, above)
     crown = plan.flanks["encoder"].top + 112 + lift
     tooltip = "memory: keys and values for every decoder layer\n" + encoder.main.tell("encoder")
     path = arc((frame.centre, memory.top), crown, plan.stairwell, low, target.value, feet)
@@ -53,9 +55,21 @@ def draw_hidden_memory(canvas: Canvas, plan: Plan, decoder: Column) -> None:
         canvas.panels.append(Panel(tip, "line:ribbon", "casing", 2.0))
 
 
-def draw_last_norm(canvas: Canvas, plan: Plan, encoder: Column, memory: Box) -> tuple[Box, float]:
+def draw_upper_layers(canvas: Canvas, plan: Plan, encoder: Column, memory: Box) -> tuple[Box, float]:
+    """The layers above the one that is shown; gives what memory leaves from, and how much higher that is."""
+    x, row = encoder.frame.centre, Row(plan.flanks["encoder"].top + above_title(encoder), TWO_LINES)
+    upper = draw_upper(canvas, encoder, encoder.main, row)
+    if upper is None:
+        return memory, 0.0
+    if encoder.brief is not None:
+        draw_upper(canvas, encoder, encoder.brief, row)
+    canvas.line((x, memory.top), (x, upper.bottom), role="ribbon", width=3, head_size=0.8)
+    return upper, LIFT
+
+
+def draw_last_norm(canvas: Canvas, plan: Plan, encoder: Column, memory: Box, lift: float) -> tuple[Box, float]:
     """The norm after all layers, where there is one; gives what memory leaves from, and how much higher that is."""
-    row = Row(plan.flanks["encoder"].top + 46, TWO_LINES)
+    row = Row(plan.flanks["encoder"].top + above_title(encoder) + lift, TWO_LINES)
     frame = encoder.frame
     norm = draw_node(
         canvas,
@@ -68,14 +82,14 @@ def draw_last_norm(canvas: Canvas, plan: Plan, encoder: Column, memory: Box) -> 
         surface="encoder",
     )
     if norm is None:
-        return memory, 0.0
+        return memory, lift
     canvas.line((frame.centre, memory.top), (frame.centre, norm.bottom), role="ribbon", width=3, head_size=0.8)
     if encoder.brief is not None:
         wide = frame.brief_right - frame.brief_left
         draw_node(
             canvas, encoder.brief, "encoder.norm", row, frame.brief, wide, "NORM", surface="inference", form="brief"
         )
-    return norm, 46.0
+    return norm, lift + LIFT + (0 if lift else 16)
 
 
 def arc(start: Point, crown: float, lane: float, low: float, tip: float, feet: float) -> tuple[Point, ...]:
@@ -107,7 +121,7 @@ def draw_memory_once(canvas: Canvas, plan: Plan, encoder: Column, decoder: Colum
     roof = plan.flanks["encoder"].top
     rows = plan.flanks["decoder"].stacks["cross_attention"].rows
     down = low - 14
-    end = decoder.frame.brief_left + 12
+    end = keys_lane(decoder)
     lane = plan.stairwell - 14
     canvas.line((x, top), (x, roof - 9), role="inference_on_panel", width=1.8, dashed=True, head=False)
     start = (x, roof + 3)
@@ -125,7 +139,7 @@ def draw_memory_once(canvas: Canvas, plan: Plan, encoder: Column, decoder: Colum
     canvas.line(
         (decoder.frame.left + 11, down),
         (end, down),
-        (end, rows["qkv"].y + 2),
+        (end, rows["qkv"].bottom),
         role="inference_on_panel",
         width=1.8,
         dashed=True,

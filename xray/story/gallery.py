@@ -121,20 +121,22 @@ def draw_column_words(canvas: Canvas, listed: Sequence[str], left: float, top: f
 
 
 def read_pictures(tale: Tale) -> list[Picture]:
-    """One picture for each kind of attention, from the first layer and head, of the phase with more words to show."""
-    found: list[Picture] = []
-    for journeys in map(tale.journeys, tale.sides):
-        names = (
-            (("self_attention", 2),)
-            if journeys[0].side == "encoder"
-            else (("self_attention", 5), ("cross_attention", 6))
-        )
-        for name, station in names:
-            pictures = [read_picture(tale, journey, name, station) for journey in journeys]
-            seen = [picture for picture in pictures if picture is not None]
-            if seen:
-                found.append(max(seen, key=real_cells))
-    return found
+    """One picture for each kind of attention, from the first layer and head; all of one phase, so of one sentence.
+
+    It is the phase that shows most kinds, and then most words.
+    """
+    by_phase: list[list[Picture]] = []
+    for place, _ in enumerate(tale.phases):
+        found = []
+        for journey in (tale.journeys(side)[place] for side in tale.sides if len(tale.journeys(side)) > place):
+            names = (
+                (("self_attention", 2),)
+                if journey.side == "encoder"
+                else (("self_attention", 5), ("cross_attention", 6))
+            )
+            found += [read_picture(tale, journey, name, station) for name, station in names]
+        by_phase.append([picture for picture in found if picture is not None])
+    return max(by_phase, key=lambda seen: (len(seen), sum(map(real_cells, seen))), default=[])
 
 
 def real_cells(picture: Picture) -> int:
@@ -144,33 +146,23 @@ def real_cells(picture: Picture) -> int:
 
 
 def read_picture(tale: Tale, journey: Journey, name: str, station: int) -> Picture | None:
-    one_pass = journey.last
-    step = one_pass.by_id.get(f"{journey.layer}.{name}.softmax#0")
-    preview = step.outputs[0].preview if step is not None and step.outputs else None
-    if step is None or preview is None or len(preview.shape) != 4:
+    path, one_pass = f"{journey.layer}.{name}", journey.last
+    turns = rows_by_turn(journey, path)
+    step = one_pass.by_id.get(f"{path}.softmax#0")
+    if step is None or not turns:
         return None
     asked, looked = axis_words(tale, journey, one_pass, name)
-    rows = weights_of(preview)[:MOST]
-    if step.outputs[0].shape[-2] < len(asked):
-        asked = asked[-step.outputs[0].shape[-2] :]
-    hidden = mask_of(one_pass, f"{journey.layer}.{name}.mask")
-    shown = tuple(
-        tuple(None if is_hidden(hidden, r, c) else value for c, value in enumerate(row[:MOST]))
-        for r, row in enumerate(rows)
-    )
+    width = max(len(row) for row in turns)
+    rows = [(*row, *(None,) * (width - len(row))) for row in turns][:MOST]
+    asked = asked[-len(turns) :] if len(turns) < len(asked) else asked
+    shown = tuple(row[:MOST] for row in rows)
     rows_kept, columns_kept = kept(asked, len(shown)), kept(looked, len(shown[0]) if shown else 0)
     shown = tuple(row[:columns_kept] for row in shown[:rows_kept])
-    whole = step.outputs[0].shape[-2:] == (len(shown), len(shown[0]) if shown else 0)
+    whole = (len(turns), width) == (len(shown), len(shown[0]) if shown else 0)
     side = "ENCODER" if journey.side == "encoder" else "DECODER"
     title = {2: f"{side} SELF-ATTENTION", 5: f"{side} SELF-ATTENTION", 6: "CROSS-ATTENTION"}[station]
-    where = (
-        "training, row 1"
-        if journey.phase == "training"
-        else f"turn {one_pass.number}"
-        if one_pass.number
-        else "inference"
-    )
-    remark = f"layer 1, head 1, {where}" + ("" if whole else ", padding cut" if rows_kept < len(rows) else CORNER)
+    cut = "" if whole else ", padding cut" if rows_kept < len(rows) else CORNER
+    remark = f"layer 1, head 1, {tell_pass(journey, path)}{cut}"
     return Picture(
         title,
         station,
@@ -181,6 +173,36 @@ def read_picture(tale: Tale, journey: Journey, name: str, station: int) -> Pictu
         not whole,
         describe([(one_pass.number, step)], journey.origins.step(one_pass, step)),
     )
+
+
+def tell_pass(journey: Journey, path: str) -> str:
+    """What an attention's weights are of: a row of the batch, a turn, or a row from each turn."""
+    if not journey.last.number:
+        return "training, row 1" if journey.phase == "training" else journey.phase
+    first = f"turns {journey.first.number}–" if is_by_turn(journey, path) else "turn "
+    return f"{first}{journey.last.number}"
+
+
+def is_by_turn(journey: Journey, path: str) -> bool:
+    """Whether each turn has but one row of an attention, because a cache holds what the others need."""
+    made = [step.outputs[0].shape[-2:-1] for _, step in journey.steps(f"{path}.softmax") if step.outputs]
+    return len(made) > 1 and set(made) == {(1,)}
+
+
+def rows_by_turn(journey: Journey, path: str) -> list[tuple[float | None, ...]]:
+    """The first head's weights for the first sequence, hidden ones left out: of the last turn, or a row of each."""
+    rows: list[tuple[float | None, ...]] = []
+    for one_pass in journey.passes if is_by_turn(journey, path) else journey.passes[-1:]:
+        step = one_pass.by_id.get(f"{path}.softmax#0")
+        preview = step.outputs[0].preview if step is not None and step.outputs else None
+        if preview is None or len(preview.shape) != 4:
+            return []
+        hidden = mask_of(one_pass, f"{path}.mask")
+        rows += [
+            tuple(None if is_hidden(hidden, r, c) else value for c, value in enumerate(row))
+            for r, row in enumerate(weights_of(preview))
+        ]
+    return rows
 
 
 def kept(listed: tuple[str, ...], count: int) -> int:

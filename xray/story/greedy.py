@@ -7,13 +7,14 @@ from xray.story.batch import EDGE, LINE, heading
 from xray.story.canvas import Canvas, words
 from xray.story.column import Column
 from xray.story.journey import Journey, describe
+from xray.story.labels import mask_shape
 from xray.story.layout import Cells, Line, Run, line_width
 from xray.story.plan import LABEL, NOTE, OP, Plan
 from xray.story.shapes import digits, read_shape
-from xray.story.wording import token_line, wrap_words
+from xray.story.wording import ELLIPSIS, fit_text, token_line, wrap_words
 from xray.text import show_controls
 
-MOST_TURNS, MOST_CELLS, QUESTION_LINES = 6, 24, 5
+MOST_TURNS, MOST_CELLS, QUESTION_LINES, MORE = 6, 24, 5, 16.0
 MASK_STEPS = ("tgt_mask.padding", "tgt_mask.causal", "tgt_mask.combine")
 
 
@@ -48,12 +49,13 @@ def draw_turns(
     lines: list[Line] = []
     for turn in chosen:
         if turn is turns[-1] and len(chosen) < len(turns):
-            lines.append(words("…", NOTE, "quiet"))
+            lines.append(words(ELLIPSIS, NOTE, "quiet"))
         tag = f"turn {turn.number}  "
         row = turn.tokens.get("decoder_input", ((),))[0]
         room = right - left - canvas.text_width(tag, NOTE, "semibold") - 4
         lines.append((Run(tag, NOTE, "accent:inference", "semibold"), *token_line(row, NOTE, room, canvas.measure)))
-    canvas.note(left, plan.words.top, (heading("THE ANSWER SO FAR", "one word more each turn"),))
+    remark = "only its newest word is read" if reads_newest(journey) else "one word more each turn"
+    canvas.note(left, plan.words.top, (heading("THE ANSWER SO FAR", remark),))
     canvas.note(left, plan.words.top - EDGE, tuple(lines))
     low = draw_turn_masks(canvas, plan, journey, left, right, alone=journey is column.main)
     canvas.line((centre, plan.words.top + 4), (centre, low - 4), role="inference", width=2, dashed=True)
@@ -61,7 +63,9 @@ def draw_turns(
 
 def draw_turn_masks(canvas: Canvas, plan: Plan, journey: Journey, left: float, right: float, *, alone: bool) -> float:
     """The ids and the growing mask of the first turns; gives the height that they reach down to."""
-    shape, mask = journey.output("decoder.embedding.words"), journey.output("tgt_mask.combine")
+    newest = reads_newest(journey)
+    shape = journey.output("decoder.embedding.words")
+    mask = mask_shape(journey, f"{journey.layer}.self_attention") if newest else journey.output("tgt_mask.combine")
     if shape is None or mask is None:
         return plan.ids.bottom
     ids = read_shape([(number, step.inputs[0]) for number, step in journey.steps("decoder.embedding.words")])
@@ -72,18 +76,17 @@ def draw_turn_masks(canvas: Canvas, plan: Plan, journey: Journey, left: float, r
         *digits(mask, LABEL),
     )
     canvas.note(left, plan.ids.top + 2, (title,), steps=journey.identities("append"))
-    x, top = left, plan.ids.top - EDGE - 4
+    x, top, high = left, plan.ids.top - EDGE - 4, 0.0
     cell, most = (13.0, 6) if alone else (9.0, 4)
-    for one_pass in journey.passes[:most]:
-        step = one_pass.by_id.get("tgt_mask.combine#0")
-        facts = step.outputs[0].mask if step is not None else None
-        if facts is None or not facts.cells:
-            continue
-        rows = tuple(tuple(row) for row in facts.cells[0])
-        width = max(cell * len(rows), canvas.text_width(f"turn {one_pass.number}", NOTE, "semibold") + 2)
-        if x + width > right:
+    shown = list_masks(journey, newest=newest)
+    for place, (one_pass, rows) in enumerate(shown[:most]):
+        name = f"turn {one_pass.number}"
+        width = max(cell * len(rows[0]), canvas.text_width(name, NOTE, "semibold") + 2)
+        is_last = place == len(shown) - 1
+        if x + width + (0 if is_last else MORE) > right:
+            canvas.note(x, top - LINE, (words(ELLIPSIS, NOTE, "quiet"),))
             break
-        canvas.note(x, top, (words(f"turn {one_pass.number}", NOTE, "accent:inference", "semibold"),))
+        canvas.note(x, top, (words(name, NOTE, "accent:inference", "semibold"),))
         grid = Cells(
             f"mask_turn_{one_pass.number}",
             x,
@@ -95,11 +98,34 @@ def draw_turn_masks(canvas: Canvas, plan: Plan, journey: Journey, left: float, r
             tuple(f"{one_pass.kind}{one_pass.number}/{step}#0" for step in MASK_STEPS),
         )
         canvas.cells.append(grid)
+        high = max(high, cell * len(rows))
         x += width + 14
-    if not alone:
-        return canvas.note(left, top - LINE - most * cell - 8, turn_ids(journey, 3, right - left, canvas)).bottom
-    canvas.note(x + 12, top, turn_ids(journey, most, right - x - 12, canvas))
-    return top - LINE - 2 - min(most, len(journey.passes)) * cell
+        if place == most - 1 and not is_last:
+            canvas.note(x - 4, top - LINE, (words(ELLIPSIS, NOTE, "quiet"),))
+    if alone:
+        canvas.note(x + 12, top, turn_ids(canvas, journey, most, right - x - 12, newest=newest))
+        return top - LINE - 2 - max(high, LINE * min(most, len(journey.passes)))
+    start = top - LINE - high - 8
+    lines = turn_ids(canvas, journey, int((start - plan.ids.bottom + 6) / LINE), right - left, newest=newest)
+    return canvas.note(left, start, lines).bottom
+
+
+def reads_newest(journey: Journey) -> bool:
+    """Whether every turn reads its newest word alone, because a cache holds what it needs of the others."""
+    read = [step.inputs[0].shape[-1] for _, step in journey.steps("decoder.embedding.words") if step.inputs]
+    return len(read) > 1 and set(read) == {1}
+
+
+def list_masks(journey: Journey, *, newest: bool) -> list[tuple[Pass, tuple[tuple[str, ...], ...]]]:
+    """The cells of each turn's mask, as attention reads it; turns whose cells are not known are left out."""
+    found = []
+    for one_pass in journey.passes:
+        step = one_pass.by_id.get(f"{journey.layer}.self_attention.mask#0" if newest else "tgt_mask.combine#0")
+        records = () if step is None else step.inputs if newest else step.outputs
+        facts = next((record.mask for record in records if record.mask is not None), None)
+        if facts is not None and facts.cells:
+            found.append((one_pass, tuple(tuple(row) for row in facts.cells[0])))
+    return found
 
 
 def tell_mask(one_pass: Pass) -> str:
@@ -108,18 +134,22 @@ def tell_mask(one_pass: Pass) -> str:
     return "\n".join(describe([(one_pass.number, step)]) for step in steps if step is not None)
 
 
-def turn_ids(journey: Journey, most: int, width: float, canvas: Canvas) -> tuple[Line, ...]:
-    """The ids that the first turns read: what they left behind, less the new word."""
+def turn_ids(canvas: Canvas, journey: Journey, most: int, width: float, *, newest: bool) -> tuple[Line, ...]:
+    """The ids that the first turns read: what they left behind, less the new word; with a cache the newest alone."""
     lines: list[Line] = []
-    for one_pass in journey.passes[:most]:
+    for one_pass in journey.passes:
         step = one_pass.by_id.get("append#0")
         preview = step.outputs[0].preview if step is not None and step.outputs else None
-        if preview is not None:
-            text = " ".join(str(int(value)) for value in preview.values[:-1])
-            lines.append(
-                (Run(f"turn {one_pass.number}  ", NOTE, "accent:inference", "semibold"), Run(text, NOTE, "text"))
-            )
-    return tuple(line for line in lines if line_width(line, canvas.measure) <= width)
+        if preview is None:
+            continue
+        if len(lines) == most - 1 and one_pass is not journey.last:
+            return (*lines, words(ELLIPSIS, NOTE, "quiet"))
+        tag = Run(f"turn {one_pass.number}  ", NOTE, "accent:inference", "semibold")
+        listed = [str(int(value)) for value in preview.values[:-1]][-1 if newest else 0 :]
+        room = width - line_width((tag,), canvas.measure)
+        text = fit_text(" ".join(listed), NOTE, room, canvas.measure)
+        lines.append((tag, Run(text, NOTE, "text")))
+    return tuple(lines)
 
 
 def draw_question(canvas: Canvas, plan: Plan, journey: Journey, left: float, right: float, centre: float) -> None:

@@ -8,13 +8,16 @@ from xray.story.shapes import ShapeText, digits, symbols
 WIDEST_TRIPLE, WIDEST_DETAIL, WIDEST_BRIEF = 106.0, 334.0, 94.0
 """Longer shapes than these hold are set in smaller type."""
 
+HALVES, HALF, WIDEST_HALF = ("query", "key"), 14, 66.0
+"""What may stand in half the brief column, in which type, and how wide half of it may become for that."""
+
 NARROWEST_TRIPLE = 94.0
 """What the names of the parts of another model ask for: "LINEAR Q" is not all that they say."""
 
 
 def measure_tale(tale: Tale, measure: Measure) -> tuple[float, float, float]:
     """How wide the three nodes side by side, the detailed column and the brief column have to be."""
-    triple = detail = brief = 0.0
+    triple = detail = brief = half = 0.0
     for place, journeys in enumerate(zip(*map(tale.journeys, tale.sides), strict=True)):
         for journey in journeys:
             for path in paths_to_measure(journey):
@@ -24,13 +27,19 @@ def measure_tale(tale: Tale, measure: Measure) -> tuple[float, float, float]:
                 number = line_width(digits(shape, DIGIT), measure)
                 if place or len(tale.phases) == 1:
                     brief = max(brief, number)
+                if place and path.endswith(HALVES):
+                    half = max(half, min(line_width(digits(shape, HALF), measure) + 8, WIDEST_HALF))
                 if place == 0:
                     if "split" in path or path.endswith(("query", "key", "value")):
                         triple = max(triple, number, half_symbols(shape, measure))
                     elif "layers" in path:
                         detail = max(detail, number + 8 + line_width(symbols(shape, SYMBOL), measure))
     triple = max(min(triple + 14, WIDEST_TRIPLE), NARROWEST_TRIPLE if tale.is_retold else 0)
-    return triple, min(max(detail + 24 + 26, 3 * triple + 16), WIDEST_DETAIL), min(brief, WIDEST_BRIEF)
+    return (
+        triple,
+        min(max(detail + 24 + 26, 3 * triple + 16), WIDEST_DETAIL),
+        max(min(brief, WIDEST_BRIEF), 2 * half - 20),
+    )
 
 
 def half_symbols(shape: ShapeText, measure: Measure) -> float:

@@ -9,7 +9,7 @@ from xray.story.canvas import Canvas
 from xray.story.column import Column, make_column
 from xray.story.entrance import draw_entrance
 from xray.story.exit import draw_exit
-from xray.story.flows import draw_backprop, draw_hidden_memory, draw_loop, draw_ribbon, tell_gradients
+from xray.story.flows import LIFT, draw_backprop, draw_hidden_memory, draw_loop, draw_ribbon, tell_gradients
 from xray.story.greedy import QUESTION_LINES, lines_of_turns
 from xray.story.info import Info, apart_height, draw_info, parts_height
 from xray.story.intake import ids_height
@@ -22,7 +22,7 @@ from xray.story.plan import MARGIN, Plan, Sizes, make_plan
 from xray.story.plan_widths import measure_tale
 from xray.story.retold_tale import RetoldTale, locate, read_retold
 from xray.story.rows import is_bare, rows_of_entry, rows_of_exit, rows_of_side
-from xray.story.sides import draw_side
+from xray.story.sides import draw_side, upper_layers
 from xray.story.top import draw_top, upper_right
 from xray.story.tower import need_towers, wanted_height
 
@@ -108,6 +108,8 @@ def plan_poster(
     sizes = read_sizes(tale, canvas.measure)
     plan = make_plan(sizes)
     columns = [make_column(tale, side, flank.frame, all_layers=all_layers) for side, flank in plan.flanks.items()]
+    if upper_layers(columns[-1]) is not None:
+        sizes = replace(sizes, out=("layers", *sizes.out))
     if tale.is_retold:
         info, right = infos_of(plan, tale, columns, marks)
         if right is None:
@@ -117,7 +119,8 @@ def plan_poster(
             upper = parts_height(canvas, info.leading(-FAR)) + ARCH + MARGIN
             sizes = replace(sizes, upper_left=upper, upper_right=high + 34 if high else 0.0)
     elif need_towers(columns):
-        sizes = replace(sizes, upper_left=USUAL_UPPER_LEFT + wanted_height(canvas, columns, plan.info[1]) + 14)
+        wanted = USUAL_UPPER_LEFT + wanted_height(canvas, columns, plan.info[1]) + LIFT + 14
+        sizes = replace(sizes, upper_left=wanted)
     if marks is not None and not tale.is_retold:
         _, width = upper_right(plan)
         sizes = replace(sizes, upper_right=card_height(card_blocks(canvas, marks, width)) + 22)

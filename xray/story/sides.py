@@ -1,12 +1,14 @@
 """The encoder's and the decoder's frame: panels, titles, sublayers, and the remarks of a poster with one phase."""
 
 from xray.story.attention import draw_attention, draw_skip
-from xray.story.brief import join_brief
 from xray.story.canvas import Canvas, words
 from xray.story.column import Column
 from xray.story.forward import draw_forward
+from xray.story.journey import Journey
+from xray.story.layer_groups import LayerGroup
 from xray.story.layout import Box, Run
-from xray.story.plan import LABEL, NOTE, PANEL_PAD, Plan, Stack
+from xray.story.nodes import draw_node
+from xray.story.plan import LABEL, NOTE, PANEL_PAD, TWO_LINES, Plan, Row, Stack
 from xray.story.remarks import tell_rows
 from xray.story.wording import wrap
 
@@ -17,6 +19,10 @@ PANELS = {
     ("decoder", "cross_attention"): ("decoder_panel_mid", 6, "CROSS-ATTENTION"),
     ("decoder", "feed_forward"): ("decoder_panel_two", 7, "FEED-FORWARD"),
 }
+
+
+TITLE_TOP, LINE = 34.0, 13.0
+"""How far above a frame its title begins, on two lines; on one line it is lower by a line."""
 
 
 def draw_side(canvas: Canvas, plan: Plan, column: Column) -> dict[str, Box]:
@@ -41,9 +47,7 @@ def draw_side(canvas: Canvas, plan: Plan, column: Column) -> dict[str, Box]:
         if column.brief is None:
             draw_remarks(canvas, column, name, stack, surface)
         elif last is not None:
-            join_brief(
-                canvas, column, [brief_box(column, last), brief_box(column, first_box(canvas, stack, frame.brief))]
-            )
+            enter_brief(canvas, column, last, stack)
         ends[name] = last = result
     draw_frame_title(canvas, column, top)
     return ends
@@ -64,12 +68,19 @@ def entry(canvas: Canvas, column: Column, last: Box | None, stack: Stack, name: 
     return (centre, stack.rows["title"].top + 3)
 
 
-def first_box(canvas: Canvas, stack: Stack, x: float) -> Box:
-    return min((box for box in canvas.boxes if box.x == x and stack.bottom < box.y < stack.top), key=lambda box: box.y)
-
-
-def brief_box(column: Column, box: Box) -> Box:
-    return Box(box.id, column.frame.brief, box.y, 0, box.height, (), "inference")
+def enter_brief(canvas: Canvas, column: Column, last: Box, stack: Stack) -> None:
+    """The line at inference from one sublayer to the next; where keys stand beside queries, to the queries."""
+    frame = column.frame
+    inside = [
+        box
+        for box in canvas.boxes
+        if frame.brief_left - 1 < box.left and box.right < frame.brief_right + 1 and stack.bottom < box.y < stack.top
+    ]
+    first = max(inside, key=lambda box: (-box.y, box.x))
+    start, knee = (frame.brief, last.top), (frame.brief, first.bottom - 9)
+    way = (start, knee, (first.x, knee[1]), (first.x, first.bottom))
+    points = way if first.x != frame.brief else (start, way[-1])
+    canvas.line(*points, role="inference_on_panel", dashed=True, width=1.6, head_size=0.5, radius=5)
 
 
 def draw_title(canvas: Canvas, column: Column, stack: Stack, surface: str, title: str, name: str) -> None:
@@ -83,19 +94,56 @@ def draw_title(canvas: Canvas, column: Column, stack: Stack, surface: str, title
 
 
 def draw_frame_title(canvas: Canvas, column: Column, top: float) -> None:
-    """The layer's name with how many of it there are, and its parameters."""
-    shown, count = column.groups[0], len(column.main.layers)
+    """The layer's name with how many of it there are, and under it its parameters."""
+    shown, count, left = column.groups[0], len(column.main.layers), column.frame.left + 14
     alike = f" × {len(shown.layers)}"
     title, times = ("LAYER", alike) if len(column.groups) == 1 else (shown.title, f" of {count}")
     name = (
         Run(f"{column.side.upper()} {title}", LABEL + 2, "text", "bold"),
         Run(times, LABEL + 2, "accent:boundary", "bold"),
     )
-    canvas.note(column.frame.left + 14, top + 22, (name,))
     params = column.params(column.main.layer)
-    if params and len(shown.layers) > 1:
-        params += " each"
-    canvas.note(column.frame.centre + 16, top + 19, (words(params, NOTE, "quiet"),))
+    if upper_layers(column) is not None:
+        canvas.note(left, top + TITLE_TOP - LINE, (name,))
+        canvas.note(column.frame.centre + 16, top + TITLE_TOP - LINE - 3, (words(params, NOTE, "quiet"),))
+        return
+    each = " each" if params and len(shown.layers) > 1 else ""
+    room = column.frame.centre - 12 - left
+    forms = (params + each, params.replace(" parameters", "") + each)
+    told = next((form for form in forms if canvas.text_width(form, NOTE) <= room), forms[-1])
+    canvas.note(left, top + TITLE_TOP, (name, words(told, NOTE, "quiet")) if told else (name,))
+
+
+def above_title(column: Column) -> float:
+    """How far above a frame the middle of the first node is that clears the title."""
+    return TITLE_TOP + 4 + TWO_LINES / 2 - (LINE if upper_layers(column) is not None else 0)
+
+
+def upper_layers(column: Column) -> LayerGroup | None:
+    """The layers above the one that is shown, where they are not told by the same frame."""
+    rest = tuple(layer for group in column.groups[1:] for layer in group.layers)
+    return LayerGroup(column.side, rest) if rest else None
+
+
+def draw_upper(canvas: Canvas, column: Column, journey: Journey, row: Row) -> Box | None:
+    """One node for the layers above the one that is shown, which data still has to go through; None without any."""
+    group, frame, detailed = upper_layers(column), column.frame, journey is column.main
+    if group is None:
+        return None
+    return draw_node(
+        canvas,
+        journey,
+        f"{column.side}.layers.{group.layers[-1]}",
+        row,
+        frame.centre if detailed else frame.brief,
+        230 if detailed else frame.brief_right - frame.brief_left,
+        group.title,
+        surface=f"{column.side}_frame" if detailed else "inference",
+        form="wide" if detailed else "brief",
+        extra="" if any(one.unlike for one in column.groups) else "each the same",
+        also=tuple(f"{column.side}.layers.{layer}" for layer in group.layers[:-1]),
+        outline="casing" if detailed else None,
+    )
 
 
 def draw_station(canvas: Canvas, x: float, y: float, number: int, radius: float = 15, kind: str = "station") -> None:

@@ -146,7 +146,7 @@ def draw_cell(
             left + towers.label + towers.cell * (number + 0.5),
             y,
             towers.cell - BETWEEN,
-            storey.height - 10,
+            storey.height - min(10, 0.75 * storey.density.air),
             lines,
             f"{column.side}_panel",
             kind=f"step {column.main.phase} {column.side}",

@@ -57,6 +57,7 @@ DENSITIES = (
     Density(9, 14, both=True),
     Density(9, 14, both=False),
     Density(4, 8, both=False),
+    Density(2, 6, both=False),
 )
 
 

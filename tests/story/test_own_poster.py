@@ -1,0 +1,158 @@
+"""Where things stand on the chatbot's poster says nothing false: lines lead where data goes, remarks have nodes."""
+
+import pytest
+from printed import lines_of, text_of
+from recorded import recorded
+
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
+
+
+def poster_of(name, **options):
+    return compose_poster(recorded(name), text_width, **options)
+
+
+def boxes_saying(layout, words, kind=""):
+    return [box for box in layout.boxes if kind in box.kind and any(words in text_of(line) for line in box.lines)]
+
+
+def box_of(layout, step):
+    """The node of a step at inference; the first that stands for it."""
+    return next(box for box in layout.boxes if step in box.steps and "inference" in box.kind)
+
+
+def is_joined(layout, lower, upper):
+    """Whether a line leads from the top of one node to the foot of another."""
+    return any(
+        abs(curve.points[0][1] - lower.top) < 1
+        and lower.left < curve.points[0][0] < lower.right
+        and abs(curve.points[-1][1] - upper.bottom) < 1
+        and upper.left < curve.points[-1][0] < upper.right
+        for curve in layout.curves
+    )
+
+
+@pytest.fixture(scope="module", params=["one layer", "cached"])
+def both(request):
+    return poster_of(request.param)
+
+
+@pytest.fixture(scope="module")
+def default():
+    return poster_of("both")
+
+
+@pytest.fixture(scope="module")
+def each_layer():
+    return poster_of("both", all_layers=True)
+
+
+@pytest.mark.parametrize(("lower", "upper"), [("key", "split_query"), ("query", "split_key")])
+def test_keys_and_queries_of_cross_attention_go_their_own_ways_at_inference(both, lower, upper):
+    path = "decode1/decoder.layers.0.cross_attention"
+
+    assert not is_joined(both, box_of(both, f"{path}.{lower}#0"), box_of(both, f"{path}.{upper}#0"))
+
+
+@pytest.mark.parametrize("part", ["split_query", "transpose_key"])
+@pytest.mark.parametrize("name", ["self_attention", "cross_attention"])
+def test_queries_and_turned_keys_meet_in_the_scores(both, name, part):
+    path = f"decode1/decoder.layers.0.{name}"
+
+    assert is_joined(both, box_of(both, f"{path}.{part}#0"), box_of(both, f"{path}.scores#0"))
+
+
+@pytest.mark.parametrize("name", ["self_attention", "cross_attention"])
+def test_keys_are_turned_and_queries_are_not(both, name):
+    path = f"decode1/decoder.layers.0.{name}"
+    query, key, turned = (box_of(both, f"{path}.{part}#0") for part in ("split_query", "split_key", "transpose_key"))
+
+    assert is_joined(both, key, turned)
+    assert query is key or not is_joined(both, query, turned)
+
+
+def test_the_parameters_of_a_layer_stand_with_its_name(default):
+    name = boxes_saying(default, "ENCODER LAYER")[0]
+
+    assert [text_of(line) for line in name.lines][1].endswith("parameters each")
+
+
+def test_nothing_stands_under_the_shapes_of_memory_as_if_they_went_on(default):
+    memory = boxes_saying(default, "keys and values for")[0]
+    below = [box for box in default.boxes if not box.filled and abs(box.left - memory.left) < 30]
+
+    assert [box for box in below if 0 <= memory.bottom - box.top < 30] == []
+
+
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+@pytest.mark.parametrize(("phase", "batch"), [("training", "8×"), ("inference", "1×")])
+def test_the_other_layers_stand_above_the_one_that_is_shown(each_layer, side, phase, batch):
+    others = boxes_saying(each_layer, "LAYERS 2–3", f"step {phase} {side}")[0]
+
+    assert text_of(others.lines[1]).startswith(batch)
+    assert others.y > boxes_saying(each_layer, f"{side.upper()} LAYER 1")[0].y
+
+
+def test_memory_leaves_from_the_last_layer(each_layer):
+    last = boxes_saying(each_layer, "LAYERS 2–3", "step training encoder")[0]
+
+    assert (last.x, last.top) in {curve.points[0] for curve in each_layer.curves if curve.kind == "ribbon"}
+
+
+def test_logits_are_made_of_the_last_layer(each_layer):
+    last = boxes_saying(each_layer, "LAYERS 2–3", "step training decoder")[0]
+
+    assert is_joined(each_layer, last, boxes_saying(each_layer, "LINEAR TO VOCABULARY")[0])
+
+
+def test_a_frame_that_stands_for_all_layers_has_none_above_it(default):
+    assert boxes_saying(default, "LAYERS 2") == []
+
+
+def test_with_a_cache_each_turn_reads_one_id():
+    layout = poster_of("cached")
+    listed = next(box for box in layout.boxes if text_of(box.lines[0]) == "turn 1  2")
+
+    assert any(line.startswith("IDS 1×1 ") for line in lines_of(layout))
+    assert {len(text_of(line).split()) for line in listed.lines[:-1]} == {3}
+
+
+def test_with_a_cache_each_turn_has_one_row_of_the_mask():
+    layout = poster_of("cached")
+    masks = [cells.rows for cells in layout.cells if cells.id.startswith("mask_turn_")]
+
+    assert any(line.endswith("MASK 1×1×1×t") for line in lines_of(layout))
+    assert [(len(rows), len(rows[0])) for rows in masks] == [(1, place + 1) for place in range(len(masks))]
+
+
+@pytest.mark.parametrize(("name", "many"), [("three layers, two turns", False), ("length 40", True)])
+def test_turns_that_are_left_out_leave_a_mark(name, many):
+    layout = poster_of(name)
+    ids = next(box for box in layout.boxes if text_of(box.lines[0]) == "turn 1  2")
+    last = [cells for cells in layout.cells if cells.id.startswith("mask_turn_")][-1]
+    beside = [box for box in boxes_saying(layout, "…") if box.left > last.x and abs(box.y - last.y) < 30]
+
+    assert (text_of(ids.lines[-1]) == "…") == many
+    assert (beside != []) == many
+
+
+def test_all_attention_pictures_are_of_one_phase(both):
+    remarks = [line for line in lines_of(both) if "head 1, " in line]
+
+    assert len(remarks) == 3
+    assert len({"training" in remark for remark in remarks}) == 1
+
+
+def test_cross_attention_is_asked_by_the_words_of_the_answer_and_looks_at_those_of_the_question(both):
+    question, answer, cross = (
+        next(cells.rows for cells in both.cells if cells.id == f"attention_{station}") for station in (2, 5, 6)
+    )
+
+    assert (len(cross), len(cross[0])) == (len(answer), len(question))
+
+
+def test_a_cache_gives_a_row_of_its_picture_from_every_turn():
+    rows = next(cells.rows for cells in poster_of("cached").cells if cells.id == "attention_5")
+
+    assert len(rows) > 2
+    assert [sum(value is not None for value in row) for row in rows] == [*range(1, len(rows) + 1)]
