@@ -57,7 +57,7 @@ def test_what_needs_no_test_is_checked_by_one_task():
 
 @pytest.mark.skipif(find_spec("prek") is None, reason="prek is not installed")
 def test_the_hooks_can_be_read():
-    command = [sys.executable, "-m", "prek", "validate-config", ROOT / ".pre-commit-config.yaml"]
+    command = [sys.executable, "-m", "prek", "validate-config", str(ROOT / ".pre-commit-config.yaml")]
 
     assert subprocess.run(command, capture_output=True, check=False).returncode == 0
 

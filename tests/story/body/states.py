@@ -20,7 +20,7 @@ def falcon_mamba(c):
 
 @family("Mamba2ForCausalLM", "modeling_mamba2.py", num_hidden_layers=2)
 def mamba2(c):
-    state = Recurrence("state space", Silent((2, c.num_heads, c.head_dim, c.state_size)))
+    state = Recurrence("state space", Silent((2, c.num_heads, c.head_dim, c.state_size)))  # type: ignore[arg-type]
     return decoder_only(c, pre("rms", state), final="rms", causal=None)
 
 
