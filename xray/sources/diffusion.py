@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
+from typing import Any
 
 from torch import nn
 
@@ -33,7 +34,7 @@ RULES: Mapping[str, Rule] = {
     "pooled_projections": Rule(("batch pooled_width",)),
     "img_ids": Rule(("4*words 3",), "zeros"),
     "txt_ids": Rule(("words 3",), "zeros"),
-    "class_labels": Rule(("batch",), "zeros", wanted=False),
+    "class_labels": Rule(("batch",), "zeros"),
 }
 """The latents that a model takes, the time of the diffusion, and the text that guides it."""
 
@@ -62,7 +63,8 @@ def load_diffusers(name: str, request: Request) -> Target:
     def feed(model: nn.Module, *, has_storage: bool) -> Iterator[Made]:
         parameters = read_parameters(model)
         asked = [name for name, rule in RULES.items() if is_asked(parameters, name, wanted=rule.wanted)]
-        sizes = Sizes(SimpleNamespace(**settings), request.wishes, SETTINGS)
+        config: Any = model.config  # with the defaults of what the file leaves out
+        sizes = Sizes(SimpleNamespace(**config), request.wishes, SETTINGS)
         return guess(asked, RULES, sizes, has_storage=has_storage)
 
     return run_ways(make, feed, request, f"diffusers:{name}")

@@ -21,12 +21,14 @@ FIRST_WORD, LAST_WORD = 5, 1_000
 class Rule:
     """How an argument is made: the shapes that it may have, the likeliest first, and what they are filled with.
 
-    It is made where the forward cannot do without it, and where it is `wanted` as well.
+    It is made where the forward cannot do without it, and where it is `wanted` as well; one that may not be empty is
+    left out where the settings leave no room for numbers.
     """
 
     shapes: tuple[str, ...]
     fill: str = "noise"
     wanted: bool = True
+    may_be_empty: bool = True
 
 
 IMAGES = (
@@ -79,8 +81,8 @@ RULES: Mapping[str, Rule] = {
     "past_observed_mask": Rule(("batch past",), "ones", wanted=False),
     "future_values": Rule(("batch prediction",)),
     "future_time_features": Rule(("batch prediction time_features",)),
-    "static_categorical_features": Rule(("batch static_categories",), "zeros"),
-    "static_real_features": Rule(("batch static_numbers",)),
+    "static_categorical_features": Rule(("batch static_categories",), "zeros", may_be_empty=False),
+    "static_real_features": Rule(("batch static_numbers",), may_be_empty=False),
 }
 PATCH_LISTS = ("batch*patches patch_numbers", "batch*patches channels patch patch", "batch*patches 2*patch_numbers")
 GRIDS: Mapping[str, Rule] = {
@@ -129,7 +131,7 @@ def propose_inputs(model: nn.Module, config: Any, wishes: Wishes, *, has_storage
     asked = [
         name
         for name in choose_names(model, config, parameters, rules)
-        if is_required(parameters[name]) or 0 not in sizes.shape(rules[name].shapes[0])
+        if rules[name].may_be_empty or is_required(parameters[name]) or 0 not in sizes.shape(rules[name].shapes[0])
     ]
     for made in guess(asked, rules, sizes, has_storage=has_storage):
         yield Made(place_media(model, config, made.values, parameters), made.axes)

@@ -62,7 +62,7 @@ def read_config(transformers: Any, found: Found) -> Any:
     if kind not in transformers.CONFIG_MAPPING:
         raise TraceError(tell_unknown(f"the model type {show_controls(kind)!r}", transformers, found))
     try:
-        config = transformers.CONFIG_MAPPING[kind].from_dict(dict(found.settings))
+        config = transformers.CONFIG_MAPPING[kind].from_json_file(str(found.file))
     except Exception as error:  # the library's own checks, and whatever a wrong type of value breaks in them
         raise TraceError(f"transformers cannot take the settings of {shown}: {describe(error)}. Mend them.") from error
     config.name_or_path = found.name
