@@ -57,6 +57,21 @@ def test_a_mask_without_values_has_no_facts():
     assert look_at_mask(torch.ones(3, 3, dtype=torch.bool, device="meta"), "causal") is None
 
 
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (0.12345678, 0.123457),
+        (-1.5e-30, -1.5e-30),
+        (1e6, 1e6),
+        (float("inf"), "inf"),
+        (float("-inf"), "-inf"),
+        (float("nan"), "nan"),
+    ],
+)
+def test_floats_are_written_to_six_digits_and_what_is_no_number_as_a_word(value, written):
+    assert take_preview(torch.tensor([2.0, value], dtype=torch.float64), (2,)).values == (2.0, written)
+
+
 def test_ids_are_kept_in_full():
     preview = preview_everything_small("tokenize.src", "tokenize", torch.arange(6).view(2, 3))
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import torch
 
 from xray.capture.passes import Words, record_inference, record_training
+from xray.capture.reruns import set_aside
 from xray.config import ModelConfig
 from xray.errors import TraceError
 from xray.ir.records import TensorRecord
@@ -46,7 +47,10 @@ def name_axes(passes: tuple[Pass, ...], config: ModelConfig, *, kv_cache: bool =
 
 
 def trace_twin(config: ModelConfig, *, kv_cache: bool = False) -> Mapping[PassKind, AxisWords]:
-    """The axis words of every step of every kind of pass, read off a twin on the meta device."""
+    """The axis words of every step of every kind of pass, read off a twin.
+
+    The twin computes: it is small, and what torch loads to run without storage takes longer.
+    """
     shared = config.sharing == "all"
     twin_config = replace(
         config,
@@ -57,13 +61,15 @@ def trace_twin(config: ModelConfig, *, kv_cache: bool = False) -> Mapping[PassKi
         tgt_vocab=TGT_VOCAB,
         max_len=TGT_LEN + 1,
     )
-    with torch.device("meta"):
+    with set_aside():
         twin = Transformer(twin_config)
         src = torch.zeros(BATCH, SRC_LEN, dtype=torch.long)
         tgt = torch.zeros(BATCH, TGT_LEN + 1, dtype=torch.long)
-    passes = list(record_training(twin, src, tgt, src_words=(), tgt_words=(), label_smoothing=0.0))
-    for cache in (fill_cache(twin, with_memory=False), fill_cache(twin, with_memory=True)) if kv_cache else (None,):
-        passes += record_inference(twin, src, src_words=(), spell=no_words, max_turns=1, start_len=TGT_LEN, cache=cache)
+        passes = list(record_training(twin, src, tgt, src_words=(), tgt_words=(), label_smoothing=0.0))
+        for cache in (fill_cache(twin, with_memory=False), fill_cache(twin, with_memory=True)) if kv_cache else (None,):
+            passes += record_inference(
+                twin, src, src_words=(), spell=no_words, max_turns=1, start_len=TGT_LEN, cache=cache
+            )
     words: dict[PassKind, dict[str, dict[tuple[str, str], tuple[str, ...]]]] = {}
     for one in passes:
         for step in one.steps:
@@ -82,8 +88,8 @@ def fill_cache(twin: Transformer, *, with_memory: bool) -> tuple[LayerCache, ...
 
 
 def fill_attention_cache(cache: AttentionCache, length: int) -> None:
-    cache.key = torch.zeros(BATCH, HEADS, length, D_K, device="meta")
-    cache.value = torch.zeros(BATCH, HEADS, length, D_K, device="meta")
+    cache.key = torch.zeros(BATCH, HEADS, length, D_K)
+    cache.value = torch.zeros(BATCH, HEADS, length, D_K)
 
 
 def no_words(_: torch.Tensor) -> Words:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from xray.ir.records import Number, Preview, spell_number
+from xray.ir.records import NON_FINITE, Number, Preview
 
 MAX_VALUES = 16_384
 """The most values that one preview holds."""
@@ -42,11 +42,12 @@ def preview_everything_small(path: str, op: str, tensor: Tensor) -> Preview | No
 
 def take_preview(tensor: Tensor, shape: tuple[int, ...]) -> Preview:
     """The block of the given shape at the tensor's start, floats to six significant digits."""
-    block = tensor.detach()[tuple(slice(size) for size in shape)]
-    values = block.cpu().reshape(-1).tolist()
-    return Preview(start=(0,) * len(shape), shape=shape, values=tuple(write_number(value) for value in values))
+    block = tensor.detach()[tuple(slice(size) for size in shape)].cpu().reshape(-1)
+    values = write_floats(block.tolist()) if block.is_floating_point() else tuple(block.tolist())
+    return Preview(start=(0,) * len(shape), shape=shape, values=values)
 
 
-def write_number(value: float | int) -> Number:
-    number = spell_number(value)
-    return float(f"{number:.6g}") if isinstance(number, float) else number
+def write_floats(values: list[float]) -> tuple[Number, ...]:
+    """Numbers to six significant digits, written in one go: one at a time they take five times as long."""
+    words = ("%.6g " * len(values) % tuple(values)).split()
+    return tuple(word if word in NON_FINITE else float(word) for word in words)

@@ -48,8 +48,7 @@ def walk(
     if turn is not None:
         phase = phase or "inference"
     wanted = phase or ("inference" if ask is not None else "training")
-    recorded = "both" if file is None and phase is None else wanted
-    trace = read_or_record(context, file, run, ask, recorded, 20, device, values="page")
+    trace = read_or_record(context, file, run, ask, wanted, 20, device, values="page")
     scene = choose_scene(trace, phase or wanted, turn, given=phase is not None)
     if quiz:
         ask_all(scene, station, paint)

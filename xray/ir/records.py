@@ -20,6 +20,7 @@ def spell_number(value: float) -> Number:
     return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
 
 
+NON_FINITE: tuple[NonFinite, ...] = get_args(NonFinite)
 ROLES: tuple[str, ...] = get_args(Role)
 MASK_KINDS: tuple[str, ...] = get_args(MaskKind)
 POLARITIES: tuple[str, ...] = get_args(Polarity)
