@@ -120,7 +120,9 @@ def test_a_finished_run_has_nothing_to_resume(pairs, capsys):
     assert "trained 1 epoch in" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_a_stopped_training_keeps_everything_and_says_how_to_go_on(pairs, tmp_path, number, code):
     with start(pairs, *SMALL, "--epochs", "100000", "--out", tmp_path / "run") as process:
         wait_for(process, "epoch 1 of 100000")
@@ -131,6 +133,7 @@ def test_a_stopped_training_keeps_everything_and_says_how_to_go_on(pairs, tmp_pa
     assert read_checkpoint(RunFolder(tmp_path / "run"), LAST).facts["epoch"] >= 1
 
 
+@pytest.mark.slow
 def test_a_closed_stdout_does_not_end_training(pairs, tmp_path):
     reader, writer = os.pipe()
     os.close(reader)
@@ -140,6 +143,7 @@ def test_a_closed_stdout_does_not_end_training(pairs, tmp_path):
     assert process.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_closed_stderr_does_not_end_training(pairs, tmp_path):
     with start(pairs, *SMALL, "--epochs", "200", "--out", tmp_path / "run") as process:
         process.stderr.close()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -290,3 +291,6 @@ LIBRARY_SPECIMENS = (
 )
 SPECIMENS = (*TORCH_SPECIMENS, *LIBRARY_SPECIMENS)
 BY_NAME = {specimen.name: specimen for specimen in SPECIMENS}
+QUICK = ("nn.Transformer", "T5", "GPT-2")
+IN_TIERS = tuple(name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in BY_NAME)
+"""The names of all: torch's own, a translator and a writer for the fast tier, the others for the slow one."""

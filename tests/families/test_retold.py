@@ -19,7 +19,11 @@ from xray.story.poster import compose_poster
 from xray.story.retelling import retell
 
 pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
-CASES = [(name, phase) for name in BY_NAME for phase in RECORDINGS]
+CASES = [
+    pytest.param(name, phase, marks=() if phase == "inference" else pytest.mark.slow)
+    for name in BY_NAME
+    for phase in RECORDINGS
+]
 SITES = {
     "encoder": "encoder.layers.{}.self_attention.scores",
     "decoder": "decoder.layers.{}.self_attention.scores",

@@ -3,16 +3,17 @@
 import pytest
 import torch
 from families.recordings import recorded_inference
-from families.specimens import BY_NAME, LIBRARY_SPECIMENS, SPECIMENS
+from families.specimens import BY_NAME, IN_TIERS, TORCH_SPECIMENS
 from measured import count_flops_in_torch, measure_storage_in_torch
 
 import xray
 from xray.story.totals import count_work
 
+TORCH_NAMES = [specimen.name for specimen in TORCH_SPECIMENS]
 pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 
 
-@pytest.mark.parametrize("name", [specimen.name for specimen in SPECIMENS])
+@pytest.mark.parametrize("name", IN_TIERS)
 def test_flops_are_those_of_torchs_own_counter(name):
     specimen = BY_NAME[name]
     model = specimen.build().eval()
@@ -20,12 +21,12 @@ def test_flops_are_those_of_torchs_own_counter(name):
     assert count_work(recorded_inference(name)).flops == count_flops_in_torch(model, **specimen.make_inputs())
 
 
-@pytest.mark.parametrize("name", [specimen.name for specimen in SPECIMENS])
+@pytest.mark.parametrize("name", BY_NAME)
 def test_nothing_is_left_uncounted(name):
     assert count_work(recorded_inference(name)).not_counted == ()
 
 
-@pytest.mark.parametrize("name", [specimen.name for specimen in LIBRARY_SPECIMENS])
+@pytest.mark.parametrize("name", [name for name in IN_TIERS if name not in TORCH_NAMES])
 def test_activation_bytes_are_those_that_torch_stores(name):
     specimen = BY_NAME[name]
     model = specimen.build().eval()
@@ -35,7 +36,7 @@ def test_activation_bytes_are_those_that_torch_stores(name):
     assert count_work(recorded_inference(name)).activation_bytes == stored
 
 
-@pytest.mark.parametrize("name", [specimen.name for specimen in SPECIMENS])
+@pytest.mark.parametrize("name", IN_TIERS)
 def test_parameters_and_their_bytes_are_those_of_the_model(name):
     model, work = BY_NAME[name].build(), count_work(recorded_inference(name))
 

@@ -13,6 +13,18 @@ from page_helpers import LAPTOP
 from xray.renderers.render import render
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Of a test of the page that is done for several things, the fast tier does the first."""
+    seen = set()
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            name = (item.path, item.originalname)
+            if name in seen:
+                item.add_marker(pytest.mark.slow)
+            seen.add(name)
+
+
 @dataclass
 class Watched:
     """A page in the browser, and everything it asked for or complained of."""

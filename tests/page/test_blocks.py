@@ -77,6 +77,7 @@ def test_a_long_list_of_steps_is_shown_piece_by_piece(open_page):
         assert page.locator(".steps .more").count() == 0
 
 
+@pytest.mark.slow
 def test_twelve_thousand_steps_open_quickly_and_can_be_searched(open_page):
     ops = [f"op{number * number % 9973}" for number in range(12_000)]
     trace = Trace("Flat", {}, {}, (model_of(*flat_chain(12_000, ops)),))

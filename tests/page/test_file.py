@@ -56,14 +56,15 @@ def test_nothing_sticks_out_of_the_screen(at, size):
         assert panel[0] <= panel[1], view
 
 
-def test_the_same_trace_gives_the_same_page(page_trace):
-    assert render(page_trace, "html") == render(page_trace, "html")
+def test_the_same_trace_gives_the_same_page(training_trace):
+    assert render(training_trace, "html") == render(training_trace, "html")
 
 
 def test_the_page_says_how_much_it_left_out(laptop):
     assert re.search(r"[\d,]+ of the [\d,]+ numbers that the steps made", laptop.locator("#about").inner_text())
 
 
+@pytest.mark.slow
 def test_sixty_steps_leave_the_page_no_larger(laptop):
     def count():
         return laptop.evaluate("document.querySelectorAll('*').length")

@@ -9,10 +9,13 @@ from hashlib import sha256
 
 import pytest
 import torch
+from small_runs import MODEL, write_pairs
 from torch import nn
 
 import xray
+from xray.capture.run import Run
 from xray.errors import DrawError
+from xray.learn.run import untrained_chatbot
 from xray.renderers import page as page_module
 from xray.renderers.page import draw_page, pack_facts
 from xray.renderers.page_data import pack_page
@@ -20,10 +23,14 @@ from xray.renderers.page_values import LEVELS
 from xray.renderers.render import render
 from xray.renderers.themes import load_theme
 
+SCORES = ("batch", "heads", "src_len", "src_len")
+
 
 @pytest.fixture(scope="module")
-def page_trace(untrained_run):
-    return untrained_run.trace("both", max_turns=3, values="page")
+def page_trace(tmp_path_factory):
+    """With the values of a page, of a chatbot so small that its pages are made in no time."""
+    corpus = write_pairs(tmp_path_factory.mktemp("corpus") / "pairs.csv")
+    return Run(untrained_chatbot(corpus, MODEL, device="cpu")).trace("both", "Who?", max_turns=3, values="page")
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +39,11 @@ def html(page_trace):
 
 
 def unpack(html):
-    packed = re.search(r'id="facts">([^<]*)<', html)[1]
-    return json.loads(gzip.decompress(b64decode(packed)))
+    return unpacked(re.search(r'id="facts">([^<]*)<', html)[1])
+
+
+def unpacked(facts):
+    return json.loads(gzip.decompress(b64decode(facts)))
 
 
 @pytest.mark.parametrize("tag", ["script", "style"])
@@ -77,7 +87,8 @@ def test_values_are_kept_to_four_digits(html, page_trace):
     packed = next(step for step in unpack(html)["passes"][0]["steps"] if step["id"] == path)["outputs"][0]["block"]
     preview = page_trace.passes[0].by_id[path].outputs[0].preview
 
-    assert tuple(packed["shape"]) == preview.shape == (8, 4, 10, 10)
+    sizes = page_trace.sizes
+    assert tuple(packed["shape"]) == preview.shape == tuple(sizes[name] for name in SCORES)
     assert packed["values"] == [pytest.approx(value, rel=5e-4) for value in preview.values]
 
 
@@ -97,9 +108,13 @@ def test_each_level_carries_less_than_the_one_before(page_trace, level):
 
 
 def test_where_room_is_scarce_values_go_first(page_trace):
-    roomy, scarce = pack_facts(page_trace, 3_000_000), pack_facts(page_trace, 300_000)
+    roomy = pack_facts(page_trace, 3_000_000)
+    room = len(roomy) // 2
+    scarce = pack_facts(page_trace, room)
 
-    assert len(scarce) <= 300_000 < len(roomy)
+    assert len(scarce) <= room
+    assert unpacked(scarce)["kept"] != unpacked(roomy)["kept"]
+    assert len(unpacked(scarce)["passes"]) == len(unpacked(roomy)["passes"])
 
 
 def test_where_there_is_no_room_at_all_it_says_so(page_trace):
@@ -107,6 +122,7 @@ def test_where_there_is_no_room_at_all_it_says_so(page_trace):
         pack_facts(page_trace, 100)
 
 
+@pytest.mark.slow
 def test_a_long_answer_still_fits(untrained_run):
     trace = untrained_run.trace("both", max_turns=20, values="page")
 

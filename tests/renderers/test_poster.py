@@ -14,7 +14,23 @@ from xray.renderers.poster import draw_poster
 from xray.renderers.themes import load_theme
 
 A2 = (1191, 1684)
-DRAWN = (*CASES, *OTHERS)
+QUICK = (
+    "both",
+    "inference",
+    "the paper's sizes",
+    "length 1",
+    "norm before, training",
+    "all of six layers",
+    "other heads",
+    "head fails",
+    "T5, inference",
+    "BERT, training",
+    "Llama, all layers",
+    "GPT-2 writes",
+)
+DRAWN = [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in (*CASES, *OTHERS)]
+"""Every case; a few of each kind are drawn in the fast tier."""
+
 HOSTILE = (
     "<script>alert(1)</script>",
     '"];',
@@ -33,18 +49,11 @@ HOSTILE = (
 pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 
 
-@pytest.fixture(scope="module")
-def drawings():
-    """Every case drawn once: the trace's poster as it can be read back."""
-    cache = {}
-
-    def draw(case):
-        if case not in cache:
-            trace, options = make_case(case)
-            cache[case] = read_drawing(draw_poster(trace, "svg", **options))
-        return cache[case]
-
-    return draw
+@pytest.fixture(scope="module", params=DRAWN)
+def drawing(request):
+    """The poster of a case, as it can be read back; drawn once for all that is asked of it."""
+    trace, options = make_case(request.param)
+    return read_drawing(draw_poster(trace, "svg", **options))
 
 
 @pytest.fixture(scope="module")
@@ -52,42 +61,32 @@ def hostile_svg():
     return draw_poster(respell(recorded("one layer"), HOSTILE), "svg")
 
 
-@pytest.mark.parametrize("case", DRAWN)
-def test_no_two_texts_overlap(drawings, case):
-    assert overlapping_texts(drawings(case)) == []
+def test_no_two_texts_overlap(drawing):
+    assert overlapping_texts(drawing) == []
 
 
-@pytest.mark.parametrize("case", DRAWN)
-def test_every_text_lies_within_its_box(drawings, case):
-    drawing = drawings(case)
+def test_every_text_lies_within_its_box(drawing):
     owned = [text for text in drawing.texts if text.owner in drawing.shapes]
     assert [text.text for text in owned if not drawing.shapes[text.owner].holds(text)] == []
 
 
-@pytest.mark.parametrize("case", DRAWN)
-def test_remarks_keep_clear_of_the_boxes(drawings, case):
-    drawing = drawings(case)
+def test_remarks_keep_clear_of_the_boxes(drawing):
     free = [text for text in drawing.texts if text.text.strip() and text.owner not in drawing.shapes]
     assert [text.text for text in free if any(text.overlaps(shape) for shape in drawing.shapes.values())] == []
 
 
-@pytest.mark.parametrize("case", DRAWN)
-def test_nothing_leaves_the_page(drawings, case):
-    drawing = drawings(case)
+def test_nothing_leaves_the_page(drawing):
     things = (*drawing.texts, *drawing.shapes.values())
     assert [thing for thing in things if not drawing.page.holds(thing)] == []
 
 
-@pytest.mark.parametrize("case", DRAWN)
-def test_the_smallest_text_reads_at_a2(drawings, case):
-    drawing = drawings(case)
+def test_the_smallest_text_reads_at_a2(drawing):
     scale = min(A2[0] / drawing.page.right, A2[1] / drawing.page.bottom)
     assert min(text.size for text in drawing.texts) * scale >= 8
 
 
-@pytest.mark.parametrize("case", DRAWN)
-def test_the_page_has_the_proportion_of_a_paper(drawings, case):
-    page = drawings(case).page
+def test_the_page_has_the_proportion_of_a_paper(drawing):
+    page = drawing.page
     assert page.bottom / page.right == pytest.approx(2**0.5, rel=0.03)
 
 

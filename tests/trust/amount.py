@@ -1,5 +1,7 @@
 """How many cases are tried: thousands in CI, the same ones every time, and others on demand.
 
+The fast tier tries a fifth of them.
+
 XRAY_FUZZ_CASES=10 tries ten times as many, drawn anew. A case that fails tells its seed; XRAY_FUZZ_SEED=<seed>
 tries that one alone.
 """
@@ -10,13 +12,13 @@ from random import Random, SystemRandom
 
 from hypothesis import HealthCheck, settings
 
-TIMES = float(os.environ.get("XRAY_FUZZ_CASES", "1"))
+TIMES = float(os.environ.get("XRAY_FUZZ_CASES", "1")) * float(os.environ.get("XRAY_FUZZ_SHARE", "1"))
 ON_DEMAND = "XRAY_FUZZ_CASES" in os.environ
 ONE_SEED = os.environ.get("XRAY_FUZZ_SEED")
 
 
 def some(count: int) -> int:
-    """So many in CI, more on demand."""
+    """So many in CI, fewer in the fast tier, more on demand."""
     return max(1, round(count * TIMES))
 
 

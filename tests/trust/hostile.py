@@ -3,6 +3,8 @@
 Each stands under a name that says what it tries. What is shown of one is `shown(text)`: controls spelt out.
 """
 
+import pytest
+
 from xray.text import show_controls
 
 CORPUS = {
@@ -67,6 +69,8 @@ CORPUS = {
 """What is tried, and the string that tries it."""
 
 SHORT = {name: text for name, text in CORPUS.items() if len(text) < 200}
+IN_TIERS = [name if place % 6 == 0 else pytest.param(name, marks=pytest.mark.slow) for place, name in enumerate(CORPUS)]
+"""Their names: every sixth for the fast tier, the others for the slow one."""
 HALF = "half"
 """The name of the one that no encoding can write."""
 

@@ -7,8 +7,15 @@ from trust.test_injection_traces import foreign, poison
 from xray import render
 
 
-@pytest.mark.parametrize("kind", ["chatbot", "foreign"])
-@pytest.mark.parametrize("form", ["html", "svg"])
+@pytest.mark.parametrize(
+    ("form", "kind"),
+    [
+        ("html", "chatbot"),
+        pytest.param("html", "foreign", marks=pytest.mark.slow),
+        pytest.param("svg", "chatbot", marks=pytest.mark.slow),
+        ("svg", "foreign"),
+    ],
+)
 def test_nothing_of_theirs_runs(browser, small_trace, tmp_path, kind, form):
     texts = list(SHORT.values())
     file = tmp_path / f"shown.{form}"

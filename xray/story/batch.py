@@ -28,7 +28,7 @@ def draw_batch(canvas: Canvas, plan: Plan, column: Column, left: float, right: f
     top = plan.words.top
     length = f"{len(tokens[0]) if tokens else 0} tokens each, padded"
     canvas.note(left, top, (heading("QUESTIONS" if encoder else "ANSWERS", length),))
-    canvas.note(left, top - EDGE, tuple(lines))
+    canvas.note(left, top - EDGE, tuple(lines), kind="words")
     centre = column.frame.centre
     under = EDGE + 4 if encoder else 2 * EDGE + 18
     foot = plan.ids.top - under - count * LINE
@@ -132,10 +132,9 @@ def draw_reads_and_says(canvas: Canvas, plan: Plan, column: Column, left: float,
         y = top - EDGE - 3 - place * LINE
         start, goal = (fit_text(word, NOTE, half - 40, canvas.measure) for word in pair)
         ignored = pair[1] == PADDING
-        canvas.note(left, y, (words(start, NOTE, "quiet" if pair[0] == PADDING else "text"),))
-        canvas.note(
-            left + half + 10, y, (words(goal + ("  ignored" if ignored else ""), NOTE, "quiet" if ignored else "text"),)
-        )
+        canvas.note(left, y, (words(start, NOTE, "quiet" if pair[0] == PADDING else "text"),), kind="words")
+        said = goal + ("  ignored" if ignored else "")
+        canvas.note(left + half + 10, y, (words(said, NOTE, "quiet" if ignored else "text"),), kind="words")
         canvas.line(
             (left + half - 26, y - 7),
             (left + half, y - 7),

@@ -49,8 +49,9 @@ class Canvas:
         align: Align = "left",
         tooltip: str = "",
         steps: tuple[str, ...] = (),
+        kind: str = "note",
     ) -> Box:
-        """Text without a shape; `x` is its left edge, centre or right edge, `y` its top."""
+        """Text without a shape; `x` is its left edge, centre or right edge, `y` its top; "words" are the data's own."""
         width, height = block_width(lines, self.measure) + 2, block_height(lines)
         centre = {"left": x + width / 2, "center": x, "right": x - width / 2}[align]
         name = f"note_{len(self.boxes)}"
@@ -65,7 +66,7 @@ class Canvas:
                 on,
                 filled=False,
                 align=align,
-                kind="note",
+                kind=kind,
                 tooltip=tooltip,
                 steps=steps,
             )

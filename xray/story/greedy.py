@@ -56,7 +56,7 @@ def draw_turns(
         lines.append((Run(tag, NOTE, "accent:inference", "semibold"), *token_line(row, NOTE, room, canvas.measure)))
     remark = "only its newest word is read" if reads_newest(journey) else "one word more each turn"
     canvas.note(left, plan.words.top, (heading("THE ANSWER SO FAR", remark),))
-    canvas.note(left, plan.words.top - EDGE, tuple(lines))
+    canvas.note(left, plan.words.top - EDGE, tuple(lines), kind="words")
     low = draw_turn_masks(canvas, plan, journey, left, right, alone=journey is column.main)
     canvas.line((centre, plan.words.top + 4), (centre, low - 4), role="inference", width=2, dashed=True)
 
@@ -159,7 +159,7 @@ def draw_question(canvas: Canvas, plan: Plan, journey: Journey, left: float, rig
         join_marks([show_controls(word) for word in row]), NOTE, right - left, canvas.measure, QUESTION_LINES
     )
     canvas.note(left, plan.words.top, (words("ONE QUESTION", OP, "text", "bold"),))
-    canvas.note(left, plan.words.top - EDGE, tuple(words(line, NOTE) for line in lines))
+    canvas.note(left, plan.words.top - EDGE, tuple(words(line, NOTE) for line in lines), kind="words")
     step = journey.step("tokenize.src")
     shape, mask = journey.output("tokenize.src"), journey.output("src_mask")
     if step is None or shape is None or mask is None:
@@ -213,7 +213,7 @@ def draw_question_wide(canvas: Canvas, plan: Plan, journey: Journey, column: Col
     why = journey.tell("src_mask")
     for place, word in enumerate(row):
         x = start + pitch * (place + 0.5)
-        canvas.note(x, floor, (words(word, size),), align="center")
+        canvas.note(x, floor, (words(word, size),), align="center", kind="words")
         canvas.line((x, floor + 4), (x, top - 62), role="inference", width=1.1, dashed=True, head_size=0.5)
         canvas.note(
             x,
