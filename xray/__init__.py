@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from xray.errors import XRayError
     from xray.ir.trace import Trace
     from xray.renderers.render import render
-    from xray.story.body.reading import anatomy
     from xray.story.body.tree import Anatomy
+    from xray.story.body.whole import anatomy
     from xray.story.difference import diff
 
 __all__ = [
@@ -39,7 +39,7 @@ HOMES = {
     "Run": "xray.capture.run",
     "Trace": "xray.ir.trace",
     "XRayError": "xray.errors",
-    "anatomy": "xray.story.body.reading",
+    "anatomy": "xray.story.body.whole",
     "diff": "xray.story.difference",
     "load": "xray.capture.run",
     "record": "xray.capture.recorder",

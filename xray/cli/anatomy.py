@@ -59,7 +59,7 @@ def anatomy(
     from xray.cli.walk import stdout_screen
     from xray.errors import UsageError
     from xray.renderers.anatomy import WIDEST, print_anatomy
-    from xray.story.body.reading import anatomy as read
+    from xray.story.body.whole import anatomy as read
     from xray.text import show_controls
 
     if output is not None:

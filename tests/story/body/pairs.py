@@ -87,8 +87,9 @@ def of_bart(c, place, *, parts, decoder_parts=None, final, tied=True, reads="ids
     """BART and its kin: the decoder's sizes may be others than the encoder's."""
     think = plain(c, d_ff=c.encoder_ffn_dim)
     look = looks_both_ways(c, heads=c.encoder_attention_heads)
-    ahead = attention(c, heads=c.decoder_attention_heads, positions="none")
-    ask = looks_both_ways(c, heads=c.decoder_attention_heads, source="encoder")
+    several = {"heads": c.decoder_attention_heads, "kv_heads": c.decoder_attention_heads}
+    ahead = attention(c, **several, positions="none")
+    ask = looks_both_ways(c, **several, source="encoder")
     layers = (group(c.encoder_layers, c.d_model, place("layer", look), place("layer", think)),)
     before = words(c, *parts) if encoder_parts is None else encoder_parts
     encode = tower(c, "encoder", reads, False, before, layers, final)

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from itertools import combinations
 
+from xray.story.body.entrance import table_rows
 from xray.story.body.experts import count_idle
 from xray.story.body.regions import find_region, is_linear, width_out
 from xray.story.body.towers import Towering
@@ -102,7 +103,10 @@ def read_head(flow: Flow, towers: Sequence[Towering]) -> Head | None:
 def is_tied(flow: Flow, towers: Sequence[Towering], head: int) -> bool | None:
     """Whether the head multiplies by the table of the words: then the block that holds both counts its numbers once."""
     lookups = [
-        node for one in towers for node in one.entrance if flow.op(node) in LOOKUPS and one.tower.vocab is not None
+        node
+        for one in towers
+        for node in one.entrance
+        if flow.op(node) in LOOKUPS and one.tower.vocab is not None and table_rows(flow, node) == one.tower.vocab
     ]
     step = flow.steps[head]
     if not step.module or not step.params or not lookups:

@@ -18,6 +18,8 @@ PICKING = frozenset({"index", "index_select", "gather", "slice", "narrow"})
 COUNTING = frozenset({"arange", "cumsum"})
 MOVING = CARRYING | frozenset({"interpolate", "upsample", "roll", "repeat", "tile", "cat", "pad", "stack"})
 Part = tuple[int, EntrancePart]
+NAMELESS = TensorRecord("", (), (), "", "", "activation")
+"""Stands for places that are worked out, and picked from no table."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ def describe_sum(flow: Flow, node: int) -> Iterator[EntrancePart]:
         source = source_beside(flow, record, maker)
         if source is not None:
             learned = source.role == "parameter"
-            rows = source.shape[-2] if len(source.shape) >= 2 else None
+            rows = source.shape[-2] if len(source.shape) >= 2 else None  # of a table; what is worked out has none
             yield EntrancePart("positions", rows, learned=learned)
             return
 
@@ -177,14 +179,27 @@ def source_beside(flow: Flow, record: TensorRecord, maker: int | None) -> Tensor
         if maker in seen:
             continue
         seen.add(maker)
-        if flow.op(maker) in ("cos", "sin"):
-            return flow.output(maker)
+        if flow.op(maker) in ("cos", "sin") or makes_places(flow, maker):
+            return NAMELESS
         if flow.op(maker) not in MOVING | PICKING | {"mul", "detach", "copy_"}:
             return None
         todo += [(one, before) for one, before in flow.given(maker) if is_float(one)]
     if source is not None and source.role == "activation" and not seen:
         return None  # it may be data
     return source
+
+
+def makes_places(flow: Flow, node: int) -> bool:
+    """Whether a step makes rows out of how many ids there are, the same ones for every sequence, without parameters."""
+    step = flow.steps[node]
+    shape = flow.output(node).shape
+    return (
+        flow.is_leaf(node)
+        and not step.params
+        and bool(step.inputs)
+        and not any(is_float(record) or record.role == "parameter" for record in step.inputs)
+        and (len(shape) == 2 or (len(shape) == 3 and shape[0] == 1))
+    )
 
 
 def looks_up_places(flow: Flow, node: int) -> bool:

@@ -1,13 +1,12 @@
-"""From a trace to its anatomy: the passes read one by one, and what they say of a tower put together."""
+"""The towers of one pass."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from xray.ir.trace import Pass, Trace
-from xray.story.body.ends import count_active, read_head, read_links, read_untold
+from xray.ir.trace import Pass
 from xray.story.body.spine import Chain, find_chains
 from xray.story.body.towers import Towering, read_tower
-from xray.story.body.tree import Anatomy, Attention, Experts, Tower
+from xray.story.body.tree import Attention, Experts, Tower
 from xray.story.recognition.attention_sites import find_sites
 from xray.story.recognition.dataflow import Flow, read_flow
 from xray.story.recognition.remembering import once
@@ -21,36 +20,6 @@ class Reading:
 
     flow: Flow
     towers: tuple[Towering, ...]
-
-
-@once
-def anatomy(trace: Trace) -> Anatomy:
-    """What kind of network a trace is of: its towers, layer by layer, how they are linked, its head.
-
-    It is read off what the recorded steps compute, never off names. A field is proven by steps of the trace, or None.
-    `to_dict()` gives it as plain lists and words, for JSON.
-    """
-    readings = [read_pass(one_pass) for one_pass in trace.passes]
-    reading = max(readings, key=lambda one: sum(len(tower.stagings) for tower in one.towers), default=None)
-    if reading is None or not reading.towers:
-        return Anatomy((), (), None, count_params(trace), None)
-    params = count_params(trace)
-    links = read_links(reading.flow, reading.towers)
-    towers = tuple(one.tower for one in reading.towers)
-    return Anatomy(
-        towers=towers,
-        links=links,
-        head=read_head(reading.flow, reading.towers),
-        params=params,
-        active_params=count_active(reading.towers, reading.flow, params),
-        untold=read_untold(reading.flow, reading.towers),
-    )
-
-
-def count_params(trace: Trace) -> int | None:
-    """How many parameters the model has, shared ones once: those of the block that holds everything."""
-    roots = {step.path: step.params for step in trace.steps if step.parent is None}
-    return max(roots.values(), default=None)
 
 
 @once
@@ -164,4 +133,4 @@ def tower_behind(flow: Flow, place: int | None, ends: dict[int, int]) -> int | N
     return None
 
 
-__all__ = ["Experts", "Reading", "anatomy", "read_pass"]
+__all__ = ["Experts", "Reading", "read_pass"]

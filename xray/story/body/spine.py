@@ -77,7 +77,7 @@ def read_joint(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | No
         maker = flow.makers[place][stream_number]
         branch = flow.makers[place][1 - stream_number]
         stream = strip_plain(flow, maker)
-        if branch is None:
+        if branch is None or (stream is None and maker is not None):  # nothing that is moved from outside is a stream
             continue
         region = None
         if stream is None or stream < branch:

@@ -60,9 +60,7 @@ def read_tower(flow: Flow, chains: Sequence[Chain], sites: Sequence[Site], names
         layers = cut_layers(own)
         groups += group_layers(flow, chain, layers, sum(group.count for group in groups))
         stagings += own
-        final = last_norm(flow, chain)
-    if stagings and final in stagings[-1].norms:
-        final = None  # it is the last stage's own
+        final = last_norm(flow, own_end(own, chain))
     between = frozenset().union(*(list_between(flow, one, other) for one, other in pairwise(chains)))
     entrance = read_entrance(flow, chains[0].start, chains[0].joints[0].add, names)
     parts, nodes = entrance.parts, set(entrance.nodes)
@@ -116,21 +114,27 @@ def read_stagings(flow: Flow, chain: Chain, sites: Sequence[Site], names: Mappin
         following = chain.joints[place + 1] if place + 1 < len(chain.joints) else None
         after = stream_norm(flow, together[-1], following)
         if following is None and found and found[-1].stage.norm.on == "stream":
-            after = last_norm(flow, chain)
+            after = last_norm(flow, chain.end)
         found.append(read_stage(flow, together, after, sites, names))
         place += 1
     return found
 
 
-def last_norm(flow: Flow, chain: Chain) -> FoundNorm | None:
-    """The norm that reads a chain's last sum."""
-    todo = [chain.end]
+def own_end(stagings: Sequence[Staging], chain: Chain) -> int:
+    """The step that ends the last stage of a chain: its last sum, or the stage's own norm of that."""
+    norms = stagings[-1].norms if stagings else ()
+    return max([chain.end, *(norm.end for norm in norms if norm.origin is not None and norm.origin >= chain.end)])
+
+
+def last_norm(flow: Flow, end: int) -> FoundNorm | None:
+    """The norm that reads what a chain ends with."""
+    todo = [end]
     for _ in range(40):
         if not todo:
             return None
         here = todo.pop(0)
         for reader in flow.readers.get(here, ()):
-            norm = closing_norm(flow, reader, chain.end)
+            norm = closing_norm(flow, reader, end)
             if norm is not None:
                 return norm
             if flow.op(reader) in CARRYING | DROPOUTS | POOLINGS:

@@ -133,7 +133,8 @@ def read_scores_alone(flow: Flow, scored: tuple[int, ...], kept: Known) -> Value
         return None
     start: Values | None = np.zeros(step.outputs[0].shape)
     if step.op == "baddbmm":
-        addend = None if flow.makers[first][0] is None else work_out(flow, flow.makers[first][0] or 0, kept, DEEPEST)
+        record, maker = next(flow.given(first))
+        addend = read_outside(record, kept.learned) if maker is None else work_out(flow, maker, kept, DEEPEST)
         start = unknown(step.outputs[0].shape) if addend is None else np.broadcast_to(addend, step.outputs[0].shape)
     made: dict[int, Values | None] = {first: start}
     for place in scored[1:-1]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.operation_kinds import CARRYING, CASTING, NORMS, SCALINGS, STATISTICS, SUMS
+from xray.story.recognition.remembering import once
 
 STRIPPED = SUMS | SCALINGS | frozenset({"sub", "sub_", "rsub"})
 LONGEST = 12
@@ -23,6 +24,21 @@ def find_norm(flow: Flow, place: int | None) -> Norm | None:
     """The normalisation that ends at a step; None if it ends none."""
     if place is None:
         return None
+    known = keep_norms(flow)
+    if place not in known:
+        known[place] = seek_norm(flow, place)
+    return known[place]
+
+
+@once
+def keep_norms(flow: Flow) -> dict[int, Norm | None]:
+    """What was found before at each step."""
+    del flow
+    return {}
+
+
+def seek_norm(flow: Flow, place: int) -> Norm | None:
+    """The normalisation that ends at a step, looked for."""
     step = flow.steps[place]
     if is_norm_leaf(flow, place):
         return Norm(place, (place,), flow.makers[place][0], step.op not in ("rms_norm", "fused_rms_norm"))

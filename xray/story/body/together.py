@@ -1,0 +1,149 @@
+"""Towers that ran in different passes put together: an encoder in one, its decoder in others."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from xray.ir.trace import Trace
+from xray.story.body.reading import Reading
+from xray.story.body.towers import Towering
+from xray.story.body.tree import Attention, Group, Link, Stage, Tower
+from xray.story.recognition.dataflow import Flow
+
+MOST_BEHIND = 80
+
+
+def pick_reading(readings: Sequence[Reading]) -> Reading | None:
+    """The pass that tells most: the most stages, then the most that is proven, then the first."""
+    told = [reading for reading in readings if reading.towers]
+    return max(told, key=lambda one: (count_stages(one), count_proven(one)), default=None)
+
+
+def count_stages(reading: Reading) -> int:
+    return sum(len(tower.stagings) for tower in reading.towers)
+
+
+def count_proven(reading: Reading) -> int:
+    """In how many attentions it is known whether the future is hidden."""
+    return sum(
+        isinstance(branch, Attention) and branch.causal is not None
+        for one in reading.towers
+        for branch in one.tower.branches
+    )
+
+
+def list_others(readings: Sequence[Reading], chosen: Reading) -> Iterator[tuple[Reading, Towering]]:
+    """The towers of other passes whose learned steps no tower before has."""
+    known = {path for tower in chosen.towers for path in learned_paths(chosen.flow, tower)}
+    for reading in sorted(readings, key=count_stages, reverse=True):
+        for tower in reading.towers if reading is not chosen else ():
+            own = learned_paths(reading.flow, tower)
+            if own and not own & known:
+                known |= own
+                yield reading, tower
+
+
+def learned_paths(flow: Flow, one: Towering) -> set[str]:
+    """The paths of the learned steps of a tower's layers."""
+    return {flow.steps[node].path for staging in one.stagings for node in staging.nodes if flow.steps[node].params}
+
+
+def join_towers(chosen: Reading, others: Sequence[tuple[Reading, Towering]]) -> tuple[tuple[Tower, ...], list[Link]]:
+    """All towers in one row, those of other passes first, each attention told what tower it looks at."""
+    ends = {id_of_end(reading.flow, tower): tower for reading, tower in others}
+    sources = {
+        number: found
+        for number, one in enumerate(chosen.towers)
+        if (found := ends.get(find_memory(chosen.flow, one) or "")) is not None
+    }
+    names = name_all([tower for _, tower in others], chosen, set(map(id, sources.values())))
+    first = [replace(tower.tower, name=names[id(tower)]) for _, tower in others]
+    links: list[Link] = []
+    rest: list[Tower] = []
+    for number, one in enumerate(chosen.towers):
+        tower = replace(one.tower, name=names[id(one)])
+        if number in sources:
+            source = names[id(sources[number])]
+            tower = look_at(tower, source)
+            links.append(Link("memory", source, tower.name))
+        rest.append(tower)
+    return (*first, *rest), links
+
+
+def name_all(others: Sequence[Towering], chosen: Reading, memories: set[int]) -> dict[int, str]:
+    """A name for each tower; one that is looked at by another is an encoder."""
+    names: dict[int, str] = {}
+    used: dict[str, int] = {}
+    for one in [*others, *chosen.towers]:
+        name = "encoder" if id(one) in memories else one.tower.name
+        used[name] = used.get(name, 0) + 1
+        names[id(one)] = name if used[name] == 1 else f"{name} {used[name]}"
+    return names
+
+
+def look_at(tower: Tower, source: str) -> Tower:
+    """A tower whose attentions that look out of their pass look at that source."""
+
+    def settle(stage: Stage) -> Stage:
+        branches = tuple(
+            replace(branch, source=source) if isinstance(branch, Attention) and branch.source is None else branch
+            for branch in stage.branches
+        )
+        return replace(stage, branches=branches)
+
+    groups: tuple[Group, ...] = tuple(
+        replace(group, stages=tuple(settle(stage) for stage in group.stages)) for group in tower.groups
+    )
+    return replace(tower, groups=groups)
+
+
+def id_of_end(flow: Flow, one: Towering) -> str:
+    return flow.steps[one.end].id
+
+
+def find_memory(flow: Flow, one: Towering) -> str | None:
+    """The step of an earlier pass that made what a tower's cross-attention looks at."""
+    for staging in one.stagings:
+        for branching in staging.branches:
+            branch, site = branching.branch, branching.site
+            if site is None or not isinstance(branch, Attention) or branch.source is not None:
+                continue
+            found = source_outside(flow, flow.makers[site.scores][-1]) or source_outside(
+                flow, flow.makers[site.weighted_sum][-1]
+            )
+            if found is not None:
+                return found
+    return None
+
+
+def source_outside(flow: Flow, place: int | None) -> str | None:
+    """The step of an earlier pass that something is made of."""
+    todo = [place] if place is not None else []
+    seen: set[int] = set()
+    while todo and len(seen) < MOST_BEHIND:
+        here = todo.pop(0)
+        if here in seen:
+            continue
+        seen.add(here)
+        for record, maker in flow.given(here):
+            if maker is not None:
+                todo.append(maker)
+            elif record.source is not None and record.role != "parameter" and len(record.shape) >= 3:
+                return record.source
+    return None
+
+
+def count_params(trace: Trace) -> int | None:
+    """How many parameters the model has, shared ones once: those of the blocks that hold everything.
+
+    Where several blocks ran by themselves, it is their sum, as long as they share no weights.
+    """
+    roots: dict[str, int] = {}
+    for step in trace.steps:
+        if step.parent is None and step.params:
+            roots[step.path] = max(step.params, roots.get(step.path, 0))
+    inner = {step.path for step in trace.steps if step.parent is not None}
+    outer = {path: count for path, count in roots.items() if path not in inner}
+    if len(outer) <= 1:
+        return next(iter(outer.values()), None)
+    shared = any("same_weights_as" in step.settings for step in trace.steps)
+    return None if shared else sum(outer.values())

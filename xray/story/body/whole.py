@@ -1,0 +1,33 @@
+"""From a trace to its anatomy: the passes read one by one, and what they say put together."""
+
+from xray.ir.trace import Trace
+from xray.story.body.ends import count_active, read_head, read_links, read_untold
+from xray.story.body.reading import read_pass
+from xray.story.body.together import count_params, join_towers, list_others, pick_reading
+from xray.story.body.tree import Anatomy
+from xray.story.recognition.remembering import once
+
+
+@once
+def anatomy(trace: Trace) -> Anatomy:
+    """What kind of network a trace is of: its towers, layer by layer, how they are linked, its head.
+
+    It is read off what the recorded steps compute, never off names. A field is proven by steps of the trace, or None.
+    `to_dict()` gives it as plain lists and words, for JSON.
+    """
+    params = count_params(trace)
+    readings = [read_pass(one_pass) for one_pass in trace.passes]
+    chosen = pick_reading(readings)
+    if chosen is None:
+        return Anatomy((), (), None, params, None)
+    others = list(list_others(readings, chosen))
+    towers, links = join_towers(chosen, others)
+    active = [count_active(one.towers, one.flow, params) for one in readings if one is chosen or not others]
+    return Anatomy(
+        towers=towers,
+        links=(*links, *read_links(chosen.flow, chosen.towers)),
+        head=read_head(chosen.flow, chosen.towers),
+        params=params,
+        active_params=active[0] if len(active) == 1 or len(set(active)) == 1 else None,
+        untold=read_untold(chosen.flow, chosen.towers),
+    )
