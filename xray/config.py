@@ -54,7 +54,7 @@ CrossMask = Literal["padding", "none"]
 Sharing = Literal["none", "decoder", "all"]
 MaskValue = Literal["finite", "-inf"]
 Optimiser = Literal["adam", "adamw"]
-Schedule = Literal["cosine", "inverse-sqrt", "constant"]
+Schedule = Literal["plateau", "cosine", "inverse-sqrt", "constant"]
 Precision = Literal["float32", "bfloat16", "auto"]
 TokeniserKind = Literal["word", "bpe", "unigram"]
 
@@ -160,8 +160,8 @@ class TrainConfig(Settings):
     patience: Count = 0
     optimiser: Optimiser = "adam"
     learning_rate: Rate = 2.5e-3
-    schedule: Schedule = "cosine"
-    warmup: Share = 0.15
+    schedule: Schedule = "plateau"
+    warmup: Share = 0.1
     warmup_steps: Count = 0
     beta2: Share = 0.98
     weight_decay: Amount = 0.0

@@ -10,7 +10,7 @@ def rates(schedule="cosine", steps=100, climb=20):
     return [learning_rate(step, steps, 0.5, climb, schedule) for step in range(steps)]
 
 
-@pytest.mark.parametrize("schedule", ["cosine", "inverse-sqrt", "constant"])
+@pytest.mark.parametrize("schedule", ["plateau", "cosine", "inverse-sqrt", "constant"])
 def test_every_schedule_climbs_straight_to_the_highest(schedule):
     assert rates(schedule)[:20] == pytest.approx([0.5 * (step + 1) / 20 for step in range(20)])
 
@@ -19,6 +19,11 @@ def test_every_schedule_climbs_straight_to_the_highest(schedule):
 def test_it_falls_all_the_way_after_the_climb(schedule):
     falling = rates(schedule)[20:]
     assert falling == sorted(falling, reverse=True)
+
+
+def test_a_plateau_stays_and_falls_straight_over_the_last_three_tenths():
+    assert set(rates("plateau")[19:71]) == {0.5}
+    assert rates("plateau")[70:] == pytest.approx([0.5 * (100 - step) / 30 for step in range(70, 100)])
 
 
 def test_a_cosine_ends_near_nothing():

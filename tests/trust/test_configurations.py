@@ -43,7 +43,7 @@ LESSONS = st.fixed_dictionaries(
         "batch": st.sampled_from([1, 3, 17]),
         "epochs": st.just(1),
         "optimiser": st.sampled_from(["adam", "adamw"]),
-        "schedule": st.sampled_from(["cosine", "inverse-sqrt", "constant"]),
+        "schedule": st.sampled_from(["plateau", "cosine", "inverse-sqrt", "constant"]),
         "accumulate": st.sampled_from([1, 2]),
         "label_smoothing": st.sampled_from([0.0, 0.3]),
         "clip": st.sampled_from([0.0, 0.5]),
