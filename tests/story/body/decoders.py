@@ -398,7 +398,7 @@ def deepseek_v2(c):
 
 @family("Llama4ForCausalLM", "modeling_llama4.py", half=True, num_hidden_layers=4, attention_chunk_size=4)
 def llama4(c):
-    turned = attention(c, qk_norm=True, window=Silent("chunks of 4"))
+    turned = attention(c, qk_norm=True, window=4)
     whole = attention(c, positions="none")
     think = pre("rms", experts(c, c.num_local_experts, shared=1))
     groups = two_kinds(c, (pre("rms", turned), think), (pre("rms", whole), think), every=4)
