@@ -52,7 +52,7 @@ TrustOption = Annotated[
     bool,
     typer.Option(
         "--trust-remote-code",
-        help="Run the code that the model brings from the hub, this once. Nothing else does.",
+        help="Run the code that a model brings along, from the hub or in a .pt2, this once. Nothing else does.",
         rich_help_panel=PANEL,
     ),
 ]
