@@ -169,7 +169,7 @@ def browser():
 
 
 def plain_environment(**more):
-    """The environment with the `xray` of this installation first, and nothing that changes how it prints."""
+    """The environment with the `xray` of this checkout first, and nothing that changes how it prints."""
     scripts = os.path.dirname(sys.executable)  # noqa: PTH120
     kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS", "XRAY_DEBUG")}
-    return kept | {"PATH": scripts + os.pathsep + os.environ.get("PATH", "")} | more
+    return kept | {"PATH": scripts + os.pathsep + os.environ.get("PATH", ""), "PYTHONPATH": str(ROOT)} | more

@@ -79,7 +79,10 @@ def test_shapes_are_the_same_with_and_without_values(untrained_run, training_tra
 
 
 def test_every_turn_notes_the_likeliest_words(inference_trace):
-    for one_pass in inference_trace.passes_of("decode"):
+    turns = inference_trace.passes_of("decode")
+
+    assert len(turns) == 5
+    for one_pass in turns:
         assert one_pass.tokens["candidates"][0][0] == one_pass.tokens["new"][0][0]
         assert len(one_pass.tokens["candidates"][0]) == 10
 

@@ -184,6 +184,7 @@ def test_the_mask_grows_with_each_turn(both_trace):
 def test_each_turn_reads_the_word_of_the_turn_before(both_trace):
     turns = both_trace.passes_of("decode")
 
+    assert len(turns) == 5
     for before, after in itertools.pairwise(turns):
         assert after.tokens["decoder_input"][0] == before.tokens["decoder_input"][0] + before.tokens["new"][0]
 
@@ -206,19 +207,33 @@ def test_weights_and_ids_know_their_maker(both_trace):
 
 
 def test_every_source_is_a_step_that_ran_before(both_trace):
+    encoded = {step.id for step in both_trace.passes_of("encode")[0].leaves}
+    earlier, wrong = set(), []
     for one in both_trace.passes:
-        seen = set()
+        seen = {*encoded} if one.kind == "decode" else set()
         for step in one.leaves:
-            assert all(r.source is None or r.source in seen or one.kind == "decode" for r in step.inputs), step.id
+            wrong += [
+                (one.kind, one.number, step.id, record.source)
+                for record in step.inputs
+                if record.source is not None and record.source not in seen | earlier
+            ]
             seen.add(step.id)
+        earlier |= {f"{one.kind}{one.number or ''}:{name}" for name in seen}
+
+    assert wrong == []
 
 
 def test_the_attention_weights_of_the_trace_sum_to_one(both_trace):
-    for one in both_trace.passes[:2]:
-        for step in one.leaves:
-            if step.path.endswith("attention.softmax"):
-                rows = [row for head in range(4) for row in step.outputs[0].preview.rows(0, head)]
-                assert all(sum(row) == pytest.approx(1.0, abs=1e-4) for row in rows)
+    weights = [
+        step.outputs[0].preview
+        for one in both_trace.passes[:2]
+        for step in one.leaves
+        if step.path.endswith("attention.softmax")
+    ]
+    sums = [sum(row) for preview in weights for head in range(4) for row in preview.rows(0, head)]
+
+    assert len(weights) == 3 + 6 + 3  # training has both sides, the encoder alone comes next
+    assert sums == pytest.approx([1.0] * len(sums), abs=1e-4)
 
 
 def test_the_settings_are_part_of_the_trace(both_trace):
@@ -274,6 +289,7 @@ def test_no_tensor_of_a_trace_stays_alive(monkeypatch):
     gc.collect()
 
     assert recorded.passes
+    assert seen
     assert all(reference() is None for reference in seen)
 
 

@@ -124,6 +124,7 @@ def test_recordings_in_two_threads_keep_apart():
         thread.join()
 
     for batch in (2, 3):
+        assert len(traces[batch]) == 20
         assert all(
             [(step.id, step.outputs[0].shape[0]) for step in one.steps]
             == [("Sequential#0", batch), ("0#0", batch), ("1#0", batch)]

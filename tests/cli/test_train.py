@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from conftest import plain_environment
 from small_runs import PAIRS, begin_small, write_pairs
 
 from xray.cli.app import run
@@ -27,7 +28,7 @@ def start(*arguments, **streams):
         [sys.executable, "-m", "xray", "train", *map(str, arguments)],
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        env=plain_environment(PYTHONUNBUFFERED="1"),
         **streams,
     )
 

@@ -5,17 +5,17 @@ import re
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
+from conftest import ROOT, plain_environment
 from small_runs import PAIRS, finish_small, write_pairs
 
 from xray.learn.checkpoint import read_checkpoint
 from xray.learn.folder import LAST, RunFolder
 from xray.learn.world import World
 
-TESTS = Path(__file__).parent.parent
+TESTS = ROOT / "tests"
 
 
 def start(folder, program, processes=2):
@@ -27,7 +27,9 @@ def start(folder, program, processes=2):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(TESTS), "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"},
+        env=plain_environment(
+            PYTHONPATH=os.pathsep.join((str(TESTS), str(ROOT))), OMP_NUM_THREADS="1", PYTHONUNBUFFERED="1"
+        ),
     )
 
 

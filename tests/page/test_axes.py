@@ -11,6 +11,7 @@ def test_an_axis_lights_up_on_the_map(laptop, axis):
     assert len(lit) == laptop.locator(
         f".drawing [data-axis='{axis}'], .drawing [data-axis='batch*{axis}']"
     ).count() or (axis == "batch" and len(lit) > 0)
+    assert lit
     assert all(axis in name.split("*") for name in lit)
 
 

@@ -19,7 +19,10 @@ def chapters(trace, phase, turn=0):
 @pytest.mark.parametrize(("phase", "turn"), [("training", 0), ("inference", 2)])
 def test_every_station_tells_its_chapter(at, page_trace, phase, turn):
     page = at(f"#phase={phase}&turn={turn}")
-    for chapter in chapters(page_trace, phase, turn):
+    told_of = chapters(page_trace, phase, turn)
+
+    assert len(told_of) == 9
+    for chapter in told_of:
         page.click(f"#rail [data-number='{chapter.station}']")
         told = page.locator("#views > p").all_inner_texts()
 
@@ -30,6 +33,8 @@ def test_every_station_tells_its_chapter(at, page_trace, phase, turn):
 def test_questions_open_to_their_answers(at, page_trace, station):
     page = at(f"#station={station}")
     answers = chapters(page_trace, "training")[station - 1].answers
+
+    assert answers
     for place, answer in enumerate(answers):
         page.locator("summary").nth(place).click()
         assert page.locator("summary").nth(place).inner_text() == answer.question

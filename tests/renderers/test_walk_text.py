@@ -31,6 +31,7 @@ def test_a_chapter_is_told_whole(scene, station):
     told = " ".join(draw(scene, station, width=90).split())
     chapter = tell_scene(scene)[station - 1]
 
+    assert chapter.text
     for text in (*chapter.text, *(answer.text for answer in chapter.answers)):
         assert " ".join(plain(text).split()) in told
 

@@ -45,6 +45,7 @@ def test_a_question_shows_what_goes_in_but_not_what_comes_out(quiz):
 
 
 def test_the_explanation_names_the_answer(quiz):
+    assert quiz
     for question in quiz:
         assert plain(question.explanation).startswith(f"It is {'×'.join(map(str, question.answer.shape))} (")
 

@@ -72,10 +72,12 @@ def test_the_loss_is_that_of_the_run(training, training_trace):
 
 
 def test_the_new_word_is_that_of_the_turn(inference_trace):
-    for chapter in tell_walk(inference_trace):
-        if chapter.station == 9:
-            word = inference_trace.passes_of("decode")[chapter.turn - 1].tokens["new"][0][0]
-            assert f"“{word}”" in plain(chapter.text[0])
+    last = [chapter for chapter in tell_walk(inference_trace) if chapter.station == 9]
+
+    assert [chapter.turn for chapter in last] == [1, 2, 3, 4, 5]
+    for chapter in last:
+        word = inference_trace.passes_of("decode")[chapter.turn - 1].tokens["new"][0][0]
+        assert f"“{word}”" in plain(chapter.text[0])
 
 
 def test_every_step_named_was_recorded(training, training_trace):

@@ -26,7 +26,10 @@ def test_rows_are_answer_words_and_columns_question_words_in_cross_attention(inf
 
 
 def test_every_row_sums_to_one(inference_trace):
-    for picture in read_pictures(inference_trace, inference_trace.passes[-1], "decoder"):
+    pictures = read_pictures(inference_trace, inference_trace.passes[-1], "decoder")
+
+    assert len(pictures) == 3 * 4
+    for picture in pictures:
         assert [sum(row) for row in picture.weights] == pytest.approx([1.0] * len(picture.weights), abs=1e-4)
 
 

@@ -8,7 +8,15 @@ import xray
 from xray.errors import XRayError
 from xray.renderers.themes import load_theme
 
-ODD = [None, 5, 1.5, "x", b"x", [], {}, object(), type, print, float("nan")]
+
+class Thing:
+    """Of no use to anyone, and named alike in every process."""
+
+    def __repr__(self):
+        return "a thing"
+
+
+ODD = [None, 5, 1.5, "x", b"x", [], {}, Thing(), type, print, float("nan")]
 
 
 def refused(action):
