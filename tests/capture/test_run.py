@@ -6,6 +6,7 @@ import weakref
 
 import pytest
 import torch
+from small_runs import MODEL, PAIRS, write_pairs
 
 import xray.capture.run
 from xray.capture.run import DEFAULT_QUESTION, Run
@@ -307,8 +308,17 @@ def test_an_empty_question_is_refused(untrained_run, question):
 def test_a_question_of_unknown_words_is_traced(untrained_run):
     trace = untrained_run.trace("inference", "Zyx qwv?", max_turns=1)
 
-    assert trace.passes[0].tokens["src"] == (("zyx", "qwv", "?"),)
+    assert trace.passes[0].tokens["src"] == (("<unk>", "<unk>", "?"),)
     assert trace.passes[0].by_id["tokenize.src#0"].outputs[0].preview.values[:2] == (0, 0)
+
+
+def test_a_chatbot_of_another_corpus_is_asked_one_of_its_own_questions(tmp_path):
+    run = Run(untrained_chatbot(write_pairs(tmp_path / "pairs.csv"), MODEL, device="cpu"))
+
+    asked = run.trace("inference", max_turns=1).config["question"]
+
+    assert asked in {pair.question for pair in PAIRS}
+    assert run.notes() == ()
 
 
 def test_the_default_question_has_nine_tokens(inference_trace):

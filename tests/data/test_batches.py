@@ -39,9 +39,9 @@ def test_padding_stands_behind_eos_only():
     assert bool((tgt[:, 0] == SOS).all())
 
 
-def test_an_unknown_word_keeps_its_spelling_but_not_an_id():
+def test_an_unknown_word_goes_in_as_unk():
     batch = make_batch([Pair("who is zorg", "yes")], TOKENISERS)
-    assert (batch.src_words[0][2], batch.src[0, 2].item()) == ("zorg", UNK)
+    assert (batch.src_words[0][2], batch.src[0, 2].item()) == ("<unk>", UNK)
 
 
 def test_every_pair_is_in_one_batch_of_an_epoch():

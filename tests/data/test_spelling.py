@@ -31,3 +31,8 @@ def test_nothing_is_written_as_nothing():
 def test_a_spelling_survives_its_tables():
     spelling = Spelling.learn(ANSWERS)
     assert Spelling.from_dict(spelling.to_dict()) == spelling
+
+
+@pytest.mark.parametrize("answer", ["北京在中国。", "我很喜欢AI，你呢？", "ロボットはここです。"])
+def test_chinese_and_japanese_are_written_without_spaces(answer):
+    assert Spelling().write(split_text(answer)) == answer.replace("AI", "ai")

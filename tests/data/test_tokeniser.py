@@ -27,6 +27,9 @@ TEXTS = ["the ship, the crew", "The end!", "a crew"]
         ("a\x00b\x1b[0m\u202ec", ["a", "b", "[", "0m", "c"]),
         ("\udc80x", ["\ufffd", "x"]),
         (" \t\n", []),
+        ("我爱AI技术。", ["我", "爱", "ai", "技", "术", "。"]),
+        ("ロボットはどこ？", ["ロボット", "は", "ど", "こ", "？"]),
+        ("한국어 단어", ["한국어", "단어"]),
     ],
 )
 def test_text_is_cut_into_words_and_marks(text, words):

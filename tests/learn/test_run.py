@@ -9,6 +9,7 @@ import torch
 from small_runs import MODEL, PAIRS, begin_small, finish_small, write_pairs
 
 from xray.config import UNK
+from xray.data.pairs import Pair
 from xray.errors import ConfigError, RunError, UsageError
 from xray.learn.folder import LAST, PREVIOUS, RunFolder
 from xray.learn.measure import count_right_answers
@@ -45,8 +46,40 @@ def test_an_answer_is_spelt_like_the_corpus(finished):
     assert load_run(finished, "cpu").answer("who is RIPLEY ?") == "The bravest woman aboard."
 
 
-def test_the_poster_batch_is_the_first_eight_pairs(finished):
-    assert load_run(finished, "cpu").poster_batch().src_words[4] == ("what", "is", "a", "jedi", "?")
+def test_the_poster_batch_is_as_large_as_those_that_were_trained_with(finished):
+    chatbot = load_run(finished, "cpu")
+
+    assert [pair.question for pair in chatbot.poster_pairs] == [pair.question for pair in PAIRS[:5]]
+    assert (chatbot.batch, len(chatbot.poster_batch().src)) == (5, 5)
+
+
+@pytest.mark.parametrize(
+    ("lessons", "count"),
+    [({"batch": 11}, 11), ({"batch": 500}, 16), ({"batch_tokens": 24}, 3), ({"batch_tokens": 1}, 1)],
+)
+def test_the_poster_shows_pairs_of_a_batch_that_are_learnt(tmp_path, lessons, count):
+    with begin_small(tmp_path, lessons=lessons) as training:
+        facts = training.facts
+
+    learnt = [pair.question for number, pair in enumerate(PAIRS) if number not in facts.held_out]
+    assert [pair.question for pair in facts.poster] == learnt[:count]
+
+
+def test_no_poster_shows_more_than_64_pairs(tmp_path):
+    pairs = [Pair(f"what is {number}", "a number") for number in range(90)]
+    with begin_small(tmp_path, pairs=pairs, lessons={"batch": 80}) as training:
+        assert len(training.facts.poster) == 64
+
+
+def test_a_chatbot_asks_itself_one_of_its_own_questions_neither_bare_nor_long(finished):
+    chatbot = load_run(finished, "cpu")
+
+    assert chatbot.own_question in {pair.question for pair in PAIRS}
+    assert len(chatbot.tokenisers.src.split(chatbot.own_question)) == 5
+
+
+def test_words_that_it_does_not_know_go_in_as_unk(untrained):
+    assert untrained.read("Who is zorblax?").seen == ("who", "is", "<unk>", "?")
 
 
 def test_suggestions_are_questions_it_was_taught(finished):

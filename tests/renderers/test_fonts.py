@@ -4,7 +4,18 @@ import sys
 
 import pytest
 
-from xray.renderers.fonts import font_face_css, lacks_letters, own_fonts, subset_font, text_width, unheard
+from xray.renderers import fonts
+from xray.renderers.fonts import (
+    FILES,
+    FONT_FOLDER,
+    find_missing,
+    font_face_css,
+    lacks_letters,
+    own_fonts,
+    subset_font,
+    text_width,
+    unheard,
+)
 
 
 def test_width_grows_with_size():
@@ -31,6 +42,32 @@ def test_a_mark_that_only_changes_others_takes_no_room(mark):
 @pytest.mark.parametrize("text", ["→ × √ · … − “”", "what's"])
 def test_our_fonts_have_what_the_poster_prints(text):
     assert not lacks_letters(text)
+
+
+@pytest.fixture
+def no_system_fonts(monkeypatch):
+    monkeypatch.setattr(fonts, "SYSTEM_FOLDERS", ())
+
+
+@pytest.mark.usefixtures("no_system_fonts")
+def test_what_no_font_has_is_found():
+    assert find_missing(["a 🚀", "我, b"]) == "我🚀"
+
+
+@pytest.mark.usefixtures("no_system_fonts")
+@pytest.mark.parametrize("text", ["what's 8×4", "a\u0301\u200d\u200e", "a\tb\n", "\x00"])
+def test_what_needs_no_glyph_of_its_own_is_not_missed(text):
+    assert find_missing([text]) == ""
+
+
+def test_what_another_font_has_is_not_missed(tmp_path, monkeypatch):
+    monkeypatch.setattr(fonts, "SYSTEM_FOLDERS", (str(tmp_path),))
+    (tmp_path / "damaged.ttf").write_bytes(b"no font")
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "Source.TTF").write_bytes((FONT_FOLDER / FILES["bold"]).read_bytes())
+    monkeypatch.setattr(fonts, "advance_widths", lambda weight: ({}, 1000))
+
+    assert find_missing(["query 我"]) == "我"
 
 
 def test_an_emoji_is_known_to_be_lacking():

@@ -1,7 +1,9 @@
 """Where things stand on the chatbot's poster says nothing false: lines lead where data goes, remarks have nodes."""
 
+from dataclasses import replace
+
 import pytest
-from printed import lines_of, text_of
+from printed import lines_of, text_of, words_of
 from recorded import recorded
 
 from xray.renderers.fonts import text_width
@@ -156,3 +158,26 @@ def test_a_cache_gives_a_row_of_its_picture_from_every_turn():
 
     assert len(rows) > 2
     assert [sum(value is not None for value in row) for row in rows] == [*range(1, len(rows) + 1)]
+
+
+def test_another_batch_than_the_run_was_trained_with_is_said():
+    trace = recorded("one layer, training")
+    layout = compose_poster(replace(trace, config={**trace.config, "batch": 500}), text_width)
+
+    assert "Trained with batches of up to 500 pairs: 8 pairs here." in words_of(layout)
+
+
+@pytest.mark.parametrize("settings", [{}, {"batch": 8}])
+def test_the_batch_that_the_run_was_trained_with_needs_no_word(settings):
+    trace = recorded("one layer, training")
+    layout = compose_poster(replace(trace, config={**trace.config, **settings}), text_width)
+
+    assert "Trained with" not in words_of(layout)
+
+
+def test_a_word_that_it_does_not_know_is_explained():
+    trace = recorded("one layer, inference")
+    asked = replace(trace.passes[0], tokens={"src": (("who", "is", "<unk>", "?"),)})
+    layout = compose_poster(replace(trace, passes=(asked, *trace.passes[1:])), text_width)
+
+    assert "<unk> stands for a word that it does not know." in words_of(layout)

@@ -71,7 +71,7 @@ class Run:
             raise UsageError(f"values={values!r} is unknown. Choose {' or '.join(PREVIEWS)}.")
         if type(max_turns) is not int or max_turns < 1:
             raise UsageError(f"max_turns={max_turns!r} is out of range. It must be a whole number from 1 on.")
-        asked = DEFAULT_QUESTION if question is None else question
+        asked = self.default_question if question is None else question
         check_question(asked)
         passes: tuple[Pass, ...] = ()
         preview = PREVIEWS[values]
@@ -84,6 +84,8 @@ class Run:
         config: dict[str, Setting] = {
             **self.chatbot.config.to_dict(),
             "label_smoothing": self.chatbot.label_smoothing,
+            "batch": self.chatbot.batch,
+            "batch_tokens": self.chatbot.batch_tokens,
             "trained": self.chatbot.trained,
             "run": self.chatbot.name if self.chatbot.trained else None,
             "device": str(self.chatbot.device),
@@ -95,13 +97,20 @@ class Run:
             config |= self._count_savings(passes)
         return Trace(title="X-Ray Transformer", sizes=self._sizes(passes), config=config, passes=passes)
 
+    @property
+    def default_question(self) -> str:
+        """What is asked where nobody asks: the usual question, or one of its own where it knows not all its words."""
+        tokens = self.chatbot.tokenisers
+        usual = tokens.kind == "word" and not self.chatbot.read(DEFAULT_QUESTION).unknown
+        return DEFAULT_QUESTION if usual else self.chatbot.own_question
+
     def notes(self, question: str | None = None) -> tuple[str, ...]:
         """What a user should know before the question is answered: words that are unknown, words that were cut.
 
         Raises:
             UsageError: the question is empty.
         """
-        read = self.chatbot.read(DEFAULT_QUESTION if question is None else question)
+        read = self.chatbot.read(self.default_question if question is None else question)
         notes = []
         if read.unknown and self.chatbot.trained:
             shown = ", ".join(dict.fromkeys(read.unknown))
@@ -130,7 +139,7 @@ class Run:
         passes = record_inference(
             self.chatbot.model,
             src,
-            src_words=(read.words,),
+            src_words=(read.seen,),
             spell=lambda ids: spell_ids(ids, tgt),
             max_turns=min(max_turns, self.chatbot.config.max_len),
             cache=self.chatbot.model.make_cache() if kv_cache else None,

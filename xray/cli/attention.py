@@ -40,7 +40,7 @@ def attention(
     """
     from xray.cli.given import refuse
     from xray.cli.output import say, write_file, write_stdout
-    from xray.cli.painting import pick_theme
+    from xray.cli.painting import pick_theme, warn_of_letters
     from xray.cli.requests import read_or_record
     from xray.cli.walk import stdout_screen
     from xray.renderers.attention import draw_attention, print_attention
@@ -53,6 +53,7 @@ def attention(
     recorded = read_or_record(context, trace, run, question, "inference", 20, device)
     pictures = choose(recorded, kind, layer, head, turn)
     said = f"“{recorded.config.get('question', '')}” → “{recorded.config.get('answer', '')}”"
+    warn_of_letters(recorded, files)
     for path, form in files:
         write_file(path, draw_attention(pictures, form, show_controls(said), paint, dpi))
         say(f"wrote {show_controls(str(path))}")

@@ -41,7 +41,7 @@ def diff(
     """
     from xray.cli.given import NO_PICTURE, refuse
     from xray.cli.output import say, write_file, write_stdout
-    from xray.cli.painting import pick_theme
+    from xray.cli.painting import pick_theme, warn_of_letters
     from xray.cli.requests import read_or_run
     from xray.cli.shown import check_picture
     from xray.renderers.poster import draw_poster
@@ -59,6 +59,7 @@ def diff(
     found = compare(old, new)
     write_stdout("\n".join(tell_difference(found, limit)) + "\n")
     marks = mark_changes(found, new)
+    warn_of_letters(new, pictures)
     for path, form in pictures:
         whole = layers == "all"
         write_file(path, draw_poster(new, form, theme=paint, dpi=dpi, paper=paper, all_layers=whole, marks=marks))

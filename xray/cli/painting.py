@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 from xray.text import reason_of, show_controls
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from xray.ir.trace import Trace
     from xray.renderers.themes import Theme
+
+PAINTED, MOST_LETTERS = ("png", "pdf"), 5
+"""The formats that show letters by the fonts of this machine, and how many that no font has are named."""
 
 LARGEST = 1_000_000
 """More bytes than any theme has; whoever names a poster or a trace by mistake is told so at once."""
@@ -93,3 +99,24 @@ def warn_of_weaknesses(theme: "Theme", name: str) -> None:
     if found:
         more = f" ({len(found) - 1} more: xray theme --check {show_controls(name)})" if len(found) > 1 else ""
         say(f"xray: warning: the theme {show_controls(name)} is hard to read: {found[0].told}.{more}")
+
+
+def warn_of_letters(trace: "Trace", files: "Iterable[tuple[Path, str]]") -> None:
+    """One line on stderr if words of the trace cannot be painted here, with the first picture that they are in."""
+    from xray.cli.output import say
+
+    picture = next((path for path, form in files if form in PAINTED), None)
+    if picture is None:
+        return
+    from xray.renderers.fonts import find_missing
+
+    words = (word for one in trace.passes for rows in one.tokens.values() for row in rows for word in row)
+    asked = (str(trace.config.get(name, "")) for name in ("question", "answer"))
+    missing = find_missing((trace.title, *words, *asked, *(step.path for step in trace.steps)))
+    if missing:
+        shown = ", ".join(map(show_controls, missing[:MOST_LETTERS]))
+        more = f" and {len(missing) - MOST_LETTERS:,} more" if len(missing) > MOST_LETTERS else ""
+        say(
+            f"xray: warning: no font on this machine has {shown}{more}: boxes stand for them in "
+            f"{show_controls(str(picture))}. Install one that has, as Noto Sans CJK or Noto Emoji, or write an .svg."
+        )

@@ -125,11 +125,13 @@ def show_trace(
     Raises:
         TraceError: there are tables to show, and `pick` chooses nothing for them.
     """
+    from xray.cli.painting import warn_of_letters
     from xray.renderers.render import BlockOptions, render
     from xray.story.picking import check_pick
 
     options = blocks or BlockOptions(depth=None, open=(), close=(), blocks=False)
     warn_of_alarms(page or trace)
+    warn_of_letters(trace, files)
     failure = None
     for path, form in sorted(files, key=lambda file: file[1] == "table"):
         shown = page if form == "html" and page is not None else trace

@@ -70,7 +70,7 @@ def worksheet(
     """
     from xray.cli.given import refuse
     from xray.cli.output import check_writable, say, write_file
-    from xray.cli.painting import pick_theme
+    from xray.cli.painting import pick_theme, warn_of_letters
     from xray.cli.requests import read_or_record
     from xray.errors import UsageError
     from xray.renderers.paper import check_dots
@@ -95,6 +95,7 @@ def worksheet(
     if trace is not None:
         refuse(context, ("phase",), "a trace file holds what it holds. Leave this out, or the file.")
     recorded = read_or_record(context, trace, run, ask, phase, max_turns, device)
+    warn_of_letters(recorded, [(output, form)])
     made = make_worksheet(recorded, choice, hints=hints)
     drawn = draw_worksheet(made, form, theme=paint, dpi=dpi, paper=paper)
     for path, content, what in ((output, drawn[0], f"{made.count} shapes to fill in"), (key, drawn[1], "the answers")):

@@ -17,7 +17,7 @@ from xray.data.tokenisers import Tokenisers
 
 @dataclass(frozen=True)
 class Batch:
-    """Questions and answers as ids, and as words; a word that is unknown has id 0 but is still itself among the words.
+    """Questions and answers as ids, and as the words that go in: one that is unknown has id 0, and is `<unk>`.
 
     Shapes:
         src: (batch, src_len)
@@ -32,9 +32,9 @@ class Batch:
 
 def make_batch(pairs: Sequence[Pair], tokenisers: Tokenisers, device: torch.device | str = "cpu") -> Batch:
     """The pairs as one batch, padded to the longest question and the longest answer."""
-    questions = [tokenisers.src.split(pair.question) for pair in pairs]
-    answers = [(SPECIAL_TOKENS[SOS], *tokenisers.tgt.split(pair.answer), SPECIAL_TOKENS[EOS]) for pair in pairs]
     src, tgt = encode_pairs(pairs, tokenisers)
+    questions = [tokenisers.src.words(ids.tolist()) for ids in src]
+    answers = [tokenisers.tgt.words(ids.tolist()) for ids in tgt]
     return Batch(pad(src).to(device), pad(tgt).to(device), pad_words(questions), pad_words(answers))
 
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-POSTER_PAIRS = 8
-"""The first pairs of a file are the batch that the poster draws; they are never held out."""
+POSTER_PAIRS, MOST_POSTER_PAIRS = 8, 64
+"""So many first pairs of a file are never held out; the poster draws a batch, or as much of it as the second number."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ The model says words in small letters with marks apart. How a corpus writes them
 frequent way of each word, and of each word among its neighbours where that differs.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ Way = TypeVar("Way", str, bool)
 CLOSING = frozenset(".,!?;:)]}%…")
 OPENING = frozenset("([{¿¡")
 SENTENCE_END = frozenset(".!?…")
+IDEOGRAPHIC = re.compile("[\u3001-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff01-\uff9f\U00020000-\U0003ffff]")
+"""Chinese and Japanese characters and marks, which have no spaces around them."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,8 @@ class Spelling:
     """How answers are written: `words` by themselves, `among` by "left word right" where the neighbours matter.
 
     `joined` says of "left right" whether they stand without a space between them. Each table holds only what is not
-    plain: small letters, a capital where a sentence begins, closing marks joined to the word before them.
+    plain: small letters, a capital where a sentence begins, closing marks joined to the word before them, no spaces in
+    Chinese and Japanese.
     """
 
     words: dict[str, str] = field(default_factory=dict)
@@ -74,7 +78,9 @@ class Spelling:
     def joins(self, left: str, word: str) -> bool:
         """Whether `word` follows `left` without a space."""
         known = self.joined.get(f"{left} {word}")
-        return known if known is not None else word in CLOSING or left in OPENING
+        if known is not None:
+            return known
+        return word in CLOSING or left in OPENING or any(IDEOGRAPHIC.match(one) for one in (left, word))
 
     def to_dict(self) -> dict[str, Any]:
         """The three tables, for JSON."""

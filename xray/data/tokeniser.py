@@ -1,5 +1,6 @@
 """Text cut into tokens, tokens turned into ids and back; here the tokens are words, in `pieces.py` parts of words."""
 
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -14,10 +15,18 @@ from tokenizers.pre_tokenizers import Split
 from xray.config import SPECIAL_TOKENS, UNK, TokeniserKind
 from xray.errors import RunError
 
-WORD = r"\w+(?:['\x{200c}\x{200d}]\w+)*"
+IDEOGRAPH, KATAKANA = r"\p{Han}\p{Hiragana}", r"\p{Katakana}\x{30fc}"
+LETTER = rf"[\w&&[^{IDEOGRAPH}{KATAKANA}]]"
+WORD = rf"{LETTER}+(?:['\x{{200c}}\x{{200d}}]{LETTER}+)*|[{IDEOGRAPH}]|[{KATAKANA}]+"
 EMOJI = r"[\x{1f1e6}-\x{1f1ff}]{2}|[^\w\s](?:[\x{fe0f}\x{20e3}\x{1f3fb}-\x{1f3ff}]|\x{200d}[^\w\s])*"
 TOKEN = f"{WORD}|{EMOJI}"
-"""A word keeps its inner apostrophes; every other mark stands alone, an emoji of several characters as one mark."""
+"""A word keeps its inner apostrophes; every other mark stands alone, an emoji of several characters as one mark.
+
+Chinese and Japanese have no spaces: there each character is a word, and so is a run of katakana.
+"""
+
+UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
+"""Thai, Lao, Burmese and Khmer: written without spaces too, and only a dictionary tells their words."""
 
 APOSTROPHES = "[\u2019\u02bc]"
 INVISIBLE = r"[\x{00}-\x{1f}\x{7f}-\x{9f}\x{061c}\x{200e}\x{200f}\x{202a}-\x{202e}\x{2066}-\x{2069}\x{feff}]"
@@ -97,7 +106,8 @@ class WordTokeniser(Tokeniser):
         return cls(bare_tokenizer({word: number for number, word in enumerate(words)}))
 
     def split(self, text: str) -> tuple[str, ...]:
-        return split_text(text)
+        whole = self.tokenizer.normalizer.normalize_str(mend(text))
+        return tuple(word for word, _ in self.tokenizer.pre_tokenizer.pre_tokenize_str(whole))
 
 
 def bare_tokenizer(vocabulary: dict[str, int]) -> Tokenizer:

@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xray.config import Sharing, TextConfig, TokeniserKind
+from xray.config import SPECIAL_TOKENS, Sharing, TextConfig, TokeniserKind
 from xray.data.pairs import Pair
 from xray.data.pieces import PieceTokeniser
 from xray.data.spelling import PieceSpelling, Spelling
-from xray.data.tokeniser import Tokeniser, WordTokeniser, split_text
+from xray.data.tokeniser import UNSPACED, Tokeniser, WordTokeniser, split_text
+
+MANY = 20
+"""One word in so many that is a clause is worth a warning."""
 
 EVERY_WORD = 1_000_000
 """The limit of a vocabulary of words without a limit."""
@@ -50,6 +53,20 @@ class Tokenisers:
         if self.kind == "word":
             return self.tgt.words(ids)
         return split_text(self.spelling.write(self.tgt.words(ids)))
+
+    @property
+    def note(self) -> str:
+        """A warning where words could not be told apart, since their script has no spaces; "" where they could."""
+        if self.kind != "word":
+            return ""
+        words = {*self.src.id_of_word, *self.tgt.id_of_word} - {*SPECIAL_TOKENS}
+        clauses = sum(UNSPACED.search(word) is not None for word in words)
+        if clauses * MANY < len(words):
+            return ""
+        return (
+            f"{clauses:,} of {len(words):,} words are whole clauses: their script has no spaces between words. "
+            "--tokeniser bpe cuts them into pieces"
+        )
 
 
 def learn_one(text: TextConfig, texts: Sequence[str], limit: int) -> Tokeniser:

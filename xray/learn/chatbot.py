@@ -5,13 +5,16 @@ from dataclasses import dataclass
 
 import torch
 
-from xray.config import SPECIAL_TOKENS, UNK, ModelConfig
+from xray.config import SPECIAL_TOKENS, UNK, ModelConfig, TrainConfig
 from xray.data.batches import Batch, make_batch
 from xray.data.pairs import Pair
 from xray.data.tokenisers import Tokenisers
 from xray.errors import UsageError
 from xray.learn.decode import GREEDY, Way, answer_all
 from xray.model.transformer import Transformer
+
+GOOD_LENGTH = 10
+"""How many tokens a question may have to be shown as an example."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,13 @@ class Question:
     cut: int = 0
 
     @property
+    def seen(self) -> tuple[str, ...]:
+        """The words as the model sees them: those it has never seen before are all `<unk>`."""
+        return tuple(
+            SPECIAL_TOKENS[UNK] if number == UNK else word for word, number in zip(self.words, self.ids, strict=True)
+        )
+
+    @property
     def unknown(self) -> tuple[str, ...]:
         """The words that the model has never seen; each is `<unk>` to it."""
         return tuple(word for word, number in zip(self.words, self.ids, strict=True) if number == UNK)
@@ -33,7 +43,10 @@ class Question:
 
 @dataclass(frozen=True)
 class Chatbot:
-    """A transformer that answers questions; `trained` is False where its weights are the ones it was born with."""
+    """A transformer that answers questions; `trained` is False where its weights are the ones it was born with.
+
+    A batch of its training has `batch` pairs, or where that is not 0, pairs of `batch_tokens` tokens.
+    """
 
     name: str
     model: Transformer
@@ -42,6 +55,8 @@ class Chatbot:
     device: torch.device
     trained: bool
     label_smoothing: float = 0.0
+    batch: int = TrainConfig.batch
+    batch_tokens: int = 0
     suggestions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     way: Way = GREEDY
@@ -50,6 +65,14 @@ class Chatbot:
     def config(self) -> ModelConfig:
         """What the model was built with."""
         return self.model.config
+
+    @property
+    def own_question(self) -> str:
+        """One of the questions that it was taught, neither bare nor long."""
+        known = self.suggestions or tuple(pair.question for pair in self.poster_pairs)
+        lengths = [len(self.tokenisers.src.split(question)) for question in known]
+        fitting = [length if length <= GOOD_LENGTH else -length for length in lengths]
+        return known[max(range(len(known)), key=lambda place: (fitting[place], -place))]
 
     def read(self, question: str) -> Question:
         """The question as words and ids.

@@ -76,6 +76,8 @@ class Training:
             device=self.trainer.device,
             trained=self.trainer.steps_made > 0,
             label_smoothing=self.facts.training.label_smoothing,
+            batch=self.facts.training.batch,
+            batch_tokens=self.facts.training.batch_tokens,
             suggestions=self.facts.suggestions,
             notes=self.notes,
         )

@@ -67,6 +67,8 @@ def load_run(
         device=chosen,
         trained=trained,
         label_smoothing=facts.training.label_smoothing,
+        batch=facts.training.batch,
+        batch_tokens=facts.training.batch_tokens,
         suggestions=facts.suggestions,
         notes=notes,
         way=way,
@@ -145,6 +147,8 @@ def prepare(
     elif text.tokeniser != "word" or wished.sharing == "all":
         text = replace(text, tgt_limit=0)
     prepared = prepare_corpus(origin, text, wished.sharing, wished.max_len, path, tell)
+    if prepared.tokenisers.note:
+        prepared = replace(prepared, notes=(*prepared.notes, prepared.tokenisers.note))
     sizes = {"src_vocab": prepared.tokenisers.src.vocab, "tgt_vocab": prepared.tokenisers.tgt.vocab}
     return prepared, ModelConfig.from_dict(settings | sizes), text
 

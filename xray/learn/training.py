@@ -8,8 +8,9 @@ from typing import Any
 import torch
 
 from xray.config import SHOWN, TextConfig, TrainConfig
+from xray.data.batches import fill_with_tokens
 from xray.data.origin import AnySource, Origin, as_origin, fingerprints
-from xray.data.pairs import POSTER_PAIRS
+from xray.data.pairs import MOST_POSTER_PAIRS, Pair
 from xray.data.split import choose_held_out
 from xray.data.stages import Stage, Tell, tell_nobody
 from xray.data.store import Part, StoredCorpus
@@ -128,6 +129,7 @@ def plan(
     else:
         tell(Stage("choosing pairs to hold out", 0, 0))
         held_out = choose_held_out(corpus, config.valid_share, config.seed)
+    learnt = Part(corpus, numbers_without(len(corpus), held_out))
     facts = RunFacts(
         name=origin.stem,
         model=model_config,
@@ -138,8 +140,8 @@ def plan(
         corpus=prepared.digest,
         held_out=held_out,
         tokenisers=prepared.tokenisers,
-        poster=corpus[:POSTER_PAIRS],
-        suggestions=suggest(Part(corpus, numbers_without(len(corpus), held_out))),
+        poster=choose_poster(learnt, config),
+        suggestions=suggest(learnt),
     )
     return facts, notes
 
@@ -196,6 +198,14 @@ def numbers_without(count: int, left_out: tuple[int, ...]) -> torch.Tensor:
     kept = torch.ones(count, dtype=torch.bool)
     kept[list(left_out)] = False
     return kept.nonzero()[:, 0]
+
+
+def choose_poster(learnt: Part, config: TrainConfig) -> tuple[Pair, ...]:
+    """The first pairs that are learnt, as many as make a batch, as far as a poster can show them."""
+    count = config.batch
+    if config.batch_tokens:
+        count = fill_with_tokens(learnt.lengths[:MOST_POSTER_PAIRS], config.batch_tokens)[0]
+    return learnt[: min(count, MOST_POSTER_PAIRS)]
 
 
 def suggest(learnt: Part) -> tuple[str, ...]:

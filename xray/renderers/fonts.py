@@ -3,7 +3,7 @@
 import os
 import sys
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -35,8 +35,11 @@ SYSTEM_FOLDERS = (
     "/System/Library/Fonts",
     "/Library/Fonts",
     "C:/Windows/Fonts",
+    *map(os.path.expanduser, ("~/.local/share/fonts", "~/.fonts", "~/Library/Fonts")),
 )
 """Where other scripts and emoji come from; our own family is always taken from the wheel."""
+
+FONT_SUFFIXES = (".ttf", ".otf", ".ttc", ".otc")
 
 FONT_ASCENT, FONT_DESCENT = 0.984, 0.273
 """How high and how deep a line of our fonts reaches, in ems."""
@@ -61,6 +64,26 @@ def text_width(text: str, size: float, weight: Weight = "regular") -> float:
 def lacks_letters(text: str, weight: Weight = "regular") -> bool:
     """Whether our font has no glyph for some of the text, so that another one shows it."""
     return not all(ord(character) in advance_widths(weight)[0] for character in text)
+
+
+def find_missing(texts: Iterable[str]) -> str:
+    """The characters of some texts that no font at hand can show, in order: a picture has boxes in their place."""
+    known = advance_widths("regular")[0]
+    characters = {character for text in texts for character in text if ord(character) not in known}
+    missing = {one for one in characters if category(one)[0] not in "CZ" and category(one) not in WITHOUT_WIDTH}
+    for file in list_system_fonts():
+        if not missing:
+            break
+        with suppress(Exception):  # whatever a file on this machine may hold, it is only looked at
+            missing.difference_update(map(chr, uharfbuzz.Face(uharfbuzz.Blob.from_file_path(str(file))).unicodes))
+    return "".join(sorted(missing))
+
+
+def list_system_fonts() -> Iterator[Path]:
+    """The files of the fonts that are on this machine."""
+    for folder in SYSTEM_FOLDERS:
+        for place, _, names in os.walk(folder):
+            yield from (Path(place, name) for name in sorted(names) if name.lower().endswith(FONT_SUFFIXES))
 
 
 @lru_cache(maxsize=4096)
@@ -133,8 +156,8 @@ def own_fonts() -> Iterator[None]:
 
 def fonts_conf(folder: Path) -> str:
     """Our font files first, the system's for what they lack; caches where they can be written."""
-    systems = "".join(f"<dir>{place}</dir>" for place in SYSTEM_FOLDERS if Path(place).is_dir())
-    rejects = "".join(f"<glob>{place}/*SourceSans*</glob>" for place in SYSTEM_FOLDERS)
+    systems = "".join(f"<dir>{escape(place)}</dir>" for place in SYSTEM_FOLDERS if Path(place).is_dir())
+    rejects = "".join(f"<glob>{escape(place)}/*SourceSans*</glob>" for place in SYSTEM_FOLDERS)
     return (
         '<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd"><fontconfig>'
         f"<dir>{escape(str(FONT_FOLDER))}</dir>{systems}"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import fields
 
-from xray.config import ModelConfig
+from xray.config import SPECIAL_TOKENS, UNK, ModelConfig
 from xray.story.canvas import Canvas, words
 from xray.story.journey import Tale
 from xray.story.layout import Cells, Line, Run, block_height, line_width
@@ -19,6 +19,7 @@ CREDIT = "after the X-Ray Transformer infographic by Javier Ideami, losslandscap
 TITLE, NAME, NARROW = 78, 20, 480.0
 """How large the title is, how large the name of another model, and the width below which the title takes two lines."""
 
+UNKNOWN = SPECIAL_TOKENS[UNK]
 ENTRY = 17.5
 MOST_NAMED = 3
 BESIDE_TITLE = 176.0
@@ -107,6 +108,10 @@ def remarks(tale: Tale) -> list[str]:
     found = []
     if config.get("trained") is False:
         found.append("Untrained weights: every shape is exact, the words mean nothing yet.")
+    if any(UNKNOWN in row for one in tale.trace.passes for rows in one.tokens.values() for row in rows):
+        found.append(f"{UNKNOWN} stands for a word that it does not know.")
+    if "training" in tale.phases:
+        found += tell_batch(tale)
     defaults = {entry.name: entry.default for entry in fields(ModelConfig)}
     says: dict[str, dict[object, str]] = {
         "norm": {"before": "Layer norm stands before each sublayer, with a last one at the end."},
@@ -128,6 +133,17 @@ def remarks(tale: Tale) -> list[str]:
     if saved is not None:
         found.append(saved.sentence)
     return found
+
+
+def tell_batch(tale: Tale) -> list[str]:
+    """What batches it was trained with, where they are not what is shown."""
+    config, shown = tale.trace.config, plural(tale.trace.sizes.get("batch", 0), "pair")
+    pairs, tokens = config.get("batch"), config.get("batch_tokens")
+    if tokens:
+        return [f"Trained with batches of {tokens:,} tokens: {shown} here."]
+    if isinstance(pairs, int) and pairs != tale.trace.sizes.get("batch"):
+        return [f"Trained with batches of up to {pairs:,} pairs: {shown} here."]
+    return []
 
 
 def tell_untold(untold: Sequence[str]) -> str:
