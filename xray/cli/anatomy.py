@@ -24,6 +24,7 @@ RUN_FILE = "run.json"
 
 
 def anatomy(
+    context: typer.Context,
     source: Annotated[
         str | None,
         typer.Argument(
@@ -54,9 +55,10 @@ def anatomy(
     import json
     from dataclasses import replace
 
-    from xray.cli.output import check_writable, say, write_file, write_stdout
+    from xray.cli.output import check_writable, say, write_file
+    from xray.cli.pager import show_long
     from xray.cli.painting import pick_theme
-    from xray.cli.walk import stdout_screen
+    from xray.cli.terminal import stdout_screen
     from xray.errors import UsageError
     from xray.renderers.anatomy import WIDEST, print_anatomy
     from xray.story.body.whole import anatomy as read
@@ -74,8 +76,8 @@ def anatomy(
         write_file(output, json.dumps(found.to_dict(), indent=2, ensure_ascii=False) + "\n")
         say(f"wrote {show_controls(str(output))}")
     else:
-        screen = replace(stdout_screen(paint), widest=WIDEST)
-        write_stdout(print_anatomy(found, show_controls(trace.title), screen) + "\n")
+        screen = replace(stdout_screen(context, paint), widest=WIDEST)
+        show_long(print_anatomy(found, show_controls(trace.title), screen) + "\n")
     if error is not None:
         raise error
 

@@ -42,7 +42,7 @@ def attention(
     from xray.cli.output import say, write_file, write_stdout
     from xray.cli.painting import pick_theme, warn_of_letters
     from xray.cli.requests import read_or_record
-    from xray.cli.walk import stdout_screen
+    from xray.cli.terminal import stdout_screen
     from xray.renderers.attention import draw_attention, print_attention
     from xray.text import show_controls
 
@@ -59,7 +59,7 @@ def attention(
         say(f"wrote {show_controls(str(path))}")
     if not files:
         shown = pictures[0] if layer is not None else next(one for one in pictures if one.layer == pictures[-1].layer)
-        write_stdout(print_attention(pictures, shown, stdout_screen(paint)) + "\n")
+        write_stdout(print_attention(pictures, shown, stdout_screen(context, paint)) + "\n")
 
 
 def choose_pictures(files: list[Path]) -> list[tuple[Path, Literal["svg", "png"]]]:

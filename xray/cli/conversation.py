@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from difflib import get_close_matches
+from functools import cache
 from random import Random
 
 import typer
@@ -12,12 +13,15 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from xray.cli.background import has_light_background
 from xray.cli.output import say, write_stdout
 from xray.cli.plain import encodable
+from xray.cli.terminal import colour_depth
 from xray.config import SPECIAL_TOKENS
 from xray.errors import UsageError
 from xray.learn.chatbot import Chatbot, Question
 from xray.learn.decode import Guess, guess_words
+from xray.renderers.themes import load_theme
 from xray.text import show_controls
 
 LONGEST_LINE = 10_000
@@ -127,6 +131,13 @@ def tell(console: Console, text: str, style: str = "") -> None:
     console.print(Text(encodable(text, console.encoding), style=style))
 
 
+@cache
+def ink(role: str) -> str:
+    """A colour that can be read on the terminal's background; none where that is not known."""
+    light = has_light_background() if colour_depth(sys.stdout) else None
+    return "" if light is None else load_theme("light" if light else "dark").accents[role]
+
+
 def greet(chatbot: Chatbot, console: Console, chance: Random) -> None:
     """Who this is, and what to ask it."""
     size = sum(parameter.numel() for parameter in chatbot.model.parameters())
@@ -135,7 +146,7 @@ def greet(chatbot: Chatbot, console: Console, chance: Random) -> None:
     about = Text(f"A transformer of {size:,} weights. It knows {words:,} words, and the world not at all.")
     console.print(Panel(about, title=title, title_align="left", expand=False))
     for note in chatbot.notes:
-        tell(console, show_controls(note), "yellow")
+        tell(console, show_controls(note), ink("warning"))
     show_ideas(chatbot, console, chance)
     tell(console, HELP, "dim")
 
@@ -144,7 +155,7 @@ def show_ideas(chatbot: Chatbot, console: Console, chance: Random) -> None:
     """A few questions that it was taught."""
     known = chatbot.suggestions or tuple(pair.question for pair in chatbot.poster_pairs)
     for question in chance.sample(known, min(IDEAS, len(known))):
-        tell(console, f"  ask: {show_controls(question)}", "cyan")
+        tell(console, f"  ask: {show_controls(question)}", ink("title"))
 
 
 def reply(chatbot: Chatbot, console: Console, question: str) -> bool:
@@ -157,12 +168,12 @@ def reply(chatbot: Chatbot, console: Console, question: str) -> bool:
     except UsageError:
         return False
     for remark in remarks_on(read):
-        tell(console, f"  {remark}", "yellow")
+        tell(console, f"  {remark}", ink("warning"))
     if read.unknown:
         for known in get_close_matches(question, chatbot.suggestions, 1, CLOSE):
-            tell(console, f"  did you mean: {show_controls(known)}", "cyan")
+            tell(console, f"  did you mean: {show_controls(known)}", ink("title"))
     answer = encodable(show_controls(chatbot.answer(question)), console.encoding)
-    console.print(Text.assemble(("bot > ", "bold magenta"), answer))
+    console.print(Text.assemble(("bot > ", f"bold {ink('station')}".strip()), answer))
     return True
 
 
@@ -176,7 +187,7 @@ def show_guesses(chatbot: Chatbot, console: Console, question: str) -> None:
         word, *rivals = name_guesses(chatbot, guess, console.encoding)
         share = guess.probabilities[0]
         bar = "█" * round(share * 10) if not console.options.ascii_only else "#" * round(share * 10)
-        table.add_row(str(turn), Text(word), f"{share:.1%}", Text(bar, style="magenta"), Text(", ".join(rivals)))
+        table.add_row(str(turn), Text(word), f"{share:.1%}", Text(bar, style=ink("station")), Text(", ".join(rivals)))
     console.print(table)
 
 

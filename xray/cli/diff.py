@@ -40,7 +40,8 @@ def diff(
     not change it.
     """
     from xray.cli.given import NO_PICTURE, refuse
-    from xray.cli.output import say, write_file, write_stdout
+    from xray.cli.output import say, write_file
+    from xray.cli.pager import show_long
     from xray.cli.painting import pick_theme, warn_of_letters
     from xray.cli.requests import read_or_run
     from xray.cli.shown import check_picture
@@ -57,7 +58,7 @@ def diff(
     paint = pick_theme(theme)
     old, new = read_or_run(before), read_or_run(after)
     found = compare(old, new)
-    write_stdout("\n".join(tell_difference(found, limit)) + "\n")
+    show_long("\n".join(tell_difference(found, limit)) + "\n")
     marks = mark_changes(found, new)
     warn_of_letters(new, pictures)
     for path, form in pictures:

@@ -80,6 +80,7 @@ def draw(
     asked = BlockOptions(depth=depth, open=opened or (), close=closed or (), blocks=blocks)
     unfolded = layers == "all"
     show_trace(
+        context,
         recorded,
         files,
         theme=paint,
@@ -89,5 +90,4 @@ def draw(
         quiet=quiet,
         blocks=asked,
         pick=pick,
-        again=context.obj,
     )

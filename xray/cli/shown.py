@@ -1,16 +1,16 @@
 """Showing a trace: files by suffix, the poster on stdout when it is no terminal, tables for the reader."""
 
-import os
 import shlex
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import typer
 
 from xray.cli.given import NO_PICTURE, PICTURE_OPTIONS, refuse
 from xray.cli.output import check_writable, say, write_file, write_stdout
+from xray.cli.pager import show_long
+from xray.cli.terminal import at_terminal, choose_theme, colour_depth, is_ascii_only, terminal_width
 from xray.errors import UsageError
 from xray.text import show_controls
 
@@ -33,8 +33,6 @@ SUFFIXES: "dict[str, Form]" = {
     ".txt": "table",
 }
 MOST_ALARMS = 5
-WIDEST, DIGITS = 1000, 9
-"""No table is wider, whatever a terminal or COLUMNS says."""
 
 PICTURES = ("svg", "png", "pdf", "dot", "html")
 
@@ -71,11 +69,6 @@ def refuse_unshown(context: typer.Context, files: "list[tuple[Path, Form]]", *, 
         )
 
 
-def at_terminal() -> bool:
-    """Whether stdout is one."""
-    return sys.stdout is not None and sys.stdout.isatty()
-
-
 def check_picture(files: "list[tuple[Path, Form]]", paper: "Paper | None", dpi: int) -> None:
     """Make sure, before anything runs, that the PNGs asked for can be painted.
 
@@ -102,6 +95,7 @@ def choose_steps(only: list[str] | None, shape: list[str] | None) -> "Pick":
 
 
 def show_trace(
+    context: typer.Context,
     trace: "Trace",
     files: "list[tuple[Path, Form]]",
     *,
@@ -113,14 +107,12 @@ def show_trace(
     page: "Trace | None" = None,
     blocks: "BlockOptions | None" = None,
     pick: "Pick | None" = None,
-    again: Sequence[str] = ("trace",),
 ) -> None:
     """Write the files that were asked for; without any, the poster goes to stdout unless that is a terminal.
 
     The tables go to the terminal: to stdout if it is one, else to stderr. A page is made from the trace `page`, which
     has more values, where there is one. `blocks` chooses the drawing by blocks. What is wrong with the recorded numbers
-    and masks is said on stderr. The tables hold what `pick` chooses; they come last, after every picture. `again`
-    is the command line that asked for it.
+    and masks is said on stderr. The tables hold what `pick` chooses; they come last, after every picture.
 
     Raises:
         TraceError: there are tables to show, and `pick` chooses nothing for them.
@@ -167,15 +159,15 @@ def show_trace(
         width=terminal_width(),
         colour=colour_depth(stream),
         all_layers=all_layers,
-        theme=theme,
+        theme=choose_theme(context, theme, stream),
         ascii_only=is_ascii_only(stream),
         pick=pick,
     )
     if stream is sys.stderr:
         say(table)
     else:
-        write_stdout(table + "\n")
-        command = show_controls(shlex.join(["xray", *again]))
+        show_long(table + "\n")
+        command = show_controls(shlex.join(["xray", *context.obj]))
         say(f"For the picture: {command} -o poster.svg (or .png, .pdf), or send stdout to a file: {command} > out.svg")
 
 
@@ -189,37 +181,3 @@ def warn_of_alarms(trace: "Trace") -> None:
         say(f"xray: warning: {show_controls(alarm.text)}{where}")
     if len(alarms) > MOST_ALARMS:
         say(f"xray: warning: and {len(alarms) - MOST_ALARMS:,} more of this kind")
-
-
-def terminal_width() -> int:
-    """The columns of the terminal, 100 where there is none."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            columns = os.get_terminal_size(stream.fileno()).columns
-            if columns > 0:  # a terminal that nobody has measured says 0
-                return min(columns, WIDEST)
-        except (OSError, ValueError, AttributeError):
-            continue
-    told = os.environ.get("COLUMNS", "")
-    known = told.isdecimal() and len(told) < DIGITS and int(told) > 0
-    return min(int(told), WIDEST) if known else 100
-
-
-def colour_depth(stream: object) -> 'Literal["standard", "256", "truecolor"] | Literal[False]':
-    """How many colours a stream shows: none unless it is a terminal that has not asked for none (see no-color.org)."""
-    term = os.environ.get("TERM", "")
-    is_terminal = bool(getattr(stream, "isatty", lambda: False)())
-    if not is_terminal or os.environ.get("NO_COLOR") or term == "dumb":
-        return False
-    if os.environ.get("COLORTERM") in ("truecolor", "24bit"):
-        return "truecolor"
-    return "256" if "256color" in term else "standard"
-
-
-def is_ascii_only(stream: object) -> bool:
-    """Whether box characters and arrows would fail on this stream."""
-    try:
-        "×─█".encode(getattr(stream, "encoding", None) or "utf-8")
-    except (UnicodeEncodeError, LookupError):
-        return True
-    return False

@@ -179,6 +179,7 @@ def trace(
     unfolded = layers == "all"
     asked = BlockOptions(depth=depth, open=opened or (), close=closed or (), blocks=blocks)
     show_trace(
+        context,
         recorded,
         files,
         theme=paint,
@@ -189,7 +190,6 @@ def trace(
         page=page,
         blocks=asked,
         pick=pick,
-        again=context.obj,
     )
     if error is not None:
         raise error

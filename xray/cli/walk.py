@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from xray.ir.trace import Trace
-    from xray.renderers.themes import Theme
     from xray.renderers.walk_text import Screen
     from xray.story.scene import Scene
 
@@ -43,17 +42,18 @@ def walk(
     """
     from xray.cli.painting import pick_theme
     from xray.cli.requests import read_or_record
+    from xray.cli.terminal import stdout_screen
 
-    paint = pick_theme(theme)
+    screen = stdout_screen(context, pick_theme(theme))
     if turn is not None:
         phase = phase or "inference"
     wanted = phase or ("inference" if ask is not None else "training")
     trace = read_or_record(context, file, run, ask, wanted, 20, device, values="page")
     scene = choose_scene(trace, phase or wanted, turn, given=phase is not None)
     if quiz:
-        ask_all(scene, station, paint)
+        ask_all(scene, station, screen)
     else:
-        tell_all(scene, station, paint)
+        tell_all(scene, station, screen)
 
 
 def choose_scene(trace: "Trace", phase: str, turn: int | None, *, given: bool) -> "Scene":
@@ -77,7 +77,7 @@ def choose_scene(trace: "Trace", phase: str, turn: int | None, *, given: bool) -
     return chosen[-1]
 
 
-def tell_all(scene: "Scene", station: int | None, theme: "Theme") -> None:
+def tell_all(scene: "Scene", station: int | None, screen: "Screen") -> None:
     """Every chapter, or one; at a terminal one after the other, as the reader likes."""
     import sys
 
@@ -86,7 +86,6 @@ def tell_all(scene: "Scene", station: int | None, theme: "Theme") -> None:
     from xray.story.walk import tell_scene
 
     chapters = tell_scene(scene)
-    screen = stdout_screen(theme)
 
     def show(number: int) -> None:
         chapter = chapters[number - 1]
@@ -124,7 +123,7 @@ def walk_by_hand(show: "Callable[[int], None]", last: int) -> None:
             number += 1
 
 
-def ask_all(scene: "Scene", station: int | None, theme: "Theme") -> None:
+def ask_all(scene: "Scene", station: int | None, screen: "Screen") -> None:
     """The quiz: each question once, the answer checked and explained, the score at the end."""
     from xray.cli.asking import ask_line
     from xray.cli.output import write_stdout
@@ -135,7 +134,6 @@ def ask_all(scene: "Scene", station: int | None, theme: "Theme") -> None:
     questions = [one for one in make_quiz(scene) if station in (None, one.station)]
     if not questions:
         raise UsageError(f"there is nothing to ask at station {station}. Leave out --station.")
-    screen = stdout_screen(theme)
     asked = right = 0
     for number, question in enumerate(questions, start=1):
         write_stdout(draw_prompt(question, number, len(questions), screen) + "\n")
@@ -151,13 +149,3 @@ def ask_all(scene: "Scene", station: int | None, theme: "Theme") -> None:
         verdict = "Right. " if good else "Not quite. "
         write_stdout(draw_text((verdict, *question.explanation), screen) + "\n\n")
     write_stdout(f"{right} of {asked} right.\n")
-
-
-def stdout_screen(theme: "Theme") -> "Screen":
-    """What stdout is like."""
-    import sys
-
-    from xray.cli.shown import colour_depth, is_ascii_only, terminal_width
-    from xray.renderers.walk_text import Screen
-
-    return Screen(terminal_width(), colour_depth(sys.stdout), theme, is_ascii_only(sys.stdout))

@@ -11,7 +11,7 @@ from xray.renderers.drawing import draw_layout
 from xray.renderers.fonts import text_width
 from xray.renderers.shading import weight_colour
 from xray.renderers.table_words import UNICODE, Words, flow
-from xray.renderers.themes import Theme, load_theme
+from xray.renderers.themes import Theme, is_light, load_theme
 from xray.renderers.walk_text import Screen, print_all
 from xray.story.attention_sheet import TITLES, compose_sheet
 from xray.story.weights import Picture
@@ -90,11 +90,6 @@ def paint(weight: float, is_hidden: bool, words: Words, screen: Screen) -> Line:
     ink = words.theme.surfaces["page"]
     readable = ink.fill if is_light(ground) == is_light(ink.text) else ink.text
     return Line(f"{number} ", words.style(readable, ground))
-
-
-def is_light(colour: str) -> bool:
-    red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
-    return 0.3 * red + 0.59 * green + 0.11 * blue > 140
 
 
 def entropy_lines(pictures: Sequence[Picture], chosen: Picture, words: Words) -> Iterator[RenderableType]:

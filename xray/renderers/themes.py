@@ -109,10 +109,21 @@ class Theme:
     cells: Mapping[str, str]
     axes: Mapping[str, Mapping[str, str]]
 
+    @property
+    def is_light(self) -> bool:
+        """Whether its page is light."""
+        return is_light(self.surfaces["page"].fill)
+
     def axis_colour(self, axis: str, surface: str) -> str:
         """The colour of an axis word's digits on the given surface; words without a hue of their own share one."""
         colours = self.axes[self.surfaces[surface].digits]
         return colours.get(SAME_HUE.get(axis, axis), colours["other"])
+
+
+def is_light(colour: str) -> bool:
+    """Whether a colour is light to the eye."""
+    red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    return 0.3 * red + 0.59 * green + 0.11 * blue > 140
 
 
 def load_theme(name: str = "dark") -> Theme:

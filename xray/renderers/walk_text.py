@@ -32,6 +32,8 @@ class Screen:
     theme: Theme = field(default_factory=load_theme)
     ascii_only: bool = False
     widest: int = WIDEST
+    painted: bool = False
+    """Whether text brings the theme's own page to stand on, since the terminal's background may not suit it."""
 
     @property
     def columns(self) -> int:
@@ -146,6 +148,8 @@ def print_all(parts: Iterable[RenderableType], screen: Screen) -> str:
         emoji=False,
         highlight=False,
     )
+    if screen.colour and screen.painted:
+        parts = [Padding(Group(*parts), 0, style=screen.words.surface("page"))]
     for part in parts:
         console.print(part)
     lines = out.getvalue().split("\n")
