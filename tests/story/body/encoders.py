@@ -161,3 +161,20 @@ def xlnet(c):
     return encoder_only(
         c, post("layer", attend), post("layer", plain(c, d_ff=c.d_inner, activation="gelu")), final=None
     )
+
+
+@family(
+    "DebertaV2ForMaskedLM",
+    "modeling_deberta_v2.py",
+    num_hidden_layers=2,
+    hidden_size=48,
+    num_attention_heads=3,
+    intermediate_size=77,
+    relative_attention=True,
+    pos_att_type=["p2c", "c2p"],
+    position_biased_input=False,
+    tiny=True,
+)
+def deberta_v2(c):
+    attend = looks_both_ways(c, positions="relative", kernel="plain")
+    return encoder_only(c, post("layer", attend), post("layer", plain(c)), final=None, parts=("norm",))

@@ -171,3 +171,36 @@ def wav2vec2(c):
 @family("HubertModel", "modeling_hubert.py", num_hidden_layers=2)
 def hubert(c):
     return of_wav2vec(c)
+
+
+@family("GitForCausalLM", "modeling_git.py", num_hidden_layers=2)
+def git(c):
+    # the rows of the image stand before the words; a mask lets words see them, and not the other way round
+    see = c.vision_config
+    parts = entrance(f"patches {see.hidden_size}", "class token 1", f"positions {count_patches(see) + 1}", "norm")
+    stages = (
+        pre("layer", looks_both_ways(see, kernel="plain")),
+        pre("layer", plain(see)),
+    )
+    layers = (group(see.num_hidden_layers, see.hidden_size, *stages),)
+    image = tower(see, "vision", "image", False, parts, layers, "layer")
+    attend = looks_both_ways(c, kernel="plain", causal=True)
+    layers = (group(c.num_hidden_layers, c.hidden_size, post("layer", attend), post("layer", plain(c))),)
+    before = words(c, f"positions {c.max_position_embeddings}", "norm", f"projection {c.hidden_size}", "norm")
+    text = tower(c, "text", "ids", True, before, layers, None)
+    return network(image, text, links=(Link("joined", "vision", "text"),), head=Head("vocabulary", c.vocab_size, False))
+
+
+@family("BlipModel", "modeling_blip.py")
+def blip(c):
+    see, read = c.vision_config, c.text_config
+    parts = entrance(f"patches {see.hidden_size}", "class token 1", f"positions {count_patches(see) + 1}")
+    stages = (pre("layer", looks_both_ways(see, fused="qkv", kernel="plain")), pre("layer", plain(see)))
+    layers = (group(see.num_hidden_layers, see.hidden_size, *stages),)
+    image = tower(see, "vision", "image", False, parts, layers, "layer")
+    stages = (post("layer", looks_both_ways(read, kernel="plain")), post("layer", plain(read)))
+    layers = (group(read.num_hidden_layers, read.hidden_size, *stages),)
+    text = tower(
+        read, "text", "ids", False, words(read, f"positions {read.max_position_embeddings}", "norm"), layers, None
+    )
+    return network(image, text, links=(Link("compared", "vision", "text"),), head=Head("none"))

@@ -14,6 +14,8 @@ from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.operation_kinds import CARRYING, CURVES, REPEATS, SCALINGS
 from xray.story.recognition.scored_parts import list_behind
 
+NEAR = 24
+
 
 def describe_attention(
     flow: Flow, site: Site, region: Region, makers_of_towers: Mapping[int, str], twins: Sequence[Site] = ()
@@ -28,7 +30,7 @@ def describe_attention(
     plain = is_plain(flow, query) and is_plain(flow, key)
     positions: Positions | None = "rotary" if turned else scores.bias if scores.bias != "none" or plain else None
     return Attention(
-        source=name_source(flow, site, key, makers_of_towers),
+        source=name_source(flow, site, key, region, makers_of_towers),
         heads=heads,
         kv_heads=count_key_heads(flow, site, query, key, value, heads, d_k, d_v),
         d_k=d_k,
@@ -155,7 +157,7 @@ def name_kernel(flow: Flow, site: Site) -> str | None:
     return None if parent is None else flow.op(parent)
 
 
-def name_source(flow: Flow, site: Site, key: Side, towers: Mapping[int, str]) -> str | None:
+def name_source(flow: Flow, site: Site, key: Side, region: Region, towers: Mapping[int, str]) -> str | None:
     """Whether keys come from the stream itself, or from which tower's end."""
     if key.is_own:
         return "self"
@@ -169,7 +171,19 @@ def name_source(flow: Flow, site: Site, key: Side, towers: Mapping[int, str]) ->
         if place in towers:
             return towers[place]
         here += [maker for maker in flow.makers[place] if maker is not None]
-    return "self" if site.kind == "self" else None
+    return "self" if site.kind == "self" or seen & list_before(flow, region.start) else None
+
+
+def list_before(flow: Flow, start: int | None) -> set[int]:
+    """The last steps that led to where a branch begins: what comes from there is the stream itself, before a pool."""
+    found: set[int] = set()
+    todo = [] if start is None else [start]
+    while todo and len(found) < NEAR:
+        here = todo.pop(0)
+        if here not in found:
+            found.add(here)
+            todo += [maker for maker in flow.makers[here] if maker is not None]
+    return found
 
 
 def count_cut_window(flow: Flow, site: Site, query: Side, key: Side, region: Region) -> int | None:

@@ -205,10 +205,26 @@ def are_masks(flow: Flow, masks: Sequence[Operand]) -> bool:
     """Whether all that joins the scores is known to hide, and to do nothing else."""
     for one in masks:
         values = values_of(flow, one.maker)
-        hides = values is not None and bool(((values == 0) | (values <= LOW)).all())
-        if not hides and one.record.mask is None and one.record.dtype != "bool":
+        hides = values is not None and hides_or_not(values)
+        if not hides and not chooses(flow, one.maker) and one.record.mask is None and one.record.dtype != "bool":
             return False
     return True
+
+
+def hides_or_not(values: Values) -> bool:
+    """Whether numbers that are added to scores hide, or change nothing."""
+    return bool(((values == 0) | (values <= LOW)).all())
+
+
+def chooses(flow: Flow, maker: int | None) -> bool:
+    """Whether a step puts one of two numbers everywhere, of which one hides and the other changes nothing."""
+    if maker is None or flow.op(maker) not in ("where", "masked_fill", "masked_fill_"):
+        return False
+    plain = [number(flow.steps[maker], name) for name in ("input", "other", "value")]
+    given = [values_of(flow, one) for record, one in flow.given(maker) if record.dtype != "bool"]
+    return all(one is not None and hides_or_not(one) for one in given) and all(
+        one is None or one == 0 or one <= LOW for one in plain
+    )
 
 
 def name_bias(

@@ -133,7 +133,11 @@ def find_chains(flow: Flow, sites: Sequence[Site] = ()) -> list[Chain]:
         inside = [other for other in joints if other in joint.region.inner]
         if not inside:
             continue
-        begun = [other for other in inside if before[other] == before[add] and roots[other] == roots[add]]
+        begun = [
+            other
+            for other in inside
+            if before[other] == before[add] and (before[add] is not None or roots[other] == roots[add])
+        ]
         if begun:
             last = follow(begun[0], set(inside), before)
             skips[add] = last

@@ -325,6 +325,11 @@ def pick(step: Step, given: list[Values]) -> Values | None:
     return None if index is None or len(given) != 1 else given[0][index]  # type: ignore[index]  # slices and numbers
 
 
+def cut(step: Step, given: list[Values]) -> Values | None:
+    """A part of a tensor in which all numbers are the same."""
+    return np.full(step.outputs[0].shape, given[0].flat[0]) if (given[0] == given[0].flat[0]).all() else None
+
+
 def put(step: Step, given: list[Values]) -> Values | None:
     """A number written into a part of a tensor."""
     index, value = read_index(step.settings), number(step, "values")
@@ -393,6 +398,10 @@ RULES: dict[str, Rule] = {
     "max": first_of_two(np.fmax),
     "min": first_of_two(np.fmin),
     "neg": single(np.negative),
+    "sqrt": single(np.sqrt),
+    "exp": single(np.exp),
+    "log": single(np.log),
+    "log2": single(np.log2),
     "abs": single(np.abs),
     "and": both,
     "logical_and": both,
@@ -434,6 +443,7 @@ RULES: dict[str, Rule] = {
     "gather": pick,
     "index_put": put,
     "permute": permute,
+    **dict.fromkeys(("split", "chunk", "unbind", "narrow", "slice", "select"), cut),
     "triu": triangle(np.triu),
     "tril": triangle(np.tril),
     "cumsum": total,

@@ -11,7 +11,21 @@ from xray.story.recognition.projections import is_projection
 Kind = Literal["scale", "bias", "mask", "softmax"]
 MOST_BEHIND = 40
 FILLINGS = frozenset(
-    ["zeros", "zeros_like", "new_zeros", "full", "full_like", "tensor", "ones", "empty", "scalar_tensor", "empty_like"]
+    [
+        "zeros",
+        "zeros_like",
+        "new_zeros",
+        "ones_like",
+        "new_ones",
+        "new_full",
+        "full",
+        "full_like",
+        "tensor",
+        "ones",
+        "empty",
+        "scalar_tensor",
+        "empty_like",
+    ]
 )
 SETTLING = CARRYING | DROPOUTS | frozenset(["max", "maximum", "clamp", "clamp_", "min", "minimum", "nan_to_num"])
 """What goes with the part before it."""
@@ -159,7 +173,7 @@ def list_behind(flow: Flow, maker: int | None) -> list[int]:
     while todo and len(found) < MOST_BEHIND:
         here = todo.pop(0)
         found.append(here)
-        if flow.op(here) in LOOKUPS or is_projection(flow, here):
+        if flow.op(here) in LOOKUPS | FILLINGS or is_projection(flow, here):
             continue
         for one in flow.makers[here]:
             if one is not None and one not in seen:
