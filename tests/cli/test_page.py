@@ -89,7 +89,7 @@ def test_the_quiz_checks_answers_and_explains(trace_file, capsys, monkeypatch):
 
     assert told.count("Right. ") == 2
     assert "Not quite. It is 8×10×32" in " ".join(told.split())
-    assert "Write a shape as 8x4x10x8" in told
+    assert told.count("Answer with a shape, as in 8x4x10x8") == 2
     assert told.endswith("2 of 3 right.\n")
 
 
@@ -97,6 +97,42 @@ def test_the_quiz_can_be_left(trace_file, capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("q\n"))
     assert run(["walk", str(trace_file), "--quiz"]) == 0
     assert capsys.readouterr().out.endswith("0 of 0 right.\n")
+
+
+def test_how_to_answer_is_said_before_the_first_question(trace_file, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("q\n"))
+    run(["walk", str(trace_file), "--quiz"])
+    told = capsys.readouterr().out
+
+    assert told.index("? gives a hint, skip goes on, q leaves") < told.index("1 of ")
+
+
+def test_a_bare_enter_is_no_answer(trace_file, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n\n8x1x1x10\n"))
+    run(["walk", str(trace_file), "--quiz"])
+    told = capsys.readouterr().out
+
+    assert "Not quite" not in told
+    assert told.endswith("1 of 1 right.\n")
+
+
+def test_a_question_mark_gives_a_hint_and_then_a_larger_one(trace_file, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("?\n?\n?\n8x1x1x10\n"))
+    run(["walk", str(trace_file), "--quiz"])
+    told = " ".join(capsys.readouterr().out.split())
+
+    first, second = told.index("It has 4 axes: batch × 1 × 1 × src_len."), told.index("All but the first: ?×1×1×10.")
+    assert first < second < told.index("There is no more to tell") < told.index("Right. ")
+    assert told.endswith("1 of 1 right.")
+
+
+def test_a_skipped_question_is_answered_and_counts_for_nothing(trace_file, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("skip\n1x1\n"))
+    run(["walk", str(trace_file), "--quiz"])
+    told = " ".join(capsys.readouterr().out.split())
+
+    assert "Skipped. It is 8×1×1×10" in told
+    assert told.endswith("0 of 1 right, 1 skipped.")
 
 
 def test_attention_is_shown_in_the_terminal(trace_file, capsys):

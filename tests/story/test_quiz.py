@@ -2,7 +2,7 @@
 
 import pytest
 
-from xray.story.quiz import is_right, make_quiz, read_answer
+from xray.story.quiz import is_right, list_hints, make_quiz, read_answer
 from xray.story.scene import list_scenes, plain
 
 
@@ -54,3 +54,15 @@ def test_inference_asks_about_the_new_word(inference_trace):
     paths = [question.step.path for question in make_quiz(list_scenes(inference_trace)[-1])]
 
     assert {"next_word.last_row", "next_word.argmax", "append"} <= set(paths)
+
+
+def test_no_hint_is_the_answer(quiz):
+    for question in quiz:
+        whole = "×".join(map(str, question.answer.shape))
+        assert not any(whole in plain(hint) for hint in list_hints(question))
+
+
+def test_the_first_hint_tells_how_many_axes_there_are(quiz):
+    assert [plain(list_hints(question)[0]).split()[2] for question in quiz] == [
+        str(len(question.answer.shape)) for question in quiz
+    ]

@@ -1,5 +1,6 @@
 """The walk: nine chapters for each scene, with the words and numbers of the run and every question answered."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -128,3 +129,22 @@ def test_norm_before_is_walked_too():
 
     assert [chapter.station for chapter in chapters] == list(range(1, 10))
     assert all(chapter.text and all(map(plain, chapter.text)) for chapter in chapters)
+
+
+@pytest.mark.parametrize("name", ["untrained, training", "untrained, inference"])
+def test_no_word_is_said_twice_in_a_row(name):
+    told = [
+        plain(text)
+        for chapter in tell_walk(recorded(name))
+        for text in (*chapter.text, *(answer.text for answer in chapter.answers))
+    ]
+
+    assert told
+    assert [found[0] for text in told for found in re.finditer(r"\b([a-z]+) \1\b", text)] == []
+
+
+def test_every_text_that_is_quoted_has_an_author_or_a_title(training):
+    quoted = {opinion.who for chapter in training for debate in chapter.debates for opinion in debate.opinions}
+
+    assert quoted
+    assert [who for who in quoted if not re.search(r"“.+”|[A-Z]\w+'s ", who)] == []

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from xray.story.scene import Scene
 
 
+HOW_TO_ANSWER = "Answer with a shape, as in 8x4x10x8; ? gives a hint, skip goes on, q leaves."
+LEAVE, SKIP = ("q", "quit", "exit"), ("s", "skip")
+
+
 def walk(
     context: typer.Context,
     file: Annotated[
@@ -38,7 +42,7 @@ def walk(
     """Walk through the model from the question to the answer, with the words and numbers of a real run.
 
     At a terminal Enter goes on, b goes back, a number goes to that station, q leaves. --quiz asks which shape comes
-    next, says whether that is right, and why.
+    next, says whether that is right, and why; there ? gives a hint and skip shows the answer.
     """
     from xray.cli.painting import pick_theme
     from xray.cli.requests import read_or_record
@@ -128,24 +132,37 @@ def ask_all(scene: "Scene", station: int | None, screen: "Screen") -> None:
     from xray.cli.asking import ask_line
     from xray.cli.output import write_stdout
     from xray.errors import UsageError
+    from xray.renderers.table_totals import count_words
     from xray.renderers.walk_text import draw_prompt, draw_text
-    from xray.story.quiz import is_right, make_quiz, read_answer
+    from xray.story.quiz import is_right, list_hints, make_quiz, read_answer
 
     questions = [one for one in make_quiz(scene) if station in (None, one.station)]
     if not questions:
         raise UsageError(f"there is nothing to ask at station {station}. Leave out --station.")
-    asked = right = 0
+    write_stdout(
+        draw_text((f"{count_words(len(questions), 'question', 'questions')}. {HOW_TO_ANSWER}",), screen) + "\n\n"
+    )
+    asked = right = skipped = 0
     for number, question in enumerate(questions, start=1):
         write_stdout(draw_prompt(question, number, len(questions), screen) + "\n")
-        answer = ask_line("> ")
-        while answer and read_answer(answer) is None and not answer.lower().startswith("q"):
-            write_stdout("Write a shape as 8x4x10x8, or q to leave.\n")
-            answer = ask_line("> ")
-        if answer is None or answer.lower() in ("q", "quit"):
+        hints = iter(list_hints(question))
+        while (answer := ask_line("> ")) is not None:
+            if answer.lower() in ("?", "hint"):
+                hint = next(hints, ("There is no more to tell without telling it all: skip shows the answer.",))
+                write_stdout(draw_text(hint, screen) + "\n")
+            elif answer.lower() in LEAVE + SKIP or read_answer(answer) is not None:
+                break
+            else:
+                write_stdout(draw_text((HOW_TO_ANSWER,), screen) + "\n")
+        if answer is None or answer.lower() in LEAVE:
             break
-        asked += 1
-        good = is_right(question, answer)
-        right += good
-        verdict = "Right. " if good else "Not quite. "
+        if answer.lower() in SKIP:
+            skipped += 1
+            verdict = "Skipped. "
+        else:
+            asked += 1
+            good = is_right(question, answer)
+            right += good
+            verdict = "Right. " if good else "Not quite. "
         write_stdout(draw_text((verdict, *question.explanation), screen) + "\n\n")
-    write_stdout(f"{right} of {asked} right.\n")
+    write_stdout(f"{right} of {asked} right{f', {skipped} skipped' if skipped else ''}.\n")

@@ -4,8 +4,13 @@ from xray.ir.records import VISIBLE
 from xray.story.chapters import Debate, Opinion
 from xray.story.scene import PADDING, Scene, quote
 
-PAPER, INFOGRAPHIC, LECTURE = "the paper", "the infographic", "a lecture that codes it"
-BEGINNERS, TRANSLATOR = "notes for beginners", "notes on a translator"
+PAPER = "the paper (“Attention Is All You Need”)"
+INFOGRAPHIC = "Javier Ideami's X-Ray Transformer infographic"
+LECTURE = "Umar Jamil's lecture “Coding a Transformer from scratch on PyTorch”"
+BEGINNERS = "GabMartino's notes “TransformerForDummies”"
+TRANSLATOR = "JitheshPavan's notes “GPT_Translator”"
+"""The texts, each by its author and title; where to find them stands in docs/explanation/choices.md."""
+
 PICTURED = 10
 SHADES = {True: "□", False: "■"}
 

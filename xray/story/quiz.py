@@ -78,6 +78,17 @@ def say_axes(record: TensorRecord) -> str:
     return " × ".join(axis or "?" for axis in record.axes) or "a single number"
 
 
+def list_hints(question: Question) -> tuple[Text, ...]:
+    """What helps, each hint telling more than the one before: the axes of the answer, then all its sizes but one."""
+    record = question.answer
+    if not record.shape:
+        return (("It is a single number: it has no axes.",),)
+    count = "1 axis" if len(record.shape) == 1 else f"{len(record.shape)} axes"
+    named = f": {say_axes(record)}" if any(record.axes) else ""
+    told = "×".join(["?", *map(str, record.shape[1:])])
+    return (f"It has {count}{named}.",), (f"All but the first: {told}.",)
+
+
 def is_right(question: Question, answer: str) -> bool:
     """Whether an answer such as "8x4x10x8", "8 4 10 8" or "[8, 4, 10, 8]" is the shape."""
     return read_answer(answer) == question.answer.shape

@@ -97,7 +97,7 @@ def answer_special_tokens(scene: Scene) -> Answer:
         (
             "The decoder needs something to read before there is a word: <sos>, so that the first real word "
             f"({quote(first)} here) has something before it. And the loop "
-            "loop needs an end: <eos> is a word like any other, learnt like any other, and when it is said the loop "
+            "needs an end: <eos> is a word like any other, learnt like any other, and when it is said the loop "
             f"stops. {PADDING} comes after it and is never learnt.",
         ),
     )

@@ -3,7 +3,7 @@
 from math import sqrt
 
 from xray.story.chapters import Answer, Chapter, Text
-from xray.story.debates import debate_mask_value, debate_norm, debate_padding_rows, debate_question_tokens
+from xray.story.debates import BEGINNERS, debate_mask_value, debate_norm, debate_padding_rows, debate_question_tokens
 from xray.story.scene import PADDING, Scene, count, quote
 from xray.story.telling import attention_paths, feed_forward_paths, layers_in_words, make_chapter, tell_range
 from xray.story.telling import tell_strongest as strongest
@@ -85,7 +85,7 @@ def answer_embedding_scale(scene: Scene) -> Answer:
         "Why are the embeddings multiplied by sqrt(d_model)?",
         (
             f"By √{width} = {sqrt(width):.2f} here. The paper asks for it in half a sentence and gives no reason, and "
-            "the notes for beginners found none either. One that fits: the table starts with small numbers (variance "
+            f"{BEGINNERS} found none either. One that fits: the table starts with small numbers (variance "
             f"1/{width}), the place pattern swings between −1 and 1, and without the factor it would drown the words.",
         ),
     )
