@@ -27,9 +27,9 @@ HEAD = """\
 
 X-Ray is under the MIT licence. It ships none of the packages below; `pip` fetches them when X-Ray is installed. These
 are all of them, as tested on Linux with the CPU build of torch. A CUDA build brings NVIDIA's libraries and Triton too,
-under their own terms. Drawing a recorded trace uses graphviz, pygraphviz, rich, typer, msgspec, uharfbuzz, Jinja2 and
-the fonts, and never loads torch. The pictures that X-Ray draws carry the letters they need of Source Sans, by Adobe,
-under the SIL Open Font License.
+under their own terms. Drawing a recorded trace uses graphviz, pygraphviz, rich, typer, msgspec, uharfbuzz, Jinja2,
+pypdf and the fonts, and never loads torch. The pictures that X-Ray draws carry the letters they need of Source Sans, by
+Adobe, under the SIL Open Font License.
 
 The table is made by `python docs/third_party.py`, and a test holds it to what is installed. With `--sbom` the same
 becomes a bill of materials in CycloneDX's JSON form.

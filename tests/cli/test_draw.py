@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from pypdf import PdfReader
 
 from xray.cli.app import run
 from xray.ir.json_form import trace_to_json
@@ -36,6 +37,13 @@ def test_too_many_dots_are_refused_before_anything_runs(tmp_path, capsys, comman
 
 def test_a_pdf_has_no_dots_to_count(trace_file, tmp_path):
     assert run(["draw", trace_file, "-q", "--paper", "a0", "--dpi", "600", "-o", str(tmp_path / "poster.pdf")]) == 0
+
+
+def test_a_pdf_can_be_cut_into_sheets(trace_file, tmp_path, capsys):
+    sheets, whole = tmp_path / "sheets.pdf", tmp_path / "whole.svg"
+    assert run(["draw", trace_file, "-q", "--tile", "a4", "-o", str(sheets), "-o", str(whole)]) == 0
+    assert len(PdfReader(sheets).pages) == 4
+    assert capsys.readouterr().err == f"wrote {sheets}, 4 sheets of A4\nwrote {whole}\n"
 
 
 def test_blocks_are_opened_as_deep_as_asked(trace_file, tmp_path):

@@ -37,6 +37,12 @@ def here(tmp_path, monkeypatch):
         ("trace mine:build -q --only a -o a.svg", "--only: it chooses what the tables show, and -q leaves them out."),
         ("trace mine:build -o a.json --paper a3", "--paper: no picture is drawn. Name a file with -o"),
         ("draw t.json -o a.txt --depth 1 --close a", "--depth, --close: no picture is drawn."),
+        (
+            "draw t.json -o a.svg --tile a4",
+            "--tile: only a PDF is cut into sheets. Name one with -o, such as poster.pdf",
+        ),
+        ("draw t.json -o a.txt --tile a4", "--tile: no picture is drawn."),
+        ("worksheet --trace t.json -o a.png --tile a4", "--tile: only a PDF is cut into sheets."),
         ("diff t.json t.json --layers all", "--layers: no picture is drawn."),
         ("page t.json --max-turns 3", "--max-turns: a trace file is already answered."),
         ("page t.json --phase both", "--phase: a trace file holds what it holds."),

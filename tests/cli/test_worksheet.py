@@ -79,7 +79,7 @@ def test_it_is_made_for_print(ask, tmp_path):
         (["-o", "a.png", "--paper", "a0", "--dpi", "600"], 2, "xray: A0 at 600 dpi has 19,866 x 28,087 dots."),
         (["-o", "none/a.svg"], 1, "xray: cannot write none/a.svg: the folder"),
         (["--theme", "pink"], 1, "xray: no theme named 'pink'."),
-        (["--ask", "Who?"], 2, "xray: a trace file is already answered"),
+        (["--ask", "Who?"], 2, "xray: --ask: a trace file is already answered"),
     ],
 )
 def test_what_cannot_be_asked_is_said_in_a_line(ask, arguments, code, message):

@@ -20,6 +20,10 @@ def draw(
         Literal["a0", "a1", "a2", "a3", "a4", "a5"] | None,
         typer.Option(help="The paper of a picture.", show_default="a2 for the poster"),
     ] = None,
+    tile: Annotated[
+        Literal["a0", "a1", "a2", "a3", "a4", "a5"] | None,
+        typer.Option(help="Cut a PDF into sheets of this paper, to be glued together.", show_default=False),
+    ] = None,
     dpi: Annotated[int, typer.Option(min=20, max=600, help="Dots per inch of a PNG.")] = 150,
     layers: Annotated[
         Literal["folded", "all"], typer.Option(help="Show equal layers once, or each of them.")
@@ -90,4 +94,5 @@ def draw(
         quiet=quiet,
         blocks=asked,
         pick=pick,
+        tile=tile,
     )

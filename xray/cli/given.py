@@ -30,5 +30,6 @@ def spell(context: typer.Context, name: str) -> str:
     return max(found.opts, key=len) if found.param_type_name == "option" else name.upper()
 
 
-PICTURE_OPTIONS = ("paper", "dpi", "depth", "opened", "closed", "blocks")
+PICTURE_OPTIONS = ("paper", "tile", "dpi", "depth", "opened", "closed", "blocks")
 NO_PICTURE = "no picture is drawn. Name a file with -o, such as poster.svg, or leave it out."
+NO_PDF = "only a PDF is cut into sheets. Name one with -o, such as poster.pdf, or leave it out."

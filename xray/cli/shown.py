@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from xray.cli.given import NO_PICTURE, PICTURE_OPTIONS, refuse
+from xray.cli.given import NO_PDF, NO_PICTURE, PICTURE_OPTIONS, refuse
 from xray.cli.output import check_writable, say, write_file, write_stdout
 from xray.cli.pager import show_long
 from xray.cli.terminal import at_terminal, choose_theme, colour_depth, is_ascii_only, terminal_width
@@ -63,6 +63,8 @@ def refuse_unshown(context: typer.Context, files: "list[tuple[Path, Form]]", *, 
     forms = {form for _, form in files} if files or at_terminal() else {"svg"}
     if not forms & {*PICTURES}:
         refuse(context, PICTURE_OPTIONS, NO_PICTURE)
+    if "pdf" not in forms:
+        refuse(context, ("tile",), NO_PDF)
     if quiet and "table" not in forms:
         refuse(
             context, ("only", "shape"), "it chooses what the tables show, and -q leaves them out. Choose one of them."
@@ -107,12 +109,14 @@ def show_trace(
     page: "Trace | None" = None,
     blocks: "BlockOptions | None" = None,
     pick: "Pick | None" = None,
+    tile: "Paper | None" = None,
 ) -> None:
     """Write the files that were asked for; without any, the poster goes to stdout unless that is a terminal.
 
     The tables go to the terminal: to stdout if it is one, else to stderr. A page is made from the trace `page`, which
     has more values, where there is one. `blocks` chooses the drawing by blocks. What is wrong with the recorded numbers
-    and masks is said on stderr. The tables hold what `pick` chooses; they come last, after every picture.
+    and masks is said on stderr. The tables hold what `pick` chooses; they come last, after every picture. A PDF is cut
+    into sheets of the paper `tile`.
 
     Raises:
         TraceError: there are tables to show, and `pick` chooses nothing for them.
@@ -136,13 +140,16 @@ def show_trace(
                 drawn = draw_tables(trace, theme=theme, all_layers=all_layers, pick=pick)
             else:
                 drawn = render(shown, form, theme=theme, dpi=dpi, paper=paper, all_layers=all_layers, **options)
+            sheets = ""
+            if form == "pdf" and tile is not None and isinstance(drawn, bytes):
+                drawn, sheets = cut_to_print(drawn, tile)
             write_file(path, drawn)
         except Exception as error:  # the other files are made all the same
             failure = failure or error
             if len(files) > 1:
                 say(f"could not write {show_controls(str(path))}")
         else:
-            say(f"wrote {show_controls(str(path))}")
+            say(f"wrote {show_controls(str(path))}{sheets}")
     if failure is not None:
         raise failure
     if not files and not at_terminal():
@@ -169,6 +176,14 @@ def show_trace(
         show_long(table + "\n")
         command = show_controls(shlex.join(["xray", *context.obj]))
         say(f"For the picture: {command} -o poster.svg (or .png, .pdf), or send stdout to a file: {command} > out.svg")
+
+
+def cut_to_print(pdf: bytes, tile: "Paper") -> tuple[bytes, str]:
+    """A PDF on sheets of that paper, and how many they are, in words to stand behind its name."""
+    from xray.renderers.sheets import cut_in_sheets
+
+    cut, count = cut_in_sheets(pdf, tile)
+    return cut, f", {count} {'sheet' if count == 1 else 'sheets'} of {tile.upper()}"
 
 
 def warn_of_alarms(trace: "Trace") -> None:

@@ -89,6 +89,14 @@ def trace(
         Literal["a0", "a1", "a2", "a3", "a4", "a5"] | None,
         typer.Option(help="The paper of a picture.", show_default="a2 for the poster", rich_help_panel=PICTURE),
     ] = None,
+    tile: Annotated[
+        Literal["a0", "a1", "a2", "a3", "a4", "a5"] | None,
+        typer.Option(
+            help="Cut a PDF into sheets of this paper, to be glued together.",
+            show_default=False,
+            rich_help_panel=PICTURE,
+        ),
+    ] = None,
     dpi: Annotated[int, typer.Option(min=20, max=600, help="Dots per inch of a PNG.", rich_help_panel=PICTURE)] = 150,
     layers: Annotated[
         Literal["folded", "all"],
@@ -190,6 +198,7 @@ def trace(
         page=page,
         blocks=asked,
         pick=pick,
+        tile=tile,
     )
     if error is not None:
         raise error

@@ -62,16 +62,25 @@ def worksheet(
     paper: Annotated[
         Literal["a0", "a1", "a2", "a3", "a4", "a5"], typer.Option(help="The paper.", rich_help_panel=PICTURE)
     ] = "a2",
+    tile: Annotated[
+        Literal["a0", "a1", "a2", "a3", "a4", "a5"] | None,
+        typer.Option(
+            help="Cut a PDF into sheets of this paper, to be glued together.",
+            show_default=False,
+            rich_help_panel=PICTURE,
+        ),
+    ] = None,
     dpi: Annotated[int, typer.Option(min=20, max=600, help="Dots per inch of a PNG.", rich_help_panel=PICTURE)] = 150,
 ) -> None:
     """Make a worksheet: the poster with some of its shapes blank and numbered, and the answers in a second file.
 
     Ledgers, formulas and tooltips do not give the blanks away. The same seed makes the same sheet.
     """
-    from xray.cli.given import refuse
+    from xray.cli.given import NO_PDF, refuse
     from xray.cli.output import check_writable, say, write_file
     from xray.cli.painting import pick_theme, warn_of_letters
     from xray.cli.requests import read_or_record
+    from xray.cli.shown import cut_to_print
     from xray.errors import UsageError
     from xray.renderers.paper import check_dots
     from xray.renderers.worksheet import draw_worksheet, make_worksheet
@@ -90,6 +99,8 @@ def worksheet(
         )
     if form == "png":
         check_dots(paper, dpi)
+    if form != "pdf":
+        refuse(context, ("tile",), NO_PDF)
     choice = Choice(read_stations(stations) if stations is not None else ALL_STATIONS, share, seed)
     paint = pick_theme(theme)
     if trace is not None:
@@ -99,8 +110,11 @@ def worksheet(
     made = make_worksheet(recorded, choice, hints=hints)
     drawn = draw_worksheet(made, form, theme=paint, dpi=dpi, paper=paper)
     for path, content, what in ((output, drawn[0], f"{made.count} shapes to fill in"), (key, drawn[1], "the answers")):
+        sheets = ""
+        if tile is not None and isinstance(content, bytes):
+            content, sheets = cut_to_print(content, tile)
         write_file(path, content)
-        say(f"wrote {show_controls(str(path))}, {what}")
+        say(f"wrote {show_controls(str(path))}{sheets}, {what}")
 
 
 def choose_form(path: Path) -> "DrawnForm":
