@@ -1,10 +1,11 @@
 """The table of decode turns: one row for each, its end kept where not all words fit."""
 
 import pytest
+from recorded import recorded
 from rich.console import Console
 from small_traces import small_trace
 
-from xray.renderers.table_turns import draw_turns, last_words
+from xray.renderers.table_turns import CACHED, READS, draw_turns, last_words
 from xray.renderers.table_words import UNICODE, Words
 from xray.renderers.themes import load_theme
 from xray.story.turns import list_turns
@@ -40,3 +41,12 @@ def test_what_was_read_keeps_its_end(words):
 
 def test_what_fits_is_shown_whole(words):
     assert last_words(("<sos>", "she", "flies"), 15, words).plain == "<sos> she flies"
+
+
+@pytest.mark.parametrize(("name", "heading"), [("cached", CACHED), ("one layer", READS)])
+def test_the_words_of_a_turn_are_called_what_they_are(words, name, heading):
+    console = Console(width=160, color_system=None)
+    with console.capture() as capture:
+        console.print(*draw_turns(list_turns(recorded(name)), words, 150), sep="\n")
+
+    assert [one for one in (READS, CACHED) if one in capture.get()] == [heading]

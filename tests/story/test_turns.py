@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+from recorded import recorded
 from small_traces import small_inference_passes, small_trace, small_training_pass, small_turn, step
 
 from xray.story.turns import list_turns, masks_grow, unlike_turns
@@ -44,3 +45,14 @@ def test_the_last_mask_does_not_show_masks_of_another_kind():
     second = replace(second, mask=replace(second.mask, mask=facts))
 
     assert not masks_grow((first, second, third))
+
+
+def test_with_a_cache_a_turn_knows_the_row_of_the_mask_that_is_read():
+    turns = list_turns(recorded("cached"))
+
+    assert [turn.mask.shape for turn in turns] == [(1, 1, 1, turn.number) for turn in turns]
+    assert [turn.is_cached for turn in turns] == [False, *(True for _ in turns[1:])]
+
+
+def test_without_a_cache_all_words_are_read():
+    assert not any(turn.is_cached for turn in list_turns(recorded("one layer")))

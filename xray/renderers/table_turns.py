@@ -9,7 +9,10 @@ from rich.text import Text
 from xray.renderers.table_words import Words, flow
 from xray.story.turns import Turn
 
-HEADINGS = ("turn", "the decoder reads", "next word", "tgt_len", "mask", "scores", "cross scores")
+READS, CACHED = "the decoder reads", "the answer so far"
+"""What the words of a turn are: all that is read, or where a cache holds the others, more than that."""
+
+HEADINGS = ("turn", READS, "next word", "tgt_len", "mask", "scores", "cross scores")
 LONGEST_WORD = 16
 
 
@@ -17,7 +20,7 @@ def draw_turns(turns: Sequence[Turn], words: Words, width: int) -> Iterator[Rend
     """One row for each turn: what the decoder read, the shapes that grow with it, and the word that it chose."""
     rows = [list(turn_cells(turn, words)) for turn in turns]
     natural = [max(Text(title).cell_len, *(row[n].cell_len for row in rows)) for n, title in enumerate(HEADINGS)]
-    for kept, shortest_read in ((7, 26), (6, len("the decoder reads"))):
+    for kept, shortest_read in ((7, 26), (6, len(READS))):
         widths = natural[:kept]
         room = width - sum(widths) - 2 * (kept - 1)
         if room >= 0 or widths[1] + room >= shortest_read:
@@ -44,7 +47,9 @@ def tabulate(turns: Sequence[Turn], rows: Sequence[Sequence[Text]], widths: Sequ
     for width in widths[:-1]:
         table.add_column(width=width + 1, no_wrap=True, overflow="crop")
     table.add_column(width=widths[-1], no_wrap=True, overflow="crop")
-    table.add_row(*map(words.quiet, HEADINGS[: len(widths)]))
+    is_cached = any(turn.is_cached for turn in turns)
+    headings = [CACHED if is_cached and title == READS else title for title in HEADINGS]
+    table.add_row(*map(words.quiet, headings[: len(widths)]))
     for place, (turn, row) in enumerate(zip(turns, rows, strict=True)):
         cells = (row[0], last_words(turn.words, widths[1], words), *row[2 : len(widths)])
         table.add_row(*cells, style=words.surface("card") if place % 2 else None)

@@ -8,7 +8,11 @@ from xray.ir.trace import Pass, Trace
 
 @dataclass(frozen=True)
 class Turn:
-    """One turn: the words of the answer so far, the shapes that grow with them, and the word that comes next."""
+    """One turn: the words of the answer so far, the shapes that grow with them, and the word that comes next.
+
+    `is_cached` says that only the newest of these words is read, because a cache holds what is needed of the others.
+    `mask` is the one that self-attention reads.
+    """
 
     number: int
     words: tuple[str, ...]
@@ -18,6 +22,7 @@ class Turn:
     scores: TensorRecord | None
     cross_scores: TensorRecord | None
     logits: TensorRecord | None
+    is_cached: bool = False
 
 
 def list_turns(trace: Trace) -> tuple[Turn, ...]:
@@ -40,11 +45,24 @@ def describe_turn(one_pass: Pass) -> Turn:
         words=words,
         chosen=" ".join(first_row(one_pass, "new")),
         tgt_len=one_pass.sizes.get("tgt_len", len(words)),
-        mask=masks[-1] if masks else None,
+        mask=find_mask(one_pass) or (masks[-1] if masks else None),
         scores=first_output(one_pass, ".self_attention.scores"),
         cross_scores=first_output(one_pass, ".cross_attention.scores"),
         logits=first_output(one_pass, "head"),
+        is_cached=0 < count_read(one_pass) < len(words),
     )
+
+
+def find_mask(one_pass: Pass) -> TensorRecord | None:
+    """The mask that the first layer's self-attention reads, where that was recorded."""
+    step = next((step for step in one_pass.steps if step.path.endswith(".self_attention.mask")), None)
+    return next((record for record in step.inputs if record.role == "mask"), None) if step is not None else None
+
+
+def count_read(one_pass: Pass) -> int:
+    """How many words go in; 0 where that is not known."""
+    step = one_pass.by_id.get("decoder.embedding.words#0")
+    return step.inputs[0].shape[-1] if step is not None and step.inputs and step.inputs[0].shape else 0
 
 
 def unlike_turns(trace: Trace) -> tuple[Pass, ...]:
