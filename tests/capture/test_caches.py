@@ -99,7 +99,7 @@ def test_objects_with_slots_are_opened_too():
         def forward(self, x, state):
             return x + state.memory
 
-    top = next(trace(Reader(), torch.ones(3), Slots(torch.zeros(3))).steps)
+    top = trace(Reader(), torch.ones(3), Slots(torch.zeros(3))).steps[0]
 
     assert [(record.name, record.role) for record in top.inputs] == [("x", "activation"), ("state.memory", "state")]
 

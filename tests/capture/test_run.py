@@ -6,8 +6,9 @@ import weakref
 
 import pytest
 import torch
-from small_runs import MODEL, PAIRS, write_pairs
+from small_runs import MODEL, PAIRS, finish_small, write_pairs
 
+import xray
 import xray.capture.run
 from xray.capture.run import DEFAULT_QUESTION, Run
 from xray.errors import UsageError
@@ -332,3 +333,24 @@ def test_the_door_offers_what_it_names():
 
     assert [name for name in door.__all__ if not hasattr(door, name)] == []
     assert xray.capture.run.load is door.load
+
+
+def test_without_a_folder_the_usual_run_is_found_here_or_above(tmp_path, monkeypatch):
+    finish_small(tmp_path)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "run").rename(tmp_path / "runs" / "movie_qa")
+    (tmp_path / "examples" / "deep").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "examples" / "deep")
+
+    run = xray.load()
+
+    assert repr(run) == "Run('pairs': trained; 1+2 layers, 2 heads, d_model 22, 37 words out)"
+
+
+def test_without_any_run_a_warning_says_that_words_are_chance(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.warns(UserWarning, match="its words are chance. To train one: xray demo"):
+        run = xray.load()
+
+    assert "untrained, its words are chance" in repr(run)

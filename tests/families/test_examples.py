@@ -85,7 +85,7 @@ def test_the_large_llama_is_drawn_without_storage(tmp_path):
     assert run([*command_of("llama_405b.py"), "-q", "-o", "trace.json"]) == 0
 
     trace = read_trace_file("trace.json")
-    assert next(trace.steps).params == 405_853_388_800
+    assert trace.steps[0].params == 405_853_388_800
     assert scores_in(trace) == {(1, 128, 8192, 8192): 126}
     assert (tmp_path / "llama_405b.svg").stat().st_size > 10_000
 

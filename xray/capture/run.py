@@ -1,5 +1,6 @@
 """A chatbot under the X-ray: the same that answers, and a trace of what happens while it learns or answers."""
 
+import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
@@ -16,6 +17,7 @@ from xray.data.tokeniser import Tokeniser
 from xray.errors import UsageError
 from xray.ir.trace import Pass, Setting, Trace
 from xray.ir.work import add_up_multiplications
+from xray.learn.folder import RunFolder
 from xray.learn.run import Chatbot, load_run, untrained_chatbot
 from xray.learn.threads import fitting_threads
 from xray.model.transformer import Transformer
@@ -26,6 +28,8 @@ PREVIEWS: dict[str, PreviewRule] = {"few": preview_everything_small, "page": pre
 CANDIDATES = 10
 """How many words that might have come next are noted in every turn."""
 DEFAULT_QUESTION = "What's your favourite character in The Expanse series?"
+USUAL_RUN = Path("runs/movie_qa")
+"""The run folder of `xray demo`."""
 DEFAULT_TURNS = 20
 """The most words that an answer may have in a trace, `<eos>` included."""
 
@@ -35,6 +39,12 @@ class Run:
     """A chatbot, trained or not, that answers and that can be traced."""
 
     chatbot: Chatbot
+
+    def __repr__(self) -> str:
+        config, taught = self.chatbot.config, "trained" if self.chatbot.trained else "untrained, its words are chance"
+        layers = f"{config.encoder_layers}+{config.decoder_layers} layers"
+        sizes = f"{layers}, {config.heads} heads, d_model {config.d_model}, {config.tgt_vocab:,} words out"
+        return f"Run({self.chatbot.name!r}: {taught}; {sizes})"
 
     def answer(self, question: str) -> str:
         """The greedy answer to a question.
@@ -190,15 +200,34 @@ class Run:
         }
 
 
-def load(folder: str | Path, device: str = "auto") -> Run:
+def load(folder: str | Path | None = None, device: str = "auto") -> Run:
     """The trained chatbot in a run folder, as `xray train` left it.
+
+    Without a folder it is the one that `xray demo` left in runs/movie_qa, here or in a folder above; where there is
+    none, an untrained chatbot and a warning: its shapes are exact, its words are chance.
 
     Raises:
         RunError: there is no trained model in the folder, or its files are damaged.
+        UsageError: the folder is no path.
     """
+    if folder is None:
+        folder = find_usual_run()
+    if folder is None:
+        warnings.warn(
+            f"no trained chatbot in {USUAL_RUN} here or above, so this one is untrained: its shapes are exact, its "
+            "words are chance. To train one: xray demo",
+            stacklevel=2,
+        )
+        return make_untrained(device)
     if not isinstance(folder, str | Path):
         raise UsageError(f"a {type(folder).__name__} is no run folder. Give its path, as in runs/movie_qa.")
     return Run(load_run(Path(folder), device=device))
+
+
+def find_usual_run() -> Path | None:
+    """Where `xray demo` left its chatbot: in this folder, or in the nearest one above."""
+    here = Path.cwd()
+    return next((place / USUAL_RUN for place in (here, *here.parents) if RunFolder(place / USUAL_RUN).holds_run), None)
 
 
 def check_question(question: object) -> None:

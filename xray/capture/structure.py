@@ -7,6 +7,7 @@ every other step. Equal sizes keep their own names, since sizes alone name nothi
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from xray.capture.axis_groups import Groups
 from xray.capture.axis_joins import Tensors, join_step
@@ -38,7 +39,7 @@ def name_axes_by_structure(trace: Trace, links: Sequence[Links] = (), hints: Hin
         Namer(one, links[place] if place < len(links) else {}, hints or {}).name()
         for place, one in enumerate(trace.passes)
     )
-    return make_fact(Trace, {**trace.__dict__, "passes": passes})
+    return replace(trace, passes=passes)
 
 
 class Namer:

@@ -91,6 +91,6 @@ def run_once(target: Target, preview: PreviewRule | None) -> Outcome:
 
 def is_told(trace: Trace) -> bool:
     """Whether a large trace can do without being run again: its operations already name every axis of its inputs."""
-    steps = list(trace.steps)
+    steps = trace.steps
     given = [record for step in steps if step.parent is None for record in step.inputs if record.source is None]
     return len(steps) > MANY_STEPS and all(all(record.axes) for record in given)

@@ -74,7 +74,7 @@ def record_target(
     recorded = drop_values(outcome.trace) if with_page else outcome.trace
     if outcome.error is None:
         return recorded, page, None
-    failed = next((step for step in reversed(list(outcome.trace.steps)) if step.error is not None), None)
+    failed = next((step for step in reversed(outcome.trace.steps) if step.error is not None), None)
     line = find_user_line(outcome.error)
     where = f" at {failed.path}" if failed is not None else ""
     where += f" ({line})" if line else ""

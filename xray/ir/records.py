@@ -102,6 +102,9 @@ class TensorRecord:
     mask: MaskFacts | None = None
     preview: Preview | None = None
 
+    def __repr__(self) -> str:
+        return f"TensorRecord({self.name!r}, {self.shape}, {self.axes}, {self.dtype!r}, {self.role!r})"
+
     @property
     def sizes(self) -> Mapping[str, int]:
         """The size of each named axis, for instance {"batch": 8, "src_len": 10}."""

@@ -1,6 +1,6 @@
 """The waist of X-Ray: what was recorded, as frozen facts that need no torch to be read."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, get_args
@@ -45,6 +45,10 @@ class Step:
     settings: Mapping[str, Setting] = field(default_factory=dict)
     error: str | None = None
 
+    def __repr__(self) -> str:
+        took, made = ([record.shape for record in records] for records in (self.inputs, self.outputs))
+        return f"Step({self.id!r}, {self.op!r}, {took} -> {made if self.error is None else 'failed'})"
+
 
 @dataclass(frozen=True)
 class Pass:
@@ -59,6 +63,10 @@ class Pass:
     number: int
     tokens: Mapping[str, tuple[tuple[str, ...], ...]]
     steps: tuple[Step, ...]
+
+    def __repr__(self) -> str:
+        number = f", {self.number}" if self.number else ""
+        return f"Pass({self.kind!r}{number}, {count(self.steps, 'step', 'steps')})"
 
     @cached_property
     def blocks(self) -> frozenset[str]:
@@ -100,12 +108,19 @@ class Trace:
     passes: tuple[Pass, ...]
     schema: int = SCHEMA
 
-    @property
-    def steps(self) -> Iterator[Step]:
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
         """The steps of all passes, one after the other."""
-        for one_pass in self.passes:
-            yield from one_pass.steps
+        return tuple(step for one_pass in self.passes for step in one_pass.steps)
+
+    def __repr__(self) -> str:
+        return f"Trace({self.title!r}, {count(self.passes, 'pass', 'passes')}, {count(self.steps, 'step', 'steps')})"
 
     def passes_of(self, *kinds: PassKind) -> tuple[Pass, ...]:
         """The passes of the given kinds, in order."""
         return tuple(one_pass for one_pass in self.passes if one_pass.kind in kinds)
+
+
+def count(things: Sized, one: str, many: str) -> str:
+    """How many there are, in words."""
+    return f"{len(things):,} {one if len(things) == 1 else many}"

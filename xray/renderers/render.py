@@ -6,6 +6,7 @@ from typing import Literal, TypedDict, get_args, overload
 from xray.errors import UsageError
 from xray.ir.json_form import trace_to_json
 from xray.ir.trace import Trace
+from xray.renderers.notebook import Image, Page, Picture, Tables
 from xray.renderers.paper import Paper
 from xray.renderers.themes import Theme
 from xray.renderers.wishes import check_wishes
@@ -86,7 +87,8 @@ def render(
     `paper` is "a0" to "a5", A2 for the poster if none is named; `dpi` is the resolution of a PNG of it. `all_layers`
     unfolds equal layers. A model that is no transformer, and with `blocks` or one of the three that follow any model,
     is drawn by blocks: `depth` levels of them are opened (as many as stay readable), and those whose paths fit a
-    pattern in `open`, as in "decoder.layers.*"; what fits one in `close` stays one node.
+    pattern in `open`, as in "decoder.layers.*"; what fits one in `close` stays one node. In a notebook pictures, pages
+    and tables show themselves.
 
     Raises:
         UsageError: the form is none of those, the PNG would have too many dots, or a pattern fits no block.
@@ -100,13 +102,16 @@ def render(
     if form == "table":
         from xray.renderers.table import draw_tables
 
-        return draw_tables(trace, theme=theme, all_layers=all_layers)
+        return Tables(draw_tables(trace, theme=theme, all_layers=all_layers))
     if form == "html":
         from xray.renderers.page import draw_page
 
-        return draw_page(trace, theme=theme, blocks=choice)
+        return Page(draw_page(trace, theme=theme, blocks=choice))
     if form in ("svg", "dot", "png", "pdf"):
         from xray.renderers.poster import draw_poster
 
-        return draw_poster(trace, form, theme=theme, dpi=dpi, paper=paper, all_layers=all_layers, blocks=choice)
+        drawn = draw_poster(trace, form, theme=theme, dpi=dpi, paper=paper, all_layers=all_layers, blocks=choice)
+        if isinstance(drawn, str):
+            return Picture(drawn) if form == "svg" else drawn
+        return Image(drawn) if form == "png" else drawn
     raise UsageError(f"the form {form!r} is unknown. Choose {', '.join(FORMS[:-1])} or {FORMS[-1]}.")

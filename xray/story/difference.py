@@ -1,12 +1,12 @@
 """What differs between two traces, step by step."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from xray.errors import UsageError
 from xray.ir.records import TensorRecord
-from xray.ir.trace import Pass, PassKind, Step, Trace
+from xray.ir.trace import Pass, PassKind, Step, Trace, count
 from xray.story.alignment import Pair, align_passes
 
 Aspect = Literal[
@@ -52,9 +52,17 @@ class Change:
 
 @dataclass(frozen=True)
 class Difference:
-    """All changes from one trace to another, in the order in which the steps ran; false where there are none."""
+    """All changes from one trace to another, in the order in which the steps ran; false where there are none.
+
+    `after` is the trace that they lead to.
+    """
 
     changes: tuple[Change, ...]
+    after: Trace = field(repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        first = f", first {self.first.aspect} at {self.first.step or self.first.kind!r}" if self.first else ""
+        return f"Difference({count(self.changes, 'change', 'changes')}{first})"
 
     def __bool__(self) -> bool:
         return bool(self.changes)
@@ -83,7 +91,7 @@ def diff(before: Trace, after: Trace) -> Difference:
     for one in (before, after):
         if not isinstance(one, Trace):
             raise UsageError(f"a {type(one).__name__} cannot be compared. Give a Trace, as from xray.trace.")
-    return Difference(tuple(find_changes(before, after)))
+    return Difference(tuple(find_changes(before, after)), after)
 
 
 def find_changes(before: Trace, after: Trace) -> Iterator[Change]:

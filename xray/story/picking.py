@@ -101,7 +101,7 @@ def check_pick(trace: Trace, pick: Pick) -> None:
         UsageError: a shape is not understood.
         TraceError: no step is chosen; the message names paths that are near.
     """
-    steps = list(trace.steps)
+    steps = trace.steps
     if not pick or any(pick.takes(step) for step in steps):
         return
     paths = list(dict.fromkeys(step.path for step in steps))
