@@ -25,38 +25,38 @@ def two_kinds(c, first, other, *, every):
     )
 
 
-@family("LlamaForCausalLM", "modeling_llama.py", num_hidden_layers=2, num_key_value_heads=8, fast=True)
+@family("LlamaForCausalLM", "llama:206, 273", num_hidden_layers=2, num_key_value_heads=8, fast=True)
 def llama(c):
     return decoder_only(c, pre("rms", attention(c)), pre("rms", gated(c)), final="rms")
 
 
-@family("MistralForCausalLM", "modeling_mistral.py", num_hidden_layers=2)
+@family("MistralForCausalLM", "mistral:121, 201", num_hidden_layers=2)
 def mistral(c):
     # ten places are within the window of 4,096, so no mask is made that would show it
     return decoder_only(c, pre("rms", attention(c, window=Silent(4096))), pre("rms", gated(c)), final="rms")
 
 
-@family("MistralForCausalLM", "modeling_mistral.py", num_hidden_layers=2, sliding_window=4, fast=True)
+@family("MistralForCausalLM", "mistral:121, 201", num_hidden_layers=2, sliding_window=4, fast=True)
 def mistral_with_a_short_window(c):
     return decoder_only(c, pre("rms", attention(c, window=4)), pre("rms", gated(c)), final="rms")
 
 
-@family("Qwen2ForCausalLM", "modeling_qwen2.py", num_hidden_layers=2)
+@family("Qwen2ForCausalLM", "qwen2:168, 250", num_hidden_layers=2)
 def qwen2(c):
     return decoder_only(c, pre("rms", attention(c)), pre("rms", gated(c)), final="rms")
 
 
-@family("Qwen3ForCausalLM", "modeling_qwen3.py", num_hidden_layers=2)
+@family("Qwen3ForCausalLM", "qwen3:203, 275", num_hidden_layers=2)
 def qwen3(c):
     return decoder_only(c, pre("rms", attention(c, qk_norm=True)), pre("rms", gated(c)), final="rms")
 
 
-@family("GemmaForCausalLM", "modeling_gemma.py", num_hidden_layers=2)
+@family("GemmaForCausalLM", "gemma:217, 284", num_hidden_layers=2)
 def gemma(c):
     return decoder_only(c, pre("rms", attention(c)), pre("rms", gated(c)), final="rms", parts=("scale",))
 
 
-@family("Gemma2ForCausalLM", "modeling_gemma2.py", num_hidden_layers=4, sliding_window=4)
+@family("Gemma2ForCausalLM", "gemma2:211, 283", num_hidden_layers=4, sliding_window=4)
 def gemma2(c):
     # the scores are capped by tanh, which no fused kernel does
     local, whole = (both("rms", attention(c, kernel="plain", window=window)) for window in (4, None))
@@ -64,31 +64,31 @@ def gemma2(c):
     return decoder_only(c, groups=two_kinds(c, (local, think), (whole, think), every=2), final="rms", parts=("scale",))
 
 
-@family("Gemma3ForCausalLM", "modeling_gemma3.py", num_hidden_layers=12, sliding_window=4, fast=True)
+@family("Gemma3ForCausalLM", "gemma3:297, 375", num_hidden_layers=12, sliding_window=4, fast=True)
 def gemma3(c):
     local, whole = (both("rms", attention(c, qk_norm=True, window=window)) for window in (4, None))
     think = both("rms", gated(c))
     return decoder_only(c, groups=two_kinds(c, (local, think), (whole, think), every=6), final="rms", parts=("scale",))
 
 
-@family("OlmoForCausalLM", "modeling_olmo.py", num_hidden_layers=2)
+@family("OlmoForCausalLM", "olmo:196, 272", num_hidden_layers=2)
 def olmo(c):
     return decoder_only(c, pre("layer", attention(c)), pre("layer", gated(c)), final="layer")
 
 
-@family("Olmo2ForCausalLM", "modeling_olmo2.py", num_hidden_layers=2)
+@family("Olmo2ForCausalLM", "olmo2:188, 277", num_hidden_layers=2)
 def olmo2(c):
     return decoder_only(c, after("rms", attention(c, qk_norm=True)), after("rms", gated(c)), final="rms")
 
 
-@family("Olmo3ForCausalLM", "modeling_olmo3.py", num_hidden_layers=8, sliding_window=4)
+@family("Olmo3ForCausalLM", "olmo3:136, 228", num_hidden_layers=8, sliding_window=4)
 def olmo3(c):
     local, whole = (after("rms", attention(c, qk_norm=True, window=window)) for window in (4, None))
     think = after("rms", gated(c))
     return decoder_only(c, groups=two_kinds(c, (local, think), (whole, think), every=4), final="rms")
 
 
-@family("Exaone4ForCausalLM", "modeling_exaone4.py", num_hidden_layers=4, sliding_window=4)
+@family("Exaone4ForCausalLM", "exaone4:186, 276", num_hidden_layers=4, sliding_window=4)
 def exaone4(c):
     # whole attention is without positions
     local = after("rms", attention(c, qk_norm=True, window=4))
@@ -97,111 +97,111 @@ def exaone4(c):
     return decoder_only(c, groups=two_kinds(c, (local, think), (whole, think), every=4), final="rms")
 
 
-@family("SmolLM3ForCausalLM", "modeling_smollm3.py", num_hidden_layers=4)
+@family("SmolLM3ForCausalLM", "smollm3:166, 279", num_hidden_layers=4)
 def smollm3(c):
     local, whole = (pre("rms", attention(c, positions=positions)) for positions in ("rotary", "none"))
     think = pre("rms", gated(c))
     return decoder_only(c, groups=two_kinds(c, (local, think), (whole, think), every=4), final="rms")
 
 
-@family("CohereForCausalLM", "modeling_cohere.py", num_hidden_layers=2)
+@family("CohereForCausalLM", "cohere:203, 287", num_hidden_layers=2)
 def cohere(c):
     return decoder_only(c, pre("layer", attention(c), gated(c)), final="layer")
 
 
-@family("Cohere2ForCausalLM", "modeling_cohere2.py", num_hidden_layers=4, sliding_window=4)
+@family("Cohere2ForCausalLM", "cohere2:178, 264", num_hidden_layers=4, sliding_window=4)
 def cohere2(c):
     local = pre("layer", attention(c, window=4), gated(c))
     whole = pre("layer", attention(c, positions="none"), gated(c))
     return decoder_only(c, groups=two_kinds(c, (local,), (whole,), every=4), final="layer")
 
 
-@family("PhiForCausalLM", "modeling_phi.py", num_hidden_layers=2)
+@family("PhiForCausalLM", "phi:152, 252", num_hidden_layers=2)
 def phi(c):
     return decoder_only(c, pre("layer", attention(c), plain(c)), final="layer")
 
 
-@family("Phi3ForCausalLM", "modeling_phi3.py", num_hidden_layers=2)
+@family("Phi3ForCausalLM", "phi3:189, 276", num_hidden_layers=2)
 def phi3(c):
     return decoder_only(c, pre("rms", attention(c, fused="qkv")), pre("rms", gated(c, fused=True)), final="rms")
 
 
-@family("GlmForCausalLM", "modeling_glm.py", num_hidden_layers=2)
+@family("GlmForCausalLM", "glm:198, 284", num_hidden_layers=2)
 def glm(c):
     return decoder_only(c, pre("rms", attention(c)), pre("rms", gated(c, fused=True)), final="rms")
 
 
-@family("Glm4ForCausalLM", "modeling_glm4.py", num_hidden_layers=2)
+@family("Glm4ForCausalLM", "glm4:196, 66", num_hidden_layers=2)
 def glm4(c):
     return decoder_only(c, both("rms", attention(c)), both("rms", gated(c, fused=True)), final="rms")
 
 
-@family("StableLmForCausalLM", "modeling_stablelm.py", num_hidden_layers=2)
+@family("StableLmForCausalLM", "stablelm:210, 319", num_hidden_layers=2)
 def stablelm(c):
     return decoder_only(c, pre("layer", attention(c)), pre("layer", gated(c)), final="layer")
 
 
-@family("Starcoder2ForCausalLM", "modeling_starcoder2.py", num_hidden_layers=2)
+@family("Starcoder2ForCausalLM", "starcoder2:140, 204", num_hidden_layers=2)
 def starcoder2(c):
     return decoder_only(c, pre("layer", attention(c)), pre("layer", plain(c)), final="layer")
 
 
-@family("PersimmonForCausalLM", "modeling_persimmon.py", num_hidden_layers=2)
+@family("PersimmonForCausalLM", "persimmon:176, 300", num_hidden_layers=2)
 def persimmon(c):
     attend = attention(c, qk_norm=True, fused="qkv")
     return decoder_only(c, pre("layer", attend), pre("layer", plain(c)), final="layer")
 
 
-@family("GraniteForCausalLM", "modeling_granite.py", num_hidden_layers=2)
+@family("GraniteForCausalLM", "granite:114, 218", num_hidden_layers=2)
 def granite(c):
     # its factors are 1 by default
     return decoder_only(c, pre("rms", attention(c)), pre("rms", gated(c)), final="rms")
 
 
-@family("HeliumForCausalLM", "modeling_helium.py", num_hidden_layers=2)
+@family("HeliumForCausalLM", "helium:201, 266", num_hidden_layers=2)
 def helium(c):
     return decoder_only(c, pre("rms", attention(c)), pre("rms", gated(c)), final="rms")
 
 
-@family("Ernie4_5ForCausalLM", "modeling_ernie4_5.py", num_hidden_layers=2)
+@family("Ernie4_5ForCausalLM", "ernie4_5:185, 266", num_hidden_layers=2)
 def ernie4_5(c):
     return decoder_only(c, pre("rms", attention(c)), pre("rms", gated(c)), final="rms")
 
 
-@family("SeedOssForCausalLM", "modeling_seed_oss.py", num_hidden_layers=2)
+@family("SeedOssForCausalLM", "seed_oss:156, 227", num_hidden_layers=2)
 def seed_oss(c):
     return decoder_only(c, pre("rms", attention(c)), pre("rms", gated(c)), final="rms")
 
 
-@family("ArceeForCausalLM", "modeling_arcee.py", num_hidden_layers=2)
+@family("ArceeForCausalLM", "arcee:202, 269", num_hidden_layers=2)
 def arcee(c):
     return decoder_only(c, pre("rms", attention(c)), pre("rms", plain(c)), final="rms")
 
 
-@family("BitNetForCausalLM", "modeling_bitnet.py", num_hidden_layers=2)
+@family("BitNetForCausalLM", "bitnet:151, 220", num_hidden_layers=2)
 def bitnet(c):
     return decoder_only(c, pre("rms", attention(c)), pre("rms", gated(c)), final="rms")
 
 
-@family("NemotronForCausalLM", "modeling_nemotron.py", num_hidden_layers=2, num_key_value_heads=8)
+@family("NemotronForCausalLM", "nemotron:225, 290", num_hidden_layers=2, num_key_value_heads=8)
 def nemotron(c):
     return decoder_only(c, pre("layer", attention(c)), pre("layer", plain(c)), final="layer")
 
 
-@family("DiffLlamaForCausalLM", "modeling_diffllama.py", num_hidden_layers=2)
+@family("DiffLlamaForCausalLM", "diffllama:189, 335", num_hidden_layers=2)
 def diffllama(c):
     # the values of two heads lie side by side, so each weighted sum is twice as wide
     attend = attention(c, d_v=2 * c.hidden_size // c.num_attention_heads)
     return decoder_only(c, pre("rms", attend), pre("rms", gated(c)), final="rms")
 
 
-@family("DogeForCausalLM", "modeling_doge.py", num_hidden_layers=2)
+@family("DogeForCausalLM", "doge:241, 438", num_hidden_layers=2)
 def doge(c):
     # what is added to the scores is worked out of the values, not of places
     return decoder_only(c, pre("rms", attention(c, qk_norm=True)), pre("rms", gated(c)), final="rms")
 
 
-@family("GPT2LMHeadModel", "modeling_gpt2.py", num_hidden_layers=2, fast=True)
+@family("GPT2LMHeadModel", "gpt2:75, 246", num_hidden_layers=2, fast=True)
 def gpt2(c):
     attend = attention(c, positions="none", fused="qkv")
     think = plain(c, d_ff=4 * c.hidden_size, activation="gelu tanh")
@@ -210,7 +210,7 @@ def gpt2(c):
     )
 
 
-@family("GPTBigCodeForCausalLM", "modeling_gpt_bigcode.py", num_hidden_layers=2)
+@family("GPTBigCodeForCausalLM", "gpt_bigcode:115, 259", num_hidden_layers=2)
 def gpt_bigcode(c):
     attend = attention(c, positions="none", fused="qkv", kv_heads=1)
     think = plain(c, d_ff=4 * c.hidden_size, activation="gelu tanh")
@@ -219,24 +219,29 @@ def gpt_bigcode(c):
     )
 
 
-@family("GPTNeoXForCausalLM", "modeling_gpt_neox.py", num_hidden_layers=2)
+@family("GPTNeoXForCausalLM", "gpt_neox:169, 228", num_hidden_layers=2)
 def gpt_neox(c):
     return decoder_only(c, pre("layer", attention(c, fused="qkv"), plain(c)), final="layer")
 
 
-@family("GPTJForCausalLM", "modeling_gptj.py", num_hidden_layers=2)
+@family("GPTJForCausalLM", "gptj:71, 383", num_hidden_layers=2)
 def gptj(c):
     think = plain(c, d_ff=4 * c.hidden_size, activation="gelu tanh")
     return decoder_only(c, pre("layer", attention(c, kernel="plain"), think), final="layer")
 
 
-@family("CodeGenForCausalLM", "modeling_codegen.py", num_hidden_layers=2)
+@family("CodeGenForCausalLM", "codegen:61, 225", num_hidden_layers=2)
 def codegen(c):
     think = plain(c, d_ff=4 * c.hidden_size, activation="gelu tanh")
     return decoder_only(c, pre("layer", attention(c, kernel="plain", fused="qkv"), think), final="layer")
 
 
-@family("GPTNeoForCausalLM", "modeling_gpt_neo.py", num_hidden_layers=4, attention_types=[[["global", "local"], 2]])
+@family(
+    "GPTNeoForCausalLM",
+    "gpt_neo:52, 314",
+    num_hidden_layers=4,
+    attention_types=[[["global", "local"], 2]],
+)
 def gpt_neo(c):
     # its triangle is a buffer, which has no numbers here; the mask beside it shows what is causal
     whole = attention(c, kernel="plain", positions="none")
@@ -247,27 +252,27 @@ def gpt_neo(c):
     return decoder_only(c, pre("layer", whole), pre("layer", think), final="layer", parts=parts)
 
 
-@family("BloomForCausalLM", "modeling_bloom.py")
+@family("BloomForCausalLM", "bloom:166, 344")
 def bloom(c):
     attend = attention(c, positions="alibi", fused="qkv", kernel="plain")
     think = plain(c, d_ff=4 * c.hidden_size, activation="gelu tanh")
     return decoder_only(c, pre("layer", attend), pre("layer", think), final="layer", parts=("norm",))
 
 
-@family("MptForCausalLM", "modeling_mpt.py", num_hidden_layers=2)
+@family("MptForCausalLM", "mpt:65, 158", num_hidden_layers=2)
 def mpt(c):
     attend = attention(c, positions="alibi", fused="qkv", kernel="plain")
     think = plain(c, d_ff=4 * c.hidden_size, activation="gelu")
     return decoder_only(c, pre("layer", attend), pre("layer", think), final="layer")
 
 
-@family("FalconForCausalLM", "modeling_falcon.py", num_hidden_layers=2)
+@family("FalconForCausalLM", "falcon:200, 538", num_hidden_layers=2)
 def falcon(c):
     think = plain(c, d_ff=4 * c.hidden_size, activation="gelu")
     return decoder_only(c, pre("layer", attention(c, fused="qkv", kv_heads=1), think), final="layer")
 
 
-@family("OPTForCausalLM", "modeling_opt.py", num_hidden_layers=2)
+@family("OPTForCausalLM", "opt:97, 184", num_hidden_layers=2)
 def opt(c):
     think = plain(c, d_ff=c.ffn_dim, activation="relu")
     parts = (f"positions {c.max_position_embeddings + 2}",)
@@ -276,7 +281,7 @@ def opt(c):
     )
 
 
-@family("OpenAIGPTLMHeadModel", "modeling_openai.py", num_hidden_layers=2)
+@family("OpenAIGPTLMHeadModel", "openai:46, 131", num_hidden_layers=2)
 def openai_gpt(c):
     # its triangle is a buffer, which has no numbers here
     attend = attention(c, kernel="plain", positions=Silent("none"), fused="qkv", causal=Silent(True))
@@ -293,7 +298,7 @@ def openai_gpt(c):
     )
 
 
-@family("CTRLLMHeadModel", "modeling_ctrl.py", num_hidden_layers=2)
+@family("CTRLLMHeadModel", "ctrl:94, 154", num_hidden_layers=2)
 def ctrl(c):
     think = plain(c, d_ff=c.dff, activation="relu")
     return decoder_only(
@@ -305,7 +310,7 @@ def ctrl(c):
     )
 
 
-@family("XGLMForCausalLM", "modeling_xglm.py", num_hidden_layers=2)
+@family("XGLMForCausalLM", "xglm:108, 251", num_hidden_layers=2)
 def xglm(c):
     think = plain(c, d_ff=c.ffn_dim, activation="gelu")
     attend = attention(c, kernel="plain", positions="none")
@@ -313,7 +318,12 @@ def xglm(c):
 
 
 @family(
-    "BioGptForCausalLM", "modeling_biogpt.py", num_hidden_layers=2, hidden_size=32, num_attention_heads=4, tiny=True
+    "BioGptForCausalLM",
+    "biogpt:120, 237",
+    num_hidden_layers=2,
+    hidden_size=32,
+    num_attention_heads=4,
+    tiny=True,
 )
 def biogpt(c):
     parts = ("scale", f"positions {c.max_position_embeddings + 2}")
@@ -322,42 +332,49 @@ def biogpt(c):
     )
 
 
-@family("MixtralForCausalLM", "modeling_mixtral.py", half=True, num_hidden_layers=2, fast=True)
+@family("MixtralForCausalLM", "mixtral:271, 113", half=True, num_hidden_layers=2, fast=True)
 def mixtral(c):
     return decoder_only(c, pre("rms", attention(c)), pre("rms", experts(c, c.num_local_experts)), final="rms")
 
 
-@family("OlmoeForCausalLM", "modeling_olmoe.py", half=True, num_hidden_layers=2)
+@family("OlmoeForCausalLM", "olmoe:197, 338", half=True, num_hidden_layers=2)
 def olmoe(c):
     attend = attention(c, qk_norm=True)
     return decoder_only(c, pre("rms", attend), pre("rms", experts(c, c.num_experts)), final="rms")
 
 
-@family("Qwen2MoeForCausalLM", "modeling_qwen2_moe.py", half=True, num_hidden_layers=2)
+@family("Qwen2MoeForCausalLM", "qwen2_moe:209, 331", half=True, num_hidden_layers=2)
 def qwen2_moe(c):
     think = experts(c, c.num_experts, d_ff=c.moe_intermediate_size, shared=1)
     return decoder_only(c, pre("rms", attention(c)), pre("rms", think), final="rms")
 
 
-@family("Qwen3MoeForCausalLM", "modeling_qwen3_moe.py", half=True, num_hidden_layers=2)
+@family("Qwen3MoeForCausalLM", "qwen3_moe:121, 269", half=True, num_hidden_layers=2)
 def qwen3_moe(c):
     think = experts(c, c.num_experts, d_ff=c.moe_intermediate_size)
     return decoder_only(c, pre("rms", attention(c, qk_norm=True)), pre("rms", think), final="rms")
 
 
-@family("GraniteMoeForCausalLM", "modeling_granitemoe.py", half=True, num_hidden_layers=2)
+@family("GraniteMoeForCausalLM", "granitemoe:263, 330", half=True, num_hidden_layers=2)
 def granitemoe(c):
     think = experts(c, c.num_local_experts)
     return decoder_only(c, pre("rms", attention(c)), pre("rms", think), final="rms")
 
 
-@family("PhimoeForCausalLM", "modeling_phimoe.py", half=True, num_hidden_layers=2)
+@family("PhimoeForCausalLM", "phimoe:170, 482", half=True, num_hidden_layers=2)
 def phimoe(c):
     think = experts(c, c.num_local_experts)
     return decoder_only(c, pre("layer", attention(c)), pre("layer", think), final="layer")
 
 
-@family("GptOssForCausalLM", "modeling_gpt_oss.py", half=True, num_hidden_layers=4, sliding_window=4, fast=True)
+@family(
+    "GptOssForCausalLM",
+    "gpt_oss:259, 330",
+    half=True,
+    num_hidden_layers=4,
+    sliding_window=4,
+    fast=True,
+)
 def gpt_oss(c):
     local, whole = (pre("rms", attention(c, sinks=True, kernel="plain", window=window)) for window in (4, None))
     # gate * sigmoid(1.702 * gate), and the other half plus one
@@ -365,7 +382,7 @@ def gpt_oss(c):
     return decoder_only(c, groups=two_kinds(c, (local, think), (whole, think), every=2), final="rms")
 
 
-@family("DeepseekV3ForCausalLM", "modeling_deepseek_v3.py", half=True, num_hidden_layers=5, fast=True)
+@family("DeepseekV3ForCausalLM", "deepseek_v3:349, 485", half=True, num_hidden_layers=5, fast=True)
 def deepseek_v3(c):
     latent = Latent(c.q_lora_rank, c.kv_lora_rank)
     d_k = c.qk_nope_head_dim + c.qk_rope_head_dim
@@ -379,7 +396,7 @@ def deepseek_v3(c):
 
 @family(
     "DeepseekV2ForCausalLM",
-    "modeling_deepseek_v2.py",
+    "deepseek_v2:290, 421",
     half=True,
     num_hidden_layers=3,
     first_k_dense_replace=1,
@@ -396,7 +413,7 @@ def deepseek_v2(c):
     return decoder_only(c, groups=groups, final="rms")
 
 
-@family("Llama4ForCausalLM", "modeling_llama4.py", half=True, num_hidden_layers=4, attention_chunk_size=4)
+@family("Llama4ForCausalLM", "llama4:301, 393", half=True, num_hidden_layers=4, attention_chunk_size=4)
 def llama4(c):
     turned = attention(c, qk_norm=True, window=4)
     whole = attention(c, positions="none")

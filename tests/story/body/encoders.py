@@ -1,6 +1,7 @@
 """Encoders that read words both ways. The code is that of transformers 5.23."""
 
 from story.body.truth import (
+    Silent,
     bare,
     encoder_only,
     family,
@@ -12,43 +13,43 @@ from story.body.truth import (
     pre,
 )
 
-from xray.story.body.tree import Unknown
+from xray.story.body.tree import Norm, Stage, Unknown
 
 
 def learned_places(c, *more):
     return (*more, f"positions {c.max_position_embeddings}")
 
 
-@family("BertForMaskedLM", "modeling_bert.py", num_hidden_layers=2, fast=True)
+@family("BertForMaskedLM", "bert:139, 354", num_hidden_layers=2, fast=True)
 def bert(c):
     parts = (f"table {c.type_vocab_size}", f"positions {c.max_position_embeddings}", "norm")
     return encoder_only(c, post("layer", looks_both_ways(c)), post("layer", plain(c)), final=None, parts=parts)
 
 
-@family("RobertaForMaskedLM", "modeling_roberta.py", num_hidden_layers=2)
+@family("RobertaForMaskedLM", "roberta:186, 401", num_hidden_layers=2)
 def roberta(c):
     parts = (f"table {c.type_vocab_size}", f"positions {c.max_position_embeddings}", "norm")
     return encoder_only(c, post("layer", looks_both_ways(c)), post("layer", plain(c)), final=None, parts=parts)
 
 
-@family("XLMRobertaForMaskedLM", "modeling_xlm_roberta.py", num_hidden_layers=2)
+@family("XLMRobertaForMaskedLM", "xlm_roberta:186, 401", num_hidden_layers=2)
 def xlm_roberta(c):
     return roberta(c)
 
 
-@family("CamembertForMaskedLM", "modeling_camembert.py", num_hidden_layers=2)
+@family("CamembertForMaskedLM", "camembert:186, 401", num_hidden_layers=2)
 def camembert(c):
     return roberta(c)
 
 
-@family("DistilBertForMaskedLM", "modeling_distilbert.py", n_layers=2)
+@family("DistilBertForMaskedLM", "distilbert:149, 226", n_layers=2)
 def distilbert(c):
     think = plain(c, d_ff=c.hidden_dim)
     parts = (f"positions {c.max_position_embeddings}", "norm")
     return encoder_only(c, post("layer", looks_both_ways(c)), post("layer", think), final=None, parts=parts)
 
 
-@family("AlbertForMaskedLM", "modeling_albert.py", num_hidden_layers=3, fast=True)
+@family("AlbertForMaskedLM", "albert:138, 203", num_hidden_layers=3, fast=True)
 def albert(c):
     parts = (
         f"table {c.type_vocab_size}",
@@ -61,7 +62,7 @@ def albert(c):
     return encoder_only(c, groups=(one,), final=None, parts=parts)
 
 
-@family("ElectraForMaskedLM", "modeling_electra.py", num_hidden_layers=2)
+@family("ElectraForMaskedLM", "electra:146, 367", num_hidden_layers=2)
 def electra(c):
     parts = (
         f"table {c.type_vocab_size}",
@@ -72,7 +73,7 @@ def electra(c):
     return encoder_only(c, post("layer", looks_both_ways(c)), post("layer", plain(c)), final=None, parts=parts)
 
 
-@family("FNetForMaskedLM", "modeling_fnet.py", num_hidden_layers=2)
+@family("FNetForMaskedLM", "fnet:138, 228", num_hidden_layers=2)
 def fnet(c):
     parts = (
         f"table {c.type_vocab_size}",
@@ -84,7 +85,7 @@ def fnet(c):
     return encoder_only(c, post("layer", mix), post("layer", plain(c)), final=None, parts=parts, causal=None)
 
 
-@family("ModernBertForMaskedLM", "modeling_modernbert.py", num_hidden_layers=6, local_attention=4)
+@family("ModernBertForMaskedLM", "modernbert:212, 293", num_hidden_layers=6, local_attention=4)
 def modernbert(c):
     # the first norm is left out, as what goes into it is normalised already
     whole, local = (looks_both_ways(c, positions="rotary", fused="qkv", window=window) for window in (None, 5))
@@ -97,14 +98,14 @@ def modernbert(c):
     return encoder_only(c, groups=groups, final="layer", parts=("norm",))
 
 
-@family("NomicBertForMaskedLM", "modeling_nomic_bert.py", num_hidden_layers=2)
+@family("NomicBertForMaskedLM", "nomic_bert:197, 264", num_hidden_layers=2)
 def nomic_bert(c):
     parts = (f"table {c.type_vocab_size}", "norm")
     attend = looks_both_ways(c, positions="rotary")
     return encoder_only(c, post("layer", attend), post("layer", gated(c)), final=None, parts=parts)
 
 
-@family("MPNetForMaskedLM", "modeling_mpnet.py", num_hidden_layers=2)
+@family("MPNetForMaskedLM", "mpnet:115, 234", num_hidden_layers=2)
 def mpnet(c):
     parts = (f"positions {c.max_position_embeddings}", "norm")
     attend = looks_both_ways(c, positions="relative", kernel="plain")
@@ -113,7 +114,7 @@ def mpnet(c):
 
 @family(
     "RoFormerForMaskedLM",
-    "modeling_roformer.py",
+    "roformer:115, 323",
     num_hidden_layers=2,
     hidden_size=48,
     embedding_size=48,
@@ -129,7 +130,7 @@ def roformer(c):
 
 @family(
     "EsmForMaskedLM",
-    "modeling_esm.py",
+    "esm:313, 458",
     vocab_size=33,
     num_hidden_layers=2,
     position_embedding_type="rotary",
@@ -147,7 +148,7 @@ def esm(c):
 
 @family(
     "XLNetLMHeadModel",
-    "modeling_xlnet.py",
+    "xlnet:38, 308",
     n_layer=2,
     d_model=48,
     n_head=3,
@@ -165,7 +166,7 @@ def xlnet(c):
 
 @family(
     "DebertaV2ForMaskedLM",
-    "modeling_deberta_v2.py",
+    "deberta_v2:131, 410",
     num_hidden_layers=2,
     hidden_size=48,
     num_attention_heads=3,
@@ -178,3 +179,33 @@ def xlnet(c):
 def deberta_v2(c):
     attend = looks_both_ways(c, positions="relative", kernel="plain")
     return encoder_only(c, post("layer", attend), post("layer", plain(c)), final=None, parts=("norm",))
+
+
+@family("FunnelForMaskedLM", "funnel:61, 506", block_sizes=[2, 2], num_decoder_layers=1)
+def funnel(c):
+    # the second block sees half as many places, by a mask that is pooled as well; the decoder sees all again
+    sizes = {"heads": c.n_head, "d_k": c.d_head, "positions": "relative", "kernel": "plain"}
+    think = post("layer", plain(c, d_ff=c.d_inner))
+    seen, pooled = (post("layer", looks_both_ways(c, **sizes, causal=causal)) for causal in (False, Silent(False)))
+    groups = (group((0, 1, 2, 4), c.d_model, seen, think), group((3,), c.d_model, pooled, think))
+    return encoder_only(c, groups=groups, final=None, parts=("norm",), causal=Silent(False))
+
+
+@family("MobileBertForMaskedLM", "mobilebert:171, 321", num_hidden_layers=2)
+def mobilebert(c):
+    # its norms are scales with shifts, which normalise nothing; the stream goes down to a quarter and up again
+    width = c.intra_bottleneck_size
+    attend = looks_both_ways(c, d_k=width // c.num_attention_heads)
+    layer = "mobilebert.encoder.layer.0"
+    down = Unknown((f"{layer}.bottleneck.input.dense", f"{layer}.bottleneck.attention.dense"))
+    up = Unknown((f"{layer}.output.dense", f"{layer}.output.bottleneck.dense"))
+    think = plain(c)
+    whole = Stage((down, attend, think, think, think, up), False, Norm(None, "none", None, None))
+    parts = (
+        f"projection {c.hidden_size}",
+        f"positions {c.max_position_embeddings}",
+        f"table {c.type_vocab_size}",
+        "scale",
+    )
+    # its head is the table of the words and another one beside it
+    return encoder_only(c, groups=(group(2, c.hidden_size, whole),), final=None, parts=parts, tied=Silent(True))

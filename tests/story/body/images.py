@@ -27,33 +27,33 @@ def of_vit(c, attend, think, *, parts, final="layer", width=None):
     return sees_images(c, pre("layer", attend), pre("layer", think), parts=parts, final=final)
 
 
-@family("ViTForImageClassification", "modeling_vit.py", num_hidden_layers=2, fast=True)
+@family("ViTForImageClassification", "vit:192, 257", num_hidden_layers=2, fast=True)
 def vit(c):
     parts = entrance(f"patches {c.hidden_size}", "class token 1", f"positions {count_patches(c) + 1}")
     return of_vit(c, looks_both_ways(c), plain(c), parts=parts)
 
 
-@family("DeiTForImageClassification", "modeling_deit.py", num_hidden_layers=2)
+@family("DeiTForImageClassification", "deit:197, 262", num_hidden_layers=2)
 def deit(c):
     # a token for the teacher's classes beside the class token
     parts = entrance(f"patches {c.hidden_size}", "class token 1", "class token 1", f"positions {count_patches(c) + 2}")
     return of_vit(c, looks_both_ways(c), plain(c), parts=parts)
 
 
-@family("BeitForImageClassification", "modeling_beit.py", num_hidden_layers=2)
+@family("BeitForImageClassification", "beit:296, 384", num_hidden_layers=2)
 def beit(c):
     # neither kind of positions is on by default; the last norm reads the mean of the patches
     parts = entrance(f"patches {c.hidden_size}", "class token 1")
     return of_vit(c, looks_both_ways(c), plain(c), parts=parts)
 
 
-@family("Dinov2ForImageClassification", "modeling_dinov2.py", num_hidden_layers=2)
+@family("Dinov2ForImageClassification", "dinov2:179, 294", num_hidden_layers=2)
 def dinov2(c):
     parts = entrance(f"patches {c.hidden_size}", "class token 1", f"positions {count_patches(c) + 1}")
     return of_vit(c, looks_both_ways(c), plain(c, d_ff=c.hidden_size * c.mlp_ratio), parts=parts)
 
 
-@family("SiglipForImageClassification", "modeling_siglip.py")
+@family("SiglipForImageClassification", "siglip:250, 325")
 def siglip(c):
     vision = c.vision_config
     parts = entrance(f"patches {vision.hidden_size}", f"positions {count_patches(vision)}")
@@ -78,7 +78,7 @@ def of_clip(c, vision, text, *, image_parts, finals, untold=()):
     return network(sees, reads, links=(Link("compared", "vision", "text"),), head=Head("none"), untold=untold)
 
 
-@family("CLIPModel", "modeling_clip.py", fast=True)
+@family("CLIPModel", "clip:280, 353", fast=True)
 def clip(c):
     see, read = c.vision_config, c.text_config
     parts = entrance(f"patches {see.hidden_size}", "class token 1", f"positions {count_patches(see) + 1}", "norm")
@@ -91,7 +91,7 @@ def clip(c):
     )
 
 
-@family("SwinForImageClassification", "modeling_swin.py")
+@family("SwinForImageClassification", "swin:401, 508")
 def swin(c):
     groups, first = [], 0
     for stage, depth in enumerate(c.depths):
@@ -108,7 +108,7 @@ def swin(c):
     return sees_images(c, groups=groups, parts=parts, final="layer")
 
 
-@family("SegformerForImageClassification", "modeling_segformer.py")
+@family("SegformerForImageClassification", "segformer:139, 271")
 def segformer(c):
     groups, first = [], 0
     for stage, depth in enumerate(c.depths):
@@ -121,7 +121,7 @@ def segformer(c):
     return sees_images(c, groups=groups, parts=parts, final="layer")
 
 
-@family("PvtForImageClassification", "modeling_pvt.py")
+@family("PvtForImageClassification", "pvt:117, 274")
 def pvt(c):
     groups, first = [], 0
     for stage, depth in enumerate(c.depths):
@@ -134,7 +134,7 @@ def pvt(c):
     return sees_images(c, groups=groups, parts=parts, final="layer")
 
 
-@family("ConvNextForImageClassification", "modeling_convnext.py")
+@family("ConvNextForImageClassification", "convnext:114")
 def convnext(c):
     groups, first = [], 0
     for stage, depth in enumerate(c.depths):
@@ -146,7 +146,7 @@ def convnext(c):
     )
 
 
-@family("ResNetForImageClassification", "modeling_resnet.py")
+@family("ResNetForImageClassification", "resnet:139, 39")
 def resnet(c):
     # bottlenecks of three convolutions, each with its norm
     groups, first = [], 0
@@ -163,17 +163,17 @@ def of_wav2vec(c, **more):
     return network(tower(c, "audio", "audio", False, parts, layers, None), head=Head("none"))
 
 
-@family("Wav2Vec2Model", "modeling_wav2vec2.py", num_hidden_layers=2)
+@family("Wav2Vec2Model", "wav2vec2:470, 258", num_hidden_layers=2)
 def wav2vec2(c):
     return of_wav2vec(c)
 
 
-@family("HubertModel", "modeling_hubert.py", num_hidden_layers=2)
+@family("HubertModel", "hubert:265, 98", num_hidden_layers=2)
 def hubert(c):
     return of_wav2vec(c)
 
 
-@family("GitForCausalLM", "modeling_git.py", num_hidden_layers=2)
+@family("GitForCausalLM", "git:116, 259", num_hidden_layers=2)
 def git(c):
     # the rows of the image stand before the words; a mask lets words see them, and not the other way round
     see = c.vision_config
@@ -191,7 +191,7 @@ def git(c):
     return network(image, text, links=(Link("joined", "vision", "text"),), head=Head("vocabulary", c.vocab_size, False))
 
 
-@family("BlipModel", "modeling_blip.py")
+@family("BlipModel", "blip:285, 363")
 def blip(c):
     see, read = c.vision_config, c.text_config
     parts = entrance(f"patches {see.hidden_size}", "class token 1", f"positions {count_patches(see) + 1}")

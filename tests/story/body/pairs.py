@@ -40,14 +40,14 @@ def of_t5(c, think, *, kernel="scaled_dot_product_attention", tied=True):
     return network(encode, decode, links=(memory("encoder", "decoder"),), head=Head("vocabulary", c.vocab_size, tied))
 
 
-@family("T5ForConditionalGeneration", "modeling_t5.py", num_layers=2, num_decoder_layers=2, fast=True)
+@family("T5ForConditionalGeneration", "t5:176, 435", num_layers=2, num_decoder_layers=2, fast=True)
 def t5(c):
     return of_t5(c, plain(c, d_ff=c.d_ff, activation="relu"))
 
 
 @family(
     "T5ForConditionalGeneration",
-    "modeling_t5.py",
+    "t5:176, 435",
     num_layers=2,
     feed_forward_proj="gated-gelu",
     tie_word_embeddings=False,
@@ -56,12 +56,12 @@ def t5_gated(c):
     return of_t5(c, gated(c, d_ff=c.d_ff, activation="gelu tanh"), tied=True)
 
 
-@family("UMT5ForConditionalGeneration", "modeling_umt5.py", num_layers=2, num_decoder_layers=2)
+@family("UMT5ForConditionalGeneration", "umt5:188, 433", num_layers=2, num_decoder_layers=2)
 def umt5(c):
     return of_t5(c, gated(c, d_ff=c.d_ff, activation="gelu tanh"))
 
 
-@family("LongT5ForConditionalGeneration", "modeling_longt5.py", num_layers=2, num_decoder_layers=2)
+@family("LongT5ForConditionalGeneration", "longt5:336, 1068", num_layers=2, num_decoder_layers=2)
 def longt5(c):
     # the encoder cuts the places into blocks of 128, each of which looks at itself and its neighbours
     sizes = {"heads": c.num_heads, "d_k": c.d_kv}
@@ -112,34 +112,34 @@ SMALL = {
 }
 
 
-@family("BartForConditionalGeneration", "modeling_bart.py", tiny=True, fast=True, **SMALL)
+@family("BartForConditionalGeneration", "bart:143, 260", tiny=True, fast=True, **SMALL)
 def bart(c):
     parts = (f"positions {c.max_position_embeddings + 2}", "norm")
     return of_bart(c, post, parts=parts, final=None)
 
 
-@family("MBartForConditionalGeneration", "modeling_mbart.py", tiny=True, **SMALL)
+@family("MBartForConditionalGeneration", "mbart:151, 268", tiny=True, **SMALL)
 def mbart(c):
     parts = (f"positions {c.max_position_embeddings + 2}", "norm")
     return of_bart(c, pre, parts=parts, final="layer")
 
 
-@family("MarianMTModel", "modeling_marian.py", tiny=True, pad_token_id=0, decoder_start_token_id=0, **SMALL)
+@family("MarianMTModel", "marian:136, 254", tiny=True, pad_token_id=0, decoder_start_token_id=0, **SMALL)
 def marian(c):
     return of_bart(c, post, parts=(f"positions {c.max_position_embeddings}",), final=None)
 
 
-@family("PegasusForConditionalGeneration", "modeling_pegasus.py", tiny=True, **SMALL)
+@family("PegasusForConditionalGeneration", "pegasus:138, 256", tiny=True, **SMALL)
 def pegasus(c):
     return of_bart(c, pre, parts=(f"positions {c.max_position_embeddings}",), final="layer")
 
 
-@family("BlenderbotForConditionalGeneration", "modeling_blenderbot.py", tiny=True, **SMALL)
+@family("BlenderbotForConditionalGeneration", "blenderbot:129, 247", tiny=True, **SMALL)
 def blenderbot(c):
     return of_bart(c, pre, parts=(f"positions {c.max_position_embeddings}",), final="layer")
 
 
-@family("M2M100ForConditionalGeneration", "modeling_m2m_100.py", tiny=True, **SMALL)
+@family("M2M100ForConditionalGeneration", "m2m_100:215, 333", tiny=True, **SMALL)
 def m2m_100(c):
     # the table of sines has two rows more than there are places
     return of_bart(c, pre, parts=("scale", f"positions {c.max_position_embeddings + 2}"), final="layer")
@@ -147,7 +147,7 @@ def m2m_100(c):
 
 @family(
     "WhisperForConditionalGeneration",
-    "modeling_whisper.py",
+    "whisper:242, 362",
     encoder_layers=2,
     decoder_layers=2,
     fast=True,
@@ -163,7 +163,12 @@ def whisper(c):
     )
 
 
-@family("MoonshineModel", "modeling_moonshine.py", encoder_num_hidden_layers=2, decoder_num_hidden_layers=2)
+@family(
+    "MoonshineModel",
+    "moonshine:232, 354",
+    encoder_num_hidden_layers=2,
+    decoder_num_hidden_layers=2,
+)
 def moonshine(c):
     heads = {"heads": c.encoder_num_attention_heads, "kv_heads": c.encoder_num_key_value_heads}
     encode = tower(

@@ -3,28 +3,28 @@
 from story.body.decoders import two_kinds
 from story.body.truth import Silent, attention, decoder_only, experts, family, gated, group, plain, post, pre
 
-from xray.story.body.tree import Convolution, Recurrence
+from xray.story.body.tree import Convolution, Norm, Recurrence, Stage
 
 
-@family("MambaForCausalLM", "modeling_mamba.py", num_hidden_layers=2)
+@family("MambaForCausalLM", "mamba:284, 505", num_hidden_layers=2)
 def mamba(c):
     state = Recurrence("state space", (2, c.intermediate_size, c.state_size))
     return decoder_only(c, pre("rms", state), final="rms", causal=None)
 
 
-@family("FalconMambaForCausalLM", "modeling_falcon_mamba.py", num_hidden_layers=2)
+@family("FalconMambaForCausalLM", "falcon_mamba:299, 544", num_hidden_layers=2)
 def falcon_mamba(c):
     state = Recurrence("state space", (2, c.intermediate_size, c.state_size))
     return decoder_only(c, pre("rms", state), final="rms", causal=None)
 
 
-@family("Mamba2ForCausalLM", "modeling_mamba2.py", num_hidden_layers=2)
+@family("Mamba2ForCausalLM", "mamba2:373, 624", num_hidden_layers=2)
 def mamba2(c):
     state = Recurrence("state space", Silent((2, c.num_heads, c.head_dim, c.state_size)))  # type: ignore[arg-type]
     return decoder_only(c, pre("rms", state), final="rms", causal=None)
 
 
-@family("JambaForCausalLM", "modeling_jamba.py", num_hidden_layers=8, half=True)
+@family("JambaForCausalLM", "jamba:154, 698", num_hidden_layers=8, half=True)
 def jamba(c):
     state = pre("rms", Recurrence("state space", (2, c.hidden_size * c.mamba_expand, c.mamba_d_state)))
     attend = pre("rms", attention(c, positions="none"))
@@ -37,7 +37,7 @@ def jamba(c):
     return decoder_only(c, groups=groups, final="rms")
 
 
-@family("Qwen3NextForCausalLM", "modeling_qwen3_next.py", num_hidden_layers=4, half=True)
+@family("Qwen3NextForCausalLM", "qwen3_next:229, 849", num_hidden_layers=4, half=True)
 def qwen3_next(c):
     heads, d_k, d_v = c.linear_num_value_heads, c.linear_key_head_dim, c.linear_value_head_dim
     state = pre("rms", Recurrence("linear attention", (2, heads, d_k, d_v)))
@@ -46,7 +46,7 @@ def qwen3_next(c):
     return decoder_only(c, groups=two_kinds(c, (state, think), (attend, think), every=4), final="rms")
 
 
-@family("RecurrentGemmaForCausalLM", "modeling_recurrent_gemma.py", num_hidden_layers=3)
+@family("RecurrentGemmaForCausalLM", "recurrent_gemma:197, 391", num_hidden_layers=3)
 def recurrent_gemma(c):
     state = pre("rms", Recurrence("gated", (2, c.lru_width)))
     attend = pre("rms", attention(c, window=Silent(c.attention_window_size)))
@@ -56,7 +56,10 @@ def recurrent_gemma(c):
 
 
 @family(
-    "Lfm2ForCausalLM", "modeling_lfm2.py", num_hidden_layers=4, layer_types=["conv", "conv", "full_attention", "conv"]
+    "Lfm2ForCausalLM",
+    "lfm2:202, 384",
+    num_hidden_layers=4,
+    layer_types=["conv", "conv", "full_attention", "conv"],
 )
 def lfm2(c):
     short = pre("rms", Convolution((c.conv_L_cache,), c.hidden_size))
@@ -67,7 +70,7 @@ def lfm2(c):
     return decoder_only(c, groups=groups, final="rms")
 
 
-@family("MiniMaxForCausalLM", "modeling_minimax.py", num_hidden_layers=4, half=True)
+@family("MiniMaxForCausalLM", "minimax:125, 509", num_hidden_layers=4, half=True)
 def minimax(c):
     # its norms stand before the branches, and the stream goes on behind them: that is after each sum, and before all
     linear = post(
@@ -80,8 +83,25 @@ def minimax(c):
     return decoder_only(c, groups=groups, final=None, parts=("norm",))
 
 
-@family("RwkvForCausalLM", "modeling_rwkv.py", num_hidden_layers=2)
+@family("RwkvForCausalLM", "rwkv:217, 325", num_hidden_layers=2)
 def rwkv(c):
     state = pre("layer", Recurrence(None, (2, c.attention_hidden_size)))
     think = pre("layer", plain(c, d_ff=c.intermediate_size, activation="relu squared", gated=Silent("by sigmoid")))
     return decoder_only(c, state, think, final="layer", parts=("norm",), causal=None)
+
+
+@family(
+    "ZambaForCausalLM",
+    "zamba:114, 634",
+    num_hidden_layers=12,
+)
+def zamba(c):
+    # a shared attention and feed-forward read the stream beside the words, and their sum with the stream goes on
+    # into the state alone
+    state = Recurrence("state space", (2, c.hidden_size * c.mamba_expand // c.n_mamba_heads, c.mamba_d_state))
+    wide = attention(c, d_k=c.attention_head_dim, positions="none")
+    mixed = Stage((wide, gated(c), state), False, Norm("rms", "before", None, False))
+    hybrid = [number for number, kind in enumerate(c.layers_block_type) if kind == "hybrid"]
+    rest = [number for number in range(c.num_hidden_layers) if number not in hybrid]
+    groups = (group(rest, c.hidden_size, pre("rms", state)), group(hybrid, c.hidden_size, mixed))
+    return decoder_only(c, groups=groups, final="rms")

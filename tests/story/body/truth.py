@@ -44,7 +44,7 @@ class Silent:
 
 @dataclass(frozen=True)
 class Family:
-    """A model to be built, its class and its code in `transformers`, and what is true of it."""
+    """A model to be built, its class and the lines of its code (models/NAME/modeling_NAME.py), and what is true."""
 
     name: str
     model: str

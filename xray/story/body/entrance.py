@@ -8,9 +8,9 @@ from xray.story.body.regions import is_linear, is_scale, width_out
 from xray.story.body.stages import find_any_norm
 from xray.story.body.tree import EntrancePart, Reads
 from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.known_values import number
 from xray.story.recognition.norms import Norm
 from xray.story.recognition.operation_kinds import CARRYING, FINDINGS, LOOKUPS, SUMS
+from xray.story.recognition.value_shapes import number
 
 MOST = 400
 MOST_BESIDE = 40

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from xray.story.body.spine import Chain
 from xray.story.body.stages import Staging
 from xray.story.body.tree import Attention, Group, Stage, Unknown
 from xray.story.recognition.dataflow import Flow
@@ -50,13 +49,13 @@ def name_coarse(stage: Stage) -> str:
     )
 
 
-def group_layers(flow: Flow, chain: Chain, layers: Sequence[Layer], first: int) -> list[Group]:
+def group_layers(flow: Flow, layers: Sequence[Layer]) -> list[Group]:
     """Layers that are alike, each group with the numbers of its layers, in the order of their first ones."""
     groups: dict[tuple[object, ...], list[int]] = {}
     alike: dict[tuple[object, ...], tuple[Stage, ...]] = {}
     widths: dict[tuple[object, ...], int | None] = {}
     held: dict[tuple[object, ...], list[frozenset[str]]] = {}
-    for number, layer in enumerate(layers, first):
+    for number, layer in enumerate(layers):
         stages = tuple(staging.stage for staging in layer)
         width = width_of(flow, layer)
         key = (tuple(blur(stage) for stage in stages), width)

@@ -33,6 +33,7 @@ PLAIN = (
     )
     | frozenset(["clamp", "clamp_", "round", "sum", "maximum", "minimum", "max", "min", "amax", "amin", "nan_to_num"])
     | frozenset(["cat", "stack", "pad", "roll", "repeat", "tile", "expand", "where", "cos", "sin", "copy_", "fill_"])
+    | frozenset(["repeat_interleave", "index_select", "gather", "interpolate"])
     | frozenset(["zeros", "zeros_like", "ones", "ones_like", "full", "full_like", "empty", "empty_like", "new_zeros"])
     | frozenset(
         ["new_empty", "zero_pad2d", "constant_pad_nd", "index_put_", "batch_norm", "group_norm", "instance_norm"]

@@ -11,19 +11,12 @@ from xray.story.body.regions import is_linear
 from xray.story.body.tree import Positions
 from xray.story.recognition.attention_sites import Site
 from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.known_values import (
-    LOW,
-    Known,
-    Values,
-    keep_hiding,
-    keep_values,
-    number,
-    read_scores_alone,
-    values_of,
-)
+from xray.story.recognition.known_values import Known, keep_hiding, keep_values, read_scores_alone, values_of
 from xray.story.recognition.operation_kinds import CARRYING, LOOKUPS, SCALINGS, SUMS
 from xray.story.recognition.projections import is_product
 from xray.story.recognition.scored_parts import Operand, list_behind, read_scored
+from xray.story.recognition.value_rules import LOW
+from xray.story.recognition.value_shapes import Values, number
 
 CAUSAL = ("causal", "padding+causal")
 LOWEST = -50

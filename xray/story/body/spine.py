@@ -138,8 +138,8 @@ def find_chains(flow: Flow, sites: Sequence[Site] = ()) -> list[Chain]:
             for other in inside
             if before[other] == before[add] and (before[add] is not None or roots[other] == roots[add])
         ]
-        if begun:
-            last = follow(begun[0], set(inside), before)
+        last = follow(begun[0], set(inside), before) if begun else None
+        if last is not None and not goes_on(flow, joint, last):
             skips[add] = last
             nested |= set(inside) - chain_behind(last, before)
         else:
@@ -166,6 +166,11 @@ def find_chains(flow: Flow, sites: Sequence[Site] = ()) -> list[Chain]:
         chain.joints.append(joint)
         ends[add] = chain
     return chains
+
+
+def goes_on(flow: Flow, joint: Joint, last: int) -> bool:
+    """Whether a branch does more behind the last sum inside it, so that it is no way past that chain (Zamba)."""
+    return does_mix(flow, [node for node in joint.region.inner if node > last])
 
 
 def is_beside(chain: Chain, joint: Joint) -> bool:

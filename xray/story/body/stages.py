@@ -8,13 +8,14 @@ from xray.story.body.experts import describe_experts
 from xray.story.body.feed_forward import describe_feed_forward
 from xray.story.body.others import describe_convolution, describe_recurrence
 from xray.story.body.regions import Region, does_mix, find_region, is_scale, strip_plain
+from xray.story.body.sequences import split_sequence
 from xray.story.body.spine import Joint
 from xray.story.body.tree import Branch, FeedForward, Norm, NormKind, Stage, Unknown
 from xray.story.recognition.attention_sites import Site
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.recognition.norms import find_norm
-from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS, SCALINGS, SUMS
+from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS, JOINS, SCALINGS, SUMS
 from xray.story.recognition.projections import is_product
 
 MOST_PATHS = 6
@@ -61,17 +62,19 @@ def read_stage(
     norms: list[FoundNorm] = [] if after is None else [after]
     before: list[FoundNorm] = []
     behind: list[FoundNorm] = []
+    together = 0
     for joint in joints:
         for region in sorted(split_parallel(flow, joint.region, sites), key=lambda one: one.end):
             ending, core = peel_end(flow, region)
             behind += [ending] if ending is not None else []
-            found.append(read_branch(flow, region, sites, towers))
+            found += [read_branch(flow, one, sites, towers) for one in split_sequence(flow, region, sites)]
+            together += 1
             before += [norm for norm in opening_norms(flow, region, joint.stream) if norm not in before]
             del core
     norms += [*before, *behind]
     stage = Stage(
         branches=tuple(one.branch for one in found),
-        parallel=len(found) > 1,
+        parallel=together > 1,
         norm=describe_norm(flow, before, behind, after),
     )
     return Staging(stage, tuple(joints), tuple(found), tuple(norms))
@@ -185,7 +188,10 @@ def starts_at(flow: Flow, norm: FoundNorm, region: Region, stream: int | None) -
     """Whether a norm reads the stream itself."""
     if stream is None:
         return norm.origin is None or strip_plain(flow, norm.origin) not in region.inner
-    return norm.origin is not None and strip_plain(flow, norm.origin) == stream
+    if norm.origin is None or strip_plain(flow, norm.origin) == stream:
+        return norm.origin is not None
+    beside = flow.makers[norm.origin] if flow.op(norm.origin) in JOINS else ()  # the stream beside something else
+    return any(strip_plain(flow, maker) == stream for maker in beside)
 
 
 def find_any_norm(flow: Flow, node: int) -> FoundNorm | None:

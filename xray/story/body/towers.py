@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from xray.story.body.entrance import read_entrance
-from xray.story.body.layers import cut_layers, group_layers
+from xray.story.body.layers import Layer, cut_layers, group_layers
 from xray.story.body.regions import find_region, is_linear, strip_plain
 from xray.story.body.spine import Chain, stream_norm
 from xray.story.body.stages import Staging, find_any_norm, name_norm, read_stage
@@ -49,7 +49,7 @@ def read_tower(flow: Flow, chains: Sequence[Chain], sites: Sequence[Site], names
 
     `names` has the towers before it by the steps that end them.
     """
-    groups: list[Group] = []
+    layers: list[Layer] = []
     stagings: list[Staging] = []
     final: FoundNorm | None = None
     opening: list[Staging] = []
@@ -57,8 +57,7 @@ def read_tower(flow: Flow, chains: Sequence[Chain], sites: Sequence[Site], names
         own = read_stagings(flow, chain, sites, names)
         if not stagings and is_opening(own):
             opening.append(own.pop(0))
-        layers = cut_layers(own)
-        groups += group_layers(flow, chain, layers, sum(group.count for group in groups))
+        layers += cut_layers(own)
         stagings += own
         final = last_norm(flow, own_end(own, chain))
     between = frozenset().union(*(list_between(flow, one, other) for one, other in pairwise(chains)))
@@ -69,6 +68,7 @@ def read_tower(flow: Flow, chains: Sequence[Chain], sites: Sequence[Site], names
         parts += (EntrancePart("norm"),) * any(one.stage.norm.place == "after" for one in opening)
         for one in opening:
             nodes |= one.nodes
+    groups = group_layers(flow, layers)
     widths = {group.d_model for group in groups}
     tower = Tower(
         name="",
@@ -113,8 +113,8 @@ def read_stagings(flow: Flow, chain: Chain, sites: Sequence[Site], names: Mappin
             together.append(chain.joints[place])
         following = chain.joints[place + 1] if place + 1 < len(chain.joints) else None
         after = stream_norm(flow, together[-1], following)
-        if following is None and found and found[-1].stage.norm.on == "stream":
-            after = last_norm(flow, chain.end)
+        if after is None and found and found[-1].stage.norm.on == "stream":
+            after = last_norm(flow, chain.end if following is None else together[-1].add)
         found.append(read_stage(flow, together, after, sites, names))
         place += 1
     return found

@@ -2,7 +2,7 @@
 
 from xray.ir.records import TensorRecord
 from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import PRODUCTS, SHAPING
+from xray.story.recognition.operation_kinds import JOINS, PRODUCTS, SHAPING
 
 LINEARS = frozenset({"linear", "addmm", "conv1d_pointwise"})
 
@@ -55,8 +55,16 @@ def is_weight(flow: Flow, place: int, number: int) -> bool:
         record, maker = flow.steps[maker].inputs[0], flow.makers[maker][0]
     if record.role == "parameter":
         return True
+    if maker is not None and flow.op(maker) in JOINS:
+        return all(is_weight(flow, maker, one) for one in range(len(flow.steps[maker].inputs)))
     others = [other for other in range(len(flow.steps[place].inputs)) if other != number]
-    plain = maker is None and record.source is None and len(record.shape) == 2 and record.role == "activation"
+    plain = (
+        bool(others)
+        and maker is None
+        and record.source is None
+        and len(record.shape) == 2
+        and record.role == "activation"
+    )
     return plain and number > 0 and flow.op(place) in ("mm", "matmul") and flow.makers[place][others[0]] is not None
 
 

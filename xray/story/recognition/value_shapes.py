@@ -1,0 +1,97 @@
+"""How operations move, cut, repeat and fill numbers that are known."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xray.ir.trace import Setting, Step
+
+Values = NDArray[np.float64]
+
+
+def number(step: Step, name: str = "other") -> float | None:
+    """A setting as a number."""
+    value = step.settings.get(name)
+    return float(value) if isinstance(value, int | float | bool) or value in ("inf", "-inf") else None
+
+
+def reshape(step: Step, given: list[Values]) -> Values:
+    return given[0].reshape(step.outputs[0].shape)
+
+
+def transpose(step: Step, given: list[Values]) -> Values | None:
+    first, second = (number(step, name) for name in ("dim0", "dim1"))
+    return None if first is None or second is None else np.swapaxes(given[0], int(first), int(second))
+
+
+def permute(step: Step, given: list[Values]) -> Values | None:
+    dims = [number(step, name) for name in ("other", *(f"arg{n}" for n in range(2, 9)))]
+    order = [int(one) for one in dims if one is not None]
+    return np.transpose(given[0], order) if len(order) == given[0].ndim else None
+
+
+def spread(step: Step, given: list[Values]) -> Values:
+    """`expand`."""
+    shape = step.outputs[0].shape
+    return np.broadcast_to(given[0].reshape((1,) * (len(shape) - given[0].ndim) + given[0].shape), shape)
+
+
+def repeat(step: Step, given: list[Values]) -> Values:
+    shape = step.outputs[0].shape
+    source = given[0].reshape((1,) * (len(shape) - given[0].ndim) + given[0].shape)
+    return np.tile(source, [after // before for before, after in zip(source.shape, shape, strict=True)])
+
+
+def pick(step: Step, given: list[Values]) -> Values | None:
+    """Indexing by what is written there."""
+    if len(given) > 1:
+        same = given[0].size and (given[0] == given[0].flat[0]).all()
+        return np.full(step.outputs[0].shape, given[0].flat[0]) if same else None  # wherever it is picked
+    index = read_index(step.settings)
+    return None if index is None or len(given) != 1 else given[0][index]  # type: ignore[index]  # slices and numbers
+
+
+def cut(step: Step, given: list[Values]) -> Values | None:
+    """A part of a tensor in which all numbers are the same."""
+    return np.full(step.outputs[0].shape, given[0].flat[0]) if (given[0] == given[0].flat[0]).all() else None
+
+
+def put(step: Step, given: list[Values]) -> Values | None:
+    """A number written into a part of a tensor."""
+    index, value = read_index(step.settings), number(step, "values")
+    if index is None or value is None or len(given) != 1:
+        return None
+    found = np.array(given[0])
+    found[index] = value  # type: ignore[index]  # slices and numbers
+    return found
+
+
+def read_index(settings: Mapping[str, Setting]) -> tuple[object, ...] | None:
+    """An index such as ":, None, 0:5, ..." as one that numpy takes."""
+    text = settings.get("index")
+    if not isinstance(text, str):
+        return (int(text),) if isinstance(text, int) and not isinstance(text, bool) else None
+    found: list[object] = []
+    for piece in (one.strip() for one in text.split(",")):
+        if piece == "None":
+            found.append(None)
+        elif piece == "...":
+            found.append(Ellipsis)
+        elif ":" in piece:
+            bounds = [int(one) if one.strip() else None for one in piece.split(":")]
+            found.append(slice(*bounds))
+        else:
+            found.append(int(piece))
+    return tuple(found)
+
+
+def total(step: Step, given: list[Values]) -> Values | None:
+    """`cumsum`."""
+    dim = next((v for name in ("dim", "other") if (v := number(step, name)) is not None), None)
+    return None if dim is None else np.cumsum(given[0], axis=int(dim))
+
+
+def join(step: Step, given: list[Values]) -> Values:
+    dim = number(step, "dim")
+    return np.concatenate([one for one in given if one.size or one.ndim > 1], axis=int(dim or 0))
