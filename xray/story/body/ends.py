@@ -97,7 +97,8 @@ def read_head(flow: Flow, towers: Sequence[Towering]) -> Head | None:
     shape = flow.output(head).shape
     if size == flow.output(last.chains[-1].end).shape[-1]:
         return Head("none")
-    return Head("classes", size) if len(shape) >= 2 else None
+    scores = len(shape) == 2 or (len(shape) == 3 and last.tower.reads in ("ids", "audio"))
+    return Head("classes", size) if scores else None
 
 
 def is_tied(flow: Flow, towers: Sequence[Towering], head: int) -> bool | None:

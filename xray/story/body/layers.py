@@ -6,6 +6,7 @@ from dataclasses import replace
 from xray.story.body.stages import Staging
 from xray.story.body.tree import Attention, Group, Stage, Unknown
 from xray.story.recognition.dataflow import Flow
+from xray.story.recognition.operation_kinds import FINDINGS
 
 LONGEST_PATTERN = 12
 Layer = tuple[Staging, ...]
@@ -78,7 +79,7 @@ def blur(stage: Stage) -> Stage:
 def width_of(flow: Flow, layer: Layer) -> int | None:
     """How wide the stream is at a layer: the last axis, or that of the channels where everything is a convolution."""
     shape = flow.output(layer[0].joints[0].add).shape
-    convolves = all(branch.part in ("convolution", "unknown") for one in layer for branch in one.stage.branches)
+    convolves = any(flow.op(node) in FINDINGS for one in layer for node in one.nodes)
     if len(shape) == 4 and convolves:
         return shape[1]
     return shape[-1]

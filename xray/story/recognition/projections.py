@@ -16,7 +16,7 @@ def is_projection(flow: Flow, place: int) -> bool:
     if step.op in LINEARS:
         return True
     if step.op in PRODUCTS:
-        return not is_product(flow, place)
+        return len(step.inputs) > 1 and not is_product(flow, place)
     return is_linear_by_count(flow, place)
 
 
