@@ -23,6 +23,11 @@ def of_example(name: str, title: str, text: str, more: str = "") -> Picture:
     return Picture(f"{name}.webp", title, text, f"xray trace examples/{name}.py:build{more} -o {name}.png")
 
 
+def of_family(name: str, title: str, text: str) -> Picture:
+    """The drawing of a family of transformers by its settings alone, in examples/families."""
+    return Picture(f"{name}.webp", title, text, f"xray trace examples/families/{name} -o {name}.png")
+
+
 PICTURES = (
     Picture(
         "poster_dark.webp",
@@ -70,7 +75,7 @@ PICTURES = (
     Picture(
         "gpt2_writes.webp",
         "GPT-2, writing",
-        "A run of `generate()`: a row for each turn, with what was chosen and how the cache grew.",
+        "A run of `generate()` in one picture: one place asks in each turn, keys and values grow.",
         "import xray\nfrom examples.gpt2 import write\n\npicture = xray.render(write(4), 'png')",
         "python",
     ),
@@ -82,6 +87,22 @@ PICTURES = (
         more=" --meta",
     ),
     of_example("whisper", "Whisper", "Sound in, words out: convolutions before the encoder."),
+    of_family("mixtral", "Mixtral", "Experts: a router sends each place to two of eight."),
+    of_family(
+        "deepseek_v3", "DeepSeek-V3", "Latent attention through a narrow waist, and 256 experts beside a shared one."
+    ),
+    of_family("gpt_oss", "gpt-oss", "Sinks, and windows in every other layer."),
+    of_family("falcon", "Falcon", "Attention and feed-forward side by side, one key head for 71 heads of queries."),
+    of_family("gemma3_text", "Gemma 3", "Norms before and behind every sublayer, and on queries and keys."),
+    of_family(
+        "swin", "Swin", "Windows that are rolled, cut, attended to and joined again, in stages of growing width."
+    ),
+    of_family("clip", "CLIP", "Two towers: one for images, one for words."),
+    of_family("mamba", "Mamba", "No attention: a state is handed on from place to place."),
+    of_family("jamba", "Jamba", "State space, attention, experts and feed-forward, layer by layer."),
+    of_family("qwen3_next", "Qwen3-Next", "Linear attention in three layers of four, a gate behind the others' heads."),
     of_example("lstm", "A recurrent tagger", "Not a transformer: drawn by its blocks."),
-    of_example("resnet", "A residual network", "Not a transformer either."),
+    of_example(
+        "resnet", "A residual network", "No attention either, but a residual stream: convolutions are added to it."
+    ),
 )

@@ -90,7 +90,8 @@ def read_text(text, owner, place, scale):
         weight = "bold"
     content = text.text or ""
     x, y = place(float(text.attrib["x"]), float(text.attrib["y"]))
-    width = text_width(content.rstrip(), size, weight)
+    x += text_width(content[: len(content) - len(content.lstrip())], size, weight)
+    width = text_width(content.strip(), size, weight)
     return Area(x, y - CAPITALS * size, x + width, y + DESCENDER * size, content, size, owner)
 
 

@@ -75,8 +75,6 @@ OTHERS = {
     },
     "hundreds of billions": lambda: (recorded("large Llama"), {}),
     "next to nothing": lambda: (recorded("smallest Llama"), {}),
-    "T5, all layers": lambda: (recorded("T5, inference"), {"all_layers": True}),
-    "Llama, all layers": lambda: (recorded("Llama, inference"), {"all_layers": True}),
     "Llama, wider": lambda: differ(recorded("smallest Llama"), recorded("smallest Llama, wider")),
     "BERT, other phase": lambda: differ(recorded("BERT, training"), recorded("BERT, inference")),
 }

@@ -131,13 +131,27 @@ def test_a_picture_shows_something(picture):
         assert image.convert("L").getextrema()[1] - image.convert("L").getextrema()[0] > 100
 
 
-OF_EXAMPLES = [one for one in gallery.PICTURES if "examples/" in one.source]
+OF_FAMILIES = [one for one in gallery.PICTURES if "examples/families/" in one.source]
+OF_EXAMPLES = [one for one in gallery.PICTURES if "examples/" in one.source and one not in OF_FAMILIES]
 OF_THE_CHATBOT = [one for one in gallery.PICTURES if "examples" not in one.source]
 IN_PYTHON = [one for one in gallery.PICTURES if one.language == "python"]
 
 
 def test_every_picture_has_a_recipe_that_is_tried():
-    assert len(OF_EXAMPLES) + len(OF_THE_CHATBOT) + len(IN_PYTHON) == len(gallery.PICTURES)
+    tried = (*OF_EXAMPLES, *OF_FAMILIES, *OF_THE_CHATBOT, *IN_PYTHON)
+
+    assert len(tried) == len(gallery.PICTURES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("picture", OF_FAMILIES, ids=lambda one: one.file)
+def test_a_recipe_of_a_family_draws_its_poster(workplace, picture):
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    recipe = picture.source.replace(".png", ".svg").replace("examples/", f"{ROOT}/examples/")
+
+    Reader().follow(Block("console", recipe, "", "", 0))
+
+    assert "WHAT THIS MODEL DOES ITS OWN WAY" in (workplace / recipe.split()[-1]).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("picture", OF_THE_CHATBOT, ids=lambda one: one.file)

@@ -67,11 +67,12 @@ def test_it_is_made_for_print(ask, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["--stations", "12"], 2, "xray: 12 is no station. Choose among 1 to 9, as in --stations 2,5."),
+        (["--stations", "12"], 2, "xray: station 12 of this trace has no shapes to ask for. Choose among 1, 2"),
+        (["--stations", "0"], 2, "xray: 0 is no station. They count from 1, as in --stations 2,5."),
         (["--stations", "two"], 2, "xray: --stations two is no list of stations. Write numbers, as in 2,5 or 5-7."),
         (["--stations", "5-"], 2, "xray: --stations 5- is no list of stations."),
-        (["--stations", "7-5"], 2, "xray: no station is named. Choose among 1 to 9"),
-        (["--stations", "9"], 2, "xray: stations 9 of this trace have no shapes to ask for. Choose among 1, 2"),
+        (["--stations", "7-5"], 2, "xray: --stations 7-5 is no list of stations."),
+        (["--stations", "9"], 2, "xray: station 9 of this trace has no shapes to ask for. Choose among 1, 2"),
         (["--share", "0"], 2, "xray: share=0 is out of range. It must be above 0 and at most 1, all of them."),
         (["-o", "sheet.jpg"], 2, "xray: cannot tell the format of sheet.jpg. End it in .pdf, .svg, .png."),
         (["-o", "a.svg", "--answers", "b.pdf"], 2, "xray: sheet and answers have one format. End b.pdf in .svg."),
@@ -96,4 +97,4 @@ def test_another_models_trace_is_refused(ask, tmp_path_factory):
     path.write_text(trace_to_json(small_trace()), encoding="utf-8")
     code, line, files = ask(trace=path)
     assert (code, files) == (1, set())
-    assert line.startswith("xray: a worksheet is made from the poster of X-Ray's own transformer, and this trace is of")
+    assert line.startswith("xray: a worksheet is made from a poster, and")

@@ -26,6 +26,19 @@ def test_hidden_cells_alone_raise_none():
     assert find_alarms(hiding((".pp", "..p"))) == ()
 
 
+@pytest.mark.parametrize("value", [0.0, 0, 1.5])
+def test_what_is_filled_with_a_number_that_hides_nothing_raises_none(value):
+    trace = hiding(("..p", "ppp"))
+    step = replace(trace.passes[0].steps[0], settings={"value": value})
+    assert find_alarms(replace(trace, passes=(forward(step),))) == ()
+
+
+def test_what_is_filled_with_a_very_negative_number_raises_an_alarm():
+    trace = hiding(("..p", "ppp"))
+    step = replace(trace.passes[0].steps[0], settings={"value": -1e9})
+    assert len(find_alarms(replace(trace, passes=(forward(step),)))) == 1
+
+
 def test_a_mask_too_large_to_keep_still_tells_its_blind_rows():
     (alarm,) = find_alarms(hiding(blind_rows=2))
     assert alarm.text.startswith("2 of the 2 rows of the mask mask see nothing")

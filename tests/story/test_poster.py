@@ -164,15 +164,6 @@ def test_a_cache_shows_one_query_row_against_growing_keys():
     assert "Key-value cache" in words_of(layout)
 
 
-def test_a_trace_without_attention_has_no_poster(training_trace):
-    one = training_trace.passes[0]
-    rest = tuple(step for step in one.steps if "attention" not in step.path)
-
-    assert (
-        compose_poster(replace(training_trace, passes=(replace(one, kind="forward", steps=rest),)), text_width) is None
-    )
-
-
 def test_our_own_model_is_recognised_in_a_plain_forward_too(training_trace):
     foreign = replace(training_trace, passes=(replace(training_trace.passes[0], kind="forward"),))
 

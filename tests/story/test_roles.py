@@ -2,18 +2,28 @@
 
 import pytest
 import torch
-from handwritten import make_writer
+from families.specimens import BY_NAME
+from handwritten import Attention, Layer, Writer, make_writer
+from recorded import recorded
+from scrambled import scramble
 from torch import nn
+from transformers import BertConfig, BertModel, MixtralConfig, MixtralForCausalLM
 
 import xray
 from xray.story.roles import tell_roles
 
+pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 IDS = torch.arange(14).view(2, 7)
+
+
+def roles_of(model, *given):
+    torch.manual_seed(0)
+    return tell_roles(xray.trace(model, *given))["forward"]
 
 
 @pytest.fixture(scope="module")
 def roles():
-    return tell_roles(xray.trace(make_writer(), IDS))["forward"]
+    return roles_of(make_writer(), IDS)
 
 
 @pytest.mark.parametrize(
@@ -40,8 +50,9 @@ def test_a_step_of_a_transformer_says_its_part(roles, identity, words):
     assert roles[identity] == words
 
 
-def test_a_norm_of_a_layer_that_norms_afterwards_says_so():
-    roles = tell_roles(xray.trace(make_writer(norm="after"), IDS))["forward"]
+@pytest.mark.parametrize("spelt", [False, True])
+def test_a_norm_of_a_layer_that_norms_afterwards_says_so(spelt):
+    roles = roles_of(make_writer(norm="after", spelt=spelt), IDS)
 
     assert roles["rows.0.three#0"] == "norm after self-attention"
 
@@ -85,3 +96,149 @@ def test_what_is_not_known_has_no_role():
     roles = tell_roles(xray.trace(nn.Sequential(nn.Linear(5, 7), nn.Linear(7, 3)), torch.rand(2, 5)))["forward"]
 
     assert roles == {}
+
+
+PROJECTIONS = {"projection to queries", "projection to keys", "projection to values"}
+
+
+def projections_of(model):
+    """The last name of each module that is a projection, by what it projects to."""
+    found = {words.rsplit(" ", 1)[1]: step for step, words in roles_of(model, IDS).items() if words in PROJECTIONS}
+    return {part: step.rpartition("#")[0].rpartition(".")[2] for part, step in found.items()}
+
+
+@pytest.mark.parametrize("letters", [False, True])
+def test_projections_are_told_by_what_their_result_does(letters):
+    model = make_writer(letters=letters)
+
+    assert projections_of(model) == {"queries": "first", "keys": "second", "values": "third"}
+
+
+@pytest.mark.parametrize("letters", [False, True])
+def test_keys_and_values_that_change_places_are_told_so(letters):
+    model = make_writer(letters=letters, swap=True)
+
+    assert projections_of(model) == {"queries": "first", "keys": "third", "values": "second"}
+
+
+def test_without_softmax_there_is_no_attention():
+    assert not any("scores" in words for words in roles_of(make_writer(sharp=True), IDS).values())
+
+
+class Answerer(nn.Module):
+    """A layer that asks another tensor: `from_memory` decides whether keys and values come from there."""
+
+    def __init__(self, *, from_memory):
+        super().__init__()
+        self.from_memory = from_memory
+        self.words = nn.Embedding(53, 15)
+        self.asked, self.own, self.other = (Layer(15, Attention(15, 3), norm="after") for _ in range(3))
+
+    def forward(self, ids, question):
+        memory = self.asked(self.words(question))
+        x = self.own(self.words(ids))
+        return self.other(x, memory if self.from_memory else None) + (0 if self.from_memory else memory.mean())
+
+
+@pytest.mark.parametrize("from_memory", [True, False])
+def test_keys_of_another_stack_make_it_cross_attention(from_memory):
+    words = roles_of(Answerer(from_memory=from_memory), IDS, torch.arange(10).view(2, 5)).values()
+
+    assert any("cross-attention" in one for one in words) == from_memory
+
+
+class Shaped(nn.Module):
+    """A layer of norm, attention and feed-forward; `shape` puts them together."""
+
+    def __init__(self, shape):
+        super().__init__()
+        self.shape, self.attention = shape, Attention(15, 3)
+        self.forth, self.back = nn.Linear(15, 41), nn.Linear(41, 15)
+        self.one, self.two = nn.LayerNorm(15), nn.LayerNorm(15)
+
+    def attend(self, x, mask):
+        return self.attention(x, x, mask)
+
+    def forward(self, x, memory=None, mask=None):
+        return self.shape(self, x, mask)
+
+
+def beside(layer, x, mask):
+    y = layer.one(x)
+    return x + (layer.attend(y, mask) + layer.back(layer.forth(y).relu()))
+
+
+def cubed(layer, x, mask):
+    x = x + layer.attend(layer.one(x), mask)
+    return x + layer.two(x) ** 3
+
+
+def test_what_stands_beside_attention_is_not_told_as_its_residual_sum():
+    roles = roles_of(Writer(53, [Shaped(beside), Shaped(beside)], 15), IDS)
+
+    assert "residual" not in " ".join(roles.values())
+
+
+def test_a_norm_before_what_was_not_recognised_is_not_the_last_one():
+    roles = roles_of(Writer(53, [Shaped(cubed), Shaped(cubed)], 15), IDS)
+
+    assert not any("last norm" in role for role in roles.values())
+
+
+def test_words_are_not_taken_for_places_where_the_table_of_places_is_larger():
+    config = BertConfig(vocab_size=97, hidden_size=28, num_attention_heads=4, intermediate_size=67, num_hidden_layers=3)
+
+    roles = roles_of(BertModel(config).eval(), IDS)
+
+    assert roles["embeddings.word_embeddings#0"] == "embedding: ids to vectors"
+    assert roles["embeddings.position_embeddings#0"] == "embedding: positions"
+
+
+def test_what_chooses_an_expert_is_no_head():
+    sizes = {"hidden_size": 48, "num_attention_heads": 6, "num_key_value_heads": 2, "intermediate_size": 64}
+    model = MixtralForCausalLM(MixtralConfig(vocab_size=97, num_hidden_layers=3, num_local_experts=5, **sizes)).eval()
+
+    roles = roles_of(model, IDS)
+
+    assert [step for step, words in roles.items() if words.startswith("head:") and "mlp" in step] == []
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+@pytest.mark.parametrize("phase", ["inference", "training"])
+def test_every_layer_of_every_family_is_told(name, phase):
+    roles = tell_roles(recorded(f"{name}, {phase}"))["forward"]
+
+    encoders, decoders = BY_NAME[name].layers
+    crossing = decoders if "cross" in BY_NAME[name].scores else 0
+    weights = [step for step, words in roles.items() if words == "softmax: scores become weights"]
+    assert len(weights) == encoders + decoders + crossing
+
+
+@pytest.mark.parametrize("case", [*(f"{name}, training" for name in BY_NAME), "GPT-2 writes", "T5 writes", "both"])
+def test_names_of_modules_play_no_part(case):
+    trace = recorded(case)
+    scrambled, names = scramble(trace)
+    expected = tell_roles(trace)
+
+    found = {
+        key: {f"{names[step.rpartition('#')[0]]}#{step.rpartition('#')[2]}": words for step, words in roles.items()}
+        for key, roles in tell_roles(scrambled).items()
+    }
+
+    assert found == expected
+
+
+def test_a_trace_that_broke_off_is_told_as_far_as_it_ran():
+    class Broken(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.writer = make_writer()
+
+        def forward(self, ids):
+            return self.writer(ids) @ torch.rand(2, 2)
+
+    with pytest.raises(RuntimeError) as caught:
+        xray.trace(Broken(), IDS)
+
+    roles = tell_roles(caught.value.xray_trace)["forward"]  # type: ignore[attr-defined]
+    assert roles["writer.rows.1.one.softmax#0"] == "softmax: scores become weights"

@@ -1,15 +1,17 @@
 """`xray walk`: the journey through the model, told station by station in the terminal; or asked, with --quiz."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from xray.ir.trace import Trace
+    from xray.ir.trace import Step, Trace
     from xray.renderers.walk_text import Screen
+    from xray.story.quiz import Question
     from xray.story.scene import Scene
 
 
@@ -29,9 +31,7 @@ def walk(
         typer.Option(help="Which journey to walk.", show_default="training, where it was recorded"),
     ] = None,
     turn: Annotated[int | None, typer.Option(min=1, help="Which turn of inference.", show_default="the last")] = None,
-    station: Annotated[
-        int | None, typer.Option(min=1, max=9, help="Only this station.", show_default="all nine")
-    ] = None,
+    station: Annotated[int | None, typer.Option(min=1, help="Only this station.", show_default="all of them")] = None,
     ask: Annotated[str | None, typer.Option(help="The question to answer at inference.", show_default=False)] = None,
     run: Annotated[
         Path | None, typer.Option(help="The folder of a trained chatbot.", show_default="runs/movie_qa")
@@ -53,11 +53,59 @@ def walk(
         phase = phase or "inference"
     wanted = phase or ("inference" if ask is not None else "training")
     trace = read_or_record(context, file, run, ask, wanted, 20, device, values="page")
-    scene = choose_scene(trace, phase or wanted, turn, given=phase is not None)
+    journey = choose_journey(trace, phase, wanted, turn)
     if quiz:
-        ask_all(scene, station, screen)
+        ask_all(journey.questions, station, screen)
     else:
-        tell_all(scene, station, screen)
+        tell_all(journey, station, screen)
+
+
+@dataclass(frozen=True)
+class Journey:
+    """What there is to walk: how many stations, what draws one, and what may be asked."""
+
+    stations: int
+    draw: "Callable[[int, Screen], str]"
+    questions: "tuple[Question, ...]"
+
+
+def choose_journey(trace: "Trace", phase: str | None, wanted: str, turn: int | None) -> Journey:
+    """The chatbot's journey with its words, or the tour of any other network.
+
+    Raises:
+        UsageError: there is nothing to walk through, or no such phase or turn.
+    """
+    from xray.errors import UsageError
+    from xray.renderers.walk_text import draw_chapter
+    from xray.story.quiz import make_quiz
+    from xray.story.scene import list_scenes
+    from xray.story.sheet.tour import ask_tour, tell_tour
+    from xray.story.walk import tell_scene
+
+    if list_scenes(trace):
+        scene = choose_scene(trace, phase or wanted, turn, given=phase is not None)
+        chapters = tell_scene(scene)
+        steps: dict[str, Step] = {}
+        for one_pass in (scene.question, scene.answer):
+            for step in one_pass.steps:
+                steps.setdefault(step.id, step)
+
+        def draw(number: int, screen: "Screen") -> str:
+            chapter = chapters[number - 1]
+            listed = [steps[name] for name in steps if name in chapter.steps]
+            return draw_chapter(chapter, scene.answer, listed, screen)
+
+        return Journey(len(chapters), draw, make_quiz(scene))
+    stops = tell_tour(trace)
+    if not stops:
+        raise UsageError("this trace has no residual stream to walk along. Try: xray page")
+    return Journey(
+        len(stops),
+        lambda number, screen: draw_chapter(
+            stops[number - 1].chapter, stops[number - 1].one_pass, stops[number - 1].steps, screen
+        ),
+        ask_tour(trace),
+    )
 
 
 def choose_scene(trace: "Trace", phase: str, turn: int | None, *, given: bool) -> "Scene":
@@ -70,8 +118,6 @@ def choose_scene(trace: "Trace", phase: str, turn: int | None, *, given: bool) -
     from xray.story.scene import list_scenes
 
     scenes = list_scenes(trace)
-    if not scenes:
-        raise UsageError("this trace is not of X-Ray's transformer, so there are no stations. Try: xray page")
     found = [scene for scene in scenes if scene.phase == phase] or ([] if given else list(scenes))
     if not found:
         raise UsageError(f"the trace has no {phase}. Record it with: xray trace --phase {phase} -o trace.json")
@@ -81,32 +127,30 @@ def choose_scene(trace: "Trace", phase: str, turn: int | None, *, given: bool) -
     return chosen[-1]
 
 
-def tell_all(scene: "Scene", station: int | None, screen: "Screen") -> None:
-    """Every chapter, or one; at a terminal one after the other, as the reader likes."""
+def tell_all(journey: Journey, station: int | None, screen: "Screen") -> None:
+    """Every chapter, or one; at a terminal one after the other, as the reader likes.
+
+    Raises:
+        UsageError: there is no such station.
+    """
     import sys
 
     from xray.cli.output import write_stdout
-    from xray.renderers.walk_text import draw_chapter
-    from xray.story.walk import tell_scene
-
-    chapters = tell_scene(scene)
+    from xray.errors import UsageError
 
     def show(number: int) -> None:
-        chapter = chapters[number - 1]
-        steps = [step for one in (scene.question, scene.answer) for step in one.steps if step.id in chapter.steps]
-        seen = dict.fromkeys(step.id for step in steps)
-        listed = [next(step for step in steps if step.id == name) for name in seen]
-        text = draw_chapter(chapter, scene.answer, listed, screen)
-        write_stdout(text + "\n\n")
+        write_stdout(journey.draw(number, screen) + "\n\n")
 
     if station is not None:
+        if station > journey.stations:
+            raise UsageError(f"there is no station {station}. This journey has {journey.stations}.")
         show(station)
         return
     if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout is not None and sys.stdout.isatty()):
-        for number in range(1, len(chapters) + 1):
+        for number in range(1, journey.stations + 1):
             show(number)
         return
-    walk_by_hand(show, len(chapters))
+    walk_by_hand(show, journey.stations)
 
 
 def walk_by_hand(show: "Callable[[int], None]", last: int) -> None:
@@ -127,18 +171,19 @@ def walk_by_hand(show: "Callable[[int], None]", last: int) -> None:
             number += 1
 
 
-def ask_all(scene: "Scene", station: int | None, screen: "Screen") -> None:
+def ask_all(every: "Sequence[Question]", station: int | None, screen: "Screen") -> None:
     """The quiz: each question once, the answer checked and explained, the score at the end."""
     from xray.cli.asking import ask_line
     from xray.cli.output import write_stdout
     from xray.errors import UsageError
     from xray.renderers.table_totals import count_words
     from xray.renderers.walk_text import draw_prompt, draw_text
-    from xray.story.quiz import is_right, list_hints, make_quiz, read_answer
+    from xray.story.quiz import is_right, list_hints, read_answer
 
-    questions = [one for one in make_quiz(scene) if station in (None, one.station)]
+    questions = [one for one in every if station in (None, one.station)]
     if not questions:
-        raise UsageError(f"there is nothing to ask at station {station}. Leave out --station.")
+        where = f" at station {station}. Leave out --station." if station else "."
+        raise UsageError(f"there is nothing to ask{where}")
     write_stdout(
         draw_text((f"{count_words(len(questions), 'question', 'questions')}. {HOW_TO_ANSWER}",), screen) + "\n\n"
     )

@@ -84,7 +84,7 @@ def worksheet(
     from xray.errors import UsageError
     from xray.renderers.paper import check_dots
     from xray.renderers.worksheet import draw_worksheet, make_worksheet
-    from xray.story.worksheet import ALL_STATIONS, Choice
+    from xray.story.worksheet import Choice
     from xray.text import show_controls
 
     form = choose_form(output)
@@ -101,7 +101,7 @@ def worksheet(
         check_dots(paper, dpi)
     if form != "pdf":
         refuse(context, ("tile",), NO_PDF)
-    choice = Choice(read_stations(stations) if stations is not None else ALL_STATIONS, share, seed)
+    choice = Choice(read_stations(stations) if stations is not None else (), share, seed)
     paint = pick_theme(theme)
     if trace is not None:
         refuse(context, ("phase",), "a trace file holds what it holds. Leave this out, or the file.")
@@ -144,7 +144,8 @@ def read_stations(text: str) -> tuple[int, ...]:
     found: list[int] = []
     for piece in text.replace(" ", "").split(","):
         first, dash, last = piece.partition("-")
-        if not (first.isdecimal() and (last.isdecimal() or not dash) and len(piece) < 6):
+        is_range = first.isdecimal() and (last.isdecimal() or not dash) and len(piece) < 6
+        if not is_range or int(last or first) < int(first):
             raise UsageError(
                 f"--stations {show_controls(text)} is no list of stations. Write numbers, as in 2,5 or 5-7."
             )

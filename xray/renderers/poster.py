@@ -61,7 +61,7 @@ def draw_poster(
     marks: Marks | None = None,
     blocks: Choice | None = None,
 ) -> str | bytes:
-    """What a trace looks like: the infographic for X-Ray's own transformer, a layered drawing for any other model.
+    """What a trace looks like: the infographic where there is a residual stream, a layered drawing for any other model.
 
     SVG and DOT come as text, PNG (at `dpi`) and PDF as bytes; the same trace gives the same ones. The infographic is
     scaled to the paper, A2 if none is named; the drawing of another model is as large as it is, if none is named.

@@ -15,7 +15,6 @@ from xray.renderers.table_words import ASCII, UNICODE, Depth, Words, flow
 from xray.renderers.themes import Theme, load_theme
 from xray.story.chapters import Chapter, Debate, Text
 from xray.story.quiz import Question
-from xray.story.stations import STATIONS
 from xray.story.turns import list_candidates
 
 NARROWEST = 24
@@ -61,14 +60,13 @@ def draw_text(text: Text, screen: Screen) -> str:
 
 def draw_prompt(question: Question, number: int, count: int, screen: Screen) -> str:
     """A question with its number."""
-    station = STATIONS[question.station - 1].title if question.station else ""
-    return draw_text((f"{number} of {count} · {station}: ", *question.prompt), screen)
+    return draw_text((f"{number} of {count} · {question.title}: ", *question.prompt), screen)
 
 
 def chapter_parts(
     chapter: Chapter, answer: Pass, steps: Iterable[Step], words: Words, width: int
 ) -> Iterator[RenderableType]:
-    where = "training" if chapter.phase == "training" else f"inference, turn {chapter.turn}"
+    where = f"inference, turn {chapter.turn}" if chapter.phase == "inference" else chapter.phase
     pill = (f" {chapter.station} ", words.surface("station") + Style(bold=True))
     yield Line.assemble(pill, (f" {chapter.title} ", Style(bold=True)), words.quiet(where))
     for text in chapter.text:
@@ -78,7 +76,7 @@ def chapter_parts(
         name = words.quiet(words.cut(words.clean(step.path), max(8, width - 24)))
         shape = words.shape(step.outputs[0]) if step.outputs else Line("")
         yield Line.assemble("  ", name, " " * max(1, width - 26 - name.cell_len), shape, no_wrap=True)
-    if chapter.station >= 8:
+    if chapter.station >= 8 and chapter.phase != "forward":
         yield from candidate_lines(answer, words, width)
     for one in chapter.answers:
         yield from (Line(), words.accent(one.question, "title", bold=True))

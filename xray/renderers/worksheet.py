@@ -29,14 +29,14 @@ def make_worksheet(trace: Trace, choice: Choice | None = None, *, hints: bool = 
     """The worksheet of a trace; with hints the axis words stay in the blanks.
 
     Raises:
-        DrawError: the trace is not of X-Ray's transformer.
+        DrawError: the trace is of a network without a residual stream.
         UsageError: there is nothing to ask for.
     """
     layout = compose_poster(trace, text_width)
     if layout is None:
         raise DrawError(
-            f"a worksheet is made from the poster of X-Ray's own transformer, and this trace is of {trace.title}. "
-            "Leave out --trace, or name a trace of a chatbot."
+            f"a worksheet is made from a poster, and {trace.title} has no residual stream to draw one of. "
+            "Name another trace or model."
         )
     choice = choice or Choice()
     blanks = choose_blanks(layout, choice)

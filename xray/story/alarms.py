@@ -44,7 +44,7 @@ def list_blind(one_pass: Pass) -> Iterator[tuple[Alarm, object]]:
     """The masks that attention reads in which a row sees nothing."""
     seen: set[object] = set()
     for step in one_pass.steps:
-        if step.id in one_pass.blocks or not makes_numbers(step):
+        if step.id in one_pass.blocks or not makes_numbers(step) or not may_hide(step):
             continue
         for record in step.inputs:
             if record.role != "mask" or record.mask is None:
@@ -59,6 +59,13 @@ def list_blind(one_pass: Pass) -> Iterator[tuple[Alarm, object]]:
 def makes_numbers(step: Step) -> bool:
     """Whether a step that reads a mask uses it on scores; one that makes another mask of it does not."""
     return any(record.role != "mask" and "float" in record.dtype for record in step.outputs)
+
+
+def may_hide(step: Step) -> bool:
+    """Whether what a step fills in keeps scores from being read: a number that is not negative never does."""
+    value = step.settings.get("value", step.settings.get("arg2"))
+    fills = step.op.startswith("masked_fill")
+    return not (fills and isinstance(value, int | float) and not isinstance(value, bool) and value >= 0)
 
 
 def count_blind_rows(mask: MaskFacts) -> int:

@@ -1,27 +1,16 @@
 """Multi-head attention, drawn from the linear layers at the bottom to the residual sum at the top."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 from xray.story.brief import draw_brief
 from xray.story.canvas import Canvas
 from xray.story.column import Column
-from xray.story.labels import (
-    add_label,
-    linear_label,
-    mask_remark,
-    norm_label,
-    repeat_label,
-    say_derived,
-    scores_label,
-    softmax_label,
-)
+from xray.story.labels import mask_remark, scores_label, softmax_label
 from xray.story.layout import Box
-from xray.story.nodes import cached_shape, draw_node, held_shape
+from xray.story.nodes import cached_shape, draw_node
 from xray.story.plan import Stack
-from xray.story.rows import is_fused
-from xray.story.shapes import read_shape
 
 MOST_ARROWS = 8
 LANES = (("q", "query"), ("k", "key"), ("v", "value"))
@@ -38,7 +27,7 @@ def draw_attention(canvas: Canvas, column: Column, name: str, stack: Stack) -> B
     join_nodes(canvas, column, nodes, stack)
     if column.brief is not None:
         draw_brief(canvas, column, path, stack, crosses)
-    return next(nodes[key] for key in ("add", "output", "concat", "values", "softmax", "scores") if key in nodes)
+    return nodes["add"]
 
 
 def draw_nodes(canvas: Canvas, column: Column, path: str, stack: Stack, crosses: bool) -> dict[str, Box]:
@@ -49,7 +38,7 @@ def draw_nodes(canvas: Canvas, column: Column, path: str, stack: Stack, crosses:
     def put(key: str, row: str, step: str, label: str, x: float, width: float, **options: object) -> None:
         if row not in rows:
             return
-        options = {"surface": own, **options, "extra": say_derived(journey, step, str(options.get("extra", "")))}
+        options = {"surface": own, **options}
         box = draw_node(canvas, journey, step, rows[row], x, width, label, **options)  # type: ignore[arg-type]
         if box is not None:
             nodes[key] = box
@@ -57,16 +46,7 @@ def draw_nodes(canvas: Canvas, column: Column, path: str, stack: Stack, crosses:
     entering = journey.input(journey.layer, "x") or journey.output(journey.layer)
     put("input", "input", journey.layer, "LAYER INPUT", frame.centre, wide * 0.72, shape=entering, outline="boundary")
     norm = f"{path}_norm"
-    put("norm", "norm", norm, norm_label(journey, norm), frame.centre, wide * 0.72, extra=column.params(norm))
-    if is_fused(journey, path):
-        told = [(one, one.by_id.get(f"{path}.query#0")) for one in journey.passes]
-        whole = [(one.number, journey.origins.step(one, step)) for one, step in told if step is not None]
-        made = read_shape([(number, step.outputs[0]) for number, step in whole if step.outputs])
-        narrow = journey.output(f"{path}.query")
-        if narrow is not None and len(narrow.axes) == len(made.axes):
-            made = replace(made, axes=(*narrow.axes[:-1], made.axes[-1]))
-        query = f"{path}.query"
-        put("fused", "fused", query, "ONE LINEAR FOR Q, K, V", frame.centre, wide, shape=made)
+    put("norm", "norm", norm, "LAYER NORM", frame.centre, wide * 0.72, extra=column.params(norm))
     for lane, x in zip(LANES, (frame.query, frame.centre, frame.value), strict=True):
         draw_lane(column, put, path, Lane(*lane, x), crosses)
     draw_squares(column, put, path, crosses)
@@ -82,12 +62,12 @@ def draw_nodes(canvas: Canvas, column: Column, path: str, stack: Stack, crosses:
     )
     output = f"{path}.output"
     put("output", "output", output, "LINEAR O", frame.centre, wide * 0.86, extra=column.params(output))
-    last = f"{path}_add" if "norm" in rows or not journey.steps(norm) else norm
+    last = f"{path}_add" if "norm" in rows else norm
     put(
         "add",
         "add",
         last,
-        add_label(journey, norm if last == norm else ""),
+        "ADD + LAYER NORM" if last == norm else "ADD",
         frame.centre,
         wide * 0.86,
         extra=column.dropout(f"{path}_dropout"),
@@ -118,7 +98,7 @@ def draw_lane(column: Column, put: Put, path: str, lane: Lane, crosses: bool) ->
         "surface": "encoder" if brought else column.side,
         "outline": "ribbon" if brought else None,
     }
-    put(f"linear_{lane.key}", "qkv", f"{path}.{part}", linear_label(journey, path, letter), lane.x, width, **options)
+    put(f"linear_{lane.key}", "qkv", f"{path}.{part}", f"LINEAR {letter}", lane.x, width, **options)
     grown = None if lane.key == "q" else cached_shape(journey, path)
     split = f"{path}.split_{part}"
     put(
@@ -132,12 +112,6 @@ def draw_lane(column: Column, put: Put, path: str, lane: Lane, crosses: bool) ->
         shape=grown,
         **options,
     )
-    put(f"rotate_{lane.key}", "rotate", f"{path}.rotate_{part}", f"ROTATE {letter}", lane.x, width, **options)
-    held = held_shape(journey, path, part)
-    cache = f"{letter} + CACHE"
-    put(f"cache_{lane.key}", "cache", f"{path}.cache_{part}", cache, lane.x, width, shape=held, **options)
-    again = repeat_label(journey, path, part)
-    put(f"repeat_{lane.key}", "repeat", f"{path}.repeat_{part}", again, lane.x, width, **options)
 
 
 def draw_squares(column: Column, put: Put, path: str, crosses: bool) -> None:
@@ -156,7 +130,6 @@ def draw_squares(column: Column, put: Put, path: str, crosses: bool) -> None:
     )
     narrow, x = frame.detail_right - frame.detail_left - 26, frame.centre - 13
     put("scores", "scores", f"{path}.scores", scores_label(journey, path), x, narrow, also=(f"{path}.scale",))
-    put("bias", "bias", f"{path}.bias", "+ BIAS OF RELATIVE PLACES", x, narrow)
     if journey.step(f"{path}.mask") is not None:
         put("mask", "mask", f"{path}.mask", "MASK", x, narrow, surface="mask", extra=mask_remark(column, path))
     put(
@@ -175,21 +148,8 @@ def join_nodes(canvas: Canvas, column: Column, nodes: dict[str, Box], stack: Sta
     """The lines of one attention: three ways up, the lane of the values, the residual sum."""
     role, centre = column.side, column.frame.centre
     first = nodes.get("norm") or nodes.get("input")
-    if "fused" in nodes and first is not None:
-        canvas.line((centre, first.top), (centre, nodes["fused"].bottom), role=role)
-    first = nodes.get("fused") or first
-    lanes = {
-        key: [
-            nodes[f"{part}_{key}"]
-            for part in ("linear", "heads", "rotate", "cache", "repeat")
-            if f"{part}_{key}" in nodes
-        ]
-        for key, _ in LANES
-    }
     for key, x in (("q", column.frame.query), ("k", centre), ("v", column.frame.value)):
-        if not lanes[key]:
-            continue
-        foot = lanes[key][0]
+        foot, heads = nodes[f"linear_{key}"], nodes[f"heads_{key}"]
         if first is not None and ("ribbon" not in stack.rows or key == "q"):
             knee = min((first.top + foot.bottom) / 2, first.top + 5)
             points = (
@@ -198,44 +158,26 @@ def join_nodes(canvas: Canvas, column: Column, nodes: dict[str, Box], stack: Sta
                 else ((centre, first.top), (centre, foot.bottom))
             )
             canvas.line(*points, role=role, radius=5)
-        for lower, upper in pairwise(lanes[key]):
-            has_all = key == "q" or (f"repeat_{key}" in nodes and upper is nodes[f"repeat_{key}"])
-            fan(canvas, lower, upper, lower.on, column.heads if has_all else column.key_heads)
-    scores = nodes["scores"]
-    if lanes["q"]:
-        canvas.line((column.frame.query, lanes["q"][-1].top), (column.frame.query, scores.bottom), role=role)
-    if lanes["k"]:
-        origin = lanes["k"][0].on
-        rising = [lanes["k"][-1], *([nodes["kt"]] if "kt" in nodes else []), scores]
-        for lower, upper in pairwise(rising):
-            canvas.line((centre, lower.top), (centre, upper.bottom), role=origin)
-    if lanes["v"] and "values" in nodes:
-        lane = column.frame.detail_right - 10
-        top = lanes["v"][-1].top
-        knee = (
-            nodes["kt"].y
-            if "kt" in nodes
-            else (max(boxes[-1].top for boxes in lanes.values() if boxes) + scores.bottom) / 2
-        )
-        canvas.line(
-            (column.frame.value, top),
-            (column.frame.value, knee),
-            (lane, knee),
-            (lane, nodes["values"].bottom),
-            role=lanes["v"][0].on,
-            radius=9,
-        )
-    chain = [nodes[key] for key in ("scores", "bias", "mask", "softmax", "values") if key in nodes]
-    for lower, upper in pairwise(chain):
+        fan(canvas, foot, heads, foot.on, column.heads)
+    scores, values = nodes["scores"], nodes["values"]
+    canvas.line((column.frame.query, nodes["heads_q"].top), (column.frame.query, scores.bottom), role=role)
+    for lower, upper in pairwise((nodes["heads_k"], nodes["kt"], scores)):
+        canvas.line((centre, lower.top), (centre, upper.bottom), role=nodes["heads_k"].on)
+    lane, knee = column.frame.detail_right - 10, nodes["kt"].y
+    canvas.line(
+        (column.frame.value, nodes["heads_v"].top),
+        (column.frame.value, knee),
+        (lane, knee),
+        (lane, values.bottom),
+        role=nodes["heads_v"].on,
+        radius=9,
+    )
+    for lower, upper in pairwise(nodes[key] for key in ("scores", "mask", "softmax", "values") if key in nodes):
         canvas.line((centre, lower.top), (centre, upper.bottom), role=role)
-    if "values" in nodes and "concat" in nodes:
-        fan(canvas, nodes["values"], nodes["concat"], role, column.heads)
+    fan(canvas, values, nodes["concat"], role, column.heads)
     if "input" in nodes and "norm" in nodes:
         canvas.line((centre, nodes["input"].top), (centre, nodes["norm"].bottom), role=role)
-    ending = [nodes[key] for key in ("concat", "output", "add") if key in nodes]
-    if "concat" not in nodes and "values" in nodes:
-        ending.insert(0, nodes["values"])
-    for lower, upper in pairwise(ending):
+    for lower, upper in pairwise(nodes[key] for key in ("concat", "output", "add")):
         canvas.line((centre, lower.top), (centre, upper.bottom), role=role)
 
 

@@ -5,28 +5,17 @@ from itertools import pairwise
 
 from xray.story.canvas import Canvas
 from xray.story.column import Column
-from xray.story.labels import add_label, mask_shape
+from xray.story.labels import mask_shape
 from xray.story.layout import Box
-from xray.story.nodes import cached_shape, draw_node, fit_digits, fit_op, held_shape
+from xray.story.nodes import cached_shape, draw_node, fit_digits, fit_op
 from xray.story.plan import Row, Stack
 from xray.story.shapes import ShapeText
 
-LANES = (
-    ("qkv", "", "LINEAR"),
-    ("heads", "split_", "HEADS"),
-    ("rotate", "rotate_", "ROTATE"),
-    ("cache", "cache_", "+ CACHE"),
-    ("repeat", "repeat_", "REPEAT"),
-    ("kt", "transpose_", ""),
-)
+LANES = (("qkv", "", "LINEAR"), ("heads", "split_", "HEADS"), ("kt", "transpose_", ""))
 """The rows below the scores: what stands before "query", "key" and "value" in their steps, and their name."""
-
-APART = ("cache", "repeat", "kt")
-"""Rows that queries do not go through."""
 
 BRIEF = {
     "scores": ("scores", "SCORES", ("scale",)),
-    "bias": ("bias", "BIAS", ()),
     "mask": ("mask", "MASK", ()),
     "softmax": ("softmax", "SOFTMAX", ("dropout",)),
     "values": ("weighted_sum", "WEIGHTS · V", ()),
@@ -77,9 +66,7 @@ def draw_brief(canvas: Canvas, column: Column, path: str, stack: Stack, crosses:
     grown = cached_shape(journey, path)
     ways = Ways(column, [], [])
     for row, prefix, label in LANES:
-        if row not in rows:
-            continue
-        if crosses or ways.keys or row in APART or (grown is not None and row == "heads"):
+        if crosses or ways.keys or row == "kt" or (grown is not None and row == "heads"):
             draw_apart(canvas, ways, path, row, prefix, rows[row], crosses=crosses, grown=grown)
         else:
             boxes.append(
@@ -90,7 +77,7 @@ def draw_brief(canvas: Canvas, column: Column, path: str, stack: Stack, crosses:
                     rows[row],
                     frame.brief,
                     width,
-                    f"{label} Q, K" if row == "rotate" else f"{label} Q, K, V",
+                    f"{label} Q, K, V",
                     surface="inference",
                     form="brief",
                     also=(f"{path}.{prefix}key", f"{path}.{prefix}value"),
@@ -121,7 +108,7 @@ def draw_brief(canvas: Canvas, column: Column, path: str, stack: Stack, crosses:
             )
         )
     norm = f"{path}_norm"
-    last = f"{path}_add" if "norm" in rows or not journey.steps(norm) else norm
+    last = f"{path}_add" if "norm" in rows else norm
     boxes.append(
         draw_node(
             canvas,
@@ -130,7 +117,7 @@ def draw_brief(canvas: Canvas, column: Column, path: str, stack: Stack, crosses:
             rows["add"],
             frame.brief,
             width,
-            add_label(journey, norm if last == norm else "", short=True),
+            "ADD + NORM" if last == norm else "ADD",
             surface="inference",
             form="brief",
             also=(f"{path}_dropout",) if last != norm else (f"{path}_dropout", f"{path}_add"),
@@ -181,20 +168,18 @@ def keys_lane(column: Column) -> float:
 def draw_apart(
     canvas: Canvas, ways: Ways, path: str, row: str, prefix: str, place: Row, *, crosses: bool, grown: ShapeText | None
 ) -> None:
-    """Keys and values beside queries; queries only in rows that they go through."""
+    """Keys and values beside queries, which are not turned over."""
     journey = ways.column.brief
     if journey is None:
         return
-    shape = grown if row == "heads" else held_shape(journey, path, "key") if row == "cache" else None
-    names = {"kt": ("K^T",), "cache": ("K, V", "+ CACHE"), "rotate": ("ROTATE", "K"), "repeat": ("REPEAT", "K, V")}
-    lines = ("K, V", "+ CACHE") if shape is not None else names.get(row, ("K, V",))
+    shape = grown if row == "heads" else None
+    lines = ("K, V", "+ CACHE") if shape is not None else ("K^T",) if row == "kt" else ("K, V",)
     also = () if row == "kt" else (f"{path}.{prefix}value",)
     origin = "encoder" if crosses else "inference"
     drawn = draw_half(canvas, ways, f"{path}.{prefix}key", place, ways.left, lines, origin, shape, also)
     ways.keys.extend(drawn)
-    if row not in APART:
-        named = ("ROTATE", "Q") if row == "rotate" else ("Q",)
-        ways.queries.extend(draw_half(canvas, ways, f"{path}.{prefix}query", place, ways.right, named, "inference"))
+    if row != "kt":
+        ways.queries.extend(draw_half(canvas, ways, f"{path}.{prefix}query", place, ways.right, ("Q",), "inference"))
 
 
 def draw_half(

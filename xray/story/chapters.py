@@ -8,7 +8,7 @@ from xray.ir.records import TensorRecord
 Text = tuple[str | TensorRecord, ...]
 """A sentence or more; where a record stands, its shape is to be shown in the hues of its axes."""
 
-Phase = Literal["training", "inference"]
+Phase = Literal["training", "inference", "forward"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Debate:
 
 @dataclass(frozen=True)
 class Chapter:
-    """One station told with the words and numbers of one run: in training, or at one turn of inference.
+    """One station told with the words and numbers of one run: in training, at one turn of inference, or in any forward.
 
     `steps` are the ids of the steps to look at, in order.
     """

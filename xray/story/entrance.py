@@ -4,11 +4,10 @@ from xray.story.batch import draw_batch, draw_reads_and_says
 from xray.story.canvas import Canvas, words
 from xray.story.column import Column
 from xray.story.greedy import draw_turns
-from xray.story.intake import caption_line, draw_intake, enter_frame
 from xray.story.journey import Journey
-from xray.story.layout import Box, Cells, Run
+from xray.story.layout import Box, Cells, Line, Run
 from xray.story.nodes import draw_node
-from xray.story.plan import EMBED_WIDTH, LABEL, NOTE, OP, Plan
+from xray.story.plan import EMBED_WIDTH, LABEL, NOTE, OP, PANEL_PAD, Plan
 from xray.story.shapes import digits
 from xray.story.sides import draw_station
 
@@ -17,9 +16,6 @@ MOST_CELLS = 24
 
 def draw_entrance(canvas: Canvas, plan: Plan, column: Column) -> None:
     """Everything under one frame, for the detailed journey and for the brief one."""
-    if "input" in plan.entrance:
-        draw_intake(canvas, plan, column)
-        return
     frame = column.frame
     encoder = column.side == "encoder"
     ledger = plan.flanks[column.side].ledger
@@ -46,6 +42,13 @@ def draw_entrance(canvas: Canvas, plan: Plan, column: Column) -> None:
 
 def draw_caption(canvas: Canvas, plan: Plan, journey: Journey, x: float) -> None:
     canvas.note(x, plan.captions.y + 8, (caption_line(journey),), align="center")
+
+
+def caption_line(journey: Journey) -> Line:
+    """What is written under a column: its phase, and how many sequences go through at a time."""
+    accent = f"accent:{journey.phase}"
+    phase = Run(journey.phase.upper(), LABEL + 1, accent, "bold")
+    return (phase, Run(f"  batch {journey.last.sizes.get('batch')}", LABEL - 1, accent))
 
 
 def draw_embedding(canvas: Canvas, plan: Plan, journey: Journey, column: Column, x: float) -> None:
@@ -95,7 +98,10 @@ def draw_embedding(canvas: Canvas, plan: Plan, journey: Journey, column: Column,
     dashed = journey.phase == "inference"
     canvas.line((x, plan.ids.top + (4 if detailed else 6)), (x, box.bottom), role=role, width=2, dashed=dashed)
     canvas.line((x, box.top), (x, sign.bottom), role=role, width=2, dashed=dashed)
-    enter_frame(canvas, plan, journey, x, sign.top, detailed=detailed)
+    edge, rows = plan.frame_bottom, plan.flanks[side].stacks["self_attention"].rows
+    canvas.line((x, sign.top), (x, edge - 2), role=role, width=2, dashed=dashed, head=False)
+    inner = side if detailed else "inference_on_panel"
+    canvas.line((x, edge + PANEL_PAD), (x, rows["input"].bottom), role=inner, width=2, dashed=dashed)
     positions = f"{path}.positions"
     if detailed:
         left = x + 26

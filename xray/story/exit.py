@@ -6,7 +6,6 @@ from xray.config import PAD, SPECIAL_TOKENS
 from xray.story.canvas import Canvas, words
 from xray.story.column import Column
 from xray.story.journey import Journey
-from xray.story.labels import loss_label, norm_label
 from xray.story.layout import Box, Run
 from xray.story.nodes import draw_node
 from xray.story.plan import DIGIT, LABEL, NOTE, OP, Plan, Row
@@ -26,45 +25,34 @@ def draw_exit(canvas: Canvas, plan: Plan, column: Column, last: Box) -> dict[str
     )
     for journey, x, detailed in journeys:
         head = draw_head(canvas, plan, column, journey, x, last, detailed=detailed)
-        if head is None or (journey.output("head") is None and "head" in plan.out):
+        if head is None or journey.output("head") is None:
             continue
-        if journey.output("loss.flatten_logits") is not None or journey.steps("loss.cross_entropy"):
-            ends["loss"] = draw_loss(canvas, plan, column, journey, head)
-        elif journey.phase == "inference":
+        if journey.phase == "inference":
             ends["word"] = draw_choice(canvas, plan, column, journey, head, detailed)
-        elif detailed and journey.output("head") is not None:
-            draw_station(canvas, head.left - 24, head.y, 8)
+        elif journey.output("loss.flatten_logits") is not None or journey.steps("loss.cross_entropy"):
+            ends["loss"] = draw_loss(canvas, plan, column, journey, head)
     return ends
 
 
 def draw_head(
     canvas: Canvas, plan: Plan, column: Column, journey: Journey, x: float, last: Box, *, detailed: bool
 ) -> Box | None:
-    """The last norm and the linear layer to the vocabulary, whichever there are; the highest of them, if any."""
+    """The last norm, where there is one, and the linear layer to the vocabulary; None where that did not run."""
     width = 230.0 if detailed else column.frame.brief_right - column.frame.brief_left
     surface = column.side if detailed else "inference"
     form = "wide" if detailed else "brief"
     dashed, role = journey.phase == "inference", journey.phase
-    head = norm = None
+    told, name = (column.params("head"), "LINEAR TO VOCABULARY") if detailed else ("", "LINEAR")
+    head = draw_node(canvas, journey, "head", plan.out["head"], x, width, name, surface=surface, form=form, extra=told)
+    if head is None:
+        return None
+    label, norm = "LAST LAYER NORM" if detailed else "NORM", None
     upper = draw_upper(canvas, column, journey, plan.out["layers"]) if "layers" in plan.out else None
-    if "head" in plan.out:
-        told = column.params("head") if detailed else ""
-        name = ("LINEAR TO VOCABULARY" if speaks(journey) else "HEAD") if detailed else "LINEAR"
-        head = draw_node(
-            canvas, journey, "head", plan.out["head"], x, width, name, surface=surface, form=form, extra=told
-        )
-        if head is None:
-            return None
     if "norm" in plan.out:
-        path = f"{column.side}.norm"
-        label = f"LAST {norm_label(journey, path)}" if detailed else "NORM"
-        norm = draw_node(canvas, journey, path, plan.out["norm"], x, width, label, surface=surface, form=form)
-    if head is not None and norm is not None:
-        canvas.line((x, norm.top), (x, head.bottom), role=role, width=2, dashed=dashed)
-    foot = norm or head
-    if upper is not None and foot is not None:
-        canvas.line((x, upper.top), (x, foot.bottom), role=role, width=2, dashed=dashed)
-    foot = upper or foot
+        norm = draw_node(canvas, journey, "decoder.norm", plan.out["norm"], x, width, label, surface=surface, form=form)
+    rising = [box for box in (upper, norm, head) if box is not None]
+    for lower, higher in pairwise(rising):
+        canvas.line((x, lower.top), (x, higher.bottom), role=role, width=2, dashed=dashed)
     top = plan.flanks[column.side].top
     canvas.line(
         (x, last.top),
@@ -74,14 +62,8 @@ def draw_head(
         dashed=dashed,
         head=False,
     )
-    canvas.line((x, top + 3), (x, foot.bottom if foot else top + 34), role=role, width=2, dashed=dashed)
-    return head or norm or upper
-
-
-def speaks(journey: Journey) -> bool:
-    """Whether the head gives a score for every word of a vocabulary; a classifier's head does not."""
-    shape = journey.output("head")
-    return shape is None or any("vocab" in axis for axis in shape.axes[-1:])
+    canvas.line((x, top + 3), (x, rising[0].bottom), role=role, width=2, dashed=dashed)
+    return head
 
 
 def draw_loss(canvas: Canvas, plan: Plan, column: Column, journey: Journey, head: Box) -> Box:
@@ -103,7 +85,7 @@ def draw_loss(canvas: Canvas, plan: Plan, column: Column, journey: Journey, head
     is_made = journey.output("loss.cross_entropy") is not None
     remarks = tell_loss(journey) if is_made else ["no number came out"]
     lines = (
-        (Run(loss_label(journey), OP + 1, "text", "bold"), Run("  the loss", NOTE, "quiet")),
+        (Run("CROSS ENTROPY", OP + 1, "text", "bold"), Run("  the loss", NOTE, "quiet")),
         (Run(loss_value(journey) if is_made else "failed", DIGIT + 6, "text", "bold"),),
         *(words(line, NOTE, "quiet") for line in remarks),
     )
@@ -174,8 +156,6 @@ def draw_choice(canvas: Canvas, plan: Plan, column: Column, journey: Journey, he
     )
     below = head
     for row, path, name in steps:
-        if row not in plan.out:
-            continue
         box = draw_node(
             canvas,
             journey,
@@ -191,9 +171,8 @@ def draw_choice(canvas: Canvas, plan: Plan, column: Column, journey: Journey, he
             canvas.line((head.x, below.top), (head.x, box.bottom), role="inference", width=2, dashed=True)
             below = box
     if detailed:
-        draw_station(canvas, below.left - 24, plan.out["softmax"].y if "softmax" in plan.out else head.y, 8)
-    if any(one.tokens for one in journey.passes):
-        draw_said(canvas, plan, column, journey, below)
+        draw_station(canvas, below.left - 24, plan.out["softmax"].y, 8)
+    draw_said(canvas, plan, column, journey, below)
     return below
 
 

@@ -3,14 +3,13 @@
 from xray.story.brief import keys_lane
 from xray.story.canvas import Canvas, polygon, straight, words
 from xray.story.column import Column
-from xray.story.intake import caption_line
-from xray.story.labels import norm_label
+from xray.story.entrance import caption_line
 from xray.story.layout import Box, Curve, Line, Panel, Point, Run, line_width
 from xray.story.nodes import draw_node
 from xray.story.plan import LABEL, NOTE, TWO_LINES, Plan, Row
 from xray.story.shapes import digits
 from xray.story.sides import above_title, draw_station, draw_upper
-from xray.story.wording import plural, wrap
+from xray.story.wording import plural
 
 RIBBON_TIP, LIFT = 13.0, 50.0
 LOOP_REMARKS = ("append the word, decode again until <eos>", "append it, decode again", "append it")
@@ -42,19 +41,6 @@ def draw_ribbon(canvas: Canvas, plan: Plan, encoder: Column, decoder: Column, me
     return crown
 
 
-def draw_hidden_memory(canvas: Canvas, plan: Plan, decoder: Column) -> None:
-    """Keys and values that come from an encoder which was not seen into: a ribbon from the frame's edge."""
-    rows, frame = plan.flanks["decoder"].stacks["cross_attention"].rows, decoder.frame
-    low, feet = rows["ribbon"].y + 4, rows["qkv"].bottom
-    for role, width in (("casing", 13.0), ("ribbon", 8.5)):
-        for x in (frame.centre, frame.value):
-            path = ((frame.left + 1, low), (x, low), (x, feet - RIBBON_TIP + 2))
-            canvas.line(*path, role=role, width=width, head=False, radius=12, kind="ribbon")
-    for x in (frame.centre, frame.value):
-        tip = polygon((x - 12, feet - RIBBON_TIP), (x + 12, feet - RIBBON_TIP), (x, feet - 1))
-        canvas.panels.append(Panel(tip, "line:ribbon", "casing", 2.0))
-
-
 def draw_upper_layers(canvas: Canvas, plan: Plan, encoder: Column, memory: Box) -> tuple[Box, float]:
     """The layers above the one that is shown; gives what memory leaves from, and how much higher that is."""
     x, row = encoder.frame.centre, Row(plan.flanks["encoder"].top + above_title(encoder), TWO_LINES)
@@ -78,7 +64,7 @@ def draw_last_norm(canvas: Canvas, plan: Plan, encoder: Column, memory: Box, lif
         row,
         frame.centre,
         216,
-        f"LAST {norm_label(encoder.main, 'encoder.norm')}",
+        "LAST LAYER NORM",
         surface="encoder",
     )
     if norm is None:
@@ -181,9 +167,7 @@ def draw_backprop(canvas: Canvas, plan: Plan, loss: Box, decoder: Column) -> Non
         tooltip=decoder.main.tell("backward")[:400],
     )
     canvas.note(x, plan.captions.top - 1, (words("NEW BATCH", NOTE, "accent:training", "bold"),), align="center")
-    bare = "input" in plan.entrance
-    y = plan.flanks[decoder.side].stacks["self_attention"].rows["values"].y if bare else (plan.ids.y + plan.ids.top) / 2
-    draw_station(canvas, x, y, 9)
+    draw_station(canvas, x, (plan.ids.y + plan.ids.top) / 2, 9)
 
 
 def tell_gradients(decoder: Column) -> tuple[Line, ...]:
@@ -205,8 +189,7 @@ def product(shape: tuple[int, ...]) -> int:
 
 def draw_loop(canvas: Canvas, plan: Plan, word: Box, decoder: Column) -> None:
     """The new word goes to the end of the answer, and the decoder reads it all again (station 9)."""
-    bare = "input" in plan.entrance
-    x, y = plan.loop, plan.entrance["input"].y if bare else plan.words.y
+    x, y = plan.loop, plan.words.y
     end = plan.flanks[decoder.side].ledger[1] + 4
     journey = decoder.brief or decoder.main
     canvas.line(
@@ -221,13 +204,6 @@ def draw_loop(canvas: Canvas, plan: Plan, word: Box, decoder: Column) -> None:
         kind="loop",
         tooltip=journey.tell("append"),
     )
-    if bare:
-        told = "what it chose is read in the next turn"
-        wrapped = wrap(told, NOTE, decoder.frame.brief_right - decoder.frame.brief_left + 60, canvas.measure)
-        lines = tuple(words(line, NOTE, "accent:inference", "semibold") for line in wrapped)
-        canvas.note(x - 40, y - 12, lines, align="right")
-        draw_station(canvas, x, next(iter(plan.flanks[decoder.side].stacks.values())).rows["values"].y, 9)
-        return
     middle = decoder.frame.brief if decoder.brief is not None else decoder.frame.centre
     caption_end = middle + line_width(caption_line(journey), canvas.measure) / 2 + 12
     told = next(

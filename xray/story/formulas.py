@@ -33,7 +33,7 @@ def shrink(line: Line) -> Line:
 
 
 def formula_lines(tale: Tale) -> list[tuple[str, Line]]:
-    journey, sizes = tale.journeys(tale.sides[0])[0], tale.trace.sizes
+    journey, sizes = tale.encoder[0], tale.trace.sizes
     path = f"{journey.layer}.self_attention"
     _, _, factor = scores_label(journey, path).partition("K^T")
     root = " / √d" if "√d_k" in factor else ""
@@ -42,7 +42,7 @@ def formula_lines(tale: Tale) -> list[tuple[str, Line]]:
         attention.append(text(factor))
     else:
         attention += [text(root), Run("k", LABEL, "text", "regular", "sub")]
-    attention.append(text((" + mask" if journey.steps(f"{path}.mask") or not tale.is_retold else "") + " ) · V"))
+    attention.append(text(" + mask ) · V"))
     attention.append(Run("    over the keys", NOTE, "quiet"))
     d_model, heads, d_k = (str(sizes.get(name, "?")) for name in ("d_model", "heads", "d_k"))
     head_width: tuple[Run, ...] = (
@@ -53,22 +53,10 @@ def formula_lines(tale: Tale) -> list[tuple[str, Line]]:
         text("  =  "),
         number(d_k, "d_k"),
     )
-    is_divided = sizes.get("d_model") == sizes.get("heads", 0) * sizes.get("d_k", 0)
-    if tale.is_retold and not is_divided:
-        whole = sizes.get("heads", 0) * sizes.get("d_k", 0)
-        head_width = (
-            text("heads × d_k  =  "),
-            number(heads, "heads"),
-            text(" × "),
-            number(d_k, "d_k"),
-            text(f"  =  {whole}"),
-            Run(f"    not d_model {d_model}", NOTE, "quiet"),
-        )
     chain: list[Run] = []
     split = f"{path}.split_query"
     moves = [(f"{split}.view", "view"), (f"{split}.transpose", "transpose")]
-    hops = [(f"{path}.query", ""), *(moves if journey.steps(f"{split}.view") else [(split, "split")])]
-    for step, name in hops:
+    for step, name in [(f"{path}.query", ""), *moves]:
         shape = journey.output(step)
         if shape is None:
             continue
@@ -84,14 +72,12 @@ def formula_lines(tale: Tale) -> list[tuple[str, Line]]:
         number(f"{sizes.get('tgt_vocab', '?')}", "tgt_vocab"),
         Run(" logits", NOTE, "quiet"),
     )
-    told = [("ATTENTION: EACH ROW SUMS TO 1", tuple(attention))]
-    if not tale.is_retold or {"d_model", "heads", "d_k"} <= sizes.keys():
-        told.append(("WIDTH OF ONE HEAD, d_k", head_width))
-    if chain:
-        told.append(("SPLIT INTO HEADS: NO NUMBER CHANGES", tuple(chain)))
-    if not tale.is_retold or sizes.get("tgt_vocab"):
-        told.append(("NEXT WORD: ONE CHANCE FOR EVERY WORD", vocabulary))
-    return told
+    return [
+        ("ATTENTION: EACH ROW SUMS TO 1", tuple(attention)),
+        ("WIDTH OF ONE HEAD, d_k", head_width),
+        ("SPLIT INTO HEADS: NO NUMBER CHANGES", tuple(chain)),
+        ("NEXT WORD: ONE CHANCE FOR EVERY WORD", vocabulary),
+    ]
 
 
 def text(value: str) -> Run:

@@ -6,7 +6,6 @@ from itertools import pairwise
 from xray.story.brief import join_brief
 from xray.story.canvas import Canvas
 from xray.story.column import Column
-from xray.story.labels import add_label, norm_label, say_derived
 from xray.story.layout import Box
 from xray.story.nodes import draw_node
 from xray.story.plan import Stack
@@ -33,23 +32,20 @@ def draw_forward(canvas: Canvas, column: Column, stack: Stack) -> Box:
     for row in list_rows(column, stack):
         place = stack.rows[row.row]
         outline = "boundary" if row.row == "add" else None
-        if row.row == "gates":
-            draw_gates(canvas, column, stack, boxes)
-        else:
-            box = draw_node(
-                canvas,
-                column.main,
-                row.path,
-                place,
-                frame.centre,
-                wide,
-                row.label,
-                surface=column.side,
-                extra=say_derived(column.main, row.path, row.remark),
-                also=row.also,
-                outline=outline,
-            )
-            boxes += [box] if box is not None else []
+        box = draw_node(
+            canvas,
+            column.main,
+            row.path,
+            place,
+            frame.centre,
+            wide,
+            row.label,
+            surface=column.side,
+            extra=row.remark,
+            also=row.also,
+            outline=outline,
+        )
+        boxes += [box] if box is not None else []
         if column.brief is not None:
             width = frame.brief_right - frame.brief_left
             briefs.append(
@@ -68,50 +64,9 @@ def draw_forward(canvas: Canvas, column: Column, stack: Stack) -> Box:
                 )
             )
     for lower, upper in pairwise(boxes):
-        if upper.id and lower.y != upper.y:
-            canvas.line((frame.centre, lower.top), (frame.centre, upper.bottom), role=column.side)
+        canvas.line((frame.centre, lower.top), (frame.centre, upper.bottom), role=column.side)
     join_brief(canvas, column, [box for box in briefs if box is not None])
     return boxes[-1]
-
-
-def draw_gates(canvas: Canvas, column: Column, stack: Stack, below: list[Box]) -> None:
-    """Two linear layers side by side, of which one opens and closes what the other one lets through.
-
-    They join the boxes below as one stand-in, for lines to start and end at.
-    """
-    frame, row, path = column.frame, stack.rows["gates"], f"{column.main.layer}.feed_forward"
-    wide = (frame.detail_right - frame.detail_left) * 0.86
-    half = wide / 2 - 6
-    above = stack.rows.get("multiply") or stack.rows["contract"]
-    drawn = []
-    activation = column.main.step(f"{path}.activation")
-    sides = (
-        (-1, "gate", f"GATE + {activation.op.upper()}" if activation is not None else "GATE", ("activation",)),
-        (1, "expand", "UP", ()),
-    )
-    for sign, part, label, also in sides:
-        box = draw_node(
-            canvas,
-            column.main,
-            f"{path}.{part}",
-            row,
-            frame.centre + sign * (half + 12) / 2,
-            half,
-            label,
-            surface=column.side,
-            form="three",
-            also=tuple(f"{path}.{name}" for name in also),
-        )
-        if box is not None:
-            drawn.append(box)
-    for box in drawn:
-        if below:
-            fork = (below[-1].top + box.bottom) / 2
-            start = (frame.centre, below[-1].top)
-            canvas.line(start, (frame.centre, fork), (box.x, fork), (box.x, box.bottom), role=column.side, radius=4)
-        canvas.line((box.x, box.top), (box.x, above.bottom), role=column.side)
-    if drawn:
-        below.append(Box("", frame.centre, above.y, 0, above.height, (), column.side))
 
 
 def list_rows(column: Column, stack: Stack) -> list[ForwardRow]:
@@ -121,15 +76,13 @@ def list_rows(column: Column, stack: Stack) -> list[ForwardRow]:
     expand = f"LINEAR + {activation.op.upper()}" if activation is not None else "LINEAR"
     dropped = column.dropout(f"{path}_dropout")
     norm, add, dropout = f"{path}_norm", f"{path}_add", f"{path}_dropout"
-    normed, remark = norm_label(column.main, norm), column.params(f"{path}.expand")
-    last = ForwardRow("add", norm, (dropout, add), add_label(column.main, norm), "ADD + NORM", dropped)
-    if "norm" in stack.rows or not column.main.steps(norm):
+    remark = column.params(f"{path}.expand")
+    last = ForwardRow("add", norm, (dropout, add), "ADD + LAYER NORM", "ADD + NORM", dropped)
+    if "norm" in stack.rows:
         last = ForwardRow("add", add, (dropout,), "ADD", "ADD", dropped)
     every = (
-        ForwardRow("norm", norm, (), normed, "NORM", column.params(norm)),
+        ForwardRow("norm", norm, (), "LAYER NORM", "NORM", column.params(norm)),
         ForwardRow("expand", f"{path}.expand", (f"{path}.activation",), expand, "EXPAND", remark),
-        ForwardRow("gates", f"{path}.gate", (f"{path}.activation", f"{path}.expand"), "", "GATE, UP", ""),
-        ForwardRow("multiply", f"{path}.multiply", (), "GATE × UP", "GATE × UP", ""),
         ForwardRow("contract", f"{path}.contract", (), "LINEAR", "CONTRACT", column.params(f"{path}.contract")),
         last,
     )

@@ -126,15 +126,9 @@ def read_pictures(tale: Tale) -> list[Picture]:
     It is the phase that shows most kinds, and then most words.
     """
     by_phase: list[list[Picture]] = []
-    for place, _ in enumerate(tale.phases):
-        found = []
-        for journey in (tale.journeys(side)[place] for side in tale.sides if len(tale.journeys(side)) > place):
-            names = (
-                (("self_attention", 2),)
-                if journey.side == "encoder"
-                else (("self_attention", 5), ("cross_attention", 6))
-            )
-            found += [read_picture(tale, journey, name, station) for name, station in names]
+    for encoder, decoder in zip(tale.encoder, tale.decoder, strict=True):
+        kinds = ((encoder, "self_attention", 2), (decoder, "self_attention", 5), (decoder, "cross_attention", 6))
+        found = [read_picture(tale, *kind) for kind in kinds]
         by_phase.append([picture for picture in found if picture is not None])
     return max(by_phase, key=lambda seen: (len(seen), sum(map(real_cells, seen))), default=[])
 
@@ -171,7 +165,7 @@ def read_picture(tale: Tale, journey: Journey, name: str, station: int) -> Pictu
         looked[: len(shown[0])] if shown else (),
         shown,
         not whole,
-        describe([(one_pass.number, step)], journey.origins.step(one_pass, step)),
+        describe([(one_pass.number, step)]),
     )
 
 

@@ -1,27 +1,25 @@
 """The upper left: title, sizes, what differs from the default, the reading order, and the legend."""
 
-from collections.abc import Sequence
 from dataclasses import fields
 
 from xray.config import SPECIAL_TOKENS, UNK, ModelConfig
 from xray.story.canvas import Canvas, words
-from xray.story.journey import Tale
+from xray.story.journey import SIDES, Tale
 from xray.story.layout import Cells, Line, Run, block_height, line_width
 from xray.story.marks import Marks
 from xray.story.plan import LABEL, NOTE
-from xray.story.reading_order import reading_lines, sees_ahead
+from xray.story.reading_order import reading_lines
 from xray.story.savings import count_savings
 from xray.story.shapes import HUES
 from xray.story.sides import draw_station
-from xray.story.wording import fit_text, plural, wrap, wrap_words
+from xray.story.wording import plural, wrap, wrap_words
 
 CREDIT = "after the X-Ray Transformer infographic by Javier Ideami, losslandscape.com"
-TITLE, NAME, NARROW = 78, 20, 480.0
-"""How large the title is, how large the name of another model, and the width below which the title takes two lines."""
+TITLE, NARROW = 78, 480.0
+"""How large the title is, and the width below which it takes two lines."""
 
 UNKNOWN = SPECIAL_TOKENS[UNK]
 ENTRY = 17.5
-MOST_NAMED = 3
 BESIDE_TITLE = 176.0
 """What is kept free right below the title for the remark on back-propagation."""
 
@@ -42,9 +40,6 @@ def draw_title(canvas: Canvas, tale: Tale, left: float, right: float, top: float
     y -= size * 1.12 + 4
     if beside and not stacked:
         canvas.note(right + 12, y, beside, align="right")
-    if tale.is_retold:
-        name = fit_text(tale.trace.title, NAME, width - (0 if stacked else BESIDE_TITLE), canvas.measure, "bold")
-        y = canvas.note(left, y, (words(name, NAME, "accent:title", "bold"),)).bottom - 2
     width -= 0 if stacked else BESIDE_TITLE
     lines: list[Line] = [words(line, LABEL) for line in wrap(subtitle(tale), LABEL, width, canvas.measure)]
     lines += [words(line, NOTE, "quiet") for line in wrap(CREDIT, NOTE, width, canvas.measure)]
@@ -64,14 +59,10 @@ def draw_title(canvas: Canvas, tale: Tale, left: float, right: float, top: float
 
 
 def subtitle(tale: Tale) -> str:
-    turns = len(tale.journeys(tale.sides[-1])[-1].passes)
-    answer = f"{plural(turns, 'turn')} of generation" if tale.is_retold else "one greedy answer"
     forward = "one forward pass and its loss" if tale.has_loss else "one forward pass"
     step = "one training step" if tale.goes_back else forward
-    parts = {"training": step, "inference": answer, "forward": forward}
-    what = f"Every tensor of {' and '.join(parts[phase] for phase in tale.phases)}, recorded"
-    kind = {2: "Encoder and decoder", 1: f"{tale.sides[0].capitalize()} layers alone"}[len(tale.sides)]
-    return f"{kind}. {what}." if tale.is_retold else f"{what} by hooks."
+    parts = {"training": step, "inference": "one greedy answer"}
+    return f"Every tensor of {' and '.join(parts[phase] for phase in tale.phases)}, recorded by hooks."
 
 
 def size_lines(canvas: Canvas, tale: Tale, width: float) -> list[Line]:
@@ -79,11 +70,7 @@ def size_lines(canvas: Canvas, tale: Tale, width: float) -> list[Line]:
     sizes = tale.trace.sizes
     pairs = [("batch", "batch", str(sizes.get("batch", "")))]
     pairs.append(("heads", "heads", str(sizes.get("heads", ""))))
-    if not tale.is_retold:
-        layers = f"{sizes.get('encoder_layers', '?')} + {sizes.get('decoder_layers', '?')}"
-    else:
-        layers = " + ".join(str(len(tale.journeys(side)[0].layers)) for side in tale.sides)
-    pairs.append(("layers", "other", layers))
+    pairs.append(("layers", "other", f"{sizes.get('encoder_layers', '?')} + {sizes.get('decoder_layers', '?')}"))
     for name in ("d_model", "d_k", "d_ff", "src_vocab", "tgt_vocab"):
         pairs.append((name, name, f"{sizes[name]:,}" if name in sizes else ""))
     if tale.params:
@@ -102,8 +89,6 @@ def size_lines(canvas: Canvas, tale: Tale, width: float) -> list[Line]:
 
 def remarks(tale: Tale) -> list[str]:
     """What a reader must know: untrained weights, and every setting that is not the default."""
-    if tale.is_retold:
-        return [tell_untold(tale.untold)] if tale.untold else []
     config = tale.trace.config
     found = []
     if config.get("trained") is False:
@@ -146,13 +131,6 @@ def tell_batch(tale: Tale) -> list[str]:
     return []
 
 
-def tell_untold(untold: Sequence[str]) -> str:
-    """That the model has more attentions than are shown, and where."""
-    named = ", ".join(untold[:MOST_NAMED]) + (", …" if len(untold) > MOST_NAMED else "")
-    more, are = plural(len(untold), "more layer"), "is" if len(untold) == 1 else "are"
-    return f"{more} of attention {are} not shown here: {named}."
-
-
 def draw_reading(canvas: Canvas, tale: Tale, left: float, top: float, width: float) -> float:
     """Nine lines, each with its station."""
     canvas.note(left, top, (words("READ IT FROM THE BOTTOM UP", LABEL - 1, "accent:station", "bold"),))
@@ -172,9 +150,8 @@ def reading_width(canvas: Canvas, tale: Tale) -> float:
 
 def draw_legend(canvas: Canvas, tale: Tale, left: float, top: float, width: float, marks: Marks | None = None) -> float:
     """What colours and cells mean; only what occurs."""
-    entries: list[tuple[str, str, str]] = [("surface", side, f"made by the {side}") for side in tale.sides]
-    if not tale.is_retold or has_masks(tale):
-        entries.append(("surface", "mask", "a mask is applied"))
+    entries: list[tuple[str, str, str]] = [("surface", side, f"made by the {side}") for side in SIDES]
+    entries.append(("surface", "mask", "a mask is applied"))
     for phase in tale.phases:
         entries.append(("line", phase, f"{phase} path"))
     entries.append(("outline", "boundary", "enters or leaves a layer"))
@@ -183,12 +160,6 @@ def draw_legend(canvas: Canvas, tale: Tale, left: float, top: float, width: floa
     letters = [(".", "may be read"), ("p", "padding, hidden"), ("f", "the future, hidden")]
     if has_cells(tale, "b"):
         letters.append(("b", "padding and future"))
-    if tale.is_retold:
-        letters = [*letters, ("x", "hidden otherwise")] if has_cells(tale, "x") else letters
-        shown = {letter for letter, _ in letters if has_cells(tale, letter)}
-        if not all(sees_ahead(tale.journeys(side)[0]) for side in tale.sides):
-            shown |= {".", "f"}
-        letters = [(letter, text) for letter, text in letters if letter in shown]
     before = len(canvas.panels)
     y = top - 30
     canvas.note(left + 14, top - 9, (words("ORIGIN AND PATH", LABEL - 1, "text", "bold"),), "card")
@@ -197,8 +168,6 @@ def draw_legend(canvas: Canvas, tale: Tale, left: float, top: float, width: floa
         swatch(canvas, kind, role, left + 14, row_y)
         canvas.note(left + 48, row_y, (words(text, NOTE),), "card")
     x = left + 48 + max(canvas.text_width(text, NOTE) for _, _, text in entries) + 22
-    if not letters:
-        return close_legend(canvas, tale, left, top, width, y - len(entries) * ENTRY, before)
     canvas.note(x, top - 9, (words("ROW = QUERY, COLUMN = KEY", LABEL - 1, "text", "bold"),), "card")
     for place, (letter, text) in enumerate(letters):
         row_y = y - place * ENTRY
@@ -252,17 +221,5 @@ def swatch(canvas: Canvas, kind: str, role: str, left: float, top: float) -> Non
 
 
 def has_cells(tale: Tale, letter: str) -> bool:
-    masks = {
-        record.mask
-        for step in tale.trace.steps
-        for record in (*step.outputs, *(step.inputs if tale.is_retold else ()))
-        if record.mask is not None
-    }
+    masks = {record.mask for step in tale.trace.steps for record in step.outputs if record.mask is not None}
     return any(letter in row for mask in masks for matrix in mask.cells or () for row in matrix)
-
-
-def has_masks(tale: Tale) -> bool:
-    """Whether any attention reads a mask."""
-    journeys = [journey for side in tale.sides for journey in tale.journeys(side)]
-    names = ("self_attention", "cross_attention")
-    return any(journey.steps(f"{journey.layer}.{name}.mask") for journey in journeys for name in names)

@@ -1,7 +1,7 @@
 """One column of the poster: the passes that go through one side of the model in one phase, read together."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
@@ -9,44 +9,11 @@ from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step, Trace
 from xray.story.shapes import ShapeText, read_shape
 
-Phase = Literal["training", "inference", "forward"]
-"""What a pass is part of; "forward" is one of which no more is known."""
+Phase = Literal["training", "inference"]
+"""What a pass is part of."""
 
 Side = Literal["encoder", "decoder"]
-
-
-@dataclass(frozen=True)
-class Origins:
-    """Where the steps of a retold trace come from: in the trace that was recorded they have other names.
-
-    Both go by a pass's key, `key_of(pass)`: `steps` gives the recorded step for each id, `passes` the recorded pass's
-    key. Both are empty for a trace that needed no retelling.
-    """
-
-    steps: Mapping[str, Mapping[str, Step]] = field(default_factory=dict)
-    passes: Mapping[str, str] = field(default_factory=dict)
-
-    def step(self, one_pass: Pass, step: Step) -> Step:
-        """The step as it was recorded."""
-        return self.recorded(one_pass, step.id) or step
-
-    def identity(self, one_pass: Pass, step_id: str) -> str:
-        """The pass and the id that a step was recorded with, "decode2/head#0"."""
-        key = key_of(one_pass)
-        known = self.recorded(one_pass, step_id)
-        return f"{self.passes.get(key, key)}/{known.id if known is not None else step_id}"
-
-    def recorded(self, one_pass: Pass, step_id: str) -> Step | None:
-        """The recorded step behind one of the tale.
-
-        What is a block in the tale alone (the moves that split heads, say) stands for the last step inside it.
-        """
-        known = self.steps.get(key_of(one_pass), {})
-        found = known.get(step_id)
-        if found is None or found.parent is not None or "." not in step_id:
-            return found
-        inside = [told.id for told in one_pass.steps if told.parent == step_id]
-        return known.get(inside[-1], found) if inside else found
+SIDES: tuple[Side, ...] = ("encoder", "decoder")
 
 
 def key_of(one_pass: Pass) -> str:
@@ -61,7 +28,6 @@ class Journey:
     phase: Phase
     side: Side
     passes: tuple[Pass, ...]
-    origins: Origins = field(default_factory=Origins)
 
     @property
     def first(self) -> Pass:
@@ -86,8 +52,7 @@ class Journey:
     def output(self, path: str, place: int = 0) -> ShapeText | None:
         """The shape of one output of a step."""
         found = [(number, step.outputs[place]) for number, step in self.steps(path) if len(step.outputs) > place]
-        alike = [(number, record) for number, record in found if not is_turned(record, found[0][1])]
-        return read_shape(alike) if alike else None
+        return read_shape(found) if found else None
 
     def input(self, path: str, name: str) -> ShapeText | None:
         """The shape of the input of that name."""
@@ -95,23 +60,18 @@ class Journey:
         return read_shape(found) if found else None
 
     def identity(self, path: str) -> str:
-        """What id the step has on the poster: pass and step id, as they were recorded."""
+        """What id the step has on the poster: pass and step id."""
         home = next((one for one in self.passes if f"{path}#0" in one.by_id), self.first)
-        return self.origins.identity(home, f"{path}#0")
+        return f"{key_of(home)}/{path}#0"
 
     def identities(self, *paths: str) -> tuple[str, ...]:
-        """What steps a node stands for: pass and step id, as they are told."""
+        """What steps a node stands for: pass and step id."""
         return tuple(f"{key_of(self.first)}/{path}#0" for path in paths)
 
     def tell(self, *paths: str) -> str:
         """A tooltip for a node that stands for these steps."""
-        tips = (describe(self.steps(path), self.recorded(path)) for path in dict.fromkeys(paths))
+        tips = (describe(self.steps(path)) for path in dict.fromkeys(paths))
         return "\n".join(tip for tip in tips if tip)
-
-    def recorded(self, path: str) -> Step | None:
-        """The step of that path as it was recorded, in the first pass that has it."""
-        found = ((one, one.by_id.get(f"{path}#0")) for one in self.passes)
-        return next((self.origins.step(one, step) for one, step in found if step is not None), None)
 
     @cached_property
     def layers(self) -> tuple[int, ...]:
@@ -122,55 +82,34 @@ class Journey:
         )
 
     @property
-    def is_retold(self) -> bool:
-        """Whether the steps were recorded under other names."""
-        return bool(self.origins.steps)
-
-    @property
     def layer(self) -> str:
         """The path of the layer that is shown in full."""
         return f"{self.side}.layers.{self.layers[0] if self.layers else 0}"
 
 
-def is_turned(record: TensorRecord, first: TensorRecord) -> bool:
-    """Whether a tensor has the axes of another one in another order: then it is not the same thing a turn later."""
-    return record.axes != first.axes and sorted(record.axes) == sorted(first.axes)
-
-
 @dataclass(frozen=True)
 class Tale:
-    """A trace of a transformer by side and phase; a side that the model does not have is empty.
-
-    `is_retold` says that it is of another model than X-Ray's own, whose steps were renamed. `params` counts the whole
-    model's parameters, 0 where that is not known. `untold` names the attentions of the model that are not shown.
-    """
+    """A trace of X-Ray's transformer by side and phase; `params` counts the model's parameters, 0 if not known."""
 
     trace: Trace
     encoder: tuple[Journey, ...]
     decoder: tuple[Journey, ...]
-    is_retold: bool = False
     params: int = 0
-    untold: tuple[str, ...] = ()
-
-    @property
-    def sides(self) -> tuple[Side, ...]:
-        """The sides that the model has."""
-        return tuple(journeys[0].side for journeys in (self.encoder, self.decoder) if journeys)
 
     @property
     def phases(self) -> tuple[Phase, ...]:
         """The phases that were recorded, training first."""
-        return tuple(journey.phase for journey in self.journeys(self.sides[0]))
+        return tuple(journey.phase for journey in self.encoder)
 
     @property
     def goes_back(self) -> bool:
         """Whether back-propagation was recorded: a loss alone is no training step."""
-        return any(journey.steps("backward") for journey in self.journeys(self.sides[-1]))
+        return any(journey.steps("backward") for journey in self.decoder)
 
     @property
     def has_loss(self) -> bool:
         """Whether a loss was worked out, or tried."""
-        return any(journey.steps("loss.cross_entropy") for journey in self.journeys(self.sides[-1]))
+        return any(journey.steps("loss.cross_entropy") for journey in self.decoder)
 
     def journeys(self, side: Side) -> tuple[Journey, ...]:
         """All journeys of a side."""
@@ -217,18 +156,15 @@ def is_whole(journey: Journey) -> bool:
     return bool(ended) and all(steps and all(step.outputs for _, step in steps) for steps in found)
 
 
-def describe(steps: Iterable[tuple[int, Step]], recorded: Step | None = None) -> str:
-    """A tooltip: path, shapes in and out, axes, parameters, type and place in the code.
-
-    `recorded` is the first step under the name that it was recorded with, where that is another one.
-    """
+def describe(steps: Iterable[tuple[int, Step]]) -> str:
+    """A tooltip: path, shapes in and out, axes, parameters, type and place in the code."""
     listed = list(steps)
     if not listed:
         return ""
     step = listed[0][1]
     inputs = ", ".join(name_shape(record) for record in step.inputs)
     outputs = ", ".join(name_shape(record) for record in step.outputs[:3])
-    lines = [(recorded or step).path, f"{inputs} → {outputs}" if inputs else outputs]
+    lines = [step.path, f"{inputs} → {outputs}" if inputs else outputs]
     kinds = sorted({record.dtype for record in step.outputs})
     lines.append(f"{step.module} · {step.params:,} parameters · {', '.join(kinds)}")
     if step.settings.get("derived"):

@@ -1,7 +1,7 @@
 """The layers of one side in groups: neighbours that are alike in every pass stand together, others apart."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
@@ -52,27 +52,16 @@ def find_borders(journeys: Sequence[Journey]) -> set[int]:
         fold.first
         for journey in journeys
         for one_pass in journey.passes
-        for fold in fold_layers(unnamed(one_pass) if journey.is_retold else one_pass)
+        for fold in fold_layers(one_pass)
         if fold.stack == f"{journey.side}.layers"
     }
-
-
-def unnamed(one_pass: Pass) -> Pass:
-    """A pass without words for its axes: of another model they are guessed, and may be missing in one layer only."""
-
-    def blank(records: tuple[TensorRecord, ...]) -> tuple[TensorRecord, ...]:
-        return tuple(replace(record, axes=("",) * len(record.shape)) for record in records)
-
-    steps = (replace(step, inputs=blank(step.inputs), outputs=blank(step.outputs)) for step in one_pass.steps)
-    return replace(one_pass, steps=tuple(steps))
 
 
 def tell_unlike(journeys: Sequence[Journey], lower: int, upper: int) -> str:
     """The first thing in which a layer is not like the one below it, in one line; "" where they are alike."""
     for journey in journeys:
         for one_pass in journey.passes:
-            told = unnamed(one_pass) if journey.is_retold else one_pass
-            pair = [steps_by_part(told, f"{journey.side}.layers.{layer}") for layer in (lower, upper)]
+            pair = [steps_by_part(one_pass, f"{journey.side}.layers.{layer}") for layer in (lower, upper)]
             found = next(compare_layers(*pair), "")
             if found:
                 return show_controls(found)

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from xray.ir.records import TensorRecord
+
 Weight = Literal["regular", "semibold", "bold", "black"]
 Align = Literal["left", "center", "right"]
 Measure = Callable[[str, float, Weight], float]
@@ -35,7 +37,8 @@ class Box:
 
     `on` is the surface of the theme that the text stands on; a filled box is filled with it. `outline` is a line role,
     None for the surface's own line. `tooltip` tells where the facts come from; `steps` are the steps that it stands
-    for, as "training/head#0".
+    for, as "training/head#0". `record` is the tensor whose shape is printed, `station` the number of the station that
+    the box belongs to.
     """
 
     id: str
@@ -53,6 +56,8 @@ class Box:
     kind: str = ""
     tooltip: str = ""
     steps: tuple[str, ...] = ()
+    record: TensorRecord | None = None
+    station: int | None = None
 
     @property
     def top(self) -> float:

@@ -18,7 +18,7 @@ SELF = (
 )
 CROSS = (("heads", "split_key", "HEADS OF K AND V"), *SELF[1:])
 NUMBER, NAME = 13, 11
-MARKS: dict[Phase, str] = {"training": "•", "inference": "◌", "forward": "•"}
+MARKS: dict[Phase, str] = {"training": "•", "inference": "◌"}
 """Solid and dotted as the paths are, so that the phases can be told apart without colour."""
 
 Milestone = tuple[Row, str, str]
@@ -31,7 +31,7 @@ def draw_ledger(canvas: Canvas, plan: Plan, column: Column) -> None:
     left, right = flank.ledger
     surface = f"{column.side}_ledger"
     top = flank.top + (84 if right < flank.frame.left else 20)
-    bottom = next((row.bottom for name, row in plan.entrance.items() if name != "input"), plan.frame_bottom) - 8
+    bottom = plan.entrance["embed"].bottom - 8
     neck = top - HEAD_HEIGHT
     wing = 13.0
     middle = (left + right) / 2
@@ -58,20 +58,14 @@ def milestones(plan: Plan, column: Column) -> list[Milestone]:
     """The rows that are restated, with the step they show and its name."""
     side, layer = column.side, column.main.layer
     stacks = plan.flanks[side].stacks
-    listed = [
-        (plan.entrance[row], f"{side}.embedding.{part}", label)
-        for row, part, label in (("patches", "patches", "PATCHES"), ("embed", "words", "EMBEDDING"))
-        if row in plan.entrance
-    ]
+    listed = [(plan.entrance["embed"], f"{side}.embedding.words", "EMBEDDING")]
     for name, parts in (("self_attention", SELF), ("cross_attention", CROSS)):
         if name in stacks:
             rows = stacks[name].rows
             listed += [(rows[row], f"{layer}.{name}.{path}", label) for row, path, label in parts if row in rows]
-    if "feed_forward" in stacks:
-        rows = stacks["feed_forward"].rows
-        widest = rows["expand"] if "expand" in rows else rows["gates"]
-        listed.append((widest, f"{layer}.feed_forward.expand", "WIDEST"))
-    listed.append((list(stacks.values())[-1].rows["add"], layer, "LAYER OUTPUT"))
+    rows = stacks["feed_forward"].rows
+    listed.append((rows["expand"], f"{layer}.feed_forward.expand", "WIDEST"))
+    listed.append((rows["add"], layer, "LAYER OUTPUT"))
     return listed
 
 

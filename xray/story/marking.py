@@ -1,7 +1,7 @@
 """Marks on the poster: an outline around each marked step, a number at the first ones, and a card that lists those."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xray.story.canvas import Canvas, rounded, words
@@ -17,9 +17,6 @@ MOST_LISTED = 6
 BADGE = 9.0
 OUTLINE, CASING, FIRST = 2.6, 6.0, 3.4
 """How thick an outline is, the casing around it, and how much thicker the first one's."""
-
-Locate = Callable[[Mark], Mark]
-"""Which step of the poster a mark means: recorded steps of another model have other names there."""
 
 Blocks = list[tuple[int, tuple[Line, ...]]]
 """What a card lists: lines, each block with its mark's number, 0 for a note."""
@@ -167,9 +164,7 @@ def draw_badge(canvas: Canvas, marks: Marks, number: int, x: float, y: float, ki
     )
 
 
-def outline_marks(
-    canvas: Canvas, marks: Marks, listed: int, first_layers: Mapping[str, str], where: Locate | None = None
-) -> None:
+def outline_marks(canvas: Canvas, marks: Marks, listed: int, first_layers: Mapping[str, str]) -> None:
     """An outline around everything on the canvas that stands for a marked step, and its number at its corner.
 
     Only those that the card lists have a number. A step of a layer that another one stands for is outlined on that
@@ -179,8 +174,7 @@ def outline_marks(
     numbers = {mark: place + 1 for place, mark in enumerate(listed_marks(marks)[:listed])}
     outlined: set[Area] = set()
     for place, mark in enumerate(marks.steps):
-        meant = where(mark) if where is not None else mark
-        fresh = [area for area in look_up(areas, meant, first_layers) if area not in outlined]
+        fresh = [area for area in look_up(areas, mark, first_layers) if area not in outlined]
         outlined |= set(fresh)
         for area in fresh:
             outline(canvas, marks, area, first=place == 0, tooltip=f"{mark.step} {mark.text}")

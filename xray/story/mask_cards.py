@@ -1,20 +1,17 @@
 """The masks that a model's attentions read, large: cell by cell where they were kept, in words where they were not."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xray.ir.records import FUTURE, VISIBLE, MaskFacts
 from xray.story.canvas import Canvas, words
-from xray.story.journey import Journey, Tale
 from xray.story.layout import Cells, Run
 from xray.story.plan import LABEL, NOTE, OP
-from xray.story.rows import SUBLAYERS
-from xray.story.shapes import ShapeText, digits, read_shape
+from xray.story.shapes import ShapeText, digits
 from xray.story.wording import wrap
 
 MOST, LARGEST, SMALLEST, AISLE = 24, 20.0, 4.0, 24.0
 CORNER = 14
-NAMES = {"self_attention": "SELF-ATTENTION", "cross_attention": "CROSS-ATTENTION"}
 WORDS = {
     "padding": "hides padding",
     "causal": "hides the future",
@@ -34,7 +31,6 @@ class MaskCard:
     facts: MaskFacts
     tooltip: str
     steps: tuple[str, ...]
-    turn: int
 
     @property
     def is_corner(self) -> bool:
@@ -59,8 +55,6 @@ class MaskCard:
     def remark(self) -> str:
         """What it hides, how much, and how much of it is drawn."""
         told = f"{WORDS[self.facts.kind]}: {self.facts.hidden_share:.0%} of it"
-        if self.turn:
-            told += f", turn {self.turn}"
         if self.is_corner:
             return f"{told}; its first corner, by its kind"
         if not self.facts.cells:
@@ -70,48 +64,10 @@ class MaskCard:
         return told if whole or per_sequence else f"{told}; the first corner"
 
 
-def list_masks(tale: Tale) -> list[MaskCard]:
-    """One for each kind of attention that reads a mask; the same mask read twice stands once."""
-    found: list[MaskCard] = []
-    for side in tale.sides:
-        for name in SUBLAYERS[side]:
-            card = next(cards_of(tale.journeys(side), name), None)
-            if card is not None and all(card.facts is not other.facts for other in found):
-                found.append(card)
-    return found
-
-
-def cards_of(journeys: tuple[Journey, ...], name: str) -> Iterator[MaskCard]:
-    """The masks of one kind of attention, phase by phase; of several turns the last one's."""
-    for journey in journeys:
-        path = f"{journey.layer}.{name}.mask"
-        maker = "src_mask" if journey.side == "encoder" or name == "cross_attention" else "tgt_mask.combine"
-        steps = journey.steps(path)
-        if not steps or name not in NAMES:
-            continue
-        number, step = steps[-1]
-        record = next((one for one in step.inputs if one.mask is not None or one.role == "mask"), None)
-        made = journey.steps(maker)
-        if record is not None and record.mask is None and made and made[-1][1].outputs:
-            record = made[-1][1].outputs[0]
-        if record is None or record.mask is None:
-            continue
-        side = "ENCODER " if journey.side == "encoder" else ""
-        yield MaskCard(
-            id=f"mask_{journey.side}_{name}",
-            title=f"MASK OF {side}{NAMES[name]}",
-            shape=read_shape([(number, record)]),
-            facts=record.mask,
-            tooltip=journey.tell(maker, path),
-            steps=journey.identities(maker),
-            turn=number,
-        )
-
-
-def draw_masks(canvas: Canvas, tale: Tale, left: float, top: float, width: float) -> float:
+def draw_masks(canvas: Canvas, cards: Sequence[MaskCard], left: float, top: float, width: float) -> float:
     """The masks side by side, or one under the other where that is too wide; gives the height left below them."""
     x, y, low = left, top, top
-    for card in list_masks(tale):
+    for card in cards:
         rows = card.rows
         columns = max((len(row) for row in rows), default=0)
         cell = max(SMALLEST, min(LARGEST, 168.0 / max(columns, len(rows), 1)))

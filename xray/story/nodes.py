@@ -1,7 +1,7 @@
 """Nodes of the poster: an operation's name, the shape that comes out of it, and the axis words of that shape."""
 
 from xray.story.canvas import Canvas, words
-from xray.story.journey import Journey, is_turned
+from xray.story.journey import Journey
 from xray.story.layout import Box, Line, Run, line_width
 from xray.story.plan import DIGIT, OP, SYMBOL, Row
 from xray.story.shapes import ShapeText, digits, read_shape, symbols, symbols_in_two
@@ -101,27 +101,8 @@ def draw_failed(canvas: Canvas, journey: Journey, path: str, row: Row, x: float,
 
 def cached_shape(journey: Journey, path: str) -> ShapeText | None:
     """The shape of the keys that are really read, where a cache made them longer than the newest ones; else None."""
-    if journey.steps(f"{path}.cache_key") or journey.steps(f"{path}.repeat_key"):
-        return None
     newest, read = journey.output(f"{path}.split_key"), journey.input(f"{path}.transpose_key", "key")
     return read if read is not None and newest is not None and read.sizes != newest.sizes else None
-
-
-def held_shape(journey: Journey, path: str, part: str) -> ShapeText | None:
-    """The shape of keys or values with those of a cache; a turn that only fills it holds what it computes itself.
-
-    None where there is no cache.
-    """
-    if not journey.steps(f"{path}.cache_{part}"):
-        return None
-    found = []
-    for one in journey.passes:
-        steps = (one.by_id.get(f"{path}.{name}_{part}#0") for name in ("cache", "rotate", "split"))
-        step = next((step for step in steps if step is not None and step.outputs), None)
-        if step is not None:
-            found.append((one.number, step.outputs[0]))
-    last = found[-1][1]
-    return read_shape([(number, record) for number, record in found if not is_turned(record, last)])
 
 
 def fit_op(canvas: Canvas, name: str, extra: str, width: float) -> Line:

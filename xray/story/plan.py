@@ -21,16 +21,19 @@ EMBED_WIDTH = 158.0
 MARGIN, PANEL_PAD, SKIP_LANE, COLUMN_GAP = 28.0, 9.0, 30.0, 16.0
 STAIRWELL, LOOP_LANE, LEDGER_GAP = 56.0, 62.0, 18.0
 
+IDS_HEIGHT, MASK_HEIGHT = 142.0, 139.0
+"""What the ids of a batch and the mask above them take."""
+
+ENTRY = ("embed", "plus")
+"""The rows from the ids to the first layer."""
+
 HEIGHTS = {
     "title": 17.0,
     "ribbon": 38.0,
-    **dict.fromkeys(("qkv", "heads", "rotate", "cache", "repeat"), FOUR_LINES),
-    **dict.fromkeys(("kt", "gates", "input_node", "patches", "embed", "plus"), THREE_LINES),
+    **dict.fromkeys(("qkv", "heads"), FOUR_LINES),
+    **dict.fromkeys(("kt", *ENTRY), THREE_LINES),
 }
 """How high rows are; the others hold two lines."""
-
-NARROWEST_INFO, WIDEST_INFO = 372.0, 620.0
-"""The column of title, legend and remarks beside a model that has one side only."""
 
 
 @dataclass(frozen=True)
@@ -107,17 +110,12 @@ class Flank:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that two parts of the poster have to agree on.
-
-    `info` is where title and legend begin and how wide they may be. `floor` is what they have to stay above: the foot
-    of the page where they have a column of their own, None above an encoder.
-    """
+    """Everything that two parts of the poster have to agree on; `info` is where the title begins, and its width."""
 
     width: float
     height: float
     flanks: Mapping[Side, Flank]
     info: tuple[float, float]
-    floor: float | None
     stairwell: float
     loop: float
     captions: Row
@@ -137,16 +135,12 @@ class Sizes:
     brief: float
     ledger: float
     words: float
-    ids: float
-    mask: float
     rows: Mapping[Side, Mapping[str, tuple[str, ...]]]
-    entry: tuple[str, ...]
     out: tuple[str, ...]
     loop: bool
     stairwell: bool
     upper_left: float = 0.0
     upper_right: float = 0.0
-    info: float = 0.0
 
 
 def make_plan(sizes: Sizes) -> Plan:
@@ -156,11 +150,7 @@ def make_plan(sizes: Sizes) -> Plan:
         gap = solve(GAP, GAP * 4, lambda value: lay_out(sizes, value, 0).height < plan.width * PAGE_RATIO)
         return replace(lay_out(sizes, gap, 0), height=plan.width * PAGE_RATIO)
     spare = solve(0, plan.height, lambda value: lay_out(sizes, GAP, value).width * PAGE_RATIO < plan.height)
-    gap = GAP
-    if sizes.info:
-        alone = replace(sizes, info=0.0)
-        gap = solve(GAP, GAP * 4, lambda value: lay_out(alone, value, spare).height < plan.height)
-    return lay_out(sizes, gap, spare)
+    return lay_out(sizes, GAP, spare)
 
 
 def solve(low: float, high: float, is_short: Callable[[float], bool]) -> float:
@@ -174,32 +164,30 @@ def solve(low: float, high: float, is_short: Callable[[float], bool]) -> float:
 def lay_out(sizes: Sizes, gap: float, spare: float) -> Plan:
     """The grid with the given gap between rows and so many points of width to spare."""
     captions = Row(MARGIN + 10, 20)
-    words = above(captions, sizes.words, 6 if sizes.words else 0)
-    ids = above(words, sizes.ids, 20 if sizes.words else 10 if sizes.ids else 0)
+    words = above(captions, sizes.words, 6)
+    ids = above(words, IDS_HEIGHT, 20)
     scheme: dict[str, Row] = {}
     last = ids
-    for name in sizes.entry:
+    for name in ENTRY:
         last = scheme[name] = above(last, THREE_LINES, gap if scheme else 20)
-    low = ids.top + 10 + sizes.mask
+    low = ids.top + 10 + MASK_HEIGHT
     frame_bottom = max(last.top + gap * 2, low + gap)
     columns = place_columns(sizes, spare)
     flanks = {
         side: Flank(frame, ledger, pile_stacks(sizes.rows[side], frame_bottom + PANEL_PAD, gap))
         for side, (frame, ledger) in columns.flanks.items()
     }
-    last = Row(list(flanks.values())[-1].top, 0)
-    last = above(last, 0, gap + 18)
+    last = above(Row(flanks["decoder"].top, 0), 0, gap + 18)
     out: dict[str, Row] = {}
     for name in sizes.out:
         last = out[name] = above(last, TWO_LINES, gap * 1.15)
-    high_left = flanks["encoder"].top + sizes.upper_left if len(flanks) == 2 else sizes.info
+    high_left = flanks["encoder"].top + sizes.upper_left
     high_right = last.top + MARGIN + 6 + sizes.upper_right
     return Plan(
         width=columns.width,
         height=max(last.top + MARGIN + 6, min(TALLEST, max(high_left, high_right))),
         flanks=flanks,
         info=columns.info,
-        floor=MARGIN + 8 if len(flanks) == 1 else None,
         stairwell=columns.stairwell,
         loop=columns.loop,
         captions=captions,
@@ -223,31 +211,21 @@ class Columns:
 
 
 def place_columns(sizes: Sizes, spare: float) -> Columns:
-    """Ledger, encoder, stairs, decoder, ledger; of a model with one side, what is to be said in the encoder's place."""
-    single = len(sizes.rows) == 1
-    info = NARROWEST_INFO + min(spare * 0.6, WIDEST_INFO - NARROWEST_INFO) if single else 0.0
-    aisle = (spare - (info - NARROWEST_INFO if single else 0.0)) / 5
+    """Ledger, encoder, stairs, decoder, ledger."""
+    aisle = spare / 5
     margin = MARGIN + aisle * 0.4
     stairs = (STAIRWELL if sizes.stairwell else STAIRWELL * 0.7) + aisle * 1.2
-    flanks: dict[Side, tuple[Frame, tuple[float, float]]] = {}
-    if single:
-        left_end = margin + info
-    else:
-        ledger = (margin, margin + sizes.ledger)
-        encoder = make_frame(ledger[1] + LEDGER_GAP + aisle * 0.7, sizes)
-        flanks["encoder"] = encoder, ledger
-        left_end = encoder.right
-    side = list(sizes.rows)[-1]
-    last = make_frame(left_end + stairs, sizes)
-    ledger_start = last.right + LEDGER_GAP + aisle * 0.7
+    ledger = (margin, margin + sizes.ledger)
+    encoder = make_frame(ledger[1] + LEDGER_GAP + aisle * 0.7, sizes)
+    decoder = make_frame(encoder.right + stairs, sizes)
+    ledger_start = decoder.right + LEDGER_GAP + aisle * 0.7
     ledger_end = ledger_start + sizes.ledger
-    flanks[side] = last, (ledger_start, ledger_end)
     loop = ledger_end + (LOOP_LANE * 0.5 + aisle * 0.8 if sizes.loop else 0)
-    stairwell = (left_end + last.left) / 2
+    stairwell = (encoder.right + decoder.left) / 2
     return Columns(
         width=loop + (LOOP_LANE * 0.5 if sizes.loop else 0) + margin - (8 if sizes.loop else 0),
-        flanks=flanks,
-        info=(margin, info if single else stairwell - 26 - margin),
+        flanks={"encoder": (encoder, ledger), "decoder": (decoder, (ledger_start, ledger_end))},
+        info=(margin, stairwell - 26 - margin),
         stairwell=stairwell,
         loop=loop,
     )

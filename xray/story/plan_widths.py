@@ -11,14 +11,11 @@ WIDEST_TRIPLE, WIDEST_DETAIL, WIDEST_BRIEF = 106.0, 334.0, 94.0
 HALVES, HALF, WIDEST_HALF = ("query", "key"), 14, 66.0
 """What may stand in half the brief column, in which type, and how wide half of it may become for that."""
 
-NARROWEST_TRIPLE = 94.0
-"""What the names of the parts of another model ask for: "LINEAR Q" is not all that they say."""
-
 
 def measure_tale(tale: Tale, measure: Measure) -> tuple[float, float, float]:
     """How wide the three nodes side by side, the detailed column and the brief column have to be."""
     triple = detail = brief = half = 0.0
-    for place, journeys in enumerate(zip(*map(tale.journeys, tale.sides), strict=True)):
+    for place, journeys in enumerate(zip(tale.encoder, tale.decoder, strict=True)):
         for journey in journeys:
             for path in paths_to_measure(journey):
                 shape = journey.output(path)
@@ -34,7 +31,7 @@ def measure_tale(tale: Tale, measure: Measure) -> tuple[float, float, float]:
                         triple = max(triple, number, half_symbols(shape, measure))
                     elif "layers" in path:
                         detail = max(detail, number + 8 + line_width(symbols(shape, SYMBOL), measure))
-    triple = max(min(triple + 14, WIDEST_TRIPLE), NARROWEST_TRIPLE if tale.is_retold else 0)
+    triple = min(triple + 14, WIDEST_TRIPLE)
     return (
         triple,
         min(max(detail + 24 + 26, 3 * triple + 16), WIDEST_DETAIL),

@@ -39,9 +39,10 @@ SIGNS = re.compile(r"[×x,;*\s]+")
 
 @dataclass(frozen=True)
 class Question:
-    """A step, what goes into it, and the shape that is asked for."""
+    """A step, what goes into it, and the shape that is asked for; `title` is that of its station."""
 
     station: int
+    title: str
     step: Step
     prompt: Text
     answer: TensorRecord
@@ -51,21 +52,26 @@ class Question:
 def make_quiz(scene: Scene) -> tuple[Question, ...]:
     """The questions of a scene, those whose steps were recorded."""
     found = (scene.step(path) for path in ASKED)
-    return tuple(ask(step) for step in found if step is not None and step.outputs and step.inputs)
+    asked = [step for step in found if step is not None and step.outputs and step.inputs]
+    places = [station_of(step) for step in asked]
+    return tuple(
+        ask(step, place.number if place else 0, place.title if place else "")
+        for step, place in zip(asked, places, strict=True)
+    )
 
 
-def ask(step: Step) -> Question:
+def ask(step: Step, station: int, title: str) -> Question:
     """One step as a question."""
     told = explain_step(step)
     entries: list[str | TensorRecord] = []
     for record in step.inputs:
         entries += [f"{'; ' if entries else ''}{record.name} ", record, f" ({say_axes(record)})"]
-    station = station_of(step)
     which = f"the shape of “{step.outputs[0].name}”" if len(step.outputs) > 1 else "the shape that comes out"
     rule = f" Rule: {told.formula}." if told.formula else ""
     out = step.outputs[0]
     return Question(
-        station=station.number if station is not None else 0,
+        station=station,
+        title=title,
         step=step,
         prompt=(f"{step.path} reads ", *entries, f".{rule} What is {which}?"),
         answer=out,

@@ -5,15 +5,14 @@ product, and a weighted sum. From there the ways lead back to the projections, f
 stream from sublayer to sublayer, and so to layers, stacks, embeddings and head. Names of modules play no part.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xray.ir.trace import Pass, PassKind, Step, Trace
+from xray.ir.trace import Pass, PassKind
 from xray.story.recognition.attention_sites import Site, find_sites
 from xray.story.recognition.dataflow import Flow, read_flow
 from xray.story.recognition.families import Family, Sides, choose_sides, name_family, name_passes
 from xray.story.recognition.operation_kinds import CARRYING, REPEATS
-from xray.story.recognition.retold_axes import name_retold_axes
 from xray.story.recognition.retold_pass import retell_pass
 from xray.story.recognition.retold_steps import Retold
 from xray.story.recognition.stacks import Stack, find_stacks
@@ -21,22 +20,6 @@ from xray.story.recognition.sublayers import find_sublayers
 
 PICKS = frozenset({"index_select", "gather", "reorder"})
 """Steps between two passes that only choose rows, as a beam search does."""
-
-
-@dataclass(frozen=True)
-class Retelling:
-    """A trace with only the steps that were recognised, under the paths of X-Ray's own model.
-
-    `origins` gives, for each pass ("training", "encode", "decode1"), the original step behind each retold one;
-    `original_passes` the kind and number of the original pass. `untold` has the paths of the attentions that stand in
-    none of the retold layers: those of a second tower, say.
-    """
-
-    trace: Trace
-    origins: Mapping[str, Mapping[str, Step]]
-    original_passes: Mapping[str, tuple[str, int]]
-    family: Family
-    untold: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -56,30 +39,6 @@ class ToldPass:
     number: int
     told: Retold
     sides: Sides
-
-
-def retell(trace: Trace) -> Retelling | None:
-    """The trace of a transformer in the words of X-Ray's own; None if there is no transformer in it."""
-    read = [read_pass(one) for one in trace.passes]
-    found = retell_passes(read)
-    if found is None:
-        return None
-    family, told_passes = found
-    passes: list[Pass] = []
-    origins: dict[str, Mapping[str, Step]] = {}
-    originals: dict[str, tuple[str, int]] = {}
-    words: dict[str, tuple[str, ...]] = {}
-    for one in told_passes:
-        source = one.told.flow.one_pass
-        key = f"{one.kind}{one.number or ''}"
-        steps = name_retold_axes(one.told, one.sides, words)
-        made = {step.id: step.outputs[0].axes for step in steps if step.outputs}
-        words |= made | {f"{key}:{identity}": axes for identity, axes in made.items()}
-        passes.append(Pass(one.kind, one.number, source.tokens, tuple(steps)))
-        origins[key] = dict(one.told.origins)
-        originals[key] = (source.kind, source.number)
-    told_trace = Trace(trace.title, {**trace.sizes, **read_sizes(passes)}, trace.config, tuple(passes))
-    return Retelling(told_trace, origins, originals, family, list_untold(read, told_passes))
 
 
 def read_pass(one_pass: Pass) -> ReadPass:
@@ -124,43 +83,3 @@ def note_makers(told: Retold, key: str, earlier: dict[str, str]) -> None:
         if identity is not None:
             known = identity if ":" in identity else f"{key}:{identity}"
             earlier[step.id] = earlier[f"{one_pass.kind}{one_pass.number or ''}:{step.id}"] = known
-
-
-def list_untold(read: Sequence[ReadPass], told: Sequence[ToldPass]) -> tuple[str, ...]:
-    """The paths of the attentions that are in no retold layer, each once."""
-    known = {
-        (id(one.told.flow), site.softmax)
-        for one in told
-        for stack in (one.sides.encoder, one.sides.decoder)
-        if stack is not None
-        for site in stack.sites
-    }
-    found: dict[str, str] = {}
-    for one in read:
-        for site in one.sites:
-            if (id(one.flow), site.softmax) not in known:
-                step = one.flow.steps[site.softmax]
-                found.setdefault(step.id, name_place(one.flow.one_pass, step))
-    return tuple(found.values())
-
-
-def name_place(one_pass: Pass, step: Step) -> str:
-    """The path of the innermost module around a step, its own where there is none."""
-    around = one_pass.by_id.get(step.parent or "")
-    while around is not None and not around.module:
-        around = one_pass.by_id.get(around.parent or "")
-    return step.path if around is None else around.path
-
-
-def read_sizes(passes: Sequence[Pass]) -> Mapping[str, int]:
-    """The model's sizes by their names, as far as the retold passes tell them."""
-    sizes: dict[str, int] = {}
-    for one in passes:
-        for word, size in one.sizes.items():
-            if word.isidentifier():
-                sizes.setdefault(word, size)
-        for side in ("encoder", "decoder"):
-            numbers = {step.layer for step in one.steps if step.layer is not None and step.path.startswith(f"{side}.")}
-            if numbers:
-                sizes.setdefault(f"{side}_layers", len(numbers))
-    return sizes

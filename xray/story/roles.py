@@ -166,7 +166,7 @@ def tell_paths(paths: set[str], first: set[str], *, is_single: bool) -> str:
         return SHARED
     if {"key", "value"} <= names:
         return CROSSING_TWO if any("cross_attention" in path for path in paths) else SHARED_TWO
-    return tell_path(max(paths, key=len), first, is_single=is_single)
+    return tell_path(max(paths, key=lambda path: (len(path), path)), first, is_single=is_single)
 
 
 def tell_path(path: str, first: set[str], *, is_single: bool) -> str:

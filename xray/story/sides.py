@@ -9,7 +9,7 @@ from xray.story.layer_groups import LayerGroup
 from xray.story.layout import Box, Run
 from xray.story.nodes import draw_node
 from xray.story.plan import LABEL, NOTE, PANEL_PAD, TWO_LINES, Plan, Row, Stack
-from xray.story.remarks import tell_rows
+from xray.story.remarks import REMARKS
 from xray.story.wording import wrap
 
 PANELS = {
@@ -25,13 +25,12 @@ TITLE_TOP, LINE = 34.0, 13.0
 """How far above a frame its title begins, on two lines; on one line it is lower by a line."""
 
 
-def draw_side(canvas: Canvas, plan: Plan, column: Column) -> dict[str, Box]:
-    """One frame with everything in it; gives the boxes that other parts join to, by sublayer and place."""
+def draw_side(canvas: Canvas, plan: Plan, column: Column) -> Box:
+    """One frame with everything in it; gives the box that its result leaves from."""
     flank = plan.flanks[column.side]
     stacks, top, frame = flank.stacks, flank.top, column.frame
     canvas.panel(frame.left, plan.frame_bottom, frame.right, top, f"{column.side}_frame", 26, "casing", 2.6)
     last: Box | None = None
-    ends: dict[str, Box] = {}
     for name, stack in stacks.items():
         surface, number, title = PANELS[(column.side, name)]
         canvas.panel(frame.left + PANEL_PAD, stack.bottom, frame.right - PANEL_PAD, stack.top, surface, 16)
@@ -48,9 +47,9 @@ def draw_side(canvas: Canvas, plan: Plan, column: Column) -> dict[str, Box]:
             draw_remarks(canvas, column, name, stack, surface)
         elif last is not None:
             enter_brief(canvas, column, last, stack)
-        ends[name] = last = result
+        last = result
     draw_frame_title(canvas, column, top)
-    return ends
+    return result
 
 
 def entry(canvas: Canvas, column: Column, last: Box | None, stack: Stack, name: str) -> Box | tuple[float, float]:
@@ -170,8 +169,7 @@ def draw_remarks(canvas: Canvas, column: Column, name: str, stack: Stack, surfac
     """What happens in each row, in plain words, where no second phase takes the place."""
     frame = column.frame
     width = frame.brief_right - frame.brief_left
-    width -= 8 if column.is_retold else 0
-    for row, text in tell_rows(column, name).items():
+    for row, text in REMARKS[name].items():
         if row in stack.rows and not (row == "mask" and column.main.step(f"{column.main.layer}.{name}.mask") is None):
             lines = tuple(words(line, NOTE, "quiet") for line in wrap(text, NOTE, width, canvas.measure))
             y = stack.rows[row].y + sum(12 for _ in lines) / 2

@@ -13,12 +13,12 @@ from xray.story.plan import LABEL, NOTE
 from xray.story.tower_fit import (
     AISLE,
     BETWEEN,
+    COLUMNS,
     DENSITIES,
     PAD,
     Storey,
     Towers,
     build_towers,
-    columns_of,
     fit_towers,
     layer_path,
     tower_width,
@@ -65,8 +65,7 @@ def draw_towers(
         draw_heads(canvas, towers, storeys, x, foot)
         ends.append(draw_tower(canvas, towers, storeys, x, floor))
         x += tower_width(towers, storeys) + AISLE
-    if len(ends) == 2:
-        draw_memory(canvas, ends[0], ends[1], left + PAD + tower_width(towers, towers.sides[0]))
+    draw_memory(canvas, ends[0], ends[1], left + PAD + tower_width(towers, towers.sides[0]))
     canvas.panel(left, foot - 4, left + width, top, "card", 12, "card", 1.0)
     canvas.panels.insert(start, canvas.panels.pop())
     return foot - 4
@@ -92,7 +91,7 @@ def draw_heads(canvas: Canvas, towers: Towers, storeys: Sequence[Storey], left: 
     """What the columns show, under the lowest frame."""
     side = storeys[0].column.side
     canvas.note(left + 4, foot + 15, (words(side.upper(), NOTE, f"accent:{side}", "bold"),), "card")
-    for place, (title, _, _) in enumerate(columns_of(storeys[0].column)):
+    for place, (title, _, _) in enumerate(COLUMNS[side]):
         x = left + towers.label + towers.cell * (place + 0.5)
         canvas.note(x, foot + 15, (words(title, NOTE, "quiet", "semibold"),), "card", "center")
 
@@ -129,7 +128,7 @@ def draw_cell(
 ) -> None:
     """One shape of one group, standing for all steps of its sublayer."""
     column, group = storey.column, storey.group
-    _, part, whole = columns_of(column)[number]
+    _, part, whole = COLUMNS[column.side][number]
     stood_for = [
         step
         for step in column.main.first.steps

@@ -28,15 +28,6 @@ COLUMNS = {
 """For each side the columns of its tower: heading, the step whose shape is shown, and what the cell stands for."""
 
 
-def columns_of(column: Column) -> tuple[tuple[str, str, str], ...]:
-    """The columns of a side's tower, of sublayers that the model has."""
-    return tuple(
-        entry
-        for entry in COLUMNS[column.side]
-        if any(column.main.steps(layer_path(group, entry[1])) for group in column.groups)
-    )
-
-
 @dataclass(frozen=True)
 class Density:
     """How close the frames stand, how much air is in them, and whether the second phase is told as well."""
@@ -128,7 +119,7 @@ def build_towers(canvas: Canvas, columns: Sequence[Column], width: float, densit
     """Both towers at a density: how wide a cell is, and what stands in each."""
     labels = [line for column in columns for group in column.groups for line in label_lines(group, density)]
     label = max(line_width(line, canvas.measure) for line in labels) + 14
-    count = sum(len(columns_of(column)) for column in columns)
+    count = sum(len(COLUMNS[column.side]) for column in columns)
     cell = (width - 2 * PAD - AISLE * (len(columns) - 1) - len(columns) * (label + BETWEEN)) / count
     sides = [
         tuple(
@@ -155,7 +146,7 @@ def storey_cells(
 ) -> tuple[tuple[Line, ...], ...]:
     journeys = [column.main, *([column.brief] if column.brief is not None and density.both else [])]
     cells = []
-    for _, part, _ in columns_of(column):
+    for _, part, _ in COLUMNS[column.side]:
         lines: list[Line] = []
         for journey in journeys:
             shape = journey.output(layer_path(group, part))
@@ -181,4 +172,4 @@ def fit_shape(canvas: Canvas, journey: Journey, shape: ShapeText, width: float) 
 
 
 def tower_width(towers: Towers, storeys: Sequence[Storey]) -> float:
-    return towers.label + towers.cell * len(columns_of(storeys[0].column)) + BETWEEN
+    return towers.label + towers.cell * len(COLUMNS[storeys[0].column.side]) + BETWEEN

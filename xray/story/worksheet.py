@@ -9,9 +9,8 @@ from math import ceil
 from xray.errors import UsageError
 from xray.story.layout import Box, Layout, Line, Run
 from xray.story.shapes import TIMES
-from xray.story.stations import STATIONS, station_number
+from xray.story.stations import station_number
 
-ALL_STATIONS = tuple(station.number for station in STATIONS)
 LAYER_STATIONS = {"encoder": 2, "decoder": 5}
 """Where what enters a whole layer belongs: to its first sublayer."""
 
@@ -36,21 +35,20 @@ class Blank:
 
 @dataclass(frozen=True)
 class Choice:
-    """What is to be asked: which stations, what share of their shapes, and the seed that picks them.
+    """What is to be asked: which stations (all if none is named), what share of their shapes, the seed that picks them.
 
     Raises:
-        UsageError: a station is unknown, or the share is not above 0 and at most 1.
+        UsageError: a station is below 1, or the share is not above 0 and at most 1.
     """
 
-    stations: tuple[int, ...] = ALL_STATIONS
+    stations: tuple[int, ...] = ()
     share: float = 0.5
     seed: int = 0
 
     def __post_init__(self) -> None:
-        wrong = [station for station in self.stations if station not in ALL_STATIONS]
-        if wrong or not self.stations:
-            named = f"{wrong[0]} is no station" if wrong else "no station is named"
-            raise UsageError(f"{named}. Choose among 1 to {ALL_STATIONS[-1]}, as in --stations 2,5.")
+        wrong = [station for station in self.stations if station < 1]
+        if wrong:
+            raise UsageError(f"{wrong[0]} is no station. They count from 1, as in --stations 2,5.")
         if not 0 < self.share <= 1:
             raise UsageError(f"share={self.share:g} is out of range. It must be above 0 and at most 1, all of them.")
 
@@ -58,7 +56,7 @@ class Choice:
     def told(self) -> str:
         """In a few words, so that a sheet and its answers can be matched."""
         listed = ", ".join(map(str, sorted(set(self.stations))))
-        stations = "all stations" if set(self.stations) == set(ALL_STATIONS) else f"stations {listed}"
+        stations = f"stations {listed}" if self.stations else "all stations"
         return f"{stations}, share {self.share:g}, seed {self.seed}"
 
 
@@ -77,13 +75,15 @@ def choose_blanks(layout: Layout, choice: Choice) -> tuple[Blank, ...]:
     Raises:
         UsageError: the stations have no shapes.
     """
-    asked = [question for question in list_questions(layout) if question.station in choice.stations]
-    if not asked:
-        having = sorted({question.station for question in list_questions(layout)})
+    every = list_questions(layout)
+    having = sorted({question.station for question in every})
+    absent = sorted(set(choice.stations) - set(having))
+    if absent or not every:
         raise UsageError(
-            f"{choice.told.partition(', share')[0]} of this trace have no shapes to ask for. "
+            f"station {', '.join(map(str, absent))} of this trace has no shapes to ask for. "
             f"Choose among {', '.join(map(str, having))}."
         )
+    asked = [question for question in every if not choice.stations or question.station in choice.stations]
     wanted = ceil(choice.share * len(asked))
     chosen: set[str] = set()
     for group in sorted(group_alike(asked), key=lambda group: rank(group[0].box.id, choice.seed)):
@@ -96,10 +96,7 @@ def choose_blanks(layout: Layout, choice: Choice) -> tuple[Blank, ...]:
 
 def read_question(box: Box) -> Question | None:
     """The shape that a node prints; None for what is no node, or prints none."""
-    path = box.id.partition("/")[2].rpartition("#")[0]
-    parts = path.split(".")
-    inside = parts[0] in LAYER_STATIONS and len(parts) == 3 and parts[1] == "layers"
-    station = LAYER_STATIONS[parts[0]] if inside else station_number(path)
+    station = box.station if box.station is not None else station_of(box)
     if not box.filled or not box.kind.startswith("step ") or station is None:
         return None
     for place, line in enumerate(box.lines):
@@ -107,6 +104,14 @@ def read_question(box: Box) -> Question | None:
         if shape:
             return Question(box, place, station, text_of(shape))
     return None
+
+
+def station_of(box: Box) -> int | None:
+    """The station of a node of the chatbot's poster, by the path of its step."""
+    path = box.id.partition("/")[2].rpartition("#")[0]
+    parts = path.split(".")
+    inside = parts[0] in LAYER_STATIONS and len(parts) == 3 and parts[1] == "layers"
+    return LAYER_STATIONS[parts[0]] if inside else station_number(path)
 
 
 def split_shape(line: Line) -> tuple[Line, Line, Line]:

@@ -117,7 +117,7 @@ def segformer(c):
         think = plain(c, d_ff=width * c.mlp_ratios[stage], kernel=(3, 3))
         groups.append(group(range(first, first + depth), width, pre("layer", attend), pre("layer", think)))
         first += depth
-    parts = entrance(f"patches {c.hidden_sizes[0]}", "norm")
+    parts = entrance(f"convolution {c.hidden_sizes[0]}", "norm")
     return sees_images(c, groups=groups, parts=parts, final="layer")
 
 
@@ -154,11 +154,11 @@ def resnet(c):
         width = c.hidden_sizes[stage]
         groups.append(group(range(first, first + depth), width, after("batch", Convolution((3, 3), 1))))
         first += depth
-    return sees_images(c, groups=groups, parts=entrance(f"patches {c.embedding_size}"), final=None, causal=None)
+    return sees_images(c, groups=groups, parts=entrance(f"convolution {c.embedding_size}"), final=None, causal=None)
 
 
 def of_wav2vec(c, **more):
-    parts = entrance(f"patches {c.conv_dim[-1]}", "norm", f"projection {c.hidden_size}", "convolution", "norm")
+    parts = entrance(f"convolution {c.conv_dim[-1]}", "norm", f"projection {c.hidden_size}", "convolution", "norm")
     layers = (group(c.num_hidden_layers, c.hidden_size, post("layer", looks_both_ways(c)), post("layer", plain(c))),)
     return network(tower(c, "audio", "audio", False, parts, layers, None), head=Head("none"))
 

@@ -157,7 +157,7 @@ def whisper(c):
         c,
         pre,
         parts=(f"positions {c.max_target_positions}",),
-        encoder_parts=entrance(f"patches {c.d_model}", f"positions {c.max_source_positions}"),
+        encoder_parts=entrance(f"convolution {c.d_model}", f"positions {c.max_source_positions}"),
         final="layer",
         reads="audio",
     )
@@ -176,7 +176,7 @@ def moonshine(c):
         "encoder",
         "audio",
         False,
-        entrance(f"patches {c.hidden_size}"),
+        entrance(f"convolution {c.hidden_size}"),
         (
             group(
                 2,

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from xray.ir.records import TensorRecord
-from xray.story.body.regions import is_linear, is_scale, width_out
+from xray.story.body.regions import is_linear, is_scale, read_sizes, width_out
 from xray.story.body.stages import find_any_norm
 from xray.story.body.tree import EntrancePart, Reads
 from xray.story.recognition.dataflow import Flow
@@ -110,11 +110,18 @@ def list_norms(flow: Flow, nodes: Collection[int]) -> list[Norm]:
 
 
 def describe_finders(flow: Flow, finders: Collection[int]) -> Iterator[Part]:
-    """The convolutions that cut an input into patches: what the last of them makes."""
+    """The convolutions that an input goes through: what the last of them makes."""
     if finders:
         last = max(finders)
         shape = flow.output(last).shape
-        yield last, EntrancePart("patches", shape[1] if len(shape) > 1 else None)
+        is_cut = any(cuts_patches(flow, node) for node in finders)
+        yield last, EntrancePart("patches" if is_cut else "convolution", shape[1] if len(shape) > 1 else None)
+
+
+def cuts_patches(flow: Flow, node: int) -> bool:
+    """Whether a convolution reads each place once: its step is as long as its kernel, and longer than 1."""
+    kernel, stride = (read_sizes(flow, node, name) for name in ("kernel_size", "stride"))
+    return kernel == stride and max(kernel, default=1) > 1
 
 
 def describe_step(flow: Flow, node: int) -> Iterator[EntrancePart]:

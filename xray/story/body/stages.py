@@ -247,6 +247,8 @@ def is_modulated(flow: Flow, norm: FoundNorm) -> bool:
 def name_norm(flow: Flow, norm: FoundNorm) -> NormKind | None:
     """Which norm it is, by what it computes."""
     op = flow.op(norm.end)
+    if any(flow.op(node) in ("norm", "linalg_vector_norm", "vector_norm") for node in norm.nodes):
+        return None
     for start, kind in (("batch_norm", "batch"), ("group_norm", "group"), ("instance_norm", "instance")):
         if op.startswith(start):
             return kind  # type: ignore[return-value]

@@ -25,6 +25,7 @@ class Towering:
     tower: Tower
     chains: tuple[Chain, ...]
     stagings: tuple[Staging, ...]
+    layers: tuple[Layer, ...]
     entrance: frozenset[int]
     between: frozenset[int]
     final: FoundNorm | None
@@ -80,7 +81,7 @@ def read_tower(flow: Flow, chains: Sequence[Chain], sites: Sequence[Site], names
         groups=tuple(groups),
         final_norm=None if final is None else name_norm(flow, final),
     )
-    return Towering(tower, tuple(chains), tuple(stagings), frozenset(nodes), between, final)
+    return Towering(tower, tuple(chains), tuple(stagings), tuple(layers), frozenset(nodes), between, final)
 
 
 def is_opening(stagings: Sequence[Staging]) -> bool:

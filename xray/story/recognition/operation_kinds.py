@@ -117,6 +117,18 @@ CURVES = frozenset(
 )
 """What bends a line: an activation has at least one of them."""
 
+LOSSES = frozenset(
+    [
+        "cross_entropy",
+        "cross_entropy_loss",
+        "nll_loss",
+        "mse_loss",
+        "binary_cross_entropy_with_logits",
+        "ctc_loss",
+        "l1_loss",
+        "kl_div",
+    ]
+)
 MASKINGS = frozenset({"masked_fill", "masked_fill_", "mask_scores", "where"})
 SCORING = (
     CARRYING

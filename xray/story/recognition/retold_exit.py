@@ -5,25 +5,13 @@ from dataclasses import dataclass
 from xray.ir.records import TensorRecord
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.norms import find_norm
-from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS, JOINS, SCALINGS, SOFTMAXES, SUMS
+from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS, JOINS, LOSSES, SCALINGS, SOFTMAXES, SUMS
 from xray.story.recognition.projections import data_input, is_product, is_projection
 from xray.story.recognition.retold_moves import add_linear
 from xray.story.recognition.retold_steps import Block, Retold
 from xray.story.recognition.stacks import Stack
 from xray.story.recognition.sublayers import is_bend
 
-LOSSES = frozenset(
-    [
-        "cross_entropy",
-        "cross_entropy_loss",
-        "nll_loss",
-        "mse_loss",
-        "binary_cross_entropy_with_logits",
-        "ctc_loss",
-        "l1_loss",
-        "kl_div",
-    ]
-)
 CHOICES = frozenset({"argmax", "multinomial"})
 MOST_STEPS = 64
 

@@ -99,6 +99,8 @@ def read_scored(flow: Flow, scored: tuple[int, ...]) -> list[Scored]:
                 fixed.append(node)
             else:
                 parts.append(peel(flow, node, mask))
+        elif step.op in ("sub", "sub_") and others and made_of_scores(flow, others[0].maker, spine):
+            fixed.append(node)
         elif step.op in SUMS | {"sub", "sub_"} and (others or learned):
             parts += read_addend(flow, node, (others or learned)[0])
         elif step.op in SCALINGS and not others:

@@ -1,0 +1,106 @@
+"""A chart: nodes in rows from the bottom up, in lanes from left to right, and the ways that data takes between them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from xray.ir.records import TensorRecord
+from xray.ir.trace import Step
+from xray.story.recognition.dataflow import Flow
+
+Place = tuple[float, float]
+"""Where a lane stands: its centre and its width, in shares of the chart's width."""
+
+WHOLE: Place = (0.5, 0.98)
+BROAD: Place = (0.5, 0.86)
+MIDDLE: Place = (0.5, 0.62)
+LEFT, CENTRE, RIGHT = (1 / 6, 0.315), (0.5, 0.315), (5 / 6, 0.315)
+LEFT_HALF, RIGHT_HALF = (0.25, 0.46), (0.75, 0.46)
+LEFT_TWO, RIGHT_TWO = (1 / 3, 0.645), (2 / 3, 0.645)
+
+Surface = Literal["own", "mask", "memory", "ghost"]
+"""What a node is filled with: its tower's colour, that of a mask, that of the tower it comes from, or nothing."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """One box: what it is called, what comes out of it, and the steps that it stands for.
+
+    `record` is printed as its shape; `steps` are the recorded steps, the one that gives the record first. `remark`
+    tells what happens there in plain words. `row` counts from 0 at the bottom.
+    """
+
+    key: str
+    label: str
+    row: int
+    place: Place
+    steps: tuple[Step, ...] = ()
+    record: TensorRecord | None = None
+    extra: str = ""
+    remark: str = ""
+    surface: Surface = "own"
+    outline: str | None = None
+
+    @property
+    def is_derived(self) -> bool:
+        """Whether it never existed as a tensor: one kernel computes past it."""
+        return bool(self.steps) and bool(self.steps[0].settings.get("derived"))
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A way of data from one node to another, drawn as so many arrows side by side."""
+
+    source: str
+    target: str
+    fan: int = 1
+
+
+@dataclass(frozen=True)
+class Chart:
+    """The nodes of a part with the edges between them.
+
+    `feet` are the nodes that read what goes in, `memory` those that read another tower, `head` the one whose result
+    goes on.
+    """
+
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+    feet: tuple[str, ...]
+    head: str
+    memory: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+        return 1 + max((node.row for node in self.nodes), default=-1)
+
+    def node(self, key: str) -> Node:
+        """The node of a key."""
+        return next(node for node in self.nodes if node.key == key)
+
+    def in_row(self, row: int) -> Iterator[Node]:
+        """The nodes of a row."""
+        return (node for node in self.nodes if node.row == row)
+
+    def raised(self, rows: int) -> "Chart":
+        """The same so many rows higher."""
+        return replace(self, nodes=tuple(replace(node, row=node.row + rows) for node in self.nodes))
+
+
+def steps_at(flow: Flow, *places: int) -> tuple[Step, ...]:
+    """The steps at some places of a pass."""
+    return tuple(flow.steps[place] for place in places)
+
+
+def stack_charts(lower: Chart, upper: Chart) -> Chart:
+    """One chart above another: what the lower one gives goes into the upper one's feet."""
+    raised = upper.raised(lower.rows)
+    joints = tuple(Edge(lower.head, foot) for foot in raised.feet)
+    return Chart(
+        (*lower.nodes, *raised.nodes),
+        (*lower.edges, *joints, *raised.edges),
+        lower.feet,
+        raised.head,
+        (*lower.memory, *raised.memory),
+    )

@@ -1,0 +1,256 @@
+"""The charts of a feed-forward and of experts: out to d_ff and back, for all places alike or chosen for each."""
+
+from xray.story.body.experts import find_choice
+from xray.story.body.feed_forward import is_gate
+from xray.story.body.regions import is_linear, projections_in, width_out
+from xray.story.body.stages import Branching
+from xray.story.body.tree import Experts, FeedForward
+from xray.story.charts.chart import BROAD, LEFT_HALF, MIDDLE, RIGHT_HALF, Chart, Edge, Node, steps_at
+from xray.story.charts.operations_chart import chart_operations
+from xray.story.recognition.dataflow import Flow
+
+NAMES = {
+    "relu": "ReLU",
+    "relu squared": "ReLU²",
+    "gelu": "GELU",
+    "gelu tanh": "GELU (tanh)",
+    "quick gelu": "QuickGELU",
+    "silu": "SiLU",
+    "sigmoid": "sigmoid",
+    "tanh": "tanh",
+}
+
+
+def chart_forward(flow: Flow, found: Branching) -> Chart | None:
+    """The chart of a feed-forward: expand (and gate), bend, contract."""
+    branch = found.branch
+    if not isinstance(branch, FeedForward):
+        return None
+    nodes = found.region.inner
+    projections = projections_in(flow, nodes)
+    last = projections[-1]
+    wide = [node for node in projections[:-1] if width_out(flow, node) in (branch.d_ff, 2 * (branch.d_ff or 0))]
+    if len(projections) != len(wide) + 1 or len(wide) > 2:
+        return chart_operations(flow, nodes, found.region.end)
+    bend = NAMES.get(branch.activation or "", (branch.activation or "").upper())
+    with_bend = f" + {bend}" if bend else ""
+    between = [
+        node for node in sorted(nodes) if wide[0] < node < last and node not in projections and flow.is_leaf(node)
+    ]
+    gate = next((node for node in reversed(between) if is_gate(flow, node, set(nodes), wide)), None)
+    drawn: list[Node] = []
+    edges: list[Edge] = []
+    feet: tuple[str, ...]
+    if branch.gated and len(wide) == 2 and gate is not None:
+        bent = next((one for one in wide if leads_through(flow, one, gate, wide, nodes)), wide[0])
+        for key, one, place in (("gate", bent, LEFT_HALF), ("expand", next(w for w in wide if w != bent), RIGHT_HALF)):
+            step = flow.steps[one]
+            label = f"GATE{with_bend}" if key == "gate" else "UP"
+            drawn.append(
+                Node(
+                    key,
+                    label,
+                    0,
+                    place,
+                    (step,),
+                    flow.output(one),
+                    params_of(step),
+                    "one way opens and closes what the other one brings",
+                )
+            )
+        drawn.append(
+            Node(
+                "multiply",
+                "GATE × UP",
+                1,
+                BROAD,
+                steps_at(flow, gate),
+                flow.output(gate),
+                "",
+                "what the gate lets through",
+            )
+        )
+        edges = [Edge("gate", "multiply"), Edge("expand", "multiply")]
+        feet, top, row = ("gate", "expand"), "multiply", 2
+    else:
+        step = flow.steps[wide[0]]
+        is_fused = branch.gated and gate is not None
+        label = "ONE LINEAR FOR GATE AND UP" if is_fused else f"LINEAR{with_bend}"
+        drawn.append(
+            Node(
+                "expand",
+                label,
+                0,
+                BROAD,
+                (step, *steps_at(flow, *([] if is_fused else between))),
+                flow.output(wide[0]),
+                params_of(step),
+                "each place alone: out to d_ff",
+            )
+        )
+        feet, top, row = ("expand",), "expand", 1
+        if is_fused and gate is not None:
+            drawn.append(
+                Node(
+                    "multiply",
+                    f"GATE{with_bend}, × UP",
+                    1,
+                    BROAD,
+                    steps_at(flow, gate),
+                    flow.output(gate),
+                    "",
+                    "one half opens and closes the other",
+                )
+            )
+            edges.append(Edge("expand", "multiply"))
+            top, row = "multiply", 2
+    step = flow.steps[last]
+    drawn.append(
+        Node("contract", "LINEAR", row, BROAD, (step,), flow.output(last), params_of(step), "and back to d_model")
+    )
+    edges.append(Edge(top, "contract"))
+    return Chart(tuple(drawn), tuple(edges), feet, "contract")
+
+
+def params_of(step: object) -> str:
+    count = getattr(step, "params", 0)
+    return f"{count:,} parameters" if count else ""
+
+
+def leads_through(flow: Flow, start: int, gate: int, wide: list[int], nodes: frozenset[int]) -> bool:
+    """Whether what a linear layer makes is bent before the product."""
+    return not any(flow.carried_from(maker) == start for maker in flow.makers[gate] if maker is not None)
+
+
+def chart_experts(flow: Flow, found: Branching) -> Chart | None:
+    """The chart of experts: the router, the choice, a fan of experts, and their weighted sum."""
+    branch = found.branch
+    nodes = found.region.inner
+    choice = find_choice(flow, nodes)
+    if not isinstance(branch, Experts) or choice is None:
+        return None
+    chosen_at, router = choice
+    step = flow.steps[router]
+    count, chosen = branch.experts or 0, branch.chosen or 0
+    drawn = [
+        Node(
+            "router",
+            "ROUTER",
+            0,
+            MIDDLE,
+            (step,),
+            flow.output(router),
+            params_of(step) or weights_of(flow, router),
+            "a score for every expert, at every place",
+        ),
+        Node(
+            "choice",
+            f"{chosen} OF {count} CHOSEN",
+            1,
+            MIDDLE,
+            steps_at(flow, chosen_at),
+            flow.output(chosen_at),
+            "",
+            "each place goes to the experts with the highest scores",
+        ),
+    ]
+    edges = [Edge("router", "choice")]
+    shown = min(count, 6)
+    for number in range(shown):
+        is_chosen = number < min(chosen, shown - 1 if count > chosen else shown)
+        is_last = number == shown - 1 and count > shown
+        label = "…" if is_last else f"EXPERT {number + 1}"
+        drawn.append(
+            Node(
+                f"expert{number}",
+                label,
+                2,
+                ((number + 0.5) / shown, 0.94 / shown),
+                surface="own" if is_chosen else "ghost",
+            )
+        )
+        if is_chosen:
+            edges.append(Edge("choice", f"expert{number}"))
+    row = 3
+    heavy = [node for node in sorted(nodes) if is_stacked(flow, node, count)]
+    if len(heavy) >= 2:
+        bend = NAMES.get(branch.activation or "", (branch.activation or "").upper())
+        inside = "GATE, UP" if branch.gated else "EXPAND"
+        drawn.append(
+            Node(
+                "each",
+                f"IN EACH: {inside}{' + ' + bend if bend else ''}",
+                row,
+                BROAD,
+                steps_at(flow, heavy[0]),
+                flow.output(heavy[0]),
+                stack_size(flow, heavy[0], count),
+                "every expert is a feed-forward of its own",
+            )
+        )
+        drawn.append(
+            Node(
+                "back",
+                "AND BACK",
+                row + 1,
+                BROAD,
+                steps_at(flow, heavy[-1]),
+                flow.output(heavy[-1]),
+                stack_size(flow, heavy[-1], count),
+                "a row for each place and each expert that it chose",
+            )
+        )
+        edges += [
+            Edge(f"expert{number}", "each") for number in range(shown) if f"expert{number}" in {e.target for e in edges}
+        ]
+        edges.append(Edge("each", "back"))
+        top, row = "back", row + 2
+    else:
+        top = "expert0"
+    end = found.region.end
+    drawn.append(
+        Node(
+            "mixed",
+            "SUM, WEIGHTED BY THE ROUTER" + (" + SHARED EXPERT" if branch.shared else ""),
+            row,
+            BROAD,
+            steps_at(flow, end),
+            flow.output(end),
+            "",
+            "what the chosen experts say, by how much they were wanted",
+        )
+    )
+    edges.append(Edge(top, "mixed"))
+    feet = ["router"]
+    if branch.shared:
+        drawn.append(Node("shared", "SHARED EXPERT", 1, (0.87, 0.24), remark="every place goes through it too"))
+        edges.append(Edge("shared", "mixed"))
+        drawn = [
+            Node(**{**node.__dict__, "place": (0.36, 0.68)}) if node.key in ("router", "choice") else node
+            for node in drawn
+        ]
+        feet.append("shared")
+    return Chart(tuple(drawn), tuple(edges), tuple(feet), "mixed")
+
+
+def weights_of(flow: Flow, node: int) -> str:
+    sizes = [
+        record.shape for record in flow.steps[node].inputs if record.role == "parameter" and len(record.shape) == 2
+    ]
+    return f"{sizes[0][0] * sizes[0][1]:,} parameters" if sizes else ""
+
+
+def is_stacked(flow: Flow, node: int, count: int) -> bool:
+    """Whether a step multiplies by the weights of all experts at once."""
+    return (
+        flow.is_leaf(node)
+        and not is_linear(flow, node)
+        and flow.op(node).endswith(("mm", "matmul", "einsum"))
+        and any(len(record.shape) == 3 and record.shape[0] == count for record in flow.steps[node].inputs)
+    )
+
+
+def stack_size(flow: Flow, node: int, count: int) -> str:
+    """How many weights all experts have there together."""
+    shape = next((r.shape for r in flow.steps[node].inputs if len(r.shape) == 3 and r.shape[0] == count), None)
+    return "" if shape is None else f"{shape[0] * shape[1] * shape[2]:,} parameters"

@@ -1,0 +1,160 @@
+"""The way of queries, keys or values as the parts that a reader knows: projection, heads, norm, rotation, cache."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Literal
+
+from xray.ir.records import TensorRecord
+from xray.story.body.regions import is_linear, is_scale
+from xray.story.body.stages import find_any_norm
+from xray.story.recognition.dataflow import Flow
+from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS, JOINS, REPEATS, SCALINGS, SUMS, TURNS, WRITES
+
+Kind = Literal["linear", "norm", "heads", "rotate", "cache", "repeat", "scale", "bend", "turn"]
+RANK: tuple[Kind, ...] = ("linear", "bend", "norm", "heads", "scale", "rotate", "cache", "repeat", "turn")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Neighbouring steps of a way that do one thing together, and what the last of them gives on."""
+
+    kind: Kind
+    nodes: tuple[int, ...]
+    record: TensorRecord
+    number: int = 0
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What tells it from the others of its way: its kind, and the how manieth of that kind it is."""
+        return (self.kind, self.number)
+
+
+def cut_way(flow: Flow, nodes: Collection[int], end: TensorRecord | None) -> list[Part]:
+    """The parts of a way, in order. All data goes through the last step of each; idle moves go along."""
+    found: list[Part] = []
+    for run in cut_runs(flow, nodes):
+        kind = name_run(flow, run)
+        record = flow.output(run[-1])
+        first = flow.steps[run[0]].inputs
+        before = found[-1].record if found else first[0] if first else None
+        is_same = kind == "heads" and before is not None and before.shape == record.shape
+        if is_same and not found:
+            continue
+        if found and (kind is None or is_same or (kind == found[-1].kind and kind in ("heads", "rotate", "norm"))):
+            found[-1] = Part(found[-1].kind, (*found[-1].nodes, *run), record)
+        elif kind is not None:
+            found.append(Part(kind, tuple(run), record))
+    found = settle_repeats(found)
+    if found and end is not None:
+        found[-1] = Part(found[-1].kind, found[-1].nodes, end)
+    counts: dict[str, int] = {}
+    numbered = []
+    for part in found:
+        numbered.append(Part(part.kind, part.nodes, part.record, counts.get(part.kind, 0)))
+        counts[part.kind] = counts.get(part.kind, 0) + 1
+    return numbered
+
+
+def settle_repeats(parts: list[Part]) -> list[Part]:
+    """The moves around a repeat go with it: an axis put in before, and taken away behind."""
+    found: list[Part] = []
+    for part in parts:
+        before = found[-1] if found else None
+        if (before is not None and part.kind == "heads" and before.kind == "repeat") or (
+            before is not None
+            and part.kind == "repeat"
+            and before.kind == "heads"
+            and len(found) > 1
+            and prod(before.record.shape) == prod(found[-2].record.shape)
+            and any(one.kind == "heads" for one in found[:-1])
+        ):
+            found[-1] = Part("repeat", (*before.nodes, *part.nodes), part.record)
+        else:
+            found.append(part)
+    return found
+
+
+def cut_runs(flow: Flow, nodes: Collection[int]) -> list[list[int]]:
+    """Steps in runs: cut wherever all data goes through one step; what branches and meets again is one run."""
+    inside = set(nodes)
+    last_use = {node: node for node in inside}
+    for node in inside:
+        for maker in flow.makers[node]:
+            if maker in inside:
+                last_use[maker] = max(last_use[maker], node)
+    runs: list[list[int]] = []
+    group: list[int] = []
+    reach = -1
+    for node in sorted(inside):
+        group.append(node)
+        if reach <= node:
+            runs.append(group)
+            group = []
+        reach = max(reach, last_use[node])
+    return [*runs, group] if group else runs
+
+
+def name_run(flow: Flow, run: Sequence[int]) -> Kind | None:
+    """What some steps do; None if they only move numbers without giving them another shape."""
+    last = run[-1]
+    if any(is_linear(flow, node) for node in run):
+        return "linear"
+    if any((norm := find_any_norm(flow, node)) is not None and norm.end >= run[0] for node in run):
+        return "norm"
+    if len(run) > 1 and any(flow.op(node) in SCALINGS for node in run):
+        return "rotate"
+    if any(flow.op(node) == "view_as_complex" for node in run):
+        return "rotate"
+    op = flow.op(last)
+    step = flow.steps[last]
+    if op in JOINS | WRITES:
+        return None if any(0 in record.shape for record in step.inputs) else "cache"
+    if op in REPEATS and step.inputs and step.outputs:
+        return "repeat" if prod(step.outputs[0].shape) > prod(step.inputs[0].shape) else "heads"
+    if op in CARRYING:
+        return "heads"
+    if op in DROPOUTS:
+        return None
+    if is_scale(flow, last):
+        return "scale"
+    if op in SUMS and any(record.role == "parameter" or len(record.shape) < 2 for record in step.inputs):
+        return None
+    return "rotate" if op in SCALINGS | SUMS else "bend"
+
+
+def take_turn(flow: Flow, parts: list[Part]) -> tuple[list[Part], Part | None]:
+    """The last turn of the keys, rows to columns, as a part of its own; no turn that only brings heads forward."""
+    if not parts:
+        return parts, None
+    last = parts[-1]
+    turn = last.nodes[-1]
+    if flow.op(turn) not in TURNS or not swaps_last_two(flow, turn):
+        return parts, None
+    turns = [node for part in parts for node in part.nodes if flow.op(node) in TURNS]
+    if len(turns) == 1 and not flow.steps[turn].settings.get("derived"):
+        return parts, None
+    own = Part("turn", (turn,), last.record)
+    rest = last.nodes[:-1]
+    if not rest:
+        return parts[:-1], own
+    return [*parts[:-1], Part(last.kind, rest, flow.steps[turn].inputs[0], last.number)], own
+
+
+def swaps_last_two(flow: Flow, node: int) -> bool:
+    """Whether a turn swaps the last two axes and no others, as far as shapes tell."""
+    before, after = flow.steps[node].inputs[0].shape, flow.output(node).shape
+    return len(before) >= 2 and after == (*before[:-2], before[-1], before[-2])
+
+
+def order_rows(ways: Sequence[Sequence[Part]]) -> list[tuple[str, int]]:
+    """The keys of all ways in one order in which each way keeps its own; where they disagree, the first one's."""
+    order: list[tuple[str, int]] = []
+    waiting = [[part.key for part in way] for way in ways]
+    while any(waiting):
+        heads = [way[0] for way in waiting if way]
+        free = [head for head in heads if not any(head in way[1:] for way in waiting)] or heads[:1]
+        chosen = min(free, key=lambda key: RANK.index(key[0]) if key[0] in RANK else 99)
+        order.append(chosen)
+        waiting = [[key for key in way if key != chosen] for way in waiting]
+    return order

@@ -1,0 +1,244 @@
+"""The chart of any steps: those that do more than move numbers, in rows by how far they are from the beginning."""
+
+from collections.abc import Collection, Mapping
+
+from xray.story.body.others import longest_chain
+from xray.story.body.regions import PLAIN, is_linear, read_sizes
+from xray.story.body.stages import find_any_norm, name_norm
+from xray.story.charts.chart import Chart, Edge, Node, Place
+from xray.story.recognition.dataflow import Flow
+from xray.story.recognition.operation_kinds import CURVES, FINDINGS, LOOKUPS, SCALINGS, SOFTMAXES, SUMS
+from xray.story.recognition.projections import is_product
+
+MOST_NODES, MOST_IN_ROW = 16, 3
+LABELS = {
+    "topk": "CHOOSE THE HIGHEST",
+    "argmax": "ARGMAX",
+    "cumsum": "RUNNING SUM",
+    "cat": "SIDE BY SIDE",
+    "stack": "STACKED",
+    "cross_entropy": "CROSS-ENTROPY",
+    "_grouped_mm": "EACH EXPERT'S OWN PRODUCT",
+    "grouped_mm": "EACH EXPERT'S OWN PRODUCT",
+    "fft_fft2": "FOURIER TRANSFORM",
+    "fft_fftn": "FOURIER TRANSFORM",
+    "embedding": "LOOK UP",
+    "roll": "ROLL",
+}
+
+
+def chart_operations(
+    flow: Flow, nodes: Collection[int], end: int, labels: Mapping[int, str] | None = None, prefix: str = "op"
+) -> Chart | None:
+    """The steps of a part that matter, as many as can be read; None where there is none."""
+    labels = labels or {}
+    notable = find_notable(flow, nodes, labels)
+    if not notable:
+        return None
+    owner = find_owners(flow, nodes, notable)
+    edges = {(owner_of, node) for node in notable for owner_of in readers_of(flow, nodes, node, notable, owner)}
+    level = dict.fromkeys(notable, 0)
+    for node in notable:
+        level[node] = max((level[before] + 1 for before, after in edges if after == node), default=0)
+    rows: dict[int, list[int]] = {}
+    for node in notable:
+        rows.setdefault(level[node], []).append(node)
+    found: list[Node] = []
+    for row, held in enumerate(piece for number in sorted(rows) for piece in cut_row(flow, rows[number])):
+        for place, node in enumerate(held):
+            found.append(make_node(flow, node, notable[node], row, spread(place, len(held)), labels, prefix))
+    keys = {node: f"{prefix}{node}" for node in notable}
+    begun = {after for _, after in edges}
+    head = max(notable) if end not in notable else end
+    return Chart(
+        tuple(found),
+        tuple(Edge(keys[before], keys[after]) for before, after in sorted(edges)),
+        tuple(keys[node] for node in notable if node not in begun),
+        keys[head],
+    )
+
+
+def cut_row(flow: Flow, nodes: list[int]) -> list[list[int]]:
+    """The steps of a row in as many rows as they need to be read."""
+    most = MOST_IN_ROW if all(len(flow.output(node).shape) < 5 for node in nodes) else 2
+    return [nodes[start : start + most] for start in range(0, len(nodes), most)]
+
+
+def spread(place: int, count: int) -> Place:
+    """Where the how manieth of so many nodes of a row stands."""
+    return ((place + 0.5) / count, min(0.86, 0.94 / count))
+
+
+def find_notable(flow: Flow, nodes: Collection[int], labels: Mapping[int, str]) -> dict[int, tuple[int, ...]]:
+    """The steps that are drawn, each with the steps that it stands for too."""
+    loop = read_loop(flow, nodes)
+    inside = set(nodes) - set(loop)
+    normed: dict[int, tuple[int, ...]] = {}
+    taken: set[int] = set()
+    origins: set[int | None] = set()
+    for node in sorted(inside, reverse=True):
+        norm = find_any_norm(flow, node)
+        if norm is not None and node not in taken and norm.origin not in origins:
+            normed[node] = norm.nodes
+            origins.add(norm.origin)
+            taken |= set(norm.nodes) | {one for one in inside if norm.nodes[0] < one < node}
+    levels = [is_substance, is_bend, is_joint]
+    found: dict[int, tuple[int, ...]] = {}
+    for wanted in levels:
+        more = {
+            node: (node,)
+            for node in sorted(inside)
+            if flow.is_leaf(node)
+            and node not in taken
+            and node not in normed
+            and (node in labels or wanted(flow, node, inside))
+        }
+        if found and len(found) + len(more) + len(normed) > MOST_NODES:
+            break
+        found |= more
+    found |= {node: tuple(sorted(group, reverse=True)) for node, group in normed.items()}
+    if loop:
+        found[loop[-1]] = tuple(reversed(loop))
+    if len(found) > MOST_NODES:
+        found = dict(sorted(found.items(), key=lambda one: -weight_of(flow, one[0]))[:MOST_NODES])
+    return dict(sorted(found.items()))
+
+
+def weight_of(flow: Flow, node: int) -> float:
+    """How much a step would be missed."""
+    return flow.steps[node].params + (1e12 if is_linear(flow, node) or flow.op(node) in FINDINGS else 0) + node * 1e-6
+
+
+def read_loop(flow: Flow, nodes: Collection[int]) -> list[int]:
+    """The steps of a state that is handed on from place to place, if there is one, in order."""
+    last = longest_chain(flow, nodes)
+    if last is None:
+        return []
+    chain = [last]
+    while True:
+        before = next(
+            (
+                one
+                for maker in flow.makers[chain[-1]]
+                if maker is not None and maker in nodes and flow.op(maker) in SCALINGS
+                for one in flow.makers[maker]
+                if one is not None
+                and one in nodes
+                and flow.op(one) in SUMS
+                and flow.output(one).shape == flow.output(last).shape
+            ),
+            None,
+        )
+        if before is None:
+            break
+        chain.append(before)
+    first = min(chain)
+    return [node for node in sorted(nodes) if first <= node <= last and not is_linear(flow, node)]
+
+
+def is_substance(flow: Flow, node: int, inside: Collection[int]) -> bool:
+    """Whether a step multiplies by learned numbers, or does what no bending or moving does."""
+    op = flow.op(node)
+    if is_linear(flow, node) or op in FINDINGS or op in SOFTMAXES or op in LOOKUPS or is_product(flow, node):
+        return True
+    step = flow.steps[node]
+    has_weights = any(len(record.shape) >= 2 and record.role == "parameter" for record in step.inputs)
+    return (op in LABELS and op not in ("cat", "stack", "roll")) or (
+        op not in PLAIN and has_weights and op not in ("transpose", "to", "view", "reshape", "permute", "expand")
+    )
+
+
+def is_bend(flow: Flow, node: int, inside: Collection[int]) -> bool:
+    return flow.op(node) in CURVES
+
+
+def is_joint(flow: Flow, node: int, inside: Collection[int]) -> bool:
+    """Whether a step brings two tensors of the part together, number by number or side by side."""
+    step = flow.steps[node]
+    makers = {maker for maker in flow.makers[node] if maker is not None and maker in inside}
+    if flow.op(node) in ("cat", "stack"):
+        return len(makers) > 1
+    return (
+        flow.op(node) in SUMS | SCALINGS
+        and len(makers) == 2
+        and len(step.inputs) == 2
+        and bool(step.outputs)
+        and all(len(record.shape) > 1 and record.shape[-1] == step.outputs[0].shape[-1] for record in step.inputs)
+    )
+
+
+def find_owners(flow: Flow, nodes: Collection[int], notable: Mapping[int, tuple[int, ...]]) -> dict[int, int]:
+    """For each step the drawn step that stands for it, if one does."""
+    return {inner: node for node, group in notable.items() for inner in group}
+
+
+def readers_of(
+    flow: Flow,
+    nodes: Collection[int],
+    node: int,
+    notable: Mapping[int, tuple[int, ...]],
+    owner: Mapping[int, int],
+) -> set[int]:
+    """The drawn steps whose results a drawn step reads, steps that are not drawn between them left out."""
+    inside = set(nodes)
+    found: set[int] = set()
+    seen: set[int] = set(notable[node])
+    todo = [maker for inner in notable[node] for maker in flow.makers[inner] if maker is not None]
+    while todo:
+        here = todo.pop()
+        if here in seen or here not in inside:
+            continue
+        seen.add(here)
+        if here in owner:
+            if owner[here] != node:
+                found.add(owner[here])
+            continue
+        todo += [maker for maker in flow.makers[here] if maker is not None]
+    return found
+
+
+def make_node(
+    flow: Flow, node: int, group: tuple[int, ...], row: int, place: Place, labels: Mapping[int, str], prefix: str
+) -> Node:
+    """A step as a node."""
+    step = flow.steps[node]
+    extra = f"{step.params:,} parameters" if step.params else ""
+    steps = tuple(flow.steps[one] for one in dict.fromkeys((node, *group)))
+    if len(group) > 1 and find_any_norm(flow, node) is None:
+        sums = [one for one in group if flow.op(one) in SUMS]
+        return Node(
+            f"{prefix}{node}",
+            "STATE, HANDED FROM PLACE TO PLACE",
+            row,
+            place,
+            steps,
+            flow.output(node),
+            f"changed {len(sums)} times",
+            "what came before, in a shape that does not grow",
+        )
+    return Node(
+        f"{prefix}{node}", labels.get(node) or label_step(flow, node), row, place, steps, flow.output(node), extra
+    )
+
+
+def label_step(flow: Flow, node: int) -> str:
+    """What one step is called."""
+    norm = find_any_norm(flow, node)
+    if norm is not None:
+        kind = name_norm(flow, norm)
+        return f"{kind.upper()} NORM" if kind else "DIVIDED BY A NORM"
+    op = flow.op(node)
+    if op in LABELS:
+        return LABELS[op]
+    if op in FINDINGS:
+        kernel = read_sizes(flow, node, "kernel_size")
+        return f"CONVOLUTION {'×'.join(map(str, kernel))}" if kernel else "CONVOLUTION"
+    if is_linear(flow, node):
+        return "LINEAR"
+    if is_product(flow, node):
+        return "PRODUCT"
+    if op in SUMS:
+        return "ADDED UP"
+    if op in SCALINGS:
+        return "MULTIPLIED"
+    return op.strip("_").replace("_", " ").upper()

@@ -1,0 +1,152 @@
+"""The chart of a stage: its norms, its branches, one above or beside the other, and the sum that ends it."""
+
+from dataclasses import replace
+
+from xray.story.body.regions import strip_plain
+from xray.story.body.stages import Branching, Staging, name_norm, peel_end
+from xray.story.body.tree import Attention, Branch, Convolution, Experts, FeedForward, Recurrence, Unknown
+from xray.story.charts.attention_chart import chart_attention, list_opening
+from xray.story.charts.chart import BROAD, MIDDLE, Chart, Edge, Node, stack_charts, steps_at
+from xray.story.charts.forward_chart import chart_experts, chart_forward
+from xray.story.charts.operations_chart import chart_operations, label_step
+from xray.story.recognition.dataflow import Flow
+from xray.story.recognition.norms import Norm
+
+ADD_REMARK = "what came in is added back, so nothing is lost"
+
+
+def chart_stage(flow: Flow, staging: Staging) -> Chart:
+    """The whole chart of a stage, its sum on top; branches that begin at one point stand beside each other."""
+    charts = [chart_branch(flow, one) for one in staging.branches]
+    before = [norm for norm in staging.norms if is_opening(flow, norm, staging)]
+    chart = charts[0] if len(charts) == 1 else join_beside(charts)
+    if len(before) == 1:
+        chart = stack_charts(chart_norm(flow, before[0], "opening", len(charts) > 1), chart)
+    return add_sum(flow, staging, chart)
+
+
+def chart_branch(flow: Flow, found: Branching) -> Chart:
+    """What is drawn of one branch."""
+    chart: Chart | None = None
+    if isinstance(found.branch, Attention):
+        chart = chart_attention(flow, found)
+    elif isinstance(found.branch, Experts):
+        chart = chart_experts(flow, found)
+    elif isinstance(found.branch, FeedForward):
+        chart = chart_forward(flow, found)
+    if chart is None:
+        own = found.region.inner - list_opening(flow, found)
+        chart = chart_operations(flow, own, found.region.end)
+    if chart is None:
+        end = found.region.end
+        node = Node(f"op{end}", label_step(flow, end), 0, BROAD, steps_at(flow, end), flow.output(end))
+        chart = Chart((node,), (), (node.key,), node.key)
+    closing, _ = peel_end(flow, found.region)
+    is_drawn = closing is None or not isinstance(found.branch, Attention | FeedForward | Experts)
+    return (
+        chart if is_drawn or closing is None else stack_charts(chart, chart_norm(flow, closing, "closing", wide=False))
+    )
+
+
+def is_opening(flow: Flow, norm: Norm, staging: Staging) -> bool:
+    """Whether a norm stands at the beginning of the branches."""
+    start = staging.joints[0].stream
+    inside = any(norm.end in joint.region.inner for joint in staging.joints)
+    origin = strip_plain(flow, norm.origin)
+    return inside and (origin == start or origin is None or origin not in staging.joints[0].region.inner)
+
+
+def chart_norm(flow: Flow, norm: Norm, key: str, wide: bool) -> Chart:
+    """A norm as a chart of its own."""
+    step = flow.steps[norm.end]
+    counted = step.params or parent_params(flow, norm)
+    extra = f"{counted:,} parameters" if counted else ""
+    kind = name_norm(flow, norm)
+    remark = {
+        "rms": "every vector brought to a mean square of 1",
+        "layer": "every vector brought to mean 0, variance 1",
+    }
+    node = Node(
+        key,
+        f"{kind.upper()} NORM" if kind else "NORM",
+        0,
+        (0.5, 0.4) if wide else MIDDLE,
+        steps_at(flow, norm.end, *(node for node in norm.nodes if node != norm.end)),
+        flow.output(norm.end),
+        extra,
+        remark.get(kind or "", ""),
+    )
+    return Chart((node,), (), (key,), key)
+
+
+def parent_params(flow: Flow, norm: Norm) -> int:
+    """The parameters of the block that holds just a norm's steps; 0 where there is none."""
+    parent = flow.places.get(flow.steps[norm.end].parent or "")
+    if parent is None or flow.ends[parent] - parent - 1 > len(norm.nodes) + 2:
+        return 0
+    return flow.steps[parent].params
+
+
+def join_beside(charts: list[Chart]) -> Chart:
+    """Charts side by side, each in its share of the width, their keys kept apart."""
+    count = len(charts)
+    nodes: list[Node] = []
+    edges: list[Edge] = []
+    feet: list[str] = []
+    memory: list[str] = []
+    heads: list[str] = []
+    for number, chart in enumerate(charts):
+        for node in chart.nodes:
+            centre, width = node.place
+            place = ((number + 0.02 + centre * 0.96) / count, width * 0.96 / count)
+            nodes.append(replace(node, key=f"{number}:{node.key}", place=place, remark=""))
+        edges += [Edge(f"{number}:{edge.source}", f"{number}:{edge.target}", edge.fan) for edge in chart.edges]
+        feet += [f"{number}:{key}" for key in chart.feet]
+        memory += [f"{number}:{key}" for key in chart.memory]
+        heads.append(f"{number}:{chart.head}")
+    return Chart(tuple(nodes), tuple(edges), tuple(feet), " ".join(heads), tuple(memory))
+
+
+def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
+    """The chart with the residual sum on top, and with the norm that the stream goes through behind it."""
+    last = staging.joints[-1].add
+    after = (
+        next((norm for norm in staging.norms if norm.end > last), None) if staging.stage.norm.on == "stream" else None
+    )
+    end = last if after is None else after.end
+    kind = None if after is None else name_norm(flow, after)
+    label = "ADD" if after is None else f"ADD + {kind.upper()} NORM" if kind else "ADD + NORM"
+    places = [end, *(joint.add for joint in reversed(staging.joints) if joint.add != end)]
+    places += [] if after is None else [node for node in after.nodes if node not in places]
+    node = Node(
+        "add",
+        label,
+        chart.rows,
+        (0.5, 0.5) if len(staging.branches) > 1 else BROAD,
+        steps_at(flow, *places),
+        flow.output(end),
+        "",
+        ADD_REMARK,
+        outline="boundary",
+    )
+    edges = [Edge(head, "add") for head in chart.head.split(" ")]
+    return Chart((*chart.nodes, node), (*chart.edges, *edges), chart.feet, "add", chart.memory)
+
+
+def name_branch(branch: Branch) -> str:
+    """What a panel is called."""
+    if isinstance(branch, Attention):
+        if branch.source == "self":
+            return "SELF-ATTENTION" if not branch.window else f"SELF-ATTENTION IN WINDOWS OF {branch.window}"
+        return "CROSS-ATTENTION"
+    if isinstance(branch, Recurrence):
+        return {"state space": "STATE SPACE", "linear attention": "LINEAR ATTENTION"}.get(
+            branch.kind or "", "RECURRENCE"
+        )
+    names = {FeedForward: "FEED-FORWARD", Experts: "EXPERTS", Convolution: "CONVOLUTION", Unknown: "OPERATIONS"}
+    return names[type(branch)]
+
+
+def name_stage(staging: Staging) -> str:
+    """What the panel of a stage is called."""
+    return " BESIDE ".join(name_branch(branch) for branch in staging.stage.branches)

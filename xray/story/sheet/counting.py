@@ -1,0 +1,85 @@
+"""How many parameters belong to some steps: counted at the outermost blocks that hold nothing else, each once."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from xray.ir.trace import SAME_WEIGHTS
+from xray.story.recognition.dataflow import Flow
+
+
+@dataclass(frozen=True)
+class Count:
+    """Counts the parameters of a pass."""
+
+    flow: Flow
+
+    @cached_property
+    def inside(self) -> dict[int, list[int]]:
+        """The steps directly inside each block."""
+        found: dict[int, list[int]] = {}
+        for place, step in enumerate(self.flow.steps):
+            parent = self.flow.places.get(step.parent or "")
+            if parent is not None:
+                found.setdefault(parent, []).append(place)
+        return found
+
+    def blocks(self, nodes: Collection[int]) -> list[int]:
+        """The outermost steps with parameters of which every learned step is among the given ones."""
+        nodes = set(nodes)
+        whole: dict[int, bool] = {}
+
+        def is_whole(place: int) -> bool:
+            if place not in whole:
+                held = self.inside.get(place)
+                if held is None:
+                    whole[place] = place in nodes
+                else:
+                    learned = [one for one in held if self.is_learned(one)]
+                    whole[place] = bool(learned) and all(is_whole(one) for one in learned)
+            return whole[place]
+
+        found: dict[int, None] = {}
+        for node in sorted(nodes):
+            here, best = node, None
+            while here is not None:
+                if self.params(here) and is_whole(here):
+                    best = here
+                elif here != node and not is_whole(here):
+                    break
+                here = self.flow.places.get(self.flow.steps[here].parent or "")  # type: ignore[assignment]
+            if best is not None:
+                found[best] = None
+        return list(found)
+
+    def is_learned(self, place: int) -> bool:
+        """Whether a step works with parameters, itself or something inside it."""
+        step = self.flow.steps[place]
+        return bool(step.params) or any(record.role == "parameter" for record in step.inputs)
+
+    def params(self, place: int) -> int:
+        """The parameters of a step: its module's, or those that it is given where it is no module's."""
+        step = self.flow.steps[place]
+        if step.params or not self.flow.is_leaf(place):
+            return step.params
+        return sum(prod(record.shape) for record in step.inputs if record.role == "parameter")
+
+    def fresh(self, groups: Iterable[Collection[int]]) -> dict[str, int]:
+        """The same as `paths`, less what other steps used before."""
+        found: dict[str, int] = {}
+        for nodes in groups:
+            for place in self.blocks(nodes):
+                inside = self.flow.steps[place : self.flow.ends[place]]
+                shared = {step.path: step.settings[SAME_WEIGHTS] for step in inside if SAME_WEIGHTS in step.settings}
+                known = sum(count for count in shared.values() if isinstance(count, int))
+                found.setdefault(self.flow.steps[place].path, self.params(place) - known)
+        return found
+
+    def paths(self, groups: Iterable[Collection[int]]) -> dict[str, int]:
+        """The parameters of several groups of steps by the path of the block that counts them; shared ones once."""
+        found: dict[str, int] = {}
+        for nodes in groups:
+            for place in self.blocks(nodes):
+                found.setdefault(self.flow.steps[place].path, self.params(place))
+        return found

@@ -1,0 +1,58 @@
+"""Lines between boxes that touch no box on their way."""
+
+from collections.abc import Sequence
+
+from xray.story.canvas import Canvas
+from xray.story.layout import Box, Point
+
+CLEAR = 5.0
+
+
+def join(
+    canvas: Canvas, lower: Box, upper: Box, others: Sequence[Box], role: str, *, fan: int = 1, width: float = 1.2
+) -> None:
+    """A line from the top of one box to the bottom of a higher one, around whatever stands between them."""
+    if fan > 1 and abs(lower.x - upper.x) < 1 and not between(lower, upper, others):
+        spread = min(lower.width, upper.width) - 26
+        for place in range(fan):
+            x = lower.x - spread / 2 + spread * place / (fan - 1)
+            canvas.line((x, lower.top), (x, upper.bottom), role=role, head_size=0.45)
+        return
+    canvas.line(*route(lower, upper, others), role=role, radius=5, width=width)
+
+
+def route(lower: Box, upper: Box, others: Sequence[Box]) -> tuple[Point, ...]:
+    """The corners of that line."""
+    start, end = (lower.x, lower.top), (upper.x, upper.bottom)
+    middle = between(lower, upper, others)
+    if lower.left + CLEAR < upper.x < lower.right - CLEAR and is_free(upper.x, middle):
+        return ((upper.x, lower.top), end)
+    if upper.left + CLEAR < lower.x < upper.right - CLEAR and is_free(lower.x, middle):
+        return (start, (lower.x, upper.bottom))
+    first = lower.top + CLEAR
+    last = upper.bottom - CLEAR
+    if not middle:
+        knee = min((lower.top + upper.bottom) / 2, first)
+        return (start, (lower.x, knee), (upper.x, knee), end)
+    lane = choose_lane(lower.x, upper.x, middle)
+    if lane == lower.x:
+        return (start, (lower.x, last), (upper.x, last), end)
+    if lane == upper.x:
+        return (start, (lower.x, first), (upper.x, first), end)
+    return (start, (lower.x, first), (lane, first), (lane, last), (upper.x, last), end)
+
+
+def between(lower: Box, upper: Box, others: Sequence[Box]) -> list[Box]:
+    """The boxes whose rows lie between two others."""
+    return [box for box in others if box is not lower and box is not upper and lower.top < box.y < upper.bottom]
+
+
+def is_free(x: float, boxes: Sequence[Box]) -> bool:
+    return all(not box.left - CLEAR < x < box.right + CLEAR for box in boxes)
+
+
+def choose_lane(start: float, end: float, boxes: Sequence[Box]) -> float:
+    """The free height nearest to both ends: theirs, or just beside one of the boxes."""
+    lanes = [start, end, *(box.right + 2 * CLEAR for box in boxes), *(box.left - 2 * CLEAR for box in boxes)]
+    free = [lane for lane in lanes if is_free(lane, boxes)]
+    return min(free or [end], key=lambda lane: abs(lane - start) + abs(lane - end))

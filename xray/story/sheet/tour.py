@@ -1,0 +1,96 @@
+"""The walk through any network: a chapter for each station of its sheet, told with its own shapes."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from xray.ir.records import TensorRecord
+from xray.ir.trace import Pass, Step, Trace
+from xray.story.body.reading import read_pass
+from xray.story.body.whole import anatomy
+from xray.story.chapters import Chapter, Text
+from xray.story.charts.chart import Chart, Node
+from xray.story.charts.stage_chart import name_stage
+from xray.story.quiz import Question, ask
+from xray.story.sheet.cards import tell_entrance, tell_station
+from xray.story.sheet.compose import Column, choose_main, collect_towers, plan_columns, tell_exit
+from xray.story.sheet.sentences import list_sentences
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A chapter, the steps that it looks at, and the pass that they are of."""
+
+    chapter: Chapter
+    steps: tuple[Step, ...]
+    one_pass: Pass
+
+
+def tell_tour(trace: Trace) -> tuple[Stop, ...]:
+    """Every station of a trace's sheet, in order; none for a network without a residual stream."""
+    readings = [read_pass(one_pass) for one_pass in trace.passes]
+    main = choose_main(readings)
+    if main is None:
+        return ()
+    columns = plan_columns(trace, collect_towers(readings, main))
+    stops = [stop for column in columns for stop in tell_column(trace, column)]
+    return tuple(sorted(stops, key=lambda stop: stop.chapter.station))
+
+
+def ask_tour(trace: Trace) -> tuple[Question, ...]:
+    """A question for every step of the tour that gives its tensor another shape."""
+    found: list[Question] = []
+    for stop in tell_tour(trace):
+        for step in stop.steps:
+            shapes = {record.shape for record in step.inputs}
+            if step.inputs and step.outputs and step.outputs[0].shape not in shapes:
+                found.append(ask(step, stop.chapter.station, stop.chapter.title))
+    return tuple(found)
+
+
+def tell_column(trace: Trace, column: Column) -> Iterator[Stop]:
+    """The stations of one tower, from what it reads to what leaves it."""
+    tower = column.towering.tower
+    whole = anatomy(trace)
+    if column.entrance is not None:
+        opening: list[Text] = [(tell_entrance(tower),)]
+        if column.first_station == 1:
+            opening += [(sentence,) for sentence in list_sentences(whole)]
+        yield make_stop(column, column.first_station, f"{tower.name}: what goes in", opening, column.entrance)
+    for frame in column.frames:
+        for panel in frame.panels:
+            if not panel.is_open:
+                continue
+            told = [(tell_station(tower, branch),) for branch in panel.staging.stage.branches]
+            times = f", in {frame.group.count} layers" if frame.group.count > 1 else ""
+            title = f"{tower.name}: {name_stage(panel.staging).lower()}{times}"
+            yield make_stop(column, panel.station, title, list(told), panel.chart)
+    if column.exit is not None:
+        text: list[Text] = [(tell_exit(whole, column),)]
+        yield make_stop(column, column.last_station, f"{tower.name}: what comes out", text, column.exit)
+
+
+def make_stop(column: Column, station: int, title: str, text: list[Text], chart: Chart) -> Stop:
+    """A station with a line for everything that is drawn there."""
+    nodes = [node for row in range(chart.rows) for node in chart.in_row(row) if node.steps and node.record is not None]
+    lines = tuple(tell_row(row) for row in group_rows(nodes))
+    steps = tuple(dict.fromkeys(node.steps[0].id for node in nodes))
+    chapter = Chapter(station, title, "forward", 0, (*text, *lines), (), (), steps)
+    by_id = {node.steps[0].id: node.steps[0] for node in nodes}
+    return Stop(chapter, tuple(by_id.values()), column.reading.flow.one_pass)
+
+
+def group_rows(nodes: Sequence[Node]) -> list[list[Node]]:
+    """The nodes of which something is said, those together that stand in one row and do the same."""
+    rows: dict[tuple[int, str], list[Node]] = {}
+    for node in nodes:
+        if node.remark:
+            rows.setdefault((node.row, node.remark), []).append(node)
+    return list(rows.values())
+
+
+def tell_row(nodes: Sequence[Node]) -> Text:
+    """What happens in a row, with the shapes that come out."""
+    told: list[str | TensorRecord] = []
+    for node in nodes:
+        told += [f"{', ' if told else ''}{node.label.replace('^', '')} ", node.record] if node.record else []
+    return (*told, f": {nodes[0].remark}.")
