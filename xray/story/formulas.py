@@ -7,23 +7,19 @@ from xray.story.layout import Line, Run, line_width
 from xray.story.plan import LABEL, NOTE
 from xray.story.shapes import digits
 
-NARROW = 440.0
-"""A narrower card has its formulas one under the other."""
-
 
 def draw_formulas(canvas: Canvas, tale: Tale, left: float, top: float, width: float) -> float:
     """A card: attention, the width of a head, the way from d_model to heads, and the last softmax.
 
-    Two stand beside two, or one under the other where the card is narrow.
+    Two stand beside two.
     """
     cells = formula_lines(tale)
-    beside = 2 if width >= NARROW else 1
-    share = (width - 28) / 2 if beside == 2 else width - 28
+    share = (width - 28) / 2
     for place, (title, line) in enumerate(cells):
-        x, y = left + 14 + (place % beside) * (share + 8), top - 9 - (place // beside) * 34
+        x, y = left + 14 + (place % 2) * (share + 8), top - 9 - (place // 2) * 34
         fitted = line if line_width(line, canvas.measure) <= share - 8 else shrink(line)
         canvas.note(x, y, (words(title, NOTE, "accent:title", "bold"), fitted), "card")
-    bottom = top - 9 - -(-len(cells) // beside) * 34
+    bottom = top - 9 - len(cells) // 2 * 34
     canvas.panel(left, bottom, left + width, top, "card", 12, "card", 1.0)
     return bottom
 
@@ -35,13 +31,9 @@ def shrink(line: Line) -> Line:
 def formula_lines(tale: Tale) -> list[tuple[str, Line]]:
     journey, sizes = tale.encoder[0], tale.trace.sizes
     path = f"{journey.layer}.self_attention"
-    _, _, factor = scores_label(journey, path).partition("K^T")
-    root = " / √d" if "√d_k" in factor else ""
     attention: list[Run] = [text("softmax( Q·K"), Run("T", LABEL, "text", "regular", "sup")]
-    if not root:
-        attention.append(text(factor))
-    else:
-        attention += [text(root), Run("k", LABEL, "text", "regular", "sub")]
+    if scores_label(journey, path).endswith("√d_k"):
+        attention += [text(" / √d"), Run("k", LABEL, "text", "regular", "sub")]
     attention.append(text(" + mask ) · V"))
     attention.append(Run("    over the keys", NOTE, "quiet"))
     d_model, heads, d_k = (str(sizes.get(name, "?")) for name in ("d_model", "heads", "d_k"))

@@ -15,8 +15,8 @@ from xray.story.sides import draw_station
 from xray.story.wording import plural, wrap, wrap_words
 
 CREDIT = "after the X-Ray Transformer infographic by Javier Ideami, losslandscape.com"
-TITLE, NARROW = 78, 480.0
-"""How large the title is, and the width below which it takes two lines."""
+TITLE = 78
+"""How large the title may be."""
 
 UNKNOWN = SPECIAL_TOKENS[UNK]
 ENTRY = 17.5
@@ -29,24 +29,18 @@ def draw_title(canvas: Canvas, tale: Tale, left: float, right: float, top: float
     width = right - left
     first, second = "X-RAY", "TRANSFORMER"
     whole = canvas.text_width(first + " " + second, 100, "black") / 100
-    stacked = width < NARROW
-    if stacked:
-        whole = canvas.text_width(second, 100, "black") / 100
     size = int(min(TITLE, width / whole))
     canvas.note(left - 2, top, (words(first, size, "text", "black"),))
-    start = left - 2 + (0 if stacked else canvas.text_width(first + " ", size, "black"))
-    y = top - size if stacked else top
-    canvas.note(start, y, (words(second, size, "accent:title", "black"),))
-    y -= size * 1.12 + 4
-    if beside and not stacked:
+    start = left - 2 + canvas.text_width(first + " ", size, "black")
+    canvas.note(start, top, (words(second, size, "accent:title", "black"),))
+    y = top - size * 1.12 - 4
+    if beside:
         canvas.note(right + 12, y, beside, align="right")
-    width -= 0 if stacked else BESIDE_TITLE
+    width -= BESIDE_TITLE
     lines: list[Line] = [words(line, LABEL) for line in wrap(subtitle(tale), LABEL, width, canvas.measure)]
     lines += [words(line, NOTE, "quiet") for line in wrap(CREDIT, NOTE, width, canvas.measure)]
     box = canvas.note(left, y, tuple(lines))
     y = box.bottom - 10
-    if beside and stacked:
-        y = canvas.note(left, y, beside).bottom - 8
     for line in size_lines(canvas, tale, right - left):
         y = canvas.note(left, y, (line,)).bottom - 2
     notes = remarks(tale)

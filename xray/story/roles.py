@@ -119,7 +119,7 @@ def tell_roles(trace: Trace) -> Mapping[str, Mapping[str, str]]:
     """For each pass ("forward", "decode2") and each step id in it the step's role; empty where none is known."""
     read = [read_pass(one) for one in trace.passes]
     told = retell_passes(read)
-    by_pass = {} if told is None else {id(one.told.flow.one_pass): one.told for one in told[1]}
+    by_pass = {} if told is None else {id(one.flow.one_pass): one for one in told[1]}
     only = None if told is None else told[0]
     roles: dict[str, Mapping[str, str]] = {}
     for one in read:
@@ -138,22 +138,21 @@ def tell_roles(trace: Trace) -> Mapping[str, Mapping[str, str]]:
 
 def retell_alone(read: ReadPass) -> Retold:
     """Attentions that stand on no residual stream, each as a block of its own."""
-    told = Retold(read.flow, {})
+    told = Retold(read.flow)
     for number, site in enumerate(read.sites):
         name = "self_attention" if site.kind == "self" else "cross_attention"
-        retell_attention(told, f"alone.layers.{number}.{name}", site, (), None, ())
+        retell_attention(told, f"alone.layers.{number}.{name}", site, (), ())
     return told
 
 
 def tell_recognised(told: Retold, *, is_single: bool) -> dict[str, str]:
     """The roles of the steps that a retelling is made of; what only helps another step is told as a part of it."""
     paths: dict[str, set[str]] = {}
-    for identity, origin in told.origins.items():
-        paths.setdefault(origin.id, set()).add(identity.removesuffix("#0"))
-    first = {step.path for step in told.steps if step.settings.get("norm_first") is True}
-    words = {origin: tell_paths(found, first, is_single=is_single) for origin, found in paths.items()}
-    for place, identity in told.owners.items():
-        step, main = told.flow.steps[place], told.origins[identity]
+    for path, origin in told.origins.items():
+        paths.setdefault(origin.id, set()).add(path)
+    words = {origin: tell_paths(found, told.norm_first, is_single=is_single) for origin, found in paths.items()}
+    for place, path in told.owners.items():
+        step, main = told.flow.steps[place], told.origins[path]
         if step.id not in paths and words.get(main.id):
             words[step.id] = f"part of: {words[main.id]}"
     return {identity: text for identity, text in words.items() if text}

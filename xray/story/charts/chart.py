@@ -16,7 +16,7 @@ BROAD: Place = (0.5, 0.86)
 MIDDLE: Place = (0.5, 0.62)
 LEFT, CENTRE, RIGHT = (1 / 6, 0.315), (0.5, 0.315), (5 / 6, 0.315)
 LEFT_HALF, RIGHT_HALF = (0.25, 0.46), (0.75, 0.46)
-LEFT_TWO, RIGHT_TWO = (1 / 3, 0.645), (2 / 3, 0.645)
+RIGHT_TWO = (2 / 3, 0.645)
 
 Surface = Literal["own", "mask", "memory", "ghost"]
 """What a node is filled with: its tower's colour, that of a mask, that of the tower it comes from, or nothing."""

@@ -51,25 +51,6 @@ class Flow:
         record = self.steps[place].inputs[0]
         return (record, self.makers[place][0]) if record.shape else None
 
-    def moves_to(self, maker: int | None) -> list[int]:
-        """The steps that only move, cut or rename numbers right before a tensor, the last of them first.
-
-        A step that picks rows by ids is none of them.
-        """
-        moves: list[int] = []
-        while maker is not None and len(self.makers[maker]) == 1:
-            before = self.before_move(maker, CARRYING)
-            if before is None:
-                break
-            moves.append(maker)
-            maker = before[1]
-        return moves
-
-    def moved_from(self, record: TensorRecord, maker: int | None) -> TensorRecord:
-        """The tensor whose numbers a tensor only holds moved, cut or renamed; itself if it holds others."""
-        moves = self.moves_to(maker)
-        return self.steps[moves[-1]].inputs[0] if moves else record
-
     def is_leaf(self, place: int) -> bool:
         """Whether nothing recorded stands inside the step."""
         return self.ends[place] == place + 1

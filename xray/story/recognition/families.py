@@ -1,21 +1,16 @@
-"""Which stack is the encoder and which the decoder, what family that makes, and what kind each pass is."""
+"""Which stack is the encoder and which the decoder, and what family that makes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal
 
-from xray.ir.trace import PassKind
 from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import CARRYING
 from xray.story.recognition.scored_parts import list_behind, read_scored
 from xray.story.recognition.stacks import Stack
 from xray.story.recognition.way_parts import cut_way
 
 Family = Literal["encoder-decoder", "decoder-only", "encoder-only"]
 COMPARISONS = frozenset({"le", "lt", "ge", "gt"})
-BACKWARD = frozenset({"backward"})
-"""What makes a pass a training step; a loss alone is worked out in evaluation, too."""
 
 
 @dataclass(frozen=True)
@@ -99,50 +94,3 @@ def has_cache(flow: Flow, stack: Stack) -> bool:
         for site in stack.sites[:1]
         for part in cut_way(flow, site.key, shared=False, is_key=True, d_k=0)
     )
-
-
-def name_passes(flows: Sequence[Flow], sides: Sequence[Sides], family: Family) -> list[tuple[PassKind, int]]:
-    """The kind and number of each retold pass, each pair only once."""
-    given = [(flow.one_pass.kind, flow.one_pass.number) for flow in flows]
-    if any(kind != "forward" for kind, _ in given):
-        return number_apart(given)
-    kinds: list[PassKind] = []
-    encoded = family == "encoder-decoder" and any(side.decoder is None for side in sides)
-    grows = family == "decoder-only" and is_growing(flows, sides)
-    for flow, side in zip(flows, sides, strict=True):
-        if encoded or grows:
-            kinds.append("encode" if side.decoder is None else "decode")
-        else:
-            kinds.append("training" if any(step.op in BACKWARD for step in flow.steps) else "forward")
-    return number_apart([(kind, 0) for kind in kinds])
-
-
-def is_growing(flows: Sequence[Flow], sides: Sequence[Sides]) -> bool:
-    """Whether each pass reads more keys than the one before it, as a generation loop does."""
-    if len(flows) < 2:
-        return False
-    spans = []
-    for flow, side in zip(flows, sides, strict=True):
-        stack = side.decoder or side.encoder
-        if stack is None:
-            return False
-        queries, keys = flow.output(stack.sites[0].softmax).shape[-2:]
-        spans.append((queries, keys))
-    longer = all(later[1] > before[1] for before, later in pairwise(spans))
-    static = all(queries == 1 and keys == spans[0][1] for queries, keys in spans[1:]) and spans[0][1] > 1
-    return longer or static
-
-
-def number_apart(named: Sequence[tuple[PassKind, int]]) -> list[tuple[PassKind, int]]:
-    """Decode turns numbered from 1, other kinds from 0, none twice."""
-    counts: dict[PassKind, int] = {}
-    found: list[tuple[PassKind, int]] = []
-    unique = len(set(named)) == len(named) and all((kind == "decode") == (number > 0) for kind, number in named)
-    for kind, number in named:
-        place = counts.get(kind, 0)
-        counts[kind] = place + 1
-        found.append((kind, number) if unique else (kind, place + (kind == "decode")))
-    return found
-
-
-__all__ = ["CARRYING", "Family", "Sides", "choose_sides", "is_causal", "name_family", "name_passes"]

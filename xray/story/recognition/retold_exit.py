@@ -2,13 +2,12 @@
 
 from dataclasses import dataclass
 
-from xray.ir.records import TensorRecord
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.norms import find_norm
 from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS, JOINS, LOSSES, SCALINGS, SOFTMAXES, SUMS
 from xray.story.recognition.projections import data_input, is_product, is_projection
 from xray.story.recognition.retold_moves import add_linear
-from xray.story.recognition.retold_steps import Block, Retold
+from xray.story.recognition.retold_steps import Retold
 from xray.story.recognition.stacks import Stack
 from xray.story.recognition.sublayers import is_bend
 
@@ -117,80 +116,49 @@ def following(flow: Flow, head: int) -> list[int]:
         here = onward[0]
 
 
-def retell_exit(told: Retold, found: Exit, inside: Block | None) -> None:
-    """The head and the loss."""
+def retell_exit(told: Retold, found: Exit) -> None:
+    """The head, the loss, and back-propagation, where the pass shows it."""
+    flow = told.flow
     if found.head is not None:
-        add_linear(told, "head", found.head, found.after_head, inside)
+        add_linear(told, "head", found.head, found.after_head)
     if found.loss is not None:
         retell_loss(told, found.loss)
+        back = next((place for place in range(found.loss + 1, len(flow.steps)) if flow.op(place) == "backward"), None)
+        if back is not None:
+            told.add("backward", [back])
 
 
 def retell_loss(told: Retold, loss: int) -> None:
     """The loss as a block: what it is given laid flat, and the comparison itself."""
     flow = told.flow
-    flat: list[tuple[str, int]] = []
-    names = iter(("logits", "targets"))
-    for record, maker in flow.given(loss):
-        name = next(names, None) if record.role != "parameter" else None
-        if name is not None and maker is not None and flow.op(maker) in ("flatten", "view", "reshape"):
-            flat.append((name, maker))
-    nodes = sorted({loss, *(maker for _, maker in flat)})
-    block = told.open("loss", "loss", nodes, None, exact=True)
-    for name, maker in flat:
-        record, before = next(flow.given(maker))
-        told.add(
-            f"loss.flatten_{name}", "flatten", [maker], [("x", record, before)], [flow.output(maker)], inside=block
-        )
-    given = [
-        (("input", "target")[min(place, 1)], record, maker)
-        for place, (record, maker) in enumerate(flow.given(loss))
-        if record.role != "parameter"
-    ]
-    told.add(
-        "loss.cross_entropy",
-        "cross_entropy_loss",
-        [loss],
-        given,
-        flow.steps[loss].outputs[:1],
-        inside=block,
-        role="loss",
-    )
-    entries = [next(flow.given(maker)) for _, maker in flat] or list(flow.given(loss))[:2]
-    told.close(block, [(name, *entry) for name, entry in zip(("logits", "targets"), entries, strict=False)])
+    given = [maker for record, maker in flow.given(loss) if record.role != "parameter"]
+    flat = {
+        name: maker
+        for name, maker in zip(("logits", "targets"), given, strict=False)
+        if maker is not None and flow.op(maker) in ("flatten", "view", "reshape")
+    }
+    told.open("loss", sorted({loss, *flat.values()}), exact=True)
+    for name, maker in flat.items():
+        told.add(f"loss.flatten_{name}", [maker])
+    told.add("loss.cross_entropy", [loss])
 
 
-def retell_choice(told: Retold, head: int | None) -> None:
+def retell_choice(told: Retold, head: int) -> None:
     """How the next word is chosen after the head, and put behind the others, where the pass shows it."""
     flow = told.flow
-    way = None if head is None else find_choice(flow, head)
-    if way is None or head is None:
+    way = find_choice(flow, head)
+    if way is None:
         return
     rank = len(flow.output(head).shape)
     row = next((node for node in way if len(flow.output(node).shape) < rank), None)
     softmax = next((node for node in way if flow.op(node) in SOFTMAXES), None)
-    block = told.open("next_word", "next_word", [*way], None)
-    start = told.owners.get(head)
+    told.open("next_word", way)
     for name, node in (("last_row", row), ("softmax", softmax), ("argmax", way[-1])):
         if node is not None:
-            record, maker = next(flow.given(node))
-            label = {"last_row": "logits", "softmax": "scores", "argmax": "probabilities"}[name]
-            told.add(
-                f"next_word.{name}", name, [node], [(label, record, maker)], [flow.output(node)], inside=block, params=0
-            )
-            if told.steps[-1].inputs[0].source is None:
-                told.replace_sources(label, start)
-            start = told.steps[-1].id
-    logits, maker = flow.output(head), head
-    told.close(block, [("logits", logits, maker)])
+            told.add(f"next_word.{name}", [node])
     joined = find_append(flow, way[-1])
     if joined is not None:
-        given: list[tuple[str, TensorRecord, int | None]] = [
-            (name, record, before)
-            for name, (record, before) in zip(("answer", "word"), flow.given(joined), strict=False)
-        ]
-        told.add("append", "append", [joined], given, [flow.output(joined)], inside=None, params=0)
-        if len(told.steps[-1].inputs) > 1:
-            told.replace_sources("word", start)
+        told.add("append", [joined])
 
 
 def find_choice(flow: Flow, head: int) -> list[int] | None:

@@ -7,7 +7,7 @@ from xray.ir.records import MaskFacts, TensorRecord
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.families import hides_future
 from xray.story.recognition.operation_kinds import SHAPING
-from xray.story.recognition.retold_steps import Block, Named, Retold
+from xray.story.recognition.retold_steps import Retold
 from xray.story.recognition.scored_parts import Operand, condition_of, list_behind, read_scored
 from xray.story.recognition.stacks import Stack
 
@@ -28,29 +28,13 @@ def find_mask_of(flow: Flow, stack: Stack, kind: str) -> Operand | None:
     return None
 
 
-def retell_mask(told: Retold, path: str, op: str, operand: Operand, inside: Block | None) -> None:
-    """The step that made a mask; one that was given, or is only implied, has no inputs."""
+def retell_mask(told: Retold, path: str, operand: Operand) -> None:
+    """The step that made a mask; one that was given, or is only implied, is known by the step that reads it."""
     flow = told.flow
     if operand.maker is not None and operand.maker in told.owners:
         return
     nodes = [] if operand.maker is None else settle_nodes(flow, operand.maker)
-    given: list[Named] = []
-    if nodes:
-        given = [(record.name, record, maker) for record, maker in flow.given(nodes[0])]
-    anchor = nodes or [reader_of(flow, operand)]
-    told.masks[path] = operand.record
-    told.add(
-        path,
-        op,
-        anchor,
-        given,
-        [operand.record],
-        inside=inside,
-        owns=bool(nodes),
-        role="mask",
-        params=0,
-        settings=None if nodes else {},
-    )
+    told.add(path, nodes or [reader_of(flow, operand)], owns=bool(nodes))
 
 
 def settle_nodes(flow: Flow, maker: int) -> list[int]:
@@ -72,7 +56,7 @@ def reader_of(flow: Flow, operand: Operand) -> int:
     return 0
 
 
-def retell_target_mask(told: Retold, mask: Operand, facts: Mapping[str, MaskFacts], root: Block | None) -> None:
+def retell_target_mask(told: Retold, mask: Operand, facts: Mapping[str, MaskFacts]) -> None:
     """The decoder's own mask: padding and causal, where they were made apart, and both together."""
     flow = told.flow
     parts: list[tuple[str, Operand]] = []
@@ -82,16 +66,12 @@ def retell_target_mask(told: Retold, mask: Operand, facts: Mapping[str, MaskFact
             kind = part.record.mask.kind if part.record.mask is not None else guess_kind(flow, maker)
             if kind in ("padding", "causal") and maker is not None:
                 parts.append((kind, part))
-    if len(parts) < 2 or mask.maker is None:
-        retell_mask(told, "tgt_mask.combine", "and", mask, root)
-        return
-    nodes = [mask.maker, *(part.maker for _, part in parts if part.maker is not None)]
-    block = told.open("tgt_mask", "target_mask", nodes, root, exact=True)
-    for kind, part in parts:
-        retell_mask(told, f"tgt_mask.{kind}", f"{kind}_mask", part, block)
-    retell_mask(told, "tgt_mask.combine", "and", mask, block)
-    first = parts[0][1].maker
-    told.close(block, [("ids", *next(flow.given(first)))] if first is not None and flow.makers[first] else [])
+    if len(parts) > 1 and mask.maker is not None:
+        nodes = [mask.maker, *(part.maker for _, part in parts if part.maker is not None)]
+        told.open("tgt_mask", nodes, exact=True)
+        for kind, part in parts:
+            retell_mask(told, f"tgt_mask.{kind}", part)
+    retell_mask(told, "tgt_mask.combine", mask)
 
 
 def guess_kind(flow: Flow, maker: int | None) -> str:

@@ -2,35 +2,18 @@
 
 from collections.abc import Sequence
 
-from xray.ir.records import TensorRecord
 from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import CASTING, SHAPING, TURNS
+from xray.story.recognition.operation_kinds import SHAPING, TURNS
 from xray.story.recognition.projections import data_input
-from xray.story.recognition.retold_steps import Block, Named, Retold
+from xray.story.recognition.retold_steps import Retold
 from xray.story.recognition.way_parts import COPIES
 
 
-def add_linear(told: Retold, path: str, place: int, trailing: Sequence[int], block: Block | None) -> None:
+def add_linear(told: Retold, path: str, place: int, trailing: Sequence[int]) -> None:
     """A projection with the moves that follow it."""
-    flow = told.flow
     nodes = [place, *trailing]
-    number = data_input(flow, place) or 0
-    record = flow.steps[place].inputs[number]
-    maker = flow.makers[place][number]
-    while maker not in told.owners and (before := flow.before_move(maker, SHAPING | CASTING)) is not None:
-        record, maker = before
-    core = linear_core(flow, nodes)
-    told.add(
-        path,
-        "linear",
-        sorted({*core, *nodes}),
-        [("input", record, maker)],
-        [flow.output(nodes[-1])],
-        inside=block,
-        settings={"in_features": record.shape[-1], "out_features": flow.output(nodes[-1]).shape[-1]},
-        params=told.count_params(core),
-        core=core,
-    )
+    core = linear_core(told.flow, nodes)
+    told.add(path, sorted({*core, *nodes}), core=core)
 
 
 def linear_core(flow: Flow, nodes: Sequence[int]) -> tuple[int, ...]:
@@ -61,35 +44,18 @@ def flattening_moves(flow: Flow, projection: int) -> list[int]:
     return moves
 
 
-def add_moves(
-    told: Retold,
-    path: str,
-    op: str,
-    nodes: Sequence[int],
-    given: Named,
-    output: TensorRecord,
-    inside: Block,
-    known: str | None = None,
-) -> None:
-    """A block of views and turns, each a step of its own; `known` is the canonical source of what they begin with."""
+def add_moves(told: Retold, path: str, nodes: Sequence[int]) -> None:
+    """A block of views and turns, each a step of its own."""
     flow = told.flow
-    block = told.open(path, op, nodes, inside, exact=True)
-    moves = moves_in(flow, nodes)
+    told.open(path, nodes, exact=True)
     used: dict[str, int] = {}
-    record, maker = given[1], given[2]
-    source = known
-    for number, node in enumerate(moves):
+    last = path
+    for node in moves_in(flow, nodes):
         name = "transpose" if flow.op(node) in TURNS else "view"
         used[name] = used.get(name, 0) + 1
-        label = name if used[name] == 1 else f"{name}_{used[name]}"
-        made = output if number == len(moves) - 1 else handed_to(flow, node, moves[number + 1], nodes)
-        told.add(f"{path}.{label}", name, [node], [("x", record, maker)], [made], inside=block, params=0)
-        if source is not None:
-            told.replace_sources("x", source)
-        source = told.steps[-1].id
-        record, maker = made, node
-    told.close(block, [given], known=known)
-    told.owners.update(dict.fromkeys(nodes, source or block.id))
+        last = f"{path}.{name}" if used[name] == 1 else f"{path}.{name}_{used[name]}"
+        told.add(last, [node])
+    told.owners.update(dict.fromkeys(nodes, last))
 
 
 def moves_in(flow: Flow, nodes: Sequence[int]) -> list[int]:
@@ -103,14 +69,6 @@ def moves_in(flow: Flow, nodes: Sequence[int]) -> list[int]:
     ]
 
 
-def handed_to(flow: Flow, node: int, following: int, nodes: Sequence[int]) -> TensorRecord:
-    """The output of a step that the next one reads."""
-    for record, maker in flow.given(following):
-        if maker == node:
-            return record
-    return flow.output(node)
-
-
 def keeps_last_two(flow: Flow, before: int, node: int) -> bool:
     """Whether a view only gives the leading axes back."""
     one, other = flow.output(before).shape, flow.output(node).shape
@@ -120,10 +78,3 @@ def keeps_last_two(flow: Flow, before: int, node: int) -> bool:
         and len(one) < len(other)
         and one[-2:] == other[-2:]
     )
-
-
-def name_operands(told: Retold, sources: dict[str, tuple[TensorRecord, str | None] | None]) -> None:
-    """Put the canonical sources of named inputs of the last step right, where they are known."""
-    for name, found in sources.items():
-        if found is not None and found[1] is not None:
-            told.replace_sources(name, found[1])

@@ -1,8 +1,9 @@
 """One pass retold: words and masks, both sides, the head, and what is done with its result."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
+from xray.story.recognition.covering import find_common
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.entrance_steps import read_entrance
 from xray.story.recognition.families import Sides
@@ -10,50 +11,42 @@ from xray.story.recognition.operation_kinds import CARRYING, LOOKUPS
 from xray.story.recognition.retold_entrance import retell_entrance
 from xray.story.recognition.retold_exit import Exit, read_exit, retell_choice, retell_exit
 from xray.story.recognition.retold_masks import collect_facts, find_masks, retell_mask, retell_target_mask, with_facts
-from xray.story.recognition.retold_steps import Block, Named, Retold
-from xray.story.recognition.retold_sublayers import add_norm, layer_nodes, retell_layers
+from xray.story.recognition.retold_steps import Retold
+from xray.story.recognition.retold_sublayers import layer_nodes, retell_layers
 from xray.story.recognition.scored_parts import read_scored
 from xray.story.recognition.stacks import Stack
 
 Side = Literal["encoder", "decoder"]
 
 
-def retell_pass(flow: Flow, sides: Sides, earlier: Mapping[str, str]) -> Retold:
+def retell_pass(flow: Flow, sides: Sides) -> Retold:
     """One pass from the words to the head, the loss and the choice of a word."""
-    told = Retold(flow, earlier)
+    told = Retold(flow)
     last = sides.decoder or sides.encoder
     found = Exit(None, (), None) if last is None else read_exit(flow, last)
     retell_words(told, sides)
-    root = open_root(told, sides, found)
+    open_root(told, sides, found)
     masks = {
         name: find_masks(flow, stack)
         for name, stack in (("encoder", sides.encoder), ("decoder", sides.decoder))
         if stack
     }
     facts = collect_facts(flow)
-    entries: list[Named] = []
     source = masks.get("encoder", {}).get("self") or masks.get("decoder", {}).get("cross")
-    if source is not None and sides.encoder is not None:
-        retell_mask(told, "src_mask", "padding_mask", with_facts(flow, source, facts), root)
     if sides.encoder is not None:
-        read = [] if source is None else [("mask", source.record, source.maker)]
-        entries += retell_side(told, "encoder", sides.encoder, apart_from(sides, found, "encoder"), root, read)
+        if source is not None:
+            retell_mask(told, "src_mask", with_facts(flow, source, facts))
+        retell_side(told, "encoder", sides.encoder, apart_from(sides, found, "encoder"))
     if sides.decoder is not None:
         own, cross = masks["decoder"].get("self"), masks["decoder"].get("cross")
         if own is not None:
-            retell_target_mask(told, with_facts(flow, own, facts), facts, root)
-        if cross is not None and cross.maker is not None and told.source_of(cross.record, cross.maker) is None:
-            retell_mask(told, "cross_mask", "padding_mask", with_facts(flow, cross, facts), root)
-        memory = sides.decoder.crossings[0].key if sides.decoder.crossings else None
-        read = [] if memory is None or memory.entry is None else [("memory", memory.entry, memory.origin)]
-        read += [] if own is None else [("self_mask", own.record, own.maker)]
-        read += [] if cross is None else [("cross_mask", cross.record, cross.maker)]
-        entries += retell_side(told, "decoder", sides.decoder, apart_from(sides, found, "decoder"), root, read)
-    retell_exit(told, found, root)
-    if root is not None:
-        told.close(root, entries)
-    retell_choice(told, found.head)
-    retell_backward(told, found)
+            retell_target_mask(told, with_facts(flow, own, facts), facts)
+        if cross is not None and cross.maker is not None and not told.knows(cross.maker):
+            retell_mask(told, "cross_mask", with_facts(flow, cross, facts))
+        retell_side(told, "decoder", sides.decoder, apart_from(sides, found, "decoder"))
+    retell_exit(told, found)
+    if found.head is not None:
+        retell_choice(told, found.head)
     return told
 
 
@@ -64,19 +57,18 @@ def apart_from(sides: Sides, found: Exit, side: Side) -> list[int]:
     return [*places, *(() if found.head is None else (found.head,)), *(() if found.loss is None else (found.loss,))]
 
 
-def open_root(told: Retold, sides: Sides, found: Exit) -> Block | None:
-    """The whole model as a block, where a block of the original's holds more than one side of it."""
+def open_root(told: Retold, sides: Sides, found: Exit) -> None:
+    """The whole model as a block, where a block of the recording's holds more than one side of it."""
     flow = told.flow
     stacks = [stack for stack in (sides.encoder, sides.decoder) if stack is not None]
     nodes = [node for stack in stacks for node in (stack.layers[0][0].add, stack.layers[-1][-1].add)]
-    if len(stacks) < 2 and found.head is None:
-        return None
     if found.head is not None:
         nodes.append(found.head)
-    block = told.common_block(nodes)
-    if block is None or (len(stacks) < 2 and flow.steps[block].parent is not None and found.head is None):
-        return None
-    return told.open("Transformer", "transformer", nodes, None)
+    elif len(stacks) < 2:
+        return
+    block = find_common(flow, nodes, ())
+    if block is not None:
+        told.open("Transformer", nodes)
 
 
 def retell_words(told: Retold, sides: Sides) -> None:
@@ -94,42 +86,29 @@ def retell_words(told: Retold, sides: Sides) -> None:
         made["tgt"] = flow.makers[shift][0] or 0
     for side, maker in made.items():
         if flow.op(maker) == "tokenize":
-            told.add(f"tokenize.{side}", "tokenize", [maker], [], flow.steps[maker].outputs, inside=None)
-            told.rename_outputs([side])
+            told.add(f"tokenize.{side}", [maker])
     if is_shift and shift is not None:
-        record, maker = next(flow.given(shift))
-        told.add("shift", "shift", [shift], [("answer", record, maker)], flow.steps[shift].outputs, inside=None)
-        told.rename_outputs(["decoder_input", "targets"])
+        told.add("shift", [shift])
 
 
-def retell_side(
-    told: Retold, side: Side, stack: Stack, apart: Sequence[int], root: Block | None, read: Sequence[Named]
-) -> list[Named]:
-    """One side of the model: embedding, layers, last norm; gives what it begins with."""
+def retell_side(told: Retold, side: Side, stack: Stack, apart: Sequence[int]) -> None:
+    """One side of the model: embedding, layers, last norm."""
     nodes = [node for layer in stack.layers for node in layer_nodes(layer)]
     entrance = read_entrance(told.flow, stack.entry)
     if entrance is not None:
         nodes = [*entrance.nodes, *nodes]
     if stack.final_norm is not None:
         nodes = [*nodes, *stack.final_norm.nodes]
-    block = told.open(side, side, nodes, root, apart=apart)
-    entry = retell_entrance(told, side, stack, entrance, block)
-    retell_relative_positions(told, side, stack, block)
-    retell_layers(told, side, stack, block, read)
+    told.open(side, nodes, apart=apart)
+    if entrance is not None:
+        retell_entrance(told, side, stack, entrance)
+    retell_relative_positions(told, side, stack)
+    retell_layers(told, side, stack)
     if stack.final_norm is not None:
-        add_norm(told, f"{side}.norm", stack.final_norm, block)
-    given = [("src" if side == "encoder" else "tgt", record, maker) for _, record, maker in entry]
-    told.close(block, [*given, *read])
-    masks = {
-        name: told.mask_of(f"{side}.{'cross' if name == 'cross_mask' else 'self'}_attention", record)
-        for name, record, _ in read
-        if record.role == "mask" or record.mask is not None
-    }
-    told.link_masks(side, masks)
-    return given
+        told.add(f"{side}.norm", stack.final_norm.nodes)
 
 
-def retell_relative_positions(told: Retold, side: Side, stack: Stack, block: Block) -> None:
+def retell_relative_positions(told: Retold, side: Side, stack: Stack) -> None:
     """The table from which every layer's scores get a bias for how far apart two places are, looked up once."""
     flow = told.flow
     for site in stack.sites:
@@ -140,20 +119,5 @@ def retell_relative_positions(told: Retold, side: Side, stack: Stack, block: Blo
             nodes = [maker]
             while nodes[-1] != part.operand.maker and len(nodes) < 6:
                 nodes += [node for node in flow.readers.get(nodes[-1], ()) if flow.op(node) in CARRYING][:1] or [maker]
-            ids = [(record.name, record, before) for record, before in flow.given(maker) if record.role == "ids"]
-            path = f"{side}.relative_positions"
-            told.add(path, "relative_positions", nodes, ids, [part.operand.record], inside=block, core=[maker])
-            return
-
-
-def retell_backward(told: Retold, found: Exit) -> None:
-    """Back-propagation, where the pass shows it."""
-    flow = told.flow
-    if found.loss is None:
-        return
-    for place in range(found.loss + 1, len(flow.steps)):
-        if flow.op(place) == "backward":
-            given = [("loss", record, maker) for record, maker in flow.given(place)][:1]
-            told.add("backward", "backward", [place], given, flow.steps[place].outputs, inside=None, params=0)
-            told.rename_outputs([record.name for record in flow.steps[place].outputs])
+            told.add(f"{side}.relative_positions", nodes, core=[maker])
             return

@@ -69,11 +69,6 @@ def row_height(canvas: Canvas, node: Node, width: float, look: Look) -> float:
     return FOUR_LINES if len(shape.axes) > 2 and own < NARROW + 40 else THREE_LINES
 
 
-def chart_height(canvas: Canvas, chart: Chart, width: float, gap: float, look: Look) -> float:
-    """How high a chart will stand."""
-    return sum(heights_of(canvas, chart, width, look)) + gap * max(chart.rows - 1, 0)
-
-
 def heights_of(canvas: Canvas, chart: Chart, width: float, look: Look) -> list[float]:
     """The height of each row: that of its highest node."""
     return [

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from xray.story.body.tree import Anatomy, Attention, Convolution, Experts, FeedForward, Norm, Recurrence, Tower, Unknown
+from xray.story.body.tree import Anatomy, Attention, Convolution, Experts, FeedForward, Norm, Recurrence, Unknown
 from xray.story.charts.forward_chart import NAMES
 
 
@@ -178,12 +178,6 @@ def tell_unknown(anatomy: Anatomy) -> str:
     if any(isinstance(branch, Unknown) for tower in anatomy.towers for branch in tower.branches):
         return "Some sublayers are drawn by their operations: what they are is not known."
     return ""
-
-
-def tell_tower(tower: Tower) -> str:
-    """What kind of tower it is, in a few words."""
-    sees = {True: "sees only what came before", False: "sees every place", None: ""}[tower.causal]
-    return f"{tower.name}: {tower.layers} layers" + (f", {sees}" if sees else "")
 
 
 CATALOGUE = (
