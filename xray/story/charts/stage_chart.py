@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from xray.story.body.regions import strip_plain
 from xray.story.body.stages import Branching, Staging, name_norm, peel_end
-from xray.story.body.tree import Attention, Branch, Convolution, Experts, FeedForward, Recurrence, Unknown
+from xray.story.body.tree import Attention, Branch, Convolution, Experts, FeedForward, Recurrence, Stage, Unknown
 from xray.story.charts.attention_chart import chart_attention, list_opening
 from xray.story.charts.chart import BROAD, MIDDLE, Chart, Edge, Node, stack_charts, steps_at
 from xray.story.charts.forward_chart import chart_experts, chart_forward
@@ -19,9 +19,10 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
     """The whole chart of a stage, its sum on top; branches that begin at one point stand beside each other."""
     charts = [chart_branch(flow, one) for one in staging.branches]
     before = [norm for norm in staging.norms if is_opening(flow, norm, staging)]
-    chart = charts[0] if len(charts) == 1 else join_beside(charts)
+    beside = staging.stage.parallel
+    chart = charts[0] if len(charts) == 1 else join_beside(charts) if beside else join_above(charts)
     if len(before) == 1:
-        chart = stack_charts(chart_norm(flow, before[0], "opening", len(charts) > 1), chart)
+        chart = stack_charts(chart_norm(flow, before[0], "opening", beside), chart)
     return add_sum(flow, staging, chart)
 
 
@@ -87,6 +88,23 @@ def parent_params(flow: Flow, norm: Norm) -> int:
     return flow.steps[parent].params
 
 
+def join_above(charts: list[Chart]) -> Chart:
+    """Charts one above the other, in the order in which data passes them, their keys kept apart."""
+    whole: Chart | None = None
+    for number, chart in enumerate(charts):
+        apart = Chart(
+            tuple(replace(node, key=f"{number}:{node.key}") for node in chart.nodes),
+            tuple(Edge(f"{number}:{one.source}", f"{number}:{one.target}", one.fan) for one in chart.edges),
+            tuple(f"{number}:{key}" for key in chart.feet),
+            f"{number}:{chart.head}",
+            tuple(f"{number}:{key}" for key in chart.memory),
+        )
+        whole = apart if whole is None else stack_charts(whole, apart)
+    if whole is None:
+        raise ValueError("a stage without a branch")
+    return whole
+
+
 def join_beside(charts: list[Chart]) -> Chart:
     """Charts side by side, each in its share of the width, their keys kept apart."""
     count = len(charts)
@@ -122,7 +140,7 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
         "add",
         label,
         chart.rows,
-        (0.5, 0.5) if len(staging.branches) > 1 else BROAD,
+        (0.5, 0.5) if staging.stage.parallel else BROAD,
         steps_at(flow, *places),
         flow.output(end),
         "",
@@ -149,4 +167,16 @@ def name_branch(branch: Branch) -> str:
 
 def name_stage(staging: Staging) -> str:
     """What the panel of a stage is called."""
-    return " BESIDE ".join(name_branch(branch) for branch in staging.stage.branches)
+    return join_names(staging.stage, [name_branch(branch) for branch in staging.stage.branches])
+
+
+def join_names(stage: Stage, names: list[str]) -> str:
+    """The names of a stage's branches: beside each other, or one after the other; alike ones counted."""
+    runs: list[list[str]] = []
+    for name in names:
+        if runs and runs[-1][0] == name and not stage.parallel:
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    told = [run[0] if len(run) == 1 else f"{run[0]} × {len(run)}" for run in runs]
+    return (" BESIDE " if stage.parallel else " THEN ").join(told)

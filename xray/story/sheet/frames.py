@@ -8,14 +8,14 @@ from xray.story.body.towers import Towering
 from xray.story.body.tree import Attention, Experts, FeedForward, Group
 from xray.story.canvas import Canvas, words
 from xray.story.charts.chart import BROAD, Chart, Node, steps_at
-from xray.story.charts.stage_chart import chart_stage, name_branch, name_stage
+from xray.story.charts.stage_chart import chart_stage, name_stage
 from xray.story.layout import Box, Run
 from xray.story.plan import LABEL, NOTE, PANEL_PAD
 from xray.story.recognition.dataflow import Flow
 from xray.story.sheet.counting import Count
 from xray.story.sheet.placing import Look, place_chart
 from xray.story.sides import draw_station
-from xray.story.wording import wrap
+from xray.story.wording import fit_text, wrap
 
 SKIP, TITLE_ROW, REMARKS = 34.0, 22.0, 136.0
 MOST_FRAMES = 6
@@ -97,7 +97,7 @@ def chart_closed(flow: Flow, staging: Staging) -> Chart:
     """A stage that is opened in another frame: its name, its own sizes, and what leaves it."""
     add = staging.joints[-1].add
     words_of = [tell_sizes(branch) for branch in staging.stage.branches]
-    label = " BESIDE ".join(name_branch(branch) for branch in staging.stage.branches)
+    label = name_stage(staging)
     node = Node(
         "closed",
         label,
@@ -196,14 +196,15 @@ def draw_panel(
     canvas.panels.insert(before, canvas.panels.pop())
     if panel.is_open:
         draw_skip(canvas, last, result, inner - SKIP * 0.55, floor, look)
-    title = name_stage(panel.staging) if panel.is_open else ""
-    if title:
-        canvas.note(left + 20, floor + TITLE_ROW - 3, (words(title, LABEL, f"accent:{look.own}", "bold"),), surface)
-        if panel.params:
-            counted = words(f"{panel.params:,} parameters", NOTE, "quiet")
-            x = left + 28 + canvas.text_width(title, LABEL, "bold")
-            x = max(x, inner + detail / 2 + 10)
-            canvas.note(x, floor + TITLE_ROW - 4, (counted,), surface)
+    if panel.is_open:
+        room = width - 2 * PANEL_PAD - 24
+        title = fit_text(name_stage(panel.staging), LABEL, room, canvas.measure, "bold")
+        y = floor + TITLE_ROW
+        canvas.note(left + 20, y - 3, (words(title, LABEL, f"accent:{look.own}", "bold"),), surface)
+        counted = f"{panel.params:,} parameters"
+        x = max(left + 28 + canvas.text_width(title, LABEL, "bold"), inner + detail / 2 + 10)
+        if panel.params and x + canvas.text_width(counted, NOTE) < left + width - PANEL_PAD - 6:
+            canvas.note(x, y - 4, (words(counted, NOTE, "quiet"),), surface)
         draw_station(canvas, left, floor + TITLE_ROW - 9, panel.station)
     if remarks and panel.is_open:
         draw_remarks(canvas, panel.chart, placed.boxes, inner + detail + 14, left + width - PANEL_PAD - 6, surface)
