@@ -7,11 +7,10 @@ from xray.data.pairs import Pair
 from xray.learn.run import load_run
 from xray.learn.scores import score_answers
 
-pytest.importorskip("torchmetrics", reason="the extra scores is not installed")
-
 
 @pytest.fixture(scope="module")
 def chatbot(tmp_path_factory):
+    pytest.importorskip("torchmetrics", reason="the extra scores is not installed")
     lessons = {"epochs": 60, "batch": 5, "learning_rate": 0.01, "valid_share": 0.0}
     return load_run(finish_small(tmp_path_factory.mktemp("run"), lessons=lessons), "cpu")
 

@@ -61,6 +61,7 @@ def test_a_stopped_run_ends_like_one_that_never_stopped(tmp_path, finished, step
     assert_same(weights_of(tmp_path / "run"), weights_of(finished))
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path, finished):
     program = (
         "import os, pathlib, small_runs, xray.learn.lesson as t\n"

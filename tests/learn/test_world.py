@@ -55,6 +55,7 @@ def alone(tmp_path_factory):
     return finish_small(tmp_path_factory.mktemp("alone"), settings={"dropout": 0.0}, lessons=lessons)
 
 
+@pytest.mark.slow
 def test_two_processes_learn_what_one_learns(together, alone):
     """Within rounding; a key's bias has no gradient but rounding, since softmax does not see it."""
     run, said = together

@@ -20,6 +20,7 @@ VIEWS = {
 
 @pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed: npm install")
 @pytest.mark.parametrize(("theme", "size"), [("dark", LAPTOP), ("light", LAPTOP), ("dark", PHONE)])
+@pytest.mark.slow
 def test_axe_finds_nothing_serious(at, theme, size):
     page = at("", size, color_scheme=theme)
     page.evaluate(AXE.read_text(encoding="utf-8"))
@@ -44,6 +45,7 @@ def tab_to(page, wanted, most=60):
     pytest.fail(f"the Tab key never led to {wanted}")
 
 
+@pytest.mark.slow
 def test_the_phase_can_be_changed_by_keyboard(laptop):
     tab_to(laptop, "at.dataset.phase === 'inference'")
     laptop.keyboard.press("Enter")
@@ -74,6 +76,7 @@ def test_a_step_can_be_opened_from_the_map_by_keyboard(laptop):
     assert laptop.locator("h2.path").count() == 1
 
 
+@pytest.mark.slow
 def test_a_step_can_be_opened_from_the_walk_by_keyboard(laptop):
     tab_to(laptop, "Boolean(at.dataset.id)")
     laptop.keyboard.press("Enter")
@@ -89,6 +92,7 @@ def test_weights_are_read_by_keyboard(at):
     assert "looks at" in page.locator("#said").inner_text()
 
 
+@pytest.mark.slow
 def test_what_has_the_focus_keeps_it_when_the_view_is_drawn_anew(at):
     page = at("#view=attention&attention=cross")
     page.get_by_label("head", exact=True).focus()

@@ -23,6 +23,7 @@ def words_of(trace, kind):
 
 
 @pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.slow
 def test_rows_are_queries_and_columns_are_keys(at, page_trace, kind):
     page = at(f"#view=attention&attention={kind}&phase=inference&turn=4")
     queries, keys = words_of(page_trace, kind)
@@ -67,6 +68,7 @@ def test_every_head_has_its_entropy(at, page_trace, kind):
     assert shown == pytest.approx([picture.entropy for picture in pictures], abs=0.006)
 
 
+@pytest.mark.slow
 def test_padding_does_not_count_in_the_entropy(at, page_trace):
     page = at("#view=attention&attention=encoder&phase=training")
     picture = read_pictures(page_trace, find_pass(page_trace, "training"), "encoder")[0]
@@ -74,6 +76,7 @@ def test_padding_does_not_count_in_the_entropy(at, page_trace):
     assert float(page.locator(".multiple span").first.inner_text()) == pytest.approx(picture.entropy, abs=0.006)
 
 
+@pytest.mark.slow
 def test_a_small_picture_becomes_the_large_one(at):
     page = at("#view=attention&attention=cross")
     page.locator(".multiple").nth(6).click()
@@ -90,12 +93,14 @@ def test_another_sequence_of_the_batch_can_be_looked_at(at, page_trace):
     assert page.locator(".large .word").all_text_contents() == [*words, *words]
 
 
+@pytest.mark.slow
 def test_it_says_that_the_weights_are_those_before_dropout(at):
     page = at("#view=attention")
 
     assert re.search("before dropout", page.locator(".large").inner_text())
 
 
+@pytest.mark.slow
 def test_the_picture_on_the_map_opens_the_explorer(laptop):
     laptop.locator("[data-name=attention_6]").click(force=True)
 

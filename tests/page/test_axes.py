@@ -31,6 +31,7 @@ def test_a_digit_in_the_text_lights_its_axis(at):
     assert page.locator(".drawing .lit").count() > 20
 
 
+@pytest.mark.slow
 def test_a_second_touch_puts_it_out(laptop):
     laptop.click(".axis[data-name=heads]")
     laptop.click(".axis[data-name=heads]")
@@ -38,6 +39,7 @@ def test_a_second_touch_puts_it_out(laptop):
     assert laptop.locator(".lit").count() == 0
 
 
+@pytest.mark.slow
 def test_the_light_stays_on_from_station_to_station(laptop):
     laptop.click(".axis[data-name=d_model]")
     laptop.keyboard.press("ArrowRight")

@@ -46,6 +46,7 @@ def test_no_element_has_a_handler_or_a_style_of_its_own(page_file):
 
 
 @pytest.mark.parametrize("size", [LAPTOP, PHONE, PROJECTOR], ids=["laptop", "phone", "projector"])
+@pytest.mark.slow
 def test_nothing_sticks_out_of_the_screen(at, size):
     page = at("#phase=inference&turn=3&station=5&step=decoder.layers.0.self_attention.softmax%230", size)
     for view in ("walk", "step", "attention", "masks", "find"):

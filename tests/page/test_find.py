@@ -44,12 +44,14 @@ def test_steps_are_found_by_path(at, page_trace):
     ]
 
 
+@pytest.mark.slow
 def test_steps_are_found_by_operation(at, page_trace):
     page = at("#view=find")
 
     assert search(page, "layer_norm") == [step.path for step in steps(page_trace) if step.op == "layer_norm"]
 
 
+@pytest.mark.slow
 def test_steps_are_found_by_axis(at, page_trace):
     page = at("#view=find")
     expected = [
@@ -62,6 +64,7 @@ def test_steps_are_found_by_axis(at, page_trace):
     assert expected
 
 
+@pytest.mark.slow
 def test_what_was_found_is_marked_on_the_map(at):
     page = at("#view=find")
     search(page, "d_ff")
@@ -78,6 +81,7 @@ def test_a_find_opens_its_step(at):
     assert page.locator("h2.path").inner_text() == "decoder.layers.2.cross_attention.scores"
 
 
+@pytest.mark.slow
 def test_nothing_found_is_said(at):
     page = at("#view=find")
     search(page, "nowhere")

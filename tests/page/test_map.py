@@ -43,6 +43,7 @@ def test_the_wheel_comes_closer_to_what_is_under_it(laptop):
     assert after[0] + after[2] * share == pytest.approx(before[0] + before[2] * share, abs=2)
 
 
+@pytest.mark.slow
 def test_dragging_moves_the_map_with_the_hand(laptop):
     before = window(laptop)
     laptop.mouse.move(300, 300)
@@ -56,6 +57,7 @@ def test_dragging_moves_the_map_with_the_hand(laptop):
     assert before[1] - after[1] == pytest.approx(40 * before[3] / stage["height"], rel=0.05)
 
 
+@pytest.mark.slow
 def test_a_drag_is_no_touch(laptop):
     node = laptop.locator("[data-step='encoder.layers.0.self_attention.softmax#0'][data-pass=training]").bounding_box()
     laptop.mouse.move(node["x"] + 5, node["y"] + 5)
@@ -66,6 +68,7 @@ def test_a_drag_is_no_touch(laptop):
     assert laptop.locator("[role=tab][aria-selected=true]").inner_text() == "Walk"
 
 
+@pytest.mark.slow
 def test_two_fingers_zoom(visit, page_file):
     with visit(page_file, size=PHONE, has_touch=True) as page:
         before = window(page)
@@ -84,6 +87,7 @@ def test_two_fingers_zoom(visit, page_file):
 
 
 @pytest.mark.parametrize(("button", "factor"), [("#closer", 1 / 1.5), ("#farther", 1.5)])
+@pytest.mark.slow
 def test_buttons_zoom(laptop, button, factor):
     before = window(laptop)
     laptop.click(button)
@@ -91,6 +95,7 @@ def test_buttons_zoom(laptop, button, factor):
     assert window(laptop)[2] == pytest.approx(before[2] * factor, rel=0.01)
 
 
+@pytest.mark.slow
 def test_the_whole_map_comes_back_by_a_button(laptop):
     before = window(laptop)
     laptop.click("#closer")
@@ -135,6 +140,7 @@ def test_a_node_says_its_name_and_shape(laptop):
     assert node.get_attribute("aria-description") == "head"
 
 
+@pytest.mark.slow
 def test_both_themes_have_their_own_colours(laptop):
     dark = laptop.evaluate("getComputedStyle(document.querySelector('[data-step] path')).fill")
     page = laptop.evaluate("getComputedStyle(document.body.parentElement).backgroundColor")
@@ -145,11 +151,13 @@ def test_both_themes_have_their_own_colours(laptop):
     assert dark == "rgb(102, 45, 145)"
 
 
+@pytest.mark.slow
 def test_a_reader_whose_system_is_light_gets_the_light_theme(visit, page_file):
     with visit(page_file, color_scheme="light") as page:
         assert page.evaluate("document.documentElement.dataset.theme") == "light"
 
 
+@pytest.mark.slow
 def test_with_reduced_motion_the_map_jumps(laptop):
     before = window(laptop)
     laptop.keyboard.press("ArrowRight")
@@ -160,6 +168,7 @@ def test_with_reduced_motion_the_map_jumps(laptop):
     assert window(laptop) == first
 
 
+@pytest.mark.slow
 def test_without_it_the_map_glides(visit, page_file, browser):
     context = browser.new_context(reduced_motion="no-preference")
     page = context.new_page()

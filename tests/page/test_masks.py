@@ -35,6 +35,7 @@ def test_the_padding_mask_speaks_for_every_query(at):
     assert touch(page, 0, 9) == "Every query may not look at “<pad>” (key 10): it is padding."
 
 
+@pytest.mark.slow
 def test_another_sequence_has_another_mask(at, page_trace):
     page = at("#view=masks&station=1")
     page.get_by_label("sequence").select_option("3")
@@ -63,12 +64,14 @@ def test_all_masks_of_a_pass_can_be_chosen(at):
     ]
 
 
+@pytest.mark.slow
 def test_a_mask_says_who_reads_it(at):
     page = at("#view=masks&station=1")
 
     assert "Read by encoder.self_attention, decoder.cross_attention." in page.locator("#views").inner_text()
 
 
+@pytest.mark.slow
 def test_arrow_keys_go_from_cell_to_cell(at):
     page = at("#view=masks&station=4")
     page.focus(".grid")
@@ -81,6 +84,7 @@ def test_arrow_keys_go_from_cell_to_cell(at):
     assert page.locator("#rail [aria-current=step]").inner_text() == "4"
 
 
+@pytest.mark.slow
 def test_the_mask_drawn_on_the_map_opens_them(laptop):
     laptop.locator("[data-name=mask_decoder]").click(force=True)
 

@@ -44,6 +44,7 @@ def test_a_touch_tells_module_and_source(scores, page_trace):
     assert fact(scores, "source") == step.location
 
 
+@pytest.mark.slow
 def test_a_touch_tells_the_parameters(at, page_trace):
     page = at("#view=step&step=head%230&station=8")
 
@@ -76,6 +77,7 @@ def test_the_slice_can_be_chosen(scores, page_trace):
     assert float(scores.locator(".readout").inner_text().split(": ")[-1]) == pytest.approx(rows[1][0], rel=1e-3)
 
 
+@pytest.mark.slow
 def test_any_two_axes_make_a_slice(scores, page_trace):
     scores.get_by_label("rows", exact=True).select_option("1")
     record = find_step(page_trace, SCORES, "training").outputs[0]
@@ -86,6 +88,7 @@ def test_any_two_axes_make_a_slice(scores, page_trace):
     assert float(scores.locator(".readout").inner_text().split(": ")[-1]) == pytest.approx(value, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_a_layer_can_be_chosen(scores, page_trace):
     scores.get_by_label("layer", exact=True).select_option("encoder.layers.2.self_attention.scores#0")
 
@@ -94,22 +97,26 @@ def test_a_layer_can_be_chosen(scores, page_trace):
     assert float(fact(scores, "maximum")) == pytest.approx(found.maximum, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_words_stand_at_the_axes(scores, page_trace):
     words = page_trace.passes[0].tokens["src"][0]
 
     assert scores.locator(".grid .word").all_text_contents() == [*words, *words]
 
 
+@pytest.mark.slow
 def test_what_was_left_out_is_said(scores):
     assert scores.locator(".missing").inner_text() == "Kept in this file: 4 of 8 along batch."
 
 
+@pytest.mark.slow
 def test_the_maker_of_an_input_is_one_touch_away(scores):
     scores.locator(".records .link").first.click()
 
     assert scores.locator("h2.path").inner_text() == "encoder.layers.0.self_attention.split_query.transpose"
 
 
+@pytest.mark.slow
 def test_a_single_number_is_shown_as_such(at, page_trace):
     page = at("#view=step&step=loss.cross_entropy%230&station=8")
     value = find_step(page_trace, "loss.cross_entropy", "training").outputs[0].preview.values[0]

@@ -25,6 +25,7 @@ def test_the_switch_quiets_the_nodes_of_the_other_phase(laptop):
     assert training.count() == laptop.locator("[data-pass=training]").count() > 50
 
 
+@pytest.mark.slow
 def test_training_has_no_slider(laptop):
     assert not laptop.locator("#turns").is_visible()
 
@@ -60,6 +61,7 @@ def test_the_slider_changes_the_mask(at):
     assert cells == [2 * 2, 4 * 4]
 
 
+@pytest.mark.slow
 def test_the_slider_changes_the_attention(at):
     page = at("#phase=inference&view=attention&attention=cross")
     cells = []
@@ -81,6 +83,7 @@ def test_the_likeliest_words_are_shown_with_their_probabilities(at, page_trace, 
     assert float(shares[0].rstrip("%")) == pytest.approx(expected[0][1] * 100, abs=0.06)
 
 
+@pytest.mark.slow
 def test_play_goes_through_the_turns_and_stops(at):
     page = at("#phase=inference&turn=3")
     page.click("#play")
@@ -94,6 +97,7 @@ def test_play_goes_through_the_turns_and_stops(at):
     assert page.locator("#play").get_attribute("aria-pressed") == "false"
 
 
+@pytest.mark.slow
 def test_pause_stays_where_it_is(at):
     page = at("#phase=inference")
     page.click("#play")
@@ -103,6 +107,7 @@ def test_pause_stays_where_it_is(at):
     assert page.input_value("#turn") == "1"
 
 
+@pytest.mark.slow
 def test_a_step_stays_chosen_from_turn_to_turn(at, page_trace):
     page = at("#phase=inference&turn=2&view=step&step=decoder.layers.1.self_attention.scale%230")
     page.locator("#turn").fill("5")

@@ -42,6 +42,7 @@ def test_questions_open_to_their_answers(at, page_trace, station):
 
 
 @pytest.mark.parametrize(("station", "topic"), [(2, "hidden score"), (3, "layer norm"), (6, "cross-attention")])
+@pytest.mark.slow
 def test_where_the_texts_disagree_all_sides_are_shown(at, page_trace, station, topic):
     page = at(f"#station={station}")
     debate = next(one for one in chapters(page_trace, "training")[station - 1].debates if topic in one.topic)
@@ -62,6 +63,7 @@ def test_arrow_keys_walk_on_and_back(laptop):
     assert "encoder self-attention" in heading(laptop)
 
 
+@pytest.mark.slow
 def test_buttons_walk_on_and_back(laptop):
     laptop.click("[aria-label='Next station']")
     there = heading(laptop)
@@ -71,6 +73,7 @@ def test_buttons_walk_on_and_back(laptop):
     assert "question in" in heading(laptop)
 
 
+@pytest.mark.slow
 def test_the_walk_ends_where_it_ends(laptop):
     for _ in range(12):
         laptop.keyboard.press("ArrowRight")
@@ -84,12 +87,14 @@ def test_a_station_can_be_chosen_on_the_map(laptop):
     assert "cross-attention" in heading(laptop)
 
 
+@pytest.mark.slow
 def test_the_station_is_announced(laptop):
     laptop.keyboard.press("ArrowRight")
 
     assert laptop.locator("#said").inner_text() == "Station 2: encoder self-attention"
 
 
+@pytest.mark.slow
 def test_the_steps_of_a_station_are_marked_on_the_map(at):
     page = at("#station=5")
     chosen = page.locator("[data-step].chosen").evaluate_all("nodes => nodes.map(node => node.dataset.step)")
@@ -124,6 +129,7 @@ def test_the_address_follows_the_reader(laptop):
     assert "phase=inference" in place
 
 
+@pytest.mark.slow
 def test_a_link_followed_within_the_page_leads_there(laptop):
     laptop.evaluate("location.hash = '#station=8'")
     laptop.wait_for_timeout(50)
@@ -132,12 +138,14 @@ def test_a_link_followed_within_the_page_leads_there(laptop):
 
 
 @pytest.mark.parametrize("place", ["#station=99", "#phase=sleep", "#turn=77&phase=inference", "#view=x", "#%zz=1&a"])
+@pytest.mark.slow
 def test_a_broken_link_leads_somewhere(at, place):
     page = at(place)
 
     assert page.locator("#views h2").count() == 1
 
 
+@pytest.mark.slow
 def test_shapes_stand_in_the_text_in_colour(at, page_trace):
     page = at("#station=2")
     shape = page.locator("#views > p .shape").first
@@ -147,6 +155,7 @@ def test_shapes_stand_in_the_text_in_colour(at, page_trace):
     assert shape.locator("b").evaluate_all("all => all.map(one => one.dataset.axis)") == list(record.axes)
 
 
+@pytest.mark.slow
 def test_another_layer_can_be_walked(at):
     page = at("#station=5")
     page.get_by_label("layer", exact=True).select_option("2")

@@ -374,7 +374,8 @@ def test_drawing_works_wherever_it_is_started(place, trace_file, kind):
     assert b"\x1b" not in done.stderr
 
 
-@pytest.mark.parametrize("kind", in_tiers(("missing home", "closed home", "no locale"), "no locale"))
+@pytest.mark.parametrize("kind", ["missing home", "closed home", "no locale"])
+@pytest.mark.slow
 def test_training_works_wherever_it_is_started(place, kind):
     write_pairs(place / "pairs.csv")
     done = in_process_of_its_own("train", "pairs.csv", *QUICK, env=SURROUNDINGS[kind])

@@ -94,7 +94,10 @@ def foreign(texts):
     return Trace(" ".join(texts), dict.fromkeys(texts, 3), {text: text for text in texts}, (one,))
 
 
-@pytest.fixture(params=["chatbot", "foreign", "chatbot, long", "foreign, long"], scope="module")
+LONG = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("chatbot, long", "foreign, long")]
+
+
+@pytest.fixture(params=["chatbot", "foreign", *LONG], scope="module")
 def poisoned(request, small_trace):
     kind, _, long = request.param.partition(", ")
     texts = [CORPUS["long"], CORPUS["long words"]] if long else list(SHORT.values())
