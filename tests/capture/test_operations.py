@@ -337,3 +337,26 @@ def test_function_modes_and_settings_are_as_found():
 
     assert torch.overrides._get_current_function_mode_stack() == []
     assert torch.utils._python_dispatch._get_current_dispatch_mode_stack() == []
+
+
+class BentInPlace(nn.Module):
+    """Two layers with a curve between them that writes over what it reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.curve, self.second = nn.Conv2d(8, 8, 1), nn.ReLU(inplace=True), nn.Conv2d(8, 8, 1)
+
+    def forward(self, x):
+        y = self.second(self.curve(self.first(x)))
+        y += x
+        return y
+
+
+def test_storage_that_is_taken_over_does_not_bring_its_writer():
+    model = nn.Sequential(*(BentInPlace() for _ in range(8))).eval()
+
+    with torch.no_grad():
+        recorded = trace(model, torch.zeros(1, 8, 4, 4))
+
+    read = {step.path: step.inputs[0].source for step in recorded.steps if step.path.endswith("second")}
+    assert read == {f"{block}.second": f"{block}.curve#0" for block in range(8)}

@@ -104,6 +104,8 @@ class TensorLog:
         """A tensor that may have changed since it was noted: by a call that was seen doing it, or unseen."""
         version = self._version_of(tensor)
         writer, changed = self._writers.get(storage_of(tensor), (None, 0))
+        if writer is not None and known.maker is not None and writer < known.maker:
+            writer = None  # it changed an earlier tensor, whose storage this one has taken over
         if version < 0:
             is_new = writer is not None and changed < known.version
             return self.note(tensor, writer if is_new else known.maker, known.role, None if is_new else known.mask)
