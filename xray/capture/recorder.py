@@ -255,9 +255,9 @@ class Recorder:
         return [self._sight.note_state(name, one, call) for name, one in find_kept(values) if name not in taken]
 
     def _finish_module(self, call: OpenCall, module: nn.Module, args: tuple[Any, ...], rest: tuple[Any, ...]) -> None:
-        kwargs: Mapping[str, Any] = rest[0] if len(rest) == 2 else {}
-        kind = self._classes.get(type(module)) or self._look_at_class(module)  # a lazy layer changes its class
         seen = call.arguments
+        kwargs: Mapping[str, Any] = rest[0] if len(rest) == 2 else {} if seen is None else seen[1]
+        kind = self._classes.get(type(module)) or self._look_at_class(module)  # a lazy layer changes its class
         if seen is None or seen[0] is not args or (seen[1] is not kwargs and (kwargs or seen[1])):
             # a hook of the user's changed them
             call.inputs = self._see_arguments(call, kind, args, kwargs)

@@ -9,9 +9,10 @@ from xray.cli.loading import loading
 from xray.cli.output import say
 from xray.cli.trace import DEFAULT_RUN
 from xray.errors import TraceError, XRayError
-from xray.ir.trace import Trace
+from xray.ir.trace import Step, Trace
 from xray.ir.values import drop_values
 from xray.sources.request import Request
+from xray.story.misfit import find_misfit
 from xray.text import show_controls
 
 if TYPE_CHECKING:
@@ -78,14 +79,20 @@ def record_target(
     line = find_user_line(outcome.error)
     where = f" at {failed.path}" if failed is not None else ""
     where += f" ({line})" if line else ""
-    reason = show_controls(" ".join(str(outcome.error).split()))
+    reason = show_controls(" ".join(str(outcome.error).split())).rstrip(".")
     if isinstance(outcome.error, SystemExit):
         told = f"the forward ended the program{show_controls(where)}, with sys.exit({reason}). Let it return a result."
     else:
-        told = f"the forward raised {type(outcome.error).__name__}{show_controls(where)}: {reason}."
+        told = f"the forward raised {type(outcome.error).__name__}{show_controls(where)}: {reason}.{hint_at(failed)}"
     error = TraceError(f"{told} What ran before it is shown.")
     error.__cause__ = outcome.error
     return recorded, page, error
+
+
+def hint_at(failed: Step | None) -> str:
+    """The rule that a step has broken, where it is known, with what to do."""
+    rule = "" if failed is None else find_misfit(failed).rule
+    return f" Hint: {rule}." if rule else ""
 
 
 def find_user_line(error: BaseException) -> str | None:

@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from xray.renderers.markup import table
 from xray.renderers.module_nodes import Drawn
 from xray.renderers.themes import Theme
 from xray.story.layout import Line, Run
 from xray.story.marking import MOST_LISTED, operand_line, tell_place
 from xray.story.marks import Mark, Marks
-from xray.story.misfit import Operand
+from xray.story.operands import Operand
 
 MOST_OPERANDS, LONGEST = 5, 96
 
@@ -25,13 +24,13 @@ class NodeMark:
 
 
 def mark_nodes(drawn: Drawn, marks: Marks | None) -> dict[str, NodeMark]:
-    """The marks of a group of passes by the node that they belong to, each node's first."""
+    """The marks of a group of passes by the node that they belong to, each node's first; a frame's by its step."""
     found: dict[str, NodeMark] = {}
     ours = {(one.kind, one.number) for one in drawn.group.passes}
     for place, mark in enumerate(marks.steps if marks is not None else ()):
         node = drawn.holder(mark.step) if (mark.kind, mark.number) in ours else None
-        if marks is not None and node is not None:
-            found.setdefault(node, NodeMark(marks.role, place + 1, mark))
+        if marks is not None and (mark.kind, mark.number) in ours:
+            found.setdefault(mark.step if node is None else node, NodeMark(marks.role, place + 1, mark))
     return found
 
 
@@ -52,14 +51,13 @@ def list_marks(marks: Marks) -> list[Line]:
     return [*lines, *((Run(line, 12, "quiet"),) for note in (*more, *marks.notes) for line in broken(note))]
 
 
-def marked_label(lines: Sequence[Line], node: NodeMark, on: str, theme: Theme) -> str:
-    """A node's lines between the mark's number and its tensors side by side."""
+def marked_lines(lines: Sequence[Line], node: NodeMark, ink: str = "text") -> list[Line]:
+    """The lines of a node, or of a frame, between the mark's number and its tensors side by side."""
     said = "FAILED HERE" if node.role == "failure" else f"{node.number} · CHANGED"
-    told: list[Line] = [(Run(said, 13, "text", "black"),), *lines]
+    told: list[Line] = [(Run(said, 13, ink, "black"),), *lines]
     if node.mark.operands:
-        told.append(tell_operands(node.mark.operands, "text"))
-    told += [(Run(line, 11, "text", "semibold"),) for line in broken(node.mark.text, 56)]
-    return table(told, on, theme)
+        told.append(tell_operands(node.mark.operands, ink))
+    return told + [(Run(line, 11, "text", "semibold"),) for line in broken(node.mark.text, 56)]
 
 
 def outline(node: NodeMark, theme: Theme) -> dict[str, str]:

@@ -8,7 +8,7 @@ from graphviz import Digraph
 
 from xray.ir.trace import Trace
 from xray.renderers.markup import clean, identity, table
-from xray.renderers.module_marks import NodeMark, mark_nodes, marked_label, outline
+from xray.renderers.module_marks import NodeMark, mark_nodes, marked_lines, outline
 from xray.renderers.module_nodes import Drawn, name_item, shortened, surface_of, tell_item, tell_shape, tell_times
 from xray.renderers.module_title import write_title
 from xray.renderers.paper import POINTS_PER_INCH, Paper, check_dots, longest_side, paper_size
@@ -173,7 +173,11 @@ def draw_items(
             draw_node(graph, item, drawn, theme, marked.get(drawn.name(item.number)))
             continue
         with graph.subgraph(name=f"cluster_{drawn.place}_{level}_{item.first}") as frame:
-            style_frame(frame, tell_frame(item), theme, level, failed=any(step.error for step in item.heads))
+            mark = marked.get(item.heads[0].id) if item.kind == "open" else None
+            lines = tell_frame(item) if mark is None else marked_lines(tell_frame(item), mark, "accent:warning")
+            style_frame(frame, lines, theme, level, failed=any(step.error for step in item.heads))
+            if mark is not None:
+                frame.attr(**outline(mark, theme))
             if item.kind == "open":
                 frame.attr(tooltip=clean(describe([(drawn.group.shown.number, item.heads[0])])))
             draw_items(frame, item.inside, drawn, theme, marked, level + 1)
@@ -219,7 +223,7 @@ def draw_node(graph: Digraph, item: Item, drawn: Drawn, theme: Theme, mark: Node
         pen = {"color": theme.lines["failure"], "penwidth": "5"}
     graph.node(
         drawn.name(item.number),
-        label=table(lines, surface, theme) if mark is None else marked_label(lines, mark, surface, theme),
+        label=table(lines if mark is None else marked_lines(lines, mark), surface, theme),
         fillcolor=paint.fill,
         id=identity(f"{one_pass.kind}{one_pass.number or ''}/{step.id}"),
         tooltip=clean(describe([(one_pass.number, step)]) + (f"\n{alarm.text}" if alarm else "")),

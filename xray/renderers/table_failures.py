@@ -7,15 +7,16 @@ from rich.text import Text
 
 from xray.ir.trace import Step
 from xray.renderers.table_words import Words, flow
-from xray.story.misfit import Operand, find_misfit
+from xray.story.misfit import find_misfit
+from xray.story.operands import Operand
 
 MOST_OPERANDS = 6
 
 
-def tell_failure(step: Step, words: Words, width: int, *, is_block: bool) -> Sequence[Text]:
-    """The lines of a step that failed; a block tells only what was raised, since the step inside tells the rest."""
+def tell_failure(step: Step, words: Words, width: int, *, is_around: bool) -> Sequence[Text]:
+    """The lines of a step that failed; one around another that did tells only what was raised."""
     raised = [words.accent(word, "warning") for word in f"failed: {step.error}".split()]
-    if is_block or not step.inputs:
+    if is_around or not step.inputs:
         return flow(raised, width)
     misfit = find_misfit(step)
     shown = [operand_words(operand, words) for operand in misfit.operands[:MOST_OPERANDS]]
@@ -33,7 +34,9 @@ def operand_words(operand: Operand, words: Words) -> Text:
         if place:
             text.append_text(words.quiet(words.signs.times))
         text.append_text(Text(f"[{size}]", warning) if place in operand.wrong else words.plain(str(size)))
-    if not operand.sizes:
+    if not operand.sizes and not operand.type:
         text.append("one number")
+    if operand.type:
+        text.append_text(Text(f"{' ' if operand.sizes else ''}[{operand.type}]", warning))
     text.append("  ")
     return text

@@ -227,7 +227,7 @@ def cut_front(text: str, width: int, words: Words) -> str:
 def tell_axes(row: Row, words: Words, width: int) -> Sequence[Text]:
     """The axis names of what the step made; of one that failed, why."""
     if row.step.error is not None:
-        return tell_failure(row.step, words, width, is_block=row.is_block)
+        return tell_failure(row.step, words, width, is_around=row.is_around_failure)
     return flow(list_axes(row.step.outputs, words), width)
 
 

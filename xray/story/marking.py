@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from xray.story.canvas import Canvas, rounded, words
 from xray.story.layout import Box, Curve, Line, Run, block_height, line_width
 from xray.story.marks import Mark, Marks
-from xray.story.misfit import Operand
+from xray.story.operands import Operand
 from xray.story.plan import LABEL, NOTE
 from xray.story.shapes import TIMES
 from xray.story.wording import fit_text, wrap, wrap_words
@@ -115,8 +115,10 @@ def operand_line(operands: Sequence[Operand], left_out: int = 0, ink: str = "acc
             runs.append(
                 Run(f"[{size}]", LABEL + 2, ink, "bold") if wrong else Run(str(size), LABEL, "text", "semibold")
             )
-        if not operand.sizes:
+        if not operand.sizes and not operand.type:
             runs.append(Run("one number", LABEL, "text", "semibold"))
+        if operand.type:
+            runs.append(Run(f" [{operand.type}]", LABEL, ink, "bold"))
     if left_out:
         runs.append(Run(f"   and {left_out} more", NOTE, "quiet"))
     return tuple(runs)

@@ -2,55 +2,53 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
-from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
-from xray.text import show_controls
+from xray.story.misfit_losses import check_classes, check_same
+from xray.story.misfit_masks import check_attention
+from xray.story.misfit_types import check_devices, check_types
+from xray.story.operands import Misfit, Operand, mark, read_operand, tell_width, write
 
 PRODUCTS = {"matmul": 0, "mm": 0, "bmm": 0, "mv": 0, "dot": 0, "addmm": 1, "addmv": 1, "baddbmm": 1}
 """For each operation that multiplies matrices, which of its inputs is the left one."""
 
 CONVOLUTIONS = {"conv1d": 1, "conv2d": 2, "conv3d": 3}
+RECURRENT = ("lstm", "gru", "rnn")
+CLASS_LOSSES = ("cross_entropy", "cross_entropy_loss", "nll_loss", "nllloss", "nll_loss2d")
+SAME_LOSSES = (
+    *("binary_cross_entropy", "binary_cross_entropy_with_logits", "bceloss", "bcewith_logits_loss"),
+    *("mse_loss", "mseloss", "l1_loss", "l1loss", "smooth_l1_loss", "huber_loss"),
+)
+ATTENTIONS = (
+    *("scaled_dot_product_attention", "multi_head_attention_forward"),
+    *("multihead_attention", "_native_multi_head_attention", "native_multi_head_attention"),
+)
+MANY = 4
+"""Of so many operands on, those that do not fit come first."""
 ASKED_SHAPE = re.compile(r"shape '\[([-\d, ]*)\]' is invalid")
 EXPECTED_SHAPE = re.compile(r"expected input with shape \[\*, ([\d, ]+)\]")
 BROADCAST = re.compile(r"must match the (?:existing )?size|broadcast|at non-singleton dimension")
 
 
-@dataclass(frozen=True)
-class Operand:
-    """One tensor of a step with its shape; `wrong` are the places of the axes that do not fit."""
-
-    name: str
-    sizes: tuple[int, ...]
-    axes: tuple[str, ...] = ()
-    wrong: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class Misfit:
-    """The operands of a step that failed, and the rule that they break, "" where it is not about their shapes."""
-
-    operands: tuple[Operand, ...]
-    rule: str = ""
-
-
 def find_misfit(step: Step) -> Misfit:
     """What does not fit at a step that failed, found from its shapes and settings, or else from what was raised.
 
-    Where nothing is found the operands are still told, none of their axes marked.
+    Where nothing is found the operands are still told, none of their axes marked. Of many, those that do not fit come
+    first.
     """
     operands = tuple(read_operand(record) for record in step.inputs)
-    for look in (look_by_operation, check_asked_shape, check_expected_shape, check_broadcast_error):
+    for look in LOOKS:
         found = look(step, operands)
         if found is not None:
-            return found
+            return found if len(found.operands) < MANY else replace(found, operands=put_first(found.operands))
     return Misfit(operands)
 
 
-def read_operand(record: TensorRecord) -> Operand:
-    return Operand(show_controls(record.name), record.shape, record.axes)
+def put_first(operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
+    """The operands, those that do not fit before the others, so that they are told where not all are."""
+    return tuple(sorted(operands, key=lambda operand: not operand.is_wrong))
 
 
 def look_by_operation(step: Step, operands: tuple[Operand, ...]) -> Misfit | None:
@@ -73,6 +71,13 @@ def look_by_operation(step: Step, operands: tuple[Operand, ...]) -> Misfit | Non
         "masked_fill": check_broadcast,
         "mask_scores": check_broadcast,
         "where": check_broadcast,
+        "batch_norm1d": check_features,
+        "batch_norm2d": check_features,
+        "batch_norm3d": check_features,
+        **dict.fromkeys(RECURRENT, check_recurrent),
+        **dict.fromkeys(CLASS_LOSSES, check_classes),
+        **dict.fromkeys(SAME_LOSSES, check_same),
+        **dict.fromkeys(ATTENTIONS, check_attention),
     }
     return checks[op](step, operands) if op in checks else None
 
@@ -106,7 +111,7 @@ def check_linear(step: Step, operands: tuple[Operand, ...]) -> Misfit | None:
     if weight is None or not operands[0].sizes or operands[0].sizes[-1] == weight.sizes[-1]:
         return None
     read = operands[0].sizes[-1]
-    rule = f"the last axis has to be as wide as the layer reads: {read}, but the weights are for {weight.sizes[-1]}"
+    rule = tell_width(read, weight.sizes[-1])
     return Misfit(tuple(mark(one, -1) if one in (operands[0], weight) else one for one in operands), rule)
 
 
@@ -164,6 +169,23 @@ def check_channels(step: Step, operands: tuple[Operand, ...], spatial: int) -> M
     return Misfit((mark(operands[0], place), *operands[1:]), rule)
 
 
+def check_recurrent(step: Step, operands: tuple[Operand, ...]) -> Misfit | None:
+    """The last axis of what a recurrent layer reads."""
+    wide = step.settings.get("input_size")
+    if not isinstance(wide, int) or not operands or not operands[0].sizes or operands[0].sizes[-1] == wide:
+        return None
+    return Misfit((mark(operands[0], -1), *operands[1:]), tell_width(operands[0].sizes[-1], wide))
+
+
+def check_features(step: Step, operands: tuple[Operand, ...]) -> Misfit | None:
+    """The channels that a batch norm is made for, on axis 1."""
+    wide = step.settings.get("num_features")
+    if not isinstance(wide, int) or not operands or len(operands[0].sizes) < 2 or operands[0].sizes[1] == wide:
+        return None
+    rule = f"axis 1 has to hold the channels that the norm is made for: {operands[0].sizes[1]}, not {wide}"
+    return Misfit((mark(operands[0], 1), *operands[1:]), rule)
+
+
 def check_broadcast(step: Step, operands: tuple[Operand, ...]) -> Misfit | None:
     """Tensors combined number by number."""
     return check_broadcast_of(operands)
@@ -192,6 +214,8 @@ def check_asked_shape(step: Step, operands: tuple[Operand, ...]) -> Misfit | Non
     told = f"a multiple of {wanted:,}" if free else f"{wanted:,}"
     goal = Operand("asked for", asked, wrong=tuple(place for place, size in enumerate(asked) if size >= 0))
     rule = f"both have to hold as many numbers: {have:,}, but the shape asked for holds {told}"
+    if "multi_head_attention_forward" in (step.parent or ""):
+        rule += ". Without batch_first=True the first axis is the length, the second the batch"
     return Misfit((operands[0], goal), rule)
 
 
@@ -213,11 +237,5 @@ def check_broadcast_error(step: Step, operands: tuple[Operand, ...]) -> Misfit |
     return check_broadcast_of(operands) if BROADCAST.search(step.error or "") else None
 
 
-def mark(operand: Operand, *places: int) -> Operand:
-    """The operand with these axes marked; places may count from the end."""
-    wrong = {place % len(operand.sizes) for place in places if -len(operand.sizes) <= place < len(operand.sizes)}
-    return replace(operand, wrong=tuple(sorted({*operand.wrong, *wrong})))
-
-
-def write(sizes: Sequence[int]) -> str:
-    return "×".join(map(str, sizes)) or "one number"
+LOOKS = (look_by_operation, check_types, check_devices, check_asked_shape, check_expected_shape, check_broadcast_error)
+"""Where to look for what does not fit, the surest first."""

@@ -18,8 +18,9 @@ class Row:
     """One step of the outline.
 
     `number` is the step's place in its whole pass, from 1, folded layers counted. `name` is the path as far as the rows
-    above do not say it, `indent` how many of them it stands inside. A block is a row that others stand inside. `work`
-    is that of the step and all inside it; `role` says in a few words what it is for, where that is known.
+    above do not say it, `indent` how many of them it stands inside. A block is a row that others stand inside, and is
+    around a failure if one of these failed. `work` is that of the step and all inside it; `role` says in a few words
+    what it is for, where that is known.
     """
 
     number: int
@@ -27,6 +28,7 @@ class Row:
     name: str
     step: Step
     is_block: bool
+    is_around_failure: bool
     work: StepWork = field(default_factory=StepWork)
     role: str = ""
 
@@ -48,10 +50,14 @@ class Section:
 
 @dataclass(frozen=True)
 class Facts:
-    """What rows are made of besides their steps: places in the pass, blocks, work and roles, all by step id."""
+    """What rows are made of besides their steps: places in the pass, blocks, work and roles, all by step id.
+
+    `around` are the blocks of steps that failed.
+    """
 
     numbers: Mapping[str, int]
     blocks: frozenset[str]
+    around: frozenset[str]
     work: Mapping[str, StepWork]
     roles: Mapping[str, str]
 
@@ -78,7 +84,8 @@ def outline_pass(
         folds = unfold_unlike(one_pass, folds, pick)
     at = {(fold.stack, fold.first): fold for fold in folds}
     numbers = {step.id: number for number, step in enumerate(one_pass.steps, start=1)}
-    facts = Facts(numbers, one_pass.blocks, measure_work(one_pass), roles or {})
+    around = frozenset(step.parent for step in one_pass.steps if step.error is not None and step.parent is not None)
+    facts = Facts(numbers, one_pass.blocks, around, measure_work(one_pass), roles or {})
     shown = [step for step in steps_shown(one_pass, folds) if not pick or pick.takes(step)]
     if not has_stations(one_pass):
         sizes = Counter(map(layer_of, one_pass.steps))
@@ -160,6 +167,7 @@ def build_section(
             name=shorten_path(step.path, root if above is None else above.step.path),
             step=step,
             is_block=step.id in facts.blocks,
+            is_around_failure=step.id in facts.around,
             work=facts.work[step.id],
             role=facts.roles.get(step.id, ""),
         )
