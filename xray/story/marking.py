@@ -1,7 +1,7 @@
 """Marks on the poster: an outline around each marked step, a number at the first ones, and a card that lists those."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xray.story.canvas import Canvas, rounded, words
@@ -166,17 +166,16 @@ def draw_badge(canvas: Canvas, marks: Marks, number: int, x: float, y: float, ki
     )
 
 
-def outline_marks(canvas: Canvas, marks: Marks, listed: int, first_layers: Mapping[str, str]) -> None:
+def outline_marks(canvas: Canvas, marks: Marks, listed: int, names: Callable[[Mark], Iterable[str]]) -> None:
     """An outline around everything on the canvas that stands for a marked step, and its number at its corner.
 
-    Only those that the card lists have a number. A step of a layer that another one stands for is outlined on that
-    one; `first_layers` tells which that is.
+    Only those that the card lists have a number. `names` tells under which names a marked step may be there.
     """
     areas = find_areas(canvas)
     numbers = {mark: place + 1 for place, mark in enumerate(listed_marks(marks)[:listed])}
     outlined: set[Area] = set()
     for place, mark in enumerate(marks.steps):
-        fresh = [area for area in look_up(areas, mark, first_layers) if area not in outlined]
+        fresh = [area for area in next(filter(None, map(areas.get, names(mark))), ()) if area not in outlined]
         outlined |= set(fresh)
         for area in fresh:
             outline(canvas, marks, area, first=place == 0, tooltip=f"{mark.step} {mark.text}")
@@ -203,8 +202,8 @@ def badge_place(area: Area) -> tuple[float, float]:
     return area.left - BADGE - 5, (area.bottom + area.top) / 2
 
 
-def look_up(areas: Mapping[str, list[Area]], mark: Mark, first_layers: Mapping[str, str]) -> list[Area]:
-    """What stands for a step: itself, the layer that its layer is shown by, or the part that it is in."""
+def list_names(mark: Mark, first_layers: Mapping[str, str]) -> Iterator[str]:
+    """What stands for a step of X-Ray's own model: itself, the layer that its layer is shown by, the part it is in."""
     path, _, call = mark.step.rpartition("#")
     root = next((layer for layer in first_layers if path == layer or path.startswith(f"{layer}.")), None)
     paths = [path] if root is None else [path, first_layers[root] + path.removeprefix(root)]
@@ -212,10 +211,7 @@ def look_up(areas: Mapping[str, list[Area]], mark: Mark, first_layers: Mapping[s
     passes = dict.fromkeys((f"{mark.kind}{mark.number or ''}", f"{mark.kind}1"))
     for each in (*paths, *above):
         for one_pass in passes:
-            found = areas.get(f"{one_pass}/{each}#{call}")
-            if found:
-                return found
-    return []
+            yield f"{one_pass}/{each}#{call}"
 
 
 def outline(canvas: Canvas, marks: Marks, area: Area, *, first: bool, tooltip: str) -> None:

@@ -14,7 +14,7 @@ from xray.story.greedy import QUESTION_LINES, lines_of_turns
 from xray.story.journey import SIDES, Tale, read_tale
 from xray.story.layout import Layout, Measure
 from xray.story.ledgers import draw_ledger
-from xray.story.marking import card_blocks, card_height, outline_marks
+from xray.story.marking import card_blocks, card_height, list_names, outline_marks
 from xray.story.marks import Marks
 from xray.story.plan import Plan, Sizes, make_plan
 from xray.story.plan_widths import measure_tale
@@ -61,7 +61,8 @@ def compose_tale(tale: Tale, measure: Measure, *, all_layers: bool = False, mark
         draw_loop(canvas, plan, ends["word"], decoder)
     listed = draw_top(canvas, plan, tale, columns, crown, marks, tell_gradients(decoder))
     if marks is not None:
-        outline_marks(canvas, marks, listed, first_layers(columns))
+        layers = first_layers(columns)
+        outline_marks(canvas, marks, listed, lambda mark: list_names(mark, layers))
     return canvas.finish(plan.width, plan.height, tale.trace.title, describe_poster(tale))
 
 

@@ -257,26 +257,62 @@ def test_weights_that_two_modules_share_are_said_to_be(drawn):
     assert "one set of numbers for both" in words_of(layout)
 
 
-def marked(trace, step):
-    return compose_poster(
-        trace, text_width, marks=Marks("change", "1 STEP CHANGED", (Mark("forward", 0, step, "new"),))
+def outlined(trace, *steps, kind="forward", number=0):
+    """The marked steps that are outlined, and the boxes that stand in an outline."""
+    marks = Marks("change", f"{len(steps)} STEPS CHANGED", tuple(Mark(kind, number, step, "new") for step in steps))
+    layout = compose_poster(trace, text_width, marks=marks)
+    curves = [curve for curve in layout.curves if curve.kind == "mark"]
+    edges = {(round(min(x for x, _ in one.points) + 2), round(max(y for _, y in one.points) - 2)) for one in curves}
+    around = {box.id.partition("/")[2] for box in layout.boxes if (round(box.left), round(box.top)) in edges}
+    return {curve.tooltip.removesuffix(" new") for curve in curves}, around - {""}, layout
+
+
+def find(trace, path):
+    return next(step.id for step in trace.steps if step.path.endswith(path))
+
+
+def test_a_mark_on_a_recorded_step_is_outlined():
+    trace = recorded("Llama, inference")
+    step = find(trace, "layers.0.mlp.down_proj")
+
+    assert outlined(trace, step)[:2] == ({step}, {step})
+
+
+def test_a_mark_in_a_layer_that_another_stands_for_is_outlined_on_that_one():
+    trace = recorded("Llama, inference")
+    step = find(trace, "layers.2.mlp.down_proj")
+
+    assert outlined(trace, step)[:2] == ({step}, {find(trace, "layers.0.mlp.down_proj")})
+
+
+def test_a_mark_on_a_fused_kernel_is_outlined_on_what_it_computes():
+    trace = recorded("GPT-2, inference")
+    kernel = find(trace, "h.1.attn.scaled_dot_product_attention")
+
+    around = outlined(trace, kernel)[1]
+
+    assert around
+    assert all("h.0.attn.scaled_dot_product_attention." in step for step in around)
+
+
+def test_a_mark_in_a_pass_that_another_stands_for_is_outlined_on_that_one():
+    trace = recorded("GPT-2 writes")
+    step = find(trace, "h.0.mlp.c_proj.addmm")
+
+    assert [outlined(trace, step, number=number)[0] for number in (0, 1, 3)] == [{step}] * 3
+
+
+def test_only_marks_that_are_listed_have_a_number():
+    trace = recorded("Llama, inference")
+    steps = [step.id for step in trace.steps if step.path.endswith("proj")]
+
+    layout = outlined(trace, *steps)[2]
+
+    placed, listed = (
+        {text_of(box.lines[0]) for box in layout.boxes if box.kind == "mark" and box.id.startswith(kind)}
+        for kind in ("mark_", "listed_")
     )
-
-
-@pytest.mark.parametrize(
-    ("name", "path"),
-    [
-        ("Llama", "layers.0.mlp.down_proj"),
-        ("GPT-2", "h.0.attn.scaled_dot_product_attention.softmax"),
-    ],
-)
-def test_a_mark_on_a_recorded_step_is_outlined(name, path):
-    trace = recorded(f"{name}, inference")
-    step = next(step.id for step in trace.steps if step.path.endswith(path))
-
-    tips = {curve.tooltip for curve in marked(trace, step).curves if curve.kind == "mark"}
-
-    assert tips == {f"{step} new"}
+    assert placed <= listed == {"1", "2", "3", "4", "5", "6"}
 
 
 def test_a_failure_is_left_to_the_other_drawing():

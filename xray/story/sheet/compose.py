@@ -23,6 +23,7 @@ from xray.story.sheet.ends import chart_entrance, chart_exit
 from xray.story.sheet.frames import REMARKS, SKIP, Drawn, Frame, draw_frames, plan_frames
 from xray.story.sheet.placing import Look, Placed, place_chart
 from xray.story.sheet.routing import join
+from xray.story.sheet.stand_ins import StandIns
 from xray.story.sides import draw_station
 from xray.story.totals import count_params
 
@@ -110,10 +111,10 @@ def compose_sheet(trace: Trace, measure: Measure, *, marks: Marks | None = None)
         left += column.width + aisle
     draw_turns(canvas, columns, standing, lefts, aisle)
     draw_links(canvas, columns, standing, lefts, whole, aisle)
-    draw_cards(canvas, info, height, marks)
+    listed = draw_cards(canvas, info, height, marks)
     if marks is not None:
-        listed = len(marks.steps)
-        outline_marks(canvas, marks, listed, {})
+        stand_ins = StandIns([(column.reading.flow, column.towering) for column in columns])
+        outline_marks(canvas, marks, listed, stand_ins.names)
     return canvas.finish(width, height, trace.title, describe(whole, trace))
 
 
@@ -382,8 +383,8 @@ def heights_of_cards(measure: Measure, info: Told) -> list[float]:
     return [-draw(Canvas(measure), 0.0) for draw in info.parts()]
 
 
-def draw_cards(canvas: Canvas, info: Told, height: float, marks: Marks | None) -> None:
-    """The cards from the top down, with as much air between them as there is."""
+def draw_cards(canvas: Canvas, info: Told, height: float, marks: Marks | None) -> int:
+    """The cards from the top down, with as much air between them as there is; gives how many marks are listed."""
     heights = heights_of_cards(canvas.measure, info)
     shown = [(draw, high) for draw, high in zip(info.parts(), heights, strict=True) if high > 0]
     listed = 0.0
@@ -398,6 +399,7 @@ def draw_cards(canvas: Canvas, info: Told, height: float, marks: Marks | None) -
         y = draw(canvas, y) - air
         if number == 0 and marks is not None and blocks is not None:
             y = draw_marks_card(canvas, marks, blocks, info.left, y, info.width) - air
+    return sum(number > 0 for number, _ in blocks or ())
 
 
 def list_stations(columns: list[Column], anatomy: Anatomy) -> tuple[tuple[int, str], ...]:
@@ -451,7 +453,8 @@ def list_shares(columns: list[Column], params: int) -> tuple[tuple[str, str, int
         leaving = next((one.exit for one in columns if one.towering is column.towering and one.exit), None)
         if leaving is not None:
             places = {column.reading.flow.places[step.id] for node in leaving.nodes for step in node.steps}
-            add(count, f"{name}head", own, [places])
+            final = column.towering.final
+            add(count, f"{name}{'last norm' if final and places <= set(final.nodes) else 'head'}", own, [places])
     total = sum(n for _, _, n in found)
     if params > total:
         found.append(("norms and what is not placed", "card", params - total))
