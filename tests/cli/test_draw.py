@@ -98,3 +98,19 @@ def test_a_file_that_cannot_be_made_does_not_keep_back_the_others(trace_file, tm
     assert code == 1
     assert [file.exists() for file in files] == [True, False, True]
     assert capsys.readouterr().err.splitlines()[1] == f"could not write {files[1]}"
+
+
+@pytest.mark.parametrize(("suffix", "begins"), [(".md", "# "), (".csv", "pass,turn,"), (".mmd", "---\ntitle: ")])
+def test_tables_and_graphs_are_written_by_their_suffix(trace_file, tmp_path, suffix, begins):
+    target = tmp_path / f"out{suffix}"
+
+    assert run(["draw", trace_file, "-q", "-o", str(target)]) == 0
+    assert target.read_text(encoding="utf-8").startswith(begins)
+
+
+@pytest.mark.parametrize("suffix", [".md", ".csv"])
+def test_only_chosen_steps_stand_in_tables_of_every_form(trace_file, tmp_path, suffix):
+    target = tmp_path / f"out{suffix}"
+
+    assert run(["draw", trace_file, "-q", "--only", "head", "-o", str(target)]) == 0
+    assert "self_attention" not in target.read_text(encoding="utf-8")

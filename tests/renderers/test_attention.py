@@ -48,3 +48,7 @@ def test_hidden_cells_are_dots(inference_trace):
     pictures = read_pictures(inference_trace, inference_trace.passes[-1], "decoder")
 
     assert "   ·   ·" in print_attention(pictures, pictures[0], Screen())
+
+
+def test_attention_can_be_printed(pictures):
+    assert draw_attention(pictures[:1], "pdf").startswith(b"%PDF")

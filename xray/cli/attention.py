@@ -20,7 +20,8 @@ def attention(
     head: Annotated[int | None, typer.Option(min=1, help="Which head, from 1.", show_default="all, the first")] = None,
     turn: Annotated[int | None, typer.Option(min=1, help="Which turn.", show_default="the last")] = None,
     output: Annotated[
-        list[Path] | None, typer.Option("-o", "--output", help="A picture: .svg or .png; may be given several times.")
+        list[Path] | None,
+        typer.Option("-o", "--output", help="A picture: .svg .png .pdf .dot; may be given several times."),
     ] = None,
     run: Annotated[
         Path | None, typer.Option(help="The folder of a trained chatbot.", show_default="runs/movie_qa")
@@ -42,13 +43,15 @@ def attention(
     from xray.cli.output import say, write_file, write_stdout
     from xray.cli.painting import pick_theme, warn_of_letters
     from xray.cli.requests import read_or_record
+    from xray.cli.shown import check_picture, choose_pictures
     from xray.cli.terminal import stdout_screen
     from xray.renderers.attention import draw_attention, print_attention
     from xray.text import show_controls
 
-    files = choose_pictures(output or [])
+    files = choose_pictures(output or [], "attention")
     if kind == "encoder":
         refuse(context, ("turn",), "the encoder reads the question once, before the first turn. Leave it out.")
+    check_picture([*files], None, dpi)
     paint = pick_theme(theme)
     recorded = read_or_record(context, trace, run, question, "inference", 20, device)
     pictures = choose(recorded, kind, layer, head, turn)
@@ -60,27 +63,6 @@ def attention(
     if not files:
         shown = pictures[0] if layer is not None else next(one for one in pictures if one.layer == pictures[-1].layer)
         write_stdout(print_attention(pictures, shown, stdout_screen(context, paint)) + "\n")
-
-
-def choose_pictures(files: list[Path]) -> list[tuple[Path, Literal["svg", "png"]]]:
-    """Each file with its format, checked before anything runs.
-
-    Raises:
-        UsageError: a suffix is neither .svg nor .png.
-        OutputError: a file cannot be written.
-    """
-    from xray.cli.output import check_writable
-    from xray.errors import UsageError
-    from xray.text import show_controls
-
-    chosen: list[tuple[Path, Literal["svg", "png"]]] = []
-    for path in files:
-        suffix = path.suffix.lower()
-        if suffix not in (".svg", ".png"):
-            raise UsageError(f"cannot draw attention as {show_controls(str(path))}. End it in .svg or .png.")
-        check_writable(path)
-        chosen.append((path, "svg" if suffix == ".svg" else "png"))
-    return chosen
 
 
 def choose(trace: "Trace", kind: "Kind", layer: int | None, head: int | None, turn: int | None) -> "list[Picture]":

@@ -1,12 +1,9 @@
 """`xray diff`: what changed from one recorded trace to another."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
-
-if TYPE_CHECKING:
-    from xray.renderers.drawing import DrawnForm
 
 
 def diff(
@@ -44,14 +41,14 @@ def diff(
     from xray.cli.pager import show_long
     from xray.cli.painting import pick_theme, warn_of_letters
     from xray.cli.requests import read_or_run
-    from xray.cli.shown import check_picture
+    from xray.cli.shown import check_picture, choose_pictures
     from xray.renderers.poster import draw_poster
     from xray.story.difference import diff as compare
     from xray.story.marks import mark_changes
     from xray.story.telling_changes import tell_difference
     from xray.text import show_controls
 
-    pictures = choose_pictures(output or [])
+    pictures = choose_pictures(output or [], "a difference")
     if not pictures:
         refuse(context, ("theme", "paper", "dpi", "layers"), NO_PICTURE)
     check_picture([*pictures], paper, dpi)
@@ -67,25 +64,3 @@ def diff(
         say(f"wrote {show_controls(str(path))}")
     if found:
         raise typer.Exit(1)
-
-
-def choose_pictures(files: list[Path]) -> "list[tuple[Path, DrawnForm]]":
-    """Each file with the kind of picture that its suffix asks for.
-
-    Raises:
-        UsageError: a suffix is that of no picture.
-        OutputError: a file cannot be written.
-    """
-    from xray.cli.shown import choose_forms
-    from xray.errors import UsageError
-    from xray.text import show_controls
-
-    pictures: list[tuple[Path, DrawnForm]] = []
-    for path, form in choose_forms(files):
-        if form not in ("svg", "png", "pdf", "dot"):
-            raise UsageError(
-                f"a difference is drawn as a picture, not as {show_controls(path.suffix)}. End "
-                f"{show_controls(str(path))} in .svg, .png, .pdf or .dot."
-            )
-        pictures.append((path, form))
-    return pictures

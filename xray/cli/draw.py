@@ -12,7 +12,10 @@ def draw(
     output: Annotated[
         list[Path] | None,
         typer.Option(
-            "-o", "--output", help="A file to write: .svg .png .pdf .html .dot .json .txt; may be given several times."
+            "-o",
+            "--output",
+            help="A file to write: .svg .png .pdf .html .json, tables as .txt .md .csv, graphs as .dot .mmd; may be "
+            "given several times.",
         ),
     ] = None,
     theme: Annotated[str, typer.Option(help="dark, light (for print), or a theme file of your own (.toml).")] = "dark",

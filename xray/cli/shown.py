@@ -16,6 +16,7 @@ from xray.text import show_controls
 
 if TYPE_CHECKING:
     from xray.ir.trace import Trace
+    from xray.renderers.drawing import DrawnForm
     from xray.renderers.paper import Paper
     from xray.renderers.render import BlockOptions, Form
     from xray.renderers.themes import Theme
@@ -31,10 +32,14 @@ SUFFIXES: "dict[str, Form]" = {
     ".gv": "dot",
     ".json": "json",
     ".txt": "table",
+    ".md": "markdown",
+    ".csv": "csv",
+    ".mmd": "mermaid",
 }
+TABLES = ("table", "markdown", "csv")
 MOST_ALARMS = 5
 
-PICTURES = ("svg", "png", "pdf", "dot", "html")
+PICTURES = ("svg", "png", "pdf", "dot", "html", "mermaid")
 
 
 def choose_forms(files: list[Path]) -> "list[tuple[Path, Form]]":
@@ -54,6 +59,24 @@ def choose_forms(files: list[Path]) -> "list[tuple[Path, Form]]":
     return chosen
 
 
+def choose_pictures(files: list[Path], what: str) -> "list[tuple[Path, DrawnForm]]":
+    """Each file with the kind of picture that its suffix asks for, all checked before anything runs.
+
+    Raises:
+        UsageError: a suffix is that of no picture of what is to be drawn.
+        OutputError: a file cannot be written.
+    """
+    pictures: list[tuple[Path, DrawnForm]] = []
+    for path, form in choose_forms(files):
+        if form not in ("svg", "png", "pdf", "dot"):
+            raise UsageError(
+                f"{what} is drawn as a picture, not as {show_controls(path.suffix)}. End "
+                f"{show_controls(str(path))} in .svg, .png, .pdf or .dot."
+            )
+        pictures.append((path, form))
+    return pictures
+
+
 def refuse_unshown(context: typer.Context, files: "list[tuple[Path, Form]]", *, quiet: bool) -> None:
     """Make sure that no option was given for a picture or a table that nobody will see.
 
@@ -65,7 +88,7 @@ def refuse_unshown(context: typer.Context, files: "list[tuple[Path, Form]]", *, 
         refuse(context, PICTURE_OPTIONS, NO_PICTURE)
     if "pdf" not in forms:
         refuse(context, ("tile",), NO_PDF)
-    if quiet and "table" not in forms:
+    if quiet and not forms & {*TABLES}:
         refuse(
             context, ("only", "shape"), "it chooses what the tables show, and -q leaves them out. Choose one of them."
         )
@@ -129,15 +152,13 @@ def show_trace(
     warn_of_alarms(page or trace)
     warn_of_letters(trace, files)
     failure = None
-    for path, form in sorted(files, key=lambda file: file[1] == "table"):
+    for path, form in sorted(files, key=lambda file: file[1] in TABLES):
         shown = page if form == "html" and page is not None else trace
         drawn: str | bytes
         try:
-            if form == "table" and pick:
-                from xray.renderers.table import draw_tables
-
+            if form in TABLES and pick:
                 check_pick(trace, pick)
-                drawn = draw_tables(trace, theme=theme, all_layers=all_layers, pick=pick)
+                drawn = write_picked(trace, form, pick, all_layers=all_layers)
             else:
                 drawn = render(shown, form, theme=theme, dpi=dpi, paper=paper, all_layers=all_layers, **options)
             sheets = ""
@@ -184,6 +205,21 @@ def cut_to_print(pdf: bytes, tile: "Paper") -> tuple[bytes, str]:
 
     cut, count = cut_in_sheets(pdf, tile)
     return cut, f", {count} {'sheet' if count == 1 else 'sheets'} of {tile.upper()}"
+
+
+def write_picked(trace: "Trace", form: "Form", pick: "Pick", *, all_layers: bool) -> str:
+    """The tables of the steps that a pick chooses, as a text of one of their forms."""
+    if form == "csv":
+        from xray.renderers.spreadsheet import write_csv
+
+        return write_csv(trace, pick)
+    if form == "markdown":
+        from xray.renderers.markdown import write_markdown
+
+        return write_markdown(trace, all_layers=all_layers, pick=pick)
+    from xray.renderers.table import draw_tables
+
+    return draw_tables(trace, all_layers=all_layers, pick=pick)
 
 
 def warn_of_alarms(trace: "Trace") -> None:

@@ -35,7 +35,10 @@ def trace(
     output: Annotated[
         list[Path] | None,
         typer.Option(
-            "-o", "--output", help="A file to write: .svg .png .pdf .html .dot .json .txt; may be given several times."
+            "-o",
+            "--output",
+            help="A file to write: .svg .png .pdf .html .json, tables as .txt .md .csv, graphs as .dot .mmd; may be "
+            "given several times.",
         ),
     ] = None,
     phase: Annotated[

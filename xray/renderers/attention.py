@@ -1,13 +1,12 @@
-"""Attention weights drawn by themselves: a sheet as SVG or PNG, or tables for the terminal."""
+"""Attention weights drawn by themselves: a sheet as SVG, PNG or PDF, or tables for the terminal."""
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, overload
 
 from rich.console import RenderableType
 from rich.style import Style
 from rich.text import Text as Line
 
-from xray.renderers.drawing import draw_layout
+from xray.renderers.drawing import DrawnForm, draw_layout
 from xray.renderers.fonts import text_width
 from xray.renderers.shading import weight_colour
 from xray.renderers.table_words import UNICODE, Words, flow
@@ -21,17 +20,9 @@ ASCII_SHADES = " .:+#"
 CELL = 4
 
 
-@overload
-def draw_attention(
-    pictures: Sequence[Picture], form: Literal["svg"], subtitle: str = "", theme: Theme | None = None, dpi: int = 150
-) -> str: ...
-@overload
-def draw_attention(
-    pictures: Sequence[Picture], form: Literal["png"], subtitle: str = "", theme: Theme | None = None, dpi: int = 150
-) -> bytes: ...
 def draw_attention(
     pictures: Sequence[Picture],
-    form: Literal["svg", "png"],
+    form: DrawnForm,
     subtitle: str = "",
     theme: Theme | None = None,
     dpi: int = 150,

@@ -12,9 +12,9 @@ from xray.renderers.themes import Theme
 from xray.renderers.wishes import check_wishes
 from xray.story.blocks.opening import Choice
 
-TextForm = Literal["svg", "html", "dot", "json", "table"]
+TextForm = Literal["svg", "html", "dot", "json", "table", "markdown", "csv", "mermaid"]
 BytesForm = Literal["png", "pdf"]
-Form = Literal["svg", "html", "dot", "json", "table", "png", "pdf"]
+Form = Literal["svg", "html", "dot", "json", "table", "markdown", "csv", "mermaid", "png", "pdf"]
 FORMS: tuple[str, ...] = get_args(Form)
 
 
@@ -82,7 +82,7 @@ def render(
     paper: Paper | None = None,
 ) -> str | bytes:
     """The trace drawn: the poster as "svg", "dot" (text), "png" or "pdf" (bytes), the page as "html", or the facts
-    as "table" or "json".
+    as "table", "markdown", "csv" or "json". "mermaid" is the drawing by blocks as a Mermaid flowchart.
 
     `paper` is "a0" to "a5", A2 for the poster if none is named; `dpi` is the resolution of a PNG of it. `all_layers`
     unfolds equal layers. A model that is no transformer, and with `blocks` or one of the three that follow any model,
@@ -103,6 +103,18 @@ def render(
         from xray.renderers.table import draw_tables
 
         return Tables(draw_tables(trace, theme=theme, all_layers=all_layers))
+    if form == "markdown":
+        from xray.renderers.markdown import write_markdown
+
+        return write_markdown(trace, all_layers=all_layers)
+    if form == "csv":
+        from xray.renderers.spreadsheet import write_csv
+
+        return write_csv(trace)
+    if form == "mermaid":
+        from xray.renderers.mermaid import write_mermaid
+
+        return write_mermaid(trace, theme=theme, all_layers=all_layers, blocks=choice)
     if form == "html":
         from xray.renderers.page import draw_page
 

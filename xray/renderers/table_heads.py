@@ -165,14 +165,21 @@ def draw_section_band(section: Section, words: Words, width: int) -> RenderableT
 
 def layers_words(section: Section, words: Words) -> Text:
     """Which layers the section stands for: `× 3 layers 0 to 2 alike`, or `layer 1`."""
+    told = say_layers(section, words.signs.times)
+    count, gap, rest = told.partition("  ")
+    return Text.assemble((count, BOLD), gap, f"{rest} ") if gap else Text(f"{told} " if told else "")
+
+
+def say_layers(section: Section, times: str) -> str:
+    """Which layers the section stands for, as a text; nothing where it is of no layer."""
     fold = section.fold
     if fold is None:
-        return Text()
+        return ""
     if fold.count == 1:
-        return Text(f"layer {fold.first} ")
+        return f"layer {fold.first}"
     many = fold.count > 2 and is_run(fold.layers)
     numbers = f"{fold.first} to {fold.layers[-1]}" if many else " and ".join(map(str, fold.layers))
-    return Text.assemble((f"{words.signs.times} {fold.count}", BOLD), f"  layers {numbers} are alike ")
+    return f"{times} {fold.count}  layers {numbers} are alike"
 
 
 def is_run(numbers: Sequence[int]) -> bool:

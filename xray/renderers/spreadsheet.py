@@ -1,0 +1,71 @@
+"""The steps of a trace as comma-separated values, a row for each, for spreadsheets and data frames."""
+
+import csv
+from collections.abc import Mapping, Sequence
+from io import StringIO
+
+from xray.ir.records import TensorRecord
+from xray.ir.trace import Pass, Step, Trace
+from xray.ir.work import StepWork, measure_work
+from xray.story.picking import Pick
+from xray.story.roles import tell_roles
+from xray.text import show_controls
+
+COLUMNS = (
+    *("pass", "turn", "number", "id", "path", "operation", "role", "module", "layer", "inside"),
+    *("input shapes", "output shapes", "output axes", "output types", "mask", "hidden"),
+    *("parameters", "FLOPs", "elements", "bytes", "line", "error"),
+)
+FORMULA = ("=", "+", "-", "@")
+"""How a cell begins that a spreadsheet would compute; names from outside must not."""
+
+
+def write_csv(trace: Trace, pick: Pick | None = None) -> str:
+    """Every step of every pass, or those picked, layers that are alike included, under a line of headings."""
+    out = StringIO()
+    rows = csv.writer(out, lineterminator="\n")
+    rows.writerow(COLUMNS)
+    roles = tell_roles(trace)
+    for one_pass in trace.passes:
+        told, work = roles.get(f"{one_pass.kind}{one_pass.number or ''}", {}), measure_work(one_pass)
+        for number, step in enumerate(one_pass.steps, start=1):
+            if not pick or pick.takes(step):
+                cells = (one_pass.kind, one_pass.number or "", number, *list_cells(step, told, work[step.id], one_pass))
+                rows.writerow([defuse(cell) for cell in cells])
+    return out.getvalue()
+
+
+def list_cells(step: Step, roles: Mapping[str, str], work: StepWork, one_pass: Pass) -> tuple[object, ...]:
+    record = next((one for one in (*step.outputs, *step.inputs) if one.role == "mask" and one.mask is not None), None)
+    facts = record.mask if record is not None else None
+    names = (step.id, step.path, step.op, roles.get(step.id, ""), step.module)
+    return (
+        *names,
+        "" if step.layer is None else step.layer,
+        step.parent or "",
+        list_shapes(step.inputs),
+        list_shapes(step.outputs),
+        "; ".join(" x ".join(axis or "?" for axis in one.axes) for one in step.outputs),
+        "; ".join(dict.fromkeys(one.dtype for one in step.outputs)),
+        facts.kind if facts is not None else "",
+        facts.hidden_share if facts is not None else "",
+        step.params,
+        "" if work.uncounted else work.flops,
+        work.elements,
+        work.bytes,
+        step.location or "",
+        " ".join((step.error or "").split()),
+    )
+
+
+def list_shapes(records: Sequence[TensorRecord]) -> str:
+    """Shapes as 8x4x10; 1 for a single number."""
+    return "; ".join("x".join(map(str, one.shape)) or "1" for one in records)
+
+
+def defuse(cell: object) -> object:
+    """A cell that is shown as it is, and never computed."""
+    if not isinstance(cell, str):
+        return cell
+    text = show_controls(cell)
+    return f"'{text}" if text.startswith(FORMULA) else text
