@@ -114,7 +114,7 @@ def describe_finders(flow: Flow, finders: Collection[int]) -> Iterator[Part]:
     if finders:
         last = max(finders)
         shape = flow.output(last).shape
-        is_cut = any(cuts_patches(flow, node) for node in finders)
+        is_cut = all(cuts_patches(flow, node) for node in finders)
         yield last, EntrancePart("patches" if is_cut else "convolution", shape[1] if len(shape) > 1 else None)
 
 
