@@ -39,10 +39,10 @@ STAND_INS = {
 """The surfaces of operations by their kind, in the drawing of any model, and which one a theme without them lends."""
 SURFACES += (*STAND_INS,)
 SURFACE_PARTS = ("fill", "line", "text", "quiet")
-ACCENTS = ["title", "training", "inference", "forward", "encoder", "decoder", "station", "boundary", "warning"]
-LIGHT_ACCENTS = ["training", "inference", "forward", "encoder", "decoder", "station"]
+ACCENTS = ["title", "training", "inference", "encoder", "decoder", "station", "boundary", "warning"]
+LIGHT_ACCENTS = ["training", "inference", "encoder", "decoder", "station"]
 LINES = [
-    *("training", "inference", "forward", "encoder", "decoder", "ribbon", "casing", "boundary"),
+    *("training", "inference", "encoder", "decoder", "ribbon", "casing", "boundary"),
     *("leader", "card", "inference_on_panel", "change", "failure", "mark_casing"),
 ]
 CELLS = ["visible", "padding", "future", "both", "hidden", "grid", "weight_low", "weight_high", "weight_hidden"]
