@@ -5,6 +5,7 @@ from math import dist
 
 import pytest
 from poster_cases import make_case
+from recorded import FAMILIES, recorded
 
 from xray.renderers.dashes import flattened
 from xray.renderers.fonts import text_width
@@ -65,5 +66,21 @@ def test_no_cells_stand_on_a_remark(layout):
         and right > cells.x + 0.5
         and bottom < cells.y - 0.5
         and top > cells.y - cells.height + 0.5
+    ]
+    assert covered == []
+
+
+@pytest.mark.parametrize("case", [f"{name}, inference" for name in FAMILIES])
+def test_no_cells_stand_on_a_node(case):
+    layout = compose_poster(recorded(case), text_width)
+    covered = [
+        (cells.id, box.id)
+        for cells in layout.cells
+        for box in layout.boxes
+        if box.filled
+        and cells.x < box.right - 0.5
+        and cells.x + cells.width > box.left + 0.5
+        and cells.y - cells.height < box.top - 0.5
+        and cells.y > box.bottom + 0.5
     ]
     assert covered == []
