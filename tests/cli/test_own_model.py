@@ -90,16 +90,28 @@ def test_a_model_that_exits_is_an_error_with_a_sentence(tmp_path):
     assert (tmp_path / "leaver.svg").exists()
 
 
-def test_a_small_model_needs_little_more_than_torch(tmp_path):
-    """Each of these takes as long to load as all that a small model needs."""
-    (tmp_path / "mine.py").write_text(
-        "import torch\nfrom torch import nn\n\n"
-        "def build():\n    return nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2)), torch.randn(4, 3)\n"
-    )
-    code = (
-        "import sys\nfrom xray.cli.app import run\ncode = run(['trace', 'mine:build', '-q', '-o', 'mine.svg'])\n"
-        "heavy = 'sympy torch._dynamo torch._inductor pyarrow tokenizers rich jinja2 xray.data xray.learn xray.model'\n"
-        "print(code, [name for name in heavy.split() if name in sys.modules])"
-    )
+SMALL = {
+    "two layers": "nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2)), torch.randn(4, 3)",
+    "an encoder": "nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 2), torch.randn(4, 3, 8)",
+}
+LOADED = """
+import sys
+from xray.cli.app import run
+code = run([*sys.argv[2:], "-q", "-o", "mine.svg"])
+print(code, [name for name in sys.argv[1].split() if name in sys.modules])
+"""
 
-    assert python(tmp_path, "-c", code).stdout == "0 []\n"
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_small_model_needs_little_more_than_torch(tmp_path, name):
+    """Each of these takes as long to load as all that a small model needs."""
+    source = f"import torch\nfrom torch import nn\n\ndef build():\n    return {SMALL[name]}\n"
+    (tmp_path / "mine.py").write_text(source)
+    heavy = "sympy torch._dynamo torch._inductor pyarrow tokenizers rich jinja2 xray.data xray.learn xray.model"
+
+    assert python(tmp_path, "-c", LOADED, heavy, "trace", "mine:build").stdout == "0 []\n"
+
+
+@pytest.mark.parametrize("options", [["--phase", "training"], ["--phase", "inference", "--kv-cache"]])
+def test_the_chatbot_is_traced_without_torchs_compiler(tmp_path, options):
+    assert python(tmp_path, "-c", LOADED, "sympy torch._dynamo torch._inductor", "trace", *options).stdout == "0 []\n"

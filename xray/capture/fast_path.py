@@ -21,6 +21,11 @@ class InnerMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
         super().__init__()  # type: ignore[no-untyped-call]
         self.watcher = watcher
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No: compiled code runs as written here anyway, and to keep the compiler out torch would load it."""
+        return False
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:

@@ -20,7 +20,6 @@ from xray.ir.work import add_up_multiplications
 from xray.learn.folder import RunFolder
 from xray.learn.run import Chatbot, load_run, untrained_chatbot
 from xray.learn.threads import fitting_threads
-from xray.model.transformer import Transformer
 
 Phase = Literal["training", "inference", "both"]
 Values = Literal["few", "page"]
@@ -160,16 +159,16 @@ class Run:
     def _count_savings(self, passes: tuple[Pass, ...]) -> dict[str, Setting]:
         """The multiplications of an answer with the cache, and of the same answer computed anew in every turn.
 
-        Recomputing is recorded without numbers, on the meta device, from the same words.
+        Recomputing is recorded from other words, as many: only shapes count.
         """
         cached = [one for one in passes if one.kind in ("encode", "decode")]
         turns = [one for one in cached if one.kind == "decode"]
-        with torch.device("meta"):
-            shadow = Transformer(self.chatbot.config)
-            src = torch.zeros(1, cached[0].sizes["src_len"], dtype=torch.long)
+        src = torch.zeros(1, cached[0].sizes["src_len"], dtype=torch.long, device=self.chatbot.device)
         recomputed = 0
         for turn in turns:
-            plain = record_inference(shadow, src, src_words=(), spell=lambda _: (), max_turns=1, start_len=turn.number)
+            plain = record_inference(
+                self.chatbot.model, src, src_words=(), spell=lambda _: (), max_turns=1, start_len=turn.number
+            )
             recomputed += sum(add_up_multiplications(one) for one in plain if turn.number == 1 or one.kind == "decode")
         return {
             "multiplications": sum(add_up_multiplications(one) for one in cached),
