@@ -184,7 +184,7 @@ def test_attention_is_drawn_to_a_file(trace_file, tmp_path, name, start):
         (["--layer", "9"], "there is no layer 9. The model has 3."),
         (["--head", "7"], "there is no head 7. The model has 4."),
         (["--turn", "44"], "there is no turn 44."),
-        (["-o", "a.pdf"], "End it in .svg or .png."),
+        (["-o", "a.jpg"], "End it in"),
     ],
 )
 def test_attention_says_what_there_is(trace_file, capsys, arguments, part):
