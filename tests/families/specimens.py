@@ -4,7 +4,7 @@ Importing `transformers` takes seconds, so each builder imports only the model t
 """
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -292,5 +292,13 @@ LIBRARY_SPECIMENS = (
 SPECIMENS = (*TORCH_SPECIMENS, *LIBRARY_SPECIMENS)
 BY_NAME = {specimen.name: specimen for specimen in SPECIMENS}
 QUICK = ("nn.Transformer", "T5", "GPT-2")
-IN_TIERS = tuple(name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in BY_NAME)
-"""The names of all: torch's own, a translator and a writer for the fast tier, the others for the slow one."""
+
+
+def in_tiers(specimens: Iterable[Specimen]) -> tuple:
+    """Their names: torch's own, a translator and a writer for the fast tier, the others for the slow one."""
+    names = [specimen.name for specimen in specimens]
+    return tuple(name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in names)
+
+
+IN_TIERS = in_tiers(SPECIMENS)
+LIBRARY_IN_TIERS = in_tiers(LIBRARY_SPECIMENS)

@@ -3,13 +3,12 @@
 import pytest
 import torch
 from families.recordings import recorded_inference
-from families.specimens import BY_NAME, IN_TIERS, TORCH_SPECIMENS
+from families.specimens import BY_NAME, IN_TIERS, LIBRARY_IN_TIERS
 from measured import count_flops_in_torch, measure_storage_in_torch
 
 import xray
 from xray.story.totals import count_work
 
-TORCH_NAMES = [specimen.name for specimen in TORCH_SPECIMENS]
 pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 
 
@@ -26,7 +25,7 @@ def test_nothing_is_left_uncounted(name):
     assert count_work(recorded_inference(name)).not_counted == ()
 
 
-@pytest.mark.parametrize("name", [name for name in IN_TIERS if name not in TORCH_NAMES])
+@pytest.mark.parametrize("name", LIBRARY_IN_TIERS)
 def test_activation_bytes_are_those_that_torch_stores(name):
     specimen = BY_NAME[name]
     model = specimen.build().eval()

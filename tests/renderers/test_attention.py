@@ -25,7 +25,7 @@ def test_a_sheet_names_every_word(pictures):
 
 
 def test_a_sheet_can_be_a_picture(pictures):
-    assert draw_attention(pictures[:1], "png", dpi=30).startswith(b"\x89PNG")
+    assert draw_attention(pictures[:1], "png", dpi=30)[:4] == b"\x89PNG"
 
 
 def test_the_terminal_shows_percentages_and_entropy(pictures):
@@ -51,4 +51,4 @@ def test_hidden_cells_are_dots(inference_trace):
 
 
 def test_attention_can_be_printed(pictures):
-    assert draw_attention(pictures[:1], "pdf").startswith(b"%PDF")
+    assert draw_attention(pictures[:1], "pdf")[:4] == b"%PDF"

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 import xray
-from xray.renderers.notebook import draw_difference, draw_pass, draw_svg
+from xray.renderers.notebook import Image, Page, Picture, draw_difference, draw_pass, draw_svg
 from xray.renderers.page import draw_page
 
 CELLS = """
@@ -84,6 +84,7 @@ def test_a_trace_is_no_wider_than_its_cell(training_trace):
 
 def test_a_page_stands_in_the_notebook_apart_from_it(training_trace):
     page = xray.render(training_trace, "html")
+    assert isinstance(page, Page)
     frame = page._repr_html_()
     inner = re.fullmatch(r'<iframe sandbox="allow-scripts" style="[^"]*" srcdoc="([^"]*)"></iframe>', frame)[1]
 
@@ -93,6 +94,8 @@ def test_a_page_stands_in_the_notebook_apart_from_it(training_trace):
 def test_pictures_of_a_trace_show_themselves(training_trace):
     picture, dots = xray.render(training_trace, "svg"), xray.render(training_trace, "png", dpi=20)
 
+    assert isinstance(picture, Picture)
+    assert isinstance(dots, Image)
     assert picture._repr_svg_() == draw_svg(training_trace)
     assert dots._repr_png_() == dots
 

@@ -41,7 +41,7 @@ def test_a_paper_takes_as_many_sheets_as_it_was_folded_from(paper, sheet, count)
 @pytest.mark.parametrize("size", [A2, (100, 100), (3000, 200), (200, 3000), (1191, 1684), (842.1, 595.2)])
 @pytest.mark.parametrize("sheet", ["a3", "a4", "a5"])
 def test_the_whole_picture_lies_on_the_sheets(size, sheet):
-    grid = choose_grid(*size, sheet)
+    grid = choose_grid(size[0], size[1], sheet)
     across, up = grid.inner
 
     assert LEAST_SCALE - 1e-9 <= grid.scale <= 1

@@ -51,7 +51,9 @@ def flush_buffers() -> None:
     """Write out what Python and the C library still hold back for stdout."""
     with suppress(OSError, ValueError, AttributeError):
         sys.__stdout__.flush()  # type: ignore[union-attr]  # there may be none
-    with suppress(OSError, TypeError, AttributeError):
+    with suppress(OSError, TypeError, ValueError, AttributeError):
         import ctypes
 
-        ctypes.CDLL(None).fflush(None)
+        library = ctypes.CDLL(None)
+        # not all streams at once: one on which a thread waits for input would never let go
+        library.fflush(ctypes.c_void_p.in_dll(library, "__stdoutp" if sys.platform == "darwin" else "stdout"))
