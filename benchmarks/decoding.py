@@ -13,11 +13,11 @@ from timing import Timing, machine, print_table, ratios, take_turns
 from torch import Tensor
 
 from xray.config import EOS, SOS, ModelConfig
-from xray.learn.decode import decode_greedily, evaluation
+from xray.learn.answers.decode import decode_greedily, evaluation
 from xray.learn.presets import BASE_SIZES
-from xray.learn.run import build_model
-from xray.learn.speaking import start_words
+from xray.learn.runs.build import build_model
 from xray.learn.threads import fitting_threads
+from xray.model.fast.speaker import start_words
 from xray.model.transformer import Transformer
 
 DETERMINISTIC: dict[str, Any] = {**BASE_SIZES, "dropout": 0.0}

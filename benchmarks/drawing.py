@@ -16,7 +16,7 @@ from timing import machine, print_table, take_turns
 from xray.capture.run import Run
 from xray.ir.json_form import trace_to_json
 from xray.ir.trace import Trace
-from xray.learn.run import untrained_chatbot
+from xray.learn.runs.load import untrained_chatbot
 from xray.renderers.poster import draw_poster
 
 LIMIT_S = 0.5

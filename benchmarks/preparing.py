@@ -13,8 +13,8 @@ from random import Random
 import numpy as np
 from timing import machine, print_table
 
-from xray.data.source import Source
-from xray.learn.training import begin_training
+from xray.data.reading.source import Source
+from xray.learn.runs.begin import begin_training
 
 SYLLABLES = [
     "ka",

@@ -13,10 +13,10 @@ from typing import Any
 from timing import machine, print_table
 
 from xray.config import TrainConfig
-from xray.data.examples import example_corpus
-from xray.data.origin import Origin
-from xray.data.source import Source
-from xray.learn.training import begin_training
+from xray.data.reading.examples import example_corpus
+from xray.data.reading.origin import Origin
+from xray.data.reading.source import Source
+from xray.learn.runs.begin import begin_training
 
 RECIPES: dict[str, dict[str, Any]] = {
     "default": {},

@@ -18,10 +18,10 @@ from torch.profiler import ProfilerActivity, profile
 
 from xray.config import ModelConfig, TextConfig, TrainConfig
 from xray.data.pairs import Pair
-from xray.data.source import Source
-from xray.learn.lesson import Training
+from xray.data.reading.source import Source
 from xray.learn.presets import PRESETS
-from xray.learn.training import begin_training
+from xray.learn.runs.begin import begin_training
+from xray.learn.runs.saved_training import Training
 
 KINDS = {
     "matrix products": ("mm", "addmm", "bmm", "linear"),

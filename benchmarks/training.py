@@ -19,11 +19,11 @@ from timing import machine, print_table, ratios, synchronise, take_turns
 from torch import Tensor, nn
 
 from xray.config import PAD, TrainConfig
-from xray.data.examples import example_corpus
-from xray.data.source import Source
-from xray.learn.fit import Step, Trainer
-from xray.learn.lesson import Training
-from xray.learn.training import begin_training
+from xray.data.reading.examples import example_corpus
+from xray.data.reading.source import Source
+from xray.learn.runs.begin import begin_training
+from xray.learn.runs.saved_training import Training
+from xray.learn.steps.trainer import Step, Trainer
 
 OURS, LECTURE, ORDINARY = "X-Ray", "(a) the lecture's loop", "(b) torch.nn.Transformer, ordinary loop"
 RATE = 1e-3

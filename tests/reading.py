@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 from xray.data.pairs import Pair
-from xray.data.reading import Rows
+from xray.data.reading.rows import Rows
 
 
 def read_pairs(source):

@@ -5,8 +5,8 @@ from typing import Any
 
 from xray.config import TrainConfig
 from xray.data.pairs import Pair
-from xray.data.source import Source
-from xray.learn.training import begin_training
+from xray.data.reading.source import Source
+from xray.learn.runs.begin import begin_training
 
 PAIRS = tuple(
     Pair(question, answer)

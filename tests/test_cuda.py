@@ -7,9 +7,9 @@ from small_runs import LESSONS, MODEL, write_pairs
 import xray
 from xray.capture.run import Run
 from xray.config import TrainConfig
-from xray.data.source import Source
-from xray.learn.run import load_run, untrained_chatbot
-from xray.learn.training import begin_training
+from xray.data.reading.source import Source
+from xray.learn.runs.begin import begin_training
+from xray.learn.runs.load import load_run, untrained_chatbot
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
 

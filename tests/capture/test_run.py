@@ -13,7 +13,7 @@ import xray.capture.run
 from xray.capture.run import DEFAULT_QUESTION, Run
 from xray.errors import UsageError
 from xray.ir.json_form import trace_from_json, trace_to_json
-from xray.learn.run import untrained_chatbot
+from xray.learn.runs.load import untrained_chatbot
 
 ENCODER, DECODER = "encoder.layers.{layer}.", "decoder.layers.{layer}."
 SELF_ATTENTION = [

@@ -127,7 +127,7 @@ def test_an_interrupted_answer_comes_back_to_the_prompt(talk, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("xray.learn.chatbot.Chatbot.answer", interrupt)
+    monkeypatch.setattr("xray.learn.answers.chatbot.Chatbot.answer", interrupt)
     code, out = talk("Who is Ripley?")
     assert (code, "never mind" in out) == (0, True)
 

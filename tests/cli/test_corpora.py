@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from xray.cli.corpora import Columns, find_corpus
-from xray.data.hub import HubSource
-from xray.data.source import Source
+from xray.data.reading.hub import HubSource
+from xray.data.reading.source import Source
 from xray.errors import UsageError
 
 BOOKS = Columns("translation.en", "translation.it")

@@ -11,8 +11,8 @@ import pytest
 from small_runs import write_pairs
 
 from xray.cli.app import run
-from xray.learn.checkpoint import read_checkpoint
-from xray.learn.folder import LAST, RunFolder
+from xray.learn.runs.checkpoint import read_checkpoint
+from xray.learn.runs.run_folder import LAST, RunFolder
 
 SMALL = ["--d-model", "22", "--heads", "2", "--d-ff", "13", "--encoder-layers", "1", "--decoder-layers", "1"]
 

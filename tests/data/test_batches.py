@@ -7,7 +7,7 @@ from small_runs import PAIRS
 from xray.config import EOS, PAD, SOS, UNK
 from xray.data.batches import count_batches, group_by_length, make_batch
 from xray.data.pairs import Pair
-from xray.data.tokenisers import Tokenisers
+from xray.data.tokens.tokenisers import Tokenisers
 
 TOKENISERS = Tokenisers.learn(PAIRS)
 

@@ -8,10 +8,10 @@ import pyarrow.parquet
 import pytest
 from reading import read_pairs, read_with_notes
 
-from xray.data.hub import HubSource
 from xray.data.pairs import Pair
-from xray.data.reading import Rows
-from xray.data.source import Source
+from xray.data.reading.hub import HubSource
+from xray.data.reading.rows import Rows
+from xray.data.reading.source import Source
 from xray.errors import DataError
 
 BOOK = (

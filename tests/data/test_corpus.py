@@ -5,14 +5,14 @@ import os
 import pytest
 from small_runs import PAIRS, write_pairs
 
-import xray.data.corpus
-import xray.data.reading
+import xray.data.corpus.prepare
+import xray.data.reading.rows
 from xray.config import TextConfig
-from xray.data.corpus import prepare_corpus
-from xray.data.origin import as_origin
+from xray.data.corpus.prepare import prepare_corpus
 from xray.data.pairs import Pair
+from xray.data.reading.origin import as_origin
 from xray.data.stages import Stage
-from xray.data.tokeniser import split_text
+from xray.data.tokens.tokeniser import split_text
 from xray.errors import DataError
 
 MANY = PAIRS + tuple(Pair(f"Is {number} a word{number % 7}?", f"Yes, {number % 5}!") for number in range(83))
@@ -20,7 +20,7 @@ MANY = PAIRS + tuple(Pair(f"Is {number} a word{number % 7}?", f"Yes, {number % 5
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(xray.data.reading, "BLOCK", 10)
+    monkeypatch.setattr(xray.data.reading.rows, "BLOCK", 10)
 
 
 def prepare(folder, kind="word", tell=lambda stage: None, max_len=19):
@@ -68,8 +68,8 @@ def test_a_preparation_interrupted_again_and_again_ends_like_one_that_was_not(tm
 
 def test_what_was_read_is_not_read_again(tmp_path, monkeypatch):
     prepare(tmp_path)
-    monkeypatch.setattr(xray.data.reading, "go_through", None)
-    monkeypatch.setattr(xray.data.corpus.WordNumbers, "cut", None)
+    monkeypatch.setattr(xray.data.reading.rows, "go_through", None)
+    monkeypatch.setattr(xray.data.corpus.prepare.WordNumbers, "cut", None)
     assert prepare(tmp_path)[0].learnt == len(MANY)
 
 

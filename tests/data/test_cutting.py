@@ -14,11 +14,11 @@ from tokenizers.trainers import WordLevelTrainer
 from trust.amount import cases
 from trust.mutations import HARD_TEXT
 
-import xray.data.cutting
+import xray.data.corpus.cutting
 from xray.config import SPECIAL_TOKENS
-from xray.data.cutting import Cutter, WordNumbers, frame_rows, seals_of
-from xray.data.pieces import PieceTokeniser
-from xray.data.tokeniser import NORMALISER, SPLITTER, WordTokeniser, mend, split_text
+from xray.data.corpus.cutting import Cutter, WordNumbers, frame_rows, seals_of
+from xray.data.tokens.pieces import PieceTokeniser
+from xray.data.tokens.tokeniser import NORMALISER, SPLITTER, WordTokeniser, mend, split_text
 
 TEXTS = [pair.answer for pair in PAIRS]
 WHOLE = HARD_TEXT.map(mend)
@@ -51,7 +51,7 @@ def test_a_column_is_cut_into_the_pieces_of_its_texts(kind):
 
 
 def test_nothing_is_lost_when_the_remembered_runs_are_forgotten(monkeypatch):
-    monkeypatch.setattr(xray.data.cutting, "REMEMBERED", 3)
+    monkeypatch.setattr(xray.data.corpus.cutting, "REMEMBERED", 3)
     numbers = WordNumbers()
     cut = Cutter(numbers.cut)
     rows = [rows_of(*cut(pyarrow.array([text])))[0] for text in TEXTS]

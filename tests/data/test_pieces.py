@@ -4,9 +4,9 @@ import pytest
 from small_runs import PAIRS
 
 from xray.config import SPECIAL_TOKENS, TextConfig
-from xray.data.pieces import PieceTokeniser
-from xray.data.tokeniser import split_text
-from xray.data.tokenisers import Tokenisers, tokeniser_from_json
+from xray.data.tokens.pieces import PieceTokeniser
+from xray.data.tokens.tokeniser import split_text
+from xray.data.tokens.tokenisers import Tokenisers, tokeniser_from_json
 from xray.errors import ConfigError, DataError
 
 TEXTS = [pair.answer for pair in PAIRS] * 3

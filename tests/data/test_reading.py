@@ -13,7 +13,7 @@ import pytest
 from reading import read_pairs
 
 from xray.data.pairs import Pair
-from xray.data.source import Source
+from xray.data.reading.source import Source
 from xray.errors import DataError
 
 TWO = (Pair("Who is Ripley?", "A hero, of course."), Pair("Hi", 'He said "no"'))

@@ -4,7 +4,7 @@ import pytest
 
 from xray.config import TextConfig
 from xray.data.pairs import Pair
-from xray.data.tokenisers import Tokenisers
+from xray.data.tokens.tokenisers import Tokenisers
 
 THAI = [Pair("คุณเป็นใคร", "ฉันเป็นหุ่นยนต์"), Pair("คุณชอบดนตรีไหม", "ฉันชอบดนตรีมาก")]
 

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import pyarrow
 import pytest
 
-from xray.data.cutting import Cutter, WordNumbers
+from xray.data.corpus.cutting import Cutter, WordNumbers
+from xray.data.corpus.sieve import Sieve
 from xray.data.pairs import Pair
-from xray.data.sieve import Sieve
 from xray.errors import DataError
 
 GOOD = Pair("a b c", "d e")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from xray.data.spelling import Spelling
-from xray.data.tokeniser import split_text
+from xray.data.tokens.spelling import Spelling
+from xray.data.tokens.tokeniser import split_text
 
 ANSWERS = (
     "Naomi Nagata definitely!",

@@ -6,12 +6,12 @@ import pytest
 from small_runs import PAIRS, write_pairs
 
 from xray.config import TextConfig
-from xray.data.corpus import prepare_corpus
-from xray.data.origin import as_origin
+from xray.data.corpus.held_out import choose_held_out
+from xray.data.corpus.prepare import prepare_corpus
+from xray.data.corpus.stored import StoredCorpus
 from xray.data.pairs import Pair
-from xray.data.split import choose_held_out
-from xray.data.store import StoredCorpus
-from xray.data.tokeniser import split_text
+from xray.data.reading.origin import as_origin
+from xray.data.tokens.tokeniser import split_text
 
 MANY = PAIRS + tuple(
     Pair(f"Is {word} {size} {number}?", "Yes, very.")

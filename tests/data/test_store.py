@@ -6,11 +6,11 @@ from small_runs import PAIRS, write_pairs
 
 from xray.config import EOS, PAD, SOS, TextConfig
 from xray.data.blocks import BLOCK
-from xray.data.corpus import prepare_corpus
-from xray.data.origin import Origin, as_origin, fingerprints, from_dict, to_dict
+from xray.data.corpus.prepare import prepare_corpus
+from xray.data.corpus.stored import Part, StoredCorpus
 from xray.data.pairs import Pair
-from xray.data.source import Source
-from xray.data.store import Part, StoredCorpus
+from xray.data.reading.origin import Origin, as_origin, fingerprints, from_dict, to_dict
+from xray.data.reading.source import Source
 from xray.errors import DataError
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from xray.config import SPECIAL_TOKENS, UNK
-from xray.data.tokeniser import WordTokeniser, split_as_written, split_text
+from xray.data.tokens.tokeniser import WordTokeniser, split_as_written, split_text
 from xray.errors import RunError
 
 TEXTS = ["the ship, the crew", "The end!", "a crew"]

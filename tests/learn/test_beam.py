@@ -7,9 +7,9 @@ import torch
 
 from xray.config import EOS, PAD, SOS, ModelConfig
 from xray.errors import UsageError
-from xray.learn.beam import length_factor
-from xray.learn.decode import Way, answer_all, decode_greedily, decode_with_beams
-from xray.learn.run import build_model
+from xray.learn.answers.beam import length_factor
+from xray.learn.answers.decode import Way, answer_all, decode_greedily, decode_with_beams
+from xray.learn.runs.build import build_model
 from xray.learn.threads import fitting_threads
 
 CONFIG = ModelConfig(

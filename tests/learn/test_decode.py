@@ -6,8 +6,8 @@ from small_runs import PAIRS, finish_small
 
 from xray.config import EOS
 from xray.data.batches import encode_pairs, pad
-from xray.learn.decode import answer_all, decode_greedily, guess_words
-from xray.learn.run import load_run
+from xray.learn.answers.decode import answer_all, decode_greedily, guess_words
+from xray.learn.runs.load import load_run
 
 
 @pytest.fixture(scope="module")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from xray.learn.measure import count_right_answers
-from xray.learn.run import load_run
-from xray.learn.training import resume_training
+from xray.learn.answers.right_answers import count_right_answers
+from xray.learn.runs.begin import resume_training
+from xray.learn.runs.load import load_run
 
 
 @pytest.mark.slow

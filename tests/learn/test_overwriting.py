@@ -6,10 +6,10 @@ import pytest
 from small_runs import PAIRS, begin_small, finish_small
 
 from xray.errors import ConfigError, RunError
-from xray.learn.checkpoint import read_checkpoint
-from xray.learn.folder import BEGUN_WITH, BEST, LAST, NEXT, PREVIOUS, RUN, RunFolder
-from xray.learn.run import load_run
-from xray.learn.training import resume_training
+from xray.learn.runs.begin import resume_training
+from xray.learn.runs.checkpoint import read_checkpoint
+from xray.learn.runs.load import load_run
+from xray.learn.runs.run_folder import BEGUN_WITH, BEST, LAST, NEXT, PREVIOUS, RUN, RunFolder
 
 
 def epochs_of(folder):

@@ -5,15 +5,15 @@ import torch
 from small_runs import PAIRS, begin_small, finish_small, write_pairs
 
 from xray.config import TrainConfig
-from xray.data.origin import Origin
-from xray.data.source import Source
+from xray.data.reading.origin import Origin
+from xray.data.reading.source import Source
 from xray.errors import ConfigError, RunError
-from xray.learn.checkpoint import read_checkpoint
-from xray.learn.fit import Epoch, Step
-from xray.learn.folder import BEST, CORPUS, LAST, RunFolder
 from xray.learn.presets import PRESETS
-from xray.learn.run import load_run
-from xray.learn.training import begin_training, resume_training
+from xray.learn.runs.begin import begin_training, resume_training
+from xray.learn.runs.checkpoint import read_checkpoint
+from xray.learn.runs.load import load_run
+from xray.learn.runs.run_folder import BEST, CORPUS, LAST, RunFolder
+from xray.learn.steps.trainer import Epoch, Step
 
 EXACT = {"dropout": 0.0}
 RECIPES = {
@@ -143,7 +143,7 @@ def test_a_damaged_corpus_is_noticed_at_resume(tmp_path):
 
 
 def test_long_epochs_are_saved_on_the_way(tmp_path, monkeypatch):
-    monkeypatch.setattr("xray.learn.lesson.SAVE_WITHIN_S", 0.0)
+    monkeypatch.setattr("xray.learn.runs.saved_training.SAVE_WITHIN_S", 0.0)
     with begin_small(tmp_path) as training:
         steps = training.go_on()
         for _ in range(4):

@@ -4,8 +4,8 @@ import pytest
 from small_runs import PAIRS, finish_small
 
 from xray.data.pairs import Pair
-from xray.learn.run import load_run
-from xray.learn.scores import score_answers
+from xray.learn.answers.scores import score_answers
+from xray.learn.runs.load import load_run
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,12 @@ import torch
 from small_runs import PAIRS, begin_small, finish_small, write_pairs
 
 from xray.data.pairs import Pair
-from xray.data.source import Source
+from xray.data.reading.source import Source
 from xray.errors import ConfigError, DataError, RunError
-from xray.learn.checkpoint import read_checkpoint
-from xray.learn.fit import Epoch, Step
-from xray.learn.folder import BEST, LAST, RunFolder
-from xray.learn.training import begin_training, resume_training
+from xray.learn.runs.begin import begin_training, resume_training
+from xray.learn.runs.checkpoint import read_checkpoint
+from xray.learn.runs.run_folder import BEST, LAST, RunFolder
+from xray.learn.steps.trainer import Epoch, Step
 
 STEPS_PER_EPOCH = 6
 
@@ -64,7 +64,7 @@ def test_a_stopped_run_ends_like_one_that_never_stopped(tmp_path, finished, step
 @pytest.mark.slow
 def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path, finished):
     program = (
-        "import os, pathlib, small_runs, xray.learn.lesson as t\n"
+        "import os, pathlib, small_runs, xray.learn.runs.saved_training as t\n"
         "t.SAVE_EVERY_S = 0\n"
         f"with small_runs.begin_small(pathlib.Path({str(tmp_path)!r})) as training:\n"
         "    for number, _ in enumerate(training.go_on()):\n"

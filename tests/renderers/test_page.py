@@ -15,7 +15,7 @@ from torch import nn
 import xray
 from xray.capture.run import Run
 from xray.errors import DrawError
-from xray.learn.run import untrained_chatbot
+from xray.learn.runs.load import untrained_chatbot
 from xray.renderers import page as page_module
 from xray.renderers.page import draw_page, pack_facts
 from xray.renderers.page_data import pack_page

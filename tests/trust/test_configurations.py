@@ -16,12 +16,12 @@ from trust.outcomes import assert_one_line
 from xray import render
 from xray.capture.run import Run
 from xray.config import ModelConfig, TextConfig, TrainConfig
-from xray.data.source import Source
+from xray.data.reading.source import Source
 from xray.errors import ConfigError, XRayError
 from xray.ir.json_form import trace_from_json, trace_to_json
-from xray.learn.fit import Step
-from xray.learn.run import load_run
-from xray.learn.training import begin_training
+from xray.learn.runs.begin import begin_training
+from xray.learn.runs.load import load_run
+from xray.learn.steps.trainer import Step
 
 MODELS = st.builds(
     lambda heads, d_k, **rest: {"heads": heads, "d_model": heads * d_k, **rest},
@@ -95,7 +95,7 @@ def assert_cached_is_uncached(run):
 @cases(2)
 @given(model=MODELS)
 def test_any_valid_configuration_is_painted(form, model):
-    from xray.learn.run import untrained_chatbot
+    from xray.learn.runs.load import untrained_chatbot
 
     with tempfile.TemporaryDirectory() as folder:
         chatbot = untrained_chatbot(write_pairs(Path(folder) / "pairs.csv"), model, device="cpu")
@@ -151,7 +151,7 @@ def test_any_settings_make_a_model_that_can_be_or_a_sentence(settings):
 @cases(30)
 @given(model=MODELS, seed=st.integers(0, 2**31 - 1))
 def test_a_model_has_at_least_the_weights_that_its_settings_tell(model, seed):
-    from xray.learn.run import build_model
+    from xray.learn.runs.build import build_model
 
     vocab: dict[str, Any] = {"src_vocab": 23, "tgt_vocab": 23 if model["sharing"] == "all" else 29}
     config = ModelConfig(**model, **vocab)

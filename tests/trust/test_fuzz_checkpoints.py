@@ -13,10 +13,10 @@ from trust.mutations import change_bytes, change_tree
 from trust.outcomes import assert_plain
 
 from xray.errors import RunError, XRayError
-from xray.learn.checkpoint import read_checkpoint, seal
-from xray.learn.folder import CORPUS, LAST, PREVIOUS, RunFolder
-from xray.learn.run import load_run
-from xray.learn.training import resume_training
+from xray.learn.runs.begin import resume_training
+from xray.learn.runs.checkpoint import read_checkpoint, seal
+from xray.learn.runs.load import load_run
+from xray.learn.runs.run_folder import CORPUS, LAST, PREVIOUS, RunFolder
 
 
 @pytest.fixture(scope="module")
@@ -235,7 +235,7 @@ def test_sizes_that_the_weights_do_not_bear_out_are_refused_before_anything_is_b
     (copy / PREVIOUS).unlink()
     claim(copy, **sizes)
     built = []
-    monkeypatch.setattr("xray.learn.run.Transformer", lambda config: built.append(config))
+    monkeypatch.setattr("xray.learn.runs.build.Transformer", lambda config: built.append(config))
     refusal(lambda: load_run(copy, "cpu"))
     assert built == []
 

@@ -13,8 +13,8 @@ from trust.mutations import HARD_TEXT, change_bytes
 from trust.outcomes import assert_one_line
 
 from xray.data.pairs import Pair
-from xray.data.reading import go_through
-from xray.data.source import Source
+from xray.data.reading.rows import go_through
+from xray.data.reading.source import Source
 from xray.data.stages import tell_nobody
 from xray.errors import XRayError
 

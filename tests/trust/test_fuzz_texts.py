@@ -12,7 +12,7 @@ from trust.outcomes import assert_one_line
 
 from xray.assets import read_template
 from xray.capture.target import parse_input
-from xray.data.tokeniser import mend, split_as_written, split_text
+from xray.data.tokens.tokeniser import mend, split_as_written, split_text
 from xray.errors import XRayError
 from xray.renderers.markup import escape_html
 from xray.renderers.themes import parse_theme

@@ -18,15 +18,15 @@ import torch
 from small_runs import begin_small, finish_small
 from trust.amount import try_many
 
-import xray.learn.lesson
+import xray.learn.runs.saved_training
 from xray.cli.output import write_file
 from xray.cli.stopping import StoppedAtOnce, end_on_sigterm
 from xray.errors import RunError
 from xray.ir.files import read_trace_file
-from xray.learn.checkpoint import read_checkpoint
-from xray.learn.folder import BEST, LAST, PREVIOUS, RunFolder
-from xray.learn.run import load_run
-from xray.learn.training import resume_training
+from xray.learn.runs.begin import resume_training
+from xray.learn.runs.checkpoint import read_checkpoint
+from xray.learn.runs.load import load_run
+from xray.learn.runs.run_folder import BEST, LAST, PREVIOUS, RunFolder
 from xray.scratch import scratch_folder, sweep_folders
 
 FORK = multiprocessing.get_context("fork")
@@ -70,7 +70,7 @@ def quietly(work, *arguments):
 
 def train_on(folder):
     """Begin a run or go on with it, saving after every epoch."""
-    xray.learn.lesson.SAVE_EVERY_S = 0.0
+    xray.learn.runs.saved_training.SAVE_EVERY_S = 0.0
     if RunFolder(folder / "run").holds_run:
         opened = resume_training(folder / "run", device="cpu")
     else:

@@ -13,12 +13,13 @@ from xray.capture.page_values import preview_for_page
 from xray.capture.passes import Words, record_inference, record_training
 from xray.capture.values import PreviewRule, preview_everything_small
 from xray.config import SPECIAL_TOKENS
-from xray.data.tokeniser import Tokeniser
+from xray.data.tokens.tokeniser import Tokeniser
 from xray.errors import UsageError
 from xray.ir.trace import Pass, Setting, Trace
 from xray.ir.work import add_up_multiplications
-from xray.learn.folder import RunFolder
-from xray.learn.run import Chatbot, load_run, untrained_chatbot
+from xray.learn.answers.chatbot import Chatbot
+from xray.learn.runs.load import load_run, untrained_chatbot
+from xray.learn.runs.run_folder import RunFolder
 from xray.learn.threads import fitting_threads
 
 Phase = Literal["training", "inference", "both"]

@@ -26,8 +26,8 @@ def answer(
 ) -> None:
     """Answer every line of a file with a line of its own; a blank line stays blank."""
     from xray.cli.batch_answers import answer_file
-    from xray.learn.decode import Way
-    from xray.learn.run import load_run
+    from xray.learn.answers.decode import Way
+    from xray.learn.runs.load import load_run
 
     check_beam(context, beam)
     way = Way(beam, length_penalty)

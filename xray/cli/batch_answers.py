@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import IO
 
 from xray.cli.output import check_writable, say, write_file, write_stdout
-from xray.data.source import canonical, is_wide
+from xray.data.reading.source import canonical, is_wide
 from xray.errors import DataError, UsageError
-from xray.learn.chatbot import Chatbot, Question
+from xray.learn.answers.chatbot import Chatbot, Question
 from xray.text import reason_of, show_controls
 
 BLOCKS = 16

@@ -38,8 +38,8 @@ def chat(
     In the chat, /why shows how sure it was of every word, /ideas suggests questions, /quit leaves.
     """
     from xray.cli.conversation import answer_lines, converse, is_interactive
-    from xray.learn.decode import Way
-    from xray.learn.run import load_run
+    from xray.learn.answers.decode import Way
+    from xray.learn.runs.load import load_run
 
     check_beam(context, beam)
     chatbot = load_run(run, device, checkpoint, Way(beam, length_penalty))

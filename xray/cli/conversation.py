@@ -19,8 +19,8 @@ from xray.cli.plain import encodable
 from xray.cli.terminal import colour_depth
 from xray.config import SPECIAL_TOKENS
 from xray.errors import UsageError
-from xray.learn.chatbot import Chatbot, Question
-from xray.learn.decode import Guess, guess_words
+from xray.learn.answers.chatbot import Chatbot, Question
+from xray.learn.answers.decode import Guess, guess_words
 from xray.renderers.themes import load_theme
 from xray.text import show_controls
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from xray.data.hub import HubSource
-from xray.data.origin import AnySource, Origin
-from xray.data.source import KINDS, Source
+from xray.data.reading.hub import HubSource
+from xray.data.reading.origin import AnySource, Origin
+from xray.data.reading.source import KINDS, Source
 from xray.errors import UsageError
 
 HUB_NAME = re.compile(r"[\w-]+/[\w.-]*[\w-]")

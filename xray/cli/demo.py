@@ -61,10 +61,10 @@ def train_or_load(folder: Path, epochs: int | None, seed: int | None, device: st
     from xray.capture.run import Run, load
     from xray.cli.lesson import teach
     from xray.cli.output import say
-    from xray.data.examples import example_corpus
-    from xray.data.source import Source
-    from xray.learn.folder import RunFolder
-    from xray.learn.training import begin_training, resume_training
+    from xray.data.reading.examples import example_corpus
+    from xray.data.reading.source import Source
+    from xray.learn.runs.begin import begin_training, resume_training
+    from xray.learn.runs.run_folder import RunFolder
     from xray.text import show_controls
 
     if not RunFolder(folder).holds_run:

@@ -11,10 +11,10 @@ from xray.cli.progress_choice import open_progress
 from xray.cli.stopping import StopRequest, listen_for_stop
 from xray.cli.watching import Watching, say_what_is_best, show_curve
 from xray.data.pairs import Pair
-from xray.learn.chatbot import Chatbot
-from xray.learn.fit import Epoch, Step
-from xray.learn.measure import count_right_answers
-from xray.learn.training import Training
+from xray.learn.answers.chatbot import Chatbot
+from xray.learn.answers.right_answers import count_right_answers
+from xray.learn.runs.saved_training import Training
+from xray.learn.steps.trainer import Epoch, Step
 from xray.text import show_controls
 
 PAUSES = 6

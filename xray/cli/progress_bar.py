@@ -7,8 +7,8 @@ from rich.text import Text
 from xray.cli.plain import encodable
 from xray.cli.progress import Pace, Progress, show_time
 from xray.data.stages import Stage
-from xray.learn.fit import Step
-from xray.learn.training import Training
+from xray.learn.runs.saved_training import Training
+from xray.learn.steps.trainer import Step
 
 
 class Bar(Progress):

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from xray.cli.progress import Lines, Progress, StageLines
 from xray.data.stages import Tell
-from xray.learn.training import Training
+from xray.learn.runs.saved_training import Training
 
 
 @contextmanager

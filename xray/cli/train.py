@@ -14,9 +14,9 @@ from xray.learn.presets import PRESETS, PresetName
 
 if TYPE_CHECKING:
     from xray.cli.watching import Watching
-    from xray.data.origin import Origin
-    from xray.learn.training import Training
-    from xray.learn.world import World
+    from xray.data.reading.origin import Origin
+    from xray.learn.runs.saved_training import Training
+    from xray.learn.steps.processes import World
 
 TEXT = ("tokeniser", "src_limit", "min_frequency")
 
@@ -129,8 +129,8 @@ def train(
     from xray.cli.stopping import end_on_sigterm
     from xray.cli.watching import Watching
     from xray.errors import UsageError, XRayError
-    from xray.learn.training import begin_training
-    from xray.learn.world import join_world
+    from xray.learn.runs.begin import begin_training
+    from xray.learn.steps.processes import join_world
 
     if not pairs and not (resume and out):
         raise UsageError("which pairs? Name a file, as in: xray train examples/movie_qa.csv")
@@ -183,7 +183,7 @@ def go_on(
 ) -> None:
     """Train a run to its end."""
     from xray.cli.lesson import teach
-    from xray.learn.training import resume_training
+    from xray.learn.runs.begin import resume_training
 
     with resume_training(folder, origin, wishes, device, world) as training:
         teach(training, watching)

@@ -54,7 +54,7 @@ class Watching:
         """Say how near the answers are to those wanted, if that was asked for."""
         if not self.scores:
             return
-        from xray.learn.scores import score_answers
+        from xray.learn.answers.scores import score_answers
 
         held_out = bool(training.valid_pairs)
         pairs = (training.valid_pairs if held_out else training.train_pairs)[:MOST_SCORED]
@@ -70,8 +70,8 @@ def open_tensorboard(training: Any) -> Iterator[Callable[[Any], None]]:  # noqa:
     """Inside the block losses and rates are written to the run's folder, for TensorBoard to read."""
     from torch.utils.tensorboard import SummaryWriter
 
-    from xray.learn.fit import Epoch, Step
-    from xray.learn.folder import LOGS
+    from xray.learn.runs.run_folder import LOGS
+    from xray.learn.steps.trainer import Epoch, Step
 
     with SummaryWriter(str(training.folder.path / LOGS)) as writer:
 
@@ -91,7 +91,7 @@ def open_tensorboard(training: Any) -> Iterator[Callable[[Any], None]]:  # noqa:
 
 def show_curve(training: Any) -> None:  # noqa: ANN401
     """Draw how the losses fell: in the terminal, and as a picture into the run's folder."""
-    from xray.learn.folder import CURVE
+    from xray.learn.runs.run_folder import CURVE
     from xray.renderers.curve import Curve, draw_curves, draw_curves_as_svg
 
     past = training.trainer.history

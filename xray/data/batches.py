@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from xray.config import EOS, PAD, SOS, SPECIAL_TOKENS
 from xray.data.pairs import Pair
-from xray.data.tokenisers import Tokenisers
+from xray.data.tokens.tokenisers import Tokenisers
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,117 @@
+"""Several processes that train one model: what they learn, how they stop, and who speaks."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+import torch
+from conftest import ROOT, plain_environment
+from small_runs import PAIRS, finish_small, write_pairs
+
+from xray.learn.runs.checkpoint import read_checkpoint
+from xray.learn.runs.run_folder import LAST, RunFolder
+from xray.learn.steps.processes import World
+
+TESTS = ROOT / "tests"
+
+
+def start(folder, program, processes=2):
+    """Start `program` in several processes, as torchrun does."""
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+    return subprocess.Popen(
+        [*torchrun, *program],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=plain_environment(
+            PYTHONPATH=os.pathsep.join((str(TESTS), str(ROOT))), OMP_NUM_THREADS="1", PYTHONUNBUFFERED="1"
+        ),
+    )
+
+
+def small_arguments(folder, *more):
+    sizes = ["--d-model", "22", "--heads", "2", "--d-ff", "13", "--encoder-layers", "1", "--decoder-layers", "2"]
+    lessons = ["--batch", "5", "--valid-share", "0.1", "--seed", "7", "--max-len", "19"]
+    return ["-m", "xray", "train", str(folder / "pairs.csv"), "--out", str(folder / "run"), *sizes, *lessons, *more]
+
+
+@pytest.fixture
+def together(tmp_path):
+    """A small run trained by two processes, and what they said."""
+    write_pairs(tmp_path / "pairs.csv")
+    with start(tmp_path, small_arguments(tmp_path, "--epochs", "2")) as process:
+        said, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    return tmp_path / "run", said
+
+
+@pytest.fixture
+def alone(tmp_path_factory):
+    lessons = {"epochs": 2, "batch": 5}
+    return finish_small(tmp_path_factory.mktemp("alone"), settings={"dropout": 0.0}, lessons=lessons)
+
+
+@pytest.mark.slow
+def test_two_processes_learn_what_one_learns(together, alone):
+    """Within rounding; a key's bias has no gradient but rounding, since softmax does not see it."""
+    run, said = together
+    one, two = (read_checkpoint(RunFolder(folder), LAST) for folder in (alone, run))
+    wanted = {name: one.tensors[name] for name in one.tensors if name.startswith("model.")}
+    far = [name for name, tensor in wanted.items() if not torch.allclose(tensor, two.tensors[name], atol=2e-3)]
+    assert [name for name in far if not name.endswith("key.bias")] == []
+    losses = [[(epoch["loss"], epoch["valid_loss"]) for epoch in each.facts["history"]] for each in (one, two)]
+    assert losses[1] == [pytest.approx(epoch, abs=1e-4) for epoch in losses[0]]
+    assert len(re.findall(r"^epoch 2 of 2: ", said, re.MULTILINE)) == 1
+
+
+@pytest.mark.slow
+def test_all_processes_stop_together_and_keep_everything(tmp_path):
+    write_pairs(tmp_path / "pairs.csv")
+    with start(tmp_path, small_arguments(tmp_path, "--epochs", "100000")) as process:
+        for line in process.stdout:
+            if "epoch 1 of 100000" in line:
+                break
+        process.send_signal(signal.SIGTERM)
+        said = process.stdout.read()
+    assert "everything is kept. Go on with: xray train --resume" in said
+    assert said.count("Traceback") <= 1  # torchrun's own
+    assert read_checkpoint(RunFolder(tmp_path / "run"), LAST).facts["epoch"] >= 1
+
+
+@pytest.mark.slow
+def test_a_corpus_that_cannot_be_read_ends_all_with_one_line(tmp_path):
+    with start(tmp_path, small_arguments(tmp_path)) as process:
+        said, _ = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert said.count("xray: cannot read") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_alone_a_process_does_everything():
+    world = World()
+    assert (world.is_writer, world.share([3, 5, 7]), world.add_numbers(2.0, 3.0)) == (True, [3, 5, 7], (2.0, 3.0))
+
+
+def test_shares_are_all_pairs_once():
+    shares = [World(rank, 3).share(range(11)) for rank in range(3)]
+    assert sorted(number for share in shares for number in share) == list(range(11))
+
+
+def test_a_wish_to_stop_is_granted_at_once_where_one_is_alone():
+    world = World()
+    world.stop_wanted = True
+    assert world.stop_agreed
+
+
+def test_a_wish_to_stop_waits_for_the_others():
+    world = World(0, 2)
+    world.stop_wanted = True
+    assert not world.stop_agreed
+
+
+def test_no_pair_is_lost_when_a_batch_is_smaller_than_the_world():
+    assert [list(World(rank, 3).share(PAIRS[:2])) for rank in range(3)] == [[PAIRS[0]], [PAIRS[1]], []]

@@ -1,0 +1,1 @@
+"""Where pairs come from: files, folders and data sets, read as rows."""

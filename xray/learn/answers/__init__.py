@@ -1,0 +1,1 @@
+"""Answers of a model: searched for, written as sentences, and judged."""

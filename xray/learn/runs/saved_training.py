@@ -1,0 +1,83 @@
+"""A chatbot at school: what it learns from, how far it is, and the folder where that is kept."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from xray.data.corpus.stored import Part
+from xray.learn.answers.chatbot import Chatbot
+from xray.learn.runs.checkpoint import Checkpoint
+from xray.learn.runs.run_facts import RunFacts
+from xray.learn.runs.run_folder import BEST, LAST, PREVIOUS, RunFolder
+from xray.learn.steps.processes import World
+from xray.learn.steps.trainer import Epoch, Step, Trainer
+
+SAVE_EVERY_S = 10.0
+"""`last` is written at the end of an epoch that is this much later than the one before it, and at the end of all."""
+
+SAVE_WITHIN_S = 120.0
+"""In an epoch that takes longer it is also written this often on the way."""
+
+
+@dataclass
+class Training:
+    """A trainer with all that belongs to its run; `train_pairs` are learnt, `valid_pairs` only measured on."""
+
+    facts: RunFacts
+    folder: RunFolder
+    trainer: Trainer
+    train_pairs: Part
+    valid_pairs: Part
+    notes: tuple[str, ...] = ()
+    saved_at_s: float = field(default=0.0, init=False)
+
+    @property
+    def world(self) -> World:
+        """The processes that train together."""
+        return self.trainer.world
+
+    def go_on(self) -> Iterator[Step | Epoch]:
+        """Train to the end, saving on the way; see `Trainer.go_on`."""
+        for made in self.trainer.go_on():
+            if self.world.is_writer:
+                self.save_if_due(made)
+            yield made
+
+    def save_if_due(self, made: Step | Epoch) -> None:
+        """Write what should not get lost any more."""
+        unsaved_s = self.trainer.elapsed_s - self.saved_at_s
+        if isinstance(made, Step):
+            if unsaved_s >= SAVE_WITHIN_S:
+                self.save()
+            return
+        if made.is_best:
+            self.folder.write(BEST, self.checkpoint(weights_only=True).to_bytes())
+        if self.trainer.is_finished or unsaved_s >= SAVE_EVERY_S:
+            self.save()
+
+    def save(self) -> None:
+        """Write the state of this moment as the last checkpoint; the one before it is kept."""
+        self.folder.write(LAST, self.checkpoint().to_bytes(), keep=PREVIOUS)
+        self.saved_at_s = self.trainer.elapsed_s
+
+    def checkpoint(self, weights_only: bool = False) -> Checkpoint:
+        """The state of this moment, or only what answering needs."""
+        whole = self.trainer.to_checkpoint({"model": self.facts.model.to_dict()})
+        if not weights_only:
+            return whole
+        return Checkpoint({name: t for name, t in whole.tensors.items() if name.startswith("model.")}, whole.facts)
+
+    def chatbot(self) -> Chatbot:
+        """The chatbot as it is now; it shares its weights with the trainer."""
+        return Chatbot(
+            name=self.facts.name,
+            model=self.trainer.model,
+            tokenisers=self.facts.tokenisers,
+            poster_pairs=self.facts.poster,
+            device=self.trainer.device,
+            trained=self.trainer.steps_made > 0,
+            label_smoothing=self.facts.training.label_smoothing,
+            batch=self.facts.training.batch,
+            batch_tokens=self.facts.training.batch_tokens,
+            suggestions=self.facts.suggestions,
+            notes=self.notes,
+        )
