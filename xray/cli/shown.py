@@ -148,7 +148,7 @@ def show_trace(
     from xray.renderers.render import BlockOptions, render
     from xray.story.picking import check_pick
 
-    options = blocks or BlockOptions(depth=None, open=(), close=(), blocks=False)
+    options = blocks or BlockOptions()
     warn_of_alarms(page or trace)
     warn_of_letters(trace, files)
     failure = None

@@ -8,7 +8,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
 from shutil import get_terminal_size
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from xray.cli.output import say
 from xray.errors import UsageError
@@ -22,8 +24,22 @@ MOST_SCORED = 2000
 class Watching:
     """What was asked to be shown."""
 
-    tensorboard: bool = False
-    scores: bool = False
+    tensorboard: Annotated[
+        bool,
+        typer.Option(
+            "--tensorboard",
+            help="Write losses for TensorBoard too (needs the extra: tensorboard).",
+            rich_help_panel="What is shown",
+        ),
+    ] = False
+    scores: Annotated[
+        bool,
+        typer.Option(
+            "--scores",
+            help="Error rates of letters and words, and BLEU, at the end (needs the extra: scores).",
+            rich_help_panel="What is shown",
+        ),
+    ] = False
 
     def check(self) -> None:
         """Make sure, before any work is done, that what is needed is installed.

@@ -1,6 +1,6 @@
 """The poster of a trace, in any of its formats."""
 
-from typing import Literal, overload
+from typing import Literal, TypedDict, Unpack, overload
 
 from xray.ir.trace import Trace
 from xray.renderers.drawing import DrawnForm, draw_layout, finish
@@ -14,42 +14,23 @@ from xray.story.marks import Marks, mark_failures
 from xray.story.poster import compose_poster
 
 
+class Options(TypedDict, total=False):
+    """All that `draw_poster` may be told; each has the default that it says."""
+
+    theme: Theme | None
+    dpi: int
+    paper: Paper | None
+    all_layers: bool
+    marks: Marks | None
+    blocks: Choice | None
+
+
 @overload
-def draw_poster(
-    trace: Trace,
-    form: Literal["svg", "dot"],
-    *,
-    theme: Theme | None = None,
-    dpi: int = 150,
-    paper: Paper | None = None,
-    all_layers: bool = False,
-    marks: Marks | None = None,
-    blocks: Choice | None = None,
-) -> str: ...
+def draw_poster(trace: Trace, form: Literal["svg", "dot"], **options: Unpack[Options]) -> str: ...
 @overload
-def draw_poster(
-    trace: Trace,
-    form: Literal["png", "pdf"],
-    *,
-    theme: Theme | None = None,
-    dpi: int = 150,
-    paper: Paper | None = None,
-    all_layers: bool = False,
-    marks: Marks | None = None,
-    blocks: Choice | None = None,
-) -> bytes: ...
+def draw_poster(trace: Trace, form: Literal["png", "pdf"], **options: Unpack[Options]) -> bytes: ...
 @overload
-def draw_poster(
-    trace: Trace,
-    form: DrawnForm,
-    *,
-    theme: Theme | None = None,
-    dpi: int = 150,
-    paper: Paper | None = None,
-    all_layers: bool = False,
-    marks: Marks | None = None,
-    blocks: Choice | None = None,
-) -> str | bytes: ...
+def draw_poster(trace: Trace, form: DrawnForm, **options: Unpack[Options]) -> str | bytes: ...
 def draw_poster(
     trace: Trace,
     form: DrawnForm,

@@ -1,7 +1,7 @@
 """One door to every form that a trace can be drawn in."""
 
 from collections.abc import Sequence
-from typing import Literal, TypedDict, get_args, overload
+from typing import Literal, TypedDict, Unpack, get_args, overload
 
 from xray.errors import UsageError
 from xray.ir.json_form import trace_to_json
@@ -18,7 +18,7 @@ Form = Literal["svg", "html", "dot", "json", "table", "markdown", "csv", "mermai
 FORMS: tuple[str, ...] = get_args(Form)
 
 
-class BlockOptions(TypedDict):
+class BlockOptions(TypedDict, total=False):
     """What `render` is told of the drawing by blocks."""
 
     depth: int | None
@@ -27,47 +27,26 @@ class BlockOptions(TypedDict):
     blocks: bool
 
 
+class TextOptions(BlockOptions, total=False):
+    """All that `render` may be told of a form that is text; each has the default that `render` says."""
+
+    theme: Theme | None
+    all_layers: bool
+    paper: Paper | None
+
+
+class Options(TextOptions, total=False):
+    """All that `render` may be told."""
+
+    dpi: int
+
+
 @overload
-def render(
-    trace: Trace,
-    form: TextForm,
-    *,
-    theme: Theme | None = None,
-    all_layers: bool = False,
-    depth: int | None = None,
-    open: Sequence[str] = (),
-    close: Sequence[str] = (),
-    blocks: bool = False,
-    paper: Paper | None = None,
-) -> str: ...
+def render(trace: Trace, form: TextForm, **options: Unpack[TextOptions]) -> str: ...
 @overload
-def render(
-    trace: Trace,
-    form: BytesForm,
-    *,
-    theme: Theme | None = None,
-    all_layers: bool = False,
-    depth: int | None = None,
-    open: Sequence[str] = (),
-    close: Sequence[str] = (),
-    blocks: bool = False,
-    dpi: int = 150,
-    paper: Paper | None = None,
-) -> bytes: ...
+def render(trace: Trace, form: BytesForm, **options: Unpack[Options]) -> bytes: ...
 @overload
-def render(
-    trace: Trace,
-    form: Form,
-    *,
-    theme: Theme | None = None,
-    all_layers: bool = False,
-    depth: int | None = None,
-    open: Sequence[str] = (),
-    close: Sequence[str] = (),
-    blocks: bool = False,
-    dpi: int = 150,
-    paper: Paper | None = None,
-) -> str | bytes: ...
+def render(trace: Trace, form: Form, **options: Unpack[Options]) -> str | bytes: ...
 def render(
     trace: Trace,
     form: Form,
