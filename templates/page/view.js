@@ -3,12 +3,15 @@
 import { byId } from "./dom.js";
 
 const CLOSEST = 0.02;
+const READABLE = 0.85; // at this scale the smallest words of a drawing can still be read
+const LARGEST = 1.5;
 const view = { x: 0, y: 0, width: 1, height: 1 };
 let whole = { x: 0, y: 0, width: 1, height: 1 };
 let drawing;
 let stage;
 let frame = 0;
 let flight = 0;
+let rest = 0;
 
 /** Take the drawing in hand. */
 export function startView() {
@@ -29,6 +32,8 @@ export function showDrawing() {
   if (!drawing) return false;
   const [x, y, width, height] = drawing.getAttribute("viewBox").split(/\s+/).map(Number);
   whole = { x, y, width, height };
+  drawing.style.width = `${width}px`;
+  drawing.style.height = `${height}px`;
   Object.assign(view, fitted(whole));
   show();
   return true;
@@ -47,22 +52,24 @@ export function flyTo(elements, margin = 0.25) {
   const top = Math.min(...boxes.map((box) => box.y));
   const right = Math.max(...boxes.map((box) => box.x + box.width));
   const bottom = Math.max(...boxes.map((box) => box.y + box.height));
-  const width = Math.max(right - left, whole.width / 3.2);
-  const height = Math.max(bottom - top, whole.height / 6);
-  const middle = { x: (left + right) / 2, y: (top + bottom) / 2 };
-  const wide = width * (1 + margin);
-  const high = height * (1 + margin);
-  fly({ x: middle.x - wide / 2, y: middle.y - high / 2, width: wide, height: high });
+  const box = fitted({ x: left, y: top, width: right - left, height: bottom - top });
+  const scale = stage.clientWidth / (box.width * (1 + margin));
+  const readable = Math.min(LARGEST, Math.max(READABLE, scale));
+  const wide = stage.clientWidth / readable;
+  const high = stage.clientHeight / readable;
+  // what does not fit at a size to read begins where its data enters, at the bottom
+  const low = Math.max((top + bottom) / 2, bottom - high / (2 + margin));
+  fly({ x: (left + right) / 2 - wide / 2, y: low - high / 2, width: wide, height: high });
 }
 
 /** Where an element is, in the drawing's own units. */
 export function boxOf(element) {
   const seen = element.getBoundingClientRect();
   const frameBox = drawing.getBoundingClientRect();
-  const scale = view.width / frameBox.width;
+  const scale = whole.width / frameBox.width;
   return {
-    x: view.x + (seen.left - frameBox.left) * scale,
-    y: view.y + (seen.top - frameBox.top) * scale,
+    x: whole.x + (seen.left - frameBox.left) * scale,
+    y: whole.y + (seen.top - frameBox.top) * scale,
     width: seen.width * scale,
     height: seen.height * scale,
   };
@@ -72,7 +79,7 @@ export function boxOf(element) {
 export function isInView(element) {
   const box = boxOf(element);
   return (
-    view.width < whole.width * 0.75 &&
+    stage.clientWidth / view.width > READABLE * 0.8 &&
     box.x >= view.x &&
     box.y >= view.y &&
     box.x + box.width <= view.x + view.width &&
@@ -88,11 +95,22 @@ function fitted(box) {
   return { x: box.x - (width - box.width) / 2, y: box.y - (height - box.height) / 2, width, height };
 }
 
+/** Put the drawing where the window wants it. It moves as one picture; at rest it is drawn anew, sharp. */
 function show() {
   cancelAnimationFrame(frame);
   frame = requestAnimationFrame(() => {
-    drawing.setAttribute("viewBox", `${view.x} ${view.y} ${view.width} ${view.height}`);
+    const scale = stage.clientWidth / view.width;
+    stage.classList.add("moving");
+    drawing.style.transform = `translate(${(whole.x - view.x) * scale}px,${(whole.y - view.y) * scale}px) scale(${scale})`;
+    clearTimeout(rest);
+    rest = setTimeout(settle, 140, scale);
   });
+}
+
+function settle(scale) {
+  stage.classList.remove("moving");
+  const pixel = `${(1 / scale).toPrecision(2)}px`;
+  if (drawing.style.getPropertyValue("--pixel") !== pixel) drawing.style.setProperty("--pixel", pixel);
 }
 
 function fly(box) {

@@ -11,7 +11,17 @@ from xray.story.poster import compose_poster
 def window(page):
     """What part of the drawing is seen: left, top, width, height."""
     page.wait_for_timeout(60)
-    return [float(part) for part in page.locator("svg.drawing").get_attribute("viewBox").split()]
+    return page.evaluate(
+        """() => {
+          const drawing = document.querySelector("svg.drawing");
+          const [left, top, width] = drawing.getAttribute("viewBox").split(" ").map(Number);
+          const seen = drawing.getBoundingClientRect();
+          const stage = document.getElementById("stage").getBoundingClientRect();
+          const unit = width / seen.width;
+          return [left + (stage.left - seen.left) * unit, top + (stage.top - seen.top) * unit,
+                  stage.width * unit, stage.height * unit];
+        }"""
+    )
 
 
 def test_every_step_of_the_poster_is_a_node_of_the_map(laptop, page_trace):
@@ -96,6 +106,16 @@ def test_buttons_zoom(laptop, button, factor):
 
 
 @pytest.mark.slow
+def test_a_move_does_not_make_the_drawing_anew(laptop):
+    drawn, before = laptop.locator("svg.drawing").get_attribute("viewBox"), window(laptop)
+    laptop.mouse.move(300, 300)
+    laptop.mouse.wheel(0, -400)
+
+    assert window(laptop) != before
+    assert laptop.locator("svg.drawing").get_attribute("viewBox") == drawn
+
+
+@pytest.mark.slow
 def test_the_whole_map_comes_back_by_a_button(laptop):
     before = window(laptop)
     laptop.click("#closer")
@@ -175,9 +195,9 @@ def test_without_it_the_map_glides(visit, page_file, browser):
     page.goto(page_file.as_uri())
     page.wait_for_selector("html[data-ready=yes]")
     page.keyboard.press("ArrowRight")
-    on_the_way = page.locator("svg.drawing").get_attribute("viewBox")
+    on_the_way = window(page)
     page.wait_for_timeout(700)
-    arrived = page.locator("svg.drawing").get_attribute("viewBox")
+    arrived = window(page)
     context.close()
 
     assert on_the_way != arrived

@@ -1,0 +1,96 @@
+"""How smoothly a page moves in a browser, how long it takes to open, and how large it is.
+
+Run: python benchmarks/page.py page.html [another.html ...]    needs playwright, and a Chromium
+"""
+
+import argparse
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
+from timing import machine, print_table
+
+LAPTOP = {"width": 1440, "height": 900}
+FRAMES = 90
+MEASURE = """
+async ([kind, frames]) => {
+  const stage = document.getElementById("stage");
+  const box = stage.getBoundingClientRect();
+  const send = (type, x, y, more = {}) => stage.dispatchEvent(new (type === "wheel" ? WheelEvent : PointerEvent)(
+    type, {pointerId: 1, clientX: box.left + x, clientY: box.top + y, bubbles: true, cancelable: true, ...more}));
+  const tick = () => new Promise(requestAnimationFrame);
+  await tick();
+  const times = [await tick()];
+  if (kind === "pan") send("pointerdown", 400, 300);
+  for (let at = 0; at < frames; at += 1) {
+    const turn = at / frames * 2 * Math.PI;
+    if (kind === "pan") send("pointermove", 400 + 150 * Math.sin(turn), 300 + 100 * Math.sin(2 * turn));
+    if (kind === "zoom") send("wheel", 400, 300, {deltaY: at < frames / 2 ? -40 : 40});
+    times.push(await tick());
+  }
+  if (kind === "pan") send("pointerup", 400, 300);
+  return times;
+}
+"""
+
+
+def main() -> None:
+    """Print one table: bytes, opening, and for panning and zooming frames a second and main thread per frame."""
+    options = argparse.ArgumentParser()
+    options.add_argument("pages", nargs="+", type=Path)
+    wanted = options.parse_args()
+    print(f"{machine()}\n")
+    with sync_playwright() as playwright:
+        path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+        if path is None:
+            sys.exit("no Chromium was found. Install one to measure the page.")
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        rows = [(page.name, *measure_page(browser, page)) for page in wanted.pages]
+        browser.close()
+    head = ("page", "MB", "opens s", "pan fps", "pan ms", "zoom fps", "zoom ms", "performance fps", "performance ms")
+    print_table("ms: main thread per frame", head, rows)
+
+
+def measure_page(browser: Browser, file: Path) -> tuple[str, ...]:
+    page = browser.new_page(viewport=LAPTOP, reduced_motion="no-preference")
+    began = time.perf_counter()
+    page.goto(f"{file.resolve().as_uri()}#view=walk&station=2")
+    page.wait_for_selector("html[data-ready=yes]")
+    opened = time.perf_counter() - began
+    page.wait_for_timeout(1500)
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable")
+    found = [f"{file.stat().st_size / 1e6:.2f}", f"{opened:.2f}"]
+    for kind in ("pan", "zoom"):
+        found += measure(page, session, kind)
+    page.goto(f"{file.resolve().as_uri()}#view=show")
+    page.wait_for_selector("html[data-ready=yes]")
+    if page.locator("#show_play").count() and page.locator("#show_play").is_visible():
+        page.click("#show_play")
+        page.wait_for_timeout(300)
+        found += measure(page, session, "watch", frames=600)
+    else:
+        found += ["", ""]
+    page.close()
+    return tuple(found)
+
+
+def measure(page: Page, session: CDPSession, kind: str, frames: int = FRAMES) -> tuple[str, str]:
+    """Frames a second, and main-thread milliseconds per frame."""
+    before = task_seconds(session)
+    times: list[float] = page.evaluate(MEASURE, [kind, frames])
+    busy = task_seconds(session) - before
+    spent = (times[-1] - times[0]) / 1000
+    return f"{frames / spent:.0f}", f"{busy / frames * 1000:.1f}"
+
+
+def task_seconds(session: CDPSession) -> float:
+    metrics: list[dict[str, Any]] = session.send("Performance.getMetrics")["metrics"]
+    return float(next(one["value"] for one in metrics if one["name"] == "TaskDuration"))
+
+
+if __name__ == "__main__":
+    main()
