@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
+from playwright.sync_api import Browser, CDPSession, Page, ViewportSize, sync_playwright
 from timing import machine, print_table
 
-LAPTOP = {"width": 1440, "height": 900}
+LAPTOP: ViewportSize = {"width": 1440, "height": 900}
 FRAMES = 90
 MEASURE = """
 async ([kind, frames]) => {
