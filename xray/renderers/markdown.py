@@ -11,7 +11,7 @@ from xray.renderers.table_words import say_share
 from xray.story.misfit import find_misfit
 from xray.story.outline import Row, Section, group_passes, outline_pass
 from xray.story.picking import Pick, pick_steps
-from xray.story.roles import tell_roles
+from xray.story.roles.listing import list_roles
 from xray.text import show_controls
 
 SPECIAL = re.compile(r"[\\`*{}\[\]<>#|~$&!]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
@@ -28,7 +28,7 @@ def write_markdown(trace: Trace, *, all_layers: bool = False, pick: Pick | None 
         lines += [", ".join(f"{clean(name)} {size:,}" for name, size in trace.sizes.items()), ""]
     if pick:
         lines += [f"Only {clean(pick.words)} are shown.", ""]
-    roles = tell_roles(trace)
+    roles = list_roles(trace)
     for group in group_passes(trace.passes):
         one = group[0]
         if pick and not pick_steps(one, pick):

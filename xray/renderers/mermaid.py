@@ -20,7 +20,7 @@ from xray.story.blocks.block_plan import Item
 from xray.story.blocks.opening import Choice, check_choice
 from xray.story.blocks.pass_groups import group_passes
 from xray.story.layout import Line
-from xray.story.roles import tell_roles
+from xray.story.roles.listing import list_roles
 from xray.text import show_controls
 
 ENTITIES = str.maketrans({letter: f"#{ord(letter)};" for letter in '#"<>&`\\{}[]()|;%'})
@@ -38,7 +38,7 @@ def write_mermaid(
     choice = blocks or Choice()
     check_choice(trace, choice)
     groups = group_passes(trace)[:MOST_GROUPS]
-    drawn = draw_plans(groups, find_alarms(trace), tell_roles(trace), choice, all_layers=all_layers)
+    drawn = draw_plans(groups, find_alarms(trace), list_roles(trace), choice, all_layers=all_layers)
     failure = (theme or load_theme()).lines["failure"]
     lines = ["---", f'title: "{escape(trace.title)}"', "---", "flowchart BT"]
     for each in drawn:

@@ -21,7 +21,7 @@ from xray.story.blocks.pass_groups import PassGroup, group_passes, read_sizes
 from xray.story.journey import describe
 from xray.story.layout import Line, Run
 from xray.story.marks import Marks
-from xray.story.roles import tell_roles
+from xray.story.roles.listing import list_roles
 
 Roles = Mapping[str, Mapping[str, str]]
 """What each step is for in words, by its pass and its id."""
@@ -60,7 +60,7 @@ def write_modules(
     alarms = find_alarms(trace)
     groups = group_passes(trace)
     if roles is None:  # of the passes that are drawn, the others are like them
-        roles = tell_roles(replace(trace, passes=tuple(group.shown for group in groups[:MOST_GROUPS])))
+        roles = list_roles(replace(trace, passes=tuple(group.shown for group in groups[:MOST_GROUPS])))
     drawn = draw_plans(groups[:MOST_GROUPS], alarms, roles, choice or Choice(), all_layers=all_layers)
     unseen = sum(len(group.passes) for group in groups[MOST_GROUPS:])
     graph = Digraph("modules")

@@ -22,7 +22,7 @@ from xray.renderers.page_script import write_script
 from xray.renderers.page_values import LEVELS
 from xray.renderers.themes import AXES, Theme, load_theme
 from xray.story.blocks.opening import Choice
-from xray.story.roles import tell_roles
+from xray.story.roles.listing import list_roles
 from xray.text import show_controls
 
 SHEETS = ("page", "map", "views", "cells", "screens")
@@ -42,7 +42,7 @@ def draw_page(trace: Trace, *, theme: Theme | None = None, blocks: Choice | None
     light = load_theme("light")
     dark = theme if theme is not None and theme.name != light.name else load_theme("dark")
     begins = "light" if theme is not None and theme.name == light.name else "auto"
-    roles = tell_roles(trace)
+    roles = list_roles(trace)
     maps = draw_maps(trace, dark, blocks, roles)
     drawing = maps[0].drawing
     sheets = (read_template(f"page/{name}.css") for name in SHEETS)

@@ -8,7 +8,7 @@ from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step, Trace
 from xray.ir.work import StepWork, measure_work
 from xray.story.picking import Pick
-from xray.story.roles import tell_roles
+from xray.story.roles.listing import list_roles
 from xray.text import show_controls
 
 COLUMNS = (
@@ -25,7 +25,7 @@ def write_csv(trace: Trace, pick: Pick | None = None) -> str:
     out = StringIO()
     rows = csv.writer(out, lineterminator="\n")
     rows.writerow(COLUMNS)
-    roles = tell_roles(trace)
+    roles = list_roles(trace)
     for one_pass in trace.passes:
         told, work = roles.get(f"{one_pass.kind}{one_pass.number or ''}", {}), measure_work(one_pass)
         for number, step in enumerate(one_pass.steps, start=1):

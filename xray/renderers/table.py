@@ -27,7 +27,7 @@ from xray.renderers.themes import Theme, load_theme
 from xray.story.masks import tell_masks
 from xray.story.outline import group_passes, outline_pass
 from xray.story.picking import Pick, pick_steps
-from xray.story.roles import tell_roles
+from xray.story.roles.listing import list_roles
 from xray.story.turns import list_turns, masks_grow, unlike_turns
 
 NARROWEST = 20
@@ -99,7 +99,7 @@ class TraceTables:
         yield from draw_head(self.trace, words, width)
         if self.pick:
             yield from draw_pick(self.trace, self.pick, words, width)
-        turns, roles = list_turns(self.trace), tell_roles(self.trace)
+        turns, roles = list_turns(self.trace), list_roles(self.trace)
         decode = self.trace.passes_of("decode")
         in_full = (*decode[:1], *unlike_turns(self.trace))
         for group in group_passes(self.trace.passes):

@@ -7,7 +7,7 @@ from xray.ir.trace import Pass
 from xray.story.body.spine import Chain, find_chains
 from xray.story.body.towers import Towering, read_tower
 from xray.story.body.tree import Attention, Experts, Tower
-from xray.story.recognition.attention_sites import find_sites
+from xray.story.recognition.attention_sites import Site, find_sites
 from xray.story.recognition.dataflow import Flow, read_flow
 from xray.story.recognition.remembering import once
 
@@ -16,10 +16,11 @@ LEAST_JOINTS = 2
 
 @dataclass(frozen=True)
 class Reading:
-    """The towers of one pass, with the steps that they were read from."""
+    """The towers of one pass, with the steps that they were read from, and every attention of it."""
 
     flow: Flow
     towers: tuple[Towering, ...]
+    sites: tuple[Site, ...]
 
 
 @once
@@ -45,7 +46,7 @@ def read_pass(one_pass: Pass) -> Reading:
         names[tower.end] = name
         for chain in family:
             names[chain.end] = name
-    return Reading(flow, tuple(towers))
+    return Reading(flow, tuple(towers), sites)
 
 
 def has_site(chain: Chain, sites: Sequence[object]) -> bool:

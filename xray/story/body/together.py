@@ -80,6 +80,25 @@ def name_all(others: Sequence[Towering], chosen: Reading, memories: set[int]) ->
     return names
 
 
+def name_towers(readings: Sequence[Reading]) -> dict[int, str]:
+    """The name of every tower of every pass, by its `id`; in several passes one is known by its learned steps."""
+    chosen = pick_reading(readings)
+    if chosen is None:
+        return {}
+    others = list(list_others(readings, chosen))
+    joined, _ = join_towers(chosen, others)
+    named = [*others, *((chosen, one) for one in chosen.towers)]
+    known = [
+        (learned_paths(reading.flow, one), tower.name) for (reading, one), tower in zip(named, joined, strict=True)
+    ]
+    found: dict[int, str] = {}
+    for reading in readings:
+        for one in reading.towers:
+            own = learned_paths(reading.flow, one)
+            found[id(one)] = next((name for paths, name in known if own & paths), one.tower.name)
+    return found
+
+
 def look_at(tower: Tower, source: str) -> Tower:
     """A tower whose attentions that look out of their pass look at that source."""
 

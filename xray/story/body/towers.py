@@ -13,7 +13,7 @@ from xray.story.body.tree import Attention, EntrancePart, Group, Tower
 from xray.story.recognition.attention_sites import Site
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.norms import Norm as FoundNorm
-from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS
+from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS, SUMS
 
 POOLINGS = frozenset({"mean", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "avg_pool2d"})
 
@@ -61,6 +61,8 @@ def read_tower(flow: Flow, chains: Sequence[Chain], sites: Sequence[Site], names
         layers += cut_layers(own)
         stagings += own
         final = last_norm(flow, own_end(own, chain))
+        if final is not None and goes_past(flow, own_end(own, chain), final):
+            final = None
     between = frozenset().union(*(list_between(flow, one, other) for one, other in pairwise(chains)))
     entrance = read_entrance(flow, chains[0].start, chains[0].joints[0].add, names)
     parts, nodes = entrance.parts, set(entrance.nodes)
@@ -141,6 +143,14 @@ def last_norm(flow: Flow, end: int) -> FoundNorm | None:
             if flow.op(reader) in CARRYING | DROPOUTS | POOLINGS:
                 todo.append(reader)
     return None
+
+
+def goes_past(flow: Flow, end: int, norm: FoundNorm) -> bool:
+    """Whether the stream goes on beside a norm, so that the norm belongs to a branch that was not recognised."""
+    return any(
+        flow.op(reader) in SUMS and len(flow.steps[reader].inputs) == 2 and reader > norm.end
+        for reader in flow.readers.get(end, ())
+    )
 
 
 def closing_norm(flow: Flow, reader: int, end: int) -> FoundNorm | None:

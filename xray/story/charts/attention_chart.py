@@ -47,11 +47,8 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
     site, branch = found.site, found.branch
     if site is None or not isinstance(branch, Attention):
         raise ValueError("only an attention has this chart")
-    sides = read_sides(flow, site, found.region)
-    opening = list_opening(flow, found)
-    opening |= list_weights(flow, frozenset().union(*(side.nodes for side in sides)))
-    sides = tuple(replace(side, nodes=side.nodes - opening) for side in sides)  # type: ignore[assignment]
-    lanes, shared, turn = read_lanes(flow, sides)
+    ways = read_attention_lanes(flow, found)
+    sides, lanes, shared, turn = ways.sides, ways.own, ways.shared, ways.turn
     nodes: list[Node] = []
     edges: list[Edge] = []
     feet: list[str] = []
@@ -83,6 +80,26 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
         for node in nodes
     ]
     return Chart(tuple(nodes), tuple(edges), tuple(dict.fromkeys(feet)), head, tuple(memory))
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The ways of queries, keys and values: their operands, the parts that several share, each one's own, the turn."""
+
+    sides: tuple[Side, Side, Side]
+    own: tuple[Lane, ...]
+    shared: tuple[list[Part], list[Part]]
+    turn: Part | None
+
+
+def read_attention_lanes(flow: Flow, found: Branching) -> Lanes:
+    """The ways of an attention's queries, keys and values, the norm that it begins with left out."""
+    if found.site is None:
+        raise ValueError("only an attention has lanes")
+    query, key, value = read_sides(flow, found.site, found.region)
+    apart = list_opening(flow, found) | list_weights(flow, query.nodes | key.nodes | value.nodes)
+    query, key, value = (replace(side, nodes=side.nodes - apart) for side in (query, key, value))
+    return Lanes((query, key, value), *read_lanes(flow, (query, key, value)))
 
 
 def list_opening(flow: Flow, found: Branching) -> frozenset[int]:

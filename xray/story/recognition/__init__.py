@@ -1,1 +1,1 @@
-"""How a transformer is recognised in any trace: data flow, attentions, sublayers, stacks, and the retelling of each."""
+"""Recognition: what steps are, by the data flow between them: norms, projections, attentions, values that follow."""

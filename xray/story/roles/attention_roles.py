@@ -1,0 +1,158 @@
+"""The roles of an attention's steps: projections, heads, scores, mask, softmax, the weighted sum, and back."""
+
+from collections.abc import Collection, Sequence
+
+from xray.story.body.regions import is_linear
+from xray.story.body.stages import Branching
+from xray.story.body.tree import Attention
+from xray.story.charts.attention_chart import name_factor, read_attention_lanes
+from xray.story.charts.lanes import Part, swaps_last_two
+from xray.story.recognition.attention_sites import Site
+from xray.story.recognition.dataflow import Flow
+from xray.story.recognition.operation_kinds import DROPOUTS, SCALINGS, TURNS
+from xray.story.recognition.scored_parts import Scored, read_scored
+from xray.story.roles.giving import Given
+
+OPERANDS = {"q": "queries", "k": "keys", "v": "values", "qkv": "queries, keys and values", "kv": "keys and values"}
+CROSSING = {
+    "q": "cross-attention: queries from the decoder",
+    "k": "cross-attention: keys from the encoder",
+    "v": "cross-attention: values from the encoder",
+    "kv": "cross-attention: keys and values from the encoder",
+}
+TURNED = "turn the keys: rows become columns"
+ROOT = "scale by 1/sqrt(d_k)"
+BIASES = {
+    "alibi": "add slopes by distance to the scores",
+    "relative": "add relative positions to the scores",
+}
+
+
+def give_attention(given: Given, found: Branching, words: str, apart: Collection[int] = ()) -> None:
+    """The block of an attention with all its parts; `apart` are steps that do not belong to it."""
+    site, branch = found.site, found.branch
+    if site is None or not isinstance(branch, Attention):
+        return
+    lanes = read_attention_lanes(given.flow, found)
+    given.block(list_core(site), words, apart)
+    for letters, parts in zip(("qkv", "kv"), lanes.shared, strict=True):
+        give_way(given, parts, letters, branch)
+    for lane in lanes.own:
+        give_way(given, lane.parts, lane.letter, branch)
+    if lanes.turn is not None:
+        given.part(lanes.turn.nodes, TURNED)
+    give_scores(given, site, branch)
+    give_result(given, site)
+
+
+def list_core(site: Site) -> set[int]:
+    """The steps that every attention has."""
+    projections = (site.query.projection, site.key.projection, site.value.projection, site.output)
+    return {site.scores, site.softmax, site.weighted_sum, *(node for node in projections if node is not None)}
+
+
+def give_way(given: Given, parts: Sequence[Part], letters: str, branch: Attention) -> None:
+    """The parts of the way of queries, keys or values, or of what several of them share."""
+    flow, what = given.flow, OPERANDS[letters]
+    linears = [place for place, part in enumerate(parts) if part.kind == "linear"]
+    for place, part in enumerate(parts):
+        if part.kind == "linear":
+            crosses = branch.source != "self" and letters in CROSSING
+            words = CROSSING[letters] if crosses else f"projection to {what}"
+            if len(linears) > 1 and place == linears[0]:
+                words = f"projection to a waist for {what}"
+            for node in part.nodes:
+                if is_linear(flow, node):
+                    given.linear(node, words)
+            given.part(part.nodes, words)
+        elif part.kind == "heads":
+            if place > max(linears, default=-1):
+                give_heads(given, part, letters)
+        else:
+            given.part(part.nodes, describe_part(flow, part, what, branch))
+
+
+def give_heads(given: Given, part: Part, letters: str) -> None:
+    """The moves behind a projection: several operands are cut apart, one is cut into heads."""
+    flow, what = given.flow, OPERANDS[letters]
+    if len(letters) > 1:
+        given.part(part.nodes, f"cut apart: {what}")
+        return
+    turns = [node for node in part.nodes if flow.op(node) in TURNS]
+    if letters == "k" and len(turns) > 1 and swaps_last_two(flow, turns[-1]):
+        given.name(turns[-1], TURNED)
+    cut = "split heads: d_model into heads x d_k"
+    given.moves(part.nodes, f"split heads: {what}", cut, "split heads: heads before length")
+
+
+def describe_part(flow: Flow, part: Part, what: str, branch: Attention) -> str:
+    """The words for what is done to queries, keys or values between their projection and the scores."""
+    is_turned = branch.positions == "rotary"
+    if part.kind == "scale" and is_root(flow, part.nodes, part.record.shape[-1]):
+        return ROOT
+    return {
+        "norm": f"normalise the {what}",
+        "rotate": f"rotary positions: turn the {what}" if is_turned else f"bring numbers of the {what} together",
+        "cache": f"cache: earlier {what} and the new ones",
+        "repeat": f"grouped queries: repeat the {what} for each head",
+        "scale": f"scale the {what}",
+        "bend": f"bend the {what}",
+        "turn": f"turn the {what}",
+    }.get(part.kind, "")
+
+
+def give_scores(given: Given, site: Site, branch: Attention) -> None:
+    """From the scores to the weights."""
+    flow = given.flow
+    given.linear(site.scores, "scores: query times key")
+    parts = read_scored(flow, site.scored)
+    told = {
+        part.nodes: [describe_scored(flow, one, site, branch) for one in parts if one.nodes == part.nodes]
+        for part in parts
+    }
+    for part in parts:
+        given.part(
+            part.nodes,
+            ", ".join(dict.fromkeys(told[part.nodes])),
+            main=site.softmax if part.kind == "softmax" else None,
+        )
+    given.dropouts([site.softmax, *site.weighed], "dropout of weights")
+
+
+def describe_scored(flow: Flow, part: Scored, site: Site, branch: Attention) -> str:
+    """The words for what happens to scores before the softmax."""
+    if part.kind == "softmax":
+        return "softmax: scores become weights"
+    if part.kind == "mask":
+        return "hide what may not be seen"
+    if part.kind == "bias":
+        return BIASES.get(branch.positions or "", "add a bias to the scores")
+    step = flow.steps[site.scores]
+    width = step.inputs[-2].shape[-1] if len(step.inputs) > 1 and step.inputs[-2].shape else 0
+    if is_root(flow, part.nodes, width):
+        return ROOT
+    idle = all(flow.steps[node].settings.get("factor") == 1 for node in part.nodes)
+    return "scale by 1: the scores stay" if idle else "scale the scores"
+
+
+def is_root(flow: Flow, nodes: Collection[int], width: int) -> bool:
+    """Whether steps scale by the root of the width of a head."""
+    told = {name_factor(flow.steps[node], width) for node in nodes if flow.op(node) in SCALINGS}
+    return told == {"÷ √d_k"}
+
+
+def give_result(given: Given, site: Site) -> None:
+    """The weighted sum, the heads side by side again, a gate, and the output projection."""
+    flow = given.flow
+    given.part([site.weighted_sum], "weighted sum of the values")
+    gates = [node for node in site.concat if flow.op(node) in SCALINGS and len(flow.steps[node].inputs) == 2]
+    concat = [node for node in site.concat if node not in gates and flow.op(node) not in DROPOUTS]
+    given.moves(
+        concat,
+        "concat: heads side by side again",
+        "concat: heads x d_k into d_model",
+        "concat: length before heads",
+    )
+    given.part(gates, "gate: how much of what the heads found goes on")
+    if site.output is not None:
+        given.linear(site.output, "output projection")
