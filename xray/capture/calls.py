@@ -24,7 +24,8 @@ class Known(NamedTuple):
     """What was noted of a tensor; it is kept alive by nobody here.
 
     `dtype` is a text where it says more than torch's own type does. `maker` is the serial number of the call that made
-    the tensor, None for what came from outside.
+    the tensor, None for what came from outside. `given` is the name under which the whole model was given it, where
+    that says who may see whom.
     """
 
     tensor: "weakref.ref[Tensor]"
@@ -35,6 +36,7 @@ class Known(NamedTuple):
     role: Role
     maker: int | None
     mask: SeenMask | None
+    given: str | None = None
 
 
 Weights = tuple[tuple[int, int], ...]

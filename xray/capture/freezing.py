@@ -130,6 +130,7 @@ class Freezer:
                 "source": self.name_source(known),
                 "mask": None if known.mask is None else self.freeze_mask(known.mask),
                 "preview": preview,
+                "given": known.given,
             },
         )
 

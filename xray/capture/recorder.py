@@ -204,6 +204,7 @@ class Recorder:
                 call.params = count_parameters(module)
             call.inputs = self._see_arguments(call, kind, args, kwargs)
             if above is None and self._sees_operations:
+                call.inputs = [self._sight.note_given(seen) for seen in call.inputs]
                 if self._sight.shows_ids:
                     call.inputs = [self._sight.show_ids(seen) for seen in call.inputs]
                 call.inputs += self._see_kept(call, (*zip(kind.arguments, args, strict=False), *kwargs.items()))

@@ -10,11 +10,13 @@ from xray.capture.calls import Known, OpenCall, Seen
 from xray.capture.mask_facts import look_at_mask, tells_what_is_hidden
 from xray.capture.tensor_log import TensorLog
 from xray.capture.tensors import name_results
-from xray.capture.values import PreviewRule, is_readable, take_preview
+from xray.capture.values import MAX_VALUES, PreviewRule, is_readable, take_preview
 from xray.ir.records import MaskKind, Role
 
 MAX_IDS = 1_024
 """The most ids whose values are noted unasked."""
+DECIDING = ("mask", "position_id", "seqlen", "seq_len", "lengths", "document", "doc_id", "seq_idx", "sequence_id")
+"""What is in the names of arguments that say who may see whom."""
 
 
 class Sight:
@@ -63,8 +65,22 @@ class Sight:
         if known is None:
             known = self._log.note(tensor, None, "state", None)
         elif known.role != "state":
-            known = self._log.note(tensor, known.maker, "state", known.mask)
+            known = self._log.note(tensor, known.maker, "state", known.mask, known.given)
         return (name, known, None)
+
+    def note_given(self, seen: Seen) -> Seen:
+        """What the whole model is given; if its name says that it decides who may see whom, it is known by that name.
+
+        The values of masks and places are noted, as far as they are whole numbers.
+        """
+        name, known, preview = seen
+        tensor = known.tensor() if decides_who_sees(name) else None
+        if tensor is None:
+            return seen
+        known = self._log.note(tensor, known.maker, known.role, known.mask, name)
+        if preview is None and not tensor.is_floating_point() and tensor.numel() <= MAX_VALUES and is_readable(tensor):
+            preview = take_preview(tensor, tuple(tensor.shape))
+        return (name, known, preview)
 
     def show_ids(self, seen: Seen) -> Seen:
         """What was seen with its values, if it is a few ids: what a model read, and which word was chosen."""
@@ -103,10 +119,16 @@ class Sight:
             if known is not None and mask is None:
                 return known
         role = guess_role(tensor, call, is_mask=mask is not None)
-        return self._log.note(tensor, known.maker if known else None, role, mask)
+        maker, given = (None, None) if known is None else (known.maker, known.given)
+        return self._log.note(tensor, maker, role, mask, given)
 
     def _look_into(self, name: str, tensor: Tensor, known: Known, call: OpenCall) -> Seen:
         return (name, known, None if self._preview is None else self._preview(call.path, call.op, tensor))
+
+
+def decides_who_sees(name: str) -> bool:
+    """Whether an argument with this name is a mask, or tells where sequences begin and end."""
+    return any(word in name.lower() for word in DECIDING)
 
 
 def see_named(sight: Sight, tensors: Mapping[str, Tensor], call: OpenCall, roles: Mapping[str, Role]) -> list[Seen]:

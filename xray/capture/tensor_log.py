@@ -53,7 +53,9 @@ class TensorLog:
             return known
         return self._look_again(tensor, known)
 
-    def note(self, tensor: Tensor, maker: int | None, role: Role, mask: SeenMask | None) -> Known:
+    def note(
+        self, tensor: Tensor, maker: int | None, role: Role, mask: SeenMask | None, given: str | None = None
+    ) -> Known:
         """Remember a tensor, and the call that made it."""
         shape: tuple[int, ...]
         dtype: torch.dtype | str
@@ -61,7 +63,7 @@ class TensorLog:
             shape, dtype = tensor.shape, tensor.dtype
         else:
             shape, dtype = shape_of(tensor), name_dtype(tensor)
-        known = Known(ref(tensor), self._version_of(tensor), shape, dtype, tensor.device, role, maker, mask)
+        known = Known(ref(tensor), self._version_of(tensor), shape, dtype, tensor.device, role, maker, mask, given)
         self._known[id(tensor)] = known
         return known
 
@@ -80,7 +82,7 @@ class TensorLog:
             version = tensor._version
         except RuntimeError:
             version = self._uncounted
-        known = make_known((ref(tensor), version, shape, dtype, tensor.device, role, maker, None))
+        known = make_known((ref(tensor), version, shape, dtype, tensor.device, role, maker, None, None))
         self._known[id(tensor)] = known
         return known
 
@@ -108,14 +110,17 @@ class TensorLog:
             writer = None  # it changed an earlier tensor, whose storage this one has taken over
         if version < 0:
             is_new = writer is not None and changed < known.version
-            return self.note(tensor, writer if is_new else known.maker, known.role, None if is_new else known.mask)
+            return self.note(tensor, writer, known.role, None) if is_new else self._note_again(tensor, known)
         if version == known.version:  # its form was changed, or it has an unusual one
-            return self.note(tensor, known.maker, known.role, known.mask)
+            return self._note_again(tensor, known)
         if writer is None and self._is_view_of_unchanged(tensor):
-            return self.note(tensor, known.maker, known.role, known.mask)
+            return self._note_again(tensor, known)
         if writer is None or version - changed not in (0, 1):  # below the user's level torch counts only afterwards
             return None
         return self.note(tensor, writer, known.role, None)
+
+    def _note_again(self, tensor: Tensor, known: Known) -> Known:
+        return self.note(tensor, known.maker, known.role, known.mask, known.given)
 
     def _is_view_of_unchanged(self, tensor: Tensor) -> bool:
         """Whether only the count is new: below the user's level a view takes over its base's after it was noted."""

@@ -89,7 +89,8 @@ class TensorRecord:
     """One tensor as it stood when a step read or made it.
 
     `axes` has a word for each axis: its name where known, "1" where the axis is there only to be broadcast, "" where
-    unknown. `source` is the id of the step that made the tensor, None for an input of the whole pass.
+    unknown. `source` is the id of the step that made the tensor, None for an input of the whole pass. `given` is the
+    argument of the whole model that the tensor is, where its name says who may see whom: a mask, position ids.
     """
 
     name: str
@@ -101,6 +102,7 @@ class TensorRecord:
     source: str | None = None
     mask: MaskFacts | None = None
     preview: Preview | None = None
+    given: str | None = None
 
     def __repr__(self) -> str:
         return f"TensorRecord({self.name!r}, {self.shape}, {self.axes}, {self.dtype!r}, {self.role!r})"
