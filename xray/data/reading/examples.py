@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from xray.assets import PACKAGE
 from xray.errors import DataError
 
 
@@ -11,8 +12,7 @@ def example_corpus() -> Path:
     Raises:
         DataError: the installation is incomplete.
     """
-    package = Path(__file__).resolve().parent.parent
-    for folder in (package / "examples", package.parent / "examples"):
+    for folder in (PACKAGE / "examples", PACKAGE.parent / "examples"):
         if (folder / "movie_qa.csv").is_file():
             return folder / "movie_qa.csv"
     raise DataError("examples/movie_qa.csv is not there: this installation of X-Ray is incomplete. Install it again.")
