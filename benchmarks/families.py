@@ -25,6 +25,7 @@ PREFERRED = (
     "SPEECH_SEQ_2_SEQ",
     "IMAGE_TEXT_TO_TEXT",
     "MULTIMODAL_LM",
+    "TEXT_TO_WAVEFORM",
     "CAUSAL_LM",
     "CTC",
     "MASKED_LM",
@@ -41,6 +42,16 @@ MROPE = {
         "mrope_section": [8, 12, 12],
     }
 }
+WIDE_MROPE = {**HEAD_DIM, **MROPE}
+XD_ROPE = {**HEAD_DIM, "rope_parameters": {"rope_type": "default", "rope_theta": 10_000.0, "mrope_section": [16] * 4}}
+ROPE_BY_LAYER = {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 10_000.0}}}
+SPARSE = {
+    "indexer_n_heads": 8,
+    "indexer_kv_heads": 1,
+    "indexer_head_dim": 256,
+    "indexer_budget": 2048,
+    "indexer_compress_ratio": 16,
+}
 FORECAST = {"prediction_length": 24, "num_static_categorical_features": 1, "cardinality": [5]}
 LAYER_TYPES = {"layer_types": ["full_attention", "conv"] * 16}
 LACKING: Mapping[str, Mapping[str, Any]] = {
@@ -52,13 +63,26 @@ LACKING: Mapping[str, Mapping[str, Any]] = {
     "wav2vec2-conformer": {"vocab_size": 32},
     "hunyuan_v1_dense": HEAD_DIM,
     "hunyuan_v1_moe": HEAD_DIM,
-    "hunyuan_vl_text": HEAD_DIM,
-    "hunyuan_vl": {"text_config": HEAD_DIM},
+    "hunyuan_vl_text": XD_ROPE,
+    "hunyuan_vl": {"text_config": XD_ROPE},
     "ministral": HEAD_DIM,
     "glm4v_text": MROPE,
     "glm_image_text": MROPE,
     "glm4v": {"text_config": MROPE},
     "glm46v": {"text_config": {"model_type": "glm4v_text", **MROPE}},
+    "glm4v_moe_text": WIDE_MROPE,
+    "glm4v_moe": {"text_config": WIDE_MROPE},
+    "glmga": {"text_config": {"model_type": "glm4v_text", **MROPE}},
+    "glm_image": {"text_config": MROPE},
+    "cohere_compass_text": ROPE_BY_LAYER,
+    "cohere_compass": {"text_config": ROPE_BY_LAYER},
+    "dbrx": {"attn_config": {"kv_n_heads": 8, "clip_qkv": 8, "rope_theta": 500_000.0}},
+    "qwen4_exp_text": SPARSE,
+    "qwen4_exp": {"text_config": SPARSE, "vision_config": {"out_hidden_size": 2048}},
+    "qwen3_omni_moe_thinker": {"vision_config": {"out_hidden_size": 2048}},
+    "moonshine_streaming": {"num_key_value_heads": 8},
+    "t5gemma2_encoder": {"text_config": {"dropout_rate": 0.0}},
+    "lw_detr": {"projector_scale_factors": [1.0]},
     "nemotron": {"num_key_value_heads": 8},
     "dots1": {"n_routed_experts": 128, "n_shared_experts": 2, "num_experts_per_tok": 6},
     "deepseek_v2": {"num_experts_per_tok": 6, "n_group": 8, "topk_group": 3},
@@ -72,6 +96,8 @@ LACKING: Mapping[str, Mapping[str, Any]] = {
     "rf_detr": {"backbone_config": {"model_type": "rf_detr_dinov2", "image_size": 512}},
     "xmod": {"default_language": "en_XX"},
     "blip-2": {"image_token_index": 50265},
+    "instructblipvideo": {"video_token_index": 32000},
+    "deepseek_ocr2": {"text_config": {"mlp_layer_types": ["dense"] + ["sparse"] * 31}},
     "instructblip": {"image_token_index": 32000},
     "diffusion_gemma": {"text_config": {"num_experts": 8, "top_k_experts": 2, "moe_intermediate_size": 704}},
 }

@@ -129,6 +129,54 @@ def test_as_many_signs_stand_among_the_words_as_an_image_becomes_rows(folder):
     assert inputs["pixel_values"] == (2, 3, 12, 12)
 
 
+def test_two_images_one_below_the_other_are_as_large_as_the_settings_say(folder):
+    settings = {
+        "architectures": ["SegGptForImageSegmentation"],
+        "model_type": "seggpt",
+        "hidden_size": 24,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 3,
+        "image_size": [16, 8],
+        "patch_size": 4,
+        "decoder_hidden_size": 8,
+        "intermediate_hidden_state_indices": [0, 1],
+        "merge_index": 0,
+    }
+    outcome = record(folder(settings))
+
+    assert {one.shape for one in outcome.trace.steps[0].inputs} >= {(2, 3, 8, 8)}
+
+
+def test_sound_is_as_wide_as_the_layer_that_reads_it(folder):
+    settings = {
+        "architectures": ["GraniteSpeech5Encoder"],
+        "model_type": "granite_speech5_encoder",
+        "hidden_size": 24,
+        "intermediate_size": 37,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 3,
+        "num_mel_bins": 10,
+    }
+    (features,) = (one for one in record(folder(settings)).trace.steps[0].inputs if one.name == "input_features")
+
+    assert features.shape[-1] != 10
+
+
+def test_learned_queries_get_something_to_look_at(folder):
+    settings = {
+        "architectures": ["Blip2QFormerModel"],
+        "model_type": "blip_2_qformer",
+        "hidden_size": 24,
+        "intermediate_size": 37,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 3,
+        "encoder_hidden_size": 11,
+    }
+    names = {one.name: one.shape for one in record(folder(settings)).trace.steps[0].inputs}
+
+    assert names["encoder_hidden_states"] == (2, 10, 11)
+
+
 def test_experts_run_without_storage(folder):
     outcome = record(folder(DEEPSEEK))
 

@@ -40,10 +40,17 @@ IMAGES = (
     "batch channels 4*height 4*width",
 )
 VIDEOS = ("batch frames channels height width", "batch channels frames height width")
-SOUND_ROWS = ("batch mels ticks", "batch ticks mels", "batch 1 ticks mels", "batch mels 4*ticks")
+SOUND_ROWS = (
+    "batch mels ticks",
+    "batch ticks mels",
+    "batch 1 ticks mels",
+    "batch mels 4*ticks",
+    "batch ticks entrance",
+    "batch ticks 128",
+)
 RULES: Mapping[str, Rule] = {
-    "input_ids": Rule(("batch words", "batch words codebooks"), "ids"),
-    "decoder_input_ids": Rule(("batch answer", "batch answer codebooks"), "ids"),
+    "input_ids": Rule(("batch words", "batch words codebooks", "batch words streams"), "ids"),
+    "decoder_input_ids": Rule(("batch answer", "batch answer codebooks", "batch*codebooks answer"), "ids"),
     "attention_mask": Rule(("batch words",), "ones", wanted=False),
     "pixel_values": Rule(IMAGES),
     "pixel_values_videos": Rule(VIDEOS, wanted=False),
@@ -65,12 +72,12 @@ RULES: Mapping[str, Rule] = {
     "query_embeds": Rule(("batch words d_model",), wanted=False),
     "inputs_embeds": Rule(("batch words d_model",), wanted=False),
     "noise_embeds": Rule(("batch words d_model",), wanted=False),
-    "context_hidden_states": Rule(("batch words d_model",), wanted=False),
+    "context_hidden_states": Rule(("batch words d_model", "batch words entrance"), wanted=False),
     "hidden_states": Rule(("batch words d_model", "batch d_model words", "batch 1 samples"), wanted=False),
     "lang_ids": Rule(("batch",), "zeros"),
     "state": Rule(("batch state",), wanted=False),
     "states": Rule(("batch words state",)),
-    "actions": Rule(("batch words action", "batch chunk action")),
+    "actions": Rule(("batch words action",)),
     "rewards": Rule(("batch words 1",)),
     "returns_to_go": Rule(("batch words 1",)),
     "timesteps": Rule(("batch words",), "zeros"),
@@ -102,7 +109,35 @@ PATCHES: Mapping[str, Rule] = {
     "image_position_ids": Rule(("batch patches 2",), "places"),
 }
 """The rules for models that take the patches of each image in a row, and their places."""
-MARKS = (({"image_grid_thw", "grid_thw"}, GRIDS), (set(PATCHES) - {"pixel_values", "pixel_attention_mask"}, PATCHES))
+HALVES = dict.fromkeys(("pixel_values", "prompt_pixel_values", "prompt_masks"), Rule(("batch channels half width",)))
+"""The rules for models that see an image below another one, both together as large as their settings say."""
+ASKING: Mapping[str, Rule] = {"encoder_hidden_states": Rule(("batch words memory",))}
+"""The rules for a transformer whose learned queries look at what another network made."""
+ROWS_OF_IMAGES: Mapping[str, Rule] = {
+    "pixel_values": Rule(("batch 1 channels height width",)),
+    "image_attention_mask": Rule(("batch words 1",), "ones"),
+}
+"""The rules for models in which every word says at which of several images it looks."""
+PLACED: Mapping[str, Rule] = {
+    "input_ids": Rule(("batch latents",), "ids"),
+    "image_embeds_position_mask": Rule(("batch latents",), "ones"),
+}
+"""The rules for models that are told by a mask where the rows of an image stand among the words."""
+CAMERAS: Mapping[str, Rule] = {
+    "pixel_values": Rule(("batch 1 channels height width",)),
+    "pixel_attention_mask": Rule(("batch 1",), "yes"),
+    "actions": Rule(("batch chunk action",)),
+}
+"""The rules for models that act, with an image of every camera."""
+MARKS = (
+    ({"image_grid_thw", "grid_thw"}, GRIDS),
+    (set(PATCHES) - {"pixel_values", "pixel_attention_mask"}, PATCHES),
+    ({"prompt_masks"}, HALVES),
+    ({"query_embeds"}, ASKING),
+    ({"noise", "timestep"}, CAMERAS),
+    ({"image_embeds_position_mask"}, PLACED),
+    ({"perceiver_embeddings"}, ROWS_OF_IMAGES),
+)
 """Arguments by which a forward tells that it takes images in another way, and the rules for that."""
 
 
@@ -125,7 +160,7 @@ AXES: Mapping[str, str] = {
 
 def propose_inputs(model: nn.Module, config: Any, wishes: Wishes, *, has_storage: bool) -> Iterator[Made]:
     """Keywords to call a model with, the likeliest first: which of them it takes, only a trial shows."""
-    sizes = Sizes(config, wishes)
+    sizes = Sizes(config, wishes, entrance=find_entrance(model))
     parameters = read_parameters(model)
     rules = choose_rules(parameters)
     asked = [
@@ -140,6 +175,11 @@ def propose_inputs(model: nn.Module, config: Any, wishes: Wishes, *, has_storage
         yield from guess(alone, rules, sizes, has_storage=has_storage)
     if wishes.batch is None:
         yield from propose_inputs(model, config, replace(wishes, batch=1), has_storage=has_storage)
+
+
+def find_entrance(model: nn.Module) -> int:
+    """The width that the first linear layer of a model reads; 0 where it has none."""
+    return next((one.in_features for one in model.modules() if isinstance(one, nn.Linear)), 0)
 
 
 def guess(asked: Sequence[str], rules: Mapping[str, Rule], sizes: Sizes, *, has_storage: bool) -> Iterator[Made]:
@@ -220,6 +260,7 @@ FILLS: Mapping[str, Callable[[tuple[int, ...], Sizes], Tensor]] = {
     "ids": make_ids,
     "ones": lambda shape, _: torch.ones(shape, dtype=torch.long),
     "zeros": lambda shape, _: torch.zeros(shape, dtype=torch.long),
+    "yes": lambda shape, _: torch.ones(shape, dtype=torch.bool),
     "no": lambda shape, _: torch.zeros(shape, dtype=torch.bool),
     "grid": lambda shape, sizes: torch.tensor([[1, sizes["rows"], sizes["columns"]]] * shape[0]),
     "sides": lambda shape, sizes: torch.tensor([[sizes["rows"], sizes["columns"]]] * shape[0]),
@@ -245,6 +286,7 @@ MEDIA = (
     ),
     Medium("pixel_values_videos", "get_video_features", ("video_token_id", "video_token_index"), 2),
     Medium("input_features", "get_audio_features", ("audio_token_id", "audio_token_index"), 3),
+    Medium("pixel_values", "get_video_features", ("video_token_index",), 2),
     Medium("input_values", "get_audio_features", ("audio_token_id", "audio_token_index"), 3),
 )
 

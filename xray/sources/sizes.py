@@ -34,6 +34,8 @@ class Setting:
 
 SIDES = ("image_size", "img_size", "input_image_size", "resolution", "max_img_size")
 MELS = (
+    "num_chroma",
+    "input_feat_size",
     "feature_projection_input_dim",
     "num_mel_bins",
     "feature_size",
@@ -49,7 +51,7 @@ SETTINGS: Mapping[str, Setting] = {
     "image_side": Setting(SIDES, VISION, IMAGE_SIDE),
     "patch": Setting(("patch_size", "spatial_patch_size"), VISION, 16),
     "patch_frames": Setting(("temporal_patch_size",), VISION, 1),
-    "merge": Setting(("spatial_merge_size", "merge_size", "downsample_factor"), VISION, 1),
+    "merge": Setting(("spatial_merge_size", "merge_size", "downsample_factor", "pooling_kernel_size"), VISION, 1),
     "frames": Setting(("num_frames", "frames_per_clip"), VISION, 8),
     "mels": Setting(MELS, AUDIO, 80),
     "sound_channels": Setting(("audio_channels", "num_audio_channels"), AUDIO, 1),
@@ -57,6 +59,8 @@ SETTINGS: Mapping[str, Setting] = {
     "d_model": Setting(("hidden_size", "d_model", "embed_dim", "dim", "n_embd"), TEXT, 64),
     "vision_width": Setting(("hidden_size", "embed_dim", "d_model"), VISION, 64),
     "audio_width": Setting(("hidden_size", "d_model"), AUDIO, 64),
+    "latents": Setting(("latent_query_num",), (), 64),
+    "memory": Setting(("encoder_hidden_size", "encoder_width"), (), 64),
     "codebooks": Setting(("num_codebooks", "n_codebooks", "num_channels"), AUDIO),
     "state": Setting(("max_state_dim", "state_dim"), (), 32),
     "action": Setting(("max_action_dim", "act_dim", "action_dim"), (), 32),
@@ -74,8 +78,11 @@ SETTINGS: Mapping[str, Setting] = {
 class Sizes:
     """Every word that the rules for inputs use, as a number."""
 
-    def __init__(self, config: Any, wishes: Wishes, settings: Mapping[str, Setting] = SETTINGS) -> None:
+    def __init__(
+        self, config: Any, wishes: Wishes, settings: Mapping[str, Setting] = SETTINGS, entrance: int = 0
+    ) -> None:
         self.config = config
+        self.entrance = entrance  # what the model's first linear layer reads
         self.wishes = wishes
         self.settings = settings
 
@@ -110,6 +117,15 @@ class Sizes:
 
     def _answer(self) -> int:
         return max(1, self.wishes.seq_len * ANSWER // WORDS) if self.wishes.seq_len else ANSWER
+
+    def _streams(self) -> int:
+        return self["codebooks"] + 1
+
+    def _entrance(self) -> int:
+        return self.entrance or self["mels"]
+
+    def _half(self) -> int:
+        return self["height"] // 2
 
     def _height(self) -> int:
         return self.image()[0]
