@@ -20,6 +20,8 @@ OF_LIBRARY = tuple(name for name in BY_NAME if name not in {one.name for one in 
 
 def differences(kept, now, place=""):
     """Where two traces in JSON differ: numbers have to be alike to a few digits, lines of code to their file."""
+    if isinstance(kept, dict) and isinstance(now, dict):  # what an older trace does not have, it does not say
+        kept = {**{key: None for key, value in now.items() if value is None}, **kept}
     if isinstance(kept, dict) and isinstance(now, dict) and kept.keys() == now.keys():
         return [
             found

@@ -72,6 +72,10 @@ class Groups:
         """The axes that a reshape cut this one into, or made it from; none where there was no reshape."""
         return self._parts.get(self.find(axis), ())
 
+    def list_products(self) -> Sequence[tuple[int, tuple[int, ...]]]:
+        """Every axis that holds others, with those that it holds."""
+        return self._products
+
     def name_products(self, proper: Mapping[str, str]) -> None:
         """A word for every axis without one that holds others which all have theirs: "batch*heads".
 

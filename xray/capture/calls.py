@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from xray.capture.mask_facts import SeenMask
+from xray.capture.parts import Part
 from xray.ir.records import Preview, Role
 from xray.ir.trace import PassKind, Setting
 
@@ -25,7 +26,7 @@ class Known(NamedTuple):
 
     `dtype` is a text where it says more than torch's own type does. `maker` is the serial number of the call that made
     the tensor, None for what came from outside. `given` is the name under which the whole model was given it, where
-    that says who may see whom.
+    that says who may see whom. `part` is of a tensor that several ranks hold.
     """
 
     tensor: "weakref.ref[Tensor]"
@@ -37,6 +38,7 @@ class Known(NamedTuple):
     maker: int | None
     mask: SeenMask | None
     given: str | None = None
+    part: Part | None = None
 
 
 Weights = tuple[tuple[int, int], ...]
@@ -73,6 +75,7 @@ class OpenCall:
         "arguments",
         "block",
         "error",
+        "handed_on",
         "inputs",
         "kind",
         "line",
@@ -115,6 +118,7 @@ class OpenCall:
         self.arguments: tuple[Any, ...] | None = None
         self.block = block
         self.number = 0
+        self.handed_on: OpenCall | None = None  # what a plain layer's result went through before it came out
 
     @property
     def id(self) -> str:
@@ -130,14 +134,19 @@ NO_SETTINGS: Mapping[str, Setting] = {}
 
 
 class Counted:
-    """The parameters of a module and all inside it, shared ones once; `own` are those that it holds itself."""
+    """The parameters of a module and all inside it, shared ones once; `own` are those that it holds itself.
 
-    __slots__ = ("own", "params", "path")
+    `parts` tells of those that several ranks hold how they are divided, and this rank's part: "weight_placement",
+    "weight_local".
+    """
+
+    __slots__ = ("own", "params", "parts", "path")
 
     def __init__(self, path: str, params: int, own: Weights = ()) -> None:
         self.path = path
         self.params = params
         self.own = own
+        self.parts: Mapping[str, Setting] = NO_SETTINGS
 
 
 def describe_error(error: BaseException | None) -> str:

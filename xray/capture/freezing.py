@@ -131,6 +131,8 @@ class Freezer:
                 "mask": None if known.mask is None else self.freeze_mask(known.mask),
                 "preview": preview,
                 "given": known.given,
+                "placement": None if known.part is None else known.part.placement,
+                "local": None if known.part is None else known.part.local,
             },
         )
 

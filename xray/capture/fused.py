@@ -64,7 +64,7 @@ class Stages:
 
     def __init__(self, block: OpenCall, like: Known) -> None:
         self.block = block
-        self.like = like._replace(tensor=NOWHERE, role="activation", mask=None)
+        self.like = like._replace(tensor=NOWHERE, role="activation", mask=None, part=None)
         self.calls: list[OpenCall] = []
 
     def add(self, name: str, op: str, inputs: tuple[Seen, ...], shape: tuple[int, ...], **settings: Setting) -> Seen:

@@ -16,8 +16,10 @@ from torch.nn.parameter import is_lazy
 from xray.capture.calls import Counted
 from xray.capture.fast_path import FAST_PATHS
 from xray.capture.naming import name_op
+from xray.capture.parts import is_divided, look_at_part
 from xray.capture.tensors import positional_names
 from xray.ir.records import MaskKind
+from xray.ir.trace import Setting
 
 MANY = 1 << 30
 NO_KEYWORDS: Mapping[str, Any] = {}
@@ -85,6 +87,7 @@ class Survey:
                 continue
             sizes = 0
             own: list[tuple[int, int]] = []
+            holds_parts = False
             for parameter in module._parameters.values():
                 if parameter is not None:
                     before = sizes
@@ -94,9 +97,12 @@ class Survey:
                         sizes += parameter.numel()
                     else:
                         self.is_lazy = self.is_lazy or is_lazy(parameter)
+                        holds_parts = holds_parts or is_divided(parameter)
                         sizes += count_values(parameter)
                     own.append((id(parameter), sizes - before))
             entry = Counted(path or type(module).__name__, sizes, tuple(own))
+            if holds_parts:
+                entry.parts = describe_parts(module)
             known[id(module)] = (module, entry)
             above.append(parent)
             if module._compiled_call_impl is not None or type(module).__name__ == "OptimizedModule":
@@ -124,6 +130,16 @@ def count_parameters(module: nn.Module) -> int:
 def count_values(parameter: Tensor) -> int:
     """The size of a parameter; 0 for one that has no shape yet."""
     return 0 if is_lazy(parameter) else parameter.numel()
+
+
+def describe_parts(module: nn.Module) -> Mapping[str, Setting]:
+    """How the module's own parameters are divided among ranks, and which part this one holds."""
+    told: dict[str, Setting] = {}
+    for name, parameter in module._parameters.items():
+        part = None if parameter is None else look_at_part(parameter)
+        if part is not None:
+            told |= {f"{name}_placement": part.placement, f"{name}_local": "x".join(map(str, part.local))}
+    return told
 
 
 def count_arguments(kind: type[nn.Module]) -> int:

@@ -1,8 +1,10 @@
 """Running one operation and noting it: what it was given, what it made, or how it failed."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from types import FrameType
 from typing import Any
 
 import torch
@@ -12,6 +14,7 @@ from xray.capture.calls import OpenCall, Pattern, Seen, describe_error
 from xray.capture.fast_path import InnerMode
 from xray.capture.journal import Journal, Lane
 from xray.capture.operations import is_in_place, name_operands
+from xray.capture.parts import is_distributed
 from xray.capture.sight import Sight, see_named
 from xray.capture.tensors import find_tensors, name_results
 
@@ -20,6 +23,8 @@ OPAQUE = frozenset({"multi_head_attention_forward"})
 """Python functions of torch whose insides are worth seeing, and are seen at the level below."""
 CHOICES = frozenset({"argmax", "multinomial"})
 """What chooses the next word, between two calls of a model."""
+TORCH = torch.__file__.removesuffix("__init__.py")
+DISTRIBUTED = f"{TORCH}distributed{os.sep}"
 VALUES = frozenset({int, float, bool, str, torch.dtype})
 """The types of plain values that an operation may be told."""
 
@@ -34,6 +39,18 @@ def is_plain_slice(part: Any) -> bool:
     return type(part) is slice and not any(isinstance(end, Tensor) for end in (part.start, part.stop, part.step))
 
 
+def is_of_ranks(frame: FrameType | None) -> bool:
+    """Whether torch itself runs an operation to divide tensors among ranks.
+
+    What is exchanged then is a step; how torch cuts and joins on the way is none.
+    """
+    while frame is not None and (name := frame.f_code.co_filename).startswith(TORCH):
+        if name.startswith(DISTRIBUTED):
+            return True
+        frame = frame.f_back
+    return False
+
+
 class Operator:
     """Runs the operations of one thread of a recording, and writes down those that make tensors."""
 
@@ -42,6 +59,7 @@ class Operator:
         self.journal = journal
         self.sight = sight
         self.lane = lane
+        self.hides_ranks = is_distributed()
         self._operands: dict[Any, tuple[str, ...]] = {}
 
     @property
@@ -62,6 +80,8 @@ class Operator:
         above = lane.running[-1] if lane.running else lane.above
         if not journal.passes or (journal.is_declared and above is None):
             return func(*args, **kwargs)
+        if self.hides_ranks and is_of_ranks(sys._getframe(2)):
+            return self._pass_on(func, args, kwargs)
         line = journal.locations.find(sys._getframe(2))
         call = OpenCall(next(journal.serials), f"{above.path}.{name}" if above is not None else name, name, above, line)
         if quiet is None:
@@ -138,6 +158,13 @@ class Operator:
             call.outputs = self.sight.see_result(result, call)
             if self.sight.shows_ids and name in CHOICES and call.parent is None:
                 call.outputs = [self.sight.show_ids(seen) for seen in call.outputs]
+
+    def _pass_on(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """The result of what is no step: it comes from where the tensors came from."""
+        result = func(*args, **kwargs)
+        with torch._C.DisableTorchFunction():
+            self.sight.hand_on(find_tensors((args, kwargs), ""), find_tensors(result, ""))
+        return result
 
     def _see_changed(self, call: OpenCall, result: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Seen]:
         changed = kwargs.get("out", args[0] if args else None)

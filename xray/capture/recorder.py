@@ -14,6 +14,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 
 from xray.capture.caches import find_kept, list_parts
 from xray.capture.calls import OpenCall, Seen, describe_error
+from xray.capture.collectives import CollectiveMode
 from xray.capture.fast_path import may_take_fast_path, step_aside
 from xray.capture.freezing import Links
 from xray.capture.hints import Axes, check_call, check_trace, read_hints, take_hints
@@ -24,7 +25,9 @@ from xray.capture.naming import describe_settings
 from xray.capture.operations import OperationMode
 from xray.capture.operator import Operator
 from xray.capture.optimizers import watch_optimizers
+from xray.capture.parts import is_distributed, name_groups
 from xray.capture.sight import Sight, see_named
+from xray.capture.spreading import spread_parts
 from xray.capture.structure import name_axes_by_structure
 from xray.capture.tensors import name_arguments
 from xray.capture.values import PreviewRule
@@ -83,6 +86,8 @@ class Recorder:
         self._trace: Trace | None = None
         self._links: Sequence[Links] = ()
         self._hints = read_hints(model, axes or {})
+        self._has_ranks = is_distributed()
+        self._groups = name_groups(model) if self._has_ranks else {}
 
     def __enter__(self) -> Self:
         self._thread = get_ident()
@@ -97,6 +102,8 @@ class Recorder:
             hooks.enter_context(watch_optimizers(self, self._root, self._journal, self._lane))
             hooks.enter_context(run_eagerly(compiled=self._survey.is_compiled))
             hooks.enter_context(OperationMode(self._operator))
+            if self._has_ranks:
+                hooks.enter_context(CollectiveMode(self._journal, self._sight, self._lane, self._groups))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -126,6 +133,8 @@ class Recorder:
             return self._trace
         passes, self._links = self._journal.to_passes()
         trace = Trace(title=self._title, sizes={}, config={}, passes=passes)
+        if self._has_ranks:
+            trace = spread_parts(trace, self._links)
         if self._sees_operations:
             trace = self.name_axes(trace)
         if self._root is None:  # the recording is over
@@ -200,6 +209,8 @@ class Recorder:
         journal.passes[-1].calls.append(call)
         with Unheard():
             call.settings = describe_settings(module)
+            if known is not None and known[1].parts:
+                call.settings = {**call.settings, **known[1].parts}
             if known is None:
                 call.params = count_parameters(module)
             call.inputs = self._see_arguments(call, kind, args, kwargs)
@@ -232,7 +243,7 @@ class Recorder:
         with Unheard():
             self._finish_module(ended[-1], module, args, rest)
         for call in ended:
-            call.module = call.arguments = None
+            call.module = call.arguments = call.handed_on = None
         if lane is not self._lane and not lane.running:
             self._lanes.leave(thread)
 
@@ -263,7 +274,10 @@ class Recorder:
             # a hook of the user's changed them
             call.inputs = self._see_arguments(call, kind, args, kwargs)
         if len(rest) == 2:
-            call.outputs = self._sight.see_result(rest[1], call, kind.mask_kind)
+            if call.handed_on is None:
+                call.outputs = self._sight.see_result(rest[1], call, kind.mask_kind)
+            else:
+                self._sight.see_result(rest[1], call.handed_on)
             if call.parent is None and not isinstance(rest[1], Tensor):
                 call.outputs += self._see_kept(call, list_parts(rest[1])[0])
         else:

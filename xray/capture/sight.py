@@ -1,6 +1,6 @@
 """Looking at a tensor in passing: what it is, which step made it, what it hides, a few of its values."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from xray.capture.calls import Known, OpenCall, Seen
 from xray.capture.mask_facts import look_at_mask, tells_what_is_hidden
+from xray.capture.parts import Part
 from xray.capture.tensor_log import TensorLog
 from xray.capture.tensors import name_results
 from xray.capture.values import MAX_VALUES, PreviewRule, is_readable, take_preview
@@ -81,6 +82,31 @@ class Sight:
         if preview is None and not tensor.is_floating_point() and tensor.numel() <= MAX_VALUES and is_readable(tensor):
             preview = take_preview(tensor, tuple(tensor.shape))
         return (name, known, preview)
+
+    def see_part(
+        self,
+        name: str,
+        tensor: Tensor,
+        call: OpenCall,
+        *,
+        shape: tuple[int, ...] | None = None,
+        part: Part | None = None,
+    ) -> Seen:
+        """A tensor of this rank that a call made, and that others may hand on in another wrapping."""
+        self._log.note_change(tensor, call.serial)
+        known = self._log.note(tensor, call.serial, guess_role(tensor, call), None)
+        if part is not None:
+            known = known._replace(shape=shape or known.shape, part=part)
+        self._log.note_part(tensor, known)
+        return (name, known, None)
+
+    def hand_on(self, given: Iterable[tuple[str, Tensor]], made: Iterable[tuple[str, Tensor]]) -> None:
+        """Tensors that come from where others did, by something that is no step."""
+        known = next((one for one in (self.find(tensor) for _, tensor in given) if one is not None), None)
+        if known is not None:
+            for _, tensor in made:
+                if self.find(tensor) is None:
+                    self._log.note(tensor, known.maker, known.role, None)
 
     def show_ids(self, seen: Seen) -> Seen:
         """What was seen with its values, if it is a few ids: what a model read, and which word was chosen."""

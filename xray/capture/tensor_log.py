@@ -10,6 +10,7 @@ from torch import Tensor
 
 from xray.capture.calls import Known
 from xray.capture.mask_facts import SeenMask
+from xray.capture.parts import is_distributed, look_at_part, unwrap, watch_storage
 from xray.ir.records import Role
 
 STRIDED = torch.strided
@@ -37,13 +38,15 @@ class TensorLog:
     def __init__(self) -> None:
         self._known: dict[int, Known] = {}
         self._writers: dict[int, tuple[int, int]] = {}
+        self._parts: dict[tuple[int, tuple[int, ...]], tuple[Any, Known]] = {}
+        self.knows_ranks = is_distributed()
         self._uncounted = -1
 
     def find(self, tensor: Tensor) -> Known | None:
         """What is known of a tensor as it is now."""
         known = self._known.get(id(tensor))
         if known is None or known[0]() is not tensor:
-            return None
+            return self._find_part(tensor) if self._parts else None
         noted = known[1]
         if (
             noted == (tensor._version if noted >= 0 else self._uncounted)
@@ -63,9 +66,19 @@ class TensorLog:
             shape, dtype = tensor.shape, tensor.dtype
         else:
             shape, dtype = shape_of(tensor), name_dtype(tensor)
-        known = Known(ref(tensor), self._version_of(tensor), shape, dtype, tensor.device, role, maker, mask, given)
+        part = None if type(tensor) is Tensor else look_at_part(tensor)
+        version = self._version_of(tensor)
+        known = Known(ref(tensor), version, shape, dtype, tensor.device, role, maker, mask, given, part)
         self._known[id(tensor)] = known
+        if self.knows_ranks:
+            self.note_part(tensor, known)
         return known
+
+    def note_part(self, tensor: Tensor, known: Known) -> None:
+        """Remember a tensor by its storage too: what is handed over between ranks changes its wrapping on the way."""
+        inner = unwrap(tensor)
+        if inner.layout is STRIDED and not inner.is_nested:
+            self._parts[storage_of(inner), tuple(inner.shape)] = (watch_storage(inner), known)
 
     def note_new(self, tensor: Tensor, maker: int) -> Known | None:
         """What `note` does for the usual tensor, seen for the first time, in less than half the time; else None."""
@@ -82,8 +95,10 @@ class TensorLog:
             version = tensor._version
         except RuntimeError:
             version = self._uncounted
-        known = make_known((ref(tensor), version, shape, dtype, tensor.device, role, maker, None, None))
+        known = make_known((ref(tensor), version, shape, dtype, tensor.device, role, maker, None, None, None))
         self._known[id(tensor)] = known
+        if self.knows_ranks:
+            self.note_part(tensor, known)
         return known
 
     def note_change(self, tensor: Tensor, maker: int) -> None:
@@ -100,7 +115,21 @@ class TensorLog:
     def clear(self) -> None:
         """Forget everything."""
         self._known.clear()
+        self._parts.clear()
         self._writers.clear()
+
+    def _find_part(self, tensor: Tensor) -> Known | None:
+        """What is known of a tensor that has another wrapping now: this rank's part, taken out of the whole."""
+        inner = unwrap(tensor)
+        found = self._parts.get((storage_of(inner), tuple(inner.shape)))
+        if found is None or found[0].expired() or inner.dtype is not found[1].dtype:
+            return None
+        noted = found[1]
+        own = None if type(tensor) is Tensor else look_at_part(tensor)
+        shape, part = (noted.shape, noted.part) if own is None else (tuple(tensor.shape), own)
+        known = noted._replace(tensor=ref(tensor), version=self._version_of(tensor), shape=shape, part=part)
+        self._known[id(tensor)] = known
+        return known
 
     def _look_again(self, tensor: Tensor, known: Known) -> Known | None:
         """A tensor that may have changed since it was noted: by a call that was seen doing it, or unseen."""

@@ -100,7 +100,9 @@ def check_record(step: Step, record: TensorRecord) -> None:
         raise refuse("a size is never below 0")
     if len(record.axes) != len(record.shape):
         raise refuse(f"{len(record.axes)} axis words")
-    if record.preview is not None and not preview_fits(record.preview, record.shape):
+    if record.local is not None and len(record.local) != len(record.shape):
+        raise refuse(f"this rank's part has {len(record.local)} axes")
+    if record.preview is not None and not preview_fits(record.preview, record.local or record.shape):
         raise refuse(f"a preview of shape {list(record.preview.shape)} with {len(record.preview.values)} values")
     if record.preview is not None and not statistics_fit(record.preview.statistics, record.shape):
         raise refuse("statistics that cannot be of it")

@@ -91,6 +91,10 @@ class TensorRecord:
     `axes` has a word for each axis: its name where known, "1" where the axis is there only to be broadcast, "" where
     unknown. `source` is the id of the step that made the tensor, None for an input of the whole pass. `given` is the
     argument of the whole model that the tensor is, where its name says who may see whom: a mask, position ids.
+
+    Of a tensor that several ranks hold, `local` is the shape of this rank's part and `shape` that of the whole;
+    `placement` says in torch's notation how the mesh divides it, a word for each of its axes: "[S(0), R]". A `local`
+    without a `placement` is of a tensor of which only this rank's part is known; `shape` is that of the part then.
     """
 
     name: str
@@ -103,6 +107,8 @@ class TensorRecord:
     mask: MaskFacts | None = None
     preview: Preview | None = None
     given: str | None = None
+    placement: str | None = None
+    local: tuple[int, ...] | None = None
 
     def __repr__(self) -> str:
         return f"TensorRecord({self.name!r}, {self.shape}, {self.axes}, {self.dtype!r}, {self.role!r})"

@@ -1,0 +1,109 @@
+"""A model that somebody's own script has divided: the whole, this rank's part, and what the ranks tell each other."""
+
+import os
+from collections import Counter
+
+import pytest
+import torch
+from sharded import WORDS, divide_by_heads, divide_by_words, make_gpt
+from torch.distributed.tensor.debug import CommDebugMode
+
+import xray
+from xray.ranks.fake_group import fake_ranks
+
+
+def record_divided(divide, ranks=2):
+    with fake_ranks(ranks):
+        mesh = torch.distributed.init_device_mesh("cpu", (ranks,), mesh_dim_names=("tp",))
+        return xray.trace(divide(make_gpt(), mesh), WORDS)
+
+
+def step_of(trace, name):
+    return next(step for step in trace.steps if step.id == name)
+
+
+def records_of(trace):
+    return [(step, record) for step in trace.steps for record in (*step.inputs, *step.outputs)]
+
+
+@pytest.mark.parametrize("divide", [divide_by_heads, divide_by_words])
+def test_shape_is_the_whole_wherever_the_placement_is_told(divide):
+    whole = {step.id: step for step in xray.trace(make_gpt(), WORDS).steps}
+
+    divided = record_divided(divide)
+
+    told = 0
+    for step in divided.steps:
+        if step.id in whole:
+            for side in ("inputs", "outputs"):
+                for one, other in zip(getattr(step, side), getattr(whole[step.id], side), strict=True):
+                    assert one.shape == other.shape or one.placement is None, (step.id, one)
+                    told += one.placement is not None
+    assert told > 60
+
+
+@pytest.mark.parametrize("divide", [divide_by_heads, divide_by_words])
+def test_nothing_behind_the_first_division_is_left_untold_but_what_is_laid_out_otherwise(divide):
+    trace = record_divided(divide)
+
+    untold = {step.op for step, record in records_of(trace) if record.local is not None and record.placement is None}
+
+    assert untold <= {"all_gather", "gpt"}  # which gathers along the first axis, to be cut and joined afterwards
+
+
+def test_heads_are_divided_through_views_and_attention():
+    trace = record_divided(divide_by_heads)
+
+    layer = "layers.0.attention"
+    query = step_of(trace, f"{layer}.query#0").outputs[0]
+    assert (query.shape, query.local, query.placement) == ((2, 6, 32), (2, 6, 16), "[S(2)]")
+    heads = step_of(trace, f"{layer}.transpose#0").outputs[0]
+    assert (heads.shape, heads.local, heads.placement) == ((2, 4, 6, 8), (2, 2, 6, 8), "[S(1)]")
+    out = step_of(trace, f"{layer}.out#0")
+    assert [one.placement for one in (*out.inputs, *out.outputs)] == ["[S(2)]", "[P(sum)]"]
+    assert out.settings["weight_placement"] == "[S(1)]"
+    assert out.settings["weight_local"] == "32x16"
+    total = step_of(trace, f"{layer}.all_reduce#0")
+    assert total.inputs[0].source == out.id
+    assert total.outputs[0].placement == "[R]"
+    assert {key: total.settings[key] for key in ("group", "group_size", "group_ranks", "bytes")} == {
+        "group": "tp",
+        "group_size": 2,
+        "group_ranks": "0,1",
+        "bytes": 2 * 6 * 32 * 4,
+    }
+    assert step_of(trace, "layers.0.add#0").inputs[1].source == total.id
+
+
+@pytest.mark.parametrize("divide", [divide_by_heads, divide_by_words])
+def test_exchanges_are_those_that_torch_counts(divide):
+    with fake_ranks(2):
+        mesh = torch.distributed.init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
+        model = divide(make_gpt(), mesh)
+        with CommDebugMode() as counted:
+            model(WORDS)
+        trace = xray.trace(model, WORDS)
+
+    names = {"all_gather_into_tensor": "all_gather", "reduce_scatter_tensor": "reduce_scatter"}
+    known = Counter()
+    for op, times in counted.get_comm_counts().items():
+        name = op.__name__.removeprefix("c10d_functional.")
+        known[names.get(name, name)] += times
+    assert Counter(step.op for step in trace.steps if "group" in step.settings) == known
+    assert known
+
+
+def test_the_process_is_alone_again_afterwards():
+    before = dict(os.environ)
+
+    for ranks in (2, 4):
+        record_divided(divide_by_heads, ranks)
+
+        assert not torch.distributed.is_initialized()
+    assert dict(os.environ) == before
+
+
+def test_a_model_that_nobody_divided_has_no_parts():
+    trace = xray.trace(make_gpt(), WORDS)
+
+    assert [record for _, record in records_of(trace) if record.local is not None] == []

@@ -1,0 +1,71 @@
+"""Tensors that several ranks hold: the whole, this rank's part of it, and how the mesh divides it."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.multiprocessing.reductions import StorageWeakRef
+
+
+class Part(NamedTuple):
+    """This rank's part of a tensor, and torch's words for how the whole is divided, where they are known."""
+
+    local: tuple[int, ...]
+    placement: str | None
+
+
+def look_at_part(tensor: Tensor) -> Part | None:
+    """This rank's part of a DTensor; None for any other tensor."""
+    if not is_divided(tensor):
+        return None
+    whole: Any = tensor
+    return Part(tuple(unwrap(tensor).shape), spell_placements(whole.placements))
+
+
+def spell_placements(placements: Any) -> str:
+    """How a mesh divides a tensor, in torch's notation, a word for each axis of the mesh: "[S(0), R]"."""
+    return f"[{', '.join(map(spell_placement, placements))}]"
+
+
+def spell_placement(placement: Any) -> str:
+    if placement.is_replicate():
+        return "R"
+    if placement.is_partial():
+        return f"P({placement.reduce_op})"
+    return f"S({placement.dim})" if placement.is_shard() else str(placement)
+
+
+def unwrap(tensor: Tensor) -> Tensor:
+    """The plain tensor in which this rank's numbers lie."""
+    if is_divided(tensor):
+        tensor = tensor._local_tensor  # type: ignore[attr-defined]  # of a DTensor
+    inner = getattr(tensor, "elem", None) if type(tensor).__name__ == "AsyncCollectiveTensor" else None
+    return tensor if inner is None else inner
+
+
+def is_divided(tensor: object) -> bool:
+    """Whether a tensor is a DTensor; torch's own module of them is not loaded for the question."""
+    module = sys.modules.get("torch.distributed.tensor")
+    return module is not None and isinstance(tensor, module.DTensor)
+
+
+def name_groups(model: nn.Module) -> Mapping[str, str]:
+    """What the axes of the meshes are called on which a model's parameters lie, by torch's names of the groups."""
+    names: dict[str, str] = {}
+    divided: list[Any] = [one for one in model.parameters() if is_divided(one)]
+    for mesh in {one.device_mesh for one in divided}:
+        for place, name in enumerate(mesh.mesh_dim_names or ()):
+            names[mesh.get_group(place).group_name] = name
+    return names
+
+
+def watch_storage(tensor: Tensor) -> StorageWeakRef:
+    """A reference to the tensor's storage that does not keep it alive."""
+    return StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]  # torch leaves it so
+
+
+def is_distributed() -> bool:
+    """Whether this process is one of several ranks now."""
+    return torch.distributed.is_available() and torch.distributed.is_initialized()

@@ -1,0 +1,59 @@
+"""Ranks that are not there: torch's fake process group, in which every exchange ends at once and moves nothing.
+
+It stands in torch's own test tools, so all that X-Ray takes from there is in this file. Tried with torch 2.13.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from xray.errors import TraceError
+
+
+@contextmanager
+def fake_ranks(count: int, rank: int = 0) -> Iterator[None]:
+    """A block in which this process is one of so many ranks; afterwards it is alone again.
+
+    Raises:
+        TraceError: this torch has no fake process group, or the process is one of several ranks already.
+    """
+    if not torch.distributed.is_available():
+        raise TraceError(
+            f"torch {torch.__version__} was built without torch.distributed, which a mesh needs. "
+            "Install a torch that has it."
+        )
+    try:
+        from torch.testing._internal.distributed.fake_pg import FakeStore
+    except ImportError as error:
+        raise TraceError(
+            f"torch {torch.__version__} has no fake process group, which stands for the other ranks. "
+            "Install torch 2.6 or newer."
+        ) from error
+    if torch.distributed.is_initialized():
+        raise TraceError(
+            "this process is one of several ranks already, and a mesh needs ranks of its own. "
+            "Record the model with xray.record instead."
+        )
+    torch.distributed.init_process_group("fake", rank=rank, world_size=count, store=FakeStore())
+    try:
+        with weights_without_storage():
+            yield
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+@contextmanager
+def weights_without_storage() -> Iterator[None]:
+    """A block in which FSDP takes weights that have no numbers, as nobody is going to read them."""
+    try:
+        from torch.distributed.fsdp._fully_shard._fsdp_param_group import FSDPParamGroup
+    except ImportError:  # an older torch keeps it elsewhere, and refuses such weights in its own words
+        yield
+        return
+    kept = FSDPParamGroup._validate_no_meta_params
+    FSDPParamGroup._validate_no_meta_params = lambda self: None  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        FSDPParamGroup._validate_no_meta_params = kept  # type: ignore[method-assign]
