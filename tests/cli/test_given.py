@@ -47,7 +47,7 @@ def here(tmp_path, monkeypatch):
         ("page t.json --max-turns 3", "--max-turns: a trace file is already answered."),
         ("page t.json --phase both", "--phase: a trace file holds what it holds."),
         ("walk t.json --device cpu", "--device: a trace file is already answered."),
-        ("attention hello --trace t.json", "QUESTION: a trace file is already answered."),
+        ("attention t.json --run here", "--run: a trace file is already answered."),
         ("attention --kind encoder --turn 2", "--turn: the encoder reads the question once, before the first turn."),
         ("worksheet --trace t.json --phase both", "--phase: a trace file holds what it holds."),
         ("worksheet --trace t.json --ask hi", "--ask: a trace file is already answered."),

@@ -163,7 +163,7 @@ def test_a_skipped_question_is_answered_and_counts_for_nothing(trace_file, capsy
 
 
 def test_attention_is_shown_in_the_terminal(trace_file, capsys):
-    assert run(["attention", "--trace", str(trace_file)]) == 0
+    assert run(["attention", str(trace_file)]) == 0
     told = capsys.readouterr().out
 
     assert told.startswith("Cross-attention  layer 3, head 1, before dropout")
@@ -174,7 +174,7 @@ def test_attention_is_shown_in_the_terminal(trace_file, capsys):
 def test_attention_is_drawn_to_a_file(trace_file, tmp_path, name, start):
     target = tmp_path / name
 
-    assert run(["attention", "--trace", str(trace_file), "--kind", "encoder", "-o", str(target), "--dpi", "30"]) == 0
+    assert run(["attention", str(trace_file), "--kind", "encoder", "-o", str(target), "--dpi", "30"]) == 0
     assert target.read_bytes().startswith(start)
 
 
@@ -185,8 +185,9 @@ def test_attention_is_drawn_to_a_file(trace_file, tmp_path, name, start):
         (["--head", "7"], "there is no head 7. The model has 4."),
         (["--turn", "44"], "there is no turn 44."),
         (["-o", "a.jpg"], "End it in"),
+        (["--kind", "text"], "there is no text attention in this trace. Choose --kind encoder or decoder or cross."),
     ],
 )
 def test_attention_says_what_there_is(trace_file, capsys, arguments, part):
-    assert run(["attention", "--trace", str(trace_file), *arguments]) == 2
+    assert run(["attention", str(trace_file), *arguments]) == 2
     assert part in capsys.readouterr().err

@@ -5,7 +5,7 @@ import re
 import pytest
 from page_helpers import find_pass, find_step
 
-from xray.story.weights import read_pictures
+from xray.story.weights.reading import read_pictures
 
 PLACES = {
     "encoder": ("encode", 0, "encoder.layers.{}.self_attention.softmax", "src", "src"),

@@ -4,7 +4,7 @@ import pytest
 
 from xray.renderers.attention import draw_attention, print_attention
 from xray.renderers.walk_text import Screen
-from xray.story.weights import read_pictures
+from xray.story.weights.reading import read_pictures
 
 
 @pytest.fixture(scope="module")

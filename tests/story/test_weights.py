@@ -3,10 +3,17 @@
 from math import log2
 
 import pytest
+import torch
+from families.specimens import BY_NAME
+from handwritten import make_writer
 
+from xray.capture.recorder import Recorder
+from xray.capture.values import preview_attention
 from xray.ir.records import Preview
 from xray.ir.trace import Pass
-from xray.story.weights import mean_entropy, read_pictures, row_entropy
+from xray.story.weights.found import list_kinds
+from xray.story.weights.picture import mean_entropy, row_entropy
+from xray.story.weights.reading import read_pictures
 
 
 def test_there_is_a_picture_for_every_layer_head_and_sequence_kept(training_trace):
@@ -65,3 +72,50 @@ def test_a_preview_of_several_sequences_is_read_in_its_order():
     preview = Preview((0, 0, 0, 0), (2, 3, 1, 2), tuple(float(number) for number in range(12)))
 
     assert preview.rows(1, 2) == ((10.0, 11.0),)
+
+
+def record_weights(model, *args, **kwargs):
+    recorder = Recorder(model, operations=True, preview=preview_attention, shows_ids=True, weighs=True)
+    with torch.no_grad(), recorder:
+        model(*args, **kwargs)
+    return recorder.trace
+
+
+@pytest.fixture(scope="module")
+def writer_trace():
+    return record_weights(make_writer(), torch.arange(14).view(2, 7))
+
+
+def test_a_model_of_your_own_has_a_picture_for_every_layer_and_head(writer_trace):
+    pictures = [one for one in read_pictures(writer_trace, writer_trace.passes[0], "text") if one.sequence == 0]
+
+    assert [(one.layer, one.head) for one in pictures] == [(layer, head) for layer in range(2) for head in range(3)]
+    assert all(sum(row) == pytest.approx(1, abs=1e-4) for one in pictures for row in one.weights)
+
+
+def test_its_words_are_the_ids_that_it_reads(writer_trace):
+    picture = read_pictures(writer_trace, writer_trace.passes[0], "text")[0]
+
+    assert picture.keys == picture.queries == tuple(f"id {number}" for number in range(7))
+
+
+def test_what_its_mask_hides_is_read_off_the_steps(writer_trace):
+    picture = read_pictures(writer_trace, writer_trace.passes[0], "text")[0]
+
+    assert all(
+        hidden == (column > row) for row, line in enumerate(picture.hidden) for column, hidden in enumerate(line)
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BY_NAME)
+def test_every_family_shows_whom_it_looks_at(name):
+    specimen = BY_NAME[name]
+    trace = record_weights(specimen.build().train(), **specimen.make_inputs())
+    encoders, decoders = specimen.layers
+    expected = {"encoder": encoders, "decoder": decoders, "cross": decoders, "text": 3, "vision": 3}
+
+    for kind in list_kinds(trace):
+        pictures = read_pictures(trace, trace.passes[0], kind.name)
+        assert len({one.layer for one in pictures}) == min(expected[kind.name], encoders + decoders)
+        assert all(sum(row) == pytest.approx(1, abs=1e-3) for one in pictures for row in one.weights)

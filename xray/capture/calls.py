@@ -89,6 +89,7 @@ class OpenCall:
         "path",
         "serial",
         "settings",
+        "weighed",
         "weights",
     )
 
@@ -109,6 +110,7 @@ class OpenCall:
         self.kind = ""
         self.params: int | Counted = 0
         self.weights: Weights = ()
+        self.weighed: Preview | None = None
         self.settings: Mapping[str, Setting] = NO_SETTINGS
         self.options: Iterable[tuple[str, Any]] = ()
         self.inputs: list[Seen] = []

@@ -4,8 +4,13 @@ from collections.abc import Mapping
 from itertools import count
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from xray.capture.calls import NOWHERE, Known, OpenCall, Seen
 from xray.capture.mask_facts import imply_causal
+from xray.capture.values import is_readable
+from xray.ir.records import Preview
 from xray.ir.trace import Setting
 
 ATTENTIONS = frozenset(
@@ -54,7 +59,7 @@ def derive_attention(call: OpenCall) -> list[OpenCall]:
     mask = find_mask(given, options, scores_shape)
     if mask is not None:
         scores = stages.add("mask", "mask_scores", (scores, mask), scores_shape)
-    weights = stages.add("softmax", "softmax", (scores,), scores_shape, dim=-1)
+    weights = stages.add("softmax", "softmax", (scores,), scores_shape, call.weighed, dim=-1)
     stages.add("weighted_sum", "matmul", (weights, value), (*width[:-1], value[1].shape[-1]))
     return stages.calls
 
@@ -67,14 +72,47 @@ class Stages:
         self.like = like._replace(tensor=NOWHERE, role="activation", mask=None, part=None)
         self.calls: list[OpenCall] = []
 
-    def add(self, name: str, op: str, inputs: tuple[Seen, ...], shape: tuple[int, ...], **settings: Setting) -> Seen:
+    def add(
+        self,
+        name: str,
+        op: str,
+        inputs: tuple[Seen, ...],
+        shape: tuple[int, ...],
+        preview: Preview | None = None,
+        **settings: Setting,
+    ) -> Seen:
         """One more stage, and what it would have made."""
         call = OpenCall(next(STAGES), f"{self.block.path}.{name}", op, self.block, self.block.line, self.block)
-        made = ("out", self.like._replace(shape=shape, maker=call.serial), None)
+        made = ("out", self.like._replace(shape=shape, maker=call.serial), preview)
         call.settings = {**settings, "derived": True}
         call.inputs, call.outputs = list(inputs), [made]
         self.calls.append(call)
         return made
+
+
+def weigh(call: OpenCall) -> Tensor | None:
+    """The weights that a call of fused attention never stores, worked out anew while its inputs are still there.
+
+    Shapes:
+        out: (batch, heads, queries, keys)
+    """
+    given = {name: known.tensor() for name, known, _ in call.inputs}
+    query, key, mask = given.get("query"), given.get("key"), given.get("attn_mask")
+    if query is None or key is None or not is_readable(query) or query.dim() < 2 or key.dim() != query.dim():
+        return None
+    if query.dim() > 2 and key.shape[-3] != query.shape[-3]:
+        key = key.repeat_interleave(query.shape[-3] // key.shape[-3], dim=-3)
+    options = dict(call.options)
+    scale = options.get("scale") or (query.shape[-1] or 1) ** -0.5
+    scores = query.detach().float() @ key.detach().float().transpose(-2, -1) * scale
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
+    elif options.get("is_causal") is True:
+        scores = scores.masked_fill(
+            ~torch.ones(scores.shape[-2:], dtype=torch.bool).tril().to(scores.device), -torch.inf
+        )
+    weights: Tensor = scores.softmax(-1).nan_to_num(0.0)
+    return weights
 
 
 def find_mask(given: Mapping[str, Seen], options: Mapping[str, Any], scores: tuple[int, ...]) -> Seen | None:

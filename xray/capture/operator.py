@@ -156,6 +156,7 @@ class Operator:
             call.outputs = self._see_changed(call, result, args, kwargs)
         else:
             call.outputs = self.sight.see_result(result, call)
+            self.sight.weigh(call)
             if self.sight.shows_ids and name in CHOICES and call.parent is None:
                 call.outputs = [self.sight.show_ids(seen) for seen in call.outputs]
 

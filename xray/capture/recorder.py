@@ -62,6 +62,7 @@ class Recorder:
         preview: PreviewRule | None = None,
         axes: Axes | None = None,
         shows_ids: bool = False,
+        weighs: bool = False,
     ) -> None:
         if not isinstance(model, nn.Module):
             raise TraceError(f"a {type(model).__name__} cannot be recorded. Give a torch.nn.Module.")
@@ -76,7 +77,7 @@ class Recorder:
         self._survey = survey
         self._classes: dict[type[nn.Module], ModuleClass] = {}
         self._journal = Journal()
-        self._sight = Sight(preview, shows_ids=shows_ids)
+        self._sight = Sight(preview, shows_ids=shows_ids, weighs=weighs)
         self._sees_operations = operations
         self._lane = Lane(blind=not operations)
         self._operator = Operator(model, self._journal, self._sight, self._lane)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from xray.capture.calls import Known, OpenCall, Seen
+from xray.capture.fused import ATTENTIONS, weigh
 from xray.capture.mask_facts import look_at_mask, tells_what_is_hidden
 from xray.capture.parts import Part
 from xray.capture.tensor_log import TensorLog
@@ -23,8 +24,9 @@ DECIDING = ("mask", "position_id", "seqlen", "seq_len", "lengths", "document", "
 class Sight:
     """Sees the tensors of one recording, and remembers their makers for as long as they live."""
 
-    def __init__(self, preview: PreviewRule | None, *, shows_ids: bool = False) -> None:
+    def __init__(self, preview: PreviewRule | None, *, shows_ids: bool = False, weighs: bool = False) -> None:
         self._preview = preview
+        self._weighs = weighs
         self.shows_ids = shows_ids
         self._log = TensorLog()
         self._note_new = self._log.note_new
@@ -59,6 +61,12 @@ class Sight:
         if known is None or known.maker is None:
             known = self._note_made(tensor, call, known, mask_kind, role)
         return self._look_into(name, tensor, known, call)
+
+    def weigh(self, call: OpenCall) -> None:
+        """Note what a fused attention weighs by, where that was asked for."""
+        if self._weighs and self._preview is not None and call.op in ATTENTIONS:
+            weights = weigh(call)
+            call.weighed = None if weights is None else self._preview(f"{call.path}.softmax", "softmax", weights)
 
     def note_state(self, name: str, tensor: Tensor, call: OpenCall) -> Seen:
         """A tensor that is kept from one call of the model to the next."""

@@ -73,7 +73,14 @@ def run_once(target: Target, preview: PreviewRule | None) -> Outcome:
 
     Axes get their words from the target, or from models built anew and run at other sizes.
     """
-    recorder = Recorder(target.model, operations=True, preview=preview, axes=target.axes)
+    recorder = Recorder(
+        target.model,
+        operations=True,
+        preview=preview,
+        axes=target.axes,
+        shows_ids=preview is not None,
+        weighs=preview is not None,
+    )
     error = None
     try:
         with target.around(), torch.no_grad(), recorder:

@@ -10,6 +10,8 @@ from xray.ir.records import NON_FINITE, Number, Preview
 
 MAX_VALUES = 16_384
 """The most values that one preview holds."""
+MAX_WEIGHTS = 1 << 18
+"""The most values of one attention that are kept where attention is what was asked for."""
 
 PreviewRule = Callable[[str, str, Tensor], Preview | None]
 """Which block of a tensor to keep, told the step's path, its op and the tensor."""
@@ -38,6 +40,19 @@ def preview_everything_small(path: str, op: str, tensor: Tensor) -> Preview | No
     else:
         return None
     return take_preview(tensor, shape) if math.prod(shape) <= MAX_VALUES else None
+
+
+def preview_attention(path: str, op: str, tensor: Tensor) -> Preview | None:
+    """Ids in full, and the attention weights of the first sequence, as many heads of it as there is room for."""
+    if op != "softmax" or not is_readable(tensor) or tensor.dim() < 2:
+        return preview_everything_small(path, op, tensor)
+    shape = list(tensor.shape)
+    if tensor.dim() > 3:  # three axes may be heads first, without sequences
+        shape[0] = 1
+    for axis in range(tensor.dim() - 2):
+        others = math.prod(shape) // max(1, shape[axis])
+        shape[axis] = max(1, min(shape[axis], MAX_WEIGHTS // max(1, others)))
+    return take_preview(tensor, tuple(shape)) if math.prod(shape) <= MAX_WEIGHTS else None
 
 
 def take_preview(tensor: Tensor, shape: tuple[int, ...]) -> Preview:

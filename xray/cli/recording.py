@@ -2,7 +2,7 @@
 
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from xray.cli.keeping_stdout import keep_stdout
 from xray.cli.loading import loading
@@ -56,25 +56,27 @@ def record_chatbot(
 
 
 def record_target(
-    name: str, request: Request, *, with_page: bool = False
+    name: str, request: Request, *, values: Literal["page", "attention"] | None = None
 ) -> tuple[Trace, Trace | None, XRayError | None]:
-    """The trace of a model that somebody names, one with values for a page, and the failure that ended it.
+    """The trace of a model that somebody names, one with the values that are asked for, and the failure that ended it.
 
     The failure is to be raised once the trace is shown. The model runs once; the plain trace is the other less values.
     """
     with loading():
         from xray.capture.page_values import preview_for_page
         from xray.capture.target import run_target
+        from xray.capture.values import preview_attention
         from xray.sources.loading import load_source
 
     with keep_stdout():
-        outcome = run_target(load_source(name, request), preview_for_page if with_page else None)
+        rules = {"page": preview_for_page, "attention": preview_attention}
+        outcome = run_target(load_source(name, request), rules.get(values or ""))
     if outcome.told:
         say(f"xray: {show_controls(name)} ran {outcome.told}")
-    page = outcome.trace if with_page else None
-    recorded = drop_values(outcome.trace) if with_page else outcome.trace
+    valued = None if values is None else outcome.trace
+    recorded = outcome.trace if valued is None else drop_values(valued)
     if outcome.error is None:
-        return recorded, page, None
+        return recorded, valued, None
     failed = next((step for step in reversed(outcome.trace.steps) if step.error is not None), None)
     line = find_user_line(outcome.error)
     where = f" at {failed.path}" if failed is not None else ""
@@ -86,7 +88,7 @@ def record_target(
         told = f"the forward raised {type(outcome.error).__name__}{show_controls(where)}: {reason}.{hint_at(failed)}"
     error = TraceError(f"{told} What ran before it is shown.")
     error.__cause__ = outcome.error
-    return recorded, page, error
+    return recorded, valued, error
 
 
 def hint_at(failed: Step | None) -> str:

@@ -1,7 +1,7 @@
 """What several commands begin with: a trace from a file, or a chatbot recorded on the spot."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -13,7 +13,10 @@ CHATBOT_ONLY = ("run", "ask", "question", "max_turns", "kv_cache", "device")
 """How the commands call what only a chatbot that is recorded on the spot can heed."""
 
 if TYPE_CHECKING:
-    from xray.capture.run import Phase, Values
+    from xray.capture.run import Phase
+
+Values = Literal["few", "page", "attention"]
+"""Which values a command needs; what a page keeps holds the attention too, and a chatbot keeps it in any case."""
 
 
 def read_or_record(
@@ -26,7 +29,7 @@ def read_or_record(
     device: str,
     *,
     kv_cache: bool = False,
-    values: "Values" = "few",
+    values: Values = "few",
 ) -> Trace:
     """The trace in a file, which needs no torch, or of a model by its name; without either, that of a chatbot.
 
@@ -44,10 +47,10 @@ def read_or_record(
     chatbot = load_or_make(run, device)
     for note in (*chatbot.chatbot.notes, *chatbot.notes(ask)):
         say(f"xray: {show_controls(note)}")
-    return chatbot.trace(phase, ask, max_turns, kv_cache=kv_cache, values=values)
+    return chatbot.trace(phase, ask, max_turns, kv_cache=kv_cache, values="page" if values == "page" else "few")
 
 
-def read_or_run(source: Path, *, values: "Values" = "few") -> Trace:
+def read_or_run(source: Path, *, values: Values = "few") -> Trace:
     """The trace in a file, which needs no torch; or that of the model of this name, with inputs made for it.
 
     Raises:
@@ -62,7 +65,14 @@ def read_or_run(source: Path, *, values: "Values" = "few") -> Trace:
     from xray.cli.recording import record_target
     from xray.sources.request import Request
 
-    trace, page, error = record_target(str(source), Request(), with_page=values == "page")
+    trace, valued, error = record_target(str(source), Request(), values=None if values == "few" else values)
     if error is not None:
         raise error
-    return page or trace
+    return valued or trace
+
+
+def names_source(text: str) -> bool:
+    """Whether an argument that may be a question names a model or a file with a trace."""
+    from xray.sources.spelling import names_model
+
+    return names_model(text) or text.endswith(".json") or Path(text).is_file()

@@ -186,7 +186,7 @@ def trace(
     if model is None:
         recorded, page = record_chatbot(run, phase, ask, max_turns, device, kv_cache=kv_cache, with_page=with_page)
     else:
-        recorded, page, error = record_target(model, request, with_page=with_page)
+        recorded, page, error = record_target(model, request, values="page" if with_page else None)
     unfolded = layers == "all"
     asked = BlockOptions(depth=depth, open=opened or (), close=closed or (), blocks=blocks)
     show_trace(

@@ -12,8 +12,8 @@ from xray.renderers.shading import weight_colour
 from xray.renderers.table_words import UNICODE, Words, flow
 from xray.renderers.themes import Theme, is_light, load_theme
 from xray.renderers.walk_text import Screen, print_all
-from xray.story.attention_sheet import TITLES, compose_sheet
-from xray.story.weights import Picture
+from xray.story.weights.picture import Picture
+from xray.story.weights.sheet import compose_sheet
 
 SHADES = " ░▒▓█"
 ASCII_SHADES = " .:+#"
@@ -44,8 +44,8 @@ def print_attention(pictures: Sequence[Picture], chosen: Picture, screen: Screen
 def attention_parts(
     pictures: Sequence[Picture], chosen: Picture, words: Words, screen: Screen
 ) -> Iterator[RenderableType]:
-    where = f"layer {chosen.layer + 1}, head {chosen.head + 1}, before dropout; rows ask, columns are asked"
-    yield Line.assemble(words.accent(TITLES[chosen.kind], "title", bold=True), "  ", words.quiet(where))
+    where = f"{chosen.place}, before dropout; rows ask, columns are asked"
+    yield Line.assemble(words.accent(chosen.kind.title, "title", bold=True), "  ", words.quiet(where))
     name = min(14, max((len(word) for word in chosen.queries), default=1))
     fitting = max(1, (screen.columns - name - 4) // CELL)
     for begin in range(0, len(chosen.keys), fitting):
@@ -65,8 +65,9 @@ def picture_lines(
         label = Line(words.word(word, name), no_wrap=True)
         cells = [paint(*pair, words, screen) for pair in zip(weights[begin:end], hidden[begin:end], strict=True)]
         yield Line.assemble(f"{row + 1:3d} ", label, " " * max(0, name - label.cell_len), *cells, no_wrap=True)
-    listed = (f"{place + 1} {picture.keys[place]} " for place in range(begin, min(end, len(picture.keys))))
-    yield from flow([words.quiet(one) for one in listed], screen.columns)
+    shown = range(begin, min(end, len(picture.keys)))
+    if any(picture.keys[place] != str(place + 1) for place in shown):
+        yield from flow([words.quiet(f"{place + 1} {picture.keys[place]} ") for place in shown], screen.columns)
 
 
 def paint(weight: float, is_hidden: bool, words: Words, screen: Screen) -> Line:
@@ -87,10 +88,10 @@ def entropy_lines(pictures: Sequence[Picture], chosen: Picture, words: Words) ->
     """The entropy of every head, a row for each layer."""
     heads = sorted({picture.head for picture in pictures})
     yield words.quiet("entropy in bits" + "".join(f"   head {head + 1}" for head in heads))
-    for layer in sorted({picture.layer for picture in pictures}):
-        line = Line(f"        layer {layer + 1}", no_wrap=True)
+    for layer, nth in sorted({(picture.layer, picture.nth) for picture in pictures}):
+        line = Line(f"{f'layer {layer + 1}' + (f' ({nth + 1})' if nth else ''):>15s}", no_wrap=True)
         for head in heads:
-            found = next((one for one in pictures if (one.layer, one.head) == (layer, head)), None)
-            here = (layer, head) == (chosen.layer, chosen.head)
+            found = next((one for one in pictures if (one.layer, one.nth, one.head) == (layer, nth, head)), None)
+            here = (layer, nth, head) == (chosen.layer, chosen.nth, chosen.head)
             line.append(f"{found.entropy:9.2f}" if found is not None else " " * 9, Style(bold=here))
         yield line

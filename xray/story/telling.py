@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from xray.story.chapters import Answer, Chapter, Debate, Text
 from xray.story.scene import Scene
 from xray.story.stations import STATIONS
-from xray.story.weights import Kind, read_pictures
+from xray.story.weights.reading import read_pictures
 
 ATTENTION_PARTS = (
     "query",
@@ -47,7 +47,7 @@ def make_chapter(
     )
 
 
-def tell_strongest(scene: Scene, kind: Kind, asking: int = -1) -> str:
+def tell_strongest(scene: Scene, kind: str, asking: int = -1) -> str:
     """Whom a word of the first sequence looks at most in layer 1, head 1; nothing where no weights were kept.
 
     `asking` is the place of the word that asks, counted among the words that are no padding.

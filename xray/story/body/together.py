@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from xray.ir.trace import Trace
-from xray.story.body.reading import Reading
+from xray.story.body.reading import Reading, read_pass
 from xray.story.body.towers import Towering
 from xray.story.body.tree import Attention, Group, Link, Stage, Tower
 from xray.story.recognition.dataflow import Flow
+from xray.story.recognition.remembering import once
 
 MOST_BEHIND = 80
 
@@ -80,8 +81,10 @@ def name_all(others: Sequence[Towering], chosen: Reading, memories: set[int]) ->
     return names
 
 
-def name_towers(readings: Sequence[Reading]) -> dict[int, str]:
+@once
+def name_towers(trace: Trace) -> dict[int, str]:
     """The name of every tower of every pass, by its `id`; in several passes one is known by its learned steps."""
+    readings = [read_pass(one_pass) for one_pass in trace.passes]
     chosen = pick_reading(readings)
     if chosen is None:
         return {}

@@ -23,7 +23,7 @@ SIDES = ("encoder", "decoder")
 def list_roles(trace: Trace) -> Mapping[str, Mapping[str, str]]:
     """For each pass ("forward", "decode2") and each step id in it the step's role; empty where none is known."""
     whole = anatomy(trace)
-    names = name_towers([read_pass(one_pass) for one_pass in trace.passes])
+    names = name_towers(trace)
     found: dict[str, Mapping[str, str]] = {}
     for one_pass in trace.passes:
         reading = read_pass(one_pass)

@@ -7,6 +7,7 @@ from xray.story.body.scores import tell_future
 from xray.story.recognition.attention_sites import Site
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.operation_kinds import LOOKUPS, SHAPING
+from xray.story.recognition.remembering import once
 from xray.story.recognition.scored_parts import Operand, condition_of, read_scored
 from xray.story.roles.giving import Given
 
@@ -68,6 +69,7 @@ def describe_mask(flow: Flow, operand: Operand, facts: Mapping[str, MaskFacts]) 
     return WORDS["causal"] if tell_future(flow, operand.record, operand.maker) else ""
 
 
+@once
 def collect_facts(flow: Flow) -> Mapping[str, MaskFacts]:
     """What is known of each mask, by the step that made it."""
     found: dict[str, MaskFacts] = {}

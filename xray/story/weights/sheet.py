@@ -2,22 +2,15 @@
 
 from collections.abc import Sequence
 
-from xray.config import PAD, SPECIAL_TOKENS
 from xray.story.canvas import Canvas, words
 from xray.story.gallery import draw_column_words
 from xray.story.layout import Cells, Layout, Measure
-from xray.story.weights import Picture
+from xray.story.weights.picture import PADDING, Picture
 from xray.story.wording import fit_text
 
-PADDING = SPECIAL_TOKENS[PAD]
 MARGIN, GAP = 26.0, 24.0
 WORD, WORD_WIDTH = 8, 60.0
 LARGEST, SMALLEST = 26.0, 11.0
-TITLES = {
-    "encoder": "Encoder self-attention",
-    "decoder": "Decoder self-attention",
-    "cross": "Cross-attention",
-}
 
 
 def compose_sheet(pictures: Sequence[Picture], measure: Measure, subtitle: str = "") -> Layout:
@@ -27,19 +20,19 @@ def compose_sheet(pictures: Sequence[Picture], measure: Measure, subtitle: str =
     cell = LARGEST if len(pictures) == 1 else max(SMALLEST, min(16.0, 150.0 / max(1, len(first.keys))))
     label = max(measure(shorten(word, measure), WORD, "regular") for word in first.queries) + 8
     width, height = label + cell * len(first.keys), cell * len(first.weights)
-    layers = sorted({picture.layer for picture in pictures})
-    per_layer = max(sum(picture.layer == layer for picture in pictures) for layer in layers)
+    layers = sorted({(picture.layer, picture.nth) for picture in pictures})
+    per_layer = max(sum((picture.layer, picture.nth) == layer for picture in pictures) for layer in layers)
     below = 12.0 * steps_down(first.keys, cell, measure) + 16
     row = 20 + height + below + GAP
     total = MARGIN * 2 + per_layer * width + (per_layer - 1) * GAP
     total = max(total, MARGIN * 2 + measure(subtitle, WORD + 2, "regular") + 10, 360)
     top = MARGIN + 58
     full = top + len(layers) * row + MARGIN - GAP
-    title = f"{TITLES[first.kind]}, before dropout"
+    title = f"{first.kind.title}, before dropout"
     canvas.note(MARGIN, full - MARGIN, (words(title, 20, "accent:title", "black"), words(subtitle, WORD + 2, "quiet")))
     for place, layer in enumerate(layers):
         left, y = MARGIN, full - top - place * row
-        for picture in (one for one in pictures if one.layer == layer):
+        for picture in (one for one in pictures if (one.layer, one.nth) == layer):
             draw_one(canvas, picture, left, y, label, cell)
             left += width + GAP
     return canvas.finish(total, full, title, describe(pictures))
@@ -47,14 +40,14 @@ def compose_sheet(pictures: Sequence[Picture], measure: Measure, subtitle: str =
 
 def draw_one(canvas: Canvas, picture: Picture, left: float, top: float, label: float, cell: float) -> None:
     """One head: a line over it, words beside its rows and under its columns."""
-    said = f"layer {picture.layer + 1}, head {picture.head + 1}   {picture.entropy:.2f} bits"
+    said = f"{picture.place}   {picture.entropy:.2f} bits"
     canvas.note(left, top, (words(said, WORD + 1, "text", "semibold"),))
     x, y = left + label, top - 18
     cells = tuple(
         tuple(None if hidden else weight for weight, hidden in zip(row, hides, strict=True))
         for row, hides in zip(picture.weights, picture.hidden, strict=True)
     )
-    name = f"attention_{picture.kind}_{picture.layer}_{picture.head}_{picture.sequence}"
+    name = f"attention_{picture.kind.name}_{picture.layer}_{picture.head}_{picture.sequence}_{picture.nth}"
     canvas.cells.append(Cells(name, x, y, cell, cells, "weights", f"{said}\n{tell_rows(picture)}"))
     for place, word in enumerate(picture.queries):
         baseline = y - cell * (place + 0.5) + 5
@@ -96,6 +89,6 @@ def describe(pictures: Sequence[Picture]) -> str:
     """The sheet in one sentence, for those who hear it."""
     first = pictures[0]
     return (
-        f"{TITLES[first.kind]}: {len(pictures)} tables of weights. Rows are the words {' '.join(first.queries)}, "
+        f"{first.kind.title}: {len(pictures)} tables of weights. Rows are the words {' '.join(first.queries)}, "
         f"columns the words {' '.join(first.keys)}."
     )
