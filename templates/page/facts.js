@@ -109,6 +109,13 @@ export function sayNumber(value) {
   return String(Number(value.toPrecision(4)));
 }
 
+/** A chance in per cent, never rounded down to nothing. */
+export function sayPercent(chance) {
+  const share = chance * 100;
+  if (share <= 0) return "0 %";
+  return share >= 0.1 ? `${share.toFixed(1)} %` : `${Number(share.toPrecision(2))} %`;
+}
+
 /** Why there are no values to show. */
 export function sayMissing() {
   if (facts.has_values) return `The values of this are not in the file, which carries ${facts.kept}.`;

@@ -8,6 +8,7 @@ import { drawMasks, onMask } from "./masks.js";
 import { lightAxis, showMap, showPlace, startNodes } from "./nodes.js";
 import { onSlice } from "./numbers.js";
 import { move, onMove, place, readHash } from "./place.js";
+import { canPerform, onShowKey, showShow, startShow } from "./show.js";
 import { drawStep } from "./step.js";
 import { drawCandidates, showTurns, startTurns } from "./turns.js";
 import { startView } from "./view.js";
@@ -22,6 +23,8 @@ const VIEWS = {
 };
 const AXES = ["batch", "heads", "src_len", "tgt_len", "d_model", "d_k", "d_ff", "src_vocab", "tgt_vocab"];
 
+let waiting = new Set();
+
 await loadFacts(byId("facts").textContent);
 byId("facts").remove();
 start();
@@ -35,23 +38,30 @@ function start() {
   startTurns();
   startAxes();
   startTheme();
+  startShow();
   onSlice(drawView);
   onMask(drawView);
   onMove(show);
-  addEventListener("hashchange", () => move(sensible(readHash(location.hash))));
+  addEventListener("hashchange", () => move(sensible(readAddress()), { back: true }));
   addEventListener("keydown", onKey);
   about();
-  Object.assign(place, sensible(readHash(location.hash)));
+  Object.assign(place, sensible(readAddress()));
   show(
     new Set([
       "phase",
       "turn",
       "view",
       ...(place.map ? ["map"] : []),
-      ...(location.hash.length > 1 ? ["station"] : ["start"]),
+      ...(/(station|step)=/.test(location.hash) ? ["station"] : ["start"]),
     ]),
   );
   document.documentElement.dataset.ready = "yes";
+}
+
+/** The place of the address; without one the performance, where there is something to perform. */
+function readAddress() {
+  const asked = readHash(location.hash);
+  return location.hash.length > 1 ? asked : { ...asked, view: canPerform() ? "show" : "walk" };
 }
 
 /** A place that there is: what an address says, held to what was recorded. */
@@ -67,11 +77,18 @@ function sensible(asked) {
     turn: turns.includes(turn) ? turn : turns[0],
     station: station >= 1 && station <= Math.max(1, facts.stations.length) ? station : 1,
     map: (asked.map ?? place.map) < facts.maps.length ? (asked.map ?? place.map) : 0,
-    view: (asked.view ?? place.view) in VIEWS ? (asked.view ?? place.view) : "walk",
+    view: asked.view in VIEWS || (asked.view === "show" && canPerform()) ? asked.view : "walk",
   };
 }
 
 function show(changed) {
+  showShow(changed);
+  if (place.view === "show") {
+    waiting = new Set([...waiting, ...changed]);
+    return;
+  }
+  changed = new Set([...waiting, ...changed]);
+  waiting = new Set();
   if (changed.has("map")) {
     showMap(place.map);
     for (const name of ["phase", "step"]) changed.add(name);
@@ -251,6 +268,10 @@ function about() {
 
 function onKey(event) {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+  if (place.view === "show") {
+    if (onShowKey(event)) event.preventDefault();
+    return;
+  }
   if (event.target.closest?.("input, select, textarea, [role=application]")) return;
   if (event.key === "ArrowRight") goStation(1);
   else if (event.key === "ArrowLeft") goStation(-1);

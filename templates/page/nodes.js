@@ -11,13 +11,20 @@ const byStep = new Map();
 /** Get to know the nodes, and answer to touches and keys. */
 export function startNodes() {
   const stage = byId("stage");
-  if (facts.maps.length) facts.maps[0].drawing = stage.querySelector("svg")?.outerHTML;
+  if (facts.maps.length > 1) facts.maps[0].drawing = asDrawn(stage.querySelector("svg"));
   joinMap(0);
   listNodes();
   stage.addEventListener("click", onTouch);
   stage.addEventListener("pointerover", hint);
   stage.addEventListener("focusin", hint);
   stage.addEventListener("keydown", onKey);
+}
+
+/** A drawing as it was before it was moved. */
+function asDrawn(drawing) {
+  const copy = drawing.cloneNode(true);
+  copy.removeAttribute("style");
+  return copy.outerHTML;
 }
 
 function listNodes() {

@@ -12,8 +12,10 @@ export const place = {
   attention: "encoder",
   axis: "",
   map: 0,
+  moment: 0,
 };
-const NUMBERS = new Set(["turn", "station", "layer", "head", "sequence", "map"]);
+const NUMBERS = new Set(["turn", "station", "layer", "head", "sequence", "map", "moment"]);
+const STEPS = new Set(["view", "phase", "station", "step", "map", "attention"]);
 const DEFAULTS = { ...place };
 const listeners = [];
 
@@ -22,13 +24,14 @@ export function onMove(listener) {
   listeners.push(listener);
 }
 
-/** Move: change some of the place, note it in the address, tell everyone. */
-export function move(changes) {
+/** Move: change some of the place, note it in the address, tell everyone. Back leads to where a large step began. */
+export function move(changes, { back = false } = {}) {
   const changed = new Set(Object.keys(changes).filter((name) => place[name] !== changes[name]));
   if (!changed.size) return;
   Object.assign(place, changes);
   try {
-    history.replaceState(null, "", writeHash());
+    const large = !back && [...changed].some((name) => STEPS.has(name));
+    if (!back) history[large ? "pushState" : "replaceState"](null, "", writeHash());
   } catch {
     // a sandbox may forbid it; the page works without
   }
@@ -37,13 +40,15 @@ export function move(changes) {
 
 /** The place as the end of an address. */
 export function writeHash() {
-  const parts = Object.entries(place).filter(([name, value]) => value !== DEFAULTS[name] && value !== "");
+  const parts = Object.entries(place).filter(
+    ([name, value]) => name === "view" || (value !== DEFAULTS[name] && value !== ""),
+  );
   return `#${parts.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("&")}`;
 }
 
-/** What an address says of the place; nothing that it does not know. */
+/** What an address says of the place, the rest as at first; what it does not know is left out. */
 export function readHash(hash) {
-  const found = {};
+  const found = { ...DEFAULTS };
   for (const part of hash.replace(/^#/, "").split("&")) {
     const [name, value] = part.split("=");
     if (!(name in DEFAULTS) || value === undefined) continue;

@@ -1,7 +1,7 @@
 /** Training or inference, which turn of it, and playing the turns one after the other. */
 
 import { byId, el } from "./dom.js";
-import { facts, findStep, listPhases, passesOf, sayNumber, sceneAt, scenesOf, wordsOf } from "./facts.js";
+import { facts, findStep, listPhases, passesOf, sayPercent, sceneAt, scenesOf, wordsOf } from "./facts.js";
 import { move, place } from "./place.js";
 
 const PAUSE_MS = 1400;
@@ -97,14 +97,9 @@ export function drawCandidates() {
           {},
           el("span", { class: "name" }, word),
           el("span", { class: "bar" }, bar),
-          el("span", {}, percent(chance)),
+          el("span", {}, sayPercent(chance)),
         );
       }),
     ),
   ];
-}
-
-function percent(chance) {
-  const share = chance * 100;
-  return share >= 0.1 ? `${share.toFixed(1)}%` : `${sayNumber(Number(share.toPrecision(2)))}%`;
 }

@@ -55,7 +55,7 @@ def idle(browser):
 
 @pytest.fixture
 def visit(browser, idle):
-    """Opens a file at a place and a size; afterwards there was no request to anywhere, and no complaint."""
+    """Opens a file at a place (without one its map) and a size; nothing is asked of anywhere, and nothing complains."""
     opened = []
 
     @contextmanager
@@ -67,7 +67,7 @@ def visit(browser, idle):
         watched = Watched(page)
         opened.append(watched)
         with listening(watched):
-            page.goto(path.as_uri() + place)
+            page.goto(path.as_uri() + (place or "#view=walk"))
             page.wait_for_selector("html[data-ready=yes]")
             yield page
         page.mouse.move(-9, -9)

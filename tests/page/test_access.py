@@ -7,6 +7,8 @@ from page_helpers import LAPTOP, PHONE
 
 AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
 VIEWS = {
+    "beginning": "#view=show",
+    "performance": "#view=show&moment=8",
     "walk": "#station=2",
     "debate": "#station=6&phase=inference&turn=3",
     "candidates": "#station=8&phase=inference&turn=2",

@@ -192,7 +192,7 @@ def test_with_reduced_motion_the_map_jumps(laptop):
 def test_without_it_the_map_glides(visit, page_file, browser):
     context = browser.new_context(reduced_motion="no-preference")
     page = context.new_page()
-    page.goto(page_file.as_uri())
+    page.goto(f"{page_file.as_uri()}#view=walk")
     page.wait_for_selector("html[data-ready=yes]")
     page.keyboard.press("ArrowRight")
     on_the_way = window(page)

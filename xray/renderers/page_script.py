@@ -19,6 +19,17 @@ MODULES = (
     "nodes",
     "find",
     "turns",
+    "sites",
+    "brush",
+    "placing",
+    "moments_in",
+    "moments_attention",
+    "moments_out",
+    "moments",
+    "acts_in",
+    "acts_attention",
+    "acts_out",
+    "show",
     "main",
 )
 """The modules in an order in which each comes after those that it imports; the last one is the page itself."""
