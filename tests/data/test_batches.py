@@ -81,3 +81,11 @@ def test_every_epoch_has_as_many_batches_as_were_counted(tokens):
 def test_a_shared_vocabulary_is_one():
     tokenisers = Tokenisers.learn(PAIRS, sharing="all")
     assert tokenisers.src is tokenisers.tgt
+
+
+@pytest.mark.parametrize("tokens", [0, 60])
+def test_many_pairs_are_put_in_order_as_few_are(monkeypatch, tokens):
+    lengths = torch.randint(2, 30, (500, 2), generator=torch.Generator().manual_seed(1), dtype=torch.int16)
+    at_once = [batch.tolist() for batch in group_by_length(lengths, 8, "5/2", tokens)]
+    monkeypatch.setattr("xray.data.batches.AT_A_TIME", 70)
+    assert [batch.tolist() for batch in group_by_length(lengths, 8, "5/2", tokens)] == at_once

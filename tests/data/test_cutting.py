@@ -16,7 +16,8 @@ from trust.mutations import HARD_TEXT
 
 import xray.data.corpus.cutting
 from xray.config import SPECIAL_TOKENS
-from xray.data.corpus.cutting import Cutter, WordNumbers, frame_rows, seals_of
+from xray.data.corpus.cutting import Cutter, WordNumbers, frame_rows
+from xray.data.corpus.seals import seals_of
 from xray.data.tokens.pieces import PieceTokeniser
 from xray.data.tokens.tokeniser import NORMALISER, SPLITTER, WordTokeniser, mend, split_text
 

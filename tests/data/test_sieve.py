@@ -1,5 +1,7 @@
 """Which pairs can be learnt, and what is said of the others."""
 
+import tempfile
+from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow
@@ -19,7 +21,7 @@ class Sifted(NamedTuple):
 
 
 def sift(*pairs, max_len=5):
-    sieve, cut = Sieve(max_len), Cutter(WordNumbers().cut)
+    sieve, cut = Sieve(max_len, Path(tempfile.gettempdir())), Cutter(WordNumbers().cut)
     asked = cut(pyarrow.array([pair.question for pair in pairs]))
     said = cut(pyarrow.array([pair.answer for pair in pairs]))
     kept = sieve.sift(asked, said)

@@ -1,6 +1,6 @@
 """Pairs side by side as rectangles of ids, the short ones filled up with padding."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from math import ceil
@@ -13,6 +13,9 @@ from torch.nn.utils.rnn import pad_sequence
 from xray.config import EOS, PAD, SOS, SPECIAL_TOKENS
 from xray.data.pairs import Pair
 from xray.data.tokens.tokenisers import Tokenisers
+
+AT_A_TIME = 1 << 18
+"""How many pairs are put in order at a time."""
 
 
 @dataclass(frozen=True)
@@ -80,14 +83,32 @@ def group_by_length(lengths: Tensor, batch: int, seed: str, tokens: int = 0) -> 
         lengths: (pairs, 2)    of the question and of the answer
     """
     chance = torch.Generator().manual_seed(int.from_bytes(sha256(seed.encode()).digest()[:7]))
-    order = torch.randperm(len(lengths), generator=chance)
-    keys = lengths[:, 1].long() * (int(lengths[:, 0].max()) + 1) + lengths[:, 0] if len(lengths) else lengths[:, 0]
-    order = order[keys[order].argsort(stable=True)]
+    order = sort_by_length(torch.randperm(len(lengths), generator=chance, dtype=torch.int32), lengths)
     if tokens:
-        edges = torch.tensor([0, *fill_with_tokens(lengths[order], tokens)]).cumsum(0)
+        edges = torch.tensor([0, *fill_with_tokens(longer_sides(lengths, order), tokens)]).cumsum(0)
     else:
-        edges = torch.tensor([*range(0, len(order), batch), len(order)])
+        edges = torch.cat([torch.arange(0, len(order), batch), torch.tensor([len(order)])])
     return Batches(order, edges, torch.randperm(len(edges) - 1, generator=chance))
+
+
+def sort_by_length(order: Tensor, lengths: Tensor) -> Tensor:
+    """Numbers of pairs by the lengths of their answers, then of their questions; among equals they stay in order.
+
+    Some lengths at a time, so that little memory is taken up however many pairs there are.
+    """
+    if not len(order):
+        return order
+    blocks = torch.split(order, AT_A_TIME)
+    counts = sum(lengths[block, 1].long().bincount(minlength=int(lengths[:, 1].max()) + 1) for block in blocks)
+    part_of = (counts.cumsum(0) - 1) // AT_A_TIME  # type: ignore[union-attr]  # of each answer length
+    wide, done = int(lengths[:, 0].max()) + 1, 0
+    sorted_order = torch.empty_like(order)
+    for part in part_of.unique().tolist():
+        found = torch.cat([block[part_of[lengths[block, 1].long()] == part] for block in blocks])
+        keys = lengths[found, 1].long() * wide + lengths[found, 0]
+        sorted_order[done : done + len(found)] = found[keys.argsort(stable=True)]
+        done += len(found)
+    return sorted_order
 
 
 def count_batches(lengths: Tensor, batch: int, tokens: int = 0) -> int:
@@ -95,10 +116,16 @@ def count_batches(lengths: Tensor, batch: int, tokens: int = 0) -> int:
     return len(group_by_length(lengths, batch, "any", tokens)) if tokens else ceil(len(lengths) / batch)
 
 
-def fill_with_tokens(lengths: Tensor, tokens: int) -> list[int]:
-    """How many pairs each batch takes, of pairs in order."""
+def longer_sides(lengths: Tensor, order: Tensor) -> Iterator[int]:
+    """The length of the longer text of each pair, in this order."""
+    for block in torch.split(order, AT_A_TIME):
+        yield from lengths[block].amax(dim=1).tolist()
+
+
+def fill_with_tokens(lengths: Iterable[int], tokens: int) -> list[int]:
+    """How many pairs each batch takes, of pairs in order, by the lengths of their longer texts."""
     sizes, held, longest = [], 0, 0
-    for length in lengths.amax(dim=1).tolist():
+    for length in lengths:
         longest_then = max(longest, length)
         if held and longest_then * (held + 1) > tokens:
             sizes.append(held)

@@ -100,22 +100,3 @@ def frame_rows(ids: Any, starts: Any, first: int, last: int) -> Ids:  # noqa: AN
     inside[wider[:-1]] = inside[wider[1:] - 1] = False
     framed[wider[:-1]], framed[wider[1:] - 1], framed[inside] = first, last, ids[starts[0] : starts[-1]]
     return framed, wider
-
-
-def seals_of(ids: Any, starts: Any) -> Any:  # noqa: ANN401  # arrays
-    """A number for each row that is the same for equal rows, and for others never, as far as 64 bits can tell."""
-    sizes = np.diff(starts)
-    place = np.arange(int(starts[-1] - starts[0])) - np.repeat(starts[:-1] - starts[0], sizes)
-    weights = scramble(np.arange(int(sizes.max(initial=0)) + 1).astype(np.uint64)) | np.uint64(1)
-    terms = scramble(ids[starts[0] : starts[-1]].astype(np.uint64)) * weights[place]
-    sums = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(terms, dtype=np.uint64)])
-    ends = starts - starts[0]
-    return scramble(sums[ends[1:]] - sums[ends[:-1]] + sizes.astype(np.uint64))
-
-
-def scramble(numbers: Any) -> Any:  # noqa: ANN401  # an array of 64-bit numbers
-    """Numbers without any order, each from one (the finisher of splitmix64)."""
-    numbers = numbers + np.uint64(0x9E3779B97F4A7C15)
-    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return numbers ^ (numbers >> np.uint64(31))

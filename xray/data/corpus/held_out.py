@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from xray.data.corpus.cutting import seals_of
+from xray.data.corpus.seals import Alike, Numbers, seals_of
 from xray.data.corpus.stored import StoredCorpus
 from xray.data.pairs import POSTER_PAIRS
 
@@ -22,7 +22,7 @@ def choose_held_out(corpus: StoredCorpus, share: float, seed: int) -> tuple[int,
         return ()
     choice = Choice(corpus, wanted)
     chance = np.random.default_rng([abs(seed), seed < 0])
-    numbers = chance.permutation(np.arange(POSTER_PAIRS, len(corpus)))
+    numbers = chance.permutation(np.arange(POSTER_PAIRS, len(corpus), dtype=np.int32))
     numbers = numbers[np.argsort(corpus.lengths[:, 1].numpy()[numbers], kind="stable")]
     edges = np.arange(wanted + 1) * len(numbers) // wanted
     for first, last in pairwise(edges.tolist()):  # one from each of as many slices, in the order of lengths
@@ -41,10 +41,10 @@ class Choice:
         self.corpus = corpus
         self.wanted = wanted
         self.chosen: set[int] = set()
-        seals = np.concatenate([np.zeros(0, dtype=np.uint64), *(seals_of(*block) for block in corpus.src)])
-        self.order = np.argsort(seals, kind="stable")
-        self.sorted = seals[self.order]
-        self.seals = seals
+        seals = Numbers(corpus.path.parent, np.uint64)
+        for block in corpus.src:
+            seals.add(seals_of(*block))
+        self.alike = Alike(seals, corpus.path.parent)
         self.left = [count_ids(blocks) for blocks in (corpus.src, corpus.tgt)]
 
     @property
@@ -56,8 +56,7 @@ class Choice:
         """Choose a pair and its likes if they may be; whether they are now."""
         if number in self.chosen or self.is_full:
             return False
-        first, last = (np.searchsorted(self.sorted, self.seals[number], side) for side in ("left", "right"))
-        alike = self.order[first:last].tolist()
+        alike = self.alike.rows(number)
         if alike[0] < POSTER_PAIRS or len(self.chosen) + len(alike) > self.wanted:
             return False
         used = []

@@ -92,7 +92,7 @@ def prepare_in(
     else:
         learnt = learn_pieces(learn, work, text, sharing, tell)
         cut = cut_rows(rows, work, Cutter(learnt.src.encode_many), Cutter(learnt.tgt.encode_many), None, tell)
-    storing = Storing(path, learnt, Sieve(max_len))
+    storing = Storing(path, learnt, Sieve(max_len, work))
     count = storing.store(rows, cut, len(learn), tell)
     notes = tuple(note for source in rows for note in source.notes) + storing.sieve.notes(origin.name)
     tell(Stage("learning how words are written", 0, 0))

@@ -40,17 +40,20 @@ class StoredCorpus(Sequence[Pair]):
                 block.validate(full=True)  # else a wrong offset is followed out of the file
         except (OSError, pyarrow.ArrowException) as error:
             raise DataError(f"{path.name} is damaged, or no corpus. {BEGIN_ANOTHER}") from error
+        self.path = path
         self.blocks = blocks
         self.starts = [0]
         for block in blocks:
             self.starts.append(self.starts[-1] + block.num_rows)
         self.src = [as_rows(block["src"]) for block in blocks]
         self.tgt = [as_rows(block["tgt"]) for block in blocks]
-        sizes = [
-            np.stack([np.diff(src[1]), np.diff(tgt[1])], axis=1) for src, tgt in zip(self.src, self.tgt, strict=True)
-        ]
-        self.lengths = torch.from_numpy(np.concatenate(sizes) if sizes else np.zeros((0, 2), dtype=np.int32))
+        longest = max((np.diff(starts).max(initial=0) for _, starts in (*self.src, *self.tgt)), default=0)
+        kind = torch.int16 if longest < 1 << 15 else torch.int32
+        self.lengths = torch.zeros((len(self), 2), dtype=kind)
         """(pairs, 2): how many ids each question has, and each answer."""
+        for first, *sides in zip(self.starts, self.src, self.tgt, strict=False):
+            for side, (_, starts) in enumerate(sides):
+                self.lengths[first : first + len(starts) - 1, side] = torch.from_numpy(np.diff(starts))
 
     def check_ids(self, src_vocab: int, tgt_vocab: int, max_len: int) -> None:
         """Make sure that a model of these sizes can look up every id, at every place.

@@ -189,21 +189,21 @@ def gather(
 def parts(facts: RunFacts, corpus: StoredCorpus) -> tuple[Part, Part]:
     """The pairs to learn, and those held out."""
     learnt = numbers_without(len(corpus), facts.held_out)
-    return Part(corpus, learnt), Part(corpus, torch.tensor(facts.held_out, dtype=torch.long))
+    return Part(corpus, learnt), Part(corpus, torch.tensor(facts.held_out, dtype=torch.int))
 
 
 def numbers_without(count: int, left_out: tuple[int, ...]) -> torch.Tensor:
     """All numbers below `count` but some, in order."""
     kept = torch.ones(count, dtype=torch.bool)
     kept[list(left_out)] = False
-    return kept.nonzero()[:, 0]
+    return kept.nonzero()[:, 0].int()
 
 
 def choose_poster(learnt: Part, config: TrainConfig) -> tuple[Pair, ...]:
     """The first pairs that are learnt, as many as make a batch, as far as a poster can show them."""
     count = config.batch
     if config.batch_tokens:
-        count = fill_with_tokens(learnt.lengths[:MOST_POSTER_PAIRS], config.batch_tokens)[0]
+        count = fill_with_tokens(learnt.lengths[:MOST_POSTER_PAIRS].amax(dim=1).tolist(), config.batch_tokens)[0]
     return learnt[: min(count, MOST_POSTER_PAIRS)]
 
 
