@@ -55,6 +55,7 @@ Sharing = Literal["none", "decoder", "all"]
 MaskValue = Literal["finite", "-inf"]
 Optimiser = Literal["adam", "adamw"]
 Schedule = Literal["plateau", "cosine", "inverse-sqrt", "constant"]
+BestBy = Literal["loss", "answers"]
 Precision = Literal["float32", "bfloat16", "auto"]
 TokeniserKind = Literal["word", "bpe", "unigram"]
 
@@ -149,8 +150,10 @@ class TrainConfig(Settings):
     fallen for `patience` epochs (0: never). The learning rate climbs to `learning_rate` for `warmup_steps` steps, or,
     where that is 0, for the share `warmup` of all, and then follows `schedule`. Gradients longer than `clip` are
     shortened (0: never). `weight_decay` is that of AdamW. `precision` "auto" computes in bfloat16 where the device has
-    it. `compiled` lets PyTorch compile the model, which takes a minute before the first step. `valid_share` is the
-    share of the pairs held out to measure on, `seed` what all chance is drawn from.
+    it. `best_by` says what makes the best checkpoint, the held-out loss or the share of held-out answers that are right
+    word for word; with `average` the mean of the weights after the last so many epochs is kept too. `compiled` lets
+    PyTorch compile the model, which takes a minute before the first step. `valid_share` is the share of the pairs held
+    out to measure on, `seed` what all chance is drawn from.
     """
 
     batch: Size = 8
@@ -158,6 +161,8 @@ class TrainConfig(Settings):
     accumulate: Size = 1
     epochs: Size = 60
     patience: Count = 0
+    best_by: BestBy = "loss"
+    average: Count = 0
     optimiser: Optimiser = "adam"
     learning_rate: Rate = 2.5e-3
     schedule: Schedule = "plateau"
@@ -174,6 +179,15 @@ class TrainConfig(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.average > self.epochs:
+            raise ConfigError(
+                f"average={self.average:,} is more than the epochs={self.epochs:,}. Average over some of the last ones."
+            )
+        if self.average and self.patience:
+            raise ConfigError(
+                f"average={self.average:,} is about the last epochs, and with patience={self.patience:,} nobody knows "
+                "which is the last. Leave one of them out."
+            )
         if self.weight_decay and self.optimiser != "adamw":
             raise ConfigError(
                 f"weight_decay={show_value(self.weight_decay)} belongs to AdamW, and the optimiser is "

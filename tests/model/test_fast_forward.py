@@ -8,6 +8,7 @@ from torch.nn import functional
 from xray.config import PAD, ModelConfig
 from xray.learn.runs.build import build_model
 from xray.model.fast.forward import FastForward
+from xray.model.fast.loss import judge_answers
 from xray.model.fast.packed_weights import PackedWeights
 
 
@@ -76,3 +77,34 @@ def test_bfloat16_comes_near():
     with torch.autocast("cpu", torch.bfloat16):
         near = loss_of(swift(SRC, TGT[:, :-1]))
     assert torch.allclose(exact, near.float(), rtol=0.02)
+
+
+@pytest.mark.parametrize("block", [1 << 23, 40], ids=["whole", "a few places at a time"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("share", [1.0, 0.3])
+def test_the_loss_in_blocks_has_the_gradients_of_the_loss_in_one(monkeypatch, block, smoothing, share):
+    monkeypatch.setattr("xray.model.fast.loss.BLOCK", block)
+    chance = torch.Generator().manual_seed(3)
+    shapes = (2, 7, 11), (13, 11), (13,)
+    states, weight, bias = (torch.randn(*shape, generator=chance).requires_grad_() for shape in shapes)
+    targets = torch.randint(4, 13, (2, 7), generator=chance)
+    targets[1, 4:] = PAD
+    logits = functional.linear(states, weight, bias)
+    wanted = share * functional.cross_entropy(
+        logits.flatten(0, 1), targets.flatten(), ignore_index=PAD, label_smoothing=smoothing
+    )
+
+    found = share * judge_answers(states, weight, bias, targets, smoothing, torch.float32)
+
+    assert torch.allclose(found, wanted, atol=1e-6)
+    slopes = (torch.autograd.grad(one, (states, weight, bias)) for one in (found, wanted))
+    for one, other in zip(*slopes, strict=True):
+        assert torch.allclose(one, other, atol=1e-6)
+
+
+def test_the_loss_of_a_guess_that_is_surely_wrong_is_finite():
+    states, weight = torch.full((1, 1, 2), 200.0), torch.tensor([[0.0, 0.0]] * 4 + [[1.0, 1.0]])
+
+    loss = judge_answers(states, weight, torch.zeros(5), torch.tensor([[3]]), 0.0, torch.float32)
+
+    assert float(loss) == pytest.approx(400.0)

@@ -16,7 +16,8 @@ def answer(
     out: Annotated[Path | None, typer.Option("-o", "--out", help="The file of answers.", show_default="stdout")] = None,
     run: Annotated[Path, typer.Option(help="The folder of a trained chatbot.")] = DEFAULT_RUN,
     checkpoint: Annotated[
-        Literal["last", "best"], typer.Option(help="The last weights, or those best on held-out pairs.")
+        Literal["last", "best", "average"],
+        typer.Option(help="The last weights, those best on held-out pairs, or the mean of the last epochs."),
     ] = "last",
     beam: Beam = 1,
     length_penalty: LengthPenalty = 0.6,

@@ -27,7 +27,8 @@ def chat(
     context: typer.Context,
     run: Annotated[Path, typer.Option(help="The folder of a trained chatbot.")] = DEFAULT_RUN,
     checkpoint: Annotated[
-        Literal["last", "best"], typer.Option(help="The last weights, or those best on held-out pairs.")
+        Literal["last", "best", "average"],
+        typer.Option(help="The last weights, those best on held-out pairs, or the mean of the last epochs."),
     ] = "last",
     beam: Beam = 1,
     length_penalty: LengthPenalty = 0.6,

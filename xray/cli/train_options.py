@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from xray.config import (
+    BestBy,
     CrossMask,
     MaskValue,
     ModelConfig,
@@ -127,6 +128,15 @@ class LessonOptions(Given):
     clip: Annotated[float | None, option("The longest gradient; 0 for any.", LESSONS, TrainConfig.clip)] = None
     patience: Annotated[
         int | None, option("Stop after so many epochs without a better held-out loss.", LESSONS, "never")
+    ] = None
+    best_by: Annotated[
+        BestBy | None,
+        option(
+            "What makes a checkpoint the best: held-out loss, or answers.", LESSONS, TrainConfig.best_by, "--best-by"
+        ),
+    ] = None
+    average: Annotated[
+        int | None, option("Keep the mean of the weights after the last so many epochs too.", LESSONS, "none")
     ] = None
     precision: Annotated[
         Precision | None,

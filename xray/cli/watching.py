@@ -129,10 +129,17 @@ def say_what_is_best(training: Any) -> None:  # noqa: ANN401
     best = max((epoch.number for epoch in trainer.history if epoch.is_best), default=None)
     if trainer.is_stale and trainer.epoch < trainer.config.epochs:
         say(f"stopped early: the held-out loss has not fallen for {trainer.config.patience:,} epochs.")
+    folder = quote(show_controls(str(Path(training.folder.path))))
     if best is not None and best < trainer.epoch:
-        lowest = trainer.history[best - 1].valid_loss
-        folder = quote(show_controls(str(Path(training.folder.path))))
+        epoch = trainer.history[best - 1]
+        told = f"lowest held-out loss {epoch.valid_loss:.3f}"
+        if epoch.right is not None:
+            told = f"most held-out answers right ({epoch.right:.1%})"
+        say(f"{told} after epoch {best:,}; those weights are kept too: xray chat --run {folder} --checkpoint best")
+    if trainer.history and trainer.mean is not None:
+        mean_loss = trainer.history[-1].mean_loss
+        told = "" if mean_loss is None else f" has held-out loss {mean_loss:.3f} and"
         say(
-            f"lowest held-out loss {lowest:.3f} after epoch {best:,}; those weights are kept too: "
-            f"xray chat --run {folder} --checkpoint best"
+            f"the mean of the weights after the last {trainer.config.average:,} epochs{told} is kept too: "
+            f"xray chat --run {folder} --checkpoint average"
         )

@@ -16,22 +16,25 @@ from xray.learn.devices import choose_device
 from xray.learn.runs.build import build_model, prepare
 from xray.learn.runs.checkpoint import Checkpoint, read_checkpoint
 from xray.learn.runs.run_facts import RunFacts, read_run
-from xray.learn.runs.run_folder import BEST, CORPUS, LAST, PREVIOUS, RunFolder
-from xray.learn.steps.trainer import restore_model
+from xray.learn.runs.run_folder import AVERAGE, BEST, CORPUS, LAST, PREVIOUS, RunFolder
+from xray.learn.steps.restoring import restore_model
 from xray.scratch import scratch_folder
+
+Which = Literal["last", "best", "average"]
+"""Checkpoints of a run that answer."""
 
 
 def load_run(
     folder: Path | str,
     device: str = "auto",
-    checkpoint: Literal["last", "best"] = "last",
+    checkpoint: Which = "last",
     way: Way = GREEDY,
 ) -> Chatbot:
     """The chatbot of a run folder, which answers greedily or as `way` says.
 
     "last" is where training stands or ended: a chatbot that learns its corpus by heart answers best there. "best" is
-    where the loss on held-out pairs was lowest. If the last checkpoint is damaged, the one before it is taken, and
-    `notes` says so.
+    where the loss on held-out pairs was lowest, "average" the mean of the last epochs' weights.
+    If the last checkpoint is damaged, the one before it is taken, and `notes` says so.
 
     Raises:
         RunError: there is no run, it is damaged, or another X-Ray made it.
@@ -65,14 +68,16 @@ def load_run(
     )
 
 
-def find_checkpoint(
-    folder: RunFolder, facts: RunFacts, which: Literal["last", "best"] = "last"
-) -> tuple[Checkpoint, tuple[str, ...]]:
+def find_checkpoint(folder: RunFolder, facts: RunFacts, which: Which = "last") -> tuple[Checkpoint, tuple[str, ...]]:
     """The checkpoint wanted, or the one before it if that is damaged, and what there is to say about it.
 
     Raises:
         RunError: there is no whole one.
     """
+    if which == "average" and not (folder.path / AVERAGE).exists():
+        raise RunError(f"{folder.name} has no averaged weights. Train to the end with --average 5.")
+    if which == "average":
+        return read_checkpoint(folder, AVERAGE, facts.model), ()
     if which == "best" and (folder.path / BEST).exists():
         return read_checkpoint(folder, BEST, facts.model), ()
     try:

@@ -26,7 +26,8 @@ READABLE = (1, 2)
 
 RUN, QUESTIONS, ANSWERS, SPELLING, PAIRS = "run.json", "questions.json", "answers.json", "spelling.json", "pairs.json"
 CORPUS, CURVE, LOGS = "corpus.arrow", "loss.svg", "tensorboard"
-LAST, PREVIOUS, BEST = "last.safetensors", "previous.safetensors", "best.safetensors"
+LAST, PREVIOUS = "last.safetensors", "previous.safetensors"
+BEST, AVERAGE = "best.safetensors", "average.safetensors"
 BEGUN_WITH = (QUESTIONS, ANSWERS, SPELLING, PAIRS, CORPUS, LAST)
 """What a run consists of at its first step, besides `run.json`."""
 
@@ -139,7 +140,7 @@ class RunFolder:
         """
         prepared = self.path / NEXT
         if (prepared / RUN).is_file():
-            for name in (PREVIOUS, BEST, CURVE):
+            for name in (PREVIOUS, BEST, AVERAGE, CURVE):
                 (self.path / name).unlink(missing_ok=True)
             for name in BEGUN_WITH:
                 if (prepared / name).exists():

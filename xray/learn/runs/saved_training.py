@@ -7,7 +7,7 @@ from xray.data.corpus.stored import Part
 from xray.learn.answers.chatbot import Chatbot
 from xray.learn.runs.checkpoint import Checkpoint
 from xray.learn.runs.run_facts import RunFacts
-from xray.learn.runs.run_folder import BEST, LAST, PREVIOUS, RunFolder
+from xray.learn.runs.run_folder import AVERAGE, BEST, LAST, PREVIOUS, RunFolder
 from xray.learn.steps.processes import World
 from xray.learn.steps.trainer import Epoch, Step, Trainer
 
@@ -51,6 +51,9 @@ class Training:
             return
         if made.is_best:
             self.folder.write(BEST, self.checkpoint(weights_only=True).to_bytes())
+        if self.trainer.is_finished and self.trainer.mean is not None:
+            with self.trainer.mean.in_model():
+                self.folder.write(AVERAGE, self.checkpoint(weights_only=True).to_bytes())
         if self.trainer.is_finished or unsaved_s >= SAVE_EVERY_S:
             self.save()
 

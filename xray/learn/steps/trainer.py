@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -15,14 +15,17 @@ from xray.data.batches import count_batches, group_by_length
 from xray.errors import RunError
 from xray.learn.runs.checkpoint import Checkpoint
 from xray.learn.steps.learning_rate import rate_at
+from xray.learn.steps.mean_weights import MeanWeights
 from xray.learn.steps.optimiser import computing_type, make_optimiser, restore_state, state_tensors
 from xray.learn.steps.processes import World
 from xray.learn.steps.random_state import Chance
+from xray.learn.steps.restoring import check_like, restore_model
+from xray.learn.steps.right_share import count_right
 from xray.learn.steps.samples import Samples
 from xray.learn.threads import fitting_threads
 from xray.model.fast.forward import FastForward
 from xray.model.fast.packed_weights import PackedWeights
-from xray.model.teaching import AnswerLoss, ShiftAnswer
+from xray.model.teaching import ShiftAnswer
 from xray.model.transformer import Transformer
 
 VALID_TOKENS = 4096
@@ -41,13 +44,25 @@ class Step:
 
 @dataclass(frozen=True)
 class Epoch:
-    """One epoch is over. `valid_loss` is None without held-out pairs; `is_best` says that it was never lower."""
+    """One epoch is over. `valid_loss` is None without held-out pairs; `is_best` says that it was never better.
+
+    `right` is the share of held-out answers that are right word for word, where that makes the best; `mean_loss` is the
+    held-out loss of the mean of the last epochs' weights, after the last.
+    """
 
     number: int
     loss: float
     valid_loss: float | None
     is_best: bool
     elapsed_s: float
+    right: float | None = None
+    mean_loss: float | None = None
+
+    @property
+    def badness(self) -> tuple[float, float]:
+        """What is lower for better epochs."""
+        loss = math.inf if self.valid_loss is None else self.valid_loss
+        return (0.0 if self.right is None else -self.right, loss)
 
 
 class Trainer:
@@ -63,12 +78,11 @@ class Trainer:
         self.world = world or World()
         self.device = next(model.parameters()).device
         self.weights = PackedWeights(model)
-        swift = FastForward(self.weights)
-        self.forward = torch.compile(swift, dynamic=True) if config.compiled else swift
+        self.fast = FastForward(self.weights)
+        self.states = torch.compile(self.fast.states, dynamic=True) if config.compiled else self.fast.states
         self.number_type = computing_type(config.precision, self.device)
         self.shift = ShiftAnswer()
-        self.loss = AnswerLoss(config.label_smoothing)
-        self.plain_loss = AnswerLoss()
+        self.mean = MeanWeights(self.weights) if config.average else None
         self.optimiser = make_optimiser(self.weights.block, config)
         self.steps_per_epoch = math.ceil(
             count_batches(train.lengths, config.batch, config.batch_tokens) / config.accumulate
@@ -143,7 +157,7 @@ class Trainer:
         loss_here = torch.zeros((), device=self.device)
         for numbers in batches:
             if mine := self.world.share(numbers):
-                loss = self.loss_of(self.train, mine, self.loss)
+                loss = self.loss_of(self.train, mine, self.config.label_smoothing)
                 if len(mine) < len(numbers) or len(batches) > 1:
                     loss = loss * (count_words(self.train, mine) / words)
                 torch.autograd.backward(loss)
@@ -158,14 +172,13 @@ class Trainer:
         self.step += 1
         return Step(self.epoch + 1, self.steps_made, shown, words)
 
-    def loss_of(self, samples: Samples, numbers: Sequence[int], judge: AnswerLoss) -> Tensor:
+    def loss_of(self, samples: Samples, numbers: Sequence[int], label_smoothing: float) -> Tensor:
         """The mean loss for each word of these answers."""
         src, tgt = (ids.to(self.device, non_blocking=True) for ids in samples.batch(numbers))
         decoder_input, targets = self.shift(tgt)
-        if self.number_type is torch.float32:
-            return judge(self.forward(src, decoder_input), targets)  # type: ignore[no-any-return]
-        with torch.autocast(self.device.type, self.number_type):
-            return judge(self.forward(src, decoder_input), targets)  # type: ignore[no-any-return]
+        with torch.autocast(self.device.type, self.number_type, enabled=self.number_type is not torch.float32):
+            states = self.states(src, decoder_input)
+        return self.fast.loss(states, targets, label_smoothing, self.number_type)
 
     def look_at(self, loss: Tensor) -> float | None:
         """The loss as a number; on a device that runs ahead of Python only now and then, since looking means waiting.
@@ -185,15 +198,17 @@ class Trainer:
 
     def finish_epoch(self, steps: int) -> Epoch:
         """Measure, and turn to the next epoch."""
-        valid_loss = self.validate()
-        lowest = min((past.valid_loss for past in self.history if past.valid_loss is not None), default=math.inf)
         over = Epoch(
             number=self.epoch + 1,
             loss=float(self.loss_sum) / steps,
-            valid_loss=valid_loss,
-            is_best=valid_loss is not None and valid_loss < lowest,
+            valid_loss=self.validate(),
+            is_best=False,
             elapsed_s=self.elapsed_s,
+            right=self.judge_answers() if self.config.best_by == "answers" else None,
+            mean_loss=self.take_into_mean(),
         )
+        if over.valid_loss is not None and all(over.badness < past.badness for past in self.history):
+            over = replace(over, is_best=True)
         self.history.append(over)
         self.loss_sum.zero_()
         self.epoch, self.step = self.epoch + 1, 0
@@ -209,10 +224,25 @@ class Trainer:
         batches = group_by_length(self.valid.lengths, 1, "held out", VALID_TOKENS)
         for numbers in (batch.tolist() for batch in self.world.share(batches)):
             words = count_words(self.valid, numbers)
-            total += float(self.loss_of(self.valid, numbers, self.plain_loss)) * words
+            total += float(self.loss_of(self.valid, numbers, 0.0)) * words
             count += words
         total, words_of_all = self.world.add_numbers(total, count)
         return total / words_of_all
+
+    def judge_answers(self) -> float | None:
+        """The share of held-out answers that are right; None without any."""
+        right, count = self.world.add_numbers(*count_right(self.model, self.valid, self.device, self.world))
+        return right / count if count else None
+
+    def take_into_mean(self) -> float | None:
+        """Count the weights into the mean if this is one of the last epochs; after the last, its held-out loss."""
+        if self.mean is None or self.epoch < self.config.epochs - self.config.average:
+            return None
+        self.mean.take()
+        if self.epoch + 1 < self.config.epochs:
+            return None
+        with self.mean.in_model():
+            return self.validate()
 
     @contextmanager
     def own_surroundings(self) -> Iterator[None]:
@@ -232,6 +262,7 @@ class Trainer:
             **self.chance.to_tensors(),
             **state_tensors(self.optimiser, self.weights),
             "loss_sum": self.loss_sum,
+            **({} if self.mean is None else self.mean.to_tensors()),
         }
         for name, parameter in self.model.named_parameters():
             if not bool(torch.isfinite(parameter).all()):
@@ -259,42 +290,10 @@ class Trainer:
         self.epoch, self.step = checkpoint.facts["epoch"], checkpoint.facts["step"]
         self.elapsed_s = checkpoint.facts["elapsed_s"]
         self.history = [Epoch(**epoch) for epoch in checkpoint.facts["history"]]
-
-
-def check_like(name: str, found: Tensor, wanted: Tensor) -> None:
-    """Hold a tensor of a checkpoint to the kind that belongs in its place.
-
-    Raises:
-        RunError: it has another shape or type.
-    """
-    if (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
-        raise RunError(
-            f"the checkpoint's {name} is {tuple(found.shape)} {found.dtype}, and should be {tuple(wanted.shape)} "
-            f"{wanted.dtype}. It was changed, or made by another X-Ray; train again."
-        )
+        if self.mean is not None:
+            self.mean.restore(checkpoint.tensors, max(0, self.epoch - self.config.epochs + self.config.average))
 
 
 def count_words(samples: Samples, numbers: Sequence[int]) -> int:
     """How many words the model has to say in these answers, `<eos>` included."""
     return int(samples.lengths[list(numbers), 1].sum()) - len(numbers)
-
-
-def restore_model(model: Transformer, checkpoint: Checkpoint) -> None:
-    """Give a model the weights of a checkpoint, every one of them and no others.
-
-    Raises:
-        RunError: the checkpoint holds other weights than the model.
-    """
-    wanted = dict(model.named_parameters())
-    found = {name.removeprefix("model."): t for name, t in checkpoint.tensors.items() if name.startswith("model.")}
-    odd = sorted(wanted.keys() ^ found.keys())
-    if odd:
-        raise RunError(f"the checkpoint and the model do not both have {odd[0]}. They belong to different runs.")
-    with torch.no_grad():
-        for name, parameter in wanted.items():
-            if parameter.shape != found[name].shape:
-                raise RunError(
-                    f"the checkpoint's {name} is {tuple(found[name].shape)}, the model's {tuple(parameter.shape)}. "
-                    "They belong to different runs."
-                )
-            parameter.copy_(found[name])

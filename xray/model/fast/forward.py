@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from xray.config import PAD
+from xray.model.fast.loss import judge_answers
 from xray.model.fast.packed_weights import PackedWeights
 from xray.model.masks import hiding_value
 
@@ -32,6 +33,14 @@ class FastForward:
         self.norm_first = model.config.norm == "before"
 
     def __call__(self, src: Tensor, tgt: Tensor) -> Tensor:
+        return functional.linear(self.states(src, tgt), self.head_weight(), self.leaves["head.bias"])
+
+    def states(self, src: Tensor, tgt: Tensor) -> Tensor:
+        """What the output layer reads.
+
+        Shapes:
+            out: (batch, tgt_len, d_model)
+        """
         padding = self.hide_padding(src)
         memory = self.encode(src, padding)  # (batch, src_len, d_model)
         hidden = padding if self.config.cross_mask == "padding" else None
@@ -49,8 +58,12 @@ class FastForward:
             attended = self.attend(f"{path}.cross_attention", query, key, value, hidden, causal=False)
             x = self.leave(f"{path}.cross_attention", x, attended)
             x = self.add_feed_forward(path, x)
-        x = self.normalise("decoder.norm", x) if self.norm_first else x
-        return functional.linear(x, self.head_weight(), self.leaves["head.bias"])
+        return self.normalise("decoder.norm", x) if self.norm_first else x
+
+    def loss(self, states: Tensor, targets: Tensor, label_smoothing: float, number_type: torch.dtype) -> Tensor:
+        """How wrong the guesses made of these states are; see `judge_answers`."""
+        bias = self.leaves["head.bias"]
+        return judge_answers(states, self.head_weight(), bias, targets, label_smoothing, number_type)
 
     def encode(self, src: Tensor, hidden: Tensor | None) -> Tensor:
         """The memory of the questions."""
