@@ -1,12 +1,14 @@
 """Every family of the transformers library by its settings alone: is it recorded, how, how fast, and why not.
 
-    python benchmarks/families.py [FAMILY ...] [--limit 60] [--jobs 2] [-o families.jsonl]
+    python benchmarks/families.py [FAMILY ...] [--limit 60] [--jobs 2] [-o families.jsonl] [--keep FOLDER]
 
-Each family is built with the settings that are its default, in a process of its own with a time limit.
+Each family is built with the settings that are its default, in a process of its own with a time limit. `--keep` leaves
+every trace in a folder, to be read and drawn again.
 """
 
 import argparse
 import json
+import lzma
 import multiprocessing
 import os
 import signal
@@ -19,6 +21,13 @@ from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
+
+from xray.ir.json_form import trace_to_json
+from xray.ir.trace import Trace
+from xray.renderers.fonts import text_width
+from xray.renderers.poster import draw_poster
+from xray.story.body.whole import anatomy
+from xray.story.poster import compose_poster
 
 PREFERRED = (
     "SEQ_TO_SEQ_CAUSAL_LM",
@@ -111,20 +120,24 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=60, help="seconds for one family")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("-o", "--output", type=Path, help="a file to append a JSON line for each family to")
+    parser.add_argument("--keep", type=Path, help="a folder for the traces")
     options = parser.parse_args()
     load_before_forking()
     classes = choose_classes()
     families = options.families or list(classes)
-    told = Counter[str]()
+    told, drawn = Counter[str](), Counter[str]()
     with ThreadPoolExecutor(options.jobs) as pool:
-        runs = pool.map(lambda family: run_apart(family, classes[family], options.limit), families)
+        runs = pool.map(lambda family: run_apart(family, classes[family], options), families)
         for family, found in zip(families, runs, strict=True):
             told[found["told"].split(":")[0] if found["steps"] else "failed"] += 1
-            print(f"{family:40} {found['seconds']:6.1f} s {found['steps']:7} steps  {found['told']}", flush=True)
+            drawn[found.get("drawn", "nothing")] += 1
+            told_of = f"{found['steps']:7} steps  {found.get('drawn', ''):7} {found['told']}"
+            print(f"{family:40} {found['seconds']:6.1f} s {told_of}", flush=True)
             if options.output is not None:
                 with options.output.open("a", encoding="utf-8") as file:
                     file.write(json.dumps({"family": family, **found}) + "\n")
-    print(f"{len(families)} families: " + ", ".join(f"{count} {what}" for what, count in told.most_common()))
+    for counted in (told, drawn):
+        print(f"{len(families)} families: " + ", ".join(f"{count} {what}" for what, count in counted.most_common()))
 
 
 def load_before_forking() -> None:
@@ -153,24 +166,24 @@ def choose_classes() -> dict[str, str]:
     return classes
 
 
-def run_apart(family: str, model_class: str, limit: int) -> dict[str, Any]:
+def run_apart(family: str, model_class: str, options: argparse.Namespace) -> dict[str, Any]:
     """One family in a process of its own."""
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     began = time.monotonic()
-    process = context.Process(target=run, args=(family, model_class, limit, sender))
+    process = context.Process(target=run, args=(family, model_class, options.limit, options.keep, sender))
     process.start()
     sender.close()
     try:
         found: dict[str, Any] = receiver.recv()
     except EOFError:
-        found = {"steps": 0, "told": f"failed: ended without an answer, after {limit} s or for want of memory"}
+        found = {"steps": 0, "told": f"failed: ended without an answer, after {options.limit} s or for want of memory"}
     process.join()
     return {"class": model_class, "seconds": round(time.monotonic() - began, 1), **found}
 
 
-def run(family: str, model_class: str, limit: int, sender: Connection) -> None:
-    """Record one family, and send what came of it."""
+def run(family: str, model_class: str, limit: int, keep: Path | None, sender: Connection) -> None:
+    """Record one family, draw it, and send what came of it."""
     signal.alarm(limit)
     warnings.simplefilter("ignore")
     from transformers import CONFIG_MAPPING
@@ -178,21 +191,43 @@ def run(family: str, model_class: str, limit: int, sender: Connection) -> None:
     from xray.capture.target import run_target
     from xray.sources.loading import load_source
 
+    began = time.monotonic()
     try:
         with tempfile.TemporaryDirectory() as folder:
             config = CONFIG_MAPPING[family](**LACKING.get(family, {}))
             config.architectures = [model_class]
             config.save_pretrained(folder)
             outcome = run_target(load_source(folder))
-        steps = len(list(outcome.trace.steps))
         if outcome.error is not None:
             error = " ".join(str(outcome.error).split())[:200]
             sender.send({"steps": 0, "told": f"failed: {type(outcome.error).__name__}: {error}"})
-        else:
-            inputs = {one.name: one.shape for one in next(iter(outcome.trace.steps)).inputs}
-            sender.send({"steps": steps, "told": outcome.told, "inputs": inputs})
+            return
+        trace = outcome.trace
+        found = {"steps": len(list(trace.steps)), "told": outcome.told, "record_s": round(time.monotonic() - began, 2)}
+        if keep is not None:
+            keep.mkdir(exist_ok=True)
+            text = trace_to_json(trace).encode("utf-8", "surrogatepass")
+            (keep / f"{family}.json.xz").write_bytes(lzma.compress(text, preset=1))
+        sender.send(found | draw(trace))
     except Exception as error:  # a family's failure is what is to be told
         sender.send({"steps": 0, "told": f"failed: {type(error).__name__}: {' '.join(str(error).split())[:200]}"})
+
+
+def draw(trace: Trace) -> dict[str, Any]:
+    """How a trace is drawn, how long that takes, and how many parameters and towers its anatomy has."""
+    began = time.monotonic()
+    layout = compose_poster(trace, text_width)
+    drawn = "blocks" if layout is None else "poster"
+    draw_poster(trace, "svg")
+    found = anatomy(trace)
+    return {
+        "drawn": drawn,
+        "draw_s": round(time.monotonic() - began, 2),
+        "params": found.params,
+        "towers": [f"{tower.name} {tower.layers}" for tower in found.towers],
+        "unknown": sum(branch.part == "unknown" for tower in found.towers for branch in tower.branches),
+        "untold": sum(one.params for one in found.untold),
+    }
 
 
 if __name__ == "__main__":

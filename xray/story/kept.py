@@ -8,10 +8,14 @@ from xray.ir.kinds import plain_name
 from xray.ir.records import TensorRecord
 from xray.ir.storage import bytes_per_element, count_bytes
 from xray.ir.trace import Pass, PassKind, Step, Trace
+from xray.story.body.reading import read_pass
+from xray.story.recognition.operation_kinds import CARRYING, REPEATS, SCALINGS
 
 JOINS = frozenset({"cat", "concat", "concatenate", "extend"})
 WRITES = frozenset({"index_copy", "index_put", "copy", "slice_scatter", "scatter"})
 ATTENTION = "scaled_dot_product"
+FARTHEST = 40
+"""Within so many steps what was kept stands before the attention that reads it."""
 HEADS_RANK = 4
 """Keys and values are kept as (batch, heads, words, d_k)."""
 
@@ -60,7 +64,7 @@ def measure_growth(trace: Trace) -> Growth | None:
     for place, (one, look) in enumerate(zip(passes, looks, strict=True)):
         following = looks[place + 1] if place + 1 < len(looks) else None
         grown = following.grown_from if following is not None and following.reads else look.grown
-        fixed = following.fixed if following is not None and following.reads else look.fixed
+        fixed = following.fixed if following is not None and following.reads else (*look.fixed, *look.memories)
         if grown or fixed:
             words = max((record.shape[-2] for record in grown or fixed), default=0)
             turns.append(Kept(one.kind, one.number, words, sum(map(count_bytes, (*grown, *fixed)))))
@@ -73,11 +77,15 @@ def measure_growth(trace: Trace) -> Growth | None:
 
 @dataclass(frozen=True)
 class Look:
-    """What one pass has to do with a cache: what grew, from what, and what it read of before as it was."""
+    """What one pass has to do with a cache: what grew, from what, and what it read of before as it was.
+
+    `memories` are keys and values of another tower that it put there first, to be read again by later ones.
+    """
 
     grown: tuple[TensorRecord, ...]
     grown_from: tuple[TensorRecord, ...]
     fixed: tuple[TensorRecord, ...]
+    memories: tuple[TensorRecord, ...] = ()
 
     @property
     def reads(self) -> bool:
@@ -88,6 +96,7 @@ class Look:
 def look_at_pass(one_pass: Pass) -> Look:
     """Find the steps of a pass that join new words to kept ones, and its other reads of what earlier passes made."""
     made: set[str] = set()
+    memories = list_memories(one_pass)
     grown: list[TensorRecord] = []
     grown_from: list[TensorRecord] = []
     fixed: dict[tuple[str | None, tuple[int, ...]], TensorRecord] = {}
@@ -95,7 +104,7 @@ def look_at_pass(one_pass: Pass) -> Look:
         if step.id in one_pass.blocks:
             made.add(step.id)
             continue
-        past = find_past(step, made)
+        past = None if step.id in memories else find_past(step, made)
         if past is not None:
             grown.append(step.outputs[0])
             grown_from.extend([past] if prod(past.shape) else [])
@@ -104,7 +113,32 @@ def look_at_pass(one_pass: Pass) -> Look:
                 fixed[record.source, record.shape] = record
         made.update((step.id, *(record.source for record in step.outputs if record.source)))
     used = {(record.source, record.shape) for record in grown_from}
-    return Look(tuple(grown), tuple(grown_from), tuple(one for key, one in fixed.items() if key not in used))
+    kept = tuple(step.outputs[0] for step in one_pass.steps if step.id in memories)
+    return Look(tuple(grown), tuple(grown_from), tuple(one for key, one in fixed.items() if key not in used), kept)
+
+
+def list_memories(one_pass: Pass) -> set[str]:
+    """The steps that keep keys and values of another tower: as long as that is, and no longer with any word."""
+    if not any(
+        plain_name(step.op) in JOINS and step.inputs and not prod(step.inputs[0].shape) for step in one_pass.steps
+    ):
+        return set()
+    reading = read_pass(one_pass)
+    flow = reading.flow
+    found: set[str] = set()
+    for site in reading.sites:
+        todo = [*flow.makers[site.scores], *flow.makers[site.weighted_sum]] if site.kind == "cross" else []
+        seen: set[int] = set()
+        while todo and len(seen) < FARTHEST:
+            here = todo.pop()
+            if here is None or here in seen:
+                continue
+            seen.add(here)
+            if plain_name(flow.op(here)) in JOINS:
+                found.add(flow.steps[here].id)
+            elif flow.op(here) in CARRYING | REPEATS | SCALINGS:
+                todo += flow.makers[here]
+    return found
 
 
 def find_past(step: Step, made: set[str]) -> TensorRecord | None:

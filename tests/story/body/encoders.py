@@ -4,16 +4,19 @@ from story.body.truth import (
     Silent,
     bare,
     encoder_only,
+    entrance,
     family,
     gated,
     group,
     looks_both_ways,
+    network,
     plain,
     post,
     pre,
+    tower,
 )
 
-from xray.story.body.tree import Norm, Stage, Unknown
+from xray.story.body.tree import Head, Norm, Stage, Unknown
 
 
 def learned_places(c, *more):
@@ -209,3 +212,68 @@ def mobilebert(c):
     )
     # its head is the table of the words and another one beside it
     return encoder_only(c, groups=(group(2, c.hidden_size, whole),), final=None, parts=parts, tied=Silent(True))
+
+
+@family("BigBirdForMaskedLM", "big_bird:153, 1209", named=True, num_hidden_layers=2)
+def big_bird(c):
+    # ten places are too few for its blocks, so that every place looks at every other (line 1342)
+    parts = (f"table {c.type_vocab_size}", f"positions {c.max_position_embeddings}", "norm")
+    attend = looks_both_ways(c, kernel="plain")
+    return encoder_only(c, post("layer", attend), post("layer", plain(c)), final=None, parts=parts)
+
+
+@family("LongformerForMaskedLM", "longformer:482, 1123", named=True, num_hidden_layers=2)
+def longformer(c):
+    # its windows are cut out of strides, by no softmax over one product of queries and keys
+    attend = "longformer.encoder.layer.0.attention"
+    paths = (*(f"{attend}.self.{name}" for name in ("query", "key", "value")), f"{attend}.output.dense")
+    parts = (f"positions {c.max_position_embeddings}", f"table {c.type_vocab_size}", "norm")
+    return encoder_only(
+        c,
+        post("layer", Unknown(paths)),
+        post("layer", plain(c)),
+        final=None,
+        parts=parts,
+        causal=Silent(False),
+    )
+
+
+def of_xlm(c):
+    # padding is multiplied by 0 behind each norm
+    attend = looks_both_ways(c, heads=c.n_heads, d_k=c.emb_dim // c.n_heads, kernel="plain")
+    think = plain(c, d_ff=4 * c.emb_dim, activation="gelu")
+    groups = (group(c.n_layers, c.emb_dim, post("layer", attend), post("layer", think)),)
+    text = tower(
+        c,
+        "text",
+        "ids",
+        False,
+        entrance(f"words {c.n_words}", f"positions {c.max_position_embeddings}", "norm"),
+        groups,
+        None,
+        vocab=c.n_words,
+    )
+    return network(text, head=Head("vocabulary", c.n_words, True))
+
+
+@family("XLMWithLMHeadModel", "xlm:508, 736", named=True, n_layers=2)
+def xlm(c):
+    return of_xlm(c)
+
+
+@family("FlaubertWithLMHeadModel", "flaubert:98, 764", named=True, n_layers=2)
+def flaubert(c):
+    return of_xlm(c)
+
+
+@family("Data2VecTextForMaskedLM", "data2vec_text:181, 399", named=True, num_hidden_layers=2)
+def data2vec_text(c):
+    return roberta(c)
+
+
+@family("DebertaForMaskedLM", "deberta:192, 487", named=True, num_hidden_layers=2)
+def deberta(c):
+    # without relative attention, which is off by default
+    attend = looks_both_ways(c, kernel="plain", fused="qkv", positions=Silent("none"))
+    parts = (f"positions {c.max_position_embeddings}", "norm")
+    return encoder_only(c, post("layer", attend), post("layer", plain(c)), final=None, parts=parts)

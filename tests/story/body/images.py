@@ -1,6 +1,9 @@
 """Networks that read images or sound, alone or beside words. The code is that of transformers 5.23."""
 
+from dataclasses import replace
+
 from story.body.truth import (
+    Silent,
     after,
     bare,
     entrance,
@@ -184,10 +187,10 @@ def git(c):
     )
     layers = (group(see.num_hidden_layers, see.hidden_size, *stages),)
     image = tower(see, "vision", "image", False, parts, layers, "layer")
-    attend = looks_both_ways(c, kernel="plain", causal=True)
+    attend = looks_both_ways(c, kernel="plain", causal=Silent("among words; rows of the image see each other"))
     layers = (group(c.num_hidden_layers, c.hidden_size, post("layer", attend), post("layer", plain(c))),)
     before = words(c, f"positions {c.max_position_embeddings}", "norm", f"projection {c.hidden_size}", "norm")
-    text = tower(c, "text", "ids", True, before, layers, None)
+    text = tower(c, "text", "ids", Silent("among words"), before, layers, None)
     return network(image, text, links=(Link("joined", "vision", "text"),), head=Head("vocabulary", c.vocab_size, False))
 
 
@@ -204,3 +207,49 @@ def blip(c):
         read, "text", "ids", False, words(read, f"positions {read.max_position_embeddings}", "norm"), layers, None
     )
     return network(image, text, links=(Link("compared", "vision", "text"),), head=Head("none"))
+
+
+@family("DPTForDepthEstimation", "dpt:215, 435", named=True, num_hidden_layers=4, backbone_out_indices=[0, 1, 2, 3])
+def dpt(c):
+    # the table of places is cut, resized and joined again; what follows the tower joins its layers from below
+    parts = entrance(f"patches {c.hidden_size}", "class token 1", f"positions {count_patches(c) + 1}")
+    found = of_vit(c, looks_both_ways(c), plain(c), parts=parts)
+    return replace(found, head=Silent("a picture of depths"))
+
+
+@family("Swinv2ForImageClassification", "swinv2:389, 652", named=True)
+def swinv2(c):
+    # queries and keys are made as long as 1, and multiplied by a learned number; norms stand behind the branches
+    groups, first = [], 0
+    for stage, depth in enumerate(c.depths):
+        width = c.embed_dim * 2**stage
+        sizes = {
+            "heads": c.num_heads[stage],
+            "d_k": width // c.num_heads[stage],
+            "positions": "relative",
+            "qk_norm": True,
+            "kernel": "plain",
+            "window": c.window_size**2 if stage < 3 else None,
+        }
+        think = after("layer", plain(c, d_ff=int(c.mlp_ratio * width)))
+        whole, rolled = (looks_both_ways(c, **sizes, causal=causal) for causal in (False, Silent(False)))
+        numbers = range(first, first + depth)
+        kinds = [(numbers[::2], whole), (numbers[1::2], rolled)] if stage < 3 else [(numbers, whole)]
+        groups += [group(own, width, after("layer", attend), think) for own, attend in kinds]
+        first += depth
+    parts = entrance(f"patches {c.embed_dim}", "norm")
+    return sees_images(c, groups=groups, parts=parts, final="layer", causal=Silent(False))
+
+
+@family("Data2VecVisionForImageClassification", "data2vec_vision:245, 384", named=True, num_hidden_layers=2)
+def data2vec_vision(c):
+    return beit(c)
+
+
+@family("Data2VecAudioForCTC", "data2vec_audio:304, 379", named=True, vocab_size=32, num_hidden_layers=2)
+def data2vec_audio(c):
+    # each of seven convolutions has its norm; five more of them tell places
+    found = of_wav2vec(c).towers[0]
+    norms = entrance(*["norm"] * 6, f"convolution {c.conv_dim[-1]}", "norm", "norm")
+    rest = entrance(f"projection {c.hidden_size}", "convolution", "norm")
+    return network(replace(found, entrance=(*norms, *rest)), head=Head("classes", c.vocab_size))

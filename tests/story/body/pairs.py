@@ -17,10 +17,12 @@ from story.body.truth import (
     words,
 )
 
-from xray.story.body.tree import Head
+from xray.story.body.tree import Experts, Head, Unknown
+
+FUSED = "scaled_dot_product_attention"
 
 
-def of_t5(c, think, *, kernel="scaled_dot_product_attention", tied=True):
+def of_t5(c, think, *, kernel=FUSED, tied=True):
     """T5 and its kin: relative positions in every attention that looks at itself, no scale, no bias."""
     sizes = {"heads": c.num_heads, "d_k": c.d_kv}
     look = looks_both_ways(c, **sizes, positions="relative", kernel=kernel)
@@ -83,11 +85,11 @@ def longt5(c):
     return network(encode, decode, links=(memory("encoder", "decoder"),), head=Head("vocabulary", c.vocab_size, True))
 
 
-def of_bart(c, place, *, parts, decoder_parts=None, final, tied=True, reads="ids", encoder_parts=None):
+def of_bart(c, place, *, parts, decoder_parts=None, final, tied=True, reads="ids", encoder_parts=None, kernel=FUSED):
     """BART and its kin: the decoder's sizes may be others than the encoder's."""
     think = plain(c, d_ff=c.encoder_ffn_dim)
-    look = looks_both_ways(c, heads=c.encoder_attention_heads)
-    several = {"heads": c.decoder_attention_heads, "kv_heads": c.decoder_attention_heads}
+    look = looks_both_ways(c, heads=c.encoder_attention_heads, kernel=kernel)
+    several = {"heads": c.decoder_attention_heads, "kv_heads": c.decoder_attention_heads, "kernel": kernel}
     ahead = attention(c, **several, positions="none")
     ask = looks_both_ways(c, **several, source="encoder")
     layers = (group(c.encoder_layers, c.d_model, place("layer", look), place("layer", think)),)
@@ -192,3 +194,77 @@ def moonshine(c):
     layers = (group(2, c.hidden_size, pre("layer", attention(c, **heads)), pre("layer", ask), pre("layer", think)),)
     decode = tower(c, "decoder", "ids", True, words(c), layers, "layer")
     return network(encode, decode, links=(memory("encoder", "decoder"),), head=Head("none"))
+
+
+@family("BigBirdPegasusForConditionalGeneration", "bigbird_pegasus:1265, 1352", named=True, **SMALL)
+def bigbird_pegasus(c):
+    # ten places are too few for its blocks; attention has no kernel of its own, and no bias
+    return of_bart(c, pre, parts=("scale", f"positions {c.max_position_embeddings}"), final="layer", kernel="plain")
+
+
+@family("LEDForConditionalGeneration", "led:864, 936", named=True, encoder_layers=2, decoder_layers=2)
+def led(c):
+    # its windows are cut out of strides, by no softmax over one product of queries and keys
+    attend = "led.encoder.layers.0.self_attn"
+    paths = (*(f"{attend}.longformer_self_attn.{name}" for name in ("query", "key", "value")), f"{attend}.output")
+    places = f"positions {c.max_encoder_position_embeddings}"
+    think = plain(c, d_ff=c.encoder_ffn_dim)
+    layers = (group(2, c.d_model, post("layer", Unknown(paths)), post("layer", think)),)
+    encode = tower(c, "encoder", "ids", Silent(False), words(c, places, "norm"), layers, None)
+    heads = {"heads": c.decoder_attention_heads, "kernel": "plain"}
+    ahead = attention(c, **heads, positions="none")
+    ask = looks_both_ways(c, **heads, source="encoder")
+    answer = plain(c, d_ff=c.decoder_ffn_dim)
+    layers = (group(2, c.d_model, *(post("layer", branch) for branch in (ahead, ask, answer))),)
+    places = f"positions {c.max_decoder_position_embeddings}"
+    decode = tower(c, "decoder", "ids", True, words(c, places, "norm"), layers, None)
+    return network(encode, decode, links=(memory("encoder", "decoder"),), head=Head("vocabulary", c.vocab_size, True))
+
+
+@family(
+    "SwitchTransformersForConditionalGeneration",
+    "switch_transformers:188, 369",
+    named=True,
+    num_layers=4,
+    num_decoder_layers=4,
+    num_sparse_encoder_layers=2,
+    num_sparse_decoder_layers=2,
+)
+def switch_transformers(c):
+    # every other layer has experts, of which one is chosen
+    sizes = {"heads": c.num_heads, "d_k": c.d_kv, "kernel": "plain"}
+    look = looks_both_ways(c, **sizes, positions="relative")
+    ahead = attention(c, **sizes, positions="relative")
+    ask = looks_both_ways(c, **sizes, source="encoder")
+    think = plain(c, d_ff=c.d_ff, activation="relu")
+    chosen = Experts(c.num_experts, 1, 0, c.d_ff, "relu", False)
+
+    def layers(*branches):
+        return tuple(
+            group(numbers, c.d_model, *(pre("rms", branch) for branch in (*branches, last)))
+            for numbers, last in (((0, 2), think), ((1, 3), chosen))
+        )
+
+    encode = tower(c, "encoder", "ids", False, words(c), layers(look), "rms")
+    decode = tower(c, "decoder", "ids", True, words(c), layers(ahead, ask), "rms")
+    return network(encode, decode, links=(memory("encoder", "decoder"),), head=Head("vocabulary", c.vocab_size, True))
+
+
+@family("SpeechT5ForSpeechToText", "speecht5:872, 1027, 1095", named=True, encoder_layers=2, decoder_layers=2)
+def speecht5(c):
+    # sound goes through convolutions, and a table of sines; keys know how far they are away
+    sizes = {"heads": c.encoder_attention_heads, "kernel": "plain"}
+    look = looks_both_ways(c, **sizes, positions="relative")
+    think = plain(c, d_ff=c.encoder_ffn_dim, activation="gelu")
+    layers = (group(2, c.hidden_size, post("layer", look), post("layer", think)),)
+    places = f"positions {c.max_speech_positions + c.pad_token_id + 3}"
+    before = entrance("norm", f"projection {c.hidden_size}", f"convolution {c.hidden_size}", places, "norm")
+    encode = tower(c, "encoder", "audio", False, before, layers, None)
+    sizes["heads"] = c.decoder_attention_heads
+    ahead = attention(c, **sizes, positions="none")
+    ask = looks_both_ways(c, **sizes, source="encoder")
+    think = plain(c, d_ff=c.decoder_ffn_dim, activation="gelu")
+    layers = (group(2, c.hidden_size, *(post("layer", branch) for branch in (ahead, ask, think))),)
+    places = f"positions {c.max_text_positions + c.pad_token_id + 3}"
+    decode = tower(c, "decoder", "ids", True, words(c, places), layers, None)
+    return network(encode, decode, links=(memory("encoder", "decoder"),), head=Head("vocabulary", c.vocab_size, True))

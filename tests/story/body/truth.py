@@ -44,7 +44,10 @@ class Silent:
 
 @dataclass(frozen=True)
 class Family:
-    """A model to be built, its class and the lines of its code (models/NAME/modeling_NAME.py), and what is true."""
+    """A model to be built, its class and the lines of its code (models/NAME/modeling_NAME.py), and what is true.
+
+    One that is `named` is recorded as `xray trace FOLDER` records it, with the inputs that X-Ray makes.
+    """
 
     name: str
     model: str
@@ -55,17 +58,18 @@ class Family:
     tiny: bool
     half: bool
     fast: bool
+    named: bool = False
 
 
 FAMILIES: dict[str, Family] = {}
 
 
-def family(model, code, *, inputs=None, tiny=False, half=False, fast=False, name=None, **config):
+def family(model, code, *, inputs=None, tiny=False, half=False, fast=False, named=False, name=None, **config):
     """Notes a function that tells the truth of a model from its configuration, which `config` changes."""
 
     def note(truth):
         FAMILIES[name or truth.__name__] = Family(
-            name or truth.__name__, model, code, truth, config, inputs, tiny, half, fast
+            name or truth.__name__, model, code, truth, config, inputs, tiny, half, fast, named
         )
         return truth
 

@@ -18,7 +18,7 @@ MOST_BEHIND = 400
 def read_links(flow: Flow, towers: Sequence[Towering]) -> tuple[Link, ...]:
     """How towers reach one another."""
     found: dict[Link, None] = {}
-    ends = {end: one.tower.name for one in towers for end in (one.end, *(chain.end for chain in one.chains))}
+    ends = {end: one.tower.name for one in towers for end in (one.end, *one.sums)}
     for one in towers:
         for branch in one.tower.branches:
             if isinstance(branch, Attention) and branch.source not in (None, "self", one.tower.name):

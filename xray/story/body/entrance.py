@@ -18,6 +18,10 @@ PICKING = frozenset({"index", "index_select", "gather", "slice", "narrow"})
 COUNTING = frozenset({"arange", "cumsum"})
 MOVING = CARRYING | frozenset({"interpolate", "upsample", "roll", "repeat", "tile", "cat", "pad", "stack"})
 Part = tuple[int, EntrancePart]
+OVER_MANY = ("batch_norm", "group_norm", "instance_norm")
+SOUND = frozenset({"mels", "frames", "ticks", "samples"})
+SOUNDING = ("audio", "feature", "mel", "spec", "wave", "speech")
+"""What the name of an argument holds by which sound comes in."""
 NAMELESS = TensorRecord("", (), (), "", "", "activation")
 """Stands for places that are worked out, and picked from no table."""
 
@@ -48,7 +52,8 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     norms = list_norms(flow, nodes)
     word = max(given, key=lambda node: table_rows(flow, node) or 0, default=None) if not finders else None
     parts: list[Part] = []
-    for node in tables:
+    first_of = {flow.steps[node].path: node for node in reversed(tables)}
+    for node in first_of.values():
         rows = table_rows(flow, node)
         name = "words" if node == word else "positions" if node in places else "table"
         parts.append((node, EntrancePart(name, rows, learned=True)))  # type: ignore[arg-type]  # one of three
@@ -103,7 +108,7 @@ def list_norms(flow: Flow, nodes: Collection[int]) -> list[Norm]:
     taken: set[int] = set()
     for node in sorted(nodes, reverse=True):
         norm = None if node in taken else find_any_norm(flow, node)
-        if norm is not None and not flow.op(node).startswith(("batch_norm", "group_norm", "instance_norm")):
+        if norm is not None and taken.isdisjoint(norm.nodes) and not flow.op(node).startswith(OVER_MANY):
             found.append(norm)
             taken |= set(norm.nodes)
     return found
@@ -154,7 +159,8 @@ def describe_sum(flow: Flow, node: int) -> Iterator[EntrancePart]:
 def describe_join(flow: Flow, node: int) -> Iterator[EntrancePart]:
     """The learned rows that are put before or behind the others."""
     for record, maker in flow.given(node):
-        if len(record.shape) == 3 and is_learned(flow, record, maker):
+        source = learned_source(flow, record, maker) if len(record.shape) == 3 else None
+        if source is not None and source.shape[-2:-1] in ((), record.shape[1:2]):  # not a part of a table that is cut
             count = record.shape[1]
             yield (
                 EntrancePart("class token", 1, learned=True)
@@ -163,13 +169,13 @@ def describe_join(flow: Flow, node: int) -> Iterator[EntrancePart]:
             )
 
 
-def is_learned(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
-    """Whether a tensor is a parameter that was only moved or repeated."""
+def learned_source(flow: Flow, record: TensorRecord, maker: int | None) -> TensorRecord | None:
+    """The parameter that a tensor is, moved or repeated at most; None if it is none."""
     while record.role != "parameter" and maker is not None and flow.op(maker) in MOVING | {"add"}:
         if not flow.makers[maker]:
-            return False
+            return None
         record, maker = next(flow.given(maker))
-    return record.role == "parameter"
+    return record if record.role == "parameter" else None
 
 
 def source_beside(flow: Flow, record: TensorRecord, maker: int | None) -> TensorRecord | None:
@@ -246,10 +252,12 @@ def is_float(record: TensorRecord) -> bool:
 
 
 def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int]) -> Reads | None:
-    """What is read where no words are: by how many axes it has, or rows of numbers."""
+    """What is read where no words are: by its axes, or by how many it has; rows of numbers else."""
     if finders:
-        rank = source_rank(flow, min(finders))
-        return None if rank is None else "image" if rank >= 4 else "audio"
+        source = source_of(flow, min(finders))
+        if source is None:
+            return None
+        return "image" if len(source.shape) >= 4 and not is_sound(source) else "audio"
     reads = any(
         maker is None and record.role == "activation" and len(record.shape) >= 3 and is_float(record)
         for node in nodes
@@ -258,11 +266,18 @@ def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int]) -> 
     return "vectors" if reads or any(is_linear(flow, node) for node in nodes) else None
 
 
-def source_rank(flow: Flow, node: int) -> int | None:
-    """How many axes that has which comes from outside and that a step's first input is made of."""
+def is_sound(source: TensorRecord) -> bool:
+    """Whether a picture is one of sound: by its axes, or its only channel and what it is called."""
+    return bool(SOUND & set(source.axes)) or (
+        source.shape[1] == 1 and any(word in source.name.lower() for word in SOUNDING)
+    )
+
+
+def source_of(flow: Flow, node: int) -> TensorRecord | None:
+    """What comes from outside and a step's first input is made of."""
     record, maker = flow.steps[node].inputs[0], flow.makers[node][0]
     for _ in range(40):
         if maker is None or not flow.makers[maker]:
-            return len(record.shape) if maker is None else None
+            return record if maker is None else None
         record, maker = flow.steps[maker].inputs[0], flow.makers[maker][0]
     return None

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from xray.story.body.stages import Staging
 from xray.story.body.tree import Attention, Group, Stage, Unknown
@@ -9,6 +10,7 @@ from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.operation_kinds import FINDINGS
 
 LONGEST_PATTERN = 12
+MIXING = ("mix", "cross")
 Layer = tuple[Staging, ...]
 
 
@@ -18,7 +20,8 @@ def cut_layers(stagings: Sequence[Staging]) -> list[Layer]:
     for names in (kinds, ["mix" if kind == "convolve" else kind for kind in kinds]):
         length = find_period(names)
         if length is not None:
-            return [tuple(stagings[place : place + length]) for place in range(0, len(kinds), length)]
+            cuts = [place for place in range(len(kinds)) if place % length == 0 or begins_anew(names, place, length)]
+            return [tuple(stagings[one:other]) for one, other in pairwise([*cuts, len(kinds)])]
     layers: list[list[Staging]] = []
     held: set[str] = set()
     for staging, kind in zip(stagings, kinds, strict=True):
@@ -36,6 +39,15 @@ def find_period(kinds: Sequence[str]) -> int | None:
         if len(kinds) % length == 0 and all(one == kinds[place % length] for place, one in enumerate(kinds)):
             return length
     return None
+
+
+def begins_anew(kinds: Sequence[str], place: int, length: int) -> bool:
+    """Whether a layer begins in the middle of a pattern: each of its parts mixes places first, and thinks last.
+
+    So it is where some layers look at another tower and others do not (BLIP-2, Mllama).
+    """
+    first, last = kinds[0], kinds[length - 1]
+    return first in MIXING and last == "think" and kinds[place] in MIXING and kinds[place - 1] == "think"
 
 
 def name_coarse(stage: Stage) -> str:

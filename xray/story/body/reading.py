@@ -43,9 +43,7 @@ def read_pass(one_pass: Pass) -> Reading:
         name = name if used[name] == 1 else f"{name} {used[name]}"
         tower = replace(first, tower=replace(first.tower, name=name))
         towers.append(tower)
-        names[tower.end] = name
-        for chain in family:
-            names[chain.end] = name
+        names |= dict.fromkeys([tower.end, *tower.sums], name)
     return Reading(flow, tuple(towers), sites)
 
 

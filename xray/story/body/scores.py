@@ -20,6 +20,9 @@ from xray.story.recognition.value_shapes import Values, number
 
 CAUSAL = ("causal", "padding+causal")
 LOWEST = -50
+HIDING = ("gt", "triu", "triu_")
+"""They mark the future as what is hidden; other triangles mark the past as what is seen."""
+EITHER = ("or", "logical_or", "bitwise_or")
 Cells = NDArray[np.bool_]
 
 
@@ -124,8 +127,10 @@ def tell_future(flow: Flow, record: TensorRecord, maker: int | None) -> bool | N
         if facts.kind in ("none", "padding"):
             return False
     behind = list_behind(flow, maker)
-    if any(cuts_triangle(flow, node) for node in behind):
-        return True
+    triangles = {node for node in behind if cuts_triangle(flow, node)}
+    if triangles:
+        shown = {one for node in behind if shows_more(flow, node) for one in list_behind(flow, node)}
+        return True if any(node not in shown or flow.op(node) in HIDING for node in triangles) else None
     if record.shape[-2:-1] == (1,) or (maker is None and len(record.shape) == 2 and record.dtype == "bool"):
         return False
     return False if is_learned(flow, record, maker, behind) and not has_mask(flow, behind) else None
@@ -136,6 +141,14 @@ def has_mask(flow: Flow, behind: Sequence[int]) -> bool:
     return any(
         flow.op(node) in ("where", "masked_fill", "masked_fill_") or flow.output(node).dtype == "bool"
         for node in behind
+    )
+
+
+def shows_more(flow: Flow, node: int) -> bool:
+    """Whether a step lets through what one of two masks lets through, as where the words of a prefix see each other."""
+    shape = flow.output(node).shape
+    return flow.op(node).strip("_") in EITHER and all(
+        len(record.shape) == len(shape) and max(record.shape, default=1) > 1 for record in flow.steps[node].inputs
     )
 
 

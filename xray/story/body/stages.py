@@ -7,7 +7,7 @@ from xray.story.body.attention import describe_attention
 from xray.story.body.experts import describe_experts
 from xray.story.body.feed_forward import describe_feed_forward
 from xray.story.body.others import describe_convolution, describe_recurrence
-from xray.story.body.regions import Region, does_mix, find_region, is_scale, strip_plain
+from xray.story.body.regions import Region, does_mix, find_region, is_linear, is_scale, strip_plain
 from xray.story.body.sequences import split_sequence
 from xray.story.body.spine import Joint
 from xray.story.body.tree import Branch, FeedForward, Norm, NormKind, Stage, Unknown
@@ -15,8 +15,9 @@ from xray.story.recognition.attention_sites import Site
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.recognition.norms import find_norm
-from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS, JOINS, SCALINGS, SUMS
+from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS, JOINS, LENGTHS, LOOKUPS, SCALINGS, SUMS
 from xray.story.recognition.projections import is_product
+from xray.story.recognition.scored_parts import list_behind
 
 MOST_PATHS = 6
 
@@ -239,15 +240,23 @@ def is_modulated(flow: Flow, norm: FoundNorm) -> bool:
         step = flow.steps[reader]
         if step.op in SCALINGS and len(step.inputs) == 2:
             for record, maker in flow.given(reader):
-                if maker is not None and maker != norm.end and len(record.shape) >= 2 and record.role != "parameter":
+                if maker not in (None, norm.end) and len(record.shape) >= 2 and comes_from_learned(flow, maker):
                     return True
     return False
+
+
+def comes_from_learned(flow: Flow, maker: int | None) -> bool:
+    """Whether what a step makes is worked out by learned numbers, as no mask of padding is."""
+    behind = list_behind(flow, maker)
+    return any(is_linear(flow, node) or flow.op(node) in LOOKUPS for node in behind) or any(
+        record.role == "parameter" for node in behind for record in flow.steps[node].inputs
+    )
 
 
 def name_norm(flow: Flow, norm: FoundNorm) -> NormKind | None:
     """Which norm it is, by what it computes."""
     op = flow.op(norm.end)
-    if any(flow.op(node) in ("norm", "linalg_vector_norm", "vector_norm") for node in norm.nodes):
+    if any(flow.op(node) in LENGTHS | {"normalize"} for node in norm.nodes):
         return None
     for start, kind in (("batch_norm", "batch"), ("group_norm", "group"), ("instance_norm", "instance")):
         if op.startswith(start):

@@ -37,6 +37,11 @@ class Towering:
         return max([self.chains[-1].end, *last]) if self.final is None else self.final.end
 
     @property
+    def sums(self) -> frozenset[int]:
+        """The sums on its stream; what is read from one of them is read from the tower, be it before its end."""
+        return frozenset(end for chain in self.chains for end in (chain.end, *(joint.add for joint in chain.joints)))
+
+    @property
     def nodes(self) -> set[int]:
         """Every step that belongs to it."""
         found = set(self.entrance | self.between) | (set() if self.final is None else set(self.final.nodes))

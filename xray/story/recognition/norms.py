@@ -90,6 +90,8 @@ def is_norm_leaf(flow: Flow, place: int) -> bool:
         return False
     if step.op in NORMS:
         return True
+    if step.op == "normalize":
+        return step.settings.get("dim", 1) in (-1, len(step.outputs[0].shape) - 1)
     width = step.outputs[0].shape[-1]
     return (
         flow.is_leaf(place)

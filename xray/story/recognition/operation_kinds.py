@@ -83,6 +83,8 @@ SCALINGS = frozenset({"mul", "mul_", "div", "div_", "scale", "multiply", "divide
 SOFTMAXES = frozenset({"softmax", "safe_softmax"})
 PRODUCTS = frozenset({"matmul", "bmm", "mm", "einsum", "baddbmm", "linalg_matmul"})
 NORMS = frozenset({"layer_norm", "rms_norm", "native_layer_norm", "fused_rms_norm"})
+LENGTHS = frozenset({"norm", "linalg_vector_norm", "vector_norm"})
+"""They measure how long a row is; what is divided by that has the length 1."""
 STATISTICS = frozenset({"mean", "var", "std", "var_mean", "std_mean", "norm", "linalg_vector_norm", "vector_norm"})
 LOOKUPS = frozenset({"embedding", "embedding_bag"})
 FINDINGS = frozenset({"convolution", "conv1d", "conv2d", "conv3d"})

@@ -1,0 +1,170 @@
+"""Towers of images or sound joined into words, looked at by them, or compared with them. Code of transformers 5.23."""
+
+from story.body.images import count_patches
+from story.body.truth import (
+    Silent,
+    attention,
+    entrance,
+    family,
+    gated,
+    group,
+    looks_both_ways,
+    memory,
+    network,
+    plain,
+    post,
+    pre,
+    tower,
+    words,
+)
+
+from xray.story.body.tree import Head, Link
+
+SEES = {"num_hidden_layers": 2}
+
+
+def sees(c, name, *parts, attend=None, final="layer", think=None, **facts):
+    """A tower of images like that of ViT, with its norms before."""
+    layers = group(
+        c.num_hidden_layers,
+        c.hidden_size,
+        pre("layer", attend or looks_both_ways(c, **facts)),
+        pre("layer", think or plain(c)),
+    )
+    return tower(c, name, "image", False, entrance(f"patches {c.hidden_size}", *parts), (layers,), final)
+
+
+def writes(c, *stages, parts=(), final="rms", name="text", causal=True):
+    """A causal tower of words."""
+    layers = (group(c.num_hidden_layers, c.hidden_size, *stages),)
+    return tower(c, name, "ids", causal, words(c, *parts), layers, final)
+
+
+@family(
+    "LlavaForConditionalGeneration",
+    "llava:218; clip:353; llama:273",
+    named=True,
+    vision_config={"model_type": "clip_vision_model", "hidden_size": 96, "num_attention_heads": 3, **SEES},
+    text_config={"model_type": "llama", "num_hidden_layers": 2},
+)
+def llava(c):
+    # the rows are taken before the last layer of the images, and cross to the words through two projections
+    see, read = c.vision_config, c.text_config
+    places = ("class token 1", f"positions {count_patches(see) + 1}", "norm")
+    text = writes(
+        read,
+        pre("rms", attention(read)),
+        pre("rms", gated(read)),
+        parts=(f"projection {read.hidden_size}", f"projection {read.hidden_size}"),
+    )
+    return network(
+        sees(see, "vision", *places),
+        text,
+        links=(Link("joined", "vision", "text"),),
+        head=Head("vocabulary", read.vocab_size, False),
+    )
+
+
+@family(
+    "PaliGemmaForConditionalGeneration",
+    "paligemma:175; siglip:325; gemma:284",
+    named=True,
+    image_token_index=255999,
+    projection_dim=3072,
+    vision_config={"model_type": "siglip_vision_model", "vision_use_head": False, **SEES},
+    text_config={"model_type": "gemma", "num_hidden_layers": 2},
+)
+def paligemma(c):
+    # what is asked is seen both ways, the answer behind it one way, by token types that nobody knows beforehand
+    see, read = c.vision_config, c.text_config
+    text = writes(
+        read,
+        pre("rms", attention(read, causal=Silent("behind what is asked"))),
+        pre("rms", gated(read)),
+        parts=("scale", f"projection {read.hidden_size}"),
+        causal=Silent("behind what is asked"),
+    )
+    return network(
+        sees(see, "vision", f"positions {count_patches(see)}"),
+        text,
+        links=(Link("joined", "vision", "text"),),
+        head=Head("vocabulary", read.vocab_size, True),
+    )
+
+
+@family(
+    "Blip2ForConditionalGeneration",
+    "blip_2:382, 700; opt:224",
+    named=True,
+    image_token_index=50265,
+    vision_config=SEES,
+    qformer_config={"num_hidden_layers": 4},
+    text_config={"model_type": "opt", "num_hidden_layers": 2},
+)
+def blip_2(c):
+    # learned rows ask the image in every other layer; what they found stands before the words
+    see, ask, read = c.vision_config, c.qformer_config, c.text_config
+    image = sees(see, "encoder", "class token 1", f"positions {count_patches(see) + 1}", fused="qkv")
+    itself, other = (looks_both_ways(ask, source=source) for source in ("self", "encoder"))
+    think = post("layer", plain(ask))
+    groups = (
+        group((0, 2), ask.hidden_size, post("layer", itself), post("layer", other), think),
+        group((1, 3), ask.hidden_size, post("layer", itself), think),
+    )
+    rows = tower(ask, "decoder", None, False, entrance("norm"), groups, None)
+    stages = (pre("layer", attention(read, positions="none")), pre("layer", plain(read, d_ff=read.ffn_dim)))
+    parts = (f"projection {read.hidden_size}", f"words {read.vocab_size}")
+    places = f"positions {read.max_position_embeddings + 2}"
+    layers = (group(read.num_hidden_layers, read.hidden_size, *stages),)
+    text = tower(read, "text", "ids", True, entrance(*parts, places), layers, "layer")
+    return network(
+        image,
+        rows,
+        text,
+        links=(memory("encoder", "decoder"), Link("joined", "decoder", "text")),
+        head=Head("vocabulary", read.vocab_size, False),
+    )
+
+
+@family(
+    "BlipForConditionalGeneration", "blip:285, 363; blip_text:124", named=True, vision_config=SEES, text_config=SEES
+)
+def blip_writes(c):
+    see, read = c.vision_config, c.text_config
+    image = sees(see, "encoder", "class token 1", f"positions {count_patches(see) + 1}", fused="qkv", kernel="plain")
+    ahead = attention(read, positions="none", kernel="plain")
+    ask = looks_both_ways(read, source="encoder", kernel="plain")
+    text = writes(
+        read,
+        *(post("layer", branch) for branch in (ahead, ask, plain(read))),
+        parts=(f"positions {read.max_position_embeddings}", "norm"),
+        final=None,
+        name="decoder",
+    )
+    return network(image, text, links=(memory("encoder", "decoder"),), head=Head("vocabulary", read.vocab_size, True))
+
+
+@family("ClapModel", "clap:558, 1183", named=True, text_config=SEES)
+def clap(c):
+    # sound as a picture of frames and mels goes through a Swin; words through a RoBERTa
+    hear, read = c.audio_config, c.text_config
+    groups, first = [], 0
+    for stage, depth in enumerate(hear.depths):
+        width = hear.patch_embeds_hidden_size * 2**stage
+        sizes = {
+            "heads": hear.num_attention_heads[stage],
+            "d_k": width // hear.num_attention_heads[stage],
+            "positions": "relative",
+            "window": hear.window_size**2 if stage < 3 else None,
+        }
+        whole, rolled = (looks_both_ways(hear, kernel="plain", **sizes, causal=c) for c in (False, Silent(False)))
+        think = pre("layer", plain(hear, d_ff=int(hear.mlp_ratio * width)))
+        parts = [(range(first, first + depth), whole)] if stage else [((0,), whole), ((1,), rolled)]
+        groups += [group(numbers, width, pre("layer", attend), think) for numbers, attend in parts]
+        first += depth
+    parts = entrance(f"patches {hear.patch_embeds_hidden_size}", "norm")
+    sound = tower(hear, "audio", "audio", Silent(False), parts, groups, "layer")
+    stages = (post("layer", looks_both_ways(read, kernel="plain")), post("layer", plain(read)))
+    before = words(read, f"table {read.type_vocab_size}", f"positions {read.max_position_embeddings}", "norm")
+    text = tower(read, "text", "ids", False, before, (group(read.num_hidden_layers, read.hidden_size, *stages),), None)
+    return network(sound, text, links=(Link("compared", "audio", "text"),), head=Head("none"))
