@@ -3,7 +3,7 @@
 import pytest
 from page_helpers import find_step, sizes
 
-from xray.story.explanations import explain_step
+from xray.story.walk.explanations import explain_step
 
 SCORES = "encoder.layers.0.self_attention.scores"
 

@@ -3,7 +3,7 @@
 import pytest
 from page_helpers import find_pass, find_step, sizes
 
-from xray.story.turns import list_candidates
+from xray.story.walk.turns import list_candidates
 
 
 def test_the_switch_changes_shapes_and_words(laptop, page_trace):

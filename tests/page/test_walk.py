@@ -3,8 +3,8 @@
 import pytest
 from page_helpers import sizes
 
-from xray.story.scene import list_scenes, plain
-from xray.story.walk import tell_scene
+from xray.story.walk.scene import list_scenes, plain
+from xray.story.walk.telling import tell_scene
 
 
 def heading(page):

@@ -8,7 +8,7 @@ from small_traces import small_trace
 from xray.renderers.table_turns import CACHED, READS, draw_turns, last_words
 from xray.renderers.table_words import UNICODE, Words
 from xray.renderers.themes import load_theme
-from xray.story.turns import list_turns
+from xray.story.walk.turns import list_turns
 
 
 @pytest.fixture(scope="module")

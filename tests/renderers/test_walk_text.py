@@ -4,9 +4,9 @@ import pytest
 from rich.cells import cell_len
 
 from xray.renderers.walk_text import Screen, draw_chapter, draw_prompt, draw_text
-from xray.story.quiz import make_quiz
-from xray.story.scene import list_scenes, plain
-from xray.story.walk import tell_scene
+from xray.story.walk.quiz import make_quiz
+from xray.story.walk.scene import list_scenes, plain
+from xray.story.walk.telling import tell_scene
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from recorded import recorded
 
 from xray.renderers.fonts import text_width
 from xray.story.poster import compose_poster
-from xray.story.stations import STATIONS
+from xray.story.walk.stations import STATIONS
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from xray.ir.trace import Step, Trace
     from xray.renderers.walk_text import Screen
-    from xray.story.quiz import Question
-    from xray.story.scene import Scene
+    from xray.story.walk.quiz import Question
+    from xray.story.walk.scene import Scene
 
 
 HOW_TO_ANSWER = "Answer with a shape, as in 8x4x10x8; ? gives a hint, skip goes on, q leaves."
@@ -77,10 +77,10 @@ def choose_journey(trace: "Trace", phase: str | None, wanted: str, turn: int | N
     """
     from xray.errors import UsageError
     from xray.renderers.walk_text import draw_chapter
-    from xray.story.quiz import make_quiz
-    from xray.story.scene import list_scenes
-    from xray.story.sheet.tour import ask_tour, tell_tour
-    from xray.story.walk import tell_scene
+    from xray.story.walk.quiz import make_quiz
+    from xray.story.walk.scene import list_scenes
+    from xray.story.walk.telling import tell_scene
+    from xray.story.walk.tour import ask_tour, tell_tour
 
     if list_scenes(trace):
         scene = choose_scene(trace, phase or wanted, turn, given=phase is not None)
@@ -115,7 +115,7 @@ def choose_scene(trace: "Trace", phase: str, turn: int | None, *, given: bool) -
         UsageError: the trace is of another model, or has no such phase or turn.
     """
     from xray.errors import UsageError
-    from xray.story.scene import list_scenes
+    from xray.story.walk.scene import list_scenes
 
     scenes = list_scenes(trace)
     found = [scene for scene in scenes if scene.phase == phase] or ([] if given else list(scenes))
@@ -178,7 +178,7 @@ def ask_all(every: "Sequence[Question]", station: int | None, screen: "Screen") 
     from xray.errors import UsageError
     from xray.renderers.table_totals import count_words
     from xray.renderers.walk_text import draw_prompt, draw_text
-    from xray.story.quiz import is_right, list_hints, read_answer
+    from xray.story.walk.quiz import is_right, list_hints, read_answer
 
     questions = [one for one in every if station in (None, one.station)]
     if not questions:

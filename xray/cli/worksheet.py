@@ -84,7 +84,7 @@ def worksheet(
     from xray.errors import UsageError
     from xray.renderers.paper import check_dots
     from xray.renderers.worksheet import draw_worksheet, make_worksheet
-    from xray.story.worksheet import Choice
+    from xray.story.walk.worksheet import Choice
     from xray.text import show_controls
 
     form = choose_form(output)

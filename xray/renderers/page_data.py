@@ -11,12 +11,12 @@ from xray.renderers.modules import Roles
 from xray.renderers.page_maps import Map
 from xray.renderers.page_values import Level, cut_values
 from xray.story.alarms import find_alarms
-from xray.story.chapters import Chapter, Text
-from xray.story.explanations import explain_step
 from xray.story.journey import read_tale
-from xray.story.stations import STATIONS, station_of
-from xray.story.turns import list_candidates
-from xray.story.walk import tell_walk
+from xray.story.walk.chapters import Chapter, Text
+from xray.story.walk.explanations import explain_step
+from xray.story.walk.stations import STATIONS, station_of
+from xray.story.walk.telling import tell_walk
+from xray.story.walk.turns import list_candidates
 
 Packed = dict[str, Any]
 DIGITS = 4

@@ -28,7 +28,7 @@ from xray.story.masks import tell_masks
 from xray.story.outline import group_passes, outline_pass
 from xray.story.picking import Pick, pick_steps
 from xray.story.roles.listing import list_roles
-from xray.story.turns import list_turns, masks_grow, unlike_turns
+from xray.story.walk.turns import list_turns, masks_grow, unlike_turns
 
 NARROWEST = 20
 """Narrower screens get what fits this one."""

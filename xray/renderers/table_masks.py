@@ -10,7 +10,7 @@ from rich.text import Text
 from xray.ir.records import BOTH, FUTURE, HIDDEN, PADDING, VISIBLE, TensorRecord
 from xray.renderers.table_words import Words, flow, say_share
 from xray.story.masks import MaskSquare, MaskStory
-from xray.story.stations import station_of
+from xray.story.walk.stations import station_of
 
 MEANINGS = {
     VISIBLE: ("visible", "may be read"),

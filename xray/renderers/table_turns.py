@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from xray.renderers.table_words import Words, flow
-from xray.story.turns import Turn
+from xray.story.walk.turns import Turn
 
 READS, CACHED = "the decoder reads", "the answer so far"
 """What the words of a turn are: all that is read, or where a cache holds the others, more than that."""

@@ -13,9 +13,9 @@ from rich.text import Text as Line
 from xray.ir.trace import Pass, Step
 from xray.renderers.table_words import ASCII, UNICODE, Depth, Words, flow
 from xray.renderers.themes import Theme, load_theme
-from xray.story.chapters import Chapter, Debate, Text
-from xray.story.quiz import Question
-from xray.story.turns import list_candidates
+from xray.story.walk.chapters import Chapter, Debate, Text
+from xray.story.walk.quiz import Question
+from xray.story.walk.turns import list_candidates
 
 NARROWEST = 24
 WIDEST = 100

@@ -8,10 +8,10 @@ from xray.renderers.drawing import DrawnForm, draw_layout
 from xray.renderers.fonts import text_width
 from xray.renderers.paper import Paper
 from xray.renderers.themes import Theme, load_theme
-from xray.story.blanks import make_key, make_sheet
 from xray.story.layout import Layout
 from xray.story.poster import compose_poster
-from xray.story.worksheet import Choice, choose_blanks
+from xray.story.walk.blanks import make_key, make_sheet
+from xray.story.walk.worksheet import Choice, choose_blanks
 
 PRINT = "light"
 

@@ -10,7 +10,7 @@ from xray.ir.trace import Pass, Step
 from xray.ir.work import StepWork, measure_work
 from xray.story.folding import Fold, Place, fold_layers, layer_of, steps_shown
 from xray.story.picking import Pick
-from xray.story.stations import Station, has_stations, station_of
+from xray.story.walk.stations import Station, has_stations, station_of
 
 
 @dataclass(frozen=True)

@@ -135,6 +135,13 @@ def describe_scored(flow: Flow, part: Scored, site: Site, branch: Attention) -> 
     return "scale by 1: the scores stay" if idle else "scale the scores"
 
 
+def is_scaled_by_root(flow: Flow, site: Site) -> bool:
+    """Whether the scores of an attention are divided by the root of the width of a head."""
+    width = site.query.end.shape[-1] if site.query.end.shape else 0
+    parts = (part for part in read_scored(flow, site.scored) if part.kind == "scale")
+    return any(is_root(flow, part.nodes, width) for part in parts)
+
+
 def is_root(flow: Flow, nodes: Collection[int], width: int) -> bool:
     """Whether steps scale by the root of the width of a head."""
     told = {name_factor(flow.steps[node], width) for node in nodes if flow.op(node) in SCALINGS}

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
-from xray.story.chapters import Text
-from xray.story.explanations import explain_step
-from xray.story.scene import Scene
-from xray.story.stations import station_of
+from xray.story.walk.chapters import Text
+from xray.story.walk.explanations import explain_step
+from xray.story.walk.scene import Scene
+from xray.story.walk.stations import station_of
 
 ASKED = (
     "src_mask",

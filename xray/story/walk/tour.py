@@ -1,19 +1,24 @@
 """The walk through any network: a chapter for each station of its sheet, told with its own shapes."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step, Trace
 from xray.story.body.reading import read_pass
+from xray.story.body.stages import Staging
+from xray.story.body.tree import Attention, FeedForward
 from xray.story.body.whole import anatomy
-from xray.story.chapters import Chapter, Text
 from xray.story.charts.chart import Chart, Node
 from xray.story.charts.stage_chart import name_stage
-from xray.story.quiz import Question, ask
+from xray.story.roles.attention_roles import is_scaled_by_root
 from xray.story.sheet.cards import tell_entrance, tell_station
 from xray.story.sheet.compose import Column, choose_main, collect_towers, plan_columns, tell_exit
 from xray.story.sheet.sentences import list_sentences
+from xray.story.walk.chapters import Answer, Chapter, Text
+from xray.story.walk.facts import TOOLS
+from xray.story.walk.prose import fill_in
+from xray.story.walk.quiz import Question, ask
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,16 @@ def tell_tour(trace: Trace) -> tuple[Stop, ...]:
         return ()
     columns = plan_columns(trace, collect_towers(readings, main))
     stops = [stop for column in columns for stop in tell_column(trace, column)]
-    return tuple(sorted(stops, key=lambda stop: stop.chapter.station))
+    return tuple(ask_once(sorted(stops, key=lambda stop: stop.chapter.station)))
+
+
+def ask_once(stops: Iterable[Stop]) -> Iterator[Stop]:
+    """The same stops, each question at the first of them that raises it."""
+    asked: set[str] = set()
+    for stop in stops:
+        fresh = tuple(answer for answer in stop.chapter.answers if answer.question not in asked)
+        asked |= {answer.question for answer in fresh}
+        yield replace(stop, chapter=replace(stop.chapter, answers=fresh))
 
 
 def ask_tour(trace: Trace) -> tuple[Question, ...]:
@@ -63,18 +77,40 @@ def tell_column(trace: Trace, column: Column) -> Iterator[Stop]:
             told = [(tell_station(tower, branch),) for branch in panel.staging.stage.branches]
             times = f", in {frame.group.count} layers" if frame.group.count > 1 else ""
             title = f"{tower.name}: {name_stage(panel.staging).lower()}{times}"
-            yield make_stop(column, panel.station, title, list(told), panel.chart)
+            yield make_stop(column, panel.station, title, list(told), panel.chart, list_answers(column, panel.staging))
     if column.exit is not None:
         text: list[Text] = [(tell_exit(whole, column),)]
         yield make_stop(column, column.last_station, f"{tower.name}: what comes out", text, column.exit)
 
 
-def make_stop(column: Column, station: int, title: str, text: list[Text], chart: Chart) -> Stop:
+def list_answers(column: Column, staging: Staging) -> tuple[Answer, ...]:
+    """The questions that a stage raises in any model."""
+    flow, width = column.reading.flow, column.towering.tower.d_model
+    found: list[Answer] = []
+    for one in staging.branches:
+        branch, site = one.branch, one.site
+        if isinstance(branch, Attention) and site is not None:
+            facts = {
+                "d_k": branch.d_k,
+                "is_rooted": branch.d_k is not None and is_scaled_by_root(flow, site),
+                "is_causal": branch.causal and branch.source == "self",
+                "scores": flow.output(site.scores),
+            }
+            found += fill_in("any_attention", {**TOOLS, **facts}).answers
+        elif isinstance(branch, FeedForward) and branch.kernel is None:
+            found += fill_in("any_feed_forward", {**TOOLS, "whole": 0, "inner": 0}).answers
+    norm = {"has_layer_norm": staging.stage.norm.kind == "layer", "width": width or 0}
+    return (*found, *fill_in("any_stage", {**TOOLS, **norm}).answers)
+
+
+def make_stop(
+    column: Column, station: int, title: str, text: list[Text], chart: Chart, answers: tuple[Answer, ...] = ()
+) -> Stop:
     """A station with a line for everything that is drawn there."""
     nodes = [node for row in range(chart.rows) for node in chart.in_row(row) if node.steps and node.record is not None]
     lines = tuple(tell_row(row) for row in group_rows(nodes))
     steps = tuple(dict.fromkeys(node.steps[0].id for node in nodes))
-    chapter = Chapter(station, title, "forward", 0, (*text, *lines), (), (), steps)
+    chapter = Chapter(station, title, "forward", 0, (*text, *lines), answers, (), steps)
     by_id = {node.steps[0].id: node.steps[0] for node in nodes}
     return Stop(chapter, tuple(by_id.values()), column.reading.flow.one_pass)
 

@@ -5,7 +5,7 @@ from math import prod
 
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
-from xray.story.scene import name_sizes
+from xray.story.walk.scene import name_sizes
 
 FORMULAS = {
     "tokenize": "word → id",

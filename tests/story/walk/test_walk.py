@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from recorded import recorded
 
-from xray.story.scene import list_scenes, plain
-from xray.story.walk import tell_scene, tell_walk
+from xray.story.walk.scene import list_scenes, plain
+from xray.story.walk.telling import tell_scene, tell_walk
 
 QUESTIONS = {
     "where do K and V come from": ("Where do K and V come from?", "last encoder layer, 8×10×32"),

@@ -3,7 +3,7 @@
 import pytest
 from small_traces import record, step
 
-from xray.story.explanations import explain_step
+from xray.story.walk.explanations import explain_step
 
 
 @pytest.mark.parametrize(

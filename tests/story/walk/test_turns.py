@@ -3,7 +3,7 @@ from dataclasses import replace
 from recorded import recorded
 from small_traces import small_inference_passes, small_trace, small_training_pass, small_turn, step
 
-from xray.story.turns import list_turns, masks_grow, unlike_turns
+from xray.story.walk.turns import list_turns, masks_grow, unlike_turns
 
 
 def test_a_turn_tells_what_was_read_and_what_was_chosen():

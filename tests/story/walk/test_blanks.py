@@ -8,9 +8,9 @@ from xray.renderers.drawing import draw_layout
 from xray.renderers.fonts import text_width
 from xray.renderers.themes import load_theme
 from xray.renderers.worksheet import make_worksheet
-from xray.story.blanks import make_key, make_sheet
 from xray.story.poster import compose_poster
-from xray.story.worksheet import Choice, choose_blanks, split_shape, text_of
+from xray.story.walk.blanks import make_key, make_sheet
+from xray.story.walk.worksheet import Choice, choose_blanks, split_shape, text_of
 
 CASES = (
     "one layer",

@@ -4,7 +4,7 @@ from recorded import recorded
 from xray.errors import UsageError
 from xray.renderers.fonts import text_width
 from xray.story.poster import compose_poster
-from xray.story.worksheet import Choice, choose_blanks, list_questions
+from xray.story.walk.worksheet import Choice, choose_blanks, list_questions
 
 
 @pytest.fixture(scope="module")

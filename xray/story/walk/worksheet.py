@@ -9,7 +9,7 @@ from math import ceil
 from xray.errors import UsageError
 from xray.story.layout import Box, Layout, Line, Run
 from xray.story.shapes import TIMES
-from xray.story.stations import station_number
+from xray.story.walk.stations import station_number
 
 LAYER_STATIONS = {"encoder": 2, "decoder": 5}
 """Where what enters a whole layer belongs: to its first sublayer."""

@@ -7,12 +7,13 @@ from typing import Literal
 from xray.config import PAD, SPECIAL_TOKENS
 from xray.ir.records import Preview, Statistics, TensorRecord
 from xray.ir.trace import Pass, Step, Trace
-from xray.story.chapters import Phase, Text
-from xray.story.journey import read_tale
+from xray.story.walk.chapters import Phase, Text
 from xray.text import show_controls
 
 PADDING = SPECIAL_TOKENS[PAD]
 MANY_WORDS = 14
+OPENING = "encoder.embedding.words#0"
+"""The first step of the chatbot that every scene tells of."""
 
 
 @dataclass(frozen=True)
@@ -88,10 +89,10 @@ class Scene:
 
 def list_scenes(trace: Trace) -> tuple[Scene, ...]:
     """The training step and every turn of inference; none for a trace that is not of X-Ray's transformer."""
-    if read_tale(trace) is None:
-        return ()
-    scenes = [Scene(trace, "training", one, one, 0) for one in trace.passes_of("training")[:1]]
-    encode = trace.passes_of("encode")[:1]
+    training, encode = (
+        [one for one in trace.passes_of(kind)[:1] if OPENING in one.by_id] for kind in ("training", "encode")
+    )
+    scenes = [Scene(trace, "training", one, one, 0) for one in training]
     if encode:
         scenes += [Scene(trace, "inference", encode[0], one, one.number) for one in trace.passes_of("decode")]
     return tuple(scenes)

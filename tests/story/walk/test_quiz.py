@@ -2,8 +2,8 @@
 
 import pytest
 
-from xray.story.quiz import is_right, list_hints, make_quiz, read_answer
-from xray.story.scene import list_scenes, plain
+from xray.story.walk.quiz import is_right, list_hints, make_quiz, read_answer
+from xray.story.walk.scene import list_scenes, plain
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from xray.story.layout import Box, Curve, Layout, Line, Measure, Run, baselines, line_width
-from xray.story.moving import move
 from xray.story.plan import DIGIT, LABEL, NOTE, PAGE_RATIO
-from xray.story.worksheet import Blank, Choice, is_size, split_shape, text_of
+from xray.story.walk.moving import move
+from xray.story.walk.worksheet import Blank, Choice, is_size, split_shape, text_of
 
 HEAD, EDGE = 46.0, 5.0
 """How much higher a sheet is than its poster, and what is kept free around a blank."""
