@@ -8,6 +8,7 @@ import torch
 from xray.capture.target import run_target
 from xray.errors import TraceError, UsageError
 from xray.sources.loading import load_source
+from xray.sources.named import list_settings
 from xray.sources.request import Request
 from xray.sources.sizes import Wishes
 
@@ -283,3 +284,10 @@ def test_broken_settings_are_refused(tmp_path):
 def test_options_for_names_are_refused_for_own_code():
     with pytest.raises(UsageError, match="leave out --as, --batch"):
         load_source("my_model.py:build", Request(wishes=Wishes(batch=5)))
+
+
+def test_settings_are_listed_with_their_defaults(folder):
+    settings = list_settings(folder(LLAMA))
+
+    assert settings["num_attention_heads"] == 3
+    assert settings["rope_parameters.rope_theta"] == 10_000.0

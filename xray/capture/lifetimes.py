@@ -4,6 +4,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -33,7 +34,10 @@ class Lifetimes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
         self.rows: dict[int, tuple[int, int, int]] = {}
         self.place = ""
         self._held: dict[int, tuple[int, Any]] = {}
-        self._numbers = 0
+        self._numbers = self._calls = 0
+        self._running: list[int] = []
+        self._places: list[str] = []
+        self._passing: set[int] = set()
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
@@ -59,8 +63,13 @@ class Lifetimes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
         if known is None:
             self._numbers += 1
             number, size = self._numbers, storage.nbytes()
+            maker = self._running[-1] if self._running else 0
 
-            def strike_out(_: object, key: int = key, number: int = number, size: int = size) -> None:
+            def strike_out(
+                _: object, key: int = key, number: int = number, size: int = size, maker: int = maker
+            ) -> None:
+                if maker in self._running:
+                    self._passing.add(number)
                 held = self._held.get(key)
                 if held is not None and held[0] == number:
                     del self._held[key]
@@ -76,7 +85,10 @@ class Lifetimes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
         """A block in which the model's places are known, and gradients are told from other tensors."""
         with ExitStack() as hooks:
             for name, module in model.named_modules():
-                hooks.callback(module.register_forward_pre_hook(self._move(name or type(model).__name__)).remove)
+                hooks.callback(
+                    module.register_forward_pre_hook(partial(self._begin, name or type(model).__name__)).remove
+                )
+                hooks.callback(module.register_forward_hook(self._end, always_call=True).remove)
             for one in model.parameters():
                 if one.requires_grad:
                     handle = one.register_post_accumulate_grad_hook(self._see_gradient)  # type: ignore[no-untyped-call]
@@ -97,17 +109,30 @@ class Lifetimes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
             live[number] += size
         kinds = Counter[MemoryKind]()
         for number, size in live.items():
-            kinds[self.kinds.get(number, "activations")] += size
+            kinds[self.kinds.get(number, "workspace" if number in self._passing else "activations")] += size
         return Memory(most, {kind: size for kind, size in kinds.items() if size}, self.events[at][2] if at >= 0 else "")
 
-    def _move(self, name: str) -> Callable[..., None]:
-        def move(*_: object) -> None:
-            self.place = name
+    @contextmanager
+    def within(self, place: str) -> Iterator[None]:
+        """A block with a name of its own, as a module has: what is made and freed again in it is workspace."""
+        self._begin(place)
+        try:
+            yield
+        finally:
+            self._end()
 
-        return move
+    def _begin(self, place: str, *_: object) -> None:
+        self._calls += 1
+        self._running.append(self._calls)
+        self._places.append(place)
+        self.place = place
+
+    def _end(self, *_: object) -> None:
+        self._running.pop()
+        self._places.pop()
+        self.place = self._places[-1] if self._places else ""
 
     def _see_gradient(self, parameter: Tensor) -> None:
-        self.place = "backward"
         if parameter.grad is not None:
             self.enter(parameter.grad, "gradients")
 
@@ -122,13 +147,15 @@ def count_grouped(one: Tensor, other: Tensor, *_: Any, out_val: Any = None, **__
 
 def count_attention(query: Tensor, key: Tensor, value: Tensor, *_: Any, **__: Any) -> int:
     """The FLOPs of fused attention, forward."""
-    flops: int = sdpa_flop_count(query.shape, key.shape, value.shape)  # type: ignore[no-untyped-call]
+    heads = query.shape[:2]  # several may share keys and values
+    shapes = query.shape, (*heads, *key.shape[2:]), (*heads, *value.shape[2:])
+    flops: int = sdpa_flop_count(*shapes)  # type: ignore[no-untyped-call]
     return flops
 
 
 def count_attention_backward(out: Tensor, query: Tensor, key: Tensor, value: Tensor, *_: Any, **__: Any) -> int:
     """The FLOPs of fused attention, backward, in which the scores are made once more."""
-    shapes = (one.shape for one in (out, query, key, value))
+    shapes = ((*query.shape[:2], *one.shape[2:]) for one in (out, query, key, value))
     flops: int = sdpa_backward_flop_count(*shapes)  # type: ignore[no-untyped-call]
     return flops
 

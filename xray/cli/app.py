@@ -22,7 +22,7 @@ COMMANDS = {
     "trace": 'xray trace --ask "Who is Ripley?" -o poster.pdf',
     "draw": "xray draw trace.json -o poster.svg",
     "anatomy": "xray anatomy examples/tiny_gpt.py:build -o anatomy.json",
-    "cost": "xray cost hf:Qwen/Qwen3-8B --at 32768",
+    "cost": "xray cost hf:Qwen/Qwen3-8B --seq-len 32768 --batch 1,8",
     "page": "xray page --run runs/movie_qa --open",
     "walk": "xray walk --quiz",
     "attention": 'xray attention "Who is Ripley?" --kind cross -o attention.svg',

@@ -1,9 +1,14 @@
 """`xray diff`: what changed from one recorded trace to another."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from xray.ir.trace import Setting
 
 
 def diff(
@@ -30,7 +35,7 @@ def diff(
         Literal["folded", "all"], typer.Option(help="Show equal layers once, or each of them.")
     ] = "folded",
 ) -> None:
-    """Compare two traces: steps, their order and names, shapes, axis words, masks and parameter counts.
+    """Compare two traces: settings, then steps, their order and names, shapes, axis words, masks, parameter counts.
 
     Steps are matched by what they do and where they stand, so a renamed module or one layer more is one difference.
     The exit code is 0 without a difference, 1 with one, and 2 where that cannot be told, as diff does; a picture does
@@ -45,6 +50,7 @@ def diff(
     from xray.renderers.poster import draw_poster
     from xray.story.difference import diff as compare
     from xray.story.marks import mark_changes
+    from xray.story.setting_changes import compare_settings, tell_settings
     from xray.story.telling_changes import tell_difference
     from xray.text import show_controls
 
@@ -54,13 +60,26 @@ def diff(
     check_picture([*pictures], paper, dpi)
     paint = pick_theme(theme)
     old, new = read_or_run(before), read_or_run(after)
-    found = compare(old, new)
-    show_long("\n".join(tell_difference(found, limit)) + "\n")
+    found, settings = compare(old, new), compare_settings(old, new, *(read_settings(one) for one in (before, after)))
+    show_long("\n".join((*tell_settings(settings), *tell_difference(found, limit))) + "\n")
     marks = mark_changes(found, new)
     warn_of_letters(new, pictures)
     for path, form in pictures:
         whole = layers == "all"
         write_file(path, draw_poster(new, form, theme=paint, dpi=dpi, paper=paper, all_layers=whole, marks=marks))
         say(f"wrote {show_controls(str(path))}")
-    if found:
+    if found or settings:
         raise typer.Exit(1)
+
+
+def read_settings(source: Path) -> "Mapping[str, Setting] | None":
+    """The settings of a model by its name; None for a trace."""
+    from xray.cli.keeping_stdout import keep_stdout
+    from xray.sources.spelling import names_model
+
+    if not names_model(str(source)):
+        return None
+    from xray.sources.loading import read_source_settings
+
+    with keep_stdout():
+        return read_source_settings(str(source))

@@ -1,12 +1,18 @@
 """What it costs to run a model, as facts: parameters, bytes, memory, FLOPs, what is kept from word to word."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from fractions import Fraction
 from typing import Literal
 
-MemoryKind = Literal["parameters", "gradients", "optimiser", "cache", "inputs", "activations"]
-CacheKind = Literal["full", "sliding", "fixed"]
+from xray.ir.laws import Law, Size
+
+MemoryKind = Literal["parameters", "gradients", "optimiser", "cache", "inputs", "activations", "workspace"]
+"""What memory is taken up by: activations are handed on or kept for the way back, workspace is made and freed again
+inside one module, or on the way back."""
+CacheKind = Literal["full", "latent", "sliding", "static", "state"]
+"""What a layer keeps: of every word its keys and values, or what they can be made of again; of the last words alone;
+what another tower said, which no further word changes; or a state that does not grow."""
+Quantity = Literal["inference_flops", "training_flops", "cache_bytes", "inference_bytes", "training_bytes"]
 
 
 @dataclass(frozen=True)
@@ -41,22 +47,28 @@ class RunCost:
     training_flops: int | None
     cache_bytes: int
 
+    @property
+    def size(self) -> Size:
+        """The batch and the length."""
+        return self.batch, self.length
 
-@dataclass(frozen=True)
-class Polynomial:
-    """A quantity as a polynomial of the length, its exact coefficients from the constant up; checked beyond its fit."""
-
-    coefficients: tuple[Fraction, ...]
-    checked_at: int
-
-    def at(self, length: int) -> int:
-        """The quantity at a length."""
-        return int(sum(one * length**power for power, one in enumerate(self.coefficients)))
+    def read(self, quantity: Quantity) -> int | None:
+        """One of the run's counts, by its name; None where it has none."""
+        if quantity == "inference_bytes":
+            return self.inference.bytes
+        if quantity == "training_bytes":
+            return None if self.training is None else self.training.bytes
+        counts = {"inference_flops": self.inference_flops, "training_flops": self.training_flops}
+        return counts.get(quantity, self.cache_bytes)
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a model costs; `active_params` are those that one word meets, None where nothing tells."""
+    """What a model costs; `active_params` are those that one word meets, None where nothing tells.
+
+    `runs` are the sizes at which it was run, `laws` what these follow; `most_words` is how many places its settings
+    name. `untold` says why a size that was asked for was not run.
+    """
 
     title: str
     params: int
@@ -64,36 +76,41 @@ class Cost:
     param_bytes: Mapping[str, int]
     runs: tuple[RunCost, ...]
     cache: tuple[LayerCache, ...]
-    laws: Mapping[str, Polynomial] = field(default_factory=dict)
+    laws: Mapping[Quantity, Law] = field(default_factory=dict)
+    most_words: int | None = None
+    untold: str = ""
+
+    def find_run(self, size: Size) -> RunCost | None:
+        """The run at a size, where there was one."""
+        return next((run for run in self.runs if run.size == size), None)
+
+    def tell(self, quantity: Quantity, size: Size) -> int | None:
+        """A count at a size: as it was measured there, else by its law; None where no law that holds there is known."""
+        run = self.find_run(size)
+        if run is not None:
+            return run.read(quantity)
+        law = self.laws.get(quantity)
+        return law.at(size) if law is not None and law.covers(size) else None
+
+    @property
+    def bytes_per_word(self) -> int:
+        """What one more word of one input adds to the cache."""
+        return sum(one.bytes_per_word for one in self.cache)
 
     def to_dict(self) -> dict[str, object]:
         """The same as plain lists and words, for JSON; coefficients stand as fractions, "3/2"."""
         plain = asdict(replace(self, laws={}))
+        plain["bytes_per_word"] = self.bytes_per_word
         plain["laws"] = {
-            name: {"coefficients": [str(one) for one in law.coefficients], "checked_at": law.checked_at}
-            for name, law in self.laws.items()
+            quantity: {
+                "formula": law.write(),
+                "terms": [
+                    {"batch_power": by, "length_power": power, "coefficient": str(one)}
+                    for (by, power), one in law.terms.items()
+                ],
+                "made_from": [list(size) for size in law.made_from],
+                "tested_at": [list(size) for size in law.tested_at],
+            }
+            for quantity, law in self.laws.items()
         }
         return plain
-
-
-def fit_polynomial(points: Sequence[tuple[int, int]]) -> Polynomial | None:
-    """The polynomial through all points but the last, which is what it is checked at; None where it misses that one.
-
-    Sizes and counts are whole numbers, so the fit is exact and a miss is a miss.
-    """
-    *fitted, (length, value) = points
-    if len(fitted) < 2:
-        return None
-    rows = [[Fraction(x) ** power for power in range(len(fitted))] + [Fraction(y)] for x, y in fitted]
-    for place in range(len(rows)):  # Gauss and Jordan; lengths differ, so no pivot is 0 for good
-        pivot = next((row for row in range(place, len(rows)) if rows[row][place]), None)
-        if pivot is None:
-            return None
-        rows[place], rows[pivot] = rows[pivot], rows[place]
-        rows[place] = [one / rows[place][place] for one in rows[place]]
-        for row in range(len(rows)):
-            if row != place:
-                factor = rows[row][place]
-                rows[row] = [one - factor * other for one, other in zip(rows[row], rows[place], strict=True)]
-    found = Polynomial(tuple(row[-1] for row in rows), length)
-    return found if found.at(length) == value else None

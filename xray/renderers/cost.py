@@ -3,68 +3,105 @@
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from xray.ir.cost import Cost, LayerCache, Memory
+from xray.ir.cost import Cost, LayerCache, Memory, Quantity
+from xray.ir.laws import Law, Size
 
 UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 KINDS = {
     "full": "every word of every input",
+    "latent": "of every word what its keys and values are made of again",
     "sliding": "the last words, no more than its window",
-    "fixed": "a state that does not grow",
+    "static": "what the other tower said, the same for every word",
+    "state": "a state that does not grow",
+}
+COLUMNS: tuple[tuple[Quantity, str, int], ...] = (
+    ("inference_bytes", "inference", 11),
+    ("inference_flops", "FLOPs", 9),
+    ("cache_bytes", "kept", 11),
+    ("training_bytes", "training", 11),
+    ("training_flops", "FLOPs", 9),
+)
+NAMES: dict[Quantity, str] = {
+    "inference_bytes": "memory of inference",
+    "training_bytes": "memory of training",
+    "cache_bytes": "what is kept",
+    "inference_flops": "FLOPs of inference",
+    "training_flops": "FLOPs of training",
 }
 
 
-def print_cost(cost: Cost, at: Sequence[int] = ()) -> str:
-    """What a model costs at the lengths where it was measured, and by its laws at others."""
-    return "\n".join(list_lines(cost, at))
+def print_cost(cost: Cost, sizes: Sequence[Size]) -> str:
+    """What a model costs at these sizes, measured there or by its laws, and what it keeps from word to word."""
+    return "\n".join(list_lines(cost, sizes))
 
 
-def list_lines(cost: Cost, at: Sequence[int]) -> Iterator[str]:
+def list_lines(cost: Cost, sizes: Sequence[Size]) -> Iterator[str]:
     types = ", ".join(f"{write_bytes(size)} of {name}" for name, size in cost.param_bytes.items())
     active = cost.active_params
     met = f", of which one word meets {active:,}" if active is not None and active != cost.params else ""
     yield f"{cost.title}  {cost.params:,} parameters{met}  ({types})"
     yield ""
-    yield f"{'length':>9}  {'inference':>11}  {'FLOPs':>9}  {'kept':>11}  {'training':>11}  {'FLOPs':>9}"
-    for run in cost.runs:
-        training = write_bytes(run.training.bytes) if run.training is not None else "-"
-        yield (
-            f"{run.length:>9,}  {write_bytes(run.inference.bytes):>11}  {write_count(run.inference_flops):>9}  "
-            f"{write_bytes(run.cache_bytes):>11}  {training:>11}  {write_count(run.training_flops):>9}"
-        )
-    for length in at:
-        yield f"{length:>9,}  " + "  ".join(
-            f"{project(cost, name, length):>{width}}"
-            for name, width in (
-                ("inference_bytes", 11),
-                ("inference_flops", 9),
-                ("cache_bytes", 11),
-                ("training_bytes", 11),
-                ("training_flops", 9),
-            )
-        )
-    if at:
-        checked = next(iter(cost.laws.values())).checked_at if cost.laws else 0
-        yield f"Longer than measured: by a law through the others that proved true at {checked:,}; - where none does."
-    last = cost.runs[-1]
-    yield ""
-    yield f"At length {last.length:,}, batch {last.batch}:"
-    yield f"  inference  {write_memory(last.inference)}"
-    if last.training is not None:
-        yield f"  training   {write_memory(last.training)}  (AdamW, all in the type of the weights)"
+    yield f"{'batch':>5}  {'length':>9}  " + "  ".join(f"{name:>{width}}" for _, name, width in COLUMNS)
+    for size in sizes:
+        yield write_row(cost, size)
+    yield from list_notes(cost, sizes)
+    shown = [run for size in sizes if (run := cost.find_run(size)) is not None]
+    if shown:
+        last = max(shown, key=lambda run: run.size)
+        yield ""
+        yield f"The most at batch {last.batch}, length {last.length:,}:"
+        yield f"  inference  {write_memory(last.inference)}"
+        if last.training is not None:
+            yield f"  training   {write_memory(last.training)}  (AdamW, all in the type of the weights)"
+    if cost.laws:
+        yield ""
+        yield "How it grows with n words" + (" and b inputs:" if any(map(has_batches, cost.laws.values())) else ":")
+        for quantity, law in cost.laws.items():
+            yield f"  {NAMES[quantity]:19}  {law.write()}  ({tell_test(law)})"
     if cost.cache:
         yield ""
-        yield f"Kept from word to word: {sum(one.bytes_per_word for one in cost.cache):,} bytes for one more word"
+        yield f"Kept from word to word: {cost.bytes_per_word:,} bytes for one more word"
         for alike, group in groupby(cost.cache, key=describe_layer):
             layers = list(group)
             yield f"  {write_layers(layers)}  {alike}"
 
 
-def project(cost: Cost, name: str, length: int) -> str:
-    """A quantity at another length, by its law; "-" where it has none."""
-    law = cost.laws.get(name)
-    if law is None:
-        return "-"
-    return write_count(law.at(length)) if name.endswith("flops") else write_bytes(law.at(length))
+def write_row(cost: Cost, size: Size) -> str:
+    """The counts at a size; one that no run and no law gives is a dash, one by a law has a sign."""
+    batch, length = size
+    sign = " " if cost.find_run(size) is not None else "*"
+    cells = "  ".join(f"{tell(cost, quantity, size):>{width}}" for quantity, _, width in COLUMNS)
+    return f"{batch:>5}  {length:>8,}{sign}  {cells}"
+
+
+def list_notes(cost: Cost, sizes: Sequence[Size]) -> Iterator[str]:
+    """What has to be said of some of the rows."""
+    if any(cost.find_run(size) is None and any(cost.tell(one, size) is not None for one in NAMES) for size in sizes):
+        yield "* not run: by laws through other sizes, which proved true beyond those that they were made from."
+    if any(cost.tell("inference_bytes", size) is None for size in sizes):
+        yield f"- nothing that was run bears out a number there. {cost.untold}".rstrip()
+    if cost.most_words is not None and any(length > cost.most_words for _, length in sizes):
+        yield f"Its settings name {cost.most_words:,} places; it is not made for more words."
+
+
+def tell(cost: Cost, quantity: Quantity, size: Size) -> str:
+    """A count at a size; "-" where nothing gives it."""
+    value = cost.tell(quantity, size)
+    return write_count(value) if value is None or quantity.endswith("flops") else write_bytes(value)
+
+
+def has_batches(law: Law) -> bool:
+    """Whether a law is one of the batch, too."""
+    return any(by for by, _ in law.terms)
+
+
+def tell_test(law: Law) -> str:
+    """At what a law was tested."""
+    batch, length = max(law.tested_at, key=lambda size: (size[1], size[0]))
+    where = f"batch {batch}, length {length:,}" if has_batches(law) else f"length {length:,}"
+    more = f" and {len(law.tested_at) - 1} more" if len(law.tested_at) > 1 else ""
+    least = min(one for _, one in (*law.made_from, *law.tested_at))
+    return f"true at {where}{more}; from {least:,} words on"
 
 
 def write_memory(memory: Memory) -> str:

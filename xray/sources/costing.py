@@ -1,36 +1,43 @@
 """What a model costs, measured by running it without storage: every size at once is as cheap as a small one."""
 
-import inspect
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import product
+from typing import get_args
 
-import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves
 
-from xray.capture.caches import find_kept
 from xray.capture.inputs import Target
-from xray.capture.lifetimes import Lifetimes, enter_all
 from xray.errors import TraceError, UsageError
-from xray.ir.cost import CacheKind, Cost, LayerCache, Polynomial, RunCost, fit_polynomial
+from xray.ir.cost import CacheKind, Cost, LayerCache, Quantity, RunCost
+from xray.ir.laws import Law, Size, find_law
 from xray.sources.family_inputs import propose_inputs
-from xray.sources.fused import fused_attention
 from xray.sources.loading import load_source
+from xray.sources.measuring import Rows, count_bytes, measure_run
 from xray.sources.request import Request
+from xray.sources.sizes import find_setting
 from xray.sources.spelling import is_settings
 from xray.text import show_controls
 
-LENGTHS = (512, 1024, 1536, 2048)
-"""Where a model is measured: the first three make the law, the last one tests it."""
-LAWS = ("inference_flops", "training_flops", "cache_bytes", "inference_bytes", "training_bytes")
-Rows = Mapping[int, tuple[int, int, int]]
-"""For each stack of experts: how many rows met it, how many experts it has, and their numbers."""
+USUAL = (1024, 8192, 32_768, 131_072)
+"""The lengths that are told where none are asked for, as far as the model has places."""
+LEAST_TOP = 64
+MOST_APART = 8
+"""So many of the sizes asked for are run by themselves, where no law tells of them."""
+SHORT = 16
+"""A length shorter than any window."""
+COMMON = 256
+"""Recurrences take words in blocks of so many, and what fills them up is paid for."""
+LONGEST_KNOWN = 2048
+"""Up to here masks are worked out, and a model may ask what is in them."""
+PLACES = ("max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length", "seq_length")
+LATENTS = ("kv_lora_rank",)
+"""Settings that name the width of what keys and values are made of again."""
 
 
-def cost_by_name(source: str, request: Request, lengths: Sequence[int] = LENGTHS) -> Cost:
-    """What a model of the transformers library costs at these lengths, by its name; nothing is run with numbers.
+def cost_by_name(source: str, request: Request, lengths: Sequence[int] = (), batches: Sequence[int] = (1,)) -> Cost:
+    """What a model of the transformers library costs at these sizes, by its name; nothing is run with numbers.
 
     Raises:
         UsageError: the source is no model whose inputs X-Ray makes.
@@ -40,131 +47,121 @@ def cost_by_name(source: str, request: Request, lengths: Sequence[int] = LENGTHS
         raise UsageError(
             f"{show_controls(source)} has inputs of one size. Name a model whose length can change, as hf:owner/model."
         )
-    first = load_source(source, replace(request, meta=True, wishes=replace(request.wishes, seq_len=lengths[0])))
-    config = first.model.config
-    targets = [first]
-    for length in lengths[1:]:
-        with first.around():
-            wishes = replace(request.wishes, seq_len=length)
-            made = next(propose_inputs(first.model, config, wishes, has_storage=False))
-        targets.append(replace(first, kwargs=made.values))
-    return measure_cost(targets, lengths)
+    target = load_source(source, replace(request, meta=True))
+    return measure_cost(target, request, lengths, batches)
 
 
-def measure_cost(targets: Sequence[Target], lengths: Sequence[int]) -> Cost:
-    """What a model costs at these lengths, and by which law of the length, where one holds at the last of them too."""
-    model, runs, caches = targets[0].model, [], []
-    rows: Rows = {}
-    for length, target in zip(lengths, targets, strict=True):
-        run, cache, rows = measure_run(target, length)
-        runs.append(run)
-        caches.append(cache)
+def measure_cost(target: Target, request: Request, lengths: Sequence[int], batches: Sequence[int]) -> Cost:
+    """What a model costs: run at the sizes that its laws need, at those that test them, and at some that are asked for.
+
+    Where the longest of them does not run, none is longer than what surely does.
+    """
+    config = target.model.config
+    places = find_setting(config, PLACES)
+    asked = sorted(set(lengths or [one for one in USUAL if one <= (places or USUAL[-1])] or [places]))
+    measured = Measured(target, request)
+    untold = ""
+    try:
+        measured.run((1, max(asked)))
+    except TraceError as error:
+        if max(asked) <= LONGEST_KNOWN:
+            raise
+        untold = str(error)
+        asked = [one for one in asked if one < LONGEST_KNOWN] + [LONGEST_KNOWN]
+    for size in list_sizes(asked, batches):
+        measured.run(size)
+    measured.run((1, min(SHORT, *asked)), trains=False)
+    laws = find_laws(measured.sorted_runs())
+    for size in [size for size in product(batches, asked) if not is_told(laws, size)][:MOST_APART]:
+        measured.run(size)
+    runs = measured.sorted_runs()
+    model = target.model
     return Cost(
         title=type(model).__name__,
         params=sum(one.numel() for one in model.parameters()),
-        active_params=count_active(model, rows, runs[-1]),
+        active_params=count_active(model, measured.rows, runs[-1]),
         param_bytes=count_by_type(model.parameters()),
-        runs=tuple(runs),
-        cache=tell_growth(caches, runs),
-        laws=find_laws(runs),
+        runs=runs,
+        cache=tell_growth(measured.kept, find_setting(config, LATENTS)),
+        laws=laws,
+        most_words=places if isinstance(places, int) else None,
+        untold=untold,
     )
 
 
-def measure_run(target: Target, length: int) -> tuple[RunCost, Mapping[str, list[Tensor]], Rows]:
-    """One run at one length.
-
-    Raises:
-        TraceError: the model cannot run so.
-    """
-    model = target.model
-    batch = next((one.shape[0] for one in tree_leaves(dict(target.kwargs)) if isinstance(one, Tensor)), 1)
-    ledger = start(model, target)
-    try:
-        with target.around(), fused_attention(), torch.no_grad(), ledger.watching(model):
-            answer = model(**target.kwargs)
-    except Exception as error:  # whatever a model raises
-        reason = show_controls(" ".join(str(error).split())[:200]).rstrip(".")
-        raise TraceError(
-            f"{type(model).__name__} cannot run without storage at length {length}: {reason}. Choose another --as."
-        ) from error
-    kept = dict(group_layers(answer))
-    enter_all(ledger, (one for tensors in kept.values() for one in tensors), "cache")
-    trained = measure_training(target)
-    run = RunCost(
-        batch=batch,
-        length=length,
-        inference=ledger.peak(),
-        inference_flops=ledger.flops,
-        training=trained.peak() if trained is not None else None,
-        training_flops=trained.flops if trained is not None else None,
-        cache_bytes=sum(map(count_bytes, (one for tensors in kept.values() for one in tensors))),
-    )
-    return run, kept, ledger.rows
+def is_told(laws: Mapping[Quantity, Law], size: Size) -> bool:
+    """Whether every count of a size follows from a law."""
+    return all(quantity in laws and laws[quantity].covers(size) for quantity in get_args(Quantity))
 
 
-def start(model: nn.Module, target: Target) -> Lifetimes:
-    """A ledger with all that is there before a run."""
-    ledger = Lifetimes()
-    enter_all(ledger, (*model.parameters(), *model.buffers()), "parameters")
-    enter_all(ledger, (one for one in tree_leaves(dict(target.kwargs)) if isinstance(one, Tensor)), "inputs")
-    return ledger
+def list_sizes(asked: Sequence[int], batches: Sequence[int]) -> list[Size]:
+    """The sizes to run: four lengths for the law and its test, another batch for those, the corners."""
+    top = max(*asked, LEAST_TOP)
+    ladder = [max(1, round_down(top * part // 8)) for part in (2, 4, 6)] + [top]
+    sizes = [(1, length) for length in sorted({*ladder, *asked})]
+    if max(batches) > 1:
+        sizes += [(2, length) for length in ladder[:3]]
+        sizes += product(sorted({3, max(batches)}), {top, min(asked)})
+    return sizes
 
 
-def measure_training(target: Target) -> Lifetimes | None:
-    """A step of AdamW in the same type as the weights; None for a model that gives nothing to go back from."""
-    model = target.model
-    given, names = dict(target.kwargs), list(inspect.signature(model.forward).parameters)
-    words = given.get("decoder_input_ids", given.get("input_ids"))
-    if "labels" in names and words is not None:
-        given["labels"] = words
-    if "use_cache" in names:
-        given["use_cache"] = False
-    ledger = start(model, target)
-    trainable = [one for one in model.parameters() if one.requires_grad]
-    moments = [torch.empty_like(one) for one in (*trainable, *trainable)]  # AdamW keeps two numbers for each
-    enter_all(ledger, moments, "optimiser")
-    was_training = model.training
-    model.train()
-    try:
-        with target.around(), fused_attention(), ledger.watching(model):
-            answer = model(**given)
-            loss = getattr(answer, "loss", None)
-            if loss is None:
-                loss = next(one for one in tree_leaves(list(answer.values())) if one.requires_grad).sum()
-            del answer
-            loss.backward()
-    except Exception:  # whatever a model raises where it is not made to be trained so
-        return None
-    finally:
-        model.train(was_training)
-        for one in trainable:
-            one.grad = None
-    return ledger
+def round_down(length: int) -> int:
+    """A length that no block of words leaves a rest of, where it is long enough."""
+    return length // COMMON * COMMON if length >= 2 * COMMON else length
 
 
-def group_layers(answer: Any) -> Mapping[str, list[Tensor]]:
-    """The tensors that an answer keeps for the next word, by the layer that keeps them."""
-    layers = defaultdict(list)
-    for name, value in answer.items() if hasattr(answer, "items") else ():
-        if "past" in name or "cache" in name or "state" in name:
-            for path, tensor in find_kept([(name, value)]):
-                parts = path.split(".")
-                number = next((part for part in parts if part.isdigit()), "")
-                layers[f"{parts[0]}.{number}"].append(tensor)
-    return {layer: [one for one in found if one.is_floating_point() and one.numel()] for layer, found in layers.items()}
+class Measured:
+    """The runs of one model, by their sizes: each of them runs once."""
+
+    def __init__(self, target: Target, request: Request) -> None:
+        self.target = target
+        self.request = request
+        self.runs: dict[Size, RunCost] = {}
+        self.kept: dict[int, Mapping[str, list[Tensor]]] = {}
+        self.rows: Rows = {}
+
+    def sorted_runs(self) -> tuple[RunCost, ...]:
+        """All runs by their sizes."""
+        return tuple(self.runs[size] for size in sorted(self.runs))
+
+    def run(self, size: Size, *, trains: bool = True) -> None:
+        """Measure a size, unless it was; with a step of training where the model `trains`.
+
+        Raises:
+            TraceError: the model cannot run so.
+        """
+        if size in self.runs:
+            return
+        batch, length = size
+        model = self.target.model
+        wishes = replace(self.request.wishes, batch=batch, seq_len=length)
+        with self.target.around():
+            made = next(propose_inputs(model, model.config, wishes, has_storage=False))
+        run, kept, rows = measure_run(replace(self.target, kwargs=made.values), size, trains=trains)
+        self.runs[size] = run
+        if batch == 1:
+            self.kept[length] = kept
+        if max(self.runs) == size:
+            self.rows = rows
 
 
-def tell_growth(caches: Sequence[Mapping[str, list[Tensor]]], runs: Sequence[RunCost]) -> tuple[LayerCache, ...]:
-    """What each layer keeps at the last length, and what one more word of one input adds to it there."""
+def tell_growth(kept: Mapping[int, Mapping[str, list[Tensor]]], latent: object) -> tuple[LayerCache, ...]:
+    """What each layer keeps of one input at the greatest length, and what one more word adds to it there."""
     told = []
-    last, before = caches[-1], caches[-2] if len(caches) > 1 else {}
-    for layer, tensors in last.items():
-        size, earlier = sum(map(count_bytes, tensors)), sum(map(count_bytes, before.get(layer, [])))
-        words = (runs[-1].length - runs[-2].length) * runs[-1].batch if len(runs) > 1 else 1
-        growth = (size - earlier) // words
-        first = sum(map(count_bytes, caches[0].get(layer, [])))
-        kind: CacheKind = "full" if growth else "sliding" if first < size else "fixed"
-        told.append(LayerCache(layer, tuple(tuple(one.shape) for one in tensors), size, growth, kind))
+    *shorter, top = sorted(kept)
+    for layer, tensors in kept[top].items():
+        sizes = {length: sum(map(count_bytes, kept[length].get(layer, []))) for length in kept}
+        before = shorter[-1] if shorter else 0
+        growth = (sizes[top] - sizes.get(before, 0)) // max(1, top - before)
+        widths = {one.shape[-1] for one in tensors}
+        kind: CacheKind = "state"
+        if "cross" in layer.split("."):
+            kind, growth = "static", 0
+        elif growth:
+            kind = "latent" if latent in widths else "full"
+        elif sizes[min(kept)] < sizes[top]:
+            kind = "sliding"
+        told.append(LayerCache(layer, tuple(tuple(one.shape) for one in tensors), sizes[top], growth, kind))
     return tuple(told)
 
 
@@ -188,26 +185,12 @@ def count_by_type(parameters: Iterable[Tensor]) -> Mapping[str, int]:
     return dict(found)
 
 
-def count_bytes(tensor: Tensor) -> int:
-    return tensor.numel() * tensor.element_size()
-
-
-def find_laws(runs: Sequence[RunCost]) -> Mapping[str, Polynomial]:
-    """Every quantity that follows a polynomial of the length: through all runs but the last, and found true there."""
-    laws = {}
-    for name in LAWS:
-        values = [read_quantity(run, name) for run in runs]
-        known = [(run.length, value) for run, value in zip(runs, values, strict=True) if value is not None]
-        law = fit_polynomial(known) if len(known) == len(runs) else None
+def find_laws(runs: Sequence[RunCost]) -> Mapping[Quantity, Law]:
+    """Every count that follows a polynomial of batch and length, or at least of the length of one input."""
+    laws: dict[Quantity, Law] = {}
+    for quantity in get_args(Quantity):
+        values = {run.size: value for run in runs if (value := run.read(quantity)) is not None}
+        law = find_law(values) or find_law({size: one for size, one in values.items() if size[0] == 1})
         if law is not None:
-            laws[name] = law
+            laws[quantity] = law
     return laws
-
-
-def read_quantity(run: RunCost, name: str) -> int | None:
-    """One quantity of a run, by its name in LAWS."""
-    if name.endswith("_bytes") and name != "cache_bytes":
-        memory = run.inference if name.startswith("inference") else run.training
-        return None if memory is None else memory.bytes
-    value: int | None = getattr(run, name)
-    return value

@@ -38,13 +38,11 @@ def attend(
     enable_gqa: bool = False,
 ) -> Tensor:
     """What scaled_dot_product_attention gives, by the fused kernel where it takes such shapes."""
-    if query.dim() != 4 or query.shape[-1] != value.shape[-1] or not query.is_meta:
+    learns_bias = attn_mask is not None and attn_mask.requires_grad and torch.is_grad_enabled()
+    if query.dim() != 4 or query.shape[-1] != value.shape[-1] or not query.is_meta or learns_bias:
         return torch.nn.functional.scaled_dot_product_attention(
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
         )
-    if enable_gqa and key.shape[1] != query.shape[1]:
-        groups = query.shape[1] // key.shape[1]
-        key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
     mask = attn_mask.to("meta", query.dtype) if attn_mask is not None and attn_mask.dtype == torch.bool else attn_mask
     kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
     out: Tensor = kernel(query, key, value, dropout_p, is_causal, attn_mask=mask, scale=scale)[0]

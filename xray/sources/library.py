@@ -5,11 +5,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import nn
 
 from xray.errors import TraceError, UsageError
 from xray.sources.hub import Found, tell_missing
 from xray.sources.quiet import quietly
+from xray.sources.sizes import list_places
 from xray.text import show_controls
 
 AUTO = "AutoModelFor"
@@ -29,10 +31,13 @@ class Recipe:
         return self.make(copy.deepcopy(self.config)).eval()
 
 
-def read_recipe(found: Found, kind: str | None = None, *, trust_remote_code: bool = False) -> Recipe:
+def read_recipe(
+    found: Found, kind: str | None = None, *, trust_remote_code: bool = False, dtype: str | None = None
+) -> Recipe:
     """How the library builds the model with these settings; `kind`, as of "causal-lm", chooses another of its classes.
 
-    Code that comes with a model on the hub runs only with `trust_remote_code`.
+    `dtype` is the type of its weights, where it is to be another than that of the settings. Code that comes with a
+    model on the hub runs only with `trust_remote_code`.
 
     Raises:
         TraceError: the library is missing or does not know such a model, or the settings name no class.
@@ -47,6 +52,9 @@ def read_recipe(found: Found, kind: str | None = None, *, trust_remote_code: boo
             return read_remote(transformers, found, kind)
         config = read_config(transformers, found)
         model_class = choose_class(transformers, config, found, kind)
+    if dtype is not None:
+        for place in list_places(config, ()):
+            place.dtype = getattr(torch, dtype)
     return Recipe(config, lambda settings: call_class(model_class, settings, found.name))
 
 

@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping
 from xray.capture.inputs import Target
 from xray.capture.target import load_target
 from xray.errors import UsageError
+from xray.ir.trace import Setting
 from xray.sources.diffusion import load_diffusers
 from xray.sources.exported import load_exported
-from xray.sources.named import load_named
+from xray.sources.named import list_settings, load_named
 from xray.sources.request import Request
 from xray.sources.sizes import Wishes
 from xray.sources.spelling import is_settings
@@ -51,3 +52,15 @@ def load_source(source: str, request: Request | None = None) -> Target:
             "and --trust-remote-code, or name a model such as hf:owner/model."
         )
     return load_target(source, request.inputs, meta=request.meta)
+
+
+def read_source_settings(source: str) -> Mapping[str, Setting] | None:
+    """The settings that a model of the transformers library is built of; None for every other source.
+
+    Raises:
+        TraceError: there is no such model.
+    """
+    scheme, colon, rest = source.partition(":")
+    if colon and scheme == "hf":
+        return list_settings(rest)
+    return list_settings(source) if is_settings(source) else None

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from torch import nn
 
 from xray.capture.inputs import Target
+from xray.ir.trace import Setting
 from xray.sources.family_inputs import propose_inputs
 from xray.sources.hub import find_config
 from xray.sources.library import Recipe, read_recipe
@@ -20,7 +21,9 @@ def load_named(name: str, request: Request) -> Target:
         TraceError: there is no such model, or the library cannot build it.
         UsageError: it does not come as what was asked for.
     """
-    recipe = read_recipe(find_config(name), request.kind, trust_remote_code=request.trust_remote_code)
+    recipe = read_recipe(
+        find_config(name), request.kind, trust_remote_code=request.trust_remote_code, dtype=request.dtype
+    )
 
     def feed(model: nn.Module, *, has_storage: bool) -> Iterator[Made]:
         config = getattr(model, "config", recipe.config)  # that of a small copy has other sizes
@@ -28,3 +31,23 @@ def load_named(name: str, request: Request) -> Target:
 
     small = Recipe(shrink(recipe.config), recipe.make)
     return run_ways(recipe.build, feed, request, name, small.build)
+
+
+def list_settings(name: str) -> dict[str, Setting]:
+    """The settings of a model of the library with all defaults, those inside others as "rope_parameters.rope_theta".
+
+    Raises:
+        TraceError: there is no such model, or the library does not know it.
+    """
+    settings: dict[str, Setting] = {}
+    waiting = [("", read_recipe(find_config(name)).config.to_dict())]
+    while waiting:
+        before, inner = waiting.pop(0)
+        for key, value in inner.items():
+            if isinstance(value, dict):
+                waiting.append((f"{before}{key}.", value))
+            elif isinstance(value, (list, tuple)):
+                settings[f"{before}{key}"] = ", ".join(map(str, value))
+            elif value is None or isinstance(value, (str, int, float)):
+                settings[f"{before}{key}"] = value
+    return settings

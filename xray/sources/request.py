@@ -11,7 +11,8 @@ class Request:
     """What somebody asked of a model beside its name.
 
     `inputs` are written as on the command line and stand in for those that X-Ray would make. `kind` chooses among the
-    library's classes for a model, as "causal-lm". Code from the hub runs only with `trust_remote_code`.
+    library's classes for a model, as "causal-lm", `dtype` is the type of its weights, as "bfloat16". Code from the hub
+    runs only with `trust_remote_code`.
     """
 
     inputs: Sequence[str] = ()
@@ -19,3 +20,4 @@ class Request:
     kind: str | None = None
     wishes: Wishes = field(default_factory=Wishes)
     trust_remote_code: bool = False
+    dtype: str | None = None
