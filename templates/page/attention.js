@@ -1,48 +1,56 @@
-/** The attention explorer: every layer and head of the three kinds, with words on both axes. */
+/** The attention explorer: every layer and head of every kind; cells, lines from word to word, the strongest looks. */
 
-import { chooser, el, sequenceChooser } from "./dom.js";
-import { facts, passesOf, sayMissing, sayNumber, sceneAt, wordsOf } from "./facts.js";
+import { chooser, el, sequenceChooser, svgEl } from "./dom.js";
+import { facts, sayMissing, sayNumber, sayPercent, sceneAt, wordsOf } from "./facts.js";
 import { makeGrid, makeThumb } from "./grid.js";
 import { move, place } from "./place.js";
+import { hiddenAt, listSites, matrixOf, sizesOf, wordsAt } from "./sites.js";
 
-const KINDS = {
-  encoder: { title: "encoder", path: /^encoder\.layers\.(\d+)\.self_attention\.softmax$/, queries: "src", keys: "src" },
-  decoder: {
-    title: "decoder",
-    path: /^decoder\.layers\.(\d+)\.self_attention\.softmax$/,
-    queries: "decoder_input",
-    keys: "decoder_input",
-  },
-  cross: {
-    title: "cross",
-    path: /^decoder\.layers\.(\d+)\.cross_attention\.softmax$/,
-    queries: "decoder_input",
-    keys: "src",
-  },
-};
 const PADDING = "<pad>";
+const RANKED = 5;
 
-/** The layers of one kind of attention, with the weights that were kept. */
-function listLayers(scene, kind) {
-  return passesOf(scene).flatMap((pass) =>
-    pass.steps
-      .filter((step) => kind.path.test(step.path) && step.outputs[0]?.block?.shape.length === 4)
-      .map((step) => ({ step, layer: Number(step.path.match(kind.path)[1]), block: step.outputs[0].block })),
-  );
+/** Whether any pass of the page has attention. */
+export function hasAttention() {
+  return facts.passes.some((pass) => pass.attentions.length);
 }
 
-/** The view of attention: one head large, all heads small beside each other. */
+/** The attentions of a scene that are looked at: one kind, layer by layer, those with weights. */
+function listKind(sites) {
+  const kind = sites.some((site) => site.kind === place.attention) ? place.attention : sites[0]?.kind;
+  return { kind, layers: sites.filter((site) => site.kind === kind && site.weights.block) };
+}
+
+/** The attention that the place says, with the head and sequence there are; null where no weights were kept. */
+function siteAt(scene) {
+  const { layers } = listKind(listSites(scene));
+  const site = layers.find((one) => one.layer === place.layer && one.nth === 0) ?? layers[0];
+  if (!site) return null;
+  const { heads, sequences } = sizesOf(site);
+  return {
+    site,
+    head: Math.min(place.head, heads - 1),
+    sequence: Math.min(place.sequence, sequences - 1),
+  };
+}
+
+/** What of the walk and the map goes with an attention: its step and station. */
+function follow(changes) {
+  const found = listSites(sceneAt(place)).filter((site) => site.kind === (changes.attention ?? place.attention));
+  const site = found.find((one) => one.layer === (changes.layer ?? place.layer)) ?? found[0];
+  return { ...changes, ...(site && { step: site.softmax.id, station: site.softmax.station ?? place.station }) };
+}
+
+/** The view of attention: one head large, its strongest looks, all heads small beside each other. */
 export function drawAttention() {
   const scene = sceneAt(place);
-  const kind = KINDS[place.attention] ?? KINDS.encoder;
-  const layers = listLayers(scene, kind);
-  const head = [el("h2", {}, "Attention"), drawKinds()];
-  if (!layers.length) {
-    return [...head, el("p", { class: "missing" }, sayMissing())];
-  }
-  const shown = layers.find((one) => one.layer === place.layer) ?? layers[0];
-  const [sequences, heads] = shown.block.shape;
-  const chosen = { head: Math.min(place.head, heads - 1), sequence: Math.min(place.sequence, sequences - 1) };
+  const sites = listSites(scene);
+  const { kind, layers } = listKind(sites);
+  const head = [el("h2", {}, "Attention"), drawKinds(sites, kind)];
+  const chosen = siteAt(scene);
+  if (!chosen) return [...head, el("p", { class: "missing" }, sayMissing())];
+  const { site } = chosen;
+  const { heads, sequences } = sizesOf(site);
+  const read = readHead(scene, site, chosen.head, chosen.sequence);
   return [
     ...head,
     el(
@@ -51,8 +59,8 @@ export function drawAttention() {
       chooser(
         "layer",
         layers.map((one) => [one.layer, `${one.layer + 1} of ${layers.length}`]),
-        shown.layer,
-        (layer) => move({ layer: Number(layer) }),
+        site.layer,
+        (layer) => move(follow({ layer: Number(layer) })),
       ),
       chooser(
         "head",
@@ -63,69 +71,70 @@ export function drawAttention() {
       sequences > 1 &&
         sequenceChooser(
           sequences,
-          (at) => wordsOf(scene, kind.queries, at),
+          (at) => wordsAt(site, at).queries,
           chosen.sequence,
           (sequence) => move({ sequence }),
         ),
     ),
-    drawLarge(scene, kind, shown, chosen),
+    drawLarge(read, site, chosen),
+    el("h3", {}, "Strongest looks"),
+    drawRanked(read),
+    el("h3", {}, "From word to word"),
+    drawLines(read),
     el("h3", {}, "All layers and heads"),
     el(
       "p",
       { class: "quiet" },
       "Entropy in bits: 0 looks at one word only, ",
-      el("span", {}, entropyMost(shown)),
+      el("span", {}, Math.log2(Math.max(1, read.columns)).toFixed(2)),
       " looks at all alike.",
     ),
-    el("div", { class: "multiples" }, ...layers.map((one) => drawRow(scene, kind, one, chosen))),
+    el("div", { class: "multiples" }, ...layers.map((one) => drawRow(scene, one, chosen))),
   ];
 }
 
-function drawKinds() {
+function drawKinds(sites, chosen) {
+  const kinds = [...new Set(sites.map((site) => site.kind))];
+  if (kinds.length < 2) return null;
   return el(
     "div",
     { class: "switch", role: "group", "aria-label": "Which attention" },
-    ...Object.entries(KINDS).map(([name, kind]) =>
+    ...kinds.map((kind) =>
       el(
         "button",
         {
           type: "button",
-          "aria-pressed": `${place.attention === name}`,
-          "data-kind": name,
-          onclick: () => move({ attention: name }),
+          "aria-pressed": `${kind === chosen}`,
+          "data-kind": kind,
+          onclick: () => move(follow({ attention: kind })),
         },
-        kind.title,
+        kind,
       ),
     ),
   );
 }
 
-/** One head's weights as a function of row and column, with its words. */
-function readHead(scene, kind, { block, step }, { head, sequence }) {
-  const [, heads, rows, columns] = block.shape;
-  const begin = (sequence * heads + head) * rows * columns;
-  const queries = wordsOf(scene, kind.queries, sequence).slice(-rows);
-  const keys = wordsOf(scene, kind.keys, sequence);
-  const cells = cellsOf(step, sequence);
-  const isHidden = (row, column) => {
-    const line = cells && (cells.length > row ? cells[row] : cells[0]);
-    return Boolean(line) && line[column] !== ".";
-  };
+/** One head's weights as a function of row and column, with its words, and the words that its rows wrote. */
+function readHead(scene, site, head, sequence) {
+  const matrix = matrixOf(site.softmax, site.weights, { head, sequence });
+  const { queries, keys } = wordsAt(site, sequence);
   return {
-    rows,
-    columns,
+    ...matrix,
     queries,
     keys,
-    isHidden,
-    weight: (row, column) => block.values[begin + row * columns + column],
+    wrote: writtenBy(scene, site, sequence, queries),
+    isHidden: hiddenAt(site, sequence),
+    weight: matrix.at,
   };
 }
 
-function cellsOf(step, sequence) {
-  const reader = step.pass.byId.get(step.id.replace(".softmax#", ".mask#"));
-  const record = reader?.inputs.find((one) => one.mask !== undefined);
-  const cells = record && facts.masks[record.mask].cells;
-  return cells ? cells[sequence % cells.length] : null;
+/** What each row of a decoder went on to write: the target, or the next word of the answer. */
+function writtenBy(scene, site, sequence, queries) {
+  if (!["decode", "training"].includes(site.pass.kind) || site.kind === "encoder") return [];
+  const targets = wordsOf(scene, "targets", sequence);
+  if (targets.length === queries.length) return targets;
+  const answer = [...wordsOf(scene, "decoder_input", sequence), ...wordsOf(scene, "new", sequence)];
+  return answer.slice(-queries.length);
 }
 
 function paint(read) {
@@ -136,13 +145,13 @@ function paint(read) {
   };
 }
 
-function drawLarge(scene, kind, shown, chosen) {
-  const read = readHead(scene, kind, shown, chosen);
+function drawLarge(read, site, chosen) {
+  const wrote = read.wrote.length ? " A row reads one word and writes the next." : "";
   return el(
     "div",
-    { class: "large", "data-layer": shown.layer, "data-head": chosen.head },
+    { class: "large", "data-layer": site.layer, "data-head": chosen.head },
     makeGrid({
-      name: `${kind.title} attention, layer ${shown.layer + 1}, head ${chosen.head + 1}, before dropout`,
+      name: `${site.title}, layer ${site.layer + 1}, head ${chosen.head + 1}, before dropout`,
       rows: read.rows,
       columns: read.columns,
       rowWords: read.queries,
@@ -150,50 +159,151 @@ function drawLarge(scene, kind, shown, chosen) {
       cell: 40,
       paint: paint(read),
       tell: (row, column) => tellWeight(read, row, column),
+      choose: (row) => move({ word: place.word === row ? -1 : row }),
+      chosen: place.word,
     }),
     el(
       "p",
       { class: "quiet" },
-      `Rows are queries, columns keys; softmax weights before dropout, each row sums to 1. Entropy of this head ${entropyOf(read).toFixed(2)} bits.`,
+      `Rows are queries, columns keys; softmax weights before dropout, each row sums to 1. Entropy of this head ${entropyOf(read).toFixed(2)} bits.${wrote}`,
     ),
   );
 }
 
 function tellWeight(read, row, column) {
-  const query = read.queries[row] ?? `query ${row + 1}`;
-  const key = read.keys[column] ?? `key ${column + 1}`;
   const hidden = read.isHidden(row, column) ? " (hidden by the mask)" : "";
-  return `“${query}” looks at “${key}”: ${sayNumber(read.weight(row, column))}${hidden}`;
+  return `“${read.queries[row]}” looks at “${read.keys[column]}”: ${sayNumber(read.weight(row, column))}${hidden}`;
 }
 
-function drawRow(scene, kind, one, chosen) {
-  const heads = one.block.shape[1];
+/** The largest weights, those of the chosen word if one is. */
+function drawRanked(read) {
+  const found = [];
+  for (const row of rowsOf(read)) {
+    for (let column = 0; column < read.columns; column += 1) {
+      const weight = read.weight(row, column);
+      if (typeof weight === "number" && read.queries[row] !== PADDING) found.push({ row, column, weight });
+    }
+  }
+  found.sort((one, other) => other.weight - one.weight);
+  return el(
+    "ol",
+    { class: "ranked" },
+    ...found.slice(0, RANKED).map(({ row, column, weight }) => {
+      const bar = el("i", {});
+      bar.style.setProperty("--share", `${weight * 100}%`);
+      return el(
+        "li",
+        {},
+        el("span", {}, `${nameRow(read, row)} looks at “${read.keys[column]}”`),
+        el("span", { class: "bar" }, bar),
+        el("b", {}, sayPercent(weight)),
+      );
+    }),
+  );
+}
+
+function nameRow(read, row) {
+  return read.wrote[row] ? `read “${read.queries[row]}”, wrote “${read.wrote[row]}”:` : `“${read.queries[row]}”`;
+}
+
+function rowsOf(read) {
+  const rows = Array.from({ length: read.rows }, (_, row) => row);
+  return place.word >= 0 && place.word < read.rows ? [place.word] : rows;
+}
+
+const LINE = 24;
+const WIDE = 480;
+
+/** Both sentences beside each other, with a line for every look; a word that is touched is looked at alone. */
+function drawLines(read) {
+  const count = Math.max(read.rows, read.columns);
+  const drawing = svgEl("svg", {
+    class: "lines",
+    viewBox: `0 0 ${WIDE} ${count * LINE}`,
+    role: "group",
+    "aria-label": "Lines from the words that look to those that are looked at",
+  });
+  const shown = new Set(rowsOf(read));
+  const [left, right] = [WIDE * 0.42, WIDE * 0.7];
+  for (const row of shown) {
+    for (let column = 0; column < read.columns; column += 1) {
+      const weight = read.weight(row, column);
+      if (typeof weight !== "number" || weight < 0.02) continue;
+      const [from, to] = [(row + 0.5) * LINE, (column + 0.5) * LINE];
+      const middle = (left + right) / 2;
+      const line = svgEl("path", {
+        d: `M${left} ${from}C${middle} ${from} ${middle} ${to} ${right} ${to}`,
+        class: "look",
+        "data-row": row,
+        "data-column": column,
+      });
+      line.style.strokeWidth = `${1 + 7 * weight}px`;
+      line.style.opacity = `${0.15 + 0.85 * weight}`;
+      drawing.append(line);
+    }
+  }
+  read.queries.forEach((word, row) => {
+    const name = read.wrote[row] ? `${cut(word)} → ${cut(read.wrote[row])}` : cut(word, 20);
+    drawing.append(
+      svgEl(
+        "text",
+        {
+          x: left - 8,
+          y: (row + 0.68) * LINE,
+          "text-anchor": "end",
+          class: row === place.word ? "query lit_word" : "query",
+          role: "button",
+          tabindex: "0",
+          "aria-pressed": `${row === place.word}`,
+          "aria-label": nameRow(read, row),
+          onclick: () => move({ word: place.word === row ? -1 : row }),
+          onkeydown: (event) => {
+            if (event.key !== "Enter" && event.key !== " ") return;
+            event.preventDefault();
+            event.stopPropagation();
+            move({ word: place.word === row ? -1 : row });
+          },
+        },
+        name,
+      ),
+    );
+  });
+  read.keys.forEach((word, column) => {
+    drawing.append(svgEl("text", { x: right + 8, y: (column + 0.68) * LINE, class: "key_word" }, cut(word, 18)));
+  });
+  return drawing;
+}
+
+function cut(word, most = 11) {
+  const letters = [...word];
+  return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : word;
+}
+
+function drawRow(scene, one, chosen) {
+  const { heads, sequences } = sizesOf(one);
   return el(
     "div",
     { class: "layer", role: "group", "aria-label": `Layer ${one.layer + 1}` },
     el("span", { class: "quiet" }, `layer ${one.layer + 1}`),
     ...Array.from({ length: heads }, (_, head) => {
-      const read = readHead(scene, kind, one, { head, sequence: Math.min(chosen.sequence, one.block.shape[0] - 1) });
-      const here = one.layer === place.layer && head === chosen.head;
+      const read = readHead(scene, one, head, Math.min(chosen.sequence, sequences - 1));
+      const here = one === chosen.site && head === chosen.head;
+      const entropy = entropyOf(read).toFixed(2);
       return el(
         "button",
         {
           type: "button",
           class: "multiple",
           "aria-pressed": `${here}`,
-          "aria-label": `Layer ${one.layer + 1}, head ${head + 1}, entropy ${entropyOf(read).toFixed(2)} bits`,
+          "aria-label": `Layer ${one.layer + 1}, head ${head + 1}, entropy ${entropy} bits`,
           "data-head": head,
-          onclick: () => move({ layer: one.layer, head }),
+          onclick: () => move(follow({ layer: one.layer, head })),
         },
         makeThumb({ rows: read.rows, columns: read.columns, paint: paint(read) }),
-        el("span", {}, `${entropyOf(read).toFixed(2)}`),
+        el("span", {}, entropy),
       );
     }),
   );
-}
-
-function entropyMost({ block }) {
-  return Math.log2(Math.max(1, block.shape[3])).toFixed(2);
 }
 
 /** The mean entropy of the rows whose word is no padding, in bits. */

@@ -6,9 +6,20 @@ const LONGEST = 12;
 
 /**
  * A grid as an element. `paint(row, column)` gives the classes and the share of a cell, `tell(row, column)` its sentence;
- * `choose`, where given, is called when a cell is touched.
+ * `choose`, where given, is called when the word of a row is touched; `chosen` is a row that is framed.
  */
-export function makeGrid({ name, rows, columns, rowWords = [], columnWords = [], cell: largest, paint, tell, choose }) {
+export function makeGrid({
+  name,
+  rows,
+  columns,
+  rowWords = [],
+  columnWords = [],
+  cell: largest,
+  paint,
+  tell,
+  choose,
+  chosen = -1,
+}) {
   const letter = Number.parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
   const side = rowWords.length ? widest(rowWords) * 6.6 * letter + 10 : 0;
   const room = byId("views").clientWidth - side - (columnWords.length ? 26 : 4);
@@ -53,7 +64,13 @@ export function makeGrid({ name, rows, columns, rowWords = [], columnWords = [],
       drawing.append(
         svgEl(
           "text",
-          { x: left - 5, y: top + (row + 0.72) * cell, "text-anchor": "end", class: "word" },
+          {
+            x: left - 5,
+            y: top + (row + 0.72) * cell,
+            "text-anchor": "end",
+            class: choose ? "word touchable" : "word",
+            ...(choose && { onclick: () => choose(row) }),
+          },
           shorten(word),
         ),
       );
@@ -67,6 +84,11 @@ export function makeGrid({ name, rows, columns, rowWords = [], columnWords = [],
       );
     });
   }
+  if (chosen >= 0 && chosen < rows) {
+    drawing.append(
+      svgEl("rect", { class: "chosen_row", x: left, y: top + chosen * cell, width: columns * cell, height: cell }),
+    );
+  }
   const cursor = svgEl("rect", { class: "cursor", width: cell, height: cell, hidden: true });
   drawing.append(cursor);
   let at = { row: 0, column: 0 };
@@ -78,7 +100,6 @@ export function makeGrid({ name, rows, columns, rowWords = [], columnWords = [],
     const text = tell(row, column);
     readout.textContent = text;
     if (touched) say(text);
-    if (touched && choose) choose(row, column);
   };
   drawing.addEventListener("pointermove", (event) => onCell(event, (row, column) => point(row, column, false)));
   drawing.addEventListener("click", (event) => onCell(event, (row, column) => point(row, column, true)));

@@ -1,10 +1,10 @@
 /** The page itself: unpack, set up, and redraw what changed whenever the reader moves. */
 
-import { drawAttention } from "./attention.js";
+import { drawAttention, hasAttention } from "./attention.js";
 import { byId, el, hue, say } from "./dom.js";
 import { facts, listPhases, loadFacts, sayMissing, scenesOf } from "./facts.js";
 import { drawFind, unmark } from "./find.js";
-import { drawMasks, onMask } from "./masks.js";
+import { drawMasks, hasMasks, onMask } from "./masks.js";
 import { lightAxis, showMap, showPlace, startNodes } from "./nodes.js";
 import { onSlice } from "./numbers.js";
 import { move, onMove, place, readHash } from "./place.js";
@@ -17,8 +17,8 @@ import { drawWalk, goStation, showRail, startWalk } from "./walk.js";
 const VIEWS = {
   walk: { name: "Walk", draw: () => [...drawWalk(), ...(place.station >= 8 ? drawCandidates() : [])] },
   step: { name: "Step", draw: drawStep },
-  attention: { name: "Attention", draw: drawAttention },
-  masks: { name: "Masks", draw: drawMasks },
+  attention: { name: "Attention", draw: drawAttention, is: hasAttention },
+  masks: { name: "Masks", draw: drawMasks, is: hasMasks },
   find: { name: "Find", draw: drawFind },
 };
 const AXES = ["batch", "heads", "src_len", "tgt_len", "d_model", "d_k", "d_ff", "src_vocab", "tgt_vocab"];
@@ -77,7 +77,10 @@ function sensible(asked) {
     turn: turns.includes(turn) ? turn : turns[0],
     station: station >= 1 && station <= Math.max(1, facts.stations.length) ? station : 1,
     map: (asked.map ?? place.map) < facts.maps.length ? (asked.map ?? place.map) : 0,
-    view: asked.view in VIEWS || (asked.view === "show" && canPerform()) ? asked.view : "walk",
+    view:
+      listViews().some(([name]) => name === asked.view) || (asked.view === "show" && canPerform())
+        ? asked.view
+        : "walk",
   };
 }
 
@@ -140,12 +143,17 @@ function follow(root, path) {
   return path.reduce((at, place) => at?.children[place], root);
 }
 
+/** The views that have something to show. */
+function listViews() {
+  return Object.entries(VIEWS).filter(([, { is }]) => !is || is());
+}
+
 function startTabs() {
   const tabs = byId("tabs");
   const views = byId("views");
   views.setAttribute("role", "tabpanel");
   views.setAttribute("tabindex", "-1");
-  for (const [view, { name }] of Object.entries(VIEWS)) {
+  for (const [view, { name }] of listViews()) {
     tabs.append(
       el(
         "button",
@@ -166,7 +174,7 @@ function startTabs() {
     if (!by) return;
     event.preventDefault();
     event.stopPropagation();
-    const names = Object.keys(VIEWS);
+    const names = listViews().map(([name]) => name);
     const view = names[(names.indexOf(place.view) + by + names.length) % names.length];
     move({ view });
     byId(`tab_${view}`).focus();

@@ -1,9 +1,10 @@
 /** Masks cell by cell: which query may not see which key, in both words, and why. */
 
 import { chooser, el, sequenceChooser } from "./dom.js";
-import { facts, passesOf, sceneAt, wordsAlong } from "./facts.js";
+import { facts, passesOf, sayPercent, sayShape, sceneAt, wordsAlong } from "./facts.js";
 import { makeGrid } from "./grid.js";
 import { move, place } from "./place.js";
+import { listSites, wordsAt } from "./sites.js";
 
 const KINDS = { ".": "visible", p: "padding", f: "future", b: "both", x: "hidden" };
 let picked = "";
@@ -29,18 +30,67 @@ function listMasks(scene) {
       }
     }
   }
-  return [...made, ...given.values()].map((one) => ({ ...one, mask: facts.masks[one.record.mask] }));
+  const recorded = [...made, ...given.values()].filter(({ record }) => facts.masks[record.mask].cells);
+  return recorded.length ? recorded.map((one) => asRecorded(scene, one)) : listHidden(scene);
+}
+
+/** A mask that was recorded as a tensor. */
+function asRecorded(scene, { step, record }) {
+  const mask = facts.masks[record.mask];
+  return {
+    step,
+    name: `${mask.kind} mask, ${sayShape(record.shape)}`,
+    says: `${mask.kind}, hides ${sayPercent(mask.share)} of ${sayShape(record.shape)} (${record.axes.join(" × ")}). ${readers(scene, step)}`,
+    count: mask.cells.length,
+    cells: (sequence) => mask.cells[sequence],
+    words: (sequence) => sentenceFor(scene, record, sequence),
+  };
+}
+
+/** What attentions hide, where no mask was recorded by itself: one for each kind and each pattern. */
+function listHidden(scene) {
+  const found = new Map();
+  for (const site of listSites(scene)) {
+    if (!site.hidden.some(Boolean)) continue;
+    const pattern = `${site.kind} ${site.hidden.join()}`;
+    if (found.has(pattern)) continue;
+    const { shape } = site.weights;
+    found.set(pattern, {
+      step: site.mask ?? site.softmax,
+      name: `${site.title}, from layer ${site.layer + 1} on`,
+      says: `What is hidden in the ${sayShape(shape.slice(-2))} weights of each head.`,
+      count: site.hidden.length,
+      cells: (sequence) => (site.hidden[sequence] ?? seeAll(shape)).map(tellLater),
+      words: (sequence) => wordsAt(site, sequence),
+    });
+  }
+  return [...found.values()];
+}
+
+function seeAll(shape) {
+  return Array.from({ length: shape.at(-2) }, () => ".".repeat(shape.at(-1)));
+}
+
+/** Hidden cells above the diagonal of a causal pattern are the future. */
+function tellLater(line, row, all) {
+  const causal = all.every((cells, at) => [...cells].every((cell, column) => column <= at || cell === "x"));
+  return causal ? [...line].map((cell, column) => (cell === "x" && column > row ? "f" : cell)).join("") : line;
+}
+
+/** Whether any scene has a mask to show. */
+export function hasMasks() {
+  return facts.scenes.some((scene) => listMasks(scene).length);
 }
 
 /** The view of one mask at a time. */
 export function drawMasks() {
   const scene = sceneAt(place);
   const masks = listMasks(scene);
-  if (!masks.length) return [el("h2", {}, "Masks"), el("p", {}, "No mask was recorded here.")];
+  if (!masks.length) return [el("h2", {}, "Masks"), el("p", {}, "Nothing is hidden in this pass.")];
   const wanted = [4, 5].includes(place.station) ? "tgt_mask" : "src_mask";
-  const fallback = masks.filter((one) => one.step.path.startsWith(wanted)).at(-1) ?? masks.at(-1);
+  const fallback = masks.filter((one) => one.step.path.startsWith(wanted)).at(-1) ?? masks[0];
   const shown = masks.find((one) => one.step.id === picked) ?? fallback;
-  const { step, record, mask } = shown;
+  const sequence = Math.min(place.sequence, shown.count - 1);
   return [
     el("h2", {}, "Masks"),
     el("p", {}, "A row is a query, the word that looks; a column is a key, the word that is looked at."),
@@ -49,29 +99,28 @@ export function drawMasks() {
       { class: "row" },
       chooser(
         "mask",
-        masks.map((one) => [one.step.id, one.step.path]),
-        step.id,
+        masks.map((one) => [one.step.id, one.name]),
+        shown.step.id,
         (id) => {
           picked = id;
           redraw();
         },
       ),
-      mask.cells?.length > 1 &&
+      shown.count > 1 &&
         sequenceChooser(
-          mask.cells.length,
-          (at) => sentenceFor(scene, record, at).keys,
-          Math.min(place.sequence, mask.cells.length - 1),
-          (sequence) => move({ sequence }),
+          shown.count,
+          (at) => shown.words(at).keys,
+          sequence,
+          (chosen) => move({ sequence: chosen }),
         ),
     ),
+    el("p", { class: "quiet" }, shown.says),
+    drawCells(shown.cells(sequence), shown.words(sequence)),
     el(
-      "p",
-      { class: "quiet" },
-      `${mask.kind}, hides ${(mask.share * 100).toFixed(0)}% of ${record.shape.join("×")} (${record.axes.join(" × ")}). `,
-      readers(scene, step),
+      "button",
+      { type: "button", onclick: () => move({ step: shown.step.id, view: "step" }) },
+      "the step with this mask",
     ),
-    mask.cells ? drawCells(scene, record, mask) : el("p", {}, "This mask was too large to keep cell by cell."),
-    el("button", { type: "button", onclick: () => move({ step: step.id, view: "step" }) }, "the step with this mask"),
   ];
 }
 
@@ -85,10 +134,7 @@ function readers(scene, maker) {
   return names.length ? `Read by ${names.join(", ")}.` : "No operation of this pass reads it directly.";
 }
 
-function drawCells(scene, record, mask) {
-  const sequence = Math.min(place.sequence, mask.cells.length - 1);
-  const cells = mask.cells[sequence];
-  const words = sentenceFor(scene, record, sequence);
+function drawCells(cells, words) {
   return el(
     "div",
     {},
@@ -101,6 +147,8 @@ function drawCells(scene, record, mask) {
       cell: 24,
       paint: (row, column) => ({ kind: `mask_${KINDS[cells[row][column]] ?? "hidden"}` }),
       tell: (row, column) => explainCell(words, cells, row, column),
+      choose: (row) => cells.length > 1 && move({ word: place.word === row ? -1 : row }),
+      chosen: place.word,
     }),
     el("p", { class: "legend quiet" }, ...legend(cells)),
   );

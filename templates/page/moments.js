@@ -45,13 +45,13 @@ function tellPass(scene, pass, turn, told) {
   const entrance = tellEntrance(scene, pass, turn, told);
   if (!sites.length && !entrance.length) return turn ? [] : tellPlain(scene, pass);
   const moments = [...entrance];
-  for (const site of sites.filter((one) => one.layer === 0)) {
+  for (const site of sites.filter((one) => one.layer === 0 && one.nth === 0)) {
     if (told.has("attention")) {
-      moments.push(...tellMore(scene, site, told));
+      moments.push(...tellMore(site, told));
       continue;
     }
     told.add("attention");
-    moments.push(...tellSite(scene, site), tellWide(scene, site, sites), tellLayers(scene, site, sites));
+    moments.push(...tellSite(site), tellWide(site, sites), tellLayers(site, sites));
   }
   if (!sites.length) moments.push(...tellPlain(scene, pass).slice(1));
   moments.push(...tellExit(scene, pass));

@@ -1,14 +1,14 @@
 /** What an attention has to tell: queries, keys and values, scores, what is hidden, shares, what each row takes. */
 
-import { facts, sayNumber, wordsOf } from "./facts.js";
-import { matrixOf, sizesOf } from "./sites.js";
+import { facts, sayNumber } from "./facts.js";
+import { hiddenAt, matrixOf, sizesOf, wordsAt } from "./sites.js";
 
 /** One attention at full length. */
-export function tellSite(scene, site) {
+export function tellSite(site) {
   const chosen = { sequence: 0, head: strongestHead(site) };
   const read = (part) => part && matrixOf(part.step, part.record, chosen);
   const { heads } = sizesOf(site);
-  const names = rowNames(scene, site);
+  const names = wordsAt(site);
   const { station } = site.softmax;
   const common = { site, chosen, heads, ...names, station, layer: site.layer };
   const input = site.query.linear && matrixOf(site.query.linear, site.query.linear.inputs[0], chosen);
@@ -21,7 +21,7 @@ export function tellSite(scene, site) {
   const scaled = site.scale && matrixOf(site.scale, site.scale.outputs[0], chosen);
   const weights = matrixOf(site.softmax, site.weights, chosen);
   const masked = site.mask && matrixOf(site.mask, site.mask.outputs[0], chosen);
-  const hidden = hiddenBy(site, weights, masked);
+  const hidden = hiddenBy(site, weights);
   const mixed = site.mixed && matrixOf(site.mixed, site.mixed.outputs[0], chosen);
   const d_k = query?.columns;
   const told = [];
@@ -124,10 +124,10 @@ export function tellSite(scene, site) {
 }
 
 /** An attention that is not the first: what is new about it, else one picture of who looks at whom. */
-export function tellMore(scene, site, told) {
-  const whole = tellSite(scene, site);
+export function tellMore(site, told) {
+  const whole = tellSite(site);
   const find = (act) => whole.find((moment) => moment.act === act);
-  const look = tellLook(scene, site);
+  const look = tellLook(site);
   if (site.crosses && find("three") && !told.has("crossing")) {
     told.add("crossing");
     return [find("three"), look];
@@ -141,17 +141,16 @@ export function tellMore(scene, site, told) {
 }
 
 /** One attention in one picture. */
-function tellLook(scene, site) {
+function tellLook(site) {
   const chosen = { sequence: 0, head: strongestHead(site) };
   const weights = matrixOf(site.softmax, site.weights, chosen);
-  const names = rowNames(scene, site);
-  const masked = site.mask && matrixOf(site.mask, site.mask.outputs[0], chosen);
-  const hidden = hiddenBy(site, weights, masked);
+  const names = wordsAt(site);
+  const hidden = hiddenBy(site, weights);
   const title = site.crosses
     ? "The answer looks at the question"
     : site.pass.kind === "decode"
       ? "The answer looks back at itself"
-      : `Who looks at whom: ${site.title}`;
+      : site.title;
   return {
     site,
     chosen,
@@ -189,44 +188,22 @@ function strongestHead(site) {
   return best.head;
 }
 
-function hiddenBy(site, weights, masked) {
-  const reader = site.mask;
-  const record = reader?.inputs.find((one) => one.mask !== undefined);
-  const facts_of = record && facts.masks[record.mask];
-  const cut = facts_of?.cells?.[0];
-  const is = (row, column) => {
-    if (cut) return (cut[Math.min(row, cut.length - 1)]?.[column] ?? ".") !== ".";
-    const value = masked?.at(row, column);
-    return value === "-inf" || (typeof value === "number" && value < -1e8);
-  };
-  let count = 0;
+function hiddenBy(site, weights) {
+  const is = hiddenAt(site);
+  const record = site.mask?.inputs.find((one) => one.mask !== undefined);
+  const cells = record && facts.masks[record.mask].cells?.[0];
   const letters = new Set();
+  let count = 0;
   for (let row = 0; row < weights.rows; row += 1) {
     for (let column = 0; column < weights.columns; column += 1) {
       if (!is(row, column)) continue;
       count += 1;
-      if (cut) letters.add(cut[Math.min(row, cut.length - 1)][column]);
+      letters.add(cells?.[Math.min(row, cells.length - 1)]?.[column] ?? (column > row ? "f" : "x"));
     }
   }
-  const why = [
-    letters.has("p") && "padding",
-    letters.has("f") && "the future",
-    letters.has("b") && "padding in the future",
-  ].filter(Boolean);
-  return { is, count, why: why.join(" and ") || "the mask says so" };
-}
-
-export function rowNames(scene, site) {
-  const weights = site.softmax.outputs[0];
-  const own = (axis, size) => {
-    const name = { src_len: "src", tgt_len: "decoder_input" }[axis];
-    const words = name ? wordsOf(scene, name) : [];
-    return words.length === size ? words : Array.from({ length: size }, (_, at) => `${at + 1}`);
-  };
-  return {
-    queries: own(weights.axes.at(-2), weights.shape.at(-2)),
-    keys: own(weights.axes.at(-1), weights.shape.at(-1)),
-  };
+  const names = { p: "padding", f: "the future", b: "padding in the future" };
+  const why = Object.keys(names).filter((letter) => letters.has(letter));
+  return { is, count, why: why.map((letter) => names[letter]).join(" and ") || "the mask says so" };
 }
 
 function sayScale(scores, scaled) {

@@ -1,12 +1,11 @@
 /** What follows an attention: wide rows, the other layers, a number for every word, the word that is taken. */
 
 import { facts, sayPercent, sayShape } from "./facts.js";
-import { rowNames } from "./moments_attention.js";
 import { listWords } from "./moments_in.js";
-import { makerOf, matrixOf, valued } from "./sites.js";
+import { makerOf, matrixOf, valued, wordsAt } from "./sites.js";
 
 /** The rows made wide, thinned out, and made narrow again. */
-export function tellWide(scene, site, sites) {
+export function tellWide(site, sites) {
   const { steps } = site.pass;
   const begin = steps.indexOf(site.mixed ?? site.softmax);
   const next = sites.find((one) => steps.indexOf(one.softmax) > begin);
@@ -38,7 +37,7 @@ export function tellWide(scene, site, sites) {
     large,
     thin,
     result,
-    ...rowNames(scene, site),
+    ...wordsAt(site),
     station: wide.station,
     step: bent,
     seconds: 4,
@@ -49,8 +48,8 @@ export function tellWide(scene, site, sites) {
 }
 
 /** What every layer reads, one after the other. */
-export function tellLayers(scene, first, sites) {
-  const firsts = sites.filter((site) => site.family === first.family);
+export function tellLayers(first, sites) {
+  const firsts = sites.filter((site) => site.kind === first.kind);
   const inputs = firsts
     .map((site) => site.query.linear && matrixOf(site.query.linear, site.query.linear.inputs[0]))
     .filter(Boolean);
@@ -58,7 +57,7 @@ export function tellLayers(scene, first, sites) {
   return {
     act: "layers",
     matrices: inputs,
-    ...rowNames(scene, first),
+    ...wordsAt(first),
     station: first.softmax.station,
     step: firsts[1].softmax,
     seconds: 3,

@@ -1,7 +1,7 @@
 /** The nodes of the map: which step each stands for, what is chosen, what belongs to the phase, which axis is lit. */
 
 import { byId } from "./dom.js";
-import { facts, findStep, joinMap, passesOf, sceneAt, stepsOf } from "./facts.js";
+import { facts, findStep, joinMap, listPhases, passesOf, sceneAt, scenesOf, stepsOf } from "./facts.js";
 import { move, place } from "./place.js";
 import { boxOf, flyTo, isInView, showDrawing, wasDrag } from "./view.js";
 
@@ -62,11 +62,19 @@ function onTouch(event) {
   else open(target.dataset);
 }
 
+/** A thumbnail leads to what it shows: its kind of attention, in the phase that it was taken from. */
 function open({ opens, name }) {
-  const kinds = { attention_2: "encoder", attention_5: "decoder", attention_6: "cross" };
-  const side = /encoder|question/.test(name) ? "src" : "tgt";
-  if (opens === "attention") move({ view: "attention", attention: kinds[name] ?? place.attention });
-  else move({ view: "masks", station: side === "src" ? 1 : 4, step: "" });
+  const written = listPhases().includes("inference") ? scenesOf("inference").at(-1) : sceneAt(place);
+  const number = Number(name.match(/_(\d+)$/)?.[1]);
+  const kind =
+    /cross/.test(name) || number === 6 ? "cross" : /decoder/.test(name) || number === 5 ? "decoder" : "encoder";
+  if (opens === "attention") {
+    move({ view: "attention", attention: kind, phase: written.phase, turn: written.turn, layer: 0, head: 0 });
+    return;
+  }
+  const turn = Number(name.match(/turn_(\d+)/)?.[1]);
+  const at = turn ? { phase: "inference", turn } : {};
+  move({ view: "masks", station: /encoder|question/.test(name) ? 1 : 4, step: "", ...at });
 }
 
 /** Choose the step of a node, in the layer that is being looked at. */

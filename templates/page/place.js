@@ -13,8 +13,9 @@ export const place = {
   axis: "",
   map: 0,
   moment: 0,
+  word: -1,
 };
-const NUMBERS = new Set(["turn", "station", "layer", "head", "sequence", "map", "moment"]);
+const NUMBERS = new Set(["turn", "station", "layer", "head", "sequence", "map", "moment", "word"]);
 const STEPS = new Set(["view", "phase", "station", "step", "map", "attention"]);
 const DEFAULTS = { ...place };
 const listeners = [];

@@ -65,7 +65,7 @@ export function nameColumns(brush, words, x, y, wide, { share = 1, lit = -1, siz
 }
 
 export function colourOf(brush, moment) {
-  return moment.pass?.kind === "decode" || /decoder/.test(moment.site?.family ?? "")
+  return moment.pass?.kind === "decode" || /decoder/.test(moment.site?.kind ?? "")
     ? brush.paint.decoder
     : brush.paint.encoder;
 }

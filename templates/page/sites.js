@@ -1,23 +1,50 @@
-/** Where attention happens in a pass, found by what is computed: a softmax over the product of queries and keys. */
+/** The attentions of a run with their steps, their words and their numbers. */
 
 import { madeRecord, passesOf } from "./facts.js";
 
-const MOVES = new Set(
-  "view reshape transpose permute contiguous repeat repeat_interleave expand unsqueeze squeeze clone to dropout float flatten".split(
-    " ",
-  ),
-);
-const BEFORE = new Set([
-  ...MOVES,
-  ..."scale mul div mask_scores masked_fill add where softcap tanh baddbmm".split(" "),
-]);
+const SCALING = new Set(["scale", "mul", "div"]);
 const kept = new Map();
 
-/** The sites of a scene, in the order in which data passes them. */
+/** The attentions of a scene, in the order in which data passes them. */
 export function listSites(scene) {
   const key = scene.passes.join();
-  if (!kept.has(key)) kept.set(key, nameSites(passesOf(scene).flatMap(findSites)));
+  if (!kept.has(key))
+    kept.set(
+      key,
+      passesOf(scene).flatMap((pass) => pass.attentions.map((one) => asSite(pass, one))),
+    );
   return kept.get(key);
+}
+
+/** An attention with its steps in hand: scores, what scales and hides them, weights, queries, keys and values. */
+function asSite(pass, told) {
+  const softmax = pass.byId.get(told.softmax);
+  const [scores, ...scored] = told.scored.map((id) => pass.byId.get(id));
+  const mixed = pass.byId.get(told.mixed);
+  const [query, key, value] = told.projections.map((id) => id && pass.byId.get(id));
+  const [asking, answering] = scores?.inputs ?? [];
+  const mask = scored.findLast(
+    (step) => step.op === "mask_scores" || step.inputs.some((one) => one.mask !== undefined),
+  );
+  return {
+    ...told,
+    pass,
+    softmax,
+    weights: softmax.outputs[0],
+    scores,
+    scale: scored.find((step) => SCALING.has(step.op)),
+    mask: mask ?? scored.findLast((step) => ["add", "masked_fill", "where"].includes(step.op)),
+    mixed,
+    query: { step: scores, record: asking, linear: query },
+    key: { step: scores, record: answering, linear: key },
+    value: {
+      step: mixed,
+      record: mixed?.inputs.find(
+        (one) => one.source !== softmax.id && one.shape.at(-2) === softmax.outputs[0].shape.at(-1),
+      ),
+      linear: value,
+    },
+  };
 }
 
 /** The step that made a record, in this pass or before it. */
@@ -30,107 +57,24 @@ export function valued(step, at = 0) {
   return step?.outputs[at]?.block ? step.outputs[at] : null;
 }
 
-function findSites(pass) {
-  const found = [];
-  for (const step of pass.steps) {
-    if (step.op !== "softmax" || step.block) continue;
-    const weights = step.outputs[0];
-    if (!weights || weights.shape.length < 3) continue;
-    const chain = climb(step);
-    if (!chain) continue;
-    found.push({ pass, softmax: step, weights, ...chain });
-  }
-  return found;
-}
-
-/** From the softmax down to the product of queries and keys: what scales and hides the scores on the way. */
-function climb(softmax) {
-  const site = { scale: null, mask: null, scores: null };
-  let step = softmax;
-  for (let far = 0; far < 12; far += 1) {
-    const next = step.inputs
-      .filter((record) => record.role !== "mask" && record.role !== "parameter")
-      .map((record) => makerOf(step, record))
-      .find((maker) => maker && (maker.op === "matmul" || maker.op === "bmm" || BEFORE.has(maker.op)));
-    if (!next) return null;
-    if (next.op === "matmul" || next.op === "bmm") {
-      site.scores = next;
-      break;
-    }
-    if (next.op === "mask_scores" || next.inputs.some((record) => record.mask !== undefined)) site.mask ??= next;
-    else if (["scale", "mul", "div"].includes(next.op)) site.scale ??= next;
-    step = next;
-  }
-  if (!site.scores) return null;
-  const [query, key] = site.scores.inputs;
-  const reader = readerOf(softmax);
+/** The words that ask and those that are looked at, for one sequence. */
+export function wordsAt(site, sequence = 0) {
+  const at = Math.min(sequence, site.queries.length - 1);
+  const count = (size) => Array.from({ length: size }, (_, place) => `${place + 1}`);
   return {
-    ...site,
-    query: { step: site.scores, record: query, linear: climbTo(site.scores, query) },
-    key: { step: site.scores, record: key, linear: climbTo(site.scores, key) },
-    mixed: reader,
-    value: reader && { step: reader, record: reader.inputs[1], linear: climbTo(reader, reader.inputs[1]) },
+    queries: (site.queries[at] ?? count(site.weights.shape.at(-2))).map(plain),
+    keys: (site.keys[at] ?? count(site.weights.shape.at(-1))).map(plain),
   };
 }
 
-/** The product that reads the weights, perhaps after dropout. */
-function readerOf(softmax) {
-  let made = new Set([softmax.id]);
-  const { steps } = softmax.pass;
-  for (let at = steps.indexOf(softmax) + 1; at < steps.length && at < steps.indexOf(softmax) + 12; at += 1) {
-    const step = steps[at];
-    if (step.block || !step.inputs.some((record) => made.has(record.source))) continue;
-    if (step.op === "matmul" || step.op === "bmm") return step;
-    made = new Set([...made, step.id]);
-  }
-  return null;
+function plain(word) {
+  return word.replace(/^id (?=\d)/, "");
 }
 
-/** The linear layer that a record goes back to. */
-function climbTo(step, record) {
-  let [from, wanted] = [step, record];
-  for (let far = 0; far < 14; far += 1) {
-    const maker = makerOf(from, wanted);
-    if (!maker) return null;
-    if (["linear", "addmm", "conv1d"].includes(maker.op)) return maker;
-    wanted = maker.inputs.find((one) => one.role !== "parameter" && one.source) ?? null;
-    if (!wanted) return null;
-    from = maker;
-  }
-  return null;
-}
-
-/** Sites alike but for the number of their layer are a family; each site knows its name and its place in it. */
-function nameSites(sites) {
-  const families = new Map();
-  for (const site of sites) {
-    const family = site.softmax.path
-      .replace(/\.\d+(?=\.|$)/g, ".·")
-      .replace(/\.(softmax|scaled_dot_product_\w+).*$/, "");
-    if (!families.has(family)) families.set(family, []);
-    site.family = family;
-    site.layer = families.get(family).length;
-    families.get(family).push(site);
-    site.crosses = isCrossing(site);
-  }
-  for (const [family, members] of families) {
-    for (const site of members) site.title = nameFamily(family, site.crosses, families.size);
-  }
-  return sites;
-}
-
-function isCrossing({ query, key }) {
-  const [from, to] = [query.linear?.inputs[0], key.linear?.inputs[0]];
-  if (!from || !to) return false;
-  return from.source !== to.source;
-}
-
-/** "encoder", "decoder", "cross": by the words of the path where they say so. */
-function nameFamily(family, crosses, count) {
-  if (crosses) return "cross";
-  const side = family.match(/encoder|decoder|text|vision|audio/)?.[0];
-  if (side) return side;
-  return count === 1 ? "self" : family.replace(/\.·/g, "");
+/** Which cells of an attention are hidden, for one sequence. */
+export function hiddenAt(site, sequence = 0) {
+  const cells = site.hidden[Math.min(sequence, site.hidden.length - 1)];
+  return (row, column) => Boolean(cells) && cells[row]?.[column] === "x";
 }
 
 /** One head's matrix of a record as rows and columns, from its kept block; null where that is not there. */

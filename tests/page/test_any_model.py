@@ -116,3 +116,9 @@ def test_a_trace_with_a_failed_step_says_where_it_failed(open_trace, small_trace
     trace = replace(small_trace, passes=(Pass("forward", 0, {}, (first, others[0], failed)),))
     with open_trace(trace, "#view=step&step=net.last%230") as page:
         assert "RuntimeError: shapes do not fit" in page.locator(".warning").inner_text()
+
+
+def test_a_model_without_attention_has_no_tabs_of_attention_and_masks(open_trace, small_trace):
+    with open_trace(small_trace, "#view=attention") as page:
+        assert page.locator("[role=tab]").all_inner_texts() == ["Steps", "Step", "Find"]
+        assert page.locator("#views h2").inner_text() == "Small net"

@@ -5,6 +5,8 @@ import re
 import pytest
 from page_helpers import find_pass, find_step
 
+from xray.renderers.render import render
+from xray.story.weights.found import list_kinds
 from xray.story.weights.reading import read_pictures
 
 PLACES = {
@@ -105,3 +107,57 @@ def test_the_picture_on_the_map_opens_the_explorer(laptop):
     laptop.locator("[data-name=attention_6]").click(force=True)
 
     assert laptop.locator("[data-kind=cross]").get_attribute("aria-pressed") == "true"
+
+
+def test_the_strongest_looks_say_what_a_row_read_and_wrote(at, page_trace):
+    page = at("#view=attention&attention=cross&phase=inference&turn=4&word=1")
+    read, wrote = find_pass(page_trace, "decode", 4).tokens["decoder_input"][0][1:3]
+    said = page.locator(".ranked li").all_inner_texts()
+
+    assert len(said) == 5
+    assert all(text.startswith(f"read “{read}”, wrote “{wrote}”:") for text in said)
+
+
+def test_a_word_that_is_touched_is_looked_at_alone(at):
+    page = at("#view=attention&attention=cross&phase=inference&turn=4")
+    page.locator(".lines .query").nth(2).click()
+
+    assert set(page.locator(".lines .look").evaluate_all("all => all.map(one => one.dataset.row)")) == {"2"}
+    assert page.locator(".large .chosen_row").count() == 1
+    assert "word=2" in page.evaluate("location.hash")
+
+
+def test_another_head_moves_the_map_and_the_step(at):
+    page = at("#view=attention&attention=cross&phase=inference&turn=4")
+    page.locator(".multiple").nth(9).click()
+
+    assert page.evaluate("location.hash").count("decoder.layers.2.cross_attention.softmax") == 1
+    assert page.locator("#rail [aria-current=step]").inner_text() == "6"
+
+
+@pytest.mark.parametrize("name", ["Llama", "T5", "ViT", "BERT"])
+def test_any_model_that_ran_with_values_has_its_attention(visit, tmp_path, name):
+    import torch
+    from families.specimens import BY_NAME
+
+    from xray.capture.page_values import preview_for_page
+    from xray.capture.recorder import Recorder
+
+    specimen = BY_NAME[name]
+    model = specimen.build().eval()
+    recorder = Recorder(model, operations=True, preview=preview_for_page, shows_ids=True, weighs=True)
+    with torch.no_grad(), recorder:
+        model(**specimen.make_inputs())
+    path = tmp_path / "page.html"
+    path.write_text(render(recorder.trace, "html"), encoding="utf-8")
+    kinds = [kind.name for kind in list_kinds(recorder.trace)]
+    picture = read_pictures(recorder.trace, recorder.trace.passes[0], kinds[0])[0]
+    with visit(path, "#view=attention") as page:
+        page.locator(".large [data-row='2'][data-column='1']").hover()
+        said = page.locator(".large .readout").inner_text()
+        shown = page.locator("[data-kind]").evaluate_all("all => all.map(one => one.dataset.kind)")
+        masks = page.locator("#tab_masks").count()
+
+    assert float(said.split(": ")[1].split(" ")[0]) == pytest.approx(picture.weights[2][1], rel=1e-3)
+    assert shown == (kinds if len(kinds) > 1 else [])
+    assert masks == (name != "ViT")

@@ -57,10 +57,10 @@ def test_all_masks_of_a_pass_can_be_chosen(at):
     page = at("#view=masks&station=4")
 
     assert page.get_by_label("mask", exact=True).locator("option").all_text_contents() == [
-        "src_mask",
-        "tgt_mask.padding",
-        "tgt_mask.causal",
-        "tgt_mask.combine",
+        "padding mask, 8×1×1×10",
+        "padding mask, 8×1×1×14",
+        "causal mask, 1×1×14×14",
+        "padding+causal mask, 8×1×14×14",
     ]
 
 

@@ -32,6 +32,12 @@ def test_rows_are_answer_words_and_columns_question_words_in_cross_attention(inf
     assert picture.keys == inference_trace.passes_of("encode")[0].tokens["src"][0]
 
 
+def test_the_question_of_an_answer_is_its_own_and_not_that_of_the_training_step_before(both_trace):
+    picture = read_pictures(both_trace, both_trace.passes[-1], "cross")[0]
+
+    assert picture.keys == both_trace.passes_of("encode")[0].tokens["src"][0]
+
+
 def test_every_row_sums_to_one(inference_trace):
     pictures = read_pictures(inference_trace, inference_trace.passes[-1], "decoder")
 

@@ -8,6 +8,7 @@ from typing import Any
 from xray.ir.records import MaskFacts, Number, Preview, TensorRecord, spell_number
 from xray.ir.trace import Pass, Setting, Step, Trace
 from xray.renderers.modules import Roles
+from xray.renderers.page_attentions import pack_attentions
 from xray.renderers.page_maps import Map
 from xray.renderers.page_values import Level, cut_values
 from xray.story.alarms import find_alarms
@@ -44,7 +45,10 @@ def pack_page(trace: Trace, level: Level, maps: Sequence[Map] = (), roles: Roles
     The first map is in the page already; `roles` say what each step is for.
     """
     texts, masks = Pool(), Pool()
-    passes = [pack_pass(one_pass, level, texts, masks) for one_pass in trace.passes]
+    passes = [
+        pack_pass(one_pass, level, texts, masks) | {"attentions": pack_attentions(trace, one_pass)}
+        for one_pass in trace.passes
+    ]
     note_roles(trace, passes, roles or {})
     ours = read_tale(trace) is not None
     return {

@@ -30,16 +30,22 @@ def fit(words: Words, count: int) -> Words:
 def name_words(trace: Trace, one_pass: Pass, tower: str, sequence: int) -> Words:
     """The words that a tower reads: those of its pass, else those of the pass that it ran in."""
     keys = ("src",) if tower in ("encoder", "memory") else ("decoder_input", "tgt")
-    for other in (one_pass, *trace.passes):
+    for other in nearest(trace, one_pass):
         rows = next((other.tokens[key] for key in keys if key in other.tokens), ())
         if sequence < len(rows):
             return rows[sequence]
-    for other in (one_pass, *trace.passes):
+    for other in nearest(trace, one_pass):
         reading = read_pass(other)
         towering = find_tower(trace, reading, tower)
         if towering is not None:
             return name_ids(reading, towering, sequence)
     return ()
+
+
+def nearest(trace: Trace, one_pass: Pass) -> tuple[Pass, ...]:
+    """The passes of a recording from one of them on: itself, those before it, the last of them first, then the rest."""
+    place = next((at for at, other in enumerate(trace.passes) if other is one_pass), 0)
+    return (one_pass, *reversed(trace.passes[:place]), *trace.passes[place + 1 :])
 
 
 def find_tower(trace: Trace, reading: Reading, tower: str) -> Towering | None:
