@@ -3,8 +3,8 @@
 from changed_traces import break_off, resize
 from recorded import FAMILIES, PHASES, POSTERS, recorded
 
-from xray.story.difference import diff
-from xray.story.marks import mark_changes, mark_failures
+from xray.story.compare.difference import diff
+from xray.story.compare.marks import mark_changes, mark_failures
 
 HUGE = {"batch": 64, "heads": 16, "src_len": 512, "tgt_len": 512, "d_model": 1024, "d_k": 64, "d_ff": 4096}
 WRONG_WIDTH = "RuntimeError: mat1 and mat2 shapes cannot be multiplied (112x32 and 64x950)"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from xray.renderers.render import render
     from xray.story.body.tree import Anatomy
     from xray.story.body.whole import anatomy
-    from xray.story.difference import diff
+    from xray.story.compare.difference import diff
 
 __all__ = [
     "Anatomy",
@@ -40,7 +40,7 @@ HOMES = {
     "Trace": "xray.ir.trace",
     "XRayError": "xray.errors",
     "anatomy": "xray.story.body.whole",
-    "diff": "xray.story.difference",
+    "diff": "xray.story.compare.difference",
     "load": "xray.capture.run",
     "record": "xray.capture.recorder",
     "render": "xray.renderers.render",

@@ -7,8 +7,8 @@ from xray.ir.files import read_trace_file
 from xray.ir.json_form import trace_to_json
 from xray.ir.trace import Trace
 from xray.scratch import write_aside
-from xray.story.difference import diff
-from xray.story.telling_changes import tell_difference
+from xray.story.compare.changes import tell_difference
+from xray.story.compare.difference import diff
 from xray.text import show_controls
 
 UPDATE = "XRAY_UPDATE_FIXTURES"

@@ -8,8 +8,8 @@ from torch.nn import functional
 import xray
 from xray.cli.recording import hint_at
 from xray.renderers.table import draw_tables
-from xray.story.marks import find_failed
-from xray.story.misfit import find_misfit
+from xray.story.compare.marks import find_failed
+from xray.story.failure.rules import find_misfit
 
 
 class Calling(nn.Module):

@@ -7,7 +7,7 @@ from families.specimens import BY_NAME, IN_TIERS, LIBRARY_IN_TIERS
 from measured import count_flops_in_torch, measure_storage_in_torch
 
 import xray
-from xray.story.totals import count_work
+from xray.story.facts.totals import count_work
 
 pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 

@@ -13,8 +13,8 @@ from xray.renderers.render import render
 from xray.renderers.themes import load_theme
 from xray.story.blocks.block_plan import plan_blocks
 from xray.story.blocks.opening import Choice
-from xray.story.difference import diff
-from xray.story.marks import mark_changes
+from xray.story.compare.difference import diff
+from xray.story.compare.marks import mark_changes
 
 DEEP = Choice(depth=9)
 

@@ -8,7 +8,7 @@ from xray.ir.trace import Pass
 from xray.renderers.table_masks import choose_squares, draw_legend, draw_mask
 from xray.renderers.table_words import ASCII, UNICODE, Words
 from xray.renderers.themes import load_theme
-from xray.story.masks import tell_masks
+from xray.story.facts.masks import tell_masks
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from xray.renderers.table import draw_tables
 from xray.renderers.table_steps import choose_columns, list_axes, list_shapes, mask_words, tell_below
 from xray.renderers.table_words import UNICODE, Words, say_short
 from xray.renderers.themes import load_theme
-from xray.story.outline import outline_pass
+from xray.story.facts.outline import outline_pass
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from xray.renderers.mermaid import write_mermaid
 from xray.renderers.render import render
 from xray.renderers.spreadsheet import write_csv
 from xray.story.blocks.opening import Choice
-from xray.story.picking import Pick
+from xray.story.facts.selection import Pick
 
 EVIL = 'a"]; x --> y\n%%{init: {}}%% | <b>`*_&#'
 

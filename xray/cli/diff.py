@@ -48,10 +48,10 @@ def diff(
     from xray.cli.requests import read_or_run
     from xray.cli.shown import check_picture, choose_pictures
     from xray.renderers.poster import draw_poster
-    from xray.story.difference import diff as compare
-    from xray.story.marks import mark_changes
-    from xray.story.setting_changes import compare_settings, tell_settings
-    from xray.story.telling_changes import tell_difference
+    from xray.story.compare.changes import tell_difference
+    from xray.story.compare.difference import diff as compare
+    from xray.story.compare.marks import mark_changes
+    from xray.story.compare.setting_changes import compare_settings, tell_settings
     from xray.text import show_controls
 
     pictures = choose_pictures(output or [], "a difference")

@@ -12,7 +12,7 @@ from xray.errors import TraceError, XRayError
 from xray.ir.trace import Step, Trace
 from xray.ir.values import drop_values
 from xray.sources.request import Request
-from xray.story.misfit import find_misfit
+from xray.story.failure.rules import find_misfit
 from xray.text import show_controls
 
 if TYPE_CHECKING:

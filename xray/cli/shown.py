@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from xray.renderers.paper import Paper
     from xray.renderers.render import BlockOptions, Form
     from xray.renderers.themes import Theme
-    from xray.story.picking import Pick
+    from xray.story.facts.selection import Pick
 
 SUFFIXES: "dict[str, Form]" = {
     ".svg": "svg",
@@ -112,7 +112,7 @@ def choose_steps(only: list[str] | None, shape: list[str] | None) -> "Pick":
     Raises:
         UsageError: a shape is not understood.
     """
-    from xray.story.picking import Pick, read_shape
+    from xray.story.facts.selection import Pick, read_shape
 
     for text in shape or ():
         read_shape(text)
@@ -146,7 +146,7 @@ def show_trace(
     """
     from xray.cli.painting import warn_of_letters
     from xray.renderers.render import BlockOptions, render
-    from xray.story.picking import check_pick
+    from xray.story.facts.selection import check_pick
 
     options = blocks or BlockOptions()
     warn_of_alarms(page or trace)
@@ -224,7 +224,7 @@ def write_picked(trace: "Trace", form: "Form", pick: "Pick", *, all_layers: bool
 
 def warn_of_alarms(trace: "Trace") -> None:
     """A line on stderr for each alarm of a trace, the first few."""
-    from xray.story.alarms import find_alarms
+    from xray.story.failure.alarms import find_alarms
 
     alarms = find_alarms(trace)
     for alarm in alarms[:MOST_ALARMS]:

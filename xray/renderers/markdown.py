@@ -8,9 +8,9 @@ from xray.ir.trace import Pass, Trace
 from xray.renderers.table_heads import PASS_SENTENCES, PASS_TITLES, describe_trace, say_layers
 from xray.renderers.table_steps import say_flops
 from xray.renderers.table_words import say_share
-from xray.story.misfit import find_misfit
-from xray.story.outline import Row, Section, group_passes, outline_pass
-from xray.story.picking import Pick, pick_steps
+from xray.story.facts.outline import Row, Section, group_passes, outline_pass
+from xray.story.facts.selection import Pick, pick_steps
+from xray.story.failure.rules import find_misfit
 from xray.story.roles.listing import list_roles
 from xray.text import show_controls
 

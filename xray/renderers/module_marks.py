@@ -6,10 +6,10 @@ from typing import Literal
 
 from xray.renderers.module_nodes import Drawn
 from xray.renderers.themes import Theme
+from xray.story.compare.marks import Mark, Marks
+from xray.story.compare.outlines import MOST_LISTED, operand_line, tell_place
+from xray.story.failure.operands import Operand
 from xray.story.layout import Line, Run
-from xray.story.marking import MOST_LISTED, operand_line, tell_place
-from xray.story.marks import Mark, Marks
-from xray.story.operands import Operand
 
 MOST_OPERANDS, LONGEST = 5, 96
 

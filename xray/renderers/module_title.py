@@ -8,11 +8,11 @@ from xray.renderers.markup import table, write_run
 from xray.renderers.module_marks import broken, list_marks
 from xray.renderers.module_nodes import Drawn, shortened, surface_of
 from xray.renderers.themes import Theme
-from xray.story.alarms import Alarm
+from xray.story.blocks.kinds import KINDS, SAID
 from xray.story.blocks.turn_rows import TurnRow, list_turns
-from xray.story.kinds import KINDS, SAID
+from xray.story.compare.marks import Marks
+from xray.story.failure.alarms import Alarm
 from xray.story.layout import Line, Run
-from xray.story.marks import Marks
 
 LARGEST_TITLE = 3.0
 MOST_ALARMS = 4

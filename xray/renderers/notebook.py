@@ -7,7 +7,7 @@ from xray.ir.trace import Pass, Trace
 
 if TYPE_CHECKING:
     from xray.story.body.tree import Anatomy
-    from xray.story.difference import Difference
+    from xray.story.compare.difference import Difference
 
 TEXT_WIDTH = 100
 MOST_CHANGES = 10
@@ -60,11 +60,11 @@ def show_traces(shell: Any) -> None:  # noqa: ANN401  # IPython's shell, which X
     pictures, tables, lines = (formatters[form] for form in ("image/svg+xml", "text/html", "text/plain"))
     pictures.for_type(Trace, draw_svg)
     pictures.for_type(Pass, draw_pass)
-    pictures.for_type_by_name("xray.story.difference", "Difference", draw_difference)
+    pictures.for_type_by_name("xray.story.compare.difference", "Difference", draw_difference)
     pictures.for_type_by_name("xray.capture.run", "Run", draw_run)
     tables.for_type_by_name("xray.story.body.tree", "Anatomy", draw_anatomy)
     lines.for_type(Trace, print_tables)
-    lines.for_type_by_name("xray.story.difference", "Difference", print_difference)
+    lines.for_type_by_name("xray.story.compare.difference", "Difference", print_difference)
 
 
 def fit(svg: str) -> str:
@@ -92,7 +92,7 @@ def draw_run(run: Any) -> str:  # noqa: ANN401  # a chatbot, which is at home on
 def draw_difference(difference: "Difference") -> str | None:
     """The picture of the second trace, what changed outlined; none where nothing did."""
     from xray.renderers.poster import draw_poster
-    from xray.story.marks import mark_changes
+    from xray.story.compare.marks import mark_changes
 
     if not difference:
         return None
@@ -115,6 +115,6 @@ def print_tables(trace: Trace, printer: Any, cycle: bool) -> None:  # noqa: ANN4
 
 def print_difference(difference: "Difference", printer: Any, cycle: bool) -> None:  # noqa: ANN401
     """What changed, line by line, the first few changes."""
-    from xray.story.telling_changes import tell_difference
+    from xray.story.compare.changes import tell_difference
 
     printer.text("\n".join(tell_difference(difference, MOST_CHANGES)))

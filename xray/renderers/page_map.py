@@ -14,7 +14,7 @@ from xray.renderers.poster import draw_poster
 from xray.renderers.themes import Theme
 from xray.story.blocks.opening import Choice
 from xray.story.canvas import AGAIN
-from xray.story.marks import mark_failures
+from xray.story.compare.marks import mark_failures
 
 NODE = re.compile(r'<g id="([^"]*)" class="node([^"]*)">\n(.*?)\n?</g>\n', re.DOTALL)
 DIGITS = re.compile(r'<text([^>]*font-weight="bold"[^>]*)>([^<]{1,6})</text>')

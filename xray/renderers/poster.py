@@ -10,7 +10,7 @@ from xray.renderers.modules import write_modules
 from xray.renderers.paper import Paper
 from xray.renderers.themes import Theme, load_theme
 from xray.story.blocks.opening import Choice, check_choice
-from xray.story.marks import Marks, mark_failures
+from xray.story.compare.marks import Marks, mark_failures
 from xray.story.poster import compose_poster
 
 

@@ -7,7 +7,7 @@ from io import StringIO
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step, Trace
 from xray.ir.work import StepWork, measure_work
-from xray.story.picking import Pick
+from xray.story.facts.selection import Pick
 from xray.story.roles.listing import list_roles
 from xray.text import show_controls
 

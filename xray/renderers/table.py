@@ -24,9 +24,9 @@ from xray.renderers.table_totals import draw_totals
 from xray.renderers.table_turns import draw_turns
 from xray.renderers.table_words import ASCII, UNICODE, Depth, Words, flow
 from xray.renderers.themes import Theme, load_theme
-from xray.story.masks import tell_masks
-from xray.story.outline import group_passes, outline_pass
-from xray.story.picking import Pick, pick_steps
+from xray.story.facts.masks import tell_masks
+from xray.story.facts.outline import group_passes, outline_pass
+from xray.story.facts.selection import Pick, pick_steps
 from xray.story.roles.listing import list_roles
 from xray.story.walk.turns import list_turns, masks_grow, unlike_turns
 

@@ -7,8 +7,8 @@ from rich.text import Text
 
 from xray.ir.trace import Step
 from xray.renderers.table_words import Words, flow
-from xray.story.misfit import find_misfit
-from xray.story.operands import Operand
+from xray.story.failure.operands import Operand
+from xray.story.failure.rules import find_misfit
 
 MOST_OPERANDS = 6
 

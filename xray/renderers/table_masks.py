@@ -9,7 +9,7 @@ from rich.text import Text
 
 from xray.ir.records import BOTH, FUTURE, HIDDEN, PADDING, VISIBLE, TensorRecord
 from xray.renderers.table_words import Words, flow, say_share
-from xray.story.masks import MaskSquare, MaskStory
+from xray.story.facts.masks import MaskSquare, MaskStory
 from xray.story.walk.stations import station_of
 
 MEANINGS = {

@@ -8,8 +8,8 @@ from rich.text import Text
 from xray.ir.trace import Trace
 from xray.renderers.table_heads import PASS_TITLES, draw_band
 from xray.renderers.table_words import Words, flow, say_short
-from xray.story.kept import Growth, Kept, measure_growth
-from xray.story.totals import Totals, Work, add_up, count_work
+from xray.story.facts.kept_keys import Growth, Kept, measure_growth
+from xray.story.facts.totals import Totals, Work, add_up, count_work
 
 MOST_TURNS = 7
 """More turns of a growing cache than this are told by the first ones and the last."""

@@ -4,12 +4,12 @@ from dataclasses import fields
 
 from xray.config import SPECIAL_TOKENS, UNK, ModelConfig
 from xray.story.canvas import Canvas, words
+from xray.story.compare.marks import Marks
+from xray.story.facts.savings import count_savings
 from xray.story.journey import SIDES, Tale
 from xray.story.layout import Cells, Line, Run, block_height, line_width
-from xray.story.marks import Marks
 from xray.story.plan import LABEL, NOTE
 from xray.story.reading_order import reading_lines
-from xray.story.savings import count_savings
 from xray.story.shapes import HUES
 from xray.story.sides import draw_station
 from xray.story.wording import plural, wrap, wrap_words

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
-from xray.story.folding import NO_DIFFERENCE, fold_layers
+from xray.story.facts.folding import NO_DIFFERENCE, fold_layers
 from xray.story.journey import Journey, Side
 from xray.text import show_controls
 

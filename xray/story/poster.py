@@ -7,6 +7,8 @@ from xray.ir.trace import Trace
 from xray.story.batch import words_height
 from xray.story.canvas import Canvas
 from xray.story.column import Column, make_column
+from xray.story.compare.marks import Marks
+from xray.story.compare.outlines import card_blocks, card_height, list_names, outline_marks
 from xray.story.entrance import draw_entrance
 from xray.story.exit import draw_exit
 from xray.story.flows import LIFT, draw_backprop, draw_loop, draw_ribbon, tell_gradients
@@ -14,8 +16,6 @@ from xray.story.greedy import QUESTION_LINES, lines_of_turns
 from xray.story.journey import SIDES, Tale, read_tale
 from xray.story.layout import Layout, Measure
 from xray.story.ledgers import draw_ledger
-from xray.story.marking import card_blocks, card_height, list_names, outline_marks
-from xray.story.marks import Marks
 from xray.story.plan import Plan, Sizes, make_plan
 from xray.story.plan_widths import measure_tale
 from xray.story.rows import rows_of_exit, rows_of_side

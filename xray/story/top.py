@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from xray.story.canvas import Canvas
 from xray.story.column import Column
+from xray.story.compare.marks import Marks
+from xray.story.compare.outlines import card_blocks, draw_marks_card, fit_blocks
 from xray.story.formulas import draw_formulas
 from xray.story.gallery import draw_gallery
 from xray.story.heading import draw_legend, draw_reading, draw_title, reading_width
 from xray.story.journey import Tale
 from xray.story.layout import Line
-from xray.story.marking import card_blocks, draw_marks_card, fit_blocks
-from xray.story.marks import Marks
 from xray.story.plan import MARGIN, Plan
 from xray.story.tower import draw_towers, need_towers
 

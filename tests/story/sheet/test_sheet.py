@@ -15,9 +15,9 @@ import xray
 from xray.ir.trace import SAME_WEIGHTS_AS
 from xray.renderers.fonts import text_width
 from xray.story.canvas import AGAIN
-from xray.story.marks import Mark, Marks, mark_failures
+from xray.story.compare.marks import Mark, Marks, mark_failures
+from xray.story.facts.totals import count_params
 from xray.story.poster import compose_poster
-from xray.story.totals import count_params
 
 SCORES = {
     "nn.Transformer": {"2×4×11×11", "2×4×7×7", "2×4×7×11"},

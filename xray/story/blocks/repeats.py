@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.blocks.tree import OUTSIDE, Tree
-from xray.story.folding import NO_DIFFERENCE
+from xray.story.facts.folding import NO_DIFFERENCE
 
 PICKING = frozenset(["index", "select", "getitem", "slice", "narrow", "index_select", "unbind"])
 """Operations whose settings say where in a tensor something is taken from."""

@@ -8,6 +8,7 @@ from xray.story.body.tree import Anatomy, Attention, Convolution, Experts, FeedF
 from xray.story.canvas import Canvas, words
 from xray.story.charts.chart import Node
 from xray.story.charts.stage_chart import name_branch
+from xray.story.facts.totals import count_params, is_backward
 from xray.story.heading import CREDIT, TITLE
 from xray.story.journey import describe
 from xray.story.layout import Line, Run, line_width
@@ -18,7 +19,6 @@ from xray.story.sheet.frames import Frame, spell_layers
 from xray.story.sheet.placing import Look
 from xray.story.sheet.sentences import list_sentences
 from xray.story.sides import draw_station
-from xray.story.totals import count_params, is_backward
 from xray.story.wording import fit_text, wrap
 
 AIR, MOST_AIR, NAME = 16.0, 80.0, 20

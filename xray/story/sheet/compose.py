@@ -13,9 +13,10 @@ from xray.story.body.whole import anatomy
 from xray.story.canvas import Canvas, words
 from xray.story.charts.chart import Chart
 from xray.story.charts.stage_chart import name_branch
+from xray.story.compare.marks import Marks
+from xray.story.compare.outlines import card_blocks, draw_marks_card, outline_marks
+from xray.story.facts.totals import count_params
 from xray.story.layout import Box, Layout, Measure, Run
-from xray.story.marking import card_blocks, draw_marks_card, outline_marks
-from xray.story.marks import Marks
 from xray.story.plan import LABEL, MARGIN, NOTE, PANEL_PAD
 from xray.story.sheet.cards import AIR, MOST_AIR, Told, tell_entrance, tell_station
 from xray.story.sheet.counting import Count
@@ -25,7 +26,6 @@ from xray.story.sheet.placing import Look, Placed, place_chart
 from xray.story.sheet.routing import join
 from xray.story.sheet.stand_ins import StandIns
 from xray.story.sides import draw_station
-from xray.story.totals import count_params
 
 RATIO = sqrt(2)
 DETAIL, WIDE_DETAIL, NARROW_DETAIL = 344.0, 620.0, 316.0

@@ -5,8 +5,8 @@ from difflib import SequenceMatcher
 
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
+from xray.story.compare.marks import Mark
 from xray.story.journey import key_of
-from xray.story.marks import Mark
 from xray.story.recognition.dataflow import Flow
 
 

@@ -8,8 +8,8 @@ from itertools import groupby
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
 from xray.ir.work import StepWork, measure_work
-from xray.story.folding import Fold, Place, fold_layers, layer_of, steps_shown
-from xray.story.picking import Pick
+from xray.story.facts.folding import Fold, Place, fold_layers, layer_of, steps_shown
+from xray.story.facts.selection import Pick
 from xray.story.walk.stations import Station, has_stations, station_of
 
 

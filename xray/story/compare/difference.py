@@ -7,7 +7,7 @@ from typing import Literal
 from xray.errors import UsageError
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, PassKind, Step, Trace, count
-from xray.story.alignment import Pair, align_passes
+from xray.story.compare.alignment import Pair, align_passes
 
 Aspect = Literal[
     "pass missing",
@@ -81,7 +81,7 @@ class Difference:
 def diff(before: Trace, after: Trace) -> Difference:
     """Where two traces differ in steps, their order, shapes, axis words, masks or parameter counts; not in values.
 
-    Passes are matched by kind and number, steps by what they do and where they stand (see xray.story.alignment), so
+    Passes are matched by kind and number, steps by what they do and where they stand (see `alignment`), so
     that a renamed module or one layer more is one change and not a change of all that follows. What a block makes is
     compared after what is inside it.
 

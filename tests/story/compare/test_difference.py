@@ -9,8 +9,8 @@ from torch import nn
 import xray
 from xray.ir.records import MaskFacts
 from xray.ir.trace import Pass, Trace
-from xray.story.difference import diff
-from xray.story.telling_changes import tell_difference
+from xray.story.compare.changes import tell_difference
+from xray.story.compare.difference import diff
 
 
 def change_step(trace, step_id, change):

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import xray
-from xray.story.kept import measure_growth
+from xray.story.facts.kept_keys import measure_growth
 
 SIZES = {"vocab_size": 31, "hidden_size": 24, "intermediate_size": 13, "num_hidden_layers": 3}
 PER_WORD = 3 * 2 * 2 * 4 * 4

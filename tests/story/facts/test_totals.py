@@ -11,7 +11,7 @@ from xray.config import ModelConfig
 from xray.ir.trace import Pass
 from xray.ir.work import add_up_multiplications
 from xray.model.transformer import Transformer
-from xray.story.totals import add_up, count_params, count_work
+from xray.story.facts.totals import add_up, count_params, count_work
 
 
 def test_a_module_seen_in_two_passes_counts_once():

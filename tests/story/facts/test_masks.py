@@ -3,7 +3,7 @@ from dataclasses import replace
 from small_traces import SRC_WORDS, TGT_WORDS, small_training_pass, src_mask, step
 
 from xray.ir.trace import Pass
-from xray.story.masks import place_of, tell_masks
+from xray.story.facts.masks import place_of, tell_masks
 
 
 def test_masks_that_only_went_into_another_are_not_told():

@@ -8,8 +8,8 @@ from small_traces import record, small_trace, small_training_pass, step
 from xray.errors import TraceError, UsageError
 from xray.ir.trace import Pass, Trace
 from xray.ir.work import StepWork, measure_work
-from xray.story.outline import outline_pass
-from xray.story.picking import Pick, add_up_picked, check_pick, read_shape, shape_fits
+from xray.story.facts.outline import outline_pass
+from xray.story.facts.selection import Pick, add_up_picked, check_pick, read_shape, shape_fits
 
 
 def paths(pick):

@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import prod
 
 from xray.ir.trace import Step
-from xray.story.operands import Misfit, Operand, mark, mark_differing, write
+from xray.story.failure.operands import Misfit, Operand, mark, mark_differing, write
 
 OUT_OF_BOUNDS = re.compile(r"Target (-?\d+) is out of bounds")
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 from small_blocks import call, tensor
 
-from xray.story.kinds import KINDS, SAID, kind_of
+from xray.story.blocks.kinds import KINDS, SAID, kind_of
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from small_traces import small_trace
 
-from xray.story.setting_changes import SettingChange, compare_settings, join, tell_settings
+from xray.story.compare.setting_changes import SettingChange, compare_settings, join, tell_settings
 
 
 def test_the_same_network_has_no_other_settings():

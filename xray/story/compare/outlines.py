@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xray.story.canvas import Canvas, rounded, words
+from xray.story.compare.marks import Mark, Marks
+from xray.story.failure.operands import Operand
 from xray.story.layout import Box, Curve, Line, Run, block_height, line_width
-from xray.story.marks import Mark, Marks
-from xray.story.operands import Operand
 from xray.story.plan import LABEL, NOTE
 from xray.story.shapes import TIMES
 from xray.story.wording import fit_text, wrap, wrap_words

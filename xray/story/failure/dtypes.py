@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from xray.ir.trace import Step
-from xray.story.operands import Misfit, Operand
+from xray.story.failure.operands import Misfit, Operand
 
 ABOUT_TYPES = re.compile(
     r"dtype|scalar types?|[Ii]nput type|Float and |Long and |Half|BFloat16|boolean masks|only bool and floating"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from xray.ir.records import TensorRecord
 from xray.ir.trace import PassKind
-from xray.story.difference import Change, Difference
+from xray.story.compare.difference import Change, Difference
 from xray.text import show_controls
 
 

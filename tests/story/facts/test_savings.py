@@ -6,8 +6,8 @@ from small_traces import small_trace
 
 from xray.renderers.fonts import text_width
 from xray.renderers.table import draw_tables
+from xray.story.facts.savings import count_savings
 from xray.story.poster import compose_poster
-from xray.story.savings import count_savings
 
 COUNTS = {"multiplications": 781_184, "multiplications_without_cache": 1_761_408}
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 from math import prod
 
 from xray.ir.trace import Step
-from xray.story.misfit_losses import check_classes, check_same
-from xray.story.misfit_masks import check_attention
-from xray.story.misfit_types import check_devices, check_types
-from xray.story.operands import Misfit, Operand, mark, read_operand, tell_width, write
+from xray.story.failure.dtypes import check_devices, check_types
+from xray.story.failure.losses import check_classes, check_same
+from xray.story.failure.masks import check_attention
+from xray.story.failure.operands import Misfit, Operand, mark, read_operand, tell_width, write
 
 PRODUCTS = {"matmul": 0, "mm": 0, "bmm": 0, "mv": 0, "dot": 0, "addmm": 1, "addmv": 1, "baddbmm": 1}
 """For each operation that multiplies matrices, which of its inputs is the left one."""

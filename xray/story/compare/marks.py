@@ -12,9 +12,9 @@ from typing import Literal
 
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, PassKind, Step, Trace
-from xray.story.difference import Change, Difference
-from xray.story.misfit import find_misfit
-from xray.story.operands import Operand, read_operand
+from xray.story.compare.difference import Change, Difference
+from xray.story.failure.operands import Operand, read_operand
+from xray.story.failure.rules import find_misfit
 from xray.text import show_controls
 
 MOST_NAMED = 4

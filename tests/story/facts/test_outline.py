@@ -1,7 +1,7 @@
 from small_traces import record, small_training_pass, src_mask, step
 
 from xray.ir.trace import Pass
-from xray.story.outline import outline_pass
+from xray.story.facts.outline import outline_pass
 
 
 def titles(sections):

@@ -4,7 +4,7 @@ from small_traces import layer_steps, record, small_training_pass, src_mask, ste
 
 from xray.ir.records import MaskFacts
 from xray.ir.trace import Pass
-from xray.story.folding import Fold, fold_layers, layer_of, steps_shown
+from xray.story.facts.folding import Fold, fold_layers, layer_of, steps_shown
 
 
 def encoder_pass(*layers):

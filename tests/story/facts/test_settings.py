@@ -1,7 +1,7 @@
 from small_traces import small_trace
 
 from xray.config import TrainConfig
-from xray.story.settings import ChangedSetting, changed_settings
+from xray.story.facts.settings import ChangedSetting, changed_settings
 
 
 def test_defaults_are_not_told():

@@ -4,7 +4,7 @@ import pytest
 from small_traces import step
 
 from xray.ir.records import Preview, TensorRecord
-from xray.story.misfit import find_misfit
+from xray.story.failure.rules import find_misfit
 
 
 def tensor(name, *shape, preview=None):

@@ -1,7 +1,7 @@
 """Attention that failed: a mask of another size than the scores, or queries, keys and values that do not meet."""
 
 from xray.ir.trace import Step
-from xray.story.operands import Misfit, Operand, find, mark, mark_differing, tell_width, write
+from xray.story.failure.operands import Misfit, Operand, find, mark, mark_differing, tell_width, write
 
 MATRIX = "a row for each query and a column for each key"
 

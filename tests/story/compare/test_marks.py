@@ -9,8 +9,8 @@ from small_traces import record, small_trace, step
 
 from xray.ir.records import MaskFacts
 from xray.ir.trace import Pass, Trace
-from xray.story.difference import diff
-from xray.story.marks import mark_changes, mark_failures
+from xray.story.compare.difference import diff
+from xray.story.compare.marks import mark_changes, mark_failures
 
 
 def compare(before, after):

@@ -1,0 +1,1 @@
+"""Two traces held against each other, and what differs marked in any picture."""
