@@ -149,11 +149,11 @@ class TrainConfig(Settings):
     batches make one step. `epochs` is how often every pair is seen; training ends sooner if the held-out loss has not
     fallen for `patience` epochs (0: never). The learning rate climbs to `learning_rate` for `warmup_steps` steps, or,
     where that is 0, for the share `warmup` of all, and then follows `schedule`. Gradients longer than `clip` are
-    shortened (0: never). `weight_decay` is that of AdamW. `precision` "auto" computes in bfloat16 where the device has
-    it. `best_by` says what makes the best checkpoint, the held-out loss or the share of held-out answers that are right
-    word for word; with `average` the mean of the weights after the last so many epochs is kept too. `compiled` lets
-    PyTorch compile the model, which takes a minute before the first step. `valid_share` is the share of the pairs held
-    out to measure on, `seed` what all chance is drawn from.
+    shortened (0: never). `weight_decay` is that of AdamW. `precision` "auto" computes in bfloat16 where the device is
+    faster in it. `best_by` says what makes the best checkpoint, the held-out loss or the share of held-out answers that
+    are right word for word; with `average` the mean of the weights after the last so many epochs is kept too.
+    `compiled` lets PyTorch compile the model, which takes a minute before the first step. `valid_share` is the share of
+    the pairs held out to measure on, `seed` what all chance is drawn from.
     """
 
     batch: Size = 8

@@ -79,11 +79,14 @@ def test_bfloat16_comes_near():
     assert torch.allclose(exact, near.float(), rtol=0.02)
 
 
-@pytest.mark.parametrize("block", [1 << 23, 40], ids=["whole", "a few places at a time"])
+@pytest.mark.parametrize(
+    ("block", "few"), [(1 << 23, 1 << 18), (1 << 23, 0), (40, 0)], ids=["plain", "one block", "several blocks"]
+)
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("share", [1.0, 0.3])
-def test_the_loss_in_blocks_has_the_gradients_of_the_loss_in_one(monkeypatch, block, smoothing, share):
+def test_the_loss_in_blocks_has_the_gradients_of_the_loss_in_one(monkeypatch, block, few, smoothing, share):
     monkeypatch.setattr("xray.model.fast.loss.BLOCK", block)
+    monkeypatch.setattr("xray.model.fast.loss.FEW", few)
     chance = torch.Generator().manual_seed(3)
     shapes = (2, 7, 11), (13, 11), (13,)
     states, weight, bias = (torch.randn(*shape, generator=chance).requires_grad_() for shape in shapes)
@@ -102,7 +105,8 @@ def test_the_loss_in_blocks_has_the_gradients_of_the_loss_in_one(monkeypatch, bl
         assert torch.allclose(one, other, atol=1e-6)
 
 
-def test_the_loss_of_a_guess_that_is_surely_wrong_is_finite():
+def test_the_loss_of_a_guess_that_is_surely_wrong_is_finite(monkeypatch):
+    monkeypatch.setattr("xray.model.fast.loss.FEW", 0)
     states, weight = torch.full((1, 1, 2), 200.0), torch.tensor([[0.0, 0.0]] * 4 + [[1.0, 1.0]])
 
     loss = judge_answers(states, weight, torch.zeros(5), torch.tensor([[3]]), 0.0, torch.float32)

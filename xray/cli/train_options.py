@@ -141,7 +141,7 @@ class LessonOptions(Given):
     precision: Annotated[
         Precision | None,
         option(
-            "What to compute with; auto: bfloat16 on a GPU that has it.", LESSONS, TrainConfig.precision, "--precision"
+            "What to compute with; auto: bfloat16 where it is faster.", LESSONS, TrainConfig.precision, "--precision"
         ),
     ] = None
     compiled: Annotated[

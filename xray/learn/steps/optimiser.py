@@ -49,8 +49,16 @@ def restore_state(optimiser: torch.optim.Optimizer, weights: PackedWeights, tens
 
 def computing_type(precision: Precision, device: torch.device) -> torch.dtype:
     """The number type that the model computes with; its weights stay float32."""
-    if precision == "bfloat16":
-        return torch.bfloat16
-    if precision == "auto" and device.type == "cuda" and torch.cuda.is_bf16_supported():
+    if precision == "bfloat16" or (precision == "auto" and is_fast_in_bfloat16(device)):
         return torch.bfloat16
     return torch.float32
+
+
+def is_fast_in_bfloat16(device: torch.device) -> bool:
+    """Whether the device multiplies matrices of bfloat16 faster than those of float32."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported())
+    if device.type != "cpu" or not hasattr(torch.cpu, "get_capabilities"):  # an older torch
+        return False
+    able = torch.cpu.get_capabilities()
+    return bool(able.get("avx512_bf16") or able.get("amx_bf16"))

@@ -9,11 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn import functional
 
 from xray.config import PAD
 
 BLOCK = 1 << 23
 """How many scores are in memory at a time."""
+
+FEW = 1 << 18
+"""So many scores are sooner judged in one piece: then calls are all that costs."""
 
 
 def judge_answers(
@@ -29,6 +33,11 @@ def judge_answers(
         out:     ()
     """
     with torch.autocast(states.device.type, enabled=False):
+        if targets.numel() * len(weight) <= FEW:
+            scores = functional.linear(states.to(number_type), weight.to(number_type), bias.to(number_type)).float()
+            return functional.cross_entropy(
+                scores.flatten(0, 1), targets.flatten(), ignore_index=PAD, label_smoothing=label_smoothing
+            )
         loss: Tensor = JudgedInBlocks.apply(  # type: ignore[no-untyped-call]
             states.flatten(0, 1), weight, bias, targets.flatten(), label_smoothing, number_type
         )
@@ -53,7 +62,11 @@ class JudgedInBlocks(torch.autograd.Function):
         vocab = len(weight)
         matrix, rows = weight.to(number_type), states.to(number_type)
         wanted = any(context.needs_input_grad)
-        slopes = torch.empty_like(states), torch.zeros_like(weight), torch.zeros_like(bias)
+        state_slope, weight_slope, bias_slope = (
+            torch.empty_like(states),
+            torch.empty_like(weight),
+            torch.zeros_like(bias),
+        )
         loss = shares.new_zeros(())
         size = max(1, BLOCK // vocab)
         for start in range(0, len(states), size):
@@ -72,11 +85,16 @@ class JudgedInBlocks(torch.autograd.Function):
                 pull.sub_(smoothing / vocab)
             pull.scatter_add_(1, target, pull.new_full(target.shape, smoothing - 1))
             pull.mul_(share[:, None])
-            slopes[2].add_(pull.sum(0))
+            keep = float(start > 0)  # what was added before, if anything
+            bias_slope += pull.sum(0)
             pull = pull.to(number_type)
-            slopes[0][block] = torch.mm(pull, matrix)
-            add_product(slopes[1], pull.t(), rows[block])
-        context.save_for_backward(*slopes)
+            state_slope[block] = torch.mm(pull, matrix)
+            if number_type is weight.dtype:
+                torch.addmm(weight_slope, pull.t(), rows[block], beta=keep, out=weight_slope)
+            else:
+                made = torch.mm(pull.t(), rows[block])
+                weight_slope.add_(made) if keep else weight_slope.copy_(made)
+        context.save_for_backward(state_slope, weight_slope, bias_slope)
         return loss
 
     @staticmethod
@@ -86,11 +104,3 @@ class JudgedInBlocks(torch.autograd.Function):
         if slope.device.type != "cpu" or float(slope) != 1.0:
             made = tuple(one * slope for one in made)
         return *made, None, None, None
-
-
-def add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
-    """Add the product of two matrices, which may have fewer bits."""
-    if left.dtype == total.dtype:
-        total.addmm_(left, right)
-    else:
-        total.add_(torch.mm(left, right))
