@@ -55,7 +55,7 @@ class GPT(nn.Module):
         return self.head(x)
 
 
-WORDS = torch.arange(12).view(2, 6)
+WORDS = torch.arange(16).view(2, 8)
 
 
 def make_gpt():

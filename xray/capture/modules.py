@@ -41,16 +41,24 @@ class ModuleClass:
     @classmethod
     def of(cls, module: nn.Module) -> "ModuleClass":
         """The class of a module."""
-        kind = type(module)
+        kind = class_of(module)
         return cls(
             name=kind.__name__,
-            op=name_op(module),
+            op=name_op(kind),
             arguments=positional_names(kind),
             most_arguments=count_arguments(kind),
             is_torch=kind.__module__.startswith("torch."),
             has_fast_path=isinstance(module, FAST_PATHS),
             mask_kind=getattr(kind, "mask_kind", None),
         )
+
+
+def class_of(module: nn.Module) -> type[nn.Module]:
+    """The class that somebody wrote: FSDP makes another one of it, which has the same forward."""
+    kind = type(module)
+    if kind.__name__.startswith("FSDP") and any(base.__name__ == "FSDPModule" for base in kind.__bases__):
+        return next(base for base in kind.__bases__ if base.__name__ != "FSDPModule")
+    return kind
 
 
 class Survey:

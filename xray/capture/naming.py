@@ -14,15 +14,15 @@ from xray.ir.trace import Setting
 PLAIN = (str, bool, int, float)
 
 
-def name_op(module: nn.Module) -> str:
+def name_op(kind: type[nn.Module]) -> str:
     """The operation in one word: what the class says of itself as `operation`, else its name in small letters.
 
     "linear" for Linear, "layer_norm" for LayerNorm, "relu" for ReLU.
     """
-    said = getattr(type(module), "operation", None)
+    said = getattr(kind, "operation", None)
     if isinstance(said, str) and said:
         return said
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "_", type(module).__name__).lower()
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "_", kind.__name__).lower()
 
 
 def name_layer(path: str) -> int | None:

@@ -52,13 +52,16 @@ def is_divided(tensor: object) -> bool:
 
 
 def name_groups(model: nn.Module) -> Mapping[str, str]:
-    """What the axes of the meshes are called on which a model's parameters lie, by torch's names of the groups."""
-    names: dict[str, str] = {}
+    """What the axes of the meshes are called on which a model's parameters lie, by torch's names of the groups.
+
+    Two axes may have the same ranks, and share a group: "ep+tp".
+    """
+    names: dict[str, set[str]] = {}
     divided: list[Any] = [one for one in model.parameters() if is_divided(one)]
     for mesh in {one.device_mesh for one in divided}:
         for place, name in enumerate(mesh.mesh_dim_names or ()):
-            names[mesh.get_group(place).group_name] = name
-    return names
+            names.setdefault(mesh.get_group(place).group_name, set()).add(name)
+    return {group: "+".join(sorted(several)) for group, several in names.items()}
 
 
 def watch_storage(tensor: Tensor) -> StorageWeakRef:

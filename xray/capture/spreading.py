@@ -10,17 +10,33 @@ from dataclasses import replace
 from math import prod
 
 from xray.capture.axis_groups import Groups
-from xray.capture.axis_joins import Tensors, join_step
+from xray.capture.axis_joins import VIEWS, Tensors, join_step
 from xray.capture.fused import ATTENTIONS
 from xray.capture.structure import Links
+from xray.ir.kinds import EXCHANGES
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step, Trace
 
 ADDING = (
-    frozenset({"linear", "matmul", "bmm", "mm", "addmm", "baddbmm", "einsum", "embedding", "sum", "mean"}) | ATTENTIONS
+    frozenset(
+        {
+            "linear",
+            "matmul",
+            "bmm",
+            "mm",
+            "addmm",
+            "baddbmm",
+            "einsum",
+            "embedding",
+            "sum",
+            "mean",
+            "_grouped_mm",
+            "grouped_mm",
+        }
+    )
+    | ATTENTIONS
 )
 """Operations that add up along an axis that they do not keep."""
-EXCHANGES = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce"})
 UNKNOWN = "?"
 Words = tuple[str, ...]
 """How each axis of the mesh divides a tensor: "S(0)", "R", "P(sum)", or UNKNOWN."""
@@ -90,7 +106,7 @@ class Spreader:
             for firsts, records in ((self.at[name].ins, step.inputs), (self.at[name].outs, step.outputs)):
                 for first, record in zip(firsts, records, strict=True):
                     self.join_source(name, first, record)
-            if step.op not in EXCHANGES:
+            if step.op not in EXCHANGES and not is_doubtful(step):
                 join_step(step, self.at[name], self.groups)
         for places in self.links.values():
             alike = [(self.find(place), self.shape(place)) for place in places if place[0] in self.at]
@@ -214,6 +230,16 @@ class Spreader:
             return replace(record, local=local, shape=local)
         shape = tuple(self.whole.get(root, size) for root, size in zip(roots, local, strict=True))
         return replace(record, shape=shape, local=local, placement=placement)
+
+
+def is_doubtful(step: Step) -> bool:
+    """Whether a reshape makes or takes an axis of length 1 here: which of two axes is divided, nobody can tell.
+
+    Eight features seen as one head of eight may be a part of the heads, or of the features of each.
+    """
+    if step.op not in VIEWS or not step.inputs or not step.outputs:
+        return False
+    return step.inputs[0].shape.count(1) != step.outputs[0].shape.count(1)
 
 
 def read_or_unknown(record: TensorRecord, mesh: int) -> Words:

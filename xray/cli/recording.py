@@ -56,11 +56,18 @@ def record_chatbot(
 
 
 def record_target(
-    name: str, request: Request, *, values: Literal["page", "attention"] | None = None
+    name: str,
+    request: Request,
+    *,
+    values: Literal["page", "attention"] | None = None,
+    mesh: str | None = None,
+    rank: int = 0,
+    tp_plan: Path | None = None,
 ) -> tuple[Trace, Trace | None, XRayError | None]:
     """The trace of a model that somebody names, one with the values that are asked for, and the failure that ended it.
 
     The failure is to be raised once the trace is shown. The model runs once; the plain trace is the other less values.
+    With a mesh it is one rank of a model divided so.
     """
     with loading():
         from xray.capture.page_values import preview_for_page
@@ -70,7 +77,14 @@ def record_target(
 
     with keep_stdout():
         rules = {"page": preview_for_page, "attention": preview_attention}
-        outcome = run_target(load_source(name, request), rules.get(values or ""))
+        preview = rules.get(values or "")
+        if mesh is None:
+            outcome = run_target(load_source(name, request), preview)
+        else:
+            from xray.ranks.recording import ask, record_rank
+
+            asked = ask(mesh, rank, tp_plan)
+            outcome = record_rank(load_source(name, request), asked, preview)
     if outcome.told:
         say(f"xray: {show_controls(name)} ran {outcome.told}")
     valued = None if values is None else outcome.trace

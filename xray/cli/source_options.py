@@ -1,6 +1,7 @@
 """The options of every command that takes a model by its name."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,7 +9,7 @@ import typer
 if TYPE_CHECKING:
     from xray.sources.request import Request
 
-PANEL = "A model by its name"
+PANEL, RANKS = "A model by its name", "One rank of many"
 SOURCE_OPTIONS = ("kind", "batch", "seq_len", "image_size", "trust_remote_code")
 
 KindOption = Annotated[
@@ -46,6 +47,24 @@ ImageSizeOption = Annotated[
         help="The side of the images to make.",
         show_default="what its settings say",
         rich_help_panel=PANEL,
+    ),
+]
+MeshOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Divide it among ranks that are not there, as dp=2,tp=8, and record one of them: dp, fsdp, tp, ep.",
+        show_default=False,
+        rich_help_panel=RANKS,
+    ),
+]
+RankOption = Annotated[int, typer.Option(min=0, help="Which rank of the mesh to record.", rich_help_panel=RANKS)]
+PlanOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--tp-plan",
+        help='How tp divides it, as JSON: {"layers.*.up": "colwise", "layers.*.down": "rowwise"}.',
+        show_default="the model's own plan",
+        rich_help_panel=RANKS,
     ),
 ]
 TrustOption = Annotated[

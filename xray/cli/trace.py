@@ -10,6 +10,9 @@ from xray.cli.source_options import (
     BatchOption,
     ImageSizeOption,
     KindOption,
+    MeshOption,
+    PlanOption,
+    RankOption,
     SeqLenOption,
     TrustOption,
     make_request,
@@ -84,6 +87,9 @@ def trace(
     seq_len: SeqLenOption = None,
     image_size: ImageSizeOption = None,
     trust_remote_code: TrustOption = False,
+    mesh: MeshOption = None,
+    rank: RankOption = 0,
+    tp_plan: PlanOption = None,
     theme: Annotated[
         str,
         typer.Option(help="dark, light (for print), or a theme file of your own (.toml).", rich_help_panel=PICTURE),
@@ -169,13 +175,15 @@ def trace(
     if model is None:
         refuse(
             context,
-            ("inputs", "meta", *SOURCE_OPTIONS),
+            ("inputs", "meta", *SOURCE_OPTIONS, "mesh", "rank", "tp_plan"),
             "the chatbot makes its own inputs. Name a model, as my_model.py:build.",
         )
     else:
         refuse(
             context, CHATBOT_ONLY, f"it is for the chatbot, and {show_controls(model)} is another model. Leave it out."
         )
+    if mesh is None:
+        refuse(context, ("rank", "tp_plan"), "nothing is divided. Give a mesh, as in --mesh dp=2,tp=8.")
     files = choose_forms(output or [])
     refuse_unshown(context, files, quiet=quiet)
     check_picture(files, paper, dpi)
@@ -186,7 +194,8 @@ def trace(
     if model is None:
         recorded, page = record_chatbot(run, phase, ask, max_turns, device, kv_cache=kv_cache, with_page=with_page)
     else:
-        recorded, page, error = record_target(model, request, values="page" if with_page else None)
+        values: Literal["page"] | None = "page" if with_page else None
+        recorded, page, error = record_target(model, request, values=values, mesh=mesh, rank=rank, tp_plan=tp_plan)
     unfolded = layers == "all"
     asked = BlockOptions(depth=depth, open=opened or (), close=closed or (), blocks=blocks)
     show_trace(

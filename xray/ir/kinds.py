@@ -63,6 +63,8 @@ MOVES = names(
     """
 )
 """Operations that make, place or pick numbers and calculate nothing."""
+EXCHANGES = names("all_gather all_reduce all_to_all broadcast recv reduce reduce_scatter scatter send")
+"""What ranks tell each other; what is added up on the way is no work of one of them."""
 PADDINGS = re.compile(r"(zero|constant|reflection|replication|circular)_?pad(\dd)?|pad_sequence")
 
 
@@ -85,4 +87,4 @@ def is_in_place(op: str) -> bool:
 def only_moves(op: str) -> bool:
     """Whether an operation calculates nothing: views, indexing, joining, new tensors, a look into a table."""
     name = plain_name(op).lower()
-    return name in VIEWS or name in MOVES or PADDINGS.fullmatch(name) is not None
+    return name in VIEWS or name in MOVES or name in EXCHANGES or PADDINGS.fullmatch(name) is not None

@@ -3,6 +3,7 @@
 It stands in torch's own test tools, so all that X-Ray takes from there is in this file. Tried with torch 2.13.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -35,12 +36,15 @@ def fake_ranks(count: int, rank: int = 0) -> Iterator[None]:
             "this process is one of several ranks already, and a mesh needs ranks of its own. "
             "Record the model with xray.record instead."
         )
+    environment = set(os.environ)
     torch.distributed.init_process_group("fake", rank=rank, world_size=count, store=FakeStore())
     try:
         with weights_without_storage():
             yield
     finally:
         torch.distributed.destroy_process_group()
+        for name in set(os.environ) - environment:  # torch notes there where its compiler keeps things
+            del os.environ[name]
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from io import StringIO
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step, Trace
 from xray.ir.work import StepWork, measure_work
+from xray.story.facts.exchanges import read_exchange
 from xray.story.facts.selection import Pick
 from xray.story.roles.listing import list_roles
 from xray.text import show_controls
@@ -15,6 +16,7 @@ COLUMNS = (
     *("pass", "turn", "number", "id", "path", "operation", "role", "module", "layer", "inside"),
     *("input shapes", "output shapes", "output axes", "output types", "mask", "hidden"),
     *("parameters", "FLOPs", "elements", "bytes", "line", "error"),
+    *("output shapes on this rank", "placements", "exchanged along", "exchanged bytes"),
 )
 FORMULA = ("=", "+", "-", "@")
 """How a cell begins that a spreadsheet would compute; names from outside must not."""
@@ -37,7 +39,7 @@ def write_csv(trace: Trace, pick: Pick | None = None) -> str:
 
 def list_cells(step: Step, roles: Mapping[str, str], work: StepWork, one_pass: Pass) -> tuple[object, ...]:
     record = next((one for one in (*step.outputs, *step.inputs) if one.role == "mask" and one.mask is not None), None)
-    facts = record.mask if record is not None else None
+    facts, exchange = record.mask if record is not None else None, read_exchange(step)
     names = (step.id, step.path, step.op, roles.get(step.id, ""), step.module)
     return (
         *names,
@@ -55,6 +57,10 @@ def list_cells(step: Step, roles: Mapping[str, str], work: StepWork, one_pass: P
         work.bytes,
         step.location or "",
         " ".join((step.error or "").split()),
+        "; ".join("x".join(map(str, one.local)) or "1" for one in step.outputs if one.local is not None),
+        "; ".join(one.placement or "?" for one in step.outputs if one.local is not None),
+        exchange.group if exchange is not None else "",
+        exchange.bytes if exchange is not None else "",
     )
 
 

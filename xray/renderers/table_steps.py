@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from rich.text import Text
 
 from xray.ir.records import TensorRecord
+from xray.ir.trace import Step
 from xray.renderers.table_failures import tell_failure
 from xray.renderers.table_words import Words, flow, say_share, say_short
+from xray.story.facts.exchanges import read_exchange
 from xray.story.facts.outline import Row, Section
 
 SHAPES_WIDTH = 33
@@ -228,7 +230,21 @@ def tell_axes(row: Row, words: Words, width: int) -> Sequence[Text]:
     """The axis names of what the step made; of one that failed, why."""
     if row.step.error is not None:
         return tell_failure(row.step, words, width, is_around=row.is_around_failure)
-    return flow(list_axes(row.step.outputs, words), width)
+    return (*flow(list_axes(row.step.outputs, words), width), *tell_ranks(row.step, words, width))
+
+
+def tell_ranks(step: Step, words: Words, width: int) -> Sequence[Text]:
+    """What this rank has of what the step made, where that is not all; of an exchange, among whom, and how much."""
+    told = []
+    for record in step.outputs if len(step.outputs) <= MANY else ():
+        if record.local is not None and (record.local != record.shape or "P" in (record.placement or "P")):
+            here = words.signs.times.join(map(str, record.local)) or "()"
+            told += [words.quiet(word) for word in f"here {here} {record.placement or ''}".split(" ") if word]
+    exchange = read_exchange(step)
+    if exchange is not None:
+        size = say_short(exchange.bytes, "B")
+        told += [words.accent(word, "boundary") for word in f"{exchange.group} ({exchange.ranks}): {size}".split(" ")]
+    return flow(told, width)
 
 
 def name_words(row: Row, words: Words) -> Text:

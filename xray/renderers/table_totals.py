@@ -8,6 +8,7 @@ from rich.text import Text
 from xray.ir.trace import Trace
 from xray.renderers.table_heads import PASS_TITLES, draw_band
 from xray.renderers.table_words import Words, flow, say_short
+from xray.story.facts.exchanges import add_exchanges, bytes_by_layer
 from xray.story.facts.kept_keys import Growth, Kept, measure_growth
 from xray.story.facts.totals import Totals, Work, add_up, count_work
 
@@ -26,6 +27,8 @@ def draw_totals(trace: Trace, words: Words, width: int) -> Iterator[RenderableTy
         yield from flow([words.accent(word, "warning") for word in f"FLOPs not counted: {counted}.".split()], width)
     if work.with_backward:
         yield from flow(words.sentence("Back-propagation is not in the sum: about twice the FLOPs of its pass."), width)
+    for line in tell_exchanges(trace):
+        yield from flow([words.accent(word, "boundary") for word in line.split()], width)
     growth = measure_growth(trace)
     if growth is not None:
         yield from draw_growth(growth, words, width)
@@ -53,6 +56,24 @@ def tell_work(work: Work) -> Iterator[str]:
         f"Parameters take {say_bytes(work.param_bytes)}; {say_bytes(work.activation_bytes)} were newly stored on the "
         "way, views excepted."
     )
+
+
+def tell_exchanges(trace: Trace) -> Iterator[str]:
+    """What ranks tell each other, by operation and group, and in which layer most."""
+    sums = add_exchanges(trace)
+    if not sums:
+        return
+    mesh = trace.config.get("mesh")
+    total = sum(one.bytes for one in sums)
+    yield (
+        (f"Rank {trace.config.get('rank', '')} of the mesh {mesh}" if mesh else "This rank")
+        + f" exchanges {say_bytes(total)} with others: "
+        + "; ".join(f"{one.times:,} {one.op} along {one.group} ({one.ranks}), {say_bytes(one.bytes)}" for one in sums)
+        + "."
+    )
+    layer, most = max(bytes_by_layer(trace).items(), key=lambda item: item[1])
+    if layer is not None:
+        yield f"The most in one layer: {say_bytes(most)}, in layer {layer}."
 
 
 def draw_growth(growth: Growth, words: Words, width: int) -> Iterator[RenderableType]:

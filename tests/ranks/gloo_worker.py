@@ -1,0 +1,113 @@
+"""One of several real processes: divides a model, runs it, and writes down what its hooks saw on this rank.
+
+Called as `gloo_worker.py RANK FOLDER SPECIMEN:MESH ...`. What it tells is measured without X-Ray's recorder, which runs
+afterwards and must change nothing.
+"""
+
+import json
+import sys
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+from rank_specimens import SPECIMENS
+from torch.distributed import FileStore, destroy_process_group, init_process_group
+from torch.distributed.tensor import DTensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+import xray
+from xray.ranks.dividing import divide
+from xray.ranks.mesh import parse_mesh
+from xray.ranks.recording import take_share
+
+KINDS = {
+    "allreduce_": "all_reduce",
+    "all_reduce": "all_reduce",
+    "_allgather_base_": "all_gather",
+    "all_gather_into_tensor": "all_gather",
+    "_reduce_scatter_base_": "reduce_scatter",
+    "reduce_scatter_tensor": "reduce_scatter",
+    "all_to_all_single": "all_to_all",
+}
+
+
+class Ledger(TorchDispatchMode):
+    """Adds up what goes between the ranks: of each kind how often, and the bytes of its largest side."""
+
+    def __init__(self):
+        super().__init__()
+        self.times, self.bytes = Counter(), Counter()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if any(issubclass(kind, DTensor) for kind in types):
+            return NotImplemented
+        result = func(*args, **(kwargs or {}))
+        space, _, name = func._schema.name.partition("::")
+        if space in ("c10d", "_c10d_functional") and name in KINDS:
+            tensors = [one for one in tree_leaves((args, result)) if isinstance(one, torch.Tensor)]
+            self.times[KINDS[name]] += 1
+            self.bytes[KINDS[name]] += max(one.numel() * one.element_size() for one in tensors)
+        return result
+
+
+def local_shape(value):
+    tensors = [one for one in tree_leaves(value) if isinstance(one, torch.Tensor)]
+    if not tensors:
+        return None
+    return list((tensors[0].to_local() if isinstance(tensors[0], DTensor) else tensors[0]).shape)
+
+
+def measure(name, mesh_text, rank, store):
+    mesh = parse_mesh(mesh_text)
+    group = FileStore(str(store), mesh.count)
+    init_process_group("gloo", store=group, rank=rank, world_size=mesh.count, timeout=timedelta(seconds=90))
+    specimen = SPECIMENS[name]
+    whole = specimen.make()
+    model = divide(specimen.make(), mesh, specimen.plan)
+    args = take_share(specimen.target(whole), mesh, rank)
+    weights = {path: local_shape(one) for path, one in model.named_parameters()}
+    shapes = {}
+
+    def watch(path):
+        def note(_, given, made):
+            shapes.setdefault(path, local_shape(made))
+
+        return note
+
+    for path, module in model.named_modules():
+        module.register_forward_hook(watch(path))
+    with torch.no_grad(), Ledger() as ledger:
+        first = tree_leaves(model(**args))[0]
+    with (
+        torch.no_grad(),
+        Ledger() as again,
+        xray.record(model) as recorder,
+    ):  # FSDP keeps what it has fetched at the end
+        second = tree_leaves(model(**args))[0]
+    with torch.no_grad():
+        alone = tree_leaves(whole(**args))[0]
+    destroy_process_group()
+    return {
+        "shapes": shapes,
+        "times": ledger.times,
+        "bytes": ledger.bytes,
+        "weights": weights,
+        "same": bool(torch.equal(first, second)),
+        "recorded": Counter(step.op for step in recorder.trace.steps if "group" in step.settings) == again.times,
+        "distance": float((first - alone).abs().max()),
+    }
+
+
+def main(rank, folder, cases):
+    torch.set_num_threads(1)
+    told = {}
+    for number, case in enumerate(cases):
+        name, _, mesh = case.partition(":")
+        told[case] = measure(name, mesh, rank, folder / f"store{number}")
+    (folder / f"{rank}.json").write_text(json.dumps(told), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])

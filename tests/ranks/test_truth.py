@@ -1,0 +1,140 @@
+"""What is told of a rank that is not there is what two and four real processes measure of themselves."""
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+pytest.importorskip("transformers", reason="transformers, whose models these are, is not installed")
+
+import torch
+from rank_specimens import SPECIMENS
+from torch.distributed.tensor.debug import CommDebugMode
+
+from xray.ranks.dividing import divide
+from xray.ranks.fake_group import fake_ranks
+from xray.ranks.mesh import parse_mesh
+from xray.ranks.recording import Asked, record_rank, take_share
+
+TESTS = Path(__file__).parents[1]
+CASES = [
+    ("GPT", "tp=2"),
+    ("GPT", "tp=4"),
+    ("GPT", "fsdp=2"),
+    ("GPT", "fsdp=2,tp=2"),
+    ("Llama", "tp=2"),
+    ("Llama", "tp=4"),
+    ("Llama", "fsdp=2"),
+    ("Llama", "fsdp=2,tp=2"),
+    ("Llama", "dp=2,tp=2"),
+    ("Mixtral", "tp=2"),
+    ("Mixtral", "fsdp=2"),
+    ("Mixtral", "fsdp=2,tp=2"),
+    ("Mixtral", "ep=2"),
+    ("Mixtral", "ep=4"),
+    ("Mixtral", "tp=2,ep=2"),
+]
+NAMES = {
+    "all_gather_into_tensor": "all_gather",
+    "_allgather_base_": "all_gather",
+    "reduce_scatter_tensor": "reduce_scatter",
+    "allreduce_": "all_reduce",
+    "all_reduce": "all_reduce",
+}
+
+
+def record(name, mesh, rank=0):
+    specimen = SPECIMENS[name]
+    outcome = record_rank(specimen.target(), Asked(parse_mesh(mesh), rank, specimen.plan))
+    assert outcome.error is None
+    return outcome.trace
+
+
+def exchanges_of(trace):
+    return [step for step in trace.steps if "group" in step.settings]
+
+
+@cache
+def run_processes(count):
+    """What each of so many real processes tells of every case with as many ranks."""
+    cases = [f"{name}:{mesh}" for name, mesh in CASES if parse_mesh(mesh).count == count]
+    places = os.pathsep.join((str(TESTS), str(TESTS.parent), os.environ.get("PYTHONPATH", "")))
+    env = {**os.environ, "PYTHONPATH": places, "OMP_NUM_THREADS": "1"}
+    with TemporaryDirectory() as folder:
+        worker = str(TESTS / "ranks" / "gloo_worker.py")
+        logs = [Path(folder) / f"{rank}.log" for rank in range(count)]
+        processes = [
+            subprocess.Popen(
+                [sys.executable, worker, str(rank), folder, *cases],
+                env=env,
+                stdout=log.open("w"),
+                stderr=subprocess.STDOUT,
+            )
+            for rank, log in enumerate(logs)
+        ]
+        try:
+            codes = [process.wait(timeout=500) for process in processes]
+        finally:
+            for process in processes:
+                process.kill()
+        assert codes == [0] * count, "\n".join(log.read_text()[-2000:] for log in logs)
+        return [json.loads((Path(folder) / f"{rank}.json").read_text()) for rank in range(count)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "mesh"), CASES)
+def test_real_processes_see_the_same(name, mesh):
+    for rank, measured in enumerate(run_processes(parse_mesh(mesh).count)):
+        told, trace = measured[f"{name}:{mesh}"], record(name, mesh, rank)
+        check_shapes(told, trace)
+        found = exchanges_of(trace)
+        amounts = Counter()
+        for step in found:
+            amounts[step.op] += step.settings["bytes"]
+        assert Counter(step.op for step in found) == told["times"]
+        assert amounts == told["bytes"]
+        assert told["recorded"], "a recording in the real process tells other exchanges"
+        assert told["same"], "recording changed the numbers"
+        assert told["distance"] < 1e-4, "the divided model does not compute what the whole does"
+
+
+def check_shapes(told, trace):
+    """Hold what the processes' own hooks saw to what is told of modules and of weights."""
+    steps = {step.path: step for step in reversed(trace.steps) if step.module}
+    gathered = {step.inputs[0].source for step in trace.steps if step.op == "all_gather"}
+    compared = 0
+    for path, made in told["shapes"].items():
+        if path in steps and made is not None:
+            record = steps[path].outputs[0]
+            last = record.shape if steps[path].id in gathered else record.local
+            assert [*record.local[:-1], *last[-1:]] == made, path
+            compared += 1
+    assert compared > 12
+    for path, shape in told["weights"].items():
+        owner, _, weight = path.rpartition(".")
+        if owner in steps and f"{weight}_local" in steps[owner].settings:
+            assert steps[owner].settings[f"{weight}_local"] == "x".join(map(str, shape)), path
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:For backward hooks to be called:UserWarning")  # says torch's own counter
+@pytest.mark.parametrize(("name", "mesh"), CASES)
+def test_exchanges_are_those_that_torch_counts(name, mesh):
+    specimen, asked = SPECIMENS[name], parse_mesh(mesh)
+    with fake_ranks(asked.count):
+        model = divide(specimen.make(), asked, specimen.plan)
+        given = take_share(specimen.target(model), asked, 0)
+        with torch.no_grad(), CommDebugMode() as counted:
+            model(**given)
+
+    known = Counter()
+    for op, times in counted.get_comm_counts().items():
+        known[NAMES[op.__name__.rpartition(".")[2]]] += times
+    assert Counter(step.op for step in exchanges_of(record(name, mesh))) == known
+    assert known

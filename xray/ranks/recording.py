@@ -1,0 +1,123 @@
+"""`xray trace SOURCE --mesh dp=2,tp=8`: the whole is recorded, then one rank of many, and what differs is told."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from torch import Tensor, nn
+
+from xray.capture.inputs import Target
+from xray.capture.target import Outcome, run_once
+from xray.capture.tensors import positional_names
+from xray.capture.values import PreviewRule
+from xray.errors import UsageError
+from xray.ranks.dividing import divide, read_plan
+from xray.ranks.fake_group import fake_ranks
+from xray.ranks.merging import tell_whole
+from xray.ranks.mesh import Mesh, parse_mesh
+from xray.ranks.splits import check_splits
+
+BATCH = "batch"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A mesh, the rank on it that is recorded, and a plan where the model's own is not the one."""
+
+    mesh: Mesh
+    rank: int = 0
+    plan: Mapping[str, str] | None = None
+
+
+def ask(mesh: str, rank: int, plan: Path | None) -> Asked:
+    """What the command line asks for.
+
+    Raises:
+        UsageError: the mesh is not of the right form, or the plan cannot be read.
+    """
+    return Asked(parse_mesh(mesh), rank, None if plan is None else read_plan(plan))
+
+
+def record_rank(target: Target, asked: Asked, preview: PreviewRule | None = None) -> Outcome:
+    """The trace of one rank of a mesh, told against the whole; no other rank is there.
+
+    Raises:
+        UsageError: the ranks cannot share the model, or there is no plan by which to divide it.
+        TraceError: torch has nothing that stands for other ranks, or the model cannot be divided so.
+    """
+    mesh = asked.mesh
+    if not 0 <= asked.rank < mesh.count:
+        raise UsageError(f"there is no rank {asked.rank} among {mesh.count}. Choose one from 0 to {mesh.count - 1}.")
+    check_splits(target.model, mesh, asked.plan)
+    target, spare, outcome = run_whole(target, mesh, asked.plan, preview)
+    if outcome.error is not None:
+        return outcome
+    part = run_part(target, copy.deepcopy(spare), mesh, asked, asked.rank)
+    if part.error is not None:
+        return replace(part, told=outcome.told)
+    alone = {}
+    for axis in mesh.axes:
+        one = mesh.alone(axis)
+        run = part if len(mesh.axes) == 1 else run_part(target, copy.deepcopy(spare), one, asked, 0)
+        if run.error is not None:
+            return replace(run, told=outcome.told)
+        alone[axis] = run.trace
+    told = tell_whole(part.trace, outcome.trace, alone, mesh)
+    config = {**told.config, "mesh": str(mesh), "axes_of_mesh": ", ".join(mesh.axes), "rank": asked.rank}
+    return Outcome(replace(told, config=config), None, outcome.told)
+
+
+def run_whole(
+    target: Target, mesh: Mesh, plan: Mapping[str, str] | None, preview: PreviewRule | None
+) -> tuple[Target, nn.Module, Outcome]:
+    """The undivided run, in the first way that works, and a model like the one that ran, which has not run yet."""
+    while True:
+        spare = copy.deepcopy(target.model)
+        outcome = run_once(replace(target, rebuild=None), preview)
+        other = None if outcome.error is None or target.otherwise is None else target.otherwise(outcome.error)
+        if other is None:
+            return target, spare, outcome
+        target = other
+
+
+def run_part(target: Target, model: nn.Module, mesh: Mesh, asked: Asked, rank: int) -> Outcome:
+    """The run of one rank, with its part of the inputs."""
+    with fake_ranks(mesh.count, rank):
+        divided = divide(model, mesh, asked.plan)
+        shares = take_share(target, mesh, rank)
+        one = replace(target, model=divided, args=(), kwargs=shares, rebuild=None, otherwise=None, axes={})
+        return run_once(one, None)
+
+
+def take_share(target: Target, mesh: Mesh, rank: int) -> dict[str, object]:
+    """The inputs of one rank, by their names: where ranks have other inputs, its part of the batch."""
+    shared = mesh.size("dp", "fsdp")
+    place = rank // (mesh.count // shared)
+    names = positional_names(type(target.model))
+    given = {**{names[number]: value for number, value in enumerate(target.args)}, **target.kwargs}
+    axes = {names[name] if isinstance(name, int) else name: words for name, words in target.axes.items()}
+    return {name: cut(name, value, axes, shared, place) for name, value in given.items()}
+
+
+def cut(name: str, value: object, axes: Mapping[str, Sequence[str]], ranks: int, place: int) -> object:
+    """The part of an input that one of so many ranks has, by its axis that is the batch.
+
+    Raises:
+        UsageError: the ranks cannot share the batch, or nothing says which axis that is.
+    """
+    if not isinstance(value, Tensor) or ranks == 1:
+        return value
+    words = list(axes.get(name, ()))
+    if BATCH not in words:
+        if name not in axes:
+            raise UsageError(
+                f"which axis of the input {name} is the batch is not known, and {ranks} ranks are to share it. "
+                "Leave dp and fsdp out, or name a model of a library."
+            )
+        return value
+    axis = words.index(BATCH)
+    size = value.shape[axis]
+    if size % ranks:
+        raise UsageError(f"{ranks} ranks cannot share a batch of {size}. Choose --batch as a multiple of {ranks}.")
+    return value.narrow(axis, place * (size // ranks), size // ranks)
