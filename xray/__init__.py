@@ -14,17 +14,20 @@ if TYPE_CHECKING:
     from xray.errors import XRayError
     from xray.ir.trace import Trace
     from xray.renderers.render import render
+    from xray.story.alarms.whole import Audit, audit
     from xray.story.body.tree import Anatomy
     from xray.story.body.whole import anatomy
     from xray.story.compare.difference import diff
 
 __all__ = [
     "Anatomy",
+    "Audit",
     "Recorder",
     "Run",
     "Trace",
     "XRayError",
     "anatomy",
+    "audit",
     "diff",
     "load",
     "read_trace",
@@ -35,11 +38,13 @@ __all__ = [
 
 HOMES = {
     "Anatomy": "xray.story.body.tree",
+    "Audit": "xray.story.alarms.whole",
     "Recorder": "xray.capture.recorder",
     "Run": "xray.capture.run",
     "Trace": "xray.ir.trace",
     "XRayError": "xray.errors",
     "anatomy": "xray.story.body.whole",
+    "audit": "xray.story.alarms.whole",
     "diff": "xray.story.compare.difference",
     "load": "xray.capture.run",
     "record": "xray.capture.recorder",

@@ -1,4 +1,4 @@
-"""For tests of your own: hold a model's shapes to a trace that was committed before."""
+"""For tests of your own: hold a model to the shapes of a committed trace, and its masks to what they are for."""
 
 import os
 from pathlib import Path
@@ -7,6 +7,8 @@ from xray.ir.files import read_trace_file
 from xray.ir.json_form import trace_to_json
 from xray.ir.trace import Trace
 from xray.scratch import write_aside
+from xray.story.alarms.arguments import list_given
+from xray.story.alarms.whole import audit
 from xray.story.compare.changes import tell_difference
 from xray.story.compare.difference import diff
 from xray.text import show_controls
@@ -41,3 +43,23 @@ def assert_same_shapes(trace: Trace, fixture: str | Path) -> None:
             f"{show_controls(trace.title)} does not do what {name} says (written there -> now). {lines}\n"
             f"If that is meant, write the fixture anew and read its diff: {UPDATE}=1 pytest"
         )
+
+
+def assert_masks_reach(trace: Trace, *names: str) -> None:
+    """Hold the masks of a trace to what they are for: no alarm is raised.
+
+    With names, these arguments of the model have to be among the masks that reach attention.
+
+    Raises:
+        AssertionError: an alarm is raised, and the message tells each with its line and what to do; or a name is no
+            mask that reaches attention.
+    """
+    found = audit(trace)
+    reached = {mask.name for mask in found.masks if mask.reached}
+    missing = [name for name in names if name not in reached]
+    lines = [f"{alarm.location or alarm.step}: {alarm.kind}: {alarm.text} {alarm.remedy}" for alarm in found.alarms]
+    if missing and not lines:
+        given = sorted({name for one in trace.passes for name in list_given(one)})
+        lines = [f"{name} reaches no attention; {', '.join(given) or 'no mask'} was given." for name in missing]
+    if lines:
+        raise AssertionError(f"masks of {show_controls(trace.title)} do not do what they are for:\n" + "\n".join(lines))

@@ -170,7 +170,7 @@ def name_operation(func: Callable[..., Any]) -> str | None:
         bare = name.strip("_")
         if bare.startswith("i") and hasattr(Tensor, f"__{bare[1:]}__"):
             bare = bare[1:] + "_"
-        elif bare.startswith("r") and hasattr(Tensor, f"__{bare[1:]}__"):
+        elif bare.startswith("r") and bare != "rsub" and hasattr(Tensor, f"__{bare[1:]}__"):
             bare = bare[1:]
         return OWN_NAMES.get(bare, bare)
     return name

@@ -13,7 +13,7 @@ from xray.cli.stopping import StoppedAtOnce, end_on_sigterm
 from xray.errors import XRayError
 from xray.text import reason_of, show_controls
 
-TELLING_BY_CODE, TROUBLE = ("diff",), 2
+TELLING_BY_CODE, TROUBLE = ("diff", "audit"), 2
 """Commands whose exit code 1 is an answer, and what their errors end with instead, as those of diff(1) do."""
 
 COMMANDS = {
@@ -22,6 +22,7 @@ COMMANDS = {
     "trace": 'xray trace --ask "Who is Ripley?" -o poster.pdf',
     "draw": "xray draw trace.json -o poster.svg",
     "anatomy": "xray anatomy examples/tiny_gpt.py:build -o anatomy.json",
+    "audit": "xray audit examples/tiny_gpt.py:build -o audit.json",
     "cost": "xray cost hf:Qwen/Qwen3-8B --seq-len 32768 --batch 1,8",
     "page": "xray page --run runs/movie_qa --open",
     "walk": "xray walk --quiz",

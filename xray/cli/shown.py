@@ -224,7 +224,7 @@ def write_picked(trace: "Trace", form: "Form", pick: "Pick", *, all_layers: bool
 
 def warn_of_alarms(trace: "Trace") -> None:
     """A line on stderr for each alarm of a trace, the first few."""
-    from xray.story.failure.alarms import find_alarms
+    from xray.story.alarms.whole import find_alarms
 
     alarms = find_alarms(trace)
     for alarm in alarms[:MOST_ALARMS]:

@@ -11,7 +11,7 @@ from xray.story.blocks.bundles import name_operations
 from xray.story.blocks.kinds import kind_of
 from xray.story.blocks.pass_groups import PassGroup, read_sizes
 from xray.story.blocks.tree import name_place, name_range
-from xray.story.failure.alarms import Alarm
+from xray.story.alarms.kinds import Alarm
 from xray.story.layout import Line, Run
 from xray.story.shapes import ShapeText, digits, symbols
 from xray.text import show_controls

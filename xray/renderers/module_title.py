@@ -11,7 +11,7 @@ from xray.renderers.themes import Theme
 from xray.story.blocks.kinds import KINDS, SAID
 from xray.story.blocks.turn_rows import TurnRow, list_turns
 from xray.story.compare.marks import Marks
-from xray.story.failure.alarms import Alarm
+from xray.story.alarms.kinds import Alarm
 from xray.story.layout import Line, Run
 
 LARGEST_TITLE = 3.0

@@ -18,7 +18,8 @@ from xray.story.blocks.block_plan import READABLE, Item, plan_blocks
 from xray.story.blocks.opening import Choice
 from xray.story.blocks.pass_groups import PassGroup, group_passes, read_sizes
 from xray.story.compare.marks import Marks
-from xray.story.failure.alarms import Alarm, find_alarms
+from xray.story.alarms.kinds import Alarm
+from xray.story.alarms.whole import find_alarms
 from xray.story.journey import describe
 from xray.story.layout import Line, Run
 from xray.story.roles.listing import list_roles

@@ -11,7 +11,7 @@ from xray.renderers.modules import Roles
 from xray.renderers.page_attentions import pack_attentions
 from xray.renderers.page_maps import Map
 from xray.renderers.page_values import Level, cut_values
-from xray.story.failure.alarms import find_alarms
+from xray.story.alarms.whole import find_alarms
 from xray.story.journey import read_tale
 from xray.story.walk.chapters import Chapter, Text
 from xray.story.walk.explanations import explain_step

@@ -7,7 +7,7 @@ from xray.ir.trace import Pass
 from xray.story.body.spine import Chain, find_chains
 from xray.story.body.towers import Towering, read_tower
 from xray.story.body.tree import Attention, Experts, Tower
-from xray.story.recognition.attention_sites import Site, find_sites
+from xray.story.recognition.attention_sites import Site, list_sites
 from xray.story.recognition.dataflow import Flow, read_flow
 from xray.story.recognition.remembering import once
 
@@ -27,7 +27,7 @@ class Reading:
 def read_pass(one_pass: Pass) -> Reading:
     """The towers of one pass."""
     flow = read_flow(one_pass)
-    sites = tuple(find_sites(flow))
+    sites = list_sites(flow)
     chains = [
         chain for chain in find_chains(flow, sites) if len(chain.joints) >= LEAST_JOINTS or has_site(chain, sites)
     ]

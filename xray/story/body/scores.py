@@ -99,7 +99,11 @@ def find_window(squares: Values, causal: bool) -> int | None:
     if not (hidden & past).any():
         return None
     seen = int((~hidden & past).sum(axis=1).max())
-    return seen if any(np.array_equal(~hidden & past, shape & past) for shape in list_shapes(rows, seen)) else None
+    return (
+        seen
+        if seen and any(np.array_equal(~hidden & past, shape & past) for shape in list_shapes(rows, seen))
+        else None
+    )
 
 
 def list_shapes(length: int, seen: int) -> list[Cells]:

@@ -66,6 +66,7 @@ def look_by_operation(step: Step, operands: tuple[Operand, ...]) -> Misfit | Non
         "embedding": check_embedding,
         "add": check_broadcast,
         "sub": check_broadcast,
+        "rsub": check_broadcast,
         "mul": check_broadcast,
         "div": check_broadcast,
         "masked_fill": check_broadcast,

@@ -8,6 +8,7 @@ from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.operand_ways import Way, find_way
 from xray.story.recognition.operation_kinds import CARRYING, CASTING, DROPOUTS, SCALINGS, SCORING, SHAPING, SOFTMAXES
 from xray.story.recognition.projections import data_input, is_product, is_projection
+from xray.story.recognition.remembering import once
 from xray.story.recognition.softmax_axis import operand_of_axis
 
 FARTHEST = 24
@@ -45,6 +46,12 @@ class Site:
     def last(self) -> int:
         """The place of its last step."""
         return self.weighted_sum if self.output is None else self.output
+
+
+@once
+def list_sites(flow: Flow) -> tuple[Site, ...]:
+    """Every attention in a pass, found once."""
+    return tuple(find_sites(flow))
 
 
 def find_sites(flow: Flow) -> Iterator[Site]:

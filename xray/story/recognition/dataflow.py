@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
 from xray.story.recognition.operation_kinds import CARRYING
+from xray.story.recognition.remembering import once
 
 NOTHING = TensorRecord("", (), (), "", "", "activation")
 """Stands for what a step made that made nothing."""
@@ -62,6 +63,7 @@ class Flow:
         return place
 
 
+@once
 def read_flow(one_pass: Pass) -> Flow:
     """The data flow of a pass."""
     steps = one_pass.steps

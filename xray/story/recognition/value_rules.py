@@ -10,21 +10,28 @@ from xray.story.recognition.value_shapes import (
     Values,
     cut,
     join,
+    move_round,
     number,
     permute,
     pick,
+    pile,
     put,
+    put_in_blocks,
     repeat,
+    repeat_each,
     reshape,
     spread,
     total,
     transpose,
+    turn,
 )
 
 Rule = Callable[[Step, list[Values]], Values | None]
 LOW = -1e3
 """What softmax makes nothing of, beside scores of any usual size."""
 
+NATIVE = ("_native_multi_head_attention", "_transformer_encoder_layer_fwd")
+"""torch's kernels for whole attentions and layers."""
 RESHAPES = frozenset(["view", "reshape", "unsqueeze", "squeeze", "flatten", "contiguous", "unflatten", "unsafe_view"])
 SAME = CASTING | DROPOUTS | frozenset(["long", "int", "clone", "detach", "alias", "nan_to_num", "lift_fresh"])
 TURNED = frozenset(["transpose", "swapaxes", "swapdims"])
@@ -44,6 +51,11 @@ def add(step: Step, given: list[Values]) -> Values:
     hidden = np.fmin(left, np.broadcast_to(right, np.broadcast_shapes(left.shape, right.shape)))
     total = left + right
     return np.where(np.isnan(total) & (hidden <= LOW), hidden, total)
+
+
+def subtract(step: Step, given: list[Values]) -> Values:
+    left, right = pair(step, given)
+    return add(step, [left, -right])
 
 
 def multiply(step: Step, given: list[Values]) -> Values:
@@ -120,6 +132,8 @@ def mask_scores(step: Step, given: list[Values]) -> Values:
     scores, mask = given[1 - mask_at] if len(given) > 1 else given[0], given[mask_at]
     if len(given) == 1:
         return given[0]
+    if mask.ndim == 2 and any(f".{kernel}." in step.path for kernel in NATIVE):
+        mask = mask[:, None, None, :]  # these take what is padding, a row for each sequence
     return blend(mask, scores, np.asarray(-np.inf)) if is_bool else add(step, [scores, mask])
 
 
@@ -163,6 +177,26 @@ def triangle(cut: Callable[..., Values]) -> Rule:
     return cut_out
 
 
+def cast(step: Step, given: list[Values]) -> Values:
+    """A change of type; whatever is not 0 is True."""
+    if not step.outputs or step.outputs[0].dtype != "bool" or not step.inputs or step.inputs[0].dtype == "bool":
+        return given[0]
+    return np.where(np.isnan(given[0]), np.nan, (given[0] != 0).astype(float))
+
+
+def along(how: Callable[..., Values]) -> Rule:
+    """What is made of all numbers along an axis, or of all that there are."""
+
+    def gathered(step: Step, given: list[Values]) -> Values | None:
+        dim = next((v for name in ("dim", "other") if (v := number(step, name)) is not None), None)
+        if len(given) != 1 or np.isnan(given[0]).any():
+            return None
+        found = how(given[0], axis=None if dim is None else int(dim))
+        return np.asarray(found, dtype=float).reshape(step.outputs[0].shape)
+
+    return gathered
+
+
 def first_of_two(how: Callable[[Values, Values], Values]) -> Rule:
     """`max` and `min` of two tensors; of one alone nothing is known."""
     return lambda step, given: how(given[0], given[1]) if len(given) == 2 else None
@@ -170,8 +204,8 @@ def first_of_two(how: Callable[[Values, Values], Values]) -> Rule:
 
 RULES: dict[str, Rule] = {
     "add": add,
-    "sub": lambda step, given: add(step, [given[0], -pair(step, given)[1]]) if number(step, "alpha") is None else None,
-    "rsub": lambda step, given: pair(step, given)[1] - given[0],
+    "sub": lambda step, given: subtract(step, given) if number(step, "alpha") is None else None,
+    "rsub": lambda step, given: add(step, [pair(step, given)[1], -given[0]]),
     "mul": multiply,
     "multiply": multiply,
     "div": elementwise(np.divide),
@@ -234,7 +268,16 @@ RULES: dict[str, Rule] = {
     "cumsum": total,
     "cat": join,
     **dict.fromkeys(RESHAPES, reshape),
-    **dict.fromkeys(SAME, single(lambda one: one)),
+    **dict.fromkeys(SAME, cast),
+    "any": along(np.any),
+    "all": along(np.all),
+    "sum": along(np.sum),
+    "flip": turn,
+    "roll": move_round,
+    "repeat_interleave": repeat_each,
+    "stack": pile,
+    "block_diag": put_in_blocks,
+    **dict.fromkeys(("T", "mT", "t"), single(lambda one: np.swapaxes(one, -1, -2) if one.ndim > 1 else one)),
     **dict.fromkeys(TURNED, transpose),
 }
 """How each operation works on numbers of which some are unknown."""

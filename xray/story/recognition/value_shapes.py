@@ -44,12 +44,65 @@ def repeat(step: Step, given: list[Values]) -> Values:
 
 
 def pick(step: Step, given: list[Values]) -> Values | None:
-    """Indexing by what is written there."""
+    """Indexing by what is written there, or by whole numbers that are known."""
     if len(given) > 1:
+        found = pick_by_numbers(step, given)
+        if found is not None:
+            return found
         same = given[0].size and (given[0] == given[0].flat[0]).all()
         return np.full(step.outputs[0].shape, given[0].flat[0]) if same else None  # wherever it is picked
+    if "index" not in step.settings and step.outputs[0].shape == (1, *given[0].shape):
+        return given[0][None]  # by None alone, which is no setting
     index = read_index(step.settings)
     return None if index is None or len(given) != 1 else given[0][index]  # type: ignore[index]  # slices and numbers
+
+
+def pick_by_numbers(step: Step, given: list[Values]) -> Values | None:
+    """Indexing by one tensor for each of the first axes, as attention masks of libraries do."""
+    indices = given[1:]
+    if step.op != "index" or "index" in step.settings or any(record.dtype == "bool" for record in step.inputs[1:]):
+        return None
+    if len(indices) > given[0].ndim or any(np.isnan(one).any() for one in indices):
+        return None
+    found: Values = given[0][tuple(one.astype(int) for one in indices)]
+    return found
+
+
+def turn(step: Step, given: list[Values]) -> Values | None:
+    """`flip`."""
+    dim = next((v for name in ("dims", "other") if (v := number(step, name)) is not None), None)
+    return None if dim is None else np.flip(given[0], int(dim))
+
+
+def move_round(step: Step, given: list[Values]) -> Values | None:
+    """`roll` by one number along one axis."""
+    by = next((v for name in ("shifts", "other") if (v := number(step, name)) is not None), None)
+    dim = next((v for name in ("dims", "arg2") if (v := number(step, name)) is not None), None)
+    return None if by is None or dim is None else np.roll(given[0], int(by), int(dim))
+
+
+def repeat_each(step: Step, given: list[Values]) -> Values | None:
+    """`repeat_interleave` by one number."""
+    by = next((v for name in ("repeats", "other") if (v := number(step, name)) is not None), None)
+    dim = next((v for name in ("dim", "arg2") if (v := number(step, name)) is not None), None)
+    return None if by is None or dim is None or len(given) > 1 else np.repeat(given[0], int(by), int(dim))
+
+
+def pile(step: Step, given: list[Values]) -> Values:
+    """`stack`."""
+    return np.stack(given, axis=int(number(step, "dim") or 0))
+
+
+def put_in_blocks(step: Step, given: list[Values]) -> Values | None:
+    """`block_diag`."""
+    if any(one.ndim != 2 for one in given):
+        return None
+    found = np.zeros(step.outputs[0].shape)
+    row = column = 0
+    for one in given:
+        found[row : row + one.shape[0], column : column + one.shape[1]] = one
+        row, column = row + one.shape[0], column + one.shape[1]
+    return found
 
 
 def cut(step: Step, given: list[Values]) -> Values | None:
@@ -60,6 +113,8 @@ def cut(step: Step, given: list[Values]) -> Values | None:
 def put(step: Step, given: list[Values]) -> Values | None:
     """A number written into a part of a tensor."""
     index, value = read_index(step.settings), number(step, "values")
+    if len(given) == 2 and value is not None and step.inputs[1].dtype == "bool" and given[1].shape == given[0].shape:
+        return np.where(given[1] == 0, given[0], np.where(np.isnan(given[1]), np.nan, value))
     if index is None or value is None or len(given) != 1:
         return None
     found = np.array(given[0])

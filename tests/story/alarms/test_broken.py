@@ -5,7 +5,7 @@ from small_blocks import call, forward, tensor
 
 from xray.ir.records import MaskFacts, Preview, Statistics
 from xray.ir.trace import Trace
-from xray.story.failure.alarms import find_alarms
+from xray.story.alarms.whole import find_alarms
 
 
 def hiding(*cells, **facts):

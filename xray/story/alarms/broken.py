@@ -1,46 +1,17 @@
-"""What a reader must be warned of: rows of a mask that see nothing, and numbers that are none.
-
-How to use it:
-
-    for alarm in find_alarms(trace): alarm.kind, alarm.step, alarm.text
+"""Where NaN or infinity begins, and masks that leave a row blind, wherever they are read.
 
 A hidden cell, or -inf where a mask hides, is meant and raises none.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
-from typing import Literal
 
 from xray.ir.records import VISIBLE, MaskFacts, TensorRecord
-from xray.ir.trace import Pass, PassKind, Step, Trace
+from xray.ir.trace import Pass, Step
+from xray.story.alarms.kinds import Alarm, alarm_at
 
 
-@dataclass(frozen=True)
-class Alarm:
-    """Something wrong at a step of a pass: a mask that it reads leaves a row blind, or it makes NaN or infinity."""
-
-    kind: Literal["blind", "nan", "infinite"]
-    pass_kind: PassKind
-    number: int
-    step: str
-    text: str
-    location: str | None = None
-
-
-def find_alarms(trace: Trace) -> tuple[Alarm, ...]:
-    """The alarms of a trace: each blind mask once, where it is first read, and where NaN or infinity begins."""
-    found: list[Alarm] = []
-    told: set[object] = set()
-    for one_pass in trace.passes:
-        for alarm, key in (*list_blind(one_pass), *list_broken(one_pass)):
-            if key not in told:
-                told.add(key)
-                found.append(alarm)
-    return tuple(found)
-
-
-def list_blind(one_pass: Pass) -> Iterator[tuple[Alarm, object]]:
+def list_blind(one_pass: Pass) -> Iterator[Alarm]:
     """The masks that attention reads in which a row sees nothing."""
     seen: set[object] = set()
     for step in one_pass.steps:
@@ -53,7 +24,7 @@ def list_blind(one_pass: Pass) -> Iterator[tuple[Alarm, object]]:
             rows = count_blind_rows(record.mask)
             if rows and (maker, record.shape) not in seen:
                 seen.add((maker, record.shape))
-                yield alarm_at(one_pass, step, "blind", tell_blind(record, rows)), (one_pass.kind, maker, rows)
+                yield alarm_at(one_pass, step, "blind", tell_blind(record, rows))
 
 
 def makes_numbers(step: Step) -> bool:
@@ -86,7 +57,7 @@ def tell_blind(record: TensorRecord, rows: int) -> str:
     )
 
 
-def list_broken(one_pass: Pass) -> Iterator[tuple[Alarm, object]]:
+def list_broken(one_pass: Pass) -> Iterator[Alarm]:
     """The steps where NaN or infinity begins: there is some in what comes out, and none in what went in."""
     counted: dict[str, tuple[int, int]] = {}
     for step in one_pass.steps:
@@ -99,10 +70,10 @@ def list_broken(one_pass: Pass) -> Iterator[tuple[Alarm, object]]:
             here = (here[0] + nans, here[1] + infinities)
         counted[step.id] = here
         if here[0] and not any(nans for nans, _ in before):
-            yield alarm_at(one_pass, step, "nan", f"{tell_count(here[0], step)} NaN, the first here"), (step.id, "nan")
+            yield alarm_at(one_pass, step, "nan", f"{tell_count(here[0], step)} NaN, the first here")
         elif here[1] and not here[0] and not any(infinities for _, infinities in before):
             text = f"{tell_count(here[1], step)} infinite, the first here"
-            yield alarm_at(one_pass, step, "infinite", text), (step.id, "infinite")
+            yield alarm_at(one_pass, step, "infinite", text)
 
 
 def count_broken(record: TensorRecord) -> tuple[int, int]:
@@ -124,7 +95,3 @@ def is_hidden_by_infinity(record: TensorRecord) -> bool:
 def tell_count(count: int, step: Step) -> str:
     whole = sum(prod(record.shape) for record in step.outputs)
     return f"{count:,} of the {whole:,} values that {step.path} makes {'is' if count == 1 else 'are'}"
-
-
-def alarm_at(one_pass: Pass, step: Step, kind: Literal["blind", "nan", "infinite"], text: str) -> Alarm:
-    return Alarm(kind, one_pass.kind, one_pass.number, step.id, text, step.location)

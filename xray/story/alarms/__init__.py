@@ -1,0 +1,1 @@
+"""Masks followed from the argument to the kernel, and the alarms that recorded steps and values prove."""

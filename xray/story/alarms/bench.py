@@ -1,0 +1,145 @@
+"""Masks worked out again from the steps that made them, with the values that were given or with others."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+
+from xray.ir.records import VISIBLE, TensorRecord
+from xray.story.recognition.attention_sites import Site
+from xray.story.recognition.dataflow import Flow
+from xray.story.recognition.known_values import DEEPEST, MOST, apply
+from xray.story.recognition.value_rules import LOW, RULES, SCORE_RULES
+from xray.story.recognition.value_shapes import Values
+
+LOWEST = -50
+"""The lower one of two numbers hides, if it is no higher than this (Swin takes -100)."""
+ADDING = ("add", "sub", "mul", "multiply", "div", "scale", "masked_fill", "where", "mask_scores", "tanh", "clamp")
+KEEPING = ("to", "float", "half", "bfloat16", "double", "type_as", "contiguous", "clone", "dropout", "nan_to_num")
+EVEN = frozenset((*ADDING, *KEEPING))
+"""What does the same to the scores of every head, so that one head is enough to be worked out."""
+
+
+@dataclass
+class Bench:
+    """The numbers of a pass under an assumption.
+
+    `given` has values for arguments of the model, `put` for what steps make; `changed` are the steps that depend on
+    either, whose recorded cells say nothing here. What is not known is NaN.
+    """
+
+    flow: Flow
+    given: Mapping[str, Values] = field(default_factory=dict)
+    put: Mapping[int, Values] = field(default_factory=dict)
+    changed: Collection[int] = ()
+    known: dict[int, Values | None] = field(default_factory=dict)
+
+    def read(self, record: TensorRecord, maker: int | None, left: int = DEEPEST) -> Values | None:
+        """The numbers of what a step reads."""
+        if maker is not None:
+            found = self.work_out(maker, left)
+            if (found is None or np.isnan(found).any()) and maker not in self.changed:
+                cells = read_cells(record)
+                found = found if cells is None else cells
+            return found
+        if record.given is not None and record.given in self.given:
+            return fit(self.given[record.given], record.shape)
+        cells = read_cells(record)
+        return unknown(record.shape) if cells is None else cells
+
+    def work_out(self, place: int, left: int) -> Values | None:
+        """The numbers that a step makes, those before it worked out first."""
+        if place in self.put:
+            return self.put[place]
+        if place in self.known:
+            return self.known[place]
+        step = self.flow.steps[place]
+        if left == 0 or not step.outputs or prod(step.outputs[0].shape) > MOST or not self.flow.is_leaf(place):
+            return None
+        compute = None if step.params else RULES.get(step.op.rstrip("_"))
+        found = None
+        if compute is not None:
+            found = apply(compute, step, [self.read(*one, left - 1) for one in self.flow.given(place)])
+        if (found is None or np.isnan(found).any()) and place not in self.changed:
+            cells = read_cells(step.outputs[0])
+            found = found if cells is None else cells
+        self.known[place] = found
+        return found
+
+    def add_to_scores(self, site: Site, score: float = 0.0) -> Values | None:
+        """What becomes of scores that are all the same, usually 0, on their way to the softmax.
+
+        One head stands for all where that is enough.
+        """
+        flow, first = self.flow, site.scored[0]
+        step = flow.steps[first]
+        if not step.outputs:
+            return None
+        shape = step.outputs[0].shape
+        even = len(shape) == 4 and all(flow.op(place).rstrip("_") in EVEN for place in site.scored[1:-1])
+        shape = (shape[0], 1, *shape[2:]) if even else shape
+        if prod(shape) > MOST:
+            return None
+        start: Values | None = np.full(shape, score)
+        if step.op == "baddbmm":
+            start = self.read(*next(flow.given(first)))
+            start = None if start is None else np.broadcast_to(start, shape)
+        made: dict[int, Values | None] = {first: start}
+        for place in site.scored[1:-1]:
+            step = flow.steps[place]
+            compute = SCORE_RULES.get(step.op.rstrip("_")) or RULES.get(step.op.rstrip("_"))
+            given = [made[maker] if maker in made else self.read(record, maker) for record, maker in flow.given(place)]
+            if compute is None or any(one is None for one in given):
+                return None
+            try:
+                with np.errstate(all="ignore"):
+                    made[place] = (
+                        compute(step, [one for one in given if one is not None])
+                        if even
+                        else apply(compute, step, given)
+                    )
+            except (ValueError, IndexError, TypeError, KeyError):
+                return None
+        last = flow.makers[site.scored[-1]][0]
+        found = None if last is None else made.get(last)
+        keys = flow.output(first).shape[-1]
+        return None if found is None or found.ndim < 2 else found[..., :keys]  # without sinks beside the keys
+
+
+def mark_hidden(added: Values) -> Values:
+    """1 where scores are hidden, 0 where they are not, NaN where that is not known."""
+    numbers = np.unique(added[~np.isnan(added)])
+    bound = numbers[0] if len(numbers) == 2 and numbers[0] <= LOWEST and numbers[1] > LOWEST else LOW
+    return np.where(np.isnan(added), np.nan, (added <= bound).astype(float))
+
+
+def read_cells(record: TensorRecord) -> Values | None:
+    """A mask's numbers as they were: 1 for True, -inf for what an added mask hides; None if they were not kept."""
+    facts = record.mask
+    if facts is None or facts.cells is None or len(record.shape) < 2:
+        return None
+    visible = {"additive": 0.0, "true_is_visible": 1.0, "true_is_hidden": 0.0}[facts.polarity]
+    hidden = {"additive": -np.inf, "true_is_visible": 0.0, "true_is_hidden": 1.0}[facts.polarity]
+    cells = [visible if cell == VISIBLE else hidden for square in facts.cells for row in square for cell in row]
+    return np.asarray(cells).reshape(record.shape) if len(cells) == prod(record.shape) else None
+
+
+def read_preview(record: TensorRecord) -> Values | None:
+    """All values of a tensor; None if they were not kept."""
+    preview = record.preview
+    if preview is None or preview.shape != record.shape or any(preview.start):
+        return None
+    return np.asarray([float(value) for value in preview.values]).reshape(record.shape)
+
+
+def fit(values: Values, shape: tuple[int, ...]) -> Values | None:
+    """The numbers in the form of what a step reads; unknown if they are of another one."""
+    if values.shape == shape:
+        return values
+    return values.reshape(shape) if values.size == prod(shape) else unknown(shape)
+
+
+def unknown(shape: tuple[int, ...]) -> Values | None:
+    """A tensor of which nothing is known; None if it is too large to be held."""
+    return np.full(shape, np.nan) if prod(shape) <= MOST else None

@@ -1,0 +1,119 @@
+"""Which attention a mask reaches: none of them, or some layers only."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from xray.ir.trace import Step
+from xray.story.alarms.arguments import Mask, hides_nothing
+from xray.story.alarms.kinds import Alarm, alarm_at
+from xray.story.recognition.attention_sites import Site
+from xray.story.recognition.dataflow import Flow
+
+MOST_NAMED = 4
+
+
+def follow(flow: Flow, starts: Sequence[int]) -> set[int]:
+    """All steps that depend on the given ones, these included."""
+    found = set(starts)
+    todo = list(starts)
+    while todo:
+        for reader in flow.readers.get(todo.pop(), ()):
+            if reader not in found:
+                found.add(reader)
+                todo.append(reader)
+    return found
+
+
+def is_masked_by(flow: Flow, site: Site, tainted: set[int], mask: Mask) -> bool:
+    """Whether a mask joins the scores of an attention."""
+    spine = set(site.scored)
+    for place in site.scored:
+        if place in mask.readers and place not in mask.places:
+            return True
+        if any(maker in tainted and maker not in spine for maker in list_side_makers(flow, site, place)):
+            return True
+    return False
+
+
+def list_side_makers(flow: Flow, site: Site, place: int) -> tuple[int | None, ...]:
+    """The steps whose results join the scores at a place: queries and keys are none."""
+    if place != site.scores:
+        return flow.makers[place]
+    return flow.makers[place][:1] if flow.op(place) == "baddbmm" else ()
+
+
+def is_touched_by(flow: Flow, site: Site, tainted: set[int], mask: Mask) -> bool:
+    """Whether anything of an attention depends on a mask, be it through its queries, keys or values."""
+    places = {*site.scored, *site.weighed, site.weighted_sum}
+    return any(place in tainted or place in mask.readers for place in places)
+
+
+def check_reach(flow: Flow, sites: Sequence[Site], mask: Mask) -> Iterator[Alarm]:
+    """The alarms of a mask that reaches no attention, or not every layer."""
+    tainted = follow(flow, mask.readers)
+    fitting = [site for site in sites if fits(flow, site, mask)]
+    if not fitting or hides_nothing(mask):
+        return
+    if not any(is_touched_by(flow, site, tainted, mask) for site in sites):
+        if not mask.places:
+            step = last_holder(flow, mask)
+            text = (
+                f"{mask.label} is given to {step.path} and read by no attention: {count(fitting)} {see(fitting)} "
+                "every key "
+                "as if there were no mask."
+            )
+            yield alarm_at(flow.one_pass, step, "unreached", text, mask.name)
+        return
+    groups: dict[tuple[str, str], list[Site]] = defaultdict(list)
+    for site in fitting:
+        groups[(shape_of_path(flow, site), site.kind)].append(site)
+    for alike in groups.values():
+        reached = [site for site in alike if is_masked_by(flow, site, tainted, mask)]
+        missed = [site for site in alike if not is_touched_by(flow, site, tainted, mask)]
+        untouched = [site for site in alike if not is_masked_by(flow, site, tainted, mask)]
+        missed = missed or (untouched if len(reached) > 0 else [])
+        if reached and missed:
+            first = flow.steps[missed[0].softmax]
+            names = ", ".join(block_of(flow, site).path for site in missed[:MOST_NAMED])
+            more = f" and {len(missed) - MOST_NAMED} more" if len(missed) > MOST_NAMED else ""
+            text = (
+                f"{mask.label} reaches {len(reached)} of {len(alike)} attentions that are alike, and not "
+                f"{names}{more}, "
+                f"whose scores are {flow.output(missed[0].scores).shape}."
+            )
+            yield alarm_at(flow.one_pass, first, "some layers", text, mask.name)
+
+
+def fits(flow: Flow, site: Site, mask: Mask) -> bool:
+    """Whether a mask is as long as the keys of an attention."""
+    shape = flow.output(site.scores).shape
+    return len(shape) > 1 and mask.shape[-1] == shape[-1]
+
+
+def last_holder(flow: Flow, mask: Mask) -> Step:
+    """The innermost step that was still given a mask that nobody reads."""
+    given = [place for place, step in enumerate(flow.steps) if any(record.given == mask.name for record in step.inputs)]
+    deepest = max(given, key=lambda place: (flow.steps[place].depth, -place))
+    return flow.steps[deepest]
+
+
+def block_of(flow: Flow, site: Site) -> Step:
+    """The module that an attention stands in."""
+    step = flow.steps[site.softmax]
+    while step.parent is not None and not step.module:
+        step = flow.one_pass.by_id[step.parent]
+    return step
+
+
+def shape_of_path(flow: Flow, site: Site) -> str:
+    """The path of the module without the numbers of its layers."""
+    return re.sub(r"\d+", "*", block_of(flow, site).path)
+
+
+def count(sites: Sequence[Site]) -> str:
+    return "the one attention" if len(sites) == 1 else f"all {len(sites)} attentions"
+
+
+def see(sites: Sequence[Site]) -> str:
+    return "sees" if len(sites) == 1 else "see"

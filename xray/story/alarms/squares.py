@@ -1,0 +1,220 @@
+"""The squares of queries and keys that attention sees, and what is wrong with their form."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from xray.story.alarms.arguments import given_values, list_given, list_masks
+from xray.story.alarms.bench import Bench, mark_hidden
+from xray.story.alarms.kinds import Alarm, alarm_at
+from xray.story.alarms.reach import block_of, follow, shape_of_path
+from xray.story.recognition.attention_sites import Site
+from xray.story.recognition.dataflow import Flow
+from xray.story.recognition.operation_kinds import CARRYING
+from xray.story.recognition.value_shapes import Values
+
+LONGEST_STEP = 2
+"""A triangle that is off by more than this is meant."""
+
+
+@dataclass(frozen=True)
+class Square:
+    """What one attention sees: 1 where a key is hidden from a query, NaN where that is not known.
+
+    `cells` are as the values given make them, `free` as if no key were padding.
+    """
+
+    site: Site
+    cells: Values | None
+    free: Values | None
+
+    @property
+    def is_square(self) -> bool:
+        """Whether there are as many queries as keys, at least three."""
+        shape = () if self.free is None else self.free.shape
+        return len(shape) > 1 and shape[-1] == shape[-2] > 2
+
+
+def read_squares(flow: Flow, sites: Sequence[Site]) -> tuple[Square, ...]:
+    """The squares of all attentions of a pass."""
+    real = Bench(flow, given_values(flow))
+    keeps: dict[str, tuple[int, ...]] = {}
+    puts: dict[int, Values] = {}
+    changed: set[int] = set()
+    for mask in list_masks(flow):
+        if mask.is_for_keys and mask.keep is not None:
+            puts |= dict.fromkeys(mask.places, np.full(mask.shape, mask.keep))
+            changed |= follow(flow, mask.readers)
+    for name, record in list_given(flow.one_pass).items():
+        if len(record.shape) == 2 and name.endswith("mask") and "float" not in record.dtype:
+            keeps[name] = record.shape
+            readers = [p for p in range(len(flow.steps)) if any(r.given == name for r in flow.steps[p].inputs)]
+            changed |= follow(flow, [p for p in readers if flow.is_leaf(p)])
+    others = {name: one for name, one in given_values(flow).items() if name not in keeps}
+    benches = [
+        Bench(flow, {**others, **{name: np.full(shape, value) for name, shape in keeps.items()}}, puts, changed)
+        for value in (1.0, 0.0)
+    ]
+    found = []
+    for site in sites:
+        cells = real.add_to_scores(site)
+        frees = [bench.add_to_scores(site) for bench in (benches if keeps else benches[:1])]
+        hidden = [mark_hidden(one) for one in frees if one is not None]
+        free = min(hidden, key=lambda one: float(np.nan_to_num(one, nan=0.5).sum())) if hidden else None
+        found.append(Square(site, None if cells is None else mark_hidden(cells), free))
+    return tuple(found)
+
+
+def check_form(flow: Flow, squares: Sequence[Square]) -> Iterator[Alarm]:
+    """The alarms that follow from the form of squares: triangles turned round or off by one, layers that see ahead."""
+    groups: dict[str, list[Square]] = defaultdict(list)
+    for square in squares:
+        if square.site.kind != "self" or not square.is_square or square.free is None:
+            continue
+        groups[shape_of_path(flow, square.site)].append(square)
+    shifted = finds_next_word(flow)
+    for alike in groups.values():
+        verdicts = [see_ahead(square.free) for square in alike if square.free is not None]
+        for number, (square, ahead) in enumerate(zip(alike, verdicts, strict=True)):
+            alarm = tell_triangle(flow, square) or (
+                tell_open(flow, square, verdicts, number, shifted=shifted) if ahead is True else None
+            )
+            if alarm is not None:
+                yield alarm
+                break
+
+
+def see_ahead(square: Values) -> bool | None:
+    """Whether all queries see all keys behind them, or none does; None for everything else."""
+    length = square.shape[-1]
+    future = square[..., np.triu(np.ones((length, length), dtype=bool), 1)]
+    if np.isnan(future).any():
+        return None
+    return False if future.all() else True if not future.any() else None
+
+
+def tell_triangle(flow: Flow, square: Square) -> Alarm | None:
+    """A triangle that is turned round, or that lets each query see the next key too."""
+    free, site = square.free, square.site
+    if free is None or np.isnan(free).any():
+        return None
+    length = free.shape[-1]
+    flat = free.reshape(-1, length, length)
+    lower = np.tril(np.ones((length, length), dtype=bool))
+    scores = flow.output(site.scores).shape
+    step = flow.steps[joint(flow, site)]
+    if flat[:, np.tril(lower, -1)].all() and not flat[:, ~lower].any():
+        text = (
+            f"Each query of the scores {scores} sees the keys behind it and none before it: the triangle is turned "
+            "round."
+        )
+        return alarm_at(flow.one_pass, step, "inverted", text)
+    if flat[:, ~lower].any() and not flat[:, lower].any():
+        for ahead in range(1, min(LONGEST_STEP, length - 2) + 1):
+            future = np.triu(np.ones((length, length), dtype=bool), 1 + ahead)
+            if flat[:, future].all() and not flat[:, ~future].any():
+                keys = "the next key" if ahead == 1 else f"the next {ahead} keys"
+                text = f"Each query of the scores {scores} also sees {keys}: the triangle begins {ahead} too late."
+                return alarm_at(flow.one_pass, step, "future", text)
+    return None
+
+
+def tell_open(
+    flow: Flow, square: Square, verdicts: Sequence[bool | None], number: int, *, shifted: str | None
+) -> Alarm | None:
+    """An attention that sees all that comes, in a model that must not."""
+    site = square.site
+    step = flow.steps[joint(flow, site)]
+    block = block_of(flow, site)
+    scores = flow.output(site.scores).shape
+    others = [one for place, one in enumerate(verdicts) if place != number]
+    if any(one is False for one in others):
+        hiding = sum(one is False for one in others)
+        text = (
+            f"{block.path} sees the future in its scores {scores}; {hiding} of the {len(others)} attentions that "
+            "are like it "
+            "hide it."
+        )
+    elif block.settings.get("is_causal") is True or block.settings.get("causal") is True:
+        text = f"{block.path} says of itself that it is causal, and each query of its scores {scores} sees all keys."
+    elif shifted is not None and is_before(flow, site, shifted):
+        text = (
+            f"The loss asks for the next word, and each query of the scores {scores} in {block.path} sees it "
+            "already: no "
+            "key behind a query is hidden."
+        )
+    else:
+        return None
+    return alarm_at(flow.one_pass, step, "future", text)
+
+
+def finds_next_word(flow: Flow) -> str | None:
+    """The step that cuts the last place off the logits before a loss, as learning to tell the next word does."""
+    for place, step in enumerate(flow.steps):
+        if step.op in ("cross_entropy", "nll_loss") and flow.is_leaf(place) and step.inputs:
+            here: int | None = flow.makers[place][0]
+            while here is not None and flow.op(here) in CARRYING | {"log_softmax"} and flow.makers[here]:
+                index = str(flow.steps[here].settings.get("index", "")).replace(" ", "")
+                if flow.op(here) == "index" and index.startswith((":,:-1", "...,:-1,:")):
+                    return flow.steps[here].id
+                here = flow.makers[here][0]
+    return None
+
+
+def is_before(flow: Flow, site: Site, step: str) -> bool:
+    """Whether a step reads what an attention led to."""
+    return flow.places[step] in follow(flow, [site.weighted_sum])
+
+
+def joint(flow: Flow, site: Site) -> int:
+    """The step at which a mask joins the scores; the softmax where none does."""
+    spine = set(site.scored)
+    if flow.op(site.scores) == "baddbmm":
+        return site.scores
+    for place in site.scored[1:-1]:
+        if any(maker not in spine and len(record.shape) > 1 for record, maker in flow.given(place)):
+            return place
+    return site.softmax
+
+
+def check_blind(flow: Flow, squares: Sequence[Square]) -> Iterator[Alarm]:
+    """Rows in which every key is hidden; those of padding are left out where nothing comes of them."""
+    told: set[tuple[object, ...]] = set()
+    for square in squares:
+        cells = square.cells
+        if cells is None or cells.shape[-1] == 0:
+            continue
+        blind = (cells == 1).all(axis=-1)
+        site = square.site
+        if site.kind == "self" and cells.shape[-1] == cells.shape[-2] and is_safe(flow, site):
+            padded = (cells == 1).all(axis=-2)
+            blind &= ~padded if padded.shape == blind.shape else True
+        rows = int(blind.sum())
+        step = flow.steps[joint(flow, site)]
+        key = (rows, blind.shape, *(m for m in flow.makers[flow.places[step.id]] if m not in site.scored))
+        if rows and key not in told:
+            told.add(key)
+            what = "gives NaN" if not is_safe(flow, site) and hides_by_infinity(flow, site) else "shares out at chance"
+            text = (
+                f"{rows:,} of the {blind.size:,} rows of the scores {flow.output(site.scores).shape} see "
+                "nothing: every key is "
+                f"hidden, and softmax {what}."
+            )
+            yield alarm_at(flow.one_pass, step, "blind", text)
+
+
+def is_safe(flow: Flow, site: Site) -> bool:
+    """Whether a row that sees nothing gives no NaN: fused attention gives 0 there."""
+    return (
+        bool(flow.steps[site.softmax].settings.get("derived"))
+        or flow.op(site.softmax) == "safe_softmax"
+        or not hides_by_infinity(flow, site)
+    )
+
+
+def hides_by_infinity(flow: Flow, site: Site) -> bool:
+    """Whether -inf is what hides."""
+    added = Bench(flow, given_values(flow)).add_to_scores(site)
+    return added is not None and bool(np.isneginf(added).any())
