@@ -4,10 +4,11 @@ import re
 
 import pytest
 import torch
+from story.alarms.planted import PAIRS, trace_pair
 from torch import nn
 
 import xray
-from xray.testing import assert_same_shapes
+from xray.testing import assert_masks_reach, assert_same_shapes
 
 
 def trace_of(width):
@@ -63,3 +64,23 @@ def test_an_update_can_be_asked_for(fixture, monkeypatch):
     assert_same_shapes(trace_of(11), fixture)
 
     assert xray.read_trace(str(fixture)) == trace_of(11)
+
+
+@pytest.fixture
+def masked():
+    bug = next(one for one in PAIRS if one.name == "one layer left out")
+    return {"sound": trace_pair(bug, bug.good), "faulty": trace_pair(bug, bug.bad)}
+
+
+def test_masks_that_reach_their_attention_pass(masked):
+    assert_masks_reach(masked["sound"], "attention_mask")
+
+
+def test_a_mask_that_misses_a_layer_fails_and_is_told_with_its_line(masked):
+    with pytest.raises(AssertionError, match=r"planted.py:\d+: some layers: attention_mask \(3, 7\) reaches 2 of 3"):
+        assert_masks_reach(masked["faulty"])
+
+
+def test_a_name_that_is_no_mask_fails(masked):
+    with pytest.raises(AssertionError, match="tgt_mask reaches no attention; attention_mask was given"):
+        assert_masks_reach(masked["sound"], "tgt_mask")

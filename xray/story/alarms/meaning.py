@@ -145,17 +145,17 @@ def tell_inverted(flow: Flow, site: Site, mask: Mask, keep: int, tainted: set[in
         if mask.keep == keep:
             return None
         means = "padding" if mask.keep == 0 else "a word"
-        text += f"is True for {means}, and where it is {'True' if keep else 'False'} the scores are shown"
+        text += f"is True for {means}, and where it is {'True' if keep else 'False'} keys may be read"
     elif mask.values is None or not is_turned(mask.values, keep):
         return None
     else:
         whole = int((mask.values != keep).all(axis=1).sum())
         text += (
-            f"is {1 - keep} in the whole of {whole} of its {mask.shape[0]} rows, and where it is {1 - keep} keys are "
-            "hidden"
+            f"is {1 - keep} all along {whole} of its {mask.shape[0]} rows, and keys are hidden where it is {1 - keep}, so "
+            "these rows see nothing, and others only what should be hidden"
         )
     scores = flow.output(site.scores).shape
-    return alarm_at(flow.one_pass, flow.steps[place], "inverted", f"{text} from the scores {scores}.", mask.name)
+    return alarm_at(flow.one_pass, flow.steps[place], "inverted", f"{text}: scores {scores}.", mask.name)
 
 
 def is_turned(values: Values, keep: int) -> bool:
