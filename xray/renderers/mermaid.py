@@ -14,11 +14,11 @@ from xray.renderers.modules import (
     tell_group,
 )
 from xray.renderers.themes import Theme, load_theme
+from xray.story.alarms.whole import find_alarms
 from xray.story.blocks.block_lines import list_entrances, list_exits
 from xray.story.blocks.block_plan import Item
 from xray.story.blocks.opening import Choice, check_choice
 from xray.story.blocks.pass_groups import group_passes
-from xray.story.alarms.whole import find_alarms
 from xray.story.layout import Line
 from xray.story.roles.listing import list_roles
 from xray.text import show_controls

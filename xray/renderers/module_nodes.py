@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
+from xray.story.alarms.kinds import Alarm
 from xray.story.blocks.block_lines import Flow, Gate
 from xray.story.blocks.block_plan import NOBODY, Item, Plan
 from xray.story.blocks.bundles import name_operations
 from xray.story.blocks.kinds import kind_of
 from xray.story.blocks.pass_groups import PassGroup, read_sizes
 from xray.story.blocks.tree import name_place, name_range
-from xray.story.alarms.kinds import Alarm
 from xray.story.layout import Line, Run
 from xray.story.shapes import ShapeText, digits, symbols
 from xray.text import show_controls

@@ -8,10 +8,10 @@ from xray.renderers.markup import table, write_run
 from xray.renderers.module_marks import broken, list_marks
 from xray.renderers.module_nodes import Drawn, shortened, surface_of
 from xray.renderers.themes import Theme
+from xray.story.alarms.kinds import Alarm
 from xray.story.blocks.kinds import KINDS, SAID
 from xray.story.blocks.turn_rows import TurnRow, list_turns
 from xray.story.compare.marks import Marks
-from xray.story.alarms.kinds import Alarm
 from xray.story.layout import Line, Run
 
 LARGEST_TITLE = 3.0

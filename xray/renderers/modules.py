@@ -13,13 +13,13 @@ from xray.renderers.module_nodes import Drawn, name_item, shortened, surface_of,
 from xray.renderers.module_title import write_title
 from xray.renderers.paper import POINTS_PER_INCH, Paper, check_dots, longest_side, paper_size
 from xray.renderers.themes import Theme
+from xray.story.alarms.kinds import Alarm
+from xray.story.alarms.whole import find_alarms
 from xray.story.blocks.block_lines import Gate, list_entrances, list_exits, list_flows, thin_flows
 from xray.story.blocks.block_plan import READABLE, Item, plan_blocks
 from xray.story.blocks.opening import Choice
 from xray.story.blocks.pass_groups import PassGroup, group_passes, read_sizes
 from xray.story.compare.marks import Marks
-from xray.story.alarms.kinds import Alarm
-from xray.story.alarms.whole import find_alarms
 from xray.story.journey import describe
 from xray.story.layout import Line, Run
 from xray.story.roles.listing import list_roles

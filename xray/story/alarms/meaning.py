@@ -151,8 +151,8 @@ def tell_inverted(flow: Flow, site: Site, mask: Mask, keep: int, tainted: set[in
     else:
         whole = int((mask.values != keep).all(axis=1).sum())
         text += (
-            f"is {1 - keep} all along {whole} of its {mask.shape[0]} rows, and keys are hidden where it is {1 - keep}, so "
-            "these rows see nothing, and others only what should be hidden"
+            f"is {1 - keep} all along {whole} of its {mask.shape[0]} rows, and keys are hidden where it is {1 - keep}, "
+            "so these rows see nothing, and others only what should be hidden"
         )
     scores = flow.output(site.scores).shape
     return alarm_at(flow.one_pass, flow.steps[place], "inverted", f"{text}: scores {scores}.", mask.name)
