@@ -70,6 +70,26 @@ def test_no_arrow_leads_in_a_circle():
     assert left == {}
 
 
+def list_imports():
+    """Every module with those that it imports, wherever the import stands."""
+    modules = {str(path.relative_to(ROOT).with_suffix("")).replace("/", "."): path for path in PACKAGE.rglob("*.py")}
+    for name, path in modules.items():
+        imported = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                imported |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
+        yield name, imported & set(modules)
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    left = dict(list_imports())
+    while free := [name for name, imported in left.items() if not imported & set(left)]:
+        for name in free:
+            del left[name]
+
+    assert sorted(left) == []
+
+
 def test_the_two_sides_meet_in_the_trace_alone():
     crossing = [
         (room, used)

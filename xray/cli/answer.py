@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from xray.cli.chat import DEFAULT_RUN, Beam, LengthPenalty, check_beam
+from xray.cli.chat import Beam, LengthPenalty, check_beam
+from xray.cli.source_options import DEFAULT_RUN
 
 
 def answer(

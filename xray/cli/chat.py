@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-DEFAULT_RUN = Path("runs/movie_qa")
+from xray.cli.source_options import DEFAULT_RUN
 
 Beam = Annotated[int, typer.Option(help="How many answers are followed at once; 1 is greedy.")]
 LengthPenalty = Annotated[float, typer.Option(help="With --beam: 0 favours short answers, 1 weighs each word alike.")]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from xray.cli.keeping_stdout import keep_stdout
 from xray.cli.loading import loading
 from xray.cli.output import say
-from xray.cli.trace import DEFAULT_RUN
+from xray.cli.source_options import DEFAULT_RUN
 from xray.errors import TraceError, XRayError
 from xray.ir.trace import Step, Trace
 from xray.ir.values import drop_values

@@ -1,4 +1,4 @@
-"""The options of every command that takes a model by its name."""
+"""What several commands take alike: the options of a model by its name, and the chatbot where none is named."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,6 +8,9 @@ import typer
 
 if TYPE_CHECKING:
     from xray.sources.request import Request
+
+DEFAULT_RUN = Path("runs/movie_qa")
+"""Where the chatbot is that the commands take if nobody names one."""
 
 PANEL, RANKS = "A model by its name", "One rank of many"
 SOURCE_OPTIONS = ("kind", "batch", "seq_len", "image_size", "trust_remote_code")

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from xray.cli.source_options import (
+    DEFAULT_RUN,
     SOURCE_OPTIONS,
     BatchOption,
     ImageSizeOption,
@@ -19,7 +20,6 @@ from xray.cli.source_options import (
 )
 from xray.text import show_controls
 
-DEFAULT_RUN = Path("runs/movie_qa")
 CHATBOT_ONLY = ("phase", "ask", "run", "max_turns", "kv_cache", "device")
 CHATBOT, ANY_MODEL, PICTURE, TABLES = "The chatbot", "Any model", "The picture", "The tables"
 

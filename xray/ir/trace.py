@@ -68,6 +68,11 @@ class Pass:
         number = f", {self.number}" if self.number else ""
         return f"Pass({self.kind!r}{number}, {count(self.steps, 'step', 'steps')})"
 
+    @property
+    def key(self) -> str:
+        """What the pass is called in ids: its kind, and its number where it has one, as in "decode3"."""
+        return f"{self.kind}{self.number or ''}"
+
     @cached_property
     def blocks(self) -> frozenset[str]:
         """The ids of the steps that hold other steps."""

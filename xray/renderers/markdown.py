@@ -33,7 +33,7 @@ def write_markdown(trace: Trace, *, all_layers: bool = False, pick: Pick | None 
         one = group[0]
         if pick and not pick_steps(one, pick):
             continue
-        told = roles.get(f"{one.kind}{one.number or ''}", {})
+        told = roles.get(one.key, {})
         lines += write_pass_head(one, len(group) - 1)
         for section in outline_pass(one, all_layers=all_layers, pick=pick, roles=told):
             lines += write_section(section)

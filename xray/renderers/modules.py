@@ -102,7 +102,7 @@ def draw_plans(
         own_alarms = {
             plan.holder(alarm.step): alarm for alarm in reversed(alarms) if (alarm.pass_kind, alarm.number) in ours
         }
-        key = f"{group.shown.kind}{group.shown.number or ''}"
+        key = group.shown.key
         flows, unseen = thin_flows(plan, list_flows(plan))
         found.append(Drawn(group, place, plan, roles.get(key, {}), own_alarms, flows, unseen))
     return tuple(found)
@@ -226,7 +226,7 @@ def draw_node(graph: Digraph, item: Item, drawn: Drawn, theme: Theme, mark: Node
         drawn.name(item.number),
         label=table(lines if mark is None else marked_lines(lines, mark), surface, theme),
         fillcolor=paint.fill,
-        id=identity(f"{one_pass.kind}{one_pass.number or ''}/{step.id}"),
+        id=identity(f"{one_pass.key}/{step.id}"),
         tooltip=clean(describe([(one_pass.number, step)]) + (f"\n{alarm.text}" if alarm else "")),
         **(pen if mark is None else outline(mark, theme)),
         **({"peripheries": "2"} if item.kind in ("closed", "bundle") or item.count > 1 else {}),

@@ -77,7 +77,7 @@ def note_roles(trace: Trace, passes: Sequence[Packed], roles: Roles) -> None:
         (alarm.pass_kind, alarm.number, alarm.step): alarm.text for alarm in find_alarms(trace)
     }
     for one_pass, packed in zip(trace.passes, passes, strict=True):
-        told = roles.get(f"{one_pass.kind}{one_pass.number or ''}", {})
+        told = roles.get(one_pass.key, {})
         for step in packed["steps"]:
             if step["id"] in told:
                 step["does"] = told[step["id"]]

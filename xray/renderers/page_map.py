@@ -47,7 +47,7 @@ def draw_block_map(trace: Trace, theme: Theme, choice: Choice, roles: Roles) -> 
 
 def map_id(one_pass: Pass, step: Step) -> str:
     """The id that a step's node has on the map: the pass and the step's own id."""
-    return f"{one_pass.kind}{one_pass.number or ''}/{step.id}"
+    return f"{one_pass.key}/{step.id}"
 
 
 def pass_key(one_pass: Pass) -> str:

@@ -29,7 +29,7 @@ def write_csv(trace: Trace, pick: Pick | None = None) -> str:
     rows.writerow(COLUMNS)
     roles = list_roles(trace)
     for one_pass in trace.passes:
-        told, work = roles.get(f"{one_pass.kind}{one_pass.number or ''}", {}), measure_work(one_pass)
+        told, work = roles.get(one_pass.key, {}), measure_work(one_pass)
         for number, step in enumerate(one_pass.steps, start=1):
             if not pick or pick.takes(step):
                 cells = (one_pass.kind, one_pass.number or "", number, *list_cells(step, told, work[step.id], one_pass))

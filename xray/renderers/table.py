@@ -109,7 +109,7 @@ class TraceTables:
             if self.pick and not pick_steps(one_pass, self.pick):
                 continue
             yield Text()
-            told = roles.get(f"{one_pass.kind}{one_pass.number or ''}", {})
+            told = roles.get(one_pass.key, {})
             yield from self.draw_steps(one_pass, told, len(turns), words, width)
             if (one_pass.kind != "decode" or len(turns) == 1) and not self.pick:
                 yield from self.draw_masks(one_pass, words, width, "masks")

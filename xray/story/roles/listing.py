@@ -29,8 +29,8 @@ def list_roles(trace: Trace) -> Mapping[str, Mapping[str, str]]:
         reading = read_pass(one_pass)
         sides = [names.get(id(one), one.tower.name) if len(whole.towers) > 1 else "" for one in reading.towers]
         told = list_parts(reading, sides, whole.head)
-        key, flow = f"{one_pass.kind}{one_pass.number or ''}", reading.flow
-        found[key] = dict(list_operations(flow)) | told | dict(list_kernels(flow))
+        flow = reading.flow
+        found[one_pass.key] = dict(list_operations(flow)) | told | dict(list_kernels(flow))
     return found
 
 
