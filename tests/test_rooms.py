@@ -55,8 +55,23 @@ def test_every_room_is_on_the_page_in_its_own_words():
     assert told == {room: describe(room) for room in rooms - {"__init__", "__main__"}}
 
 
+def test_every_room_of_the_story_is_told_in_its_own_words():
+    told = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|$", PAGE, flags=re.MULTILINE))
+
+    assert told
+    assert told == {room: describe(f"story/{room}") for room in told}
+
+
+@pytest.mark.parametrize(
+    ("file", "place"),
+    re.findall(r"^\| [^|]+ \| `((?:xray|templates)/[\w./]+)` \| `([^`]+)` \|$", PAGE, flags=re.MULTILINE),
+)
+def test_what_you_see_comes_from_where_the_page_says(file, place):
+    assert place in (ROOT / file).read_text(encoding="utf-8")
+
+
 def test_every_room_stands_in_the_hourglass():
-    (drawing,) = re.findall(r"^```\{code-block\} text\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE)
+    drawing, _ = re.findall(r"^```\{code-block\} text\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE)
 
     assert [room for room in MAY_IMPORT if not re.search(rf"\b{room}\b", drawing)] == []
 

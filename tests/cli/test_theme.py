@@ -49,7 +49,7 @@ def test_a_copy_is_written_and_can_be_used(here, trace_file, capsys):
         ["draw", "{trace}", "-q", "-o", "out.svg"],
         ["page", "{trace}", "-o", "out.html"],
         ["attention", "{trace}", "-o", "out.svg"],
-        ["worksheet", "--trace", "{trace}", "-o", "out.svg"],
+        ["worksheet", "{trace}", "-o", "out.svg"],
         ["walk", "{trace}", "--station", "3"],
     ],
 )

@@ -19,7 +19,7 @@ def ask(trace_file, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
 
     def called(*arguments, trace=trace_file):
-        code = run(["worksheet", "--trace", str(trace), *arguments])
+        code = run(["worksheet", str(trace), *arguments])
         said = capsys.readouterr()
         assert said.out == ""
         return code, said.err.strip().splitlines()[-1], {path.name for path in tmp_path.iterdir()}

@@ -15,6 +15,13 @@ CHATBOT, PICTURE = "The chatbot", "The picture"
 
 def worksheet(
     context: typer.Context,
+    source: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A model by its name, as in my_gpt.py:build, or a trace.json, instead of the chatbot.",
+            show_default=False,
+        ),
+    ] = None,
     output: Annotated[
         Path, typer.Option("-o", "--output", help="The sheet to write: .pdf, .svg or .png.")
     ] = DEFAULT_SHEET,
@@ -41,14 +48,6 @@ def worksheet(
     run: Annotated[
         Path | None,
         typer.Option(help="The folder of a trained chatbot.", show_default="runs/movie_qa", rich_help_panel=CHATBOT),
-    ] = None,
-    trace: Annotated[
-        Path | None,
-        typer.Option(
-            help="A trace.json or a model's name, instead of a chatbot.",
-            show_default=False,
-            rich_help_panel=CHATBOT,
-        ),
     ] = None,
     max_turns: Annotated[
         int, typer.Option(min=1, max=512, help="The most words an answer may have.", rich_help_panel=CHATBOT)
@@ -103,9 +102,9 @@ def worksheet(
         refuse(context, ("tile",), NO_PDF)
     choice = Choice(read_stations(stations) if stations is not None else (), share, seed)
     paint = pick_theme(theme)
-    if trace is not None:
+    if source is not None:
         refuse(context, ("phase",), "a trace file holds what it holds. Leave this out, or the file.")
-    recorded = read_or_record(context, trace, run, ask, phase, max_turns, device)
+    recorded = read_or_record(context, source, run, ask, phase, max_turns, device)
     warn_of_letters(recorded, [(output, form)])
     made = make_worksheet(recorded, choice, hints=hints)
     drawn = draw_worksheet(made, form, theme=paint, dpi=dpi, paper=paper)

@@ -1,1 +1,1 @@
-"""What goes wrong: the rule that a failed step breaks, and numbers and masks that a reader must be warned of."""
+"""What goes wrong: the rule that a failed step breaks, and the operands that do not fit."""
