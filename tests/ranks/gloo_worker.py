@@ -19,6 +19,7 @@ from torch.utils._pytree import tree_leaves
 
 import xray
 from xray.ranks.dividing import divide
+from xray.ranks.fake_group import forget_meshes
 from xray.ranks.mesh import parse_mesh
 from xray.ranks.recording import take_share
 
@@ -80,23 +81,22 @@ def measure(name, mesh_text, rank, store):
         module.register_forward_hook(watch(path))
     with torch.no_grad(), Ledger() as ledger:
         first = tree_leaves(model(**args))[0]
-    with (
-        torch.no_grad(),
-        Ledger() as again,
-        xray.record(model) as recorder,
-    ):  # FSDP keeps what it has fetched at the end
+    # once more, as FSDP keeps what it has fetched last
+    with torch.no_grad(), Ledger() as again, xray.record(model) as recorder:
         second = tree_leaves(model(**args))[0]
     with torch.no_grad():
         alone = tree_leaves(whole(**args))[0]
+        distance, is_same = float((first - alone).abs().max()), bool(torch.equal(first, second))
     destroy_process_group()
+    forget_meshes()
     return {
         "shapes": shapes,
         "times": ledger.times,
         "bytes": ledger.bytes,
         "weights": weights,
-        "same": bool(torch.equal(first, second)),
+        "same": is_same,
         "recorded": Counter(step.op for step in recorder.trace.steps if "group" in step.settings) == again.times,
-        "distance": float((first - alone).abs().max()),
+        "distance": distance,
     }
 
 

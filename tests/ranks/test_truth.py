@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -66,14 +67,14 @@ def run_processes(count):
     cases = [f"{name}:{mesh}" for name, mesh in CASES if parse_mesh(mesh).count == count]
     places = os.pathsep.join((str(TESTS), str(TESTS.parent), os.environ.get("PYTHONPATH", "")))
     env = {**os.environ, "PYTHONPATH": places, "OMP_NUM_THREADS": "1"}
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, ExitStack() as files:
         worker = str(TESTS / "ranks" / "gloo_worker.py")
         logs = [Path(folder) / f"{rank}.log" for rank in range(count)]
         processes = [
             subprocess.Popen(
                 [sys.executable, worker, str(rank), folder, *cases],
                 env=env,
-                stdout=log.open("w"),
+                stdout=files.enter_context(log.open("w")),
                 stderr=subprocess.STDOUT,
             )
             for rank, log in enumerate(logs)

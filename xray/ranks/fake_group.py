@@ -3,9 +3,9 @@
 It stands in torch's own test tools, so all that X-Ray takes from there is in this file. Tried with torch 2.13.
 """
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -36,15 +36,24 @@ def fake_ranks(count: int, rank: int = 0) -> Iterator[None]:
             "this process is one of several ranks already, and a mesh needs ranks of its own. "
             "Record the model with xray.record instead."
         )
-    environment = set(os.environ)
     torch.distributed.init_process_group("fake", rank=rank, world_size=count, store=FakeStore())
     try:
         with weights_without_storage():
             yield
     finally:
         torch.distributed.destroy_process_group()
-        for name in set(os.environ) - environment:  # torch notes there where its compiler keeps things
-            del os.environ[name]
+        forget_meshes()
+
+
+def forget_meshes() -> None:
+    """Make torch forget what it worked out for meshes, whose ranks are gone: another mesh may look like one of them."""
+    from torch.distributed.tensor import _redistribute, debug
+
+    for name in ("_clear_sharding_prop_cache", "_clear_fast_path_sharding_prop_cache"):
+        getattr(debug, name, lambda: None)()
+    kept: Any = getattr(_redistribute, "_gen_transform_infos", None)
+    if kept is not None and hasattr(kept, "cache_clear"):
+        kept.cache_clear()
 
 
 @contextmanager
