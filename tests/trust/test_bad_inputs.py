@@ -256,7 +256,10 @@ def test_a_million_rows_are_refused_or_read_without_being_held(place):
         file.write("question,answer\n")
         file.writelines(f"who is number {number % 997}?,it is {number % 89}.\n" for number in range(1_000_000))
         file.write("ragged\n")
-    assert_refused(call("train", "pairs.csv", *QUICK), 1, "1 row has more or fewer cells", "in line 1,000,002")
+    outcome = call("train", "pairs.csv", *QUICK)  # a slow machine says before that how far it is
+    assert (outcome.code, outcome.out) == (1, b"")
+    assert outcome.last.startswith("xray: pairs.csv: 1 row has more or fewer cells")
+    assert "in line 1,000,002" in outcome.last
 
 
 NUMBERS = ["0", "-1", "999999999999999999999999", "1e5", "", "nan", "inf", "-inf", "1" * 5000, "٣", "0x10"]
