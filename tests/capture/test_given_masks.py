@@ -64,4 +64,4 @@ def test_a_window_that_only_the_configuration_knows_is_noted():
             vars(self)["config"] = Config()
 
     trace = xray.trace(HasOne(), torch.zeros(2, 2, 3), attention_mask=torch.ones(2, 3))
-    assert trace.steps[0].settings["sliding_window"] == 4
+    assert trace.steps[0].settings["config.sliding_window"] == 4

@@ -36,7 +36,7 @@ def name_layer(path: str) -> int | None:
 def describe_settings(module: nn.Module) -> Mapping[str, Setting]:
     """The plain public attributes of a module: a dropout's p, a linear layer's features, a kernel's size as "3x5".
 
-    `weight_dtype` is said of a module whose own first parameter is not float32, `sliding_window` also of one that has
+    `weight_dtype` is said of a module whose own first parameter is not float32, `config.sliding_window` of one that has
     it in its configuration alone.
     """
     attributes = vars(module)
@@ -49,7 +49,7 @@ def describe_settings(module: nn.Module) -> Mapping[str, Setting]:
             settings[name] = "x".join(map(str, value))
     window = getattr(attributes.get("config"), "sliding_window", None)
     if type(window) is int and "sliding_window" not in attributes:
-        settings["sliding_window"] = window
+        settings["config.sliding_window"] = window
     for weight in module._parameters.values():
         if weight is not None and weight.dtype is not torch.float32:
             settings["weight_dtype"] = str(weight.dtype).removeprefix("torch.")

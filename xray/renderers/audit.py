@@ -42,7 +42,9 @@ def list_parts(audit: Audit, words: Words) -> Iterator[RenderableType]:
 def tell_alarm(alarm: Alarm, words: Words) -> Iterator[RenderableType]:
     """What is wrong, where, why, and what to do."""
     where = show_controls(alarm.location or alarm.step)
-    yield fold(Text.assemble(words.accent(TITLES[alarm.kind], "warning", bold=True), "  ", words.strong(where)))
+    title = words.accent(TITLES[alarm.kind], "warning", bold=True)
+    step = words.quiet(show_controls(alarm.step))
+    yield fold(Text.assemble(title, "  ", words.strong(where), "  ", step))
     yield Padding(fold(words.plain(show_controls(alarm.text))), (0, 0, 0, 2))
     yield Padding(fold(words.quiet(alarm.remedy)), (0, 0, 0, 2))
 

@@ -8,18 +8,24 @@ from xray.ir.trace import Trace
 from xray.story.alarms.whole import find_alarms
 
 
-def hiding(*cells, **facts):
-    """A pass in which scores are hidden by a mask of these cells."""
+def hiding(*cells, value=-1e9, weighs=True, **facts):
+    """An attention in which scores are hidden by a mask of these cells; without `weighs` nothing is made of them."""
     mask = MaskFacts("padding", 0.5, "true_is_hidden", tuple(cells) or None, **facts)
-    step = call("net.hide", "masked_fill", [""], (1, 2, 3), location="model.py:7")
-    record = tensor("mask", (1, 2, 3), role="mask", dtype="bool", mask=mask)
-    return Trace("t", {}, {}, (forward(replace(step, inputs=(*step.inputs, record))),))
+    shape = (1, 2, 3)
+    scores = call("net.scores", "matmul", ["", ""], shape)
+    hide = call("net.hide", "masked_fill", [scores.id], shape, location="model.py:7")
+    record = tensor("mask", shape, role="mask", dtype="bool", mask=mask)
+    hide = replace(hide, inputs=(*hide.inputs, record), settings={"value": value})
+    weights = call("net.softmax", "softmax", [hide.id], shape)
+    out = call("net.out", "matmul", [weights.id, ""], shape)
+    steps = (scores, hide, weights, out) if weighs else (scores, hide)
+    return Trace("t", {}, {}, (forward(*steps),))
 
 
 def test_a_row_that_sees_nothing_raises_an_alarm():
     (alarm,) = find_alarms(hiding(("..p", "ppp")))
     assert (alarm.kind, alarm.step, alarm.location) == ("blind", "net.hide#0", "model.py:7")
-    assert alarm.text.startswith("1 of the 2 rows of the mask mask sees nothing")
+    assert alarm.text.startswith("1 of the 2 rows of the scores (1, 2, 3) see nothing")
 
 
 def test_hidden_cells_alone_raise_none():
@@ -28,15 +34,7 @@ def test_hidden_cells_alone_raise_none():
 
 @pytest.mark.parametrize("value", [0.0, 0, 1.5])
 def test_what_is_filled_with_a_number_that_hides_nothing_raises_none(value):
-    trace = hiding(("..p", "ppp"))
-    step = replace(trace.passes[0].steps[0], settings={"value": value})
-    assert find_alarms(replace(trace, passes=(forward(step),))) == ()
-
-
-def test_what_is_filled_with_a_very_negative_number_raises_an_alarm():
-    trace = hiding(("..p", "ppp"))
-    step = replace(trace.passes[0].steps[0], settings={"value": -1e9})
-    assert len(find_alarms(replace(trace, passes=(forward(step),)))) == 1
+    assert find_alarms(hiding(("..p", "ppp"), value=value)) == ()
 
 
 def test_a_mask_too_large_to_keep_still_tells_its_blind_rows():
@@ -44,11 +42,9 @@ def test_a_mask_too_large_to_keep_still_tells_its_blind_rows():
     assert alarm.text.startswith("2 of the 2 rows of the mask mask see nothing")
 
 
-def test_a_mask_that_goes_into_another_one_is_not_read_yet():
-    trace = hiding(("ppp", "..."))
-    step = trace.passes[0].steps[0]
-    inverted = replace(step, op="invert", outputs=(tensor("out", (1, 2, 3), step.id, dtype="bool"),))
-    assert find_alarms(replace(trace, passes=(forward(inverted),))) == ()
+@pytest.mark.parametrize("facts", [{"blind_rows": 2}, {}])
+def test_a_mask_that_hides_from_no_attention_raises_none(facts):
+    assert find_alarms(hiding(*(() if facts else (("..p", "ppp"),)), weighs=False, **facts)) == ()
 
 
 def test_the_same_blind_mask_is_told_once_though_every_turn_reads_it():

@@ -1,9 +1,9 @@
-"""Where NaN or infinity begins, and masks that leave a row blind, wherever they are read.
+"""Where NaN or infinity begins, and masks that leave a row blind, where their cells alone are known.
 
 A hidden cell, or -inf where a mask hides, is meant and raises none.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from math import prod
 
 from xray.ir.records import VISIBLE, MaskFacts, TensorRecord
@@ -11,11 +11,11 @@ from xray.ir.trace import Pass, Step
 from xray.story.alarms.kinds import Alarm, alarm_at
 
 
-def list_blind(one_pass: Pass) -> Iterator[Alarm]:
-    """The masks that attention reads in which a row sees nothing."""
+def list_blind(one_pass: Pass, readers: Collection[str]) -> Iterator[Alarm]:
+    """The masks in which a row sees nothing, as far as steps between scores and softmax read them."""
     seen: set[object] = set()
     for step in one_pass.steps:
-        if step.id in one_pass.blocks or not makes_numbers(step) or not may_hide(step):
+        if step.id not in readers or not may_hide(step):
             continue
         for record in step.inputs:
             if record.role != "mask" or record.mask is None:
@@ -25,11 +25,6 @@ def list_blind(one_pass: Pass) -> Iterator[Alarm]:
             if rows and (maker, record.shape) not in seen:
                 seen.add((maker, record.shape))
                 yield alarm_at(one_pass, step, "blind", tell_blind(record, rows))
-
-
-def makes_numbers(step: Step) -> bool:
-    """Whether a step that reads a mask uses it on scores; one that makes another mask of it does not."""
-    return any(record.role != "mask" and "float" in record.dtype for record in step.outputs)
 
 
 def may_hide(step: Step) -> bool:

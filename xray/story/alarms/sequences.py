@@ -14,8 +14,9 @@ from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.value_rules import LOW
 from xray.story.recognition.value_shapes import Values
 
+CONFIGURED = "config.sliding_window"
 DOCUMENTS = ("document", "doc_id", "seq_idx", "sequence_id")
-WINDOWS = ("sliding_window", "window_size", "window", "local_window", "local_attention")
+WINDOWS = ("sliding_window", CONFIGURED, "window_size", "window", "local_window", "local_attention")
 
 
 def check_packed(flow: Flow, squares: Sequence[Square]) -> Iterator[Alarm]:
@@ -111,13 +112,13 @@ def measure(square: Square) -> tuple[int | None, bool]:
 
 
 def find_setting(flow: Flow, block: Step) -> tuple[str, int, bool] | None:
-    """How wide a window a module says that it has, and whether it is an attribute of its own, or its block's."""
+    """How wide a window a module says that it has, and whether its own attribute says so."""
     here: Step | None = block
     while here is not None:
         for name in WINDOWS:
             value = here.settings.get(name)
             if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-                return name, value, here is block
+                return name, value, name != CONFIGURED
         here = flow.one_pass.by_id.get(here.parent or "")
     return None
 

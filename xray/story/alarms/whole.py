@@ -121,5 +121,7 @@ def raise_alarms(one_pass: Pass) -> Iterator[Alarm]:
     found += check_padding_side(flow, squares, given_values(flow))
     yield from found
     if not any(alarm.kind in ("inverted", "axis") for alarm in found):  # which leave rows blind, and say why
-        yield from check_blind(flow, squares) if sites else list_blind(one_pass)
+        yield from check_blind(flow, squares)
+        unread = {flow.steps[place].id for one in squares if one.cells is None for place in one.site.scored}
+        yield from list_blind(one_pass, unread)
     yield from list_broken(one_pass)
