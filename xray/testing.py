@@ -9,7 +9,7 @@ from xray.ir.trace import Trace
 from xray.scratch import write_aside
 from xray.story.alarms.arguments import list_given
 from xray.story.alarms.whole import audit
-from xray.story.compare.changes import tell_difference
+from xray.story.compare.changes import list_difference
 from xray.story.compare.difference import diff
 from xray.text import show_controls
 
@@ -38,7 +38,7 @@ def assert_same_shapes(trace: Trace, fixture: str | Path) -> None:
         raise AssertionError(f"there is no fixture {name} to compare with. Write it, and commit it: {UPDATE}=1 pytest")
     found = diff(read_trace_file(path), trace)
     if found:
-        lines = "\n".join(tell_difference(found, MOST_LINES))
+        lines = "\n".join(list_difference(found, MOST_LINES))
         raise AssertionError(
             f"{show_controls(trace.title)} does not do what {name} says (written there -> now). {lines}\n"
             f"If that is meant, write the fixture anew and read its diff: {UPDATE}=1 pytest"

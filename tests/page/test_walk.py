@@ -4,7 +4,7 @@ import pytest
 from page_helpers import sizes
 
 from xray.story.walk.scene import list_scenes, plain
-from xray.story.walk.telling import tell_scene
+from xray.story.walk.telling import write_chapters
 
 
 def heading(page):
@@ -13,7 +13,7 @@ def heading(page):
 
 def chapters(trace, phase, turn=0):
     scene = next(one for one in list_scenes(trace) if (one.phase, one.turn) == (phase, turn))
-    return tell_scene(scene)
+    return write_chapters(scene)
 
 
 @pytest.mark.parametrize(("phase", "turn"), [("training", 0), ("inference", 2)])

@@ -8,7 +8,7 @@ from xray.ir.trace import Pass
 from xray.renderers.table_masks import choose_squares, draw_legend, draw_mask
 from xray.renderers.table_words import ASCII, UNICODE, Words
 from xray.renderers.themes import load_theme
-from xray.story.facts.masks import tell_masks
+from xray.story.facts.masks import list_masks
 
 
 @pytest.fixture(scope="module")
@@ -23,11 +23,11 @@ def plain(lines):
 def causal_story(length, cells=True):
     facts = MaskFacts("causal", 0.5 - 0.5 / length, cells=(mask_cells(length, length),) if cells else None)
     mask = record("out", "1 1 tgt_len tgt_len", "mask", mask=facts, tgt_len=length)
-    return tell_masks(Pass("forward", 0, {}, (step("mask", "causal_mask", [], [mask]),)))[0]
+    return list_masks(Pass("forward", 0, {}, (step("mask", "causal_mask", [], [mask]),)))[0]
 
 
 def test_a_padding_mask_is_a_strip_for_each_sequence(words):
-    story = tell_masks(small_training_pass())[0]
+    story = list_masks(small_training_pass())[0]
 
     lines = plain(draw_mask(story, words, 158))
 
@@ -35,7 +35,7 @@ def test_a_padding_mask_is_a_strip_for_each_sequence(words):
 
 
 def test_the_decoders_mask_tells_padding_and_future_apart(words):
-    story = tell_masks(small_training_pass())[1]
+    story = list_masks(small_training_pass())[1]
 
     lines = plain(draw_mask(story, words, 30))
 
@@ -43,7 +43,7 @@ def test_the_decoders_mask_tells_padding_and_future_apart(words):
 
 
 def test_sequences_stand_side_by_side(words):
-    story = tell_masks(small_training_pass())[1]
+    story = list_masks(small_training_pass())[1]
 
     lines = plain(draw_mask(story, words, 78))
 
@@ -51,7 +51,7 @@ def test_sequences_stand_side_by_side(words):
 
 
 def test_the_head_of_a_mask_says_who_reads_it(words):
-    story = tell_masks(small_training_pass())[0]
+    story = list_masks(small_training_pass())[0]
 
     head = next(draw_mask(story, words, 158)).plain
 
@@ -63,13 +63,13 @@ def test_the_head_of_a_mask_says_who_reads_it(words):
 def test_a_chosen_few_are_the_first_the_darkest_and_the_lightest():
     cells = tuple((("." * visible + "p" * (5 - visible)),) * 2 for visible in (3, 4, 5, 1, 2))
     mask = record("out", "batch 1 tgt_len tgt_len", "mask", mask=MaskFacts("padding", 0.4, cells=cells), batch=5)
-    squares = tell_masks(Pass("forward", 0, {}, (step("mask", "mask", [], [mask]),)))[0].squares
+    squares = list_masks(Pass("forward", 0, {}, (step("mask", "mask", [], [mask]),)))[0].squares
 
     assert [square.index[0] for square in choose_squares(squares, 3)] == [0, 2, 3]
 
 
 def test_all_sequences_are_drawn_on_request(words):
-    story = tell_masks(small_training_pass())[1]
+    story = list_masks(small_training_pass())[1]
 
     lines = plain(draw_mask(story, words, 30, everything=True))
 
@@ -91,26 +91,26 @@ def test_a_mask_too_large_to_keep_is_told_by_its_share(words):
 
 def test_a_mask_that_hides_nothing_says_so(words):
     mask = src_mask(((".....",),))
-    story = tell_masks(Pass("encode", 0, {}, (step("src_mask", "padding_mask", [], [mask]),)))[0]
+    story = list_masks(Pass("encode", 0, {}, (step("src_mask", "padding_mask", [], [mask]),)))[0]
 
     assert "hides nothing" in next(draw_mask(story, words, 78)).plain
 
 
 def test_a_share_that_is_not_nothing_is_never_rounded_to_nothing(words):
     mask = record("out", "1 1 1 src_len", "mask", mask=MaskFacts("custom", 0.001))
-    story = tell_masks(Pass("forward", 0, {}, (step("mask", "mask", [], [mask]),)))[0]
+    story = list_masks(Pass("forward", 0, {}, (step("mask", "mask", [], [mask]),)))[0]
 
     assert "<1% hidden" in next(draw_mask(story, words, 78)).plain
 
 
 def test_the_legend_names_only_what_occurs(words):
-    legend = draw_legend(tell_masks(small_trace().passes[1]), words, 158)
+    legend = draw_legend(list_masks(small_trace().passes[1]), words, 158)
 
     assert legend[0].plain.strip() == "██ may be read"
 
 
 def test_the_legend_tells_all_kinds_of_cells_apart(words):
-    legend = draw_legend(tell_masks(small_training_pass()), words, 158)
+    legend = draw_legend(list_masks(small_training_pass()), words, 158)
 
     assert legend[0].plain.split("  ") == ["██ may be read", "▒▒ padding", "·· future", "░░ padding and future "]
 

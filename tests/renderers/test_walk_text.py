@@ -6,7 +6,7 @@ from rich.cells import cell_len
 from xray.renderers.walk_text import Screen, draw_chapter, draw_prompt, draw_text
 from xray.story.walk.quiz import make_quiz
 from xray.story.walk.scene import list_scenes, plain
-from xray.story.walk.telling import tell_scene
+from xray.story.walk.telling import write_chapters
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +15,7 @@ def scene(inference_trace):
 
 
 def draw(scene, station, **screen):
-    chapter = tell_scene(scene)[station - 1]
+    chapter = write_chapters(scene)[station - 1]
     steps = [scene.answer.by_id.get(name) or scene.question.by_id[name] for name in chapter.steps]
     return draw_chapter(chapter, scene.answer, steps, Screen(**screen))
 
@@ -29,7 +29,7 @@ def test_no_line_is_wider_than_the_screen(scene, station, width):
 @pytest.mark.parametrize("station", range(1, 10))
 def test_a_chapter_is_told_whole(scene, station):
     told = " ".join(draw(scene, station, width=90).split())
-    chapter = tell_scene(scene)[station - 1]
+    chapter = write_chapters(scene)[station - 1]
 
     assert chapter.text
     for text in (*chapter.text, *(answer.text for answer in chapter.answers)):

@@ -48,10 +48,10 @@ def diff(
     from xray.cli.requests import read_or_run
     from xray.cli.shown import check_picture, choose_pictures
     from xray.renderers.poster import draw_poster
-    from xray.story.compare.changes import tell_difference
+    from xray.story.compare.changes import list_difference
     from xray.story.compare.difference import diff as compare
     from xray.story.compare.marks import mark_changes
-    from xray.story.compare.setting_changes import compare_settings, tell_settings
+    from xray.story.compare.setting_changes import compare_settings, list_settings
     from xray.text import show_controls
 
     pictures = choose_pictures(output or [], "a difference")
@@ -61,7 +61,7 @@ def diff(
     paint = pick_theme(theme)
     old, new = read_or_run(before), read_or_run(after)
     found, settings = compare(old, new), compare_settings(old, new, *(read_settings(one) for one in (before, after)))
-    show_long("\n".join((*tell_settings(settings), *tell_difference(found, limit))) + "\n")
+    show_long("\n".join((*list_settings(settings), *list_difference(found, limit))) + "\n")
     marks = mark_changes(found, new)
     warn_of_letters(new, pictures)
     for path, form in pictures:

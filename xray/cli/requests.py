@@ -15,6 +15,8 @@ CHATBOT_ONLY = ("run", "ask", "question", "max_turns", "kv_cache", "device")
 if TYPE_CHECKING:
     from xray.capture.run import Phase
 
+LONGEST_NAME = 255
+"""No file has a longer name; what is longer is a question."""
 Values = Literal["few", "page", "attention"]
 """Which values a command needs; what a page keeps holds the attention too, and a chatbot keeps it in any case."""
 
@@ -75,4 +77,6 @@ def names_source(text: str) -> bool:
     """Whether an argument that may be a question names a model or a file with a trace."""
     from xray.sources.spelling import names_model
 
-    return names_model(text) or text.endswith(".json") or Path(text).is_file()
+    if not text.strip() or text.endswith(".json"):
+        return bool(text.strip())
+    return len(text) <= LONGEST_NAME and (names_model(text) or Path(text).is_file())

@@ -79,12 +79,12 @@ def choose_journey(trace: "Trace", phase: str | None, wanted: str, turn: int | N
     from xray.renderers.walk_text import draw_chapter
     from xray.story.walk.quiz import make_quiz
     from xray.story.walk.scene import list_scenes
-    from xray.story.walk.telling import tell_scene
-    from xray.story.walk.tour import ask_tour, tell_tour
+    from xray.story.walk.telling import write_chapters
+    from xray.story.walk.tour import ask_tour, list_stops
 
     if list_scenes(trace):
         scene = choose_scene(trace, phase or wanted, turn, given=phase is not None)
-        chapters = tell_scene(scene)
+        chapters = write_chapters(scene)
         steps: dict[str, Step] = {}
         for one_pass in (scene.question, scene.answer):
             for step in one_pass.steps:
@@ -96,7 +96,7 @@ def choose_journey(trace: "Trace", phase: str | None, wanted: str, turn: int | N
             return draw_chapter(chapter, scene.answer, listed, screen)
 
         return Journey(len(chapters), draw, make_quiz(scene))
-    stops = tell_tour(trace)
+    stops = list_stops(trace)
     if not stops:
         raise UsageError("this trace has no residual stream to walk along. Try: xray page")
     return Journey(

@@ -7,7 +7,7 @@ from typing import Literal
 from xray.renderers.module_nodes import Drawn
 from xray.renderers.themes import Theme
 from xray.story.compare.marks import Mark, Marks
-from xray.story.compare.outlines import MOST_LISTED, operand_line, tell_place
+from xray.story.compare.outlines import MOST_LISTED, describe_place, operand_line
 from xray.story.failure.operands import Operand
 from xray.story.layout import Line, Run
 
@@ -40,7 +40,7 @@ def list_marks(marks: Marks) -> list[Line]:
     for place, mark in enumerate(marks.steps[:MOST_LISTED]):
         number = (Run(f"{place + 1}   ", 15, "accent:warning", "bold"),) if len(marks.steps) > 1 else ()
         path = Run(cut(mark.step.removesuffix("#0")), 15, "text", "bold")
-        where = (Run(tell_place(mark), 13, "quiet"),) if tell_place(mark) else ()
+        where = (Run(describe_place(mark), 13, "quiet"),) if describe_place(mark) else ()
         lines.append((*number, path, *where))
         if mark.operands:
             lines.append((Run("    ", 13), *tell_operands(mark.operands, "accent:warning")))

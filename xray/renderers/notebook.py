@@ -115,6 +115,6 @@ def print_tables(trace: Trace, printer: Any, cycle: bool) -> None:  # noqa: ANN4
 
 def print_difference(difference: "Difference", printer: Any, cycle: bool) -> None:  # noqa: ANN401
     """What changed, line by line, the first few changes."""
-    from xray.story.compare.changes import tell_difference
+    from xray.story.compare.changes import list_difference
 
-    printer.text("\n".join(tell_difference(difference, MOST_CHANGES)))
+    printer.text("\n".join(list_difference(difference, MOST_CHANGES)))

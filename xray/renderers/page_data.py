@@ -16,7 +16,7 @@ from xray.story.journey import read_tale
 from xray.story.walk.chapters import Chapter, Text
 from xray.story.walk.explanations import explain_step
 from xray.story.walk.stations import STATIONS, station_of
-from xray.story.walk.telling import tell_walk
+from xray.story.walk.telling import list_chapters
 from xray.story.walk.turns import list_candidates
 
 Packed = dict[str, Any]
@@ -62,7 +62,7 @@ def pack_page(trace: Trace, level: Level, maps: Sequence[Map] = (), roles: Roles
             {"name": one.name, "drawing": one.drawing if place else None, "joined": one.joined}
             for place, one in enumerate(maps)
         ],
-        "chapters": [pack_chapter(chapter) for chapter in tell_walk(trace)],
+        "chapters": [pack_chapter(chapter) for chapter in list_chapters(trace)],
         "texts": texts.kept,
         "masks": [pack_mask(mask) for mask in masks.kept],
         "values": level.name,

@@ -24,7 +24,7 @@ from xray.renderers.table_totals import draw_totals
 from xray.renderers.table_turns import draw_turns
 from xray.renderers.table_words import ASCII, UNICODE, Depth, Words, flow
 from xray.renderers.themes import Theme, load_theme
-from xray.story.facts.masks import tell_masks
+from xray.story.facts.masks import list_masks
 from xray.story.facts.outline import group_passes, outline_pass
 from xray.story.facts.selection import Pick, pick_steps
 from xray.story.roles.listing import list_roles
@@ -143,7 +143,7 @@ class TraceTables:
 
     def draw_masks(self, one_pass: Pass, words: Words, width: int, title: str) -> Iterator[RenderableType]:
         """The masks that attention read in one pass, under their legend."""
-        stories = tell_masks(one_pass)
+        stories = list_masks(one_pass)
         if stories:
             yield Text()
             yield draw_masks_band(title, words, width)

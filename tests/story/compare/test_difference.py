@@ -9,7 +9,7 @@ from torch import nn
 import xray
 from xray.ir.records import MaskFacts
 from xray.ir.trace import Pass, Trace
-from xray.story.compare.changes import tell_difference
+from xray.story.compare.changes import list_difference
 from xray.story.compare.difference import diff
 
 
@@ -119,7 +119,7 @@ def outermost(before, after):
 
 
 def told(before, after):
-    return list(tell_difference(diff(before, after), 40))
+    return list(list_difference(diff(before, after), 40))
 
 
 def test_a_layer_more_is_one_difference():

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from small_traces import small_trace
 
-from xray.story.compare.setting_changes import SettingChange, compare_settings, join, tell_settings
+from xray.story.compare.setting_changes import SettingChange, compare_settings, join, list_settings
 
 
 def test_the_same_network_has_no_other_settings():
@@ -17,7 +17,7 @@ def test_settings_of_files_have_plain_words_and_their_own_order():
     new = {"vocab_size": 7, "rope_parameters.rope_theta": 1_000_000.0, "odd_thing": 2, "bos_token_id": 3}
     changes = compare_settings(replace(trace, config={}), replace(trace, config={}), old, new)
 
-    assert tell_settings(changes)[:-1] == (
+    assert list_settings(changes)[:-1] == (
         "3 settings differ:",
         "  vocabulary   5 → 7",
         "  rotary base  500,000 → 1,000,000",

@@ -3,15 +3,15 @@ from dataclasses import replace
 from small_traces import SRC_WORDS, TGT_WORDS, small_training_pass, src_mask, step
 
 from xray.ir.trace import Pass
-from xray.story.facts.masks import place_of, tell_masks
+from xray.story.facts.masks import list_masks, place_of
 
 
 def test_masks_that_only_went_into_another_are_not_told():
-    assert [story.step.path for story in tell_masks(small_training_pass())] == ["src_mask", "tgt_mask.combine"]
+    assert [story.step.path for story in list_masks(small_training_pass())] == ["src_mask", "tgt_mask.combine"]
 
 
 def test_a_mask_knows_who_reads_it():
-    src_story, _ = tell_masks(small_training_pass())
+    src_story, _ = list_masks(small_training_pass())
 
     assert [reader.path for reader in src_story.readers] == [
         "encoder.layers.0.self_attention.mask",
@@ -22,7 +22,7 @@ def test_a_mask_knows_who_reads_it():
 
 
 def test_each_sequence_has_its_own_words():
-    src_story, tgt_story = tell_masks(small_training_pass())
+    src_story, tgt_story = list_masks(small_training_pass())
 
     assert [square.key_words for square in src_story.squares] == list(SRC_WORDS)
     assert [square.query_words for square in tgt_story.squares] == list(TGT_WORDS)
@@ -31,13 +31,13 @@ def test_each_sequence_has_its_own_words():
 def test_words_that_do_not_fit_the_axis_are_left_out():
     one_pass = replace(small_training_pass(), tokens={"src": (("too", "few"),) * 2})
 
-    assert all(square.key_words == () for square in tell_masks(one_pass)[0].squares)
+    assert all(square.key_words == () for square in list_masks(one_pass)[0].squares)
 
 
 def test_a_mask_without_cells_has_no_squares():
     mask = replace(src_mask(), mask=replace(src_mask().mask, cells=None))
 
-    story = tell_masks(Pass("forward", 0, {}, (step("src_mask", "padding_mask", [], [mask]),)))[0]
+    story = list_masks(Pass("forward", 0, {}, (step("src_mask", "padding_mask", [], [mask]),)))[0]
 
     assert story.squares == ()
 

@@ -11,7 +11,7 @@ from xray.story.walk.chapters import Opinion
 from xray.story.walk.prose import fill_in
 from xray.story.walk.scene import plain
 from xray.story.walk.telling import TEXTS
-from xray.story.walk.tour import tell_tour
+from xray.story.walk.tour import list_stops
 
 SHAPE = TensorRecord("out", (2, 3, 5), ("", "", ""), "float32", "cpu", "activation")
 WRITTEN = """
@@ -83,7 +83,7 @@ def test_every_text_is_told():
 
 
 def test_a_model_of_another_kind_is_asked_what_holds_for_it_too():
-    stops = tell_tour(recorded("GPT-2, inference"))
+    stops = list_stops(recorded("GPT-2, inference"))
     questions = [answer.question for stop in stops for answer in stop.chapter.answers]
 
     assert questions == [
@@ -98,7 +98,7 @@ def test_a_model_of_another_kind_is_asked_what_holds_for_it_too():
 
 
 def test_what_does_not_hold_of_a_model_is_not_asked():
-    questions = {answer.question for stop in tell_tour(recorded("T5, inference")) for answer in stop.chapter.answers}
+    questions = {answer.question for stop in list_stops(recorded("T5, inference")) for answer in stop.chapter.answers}
 
     assert "Why are the scores divided by sqrt(d_k)?" not in questions
     assert "Why does layer norm use the biased variance?" not in questions

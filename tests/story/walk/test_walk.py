@@ -7,7 +7,7 @@ import pytest
 from recorded import recorded
 
 from xray.story.walk.scene import list_scenes, plain
-from xray.story.walk.telling import tell_scene, tell_walk
+from xray.story.walk.telling import list_chapters, write_chapters
 
 QUESTIONS = {
     "where do K and V come from": ("Where do K and V come from?", "last encoder layer, 8×10×32"),
@@ -26,7 +26,7 @@ QUESTIONS = {
 
 @pytest.fixture(scope="module")
 def training(training_trace):
-    return tell_walk(training_trace)
+    return list_chapters(training_trace)
 
 
 def all_answers(chapters):
@@ -38,7 +38,7 @@ def test_a_training_step_has_nine_chapters(training):
 
 
 def test_every_turn_has_nine_chapters(inference_trace):
-    told = [(chapter.station, chapter.turn) for chapter in tell_walk(inference_trace)]
+    told = [(chapter.station, chapter.turn) for chapter in list_chapters(inference_trace)]
 
     assert sorted(told) == [(station, turn) for station in range(1, 10) for turn in range(1, 6)]
 
@@ -61,7 +61,7 @@ def test_the_shapes_are_those_of_the_trace(training, training_trace):
 
 
 def test_the_words_are_those_of_the_run(inference_trace):
-    first = tell_walk(inference_trace)[0]
+    first = list_chapters(inference_trace)[0]
 
     assert " ".join(inference_trace.passes_of("encode")[0].tokens["src"][0]) in plain(first.text[0])
 
@@ -73,7 +73,7 @@ def test_the_loss_is_that_of_the_run(training, training_trace):
 
 
 def test_the_new_word_is_that_of_the_turn(inference_trace):
-    last = [chapter for chapter in tell_walk(inference_trace) if chapter.station == 9]
+    last = [chapter for chapter in list_chapters(inference_trace) if chapter.station == 9]
 
     assert [chapter.turn for chapter in last] == [1, 2, 3, 4, 5]
     for chapter in last:
@@ -100,13 +100,13 @@ def test_every_step_named_was_recorded(training, training_trace):
 )
 def test_a_debate_marks_what_this_run_does(training_trace, setting, value, topic, used):
     trace = replace(training_trace, config={**training_trace.config, setting: value})
-    debates = [debate for chapter in tell_walk(trace) for debate in chapter.debates if topic in debate.topic]
+    debates = [debate for chapter in list_chapters(trace) for debate in chapter.debates if topic in debate.topic]
 
     assert [opinion.is_used for opinion in debates[0].opinions] == [place == used for place in range(2)]
 
 
 def test_a_cross_mask_debate_shows_the_cells_of_the_run(training_trace):
-    debate = tell_walk(training_trace)[5].debates[0]
+    debate = list_chapters(training_trace)[5].debates[0]
     cells = training_trace.passes[0].by_id["src_mask#0"].outputs[0].mask.cells[0][0]
 
     assert debate.opinions[0].example.startswith("".join("□" if cell == "." else "■" for cell in cells))
@@ -115,17 +115,17 @@ def test_a_cross_mask_debate_shows_the_cells_of_the_run(training_trace):
 def test_another_models_trace_has_no_walk(training_trace):
     one = training_trace.passes[0]
 
-    assert tell_walk(replace(training_trace, passes=(replace(one, kind="forward"),))) == ()
+    assert list_chapters(replace(training_trace, passes=(replace(one, kind="forward"),))) == ()
 
 
 def test_with_a_cache_only_the_newest_word_goes_in(cached_trace):
-    chapter = tell_scene(list_scenes(cached_trace)[-1])[3]
+    chapter = write_chapters(list_scenes(cached_trace)[-1])[3]
 
     assert "only the newest token goes in" in plain(chapter.text[1])
 
 
 def test_norm_before_is_walked_too():
-    chapters = tell_walk(recorded("norm before, training"))
+    chapters = list_chapters(recorded("norm before, training"))
 
     assert [chapter.station for chapter in chapters] == list(range(1, 10))
     assert all(chapter.text and all(map(plain, chapter.text)) for chapter in chapters)
@@ -135,7 +135,7 @@ def test_norm_before_is_walked_too():
 def test_no_word_is_said_twice_in_a_row(name):
     told = [
         plain(text)
-        for chapter in tell_walk(recorded(name))
+        for chapter in list_chapters(recorded(name))
         for text in (*chapter.text, *(answer.text for answer in chapter.answers))
     ]
 

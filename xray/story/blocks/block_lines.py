@@ -160,7 +160,7 @@ def list_exits(plan: Plan) -> tuple[Gate, ...]:
             node = exit_node(plan, place, record)
             if node != NOBODY:
                 key = order if len(step.outputs) <= MOST_OUT else node
-                gate = Gate("output", tell_exit(tree, place, record), record, (node,), step.id, order)
+                gate = Gate("output", describe_exit(tree, place, record), record, (node,), step.id, order)
                 found.setdefault(key, gate)
         shown = list(found.values())[:MOST_OUT]
         rest = len(step.outputs) - len(shown)
@@ -181,7 +181,7 @@ def exit_node(plan: Plan, place: int, record: TensorRecord) -> int:
     return maker_of(plan, maker)
 
 
-def tell_exit(tree: Tree, place: int, record: TensorRecord) -> str:
+def describe_exit(tree: Tree, place: int, record: TensorRecord) -> str:
     """What leaves, and of which model where there are several."""
     several = sum(bool(tree.inside[one]) for one in tree.roots) > 1
     name = "output" if record.name in ("out", "output") else record.name

@@ -79,10 +79,10 @@ def read_sizes(records: Sequence[TensorRecord]) -> ShapeText:
     if any(len(record.shape) != len(first.shape) for record in records):
         return ShapeText(("…",), ("",))
     columns = zip(*(record.shape for record in records), strict=True)
-    return ShapeText(tuple(map(tell_sizes, columns)), first.axes)
+    return ShapeText(tuple(map(describe_sizes, columns)), first.axes)
 
 
-def tell_sizes(sizes: Sequence[int]) -> str:
+def describe_sizes(sizes: Sequence[int]) -> str:
     if min(sizes) == max(sizes):
         return str(sizes[0])
     return f"{sizes[0]}→{sizes[-1]}" if sizes[0] != sizes[-1] else f"{min(sizes)}–{max(sizes)}"

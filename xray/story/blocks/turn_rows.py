@@ -35,11 +35,11 @@ def list_turns(group: PassGroup) -> tuple[TurnRow, ...]:
         rows.append(
             TurnRow(
                 place=group.places[number],
-                fed=tell_fed(one_pass, root),
+                fed=describe_fed(one_pass, root),
                 attends=", ".join(f"{queries}×{keys}" for queries, keys in lengths),
-                cached=tell_cached(lengths),
+                cached=describe_cached(lengths),
                 output=read_sizes(root.outputs[:1]).plain if root is not None and root.outputs else "",
-                chosen=tell_chosen(one_pass, behind),
+                chosen=describe_chosen(one_pass, behind),
             )
         )
     return tuple(rows)
@@ -50,7 +50,7 @@ def root_of(one_pass: Pass) -> Step | None:
     return next((step for step in one_pass.steps if step.id in one_pass.blocks), next(iter(one_pass.steps), None))
 
 
-def tell_fed(one_pass: Pass, root: Step | None) -> str:
+def describe_fed(one_pass: Pass, root: Step | None) -> str:
     words = one_pass.tokens.get("decoder_input") or one_pass.tokens.get("src")
     if words:
         return " ".join(words[0][-MOST_IDS:])
@@ -82,7 +82,7 @@ def attention_lengths(one_pass: Pass) -> tuple[tuple[int, int], ...]:
     return tuple(found.values())
 
 
-def tell_cached(lengths: tuple[tuple[int, int], ...]) -> str:
+def describe_cached(lengths: tuple[tuple[int, int], ...]) -> str:
     """How many keys of the first attention were not computed in this pass."""
     if not lengths:
         return ""
@@ -90,7 +90,7 @@ def tell_cached(lengths: tuple[tuple[int, int], ...]) -> str:
     return str(keys - queries) if keys >= queries else ""
 
 
-def tell_chosen(one_pass: Pass, behind: Pass | None) -> str:
+def describe_chosen(one_pass: Pass, behind: Pass | None) -> str:
     """The token that a turn chose: as its pass tells, as it was picked, or as the next pass was fed."""
     words = one_pass.tokens.get("new")
     if words:

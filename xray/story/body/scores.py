@@ -115,14 +115,14 @@ def list_shapes(length: int, seen: int) -> list[Cells]:
 
 def join_verdicts(flow: Flow, site: Site, operands: Sequence[Operand]) -> bool | None:
     """Whether one of the masks hides the future, by how they are made."""
-    verdicts = [tell_future(flow, operand.record, operand.maker) for operand in operands]
+    verdicts = [hides_future(flow, operand.record, operand.maker) for operand in operands]
     if any(verdict is True for verdict in verdicts):
         return True
     queries = flow.output(site.softmax).shape[-2:-1]
     return None if queries == (1,) or any(verdict is None for verdict in verdicts) else False
 
 
-def tell_future(flow: Flow, record: TensorRecord, maker: int | None) -> bool | None:
+def hides_future(flow: Flow, record: TensorRecord, maker: int | None) -> bool | None:
     """Whether a mask hides what comes later: True or False where that is proven, else None."""
     facts = record.mask
     if facts is not None:

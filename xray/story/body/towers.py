@@ -81,7 +81,7 @@ def read_tower(flow: Flow, chains: Sequence[Chain], sites: Sequence[Site], names
     tower = Tower(
         name="",
         reads=entrance.reads,
-        causal=tell_causal(groups),
+        causal=is_causal(groups),
         d_model=widths.pop() if len(widths) == 1 else None,
         vocab=entrance.vocab,
         entrance=parts,
@@ -188,7 +188,7 @@ def strip_pools(flow: Flow, place: int) -> int | None:
     return here
 
 
-def tell_causal(groups: Sequence[Group]) -> bool | None:
+def is_causal(groups: Sequence[Group]) -> bool | None:
     """Whether every place sees only what stands before it; None where one attention does not tell."""
     verdicts = [
         branch.causal

@@ -84,9 +84,9 @@ def align(before: Sequence[Node], after: Sequence[Node]) -> Iterator[Pair]:
     taken = {id(node) for found in (moved, around, within) for node in found.values()}
     for one, other in pairs:
         if one is not None and other is not None:
-            yield from tell_pair(one, other, moved=False)
+            yield from list_pairs(one, other, moved=False)
         elif one is not None and id(one) in moved:
-            yield from tell_pair(one, moved[id(one)], moved=True)
+            yield from list_pairs(one, moved[id(one)], moved=True)
         elif one is not None and id(one) in within:
             yield Pair(one.step, None)
             yield from align(one.held, [within[id(one)]])
@@ -99,7 +99,7 @@ def align(before: Sequence[Node], after: Sequence[Node]) -> Iterator[Pair]:
             yield from list_alone(other, lambda step, inside: Pair(None, step, inside=inside))
 
 
-def tell_pair(one: Node, other: Node, *, moved: bool) -> Iterator[Pair]:
+def list_pairs(one: Node, other: Node, *, moved: bool) -> Iterator[Pair]:
     yield Pair(one.step, other.step, renamed=one.name != other.name and one.step.op != one.name, moved=moved)
     yield from align(one.held, other.held)
 

@@ -9,7 +9,7 @@ from xray.story.compare.difference import Change, Difference
 from xray.text import show_controls
 
 
-def tell_difference(difference: Difference, limit: int) -> tuple[str, ...]:
+def list_difference(difference: Difference, limit: int) -> tuple[str, ...]:
     """How many changes there are, and a line for each, the first one first; beyond `limit` they are only counted.
 
     What a block holds that is itself missing or added is counted with it, what only hands on a changed tensor is left
@@ -20,7 +20,7 @@ def tell_difference(difference: Difference, limit: int) -> tuple[str, ...]:
     if total == 0:
         return ("no difference",)
     head = f"{total:,} {'difference' if total == 1 else 'differences'}, the first one first:"
-    lines = [f"  {tell_group(group, held)}" for group, held in groups[:limit]]
+    lines = [f"  {describe_group(group, held)}" for group, held in groups[:limit]]
     left = sum(len(group) for group, _ in groups[limit:])
     if left:
         lines.append(f"  ... and {left:,} more")
@@ -66,16 +66,16 @@ def leave_numbers(path: str) -> str:
     return re.sub(r"(?<=\.)\d+(?=\.|#|$)|(?<=#)\d+$", "*", path)
 
 
-def tell_group(group: Sequence[Change], held: int) -> str:
+def describe_group(group: Sequence[Change], held: int) -> str:
     """One line for changes that are the same but for their layer."""
-    line = tell_change(group[0])
+    line = describe_change(group[0])
     if held:
         line += f", with {held:,} {'step' if held == 1 else 'steps'} inside"
     more = len(group) - 1
     return line + (f" (and {more:,} more like it)" if more else "")
 
 
-def tell_change(change: Change) -> str:
+def describe_change(change: Change) -> str:
     """Where it is, what changed, and from what to what."""
     where = change.kind if change.number == 0 else f"{change.kind} {change.number}"
     return show_controls(f"{where}: {''.join(list_parts(change))}")
@@ -94,10 +94,10 @@ def list_parts(change: Change) -> Iterator[str]:
     if change.words is not None:
         yield f": {change.words[0]} -> {change.words[1]}"
     if change.before is not None and change.after is not None:
-        yield f", {change.tensor}: {tell_record(change.before, change)} -> {tell_record(change.after, change)}"
+        yield f", {change.tensor}: {describe_record(change.before, change)} -> {describe_record(change.after, change)}"
 
 
-def tell_record(record: TensorRecord, change: Change) -> str:
+def describe_record(record: TensorRecord, change: Change) -> str:
     """The side of a record that changed."""
     if change.aspect == "axes":
         return " x ".join(axis or "?" for axis in record.axes)

@@ -63,12 +63,12 @@ def mark_changes(difference: Difference, after: Trace) -> Marks:
             continue
         place = (change.kind, change.step)
         turns.setdefault(place, set()).add(change.number)
-        marks.setdefault(place, tell_mark(change, change.step))
+        marks.setdefault(place, make_mark(change, change.step))
     told = tuple(
         mark if len(turns[place]) == 1 else count_turns(mark, len(turns[place])) for place, mark in marks.items()
     )
     heading = f"{len(told):,} {'STEP' if len(told) == 1 else 'STEPS'} CHANGED" if told else "CHANGED"
-    return Marks("change", heading if difference else "NO DIFFERENCE", told, tuple(tell_absent(difference)))
+    return Marks("change", heading if difference else "NO DIFFERENCE", told, tuple(list_absent(difference)))
 
 
 def key_of(change: Change) -> tuple[PassKind, int]:
@@ -89,7 +89,7 @@ def changed_around(
     return found
 
 
-def tell_mark(change: Change, step: str) -> Mark:
+def make_mark(change: Change, step: str) -> Mark:
     """A change as a mark, the axes that changed marked in both shapes."""
     where = change.kind, change.number, step
     if change.before is None or change.after is None:
@@ -99,7 +99,7 @@ def tell_mark(change: Change, step: str) -> Mark:
         words = {"step added": "is new", "order": "runs at another place", "tensors": "has other inputs or outputs"}
         return Mark(*where, words.get(change.aspect, change.aspect))
     if change.aspect == "mask":
-        return Mark(*where, f"mask: {tell_mask(change.before)}, now {tell_mask(change.after)}")
+        return Mark(*where, f"mask: {describe_mask(change.before)}, now {describe_mask(change.after)}")
     before, after = read_operand(change.before), read_operand(change.after)
     if change.aspect == "axes":
         return Mark(*where, f"axes: {' × '.join(before.axes)}, now {' × '.join(after.axes)}")
@@ -110,7 +110,7 @@ def tell_mark(change: Change, step: str) -> Mark:
     return Mark(*where, "", (was, Operand("is", after.sizes, after.axes, wrong)))
 
 
-def tell_mask(record: TensorRecord) -> str:
+def describe_mask(record: TensorRecord) -> str:
     return "none" if record.mask is None else f"{record.mask.kind}, {record.mask.hidden_share:.1%} hidden"
 
 
@@ -118,7 +118,7 @@ def count_turns(mark: Mark, turns: int) -> Mark:
     return Mark(mark.kind, mark.number, mark.step, f"{mark.text}, in {turns} turns".lstrip(", "), mark.operands)
 
 
-def tell_absent(difference: Difference) -> list[str]:
+def list_absent(difference: Difference) -> list[str]:
     """What is not in `after` any more, and passes that are on one side only."""
     gone = list(dict.fromkeys(one.step for one in difference.changes if one.aspect == "step missing" and one.step))
     notes = []
@@ -139,7 +139,7 @@ def mark_failures(trace: Trace) -> Marks | None:
     """Where a trace broke off: the innermost steps that raised, with their operands; None where nothing did."""
     marks = tuple(mark_failure(one_pass, step) for one_pass in trace.passes for step in find_failed(one_pass))
     heading = "THE FORWARD FAILED HERE" if len(marks) == 1 else f"{len(marks):,} STEPS FAILED"
-    raised = dict.fromkeys(tell_error(step) for one_pass in trace.passes for step in find_failed(one_pass))
+    raised = dict.fromkeys(describe_error(step) for one_pass in trace.passes for step in find_failed(one_pass))
     return Marks("failure", heading, marks, tuple(raised)) if marks else None
 
 
@@ -154,6 +154,6 @@ def mark_failure(one_pass: Pass, step: Step) -> Mark:
     return Mark(one_pass.kind, one_pass.number, step.id, misfit.rule, misfit.operands, step.location)
 
 
-def tell_error(step: Step) -> str:
+def describe_error(step: Step) -> str:
     """What was raised, on one line."""
     return show_controls(" ".join((step.error or "").split()))

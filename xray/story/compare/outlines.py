@@ -38,7 +38,7 @@ def card_blocks(canvas: Canvas, marks: Marks, width: float, most: int = MOST_LIS
     inner = width - 56
     listed = listed_marks(marks)
     blocks: Blocks = [
-        (place + 1, tell_mark(canvas, mark, inner)) for place, mark in enumerate(listed[: min(most, MOST_LISTED)])
+        (place + 1, list_mark(canvas, mark, inner)) for place, mark in enumerate(listed[: min(most, MOST_LISTED)])
     ]
     rest = len(marks.steps) - len(blocks)
     more = [f"and {rest:,} more, outlined"] if len(listed) > len(blocks) else []
@@ -70,9 +70,9 @@ def node_of(mark: Mark) -> str:
     return ".".join(parts[:5]) if "layers" in parts[:2] else ".".join(parts)
 
 
-def tell_mark(canvas: Canvas, mark: Mark, width: float) -> tuple[Line, ...]:
+def list_mark(canvas: Canvas, mark: Mark, width: float) -> tuple[Line, ...]:
     """A mark on one line where it fits, else on two or three: the step, its tensors, what is the matter."""
-    name = tell_place(mark)
+    name = describe_place(mark)
     path = fit_text(mark.step.removesuffix("#0"), NOTE + 1, width - canvas.text_width(name, NOTE) - 4, canvas.measure)
     head: Line = (Run(path, NOTE + 1, "text", "bold"), *(words(name, NOTE, "quiet") if name else ()))
     shapes = fit_operands(canvas, mark.operands, width)
@@ -85,7 +85,7 @@ def tell_mark(canvas: Canvas, mark: Mark, width: float) -> tuple[Line, ...]:
     return (head, *((shapes,) if shapes else ()), *(words(line, NOTE, "accent:warning", "semibold") for line in told))
 
 
-def tell_place(mark: Mark) -> str:
+def describe_place(mark: Mark) -> str:
     """The pass that a step is of and the line that called it, to stand after its name."""
     where = f"{mark.kind} {mark.number}" if mark.number else mark.kind
     parts = ([] if mark.kind == "forward" else [where]) + ([mark.location] if mark.location else [])

@@ -174,7 +174,7 @@ def write_setting(value: Setting) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def tell_settings(changes: Sequence[SettingChange]) -> tuple[str, ...]:
+def list_settings(changes: Sequence[SettingChange]) -> tuple[str, ...]:
     """A line for each setting that differs, under a head; nothing where none does."""
     if not changes:
         return ()

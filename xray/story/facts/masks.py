@@ -37,7 +37,7 @@ class MaskStory:
     squares: tuple[MaskSquare, ...]
 
 
-def tell_masks(one_pass: Pass) -> tuple[MaskStory, ...]:
+def list_masks(one_pass: Pass) -> tuple[MaskStory, ...]:
     """The masks that a pass made, in order, without those that only went into another mask."""
     made = [
         (step, record) for step in one_pass.leaves for record in step.outputs if record.role == "mask" and record.mask

@@ -1,7 +1,7 @@
 """Attention that failed: a mask of another size than the scores, or queries, keys and values that do not meet."""
 
 from xray.ir.trace import Step
-from xray.story.failure.operands import Misfit, Operand, find, mark, mark_differing, tell_width, write
+from xray.story.failure.operands import Misfit, Operand, describe_width, find, mark, mark_differing, write
 
 MATRIX = "a row for each query and a column for each key"
 
@@ -83,4 +83,4 @@ def check_widths(step: Step, query: Operand, key: Operand, value: Operand) -> Mi
     wide = weights.shape[-1] if weights is not None else step.settings.get("embed_dim")
     if not isinstance(wide, int) or query.sizes[-1] == wide:
         return None
-    return Misfit((mark(query, -1), key, value), tell_width(query.sizes[-1], wide))
+    return Misfit((mark(query, -1), key, value), describe_width(query.sizes[-1], wide))

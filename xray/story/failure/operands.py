@@ -60,6 +60,6 @@ def write(sizes: Sequence[int]) -> str:
     return "×".join(map(str, sizes)) or "one number"
 
 
-def tell_width(read: int, made_for: int) -> str:
+def describe_width(read: int, made_for: int) -> str:
     """The rule of a layer that reads another width than its weights are made for."""
     return f"the last axis has to be as wide as the layer reads: {read}, but the weights are for {made_for}"

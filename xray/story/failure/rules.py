@@ -9,7 +9,7 @@ from xray.ir.trace import Step
 from xray.story.failure.dtypes import check_devices, check_types
 from xray.story.failure.losses import check_classes, check_same
 from xray.story.failure.masks import check_attention
-from xray.story.failure.operands import Misfit, Operand, mark, read_operand, tell_width, write
+from xray.story.failure.operands import Misfit, Operand, describe_width, mark, read_operand, write
 
 PRODUCTS = {"matmul": 0, "mm": 0, "bmm": 0, "mv": 0, "dot": 0, "addmm": 1, "addmv": 1, "baddbmm": 1}
 """For each operation that multiplies matrices, which of its inputs is the left one."""
@@ -112,7 +112,7 @@ def check_linear(step: Step, operands: tuple[Operand, ...]) -> Misfit | None:
     if weight is None or not operands[0].sizes or operands[0].sizes[-1] == weight.sizes[-1]:
         return None
     read = operands[0].sizes[-1]
-    rule = tell_width(read, weight.sizes[-1])
+    rule = describe_width(read, weight.sizes[-1])
     return Misfit(tuple(mark(one, -1) if one in (operands[0], weight) else one for one in operands), rule)
 
 
@@ -175,7 +175,7 @@ def check_recurrent(step: Step, operands: tuple[Operand, ...]) -> Misfit | None:
     wide = step.settings.get("input_size")
     if not isinstance(wide, int) or not operands or not operands[0].sizes or operands[0].sizes[-1] == wide:
         return None
-    return Misfit((mark(operands[0], -1), *operands[1:]), tell_width(operands[0].sizes[-1], wide))
+    return Misfit((mark(operands[0], -1), *operands[1:]), describe_width(operands[0].sizes[-1], wide))
 
 
 def check_features(step: Step, operands: tuple[Operand, ...]) -> Misfit | None:

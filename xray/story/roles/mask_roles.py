@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from xray.ir.records import MaskFacts
-from xray.story.body.scores import tell_future
+from xray.story.body.scores import hides_future
 from xray.story.recognition.attention_sites import Site
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.operation_kinds import LOOKUPS, SHAPING
@@ -66,7 +66,7 @@ def describe_mask(flow: Flow, operand: Operand, facts: Mapping[str, MaskFacts]) 
     known = operand.record.mask or facts.get(operand.record.source or "")
     if known is not None:
         return WORDS.get(known.kind, "mask")
-    return WORDS["causal"] if tell_future(flow, operand.record, operand.maker) else ""
+    return WORDS["causal"] if hides_future(flow, operand.record, operand.maker) else ""
 
 
 @once

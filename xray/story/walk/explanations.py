@@ -116,7 +116,7 @@ def explain_step(step: Step) -> Explanation:
         formula = f"x · {step.settings.get('formula', 'factor')} = x · {say_number(step.settings.get('factor'))}"
     if step.op == "softmax" and "dim" in step.settings:
         formula += f" {step.settings['dim']}"
-    return Explanation(formula, tell_change(step), find_reason(step))
+    return Explanation(formula, describe_change(step), find_reason(step))
 
 
 def find_reason(step: Step) -> str:
@@ -130,7 +130,7 @@ def is_at(path: str, end: str) -> bool:
     return path == end or path.endswith(f".{end}") or ("." in end and path.endswith(end))
 
 
-def tell_change(step: Step) -> str:
+def describe_change(step: Step) -> str:
     """What became of the shape on the way through a step, from its axes and sizes alone."""
     if step.error is not None:
         return f"The call did not return: {step.error}"
@@ -139,15 +139,15 @@ def tell_change(step: Step) -> str:
     if not step.inputs:
         return f"Made here: {name_sizes(step.outputs[0])}."
     if step.op == "matmul" and len(step.inputs) == 2:
-        return tell_product(step.inputs[0], step.inputs[1], step.outputs[0])
+        return describe_product(step.inputs[0], step.inputs[1], step.outputs[0])
     if step.op == "backward":
         return "Each gradient has the shape of its weights."
-    return tell_difference(step.inputs[0], step.outputs[0], moves=step.op in MOVES)
+    return describe_difference(step.inputs[0], step.outputs[0], moves=step.op in MOVES)
 
 
-def tell_product(left: TensorRecord, right: TensorRecord, out: TensorRecord) -> str:
+def describe_product(left: TensorRecord, right: TensorRecord, out: TensorRecord) -> str:
     if min(len(left.shape), len(right.shape)) < 2:
-        return tell_difference(left, out)
+        return describe_difference(left, out)
     inner = left.axes[-1] or "the last axis"
     return (
         f"{inner} ({left.shape[-1]}) is summed over: {left.shape[-2]}×{left.shape[-1]} times {right.shape[-2]}×"
@@ -155,7 +155,7 @@ def tell_product(left: TensorRecord, right: TensorRecord, out: TensorRecord) -> 
     )
 
 
-def tell_difference(before: TensorRecord, after: TensorRecord, *, moves: bool = False) -> str:
+def describe_difference(before: TensorRecord, after: TensorRecord, *, moves: bool = False) -> str:
     """What became of a shape; `moves` says that the numbers themselves are the same."""
     old, new = name_sizes(before), name_sizes(after)
     if before.shape == after.shape and before.axes == after.axes:

@@ -58,13 +58,13 @@ TEXTS: tuple[tuple[str, tuple[str, ...]], ...] = (
 """Station by station its text in `templates/walk`, and the steps to look at."""
 
 
-def tell_walk(trace: Trace) -> tuple[Chapter, ...]:
+def list_chapters(trace: Trace) -> tuple[Chapter, ...]:
     """All chapters of a trace, station by station; none for a trace that is not of X-Ray's transformer."""
-    scenes = [tell_scene(scene) for scene in list_scenes(trace)]
+    scenes = [write_chapters(scene) for scene in list_scenes(trace)]
     return tuple(chapters[station] for station in range(len(TEXTS)) for chapters in scenes)
 
 
-def tell_scene(scene: Scene) -> tuple[Chapter, ...]:
+def write_chapters(scene: Scene) -> tuple[Chapter, ...]:
     """The nine chapters of one scene."""
     facts = gather_facts(scene)
     chapters = []

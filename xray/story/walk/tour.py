@@ -30,14 +30,14 @@ class Stop:
     one_pass: Pass
 
 
-def tell_tour(trace: Trace) -> tuple[Stop, ...]:
+def list_stops(trace: Trace) -> tuple[Stop, ...]:
     """Every station of a trace's sheet, in order; none for a network without a residual stream."""
     readings = [read_pass(one_pass) for one_pass in trace.passes]
     main = choose_main(readings)
     if main is None:
         return ()
     columns = plan_columns(trace, collect_towers(readings, main))
-    stops = [stop for column in columns for stop in tell_column(trace, column)]
+    stops = [stop for column in columns for stop in list_stops_of(trace, column)]
     return tuple(ask_once(sorted(stops, key=lambda stop: stop.chapter.station)))
 
 
@@ -53,7 +53,7 @@ def ask_once(stops: Iterable[Stop]) -> Iterator[Stop]:
 def ask_tour(trace: Trace) -> tuple[Question, ...]:
     """A question for every step of the tour that gives its tensor another shape."""
     found: list[Question] = []
-    for stop in tell_tour(trace):
+    for stop in list_stops(trace):
         for step in stop.steps:
             shapes = {record.shape for record in step.inputs}
             if step.inputs and step.outputs and step.outputs[0].shape not in shapes:
@@ -61,7 +61,7 @@ def ask_tour(trace: Trace) -> tuple[Question, ...]:
     return tuple(found)
 
 
-def tell_column(trace: Trace, column: Column) -> Iterator[Stop]:
+def list_stops_of(trace: Trace, column: Column) -> Iterator[Stop]:
     """The stations of one tower, from what it reads to what leaves it."""
     tower = column.towering.tower
     whole = anatomy(trace)
@@ -108,7 +108,7 @@ def make_stop(
 ) -> Stop:
     """A station with a line for everything that is drawn there."""
     nodes = [node for row in range(chart.rows) for node in chart.in_row(row) if node.steps and node.record is not None]
-    lines = tuple(tell_row(row) for row in group_rows(nodes))
+    lines = tuple(describe_row(row) for row in group_rows(nodes))
     steps = tuple(dict.fromkeys(node.steps[0].id for node in nodes))
     chapter = Chapter(station, title, "forward", 0, (*text, *lines), answers, (), steps)
     by_id = {node.steps[0].id: node.steps[0] for node in nodes}
@@ -124,7 +124,7 @@ def group_rows(nodes: Sequence[Node]) -> list[list[Node]]:
     return list(rows.values())
 
 
-def tell_row(nodes: Sequence[Node]) -> Text:
+def describe_row(nodes: Sequence[Node]) -> Text:
     """What happens in a row, with the shapes that come out."""
     told: list[str | TensorRecord] = []
     for node in nodes:

@@ -48,7 +48,7 @@ def draw_one(canvas: Canvas, picture: Picture, left: float, top: float, label: f
         for row, hides in zip(picture.weights, picture.hidden, strict=True)
     )
     name = f"attention_{picture.kind.name}_{picture.layer}_{picture.head}_{picture.sequence}_{picture.nth}"
-    canvas.cells.append(Cells(name, x, y, cell, cells, "weights", f"{said}\n{tell_rows(picture)}"))
+    canvas.cells.append(Cells(name, x, y, cell, cells, "weights", f"{said}\n{describe_rows(picture)}"))
     for place, word in enumerate(picture.queries):
         baseline = y - cell * (place + 0.5) + 5
         canvas.note(x - 4, baseline, (words(shorten(word, canvas.measure), WORD),), align="right")
@@ -73,7 +73,7 @@ def steps_down(keys: Sequence[str], cell: float, measure: Measure) -> int:
     return len(ends)
 
 
-def tell_rows(picture: Picture) -> str:
+def describe_rows(picture: Picture) -> str:
     """For each word whom it looks at most, as a tooltip."""
     lines = []
     for query, row in zip(picture.queries, picture.weights, strict=False):
