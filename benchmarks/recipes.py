@@ -42,7 +42,7 @@ Texts = list[tuple[str, str]]
 def main() -> None:
     """Print the losses at the end."""
     corpora: dict[str, tuple[str, Callable[[], Texts], int]] = {
-        "language": ("made-up language", lambda: translate(8000), 6),
+        "language": ("made-up language", lambda: translate(3000), 6),
         "digits": ("digits to sort or turn round", lambda: reorder(2500), 8),
         "movies": ("movie_qa", read_movies, 15),
     }

@@ -8,8 +8,9 @@ import xray
 from xray.capture.run import Run
 from xray.config import TrainConfig
 from xray.data.reading.source import Source
-from xray.learn.runs.begin import begin_training
+from xray.learn.runs.begin import begin_training, resume_training
 from xray.learn.runs.load import load_run, untrained_chatbot
+from xray.model.fast.loss import judge_answers
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
 
@@ -56,3 +57,36 @@ def test_what_was_trained_on_a_gpu_answers_alike_on_the_cpu(tmp_path):
 
     questions = [pair.question for pair in on_cpu.poster_pairs]
     assert [on_gpu.answer(question) for question in questions] == [on_cpu.answer(question) for question in questions]
+
+
+@pytest.mark.parametrize(("number_type", "near"), [(torch.float32, 1e-4), (torch.bfloat16, 3e-2)])
+def test_the_loss_in_blocks_is_that_of_the_cpu(monkeypatch, number_type, near):
+    monkeypatch.setattr("xray.model.fast.loss.BLOCK", 40_000)
+    chance = torch.Generator().manual_seed(3)
+    made = [torch.randn(*shape, generator=chance) for shape in ((5, 31, 64), (2003, 64), (2003,))]
+    targets = torch.randint(2, 2003, (5, 31), generator=chance)
+    found = []
+    for device, kind in (("cpu", torch.float32), ("cuda", number_type)):
+        states, weight, bias = (one.to(device).requires_grad_() for one in made)
+        loss = judge_answers(states, weight, bias, targets.to(device), 0.1, kind)
+        slopes = torch.autograd.grad(loss, (states, weight, bias))
+        found.append([one.detach().cpu() for one in (loss, *slopes)])
+
+    for one, other in zip(*found, strict=True):
+        assert (one - other).norm() <= near * one.norm()
+
+
+def test_a_run_stopped_on_a_gpu_ends_like_one_that_never_stopped(tmp_path):
+    source, kept = Source(write_pairs(tmp_path / "pairs.csv")), []
+    for name, stops in (("whole", False), ("stopped", True)):
+        config = TrainConfig(**{**LESSONS, "average": 2})
+        with begin_training(source, tmp_path / name, MODEL, config, "cuda") as training:
+            for number, _ in enumerate(training.go_on()):
+                if stops and number == 9:
+                    break
+            training.save()
+        with resume_training(tmp_path / name, device="cuda") as training:
+            list(training.go_on())
+            kept.append(training.checkpoint().tensors)
+
+    assert [name for name, one in kept[0].items() if not torch.equal(one.cpu(), kept[1][name].cpu())] == []
