@@ -126,7 +126,7 @@ def test_a_fresh_process_draws_the_same_and_says_nothing(tmp_path):
 def test_the_svg_is_well_formed_and_described(both_trace):
     root = ElementTree.fromstring(draw_poster(both_trace, "svg"))
     assert root[0].text == both_trace.title
-    assert "encoder-decoder transformer" in root[1].text
+    assert "encoder: 3 layers of width 32, decoder: 3 layers of width 32" in root[1].text
 
 
 def test_the_svg_refers_to_nothing_outside_it(both_trace):
@@ -139,7 +139,7 @@ def test_the_svg_refers_to_nothing_outside_it(both_trace):
 def test_text_stays_text(both_trace):
     root = ElementTree.fromstring(draw_poster(both_trace, "svg"))
     texts = {text.text for text in root.iter("{http://www.w3.org/2000/svg}text")}
-    assert {"SCORES Q·K", "batch×heads×src_len×src_len", "CROSS ENTROPY"} <= texts
+    assert {"SCORES Q·K", "batch×heads×src_len×src_len", "CROSS-ENTROPY"} <= texts
 
 
 def test_the_svg_of_the_default_poster_stays_light(both_trace):

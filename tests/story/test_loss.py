@@ -83,13 +83,13 @@ def test_the_mean_of_a_loss_is_told_only_over_words_that_are_known():
 def test_a_loss_is_called_what_it_is(compare, name):
     layout = poster_of(xray.trace(Judged(compare), IDS))
 
-    assert f"{name}: THE LOSS" in lines_of(layout)
+    assert f"{name}  the loss" in lines_of(layout)
 
 
 @pytest.mark.parametrize("compare", [by_words, by_distance])
 def test_a_loss_is_joined_to_the_head(compare):
     layout = poster_of(xray.trace(Judged(compare), IDS))
-    loss = next(box for box in layout.boxes if "THE LOSS" in text_of(box.lines[0]))
+    loss = next(box for box in layout.boxes if "the loss" in text_of(box.lines[0]))
 
     assert [curve for curve in layout.curves if abs(curve.points[-1][1] - loss.bottom) < 1] != []
 

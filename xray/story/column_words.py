@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from xray.story.layout import Measure
-from xray.story.plan import NOTE
+from xray.story.type_sizes import NOTE
 
 MOST_STEPS, MOST_TRIES = 7, 600
 SHIFTS = (0.5, 0.3, 0.7, 0.1, 0.9)

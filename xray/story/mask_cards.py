@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from xray.ir.records import FUTURE, VISIBLE, MaskFacts
 from xray.story.canvas import Canvas, words
 from xray.story.layout import Cells, Run
-from xray.story.plan import LABEL, NOTE, OP
 from xray.story.shapes import ShapeText, digits
+from xray.story.type_sizes import LABEL, NOTE, OP
 from xray.story.wording import wrap
 
 MOST, LARGEST, SMALLEST, AISLE = 24, 20.0, 4.0, 24.0

@@ -315,13 +315,25 @@ def test_only_marks_that_are_listed_have_a_number():
     assert placed <= listed == {"1", "2", "3", "4", "5", "6"}
 
 
-def test_a_failure_is_left_to_the_other_drawing():
-    trace = recorded("Llama, inference")
+def fail_last(trace, **changes):
+    """The trace with one step more, which failed."""
     one = trace.passes[0]
-    last = replace(
-        one.steps[-1], error="RuntimeError: shapes do not fit", outputs=(), path="elsewhere", id="elsewhere#0"
-    )
-    broken = replace(trace, passes=(replace(one, steps=(*one.steps, last)),))
+    error = "RuntimeError: shapes do not fit"
+    last = replace(one.steps[-1], error=error, outputs=(), path="elsewhere", id="elsewhere#0", **changes)
+    return replace(trace, passes=(replace(one, steps=(*one.steps, last)),))
+
+
+def test_a_failure_is_shown_where_it_happened():
+    broken = fail_last(recorded("Llama, inference"))
+    layout = compose_poster(broken, text_width, marks=mark_failures(broken))
+
+    failed = [box for box in layout.boxes if box.on == "failure" and "forward/elsewhere#0" in box.steps]
+    assert len(failed) == 1
+    assert "failed" in words_of_box(failed[0])
+
+
+def test_a_failure_without_a_place_on_the_sheet_is_left_to_the_other_drawing():
+    broken = fail_last(recorded("Llama, inference"), inputs=())
 
     assert compose_poster(broken, text_width, marks=mark_failures(broken)) is None
 

@@ -3,17 +3,31 @@
 from dataclasses import dataclass, replace
 from math import isclose, prod, sqrt
 
-from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.body.operands import Side, read_sides
 from xray.story.body.regions import Region, find_region, is_linear, width_out
 from xray.story.body.stages import Branching, opening_norms, peel_end
 from xray.story.body.tree import Attention
-from xray.story.charts.chart import BROAD, CENTRE, LEFT, RIGHT, RIGHT_TWO, WHOLE, Chart, Edge, Node, Place, steps_at
+from xray.story.charts.chart import (
+    BROAD,
+    CENTRE,
+    LEFT,
+    RIGHT,
+    RIGHT_TWO,
+    WHOLE,
+    Chart,
+    Edge,
+    Node,
+    Place,
+    list_dropouts,
+    steps_at,
+    steps_with_block,
+    tell_dropout,
+)
 from xray.story.charts.lanes import Part, cut_way, order_rows, take_turn
 from xray.story.recognition.attention_sites import Site
 from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import DROPOUTS, SCALINGS
+from xray.story.recognition.operation_kinds import SCALINGS
 from xray.story.recognition.scored_parts import Scored, read_scored
 
 MOST_ARROWS = 8
@@ -213,7 +227,7 @@ def lane_node(flow: Flow, lane: Lane, part: Part, key: str, row: int, *, is_wais
         else label_part(flow, part, lane.letter.upper(), narrow=True),
         row,
         lane.place,
-        steps_at(flow, *reversed(part.nodes)),
+        steps_with_block(flow, *reversed(part.nodes)),
         part.record,
         "",
         REMARKS.get(part.kind, ""),
@@ -346,16 +360,15 @@ def draw_square(
         row += 1
     parts = read_scored(flow, site.scored)
     scales = [part for part in parts if part.kind == "scale"]
-    scored = site.scores if not scales or parts[0].kind != "scale" else scales[0].nodes[-1]
-    used = {site.scores, *(node for part in scales for node in part.nodes)}
+    scaled = {node for part in scales for node in part.nodes} - {site.scores}
     nodes.append(
         Node(
             "scores",
             label_scores(flow, site, scales),
             row,
             SQUARE,
-            steps_at(flow, scored, *sorted(used - {scored})),
-            flow.output(scored),
+            steps_at(flow, site.scores, *sorted(scaled)),
+            flow.output(site.scores),
             "",
             "how well each query meets each key",
         )
@@ -368,14 +381,15 @@ def draw_square(
         nodes.append(score_node(flow, part, branch, key, row))
         edges.append(Edge(last, key))
         last, row = key, row + 1
-    extra = list_extras(flow, site)
+    dropped = list_dropouts(flow, site.softmax)
+    extra = ", ".join(part for part in (list_extras(flow, site), tell_dropout(flow, dropped)) if part)
     nodes.append(
         Node(
             "softmax",
             label_softmax(flow.steps[site.softmax]),
             row,
             SQUARE,
-            steps_at(flow, site.softmax, *(node for node in site.weighed if flow.op(node) in DROPOUTS)),
+            (*steps_at(flow, site.softmax), *dropped),
             flow.output(site.softmax),
             extra,
             "each row shares out one whole of attention",
@@ -406,17 +420,14 @@ def score_node(flow: Flow, part: Scored, branch: Attention, key: str, row: int) 
     record = part.operand.record if part.operand is not None else None
     out = flow.output(part.nodes[-1])
     steps = steps_at(flow, *reversed(part.nodes))
-    extra = "" if record is None else spell(record) + (" broadcast" if record.shape != out.shape else "")
+    extra = "broadcast" if record is not None and record.shape != out.shape else ""
     if part.kind == "mask":
-        return Node(key, "MASK", row, SQUARE, steps, out, extra, "what may not be seen is pushed far down", "mask")
+        hides = "what may not be seen is pushed far down"
+        return Node(key, "MASK", row, SQUARE, steps, out, extra, hides, "mask", beside=record)
     named = {"alibi": "+ SLOPES BY DISTANCE (ALiBi)", "relative": "+ BIAS OF RELATIVE PLACES"}
     label = named.get(branch.positions or "", "+ A BIAS")
     remark = "how far apart two are counts too" if branch.positions in named else "something is added to the scores"
-    return Node(key, label, row, SQUARE, steps, out, extra, remark)
-
-
-def spell(record: TensorRecord) -> str:
-    return "×".join(map(str, record.shape)) or "one number"
+    return Node(key, label, row, SQUARE, steps, out, extra, remark, beside=record)
 
 
 def label_scores(flow: Flow, site: Site, scales: list[Scored]) -> str:
@@ -445,16 +456,12 @@ def label_softmax(step: Step) -> str:
 
 
 def list_extras(flow: Flow, site: Site) -> str:
-    """What else happens around the softmax: a cap, sinks, dropout."""
+    """What else happens around the softmax: a cap, sinks."""
     found = []
     if any(flow.op(node) == "tanh" for node in site.scored):
         found.append("scores capped by tanh")
     if any(flow.op(node) == "cat" for node in site.scored):
         found.append("with a sink")
-    for node in site.weighed:
-        share = flow.steps[node].settings.get("p")
-        if flow.op(node) in DROPOUTS and isinstance(share, float):
-            found.append(f"dropout {share:g}")
     return ", ".join(found)
 
 
@@ -475,7 +482,7 @@ def draw_end(
                 "CONCAT HEADS",
                 row,
                 BROAD,
-                steps_at(flow, *reversed(joined)),
+                steps_with_block(flow, *reversed(joined)),
                 flow.output(joined[-1]),
                 "",
                 "the heads side by side again",

@@ -1,12 +1,13 @@
 """A chart: nodes in rows from the bottom up, in lanes from left to right, and the ways that data takes between them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.recognition.dataflow import Flow
+from xray.story.recognition.operation_kinds import DROPOUTS
 
 Place = tuple[float, float]
 """Where a lane stands: its centre and its width, in shares of the chart's width."""
@@ -18,16 +19,18 @@ LEFT, CENTRE, RIGHT = (1 / 6, 0.315), (0.5, 0.315), (5 / 6, 0.315)
 LEFT_HALF, RIGHT_HALF = (0.25, 0.46), (0.75, 0.46)
 RIGHT_TWO = (2 / 3, 0.645)
 
-Surface = Literal["own", "mask", "memory", "ghost"]
-"""What a node is filled with: its tower's colour, that of a mask, that of the tower it comes from, or nothing."""
+Surface = Literal["own", "mask", "memory", "phase", "ghost"]
+"""What a node is filled with: the colour of its tower, of a mask, of the tower it comes from, of its phase, or none."""
 
 
 @dataclass(frozen=True)
 class Node:
     """One box: what it is called, what comes out of it, and the steps that it stands for.
 
-    `record` is printed as its shape; `steps` are the recorded steps, the one that gives the record first. `remark`
-    tells what happens there in plain words. `row` counts from 0 at the bottom.
+    `record` is printed as its shape, or `value` in its place; `steps` are the recorded steps, the one that gives the
+    record first. `extra` stands beside the label, with the shape of what is read `beside` the data, a mask. `remark`
+    tells what happens there in plain words, `told` what has to be said in the node itself. `row` counts from 0 at the
+    bottom. A "sign" is a circle with nothing but its label.
     """
 
     key: str
@@ -40,6 +43,10 @@ class Node:
     remark: str = ""
     surface: Surface = "own"
     outline: str | None = None
+    beside: TensorRecord | None = None
+    value: str = ""
+    told: tuple[str, ...] = ()
+    form: Literal["box", "sign"] = "box"
 
     @property
     def is_derived(self) -> bool:
@@ -91,6 +98,32 @@ class Chart:
 def steps_at(flow: Flow, *places: int) -> tuple[Step, ...]:
     """The steps at some places of a pass."""
     return tuple(flow.steps[place] for place in places)
+
+
+def steps_with_block(flow: Flow, *places: int) -> tuple[Step, ...]:
+    """The steps at some places, behind the block that holds these and nothing else."""
+    steps = steps_at(flow, *places)
+    block = flow.places.get(steps[0].parent or "")
+    if block is None or len(places) < 2:
+        return steps
+    inside = [place for place in range(block + 1, flow.ends[block]) if flow.is_leaf(place)]
+    return (flow.steps[block], *steps) if set(inside) == set(places) else steps
+
+
+def list_dropouts(flow: Flow, *places: int) -> tuple[Step, ...]:
+    """The dropouts right behind some steps, those that drop nothing included."""
+    found = (one for place in places for one in (*flow.readers.get(place, ()), *flow.handed.get(place, ())))
+    return tuple(flow.steps[one] for one in dict.fromkeys(found) if flow.op(one) in DROPOUTS)
+
+
+def tell_dropout(flow: Flow, steps: Sequence[Step]) -> str:
+    """How much is dropped; where nothing changed, that it did nothing."""
+    for step in steps:
+        share = step.settings.get("p")
+        if isinstance(share, float):
+            idle = any(flow.steps[one] is step for found in flow.handed.values() for one in found)
+            return f"dropout {share:g}" + (", idle" if idle and share else "")
+    return ""
 
 
 def stack_charts(lower: Chart, upper: Chart) -> Chart:

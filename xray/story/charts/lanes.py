@@ -108,6 +108,8 @@ def name_run(flow: Flow, run: Sequence[int]) -> Kind | None:
         return "rotate"
     op = flow.op(last)
     step = flow.steps[last]
+    if op == "extend":
+        return "cache"
     if op in JOINS | WRITES:
         return None if any(0 in record.shape for record in step.inputs) else "cache"
     if op in REPEATS and step.inputs and step.outputs:

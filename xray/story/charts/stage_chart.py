@@ -6,7 +6,17 @@ from xray.story.body.regions import strip_plain
 from xray.story.body.stages import Branching, Staging, name_norm, peel_end
 from xray.story.body.tree import Attention, Branch, Convolution, Experts, FeedForward, Recurrence, Stage, Unknown
 from xray.story.charts.attention_chart import chart_attention, list_opening
-from xray.story.charts.chart import BROAD, MIDDLE, Chart, Edge, Node, stack_charts, steps_at
+from xray.story.charts.chart import (
+    BROAD,
+    MIDDLE,
+    Chart,
+    Edge,
+    Node,
+    list_dropouts,
+    stack_charts,
+    steps_at,
+    tell_dropout,
+)
 from xray.story.charts.forward_chart import chart_experts, chart_forward
 from xray.story.charts.operations_chart import chart_operations, label_step
 from xray.story.recognition.dataflow import Flow
@@ -136,14 +146,15 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     label = "ADD" if after is None else f"ADD + {kind.upper()} NORM" if kind else "ADD + NORM"
     places = [end, *(joint.add for joint in reversed(staging.joints) if joint.add != end)]
     places += [] if after is None else [node for node in after.nodes if node not in places]
+    dropped = list_dropouts(flow, *(joint.region.end for joint in staging.joints))
     node = Node(
         "add",
         label,
         chart.rows,
         (0.5, 0.5) if staging.stage.parallel else BROAD,
-        steps_at(flow, *places),
+        (*steps_at(flow, *places), *dropped),
         flow.output(end),
-        "",
+        tell_dropout(flow, dropped),
         ADD_REMARK,
         outline="boundary",
     )

@@ -1,15 +1,15 @@
 """Marks on the poster: an outline around each marked step, a number at the first ones, and a card that lists those."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from xray.story.canvas import Canvas, rounded, words
 from xray.story.compare.marks import Mark, Marks
 from xray.story.failure.operands import Operand
 from xray.story.layout import Box, Curve, Line, Run, block_height, line_width
-from xray.story.plan import LABEL, NOTE
 from xray.story.shapes import TIMES
+from xray.story.type_sizes import LABEL, NOTE
 from xray.story.wording import fit_text, wrap, wrap_words
 from xray.text import show_controls
 
@@ -45,15 +45,6 @@ def card_blocks(canvas: Canvas, marks: Marks, width: float, most: int = MOST_LIS
     for note in (*more, *marks.notes):
         blocks.append((0, tuple(words(line, NOTE, "quiet") for line in wrap(note, NOTE, inner, canvas.measure, 2))))
     return blocks
-
-
-def fit_blocks(canvas: Canvas, marks: Marks, width: float, room: float) -> Blocks | None:
-    """As much of it as fits a height, two marks at least where there are so many; None where not even that does."""
-    for most in range(MOST_LISTED, min(len(marks.steps), 2) - 1, -1):
-        blocks = card_blocks(canvas, marks, width, most)
-        if card_height(blocks) <= room:
-            return blocks
-    return None
 
 
 def listed_marks(marks: Marks) -> list[Mark]:
@@ -200,18 +191,6 @@ def badge_place(area: Area) -> tuple[float, float]:
     if area.has_shape:
         return area.left - 1, area.top + 1
     return area.left - BADGE - 5, (area.bottom + area.top) / 2
-
-
-def list_names(mark: Mark, first_layers: Mapping[str, str]) -> Iterator[str]:
-    """What stands for a step of X-Ray's own model: itself, the layer that its layer is shown by, the part it is in."""
-    path, _, call = mark.step.rpartition("#")
-    root = next((layer for layer in first_layers if path == layer or path.startswith(f"{layer}.")), None)
-    paths = [path] if root is None else [path, first_layers[root] + path.removeprefix(root)]
-    above = [one.rpartition(".")[0] for one in paths if one.count(".") != 3 and "." in one]
-    passes = dict.fromkeys((f"{mark.kind}{mark.number or ''}", f"{mark.kind}1"))
-    for each in (*paths, *above):
-        for one_pass in passes:
-            yield f"{one_pass}/{each}#{call}"
 
 
 def outline(canvas: Canvas, marks: Marks, area: Area, *, first: bool, tooltip: str) -> None:

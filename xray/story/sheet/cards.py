@@ -6,22 +6,24 @@ from dataclasses import dataclass
 from xray.ir.trace import Trace
 from xray.story.body.tree import Anatomy, Attention, Convolution, Experts, FeedForward, Recurrence, Tower
 from xray.story.canvas import Canvas, words
-from xray.story.charts.chart import Node
+from xray.story.charts.chart import Chart, Node
 from xray.story.charts.stage_chart import name_branch
 from xray.story.facts.totals import count_params, is_backward
-from xray.story.heading import CREDIT, TITLE
 from xray.story.journey import describe
-from xray.story.layout import Line, Run, line_width
+from xray.story.layout import Cells, Line, Measure, Run, line_width
 from xray.story.mask_cards import MaskCard, draw_masks
-from xray.story.plan import LABEL, NOTE
-from xray.story.shapes import hue, read_shape
+from xray.story.recognition.operation_kinds import LOSSES
+from xray.story.shapes import digits, hue, read_shape
 from xray.story.sheet.frames import Frame, spell_layers
-from xray.story.sheet.placing import Look
+from xray.story.sheet.placing import Look, draw_station
 from xray.story.sheet.sentences import list_sentences
-from xray.story.sides import draw_station
+from xray.story.sheet.words import Words
+from xray.story.type_sizes import LABEL, NOTE
 from xray.story.wording import fit_text, wrap
 
-AIR, MOST_AIR, NAME = 16.0, 80.0, 20
+FIRST, SECOND, TITLE = "X-RAY", "TRANSFORMER", 78
+CREDIT = "after the X-Ray Transformer infographic by Javier Ideami, losslandscape.com"
+AIR, MOST_AIR, NAME, SMALLEST_TITLE = 16.0, 80.0, 20, 52
 MOST_KINDS = 6
 SWATCHES = ("encoder", "decoder", "inference", "training", "station", "op_convolution", "op_activation", "op_pooling")
 """Surfaces by which kinds of layers are told apart on the card."""
@@ -40,6 +42,10 @@ class Told:
     shares: tuple[tuple[str, str, int], ...]
     left: float
     width: float
+    roles: tuple[str, ...] = ("forward",)
+    has_masks_beside: bool = False
+    goes_back: bool = False
+    marked: str = ""
 
     def parts(self) -> list[Draw]:
         """The cards from the top down."""
@@ -48,31 +54,57 @@ class Told:
 
     def title(self, canvas: Canvas, top: float) -> float:
         """Title, the model's name, what was recorded, and its sizes."""
-        size = int(min(TITLE, self.width / (canvas.text_width("TRANSFORMER", 100, "black") / 100)))
-        canvas.note(self.left - 2, top, (words("X-RAY", size, "text", "black"),))
-        canvas.note(self.left - 2, top - size, (words("TRANSFORMER", size, "accent:title", "black"),))
-        y = top - size * 2.12 - 4
-        name = fit_text(self.trace.title, NAME, self.width, canvas.measure, "bold")
-        y = canvas.note(self.left, y, (words(name, NAME, "accent:title", "bold"),)).bottom - 2
-        lines: list[Line] = [words(line, LABEL) for line in wrap(self.subtitle(), LABEL, self.width, canvas.measure)]
-        lines += [words(line, NOTE, "quiet") for line in wrap(CREDIT, NOTE, self.width, canvas.measure)]
-        y = canvas.note(self.left, y, tuple(lines)).bottom - 8
+        y = self.draw_name(canvas, top)
+        if self.trace.title.upper() != f"{FIRST} {SECOND}":
+            name = fit_text(self.trace.title, NAME, self.width, canvas.measure, "bold")
+            y = canvas.note(self.left, y, (words(name, NAME, "accent:title", "bold"),)).bottom - 2
+        y = canvas.note(self.left, y, self.credits(canvas.measure, self.width)).bottom - 8
         for line in self.size_lines(canvas):
             y = canvas.note(self.left, y, (line,)).bottom - 2
         return y
 
+    def credits(self, measure: Measure, width: float) -> tuple[Line, ...]:
+        """What was recorded, and after whose picture it is drawn."""
+        lines = [words(line, LABEL) for line in wrap(self.subtitle(), LABEL, width, measure)]
+        return (*lines, *(words(line, NOTE, "quiet") for line in wrap(CREDIT, NOTE, width, measure)))
+
+    def draw_name(self, canvas: Canvas, top: float) -> float:
+        """The title itself, on one line where it is wide; gives the height below it."""
+        whole = canvas.text_width(f"{FIRST} {SECOND}", 100, "black") / 100
+        if self.width / whole > SMALLEST_TITLE:
+            size = int(min(TITLE, self.width / whole))
+            canvas.note(self.left - 2, top, (words(FIRST, size, "text", "black"),))
+            start = self.left - 2 + canvas.text_width(FIRST + " ", size, "black")
+            canvas.note(start, top, (words(SECOND, size, "accent:title", "black"),))
+            return top - size * 1.12 - 4
+        size = int(min(TITLE, self.width / (canvas.text_width(SECOND, 100, "black") / 100)))
+        canvas.note(self.left - 2, top, (words(FIRST, size, "text", "black"),))
+        canvas.note(self.left - 2, top - size, (words(SECOND, size, "accent:title", "black"),))
+        return top - size * 2.12 - 4
+
     def subtitle(self) -> str:
         """What was recorded."""
         passes = self.trace.passes
+        if set(self.roles) <= {"training", "inference"}:
+            step = (
+                "one training step" if self.goes_back else f"one forward pass{' and its loss' if self.has_loss else ''}"
+            )
+            told = {"training": step, "inference": "one greedy answer"}
+            return f"Every tensor of {' and '.join(told[role] for role in self.roles)}, recorded by hooks."
         trained = sum(any(is_backward(step) for step in one.steps) for one in passes)
-        has_loss = any(record.role == "loss" for step in self.trace.steps for record in step.outputs)
         if trained:
             recorded = "one training step" if len(passes) == 1 else f"{len(passes)} passes, {trained} of them sent back"
         elif len(passes) == 1:
-            recorded = "one forward pass and its loss" if has_loss else "one forward pass"
+            recorded = "one forward pass and its loss" if self.has_loss else "one forward pass"
         else:
             recorded = f"{len(passes)} forward passes"
         return f"Every tensor of {recorded}, recorded."
+
+    @property
+    def has_loss(self) -> bool:
+        """Whether a loss was worked out, or tried."""
+        losses = (step for step in self.trace.steps if step.op in LOSSES)
+        return any(losses) or any(record.role == "loss" for step in self.trace.steps for record in step.outputs)
 
     def size_lines(self, canvas: Canvas) -> list[Line]:
         """The sizes of every tower, and the parameters of it all."""
@@ -81,7 +113,10 @@ class Told:
             pairs = [("", "other", tower.name)] if len(self.frames) > 1 else []
             pairs += list_sizes(tower)
             rows.append(pairs)
-        ends = []
+        ends = rows.pop() if self.roles != ("forward",) else []
+        batch = self.trace.sizes.get("batch")
+        if batch and self.roles != ("forward",):
+            ends.append(("batch", "batch", f"{batch:,}"))
         params = count_params(self.trace)
         if params:
             ends.append(("parameters", "other", f"{params:,}"))
@@ -106,7 +141,8 @@ class Told:
     def sentences(self, canvas: Canvas, top: float) -> float:
         """What this model does its own way."""
         said = list_sentences(self.anatomy)
-        untold = [one for one in self.anatomy.untold if one.params]
+        failed = {step.path for step in self.trace.steps if step.error is not None}
+        untold = [one for one in self.anatomy.untold if one.params and one.path not in failed]
         if untold:
             names = ", ".join(f"{one.path} ({one.params:,})" for one in untold[:2])
             more = f", and {len(untold) - 2} more" if len(untold) > 2 else ""
@@ -143,43 +179,74 @@ class Told:
         return y + 8
 
     def legend(self, canvas: Canvas, top: float) -> float:
-        """What colours and outlines mean, those that occur."""
+        """What colours, lines and outlines mean, those that occur; beside them the cells, where masks are drawn."""
+        entries = self.legend_entries()
+        letters = self.mask_letters() if self.has_masks_beside else []
+
+        def draw(y: float) -> float:
+            start = y
+            for kind, role, text in entries:
+                draw_swatch(canvas, kind, role, self.left + 14, y)
+                canvas.note(self.left + 48, y, (words(text, NOTE),), "card")
+                y -= 17.5
+            if letters:
+                x = self.left + 48 + max(canvas.text_width(text, NOTE) for _, _, text in entries) + 18
+                y = min(y, self.draw_letters(canvas, x, start, letters))
+            return self.draw_axes(canvas, y)
+
+        return self.card(canvas, top, "COLOURS", draw)
+
+    def legend_entries(self) -> list[tuple[str, str, str]]:
+        """What is told of colours: how it is shown, the role, and what it means."""
         nodes = list(self.nodes())
         entries: list[tuple[str, str, str]] = []
         for tower, _, look in self.frames:
             if all(role != look.own for _, role, _ in entries):
                 alone = len({one.own for _, _, one in self.frames}) == len(self.frames)
-                entries.append(("fill", look.own, f"made by the {tower.name} tower" if alone else "made by a tower"))
+                entries.append(("fill", look.own, f"made by the {tower.name}" if alone else "made by a tower"))
         if any(node.surface == "mask" for node in nodes):
             entries.append(("fill", "mask", "a mask is applied"))
         if any(node.surface == "memory" for node in nodes):
-            entries.append(("line", "ribbon", "keys and values of another tower"))
-        entries.append(("outline", "boundary", "enters a layer, or leaves a sublayer"))
+            entries.append(("line", "ribbon", "memory, from another tower"))
+        entries += [("line", role, f"{role} path") for role in self.roles if role != "forward"]
+        entries.append(("outline", "boundary", "enters or leaves a layer"))
+        if self.marked:
+            entries.append(("outline", self.marked, "changed" if self.marked == "change" else "failed"))
+        return entries
 
-        def draw(y: float) -> float:
-            for kind, role, text in entries:
-                middle = y - 6.5
-                if kind == "line":
-                    canvas.line((self.left + 14, middle), (self.left + 40, middle), role=role, width=3, kind="legend")
-                elif kind == "outline":
-                    canvas.panel(self.left + 15, middle - 5, self.left + 39, middle + 5, "card", 4, role, 2.2)
-                else:
-                    canvas.panel(self.left + 14, middle - 6, self.left + 40, middle + 6, role, 4)
-                canvas.note(self.left + 48, y, (words(text, NOTE),), "card")
-                y -= 17.5
-            seen = dict.fromkeys(
-                axis for node in nodes if node.record for axis in node.record.axes if axis not in ("", "1")
-            )
-            line: Line = ()
-            for axis in seen:
-                piece = Run(axis + "   ", NOTE, hue(axis), "semibold")
-                if line and line_width((*line, piece), canvas.measure) > self.width - 28:
-                    y = canvas.note(self.left + 14, y - 2, (line,), "card").bottom
-                    line = ()
-                line = (*line, piece)
-            return canvas.note(self.left + 14, y - 2, (line,), "card").bottom if line else y
+    def mask_letters(self) -> list[tuple[str, str]]:
+        """The cells of masks that occur, and what they mean."""
+        told = {".": "may be read", "p": "padding, hidden", "f": "the future, hidden", "b": "padding and future"}
+        masks = {record.mask for step in self.trace.steps for record in step.inputs if record.mask is not None}
+        seen = {letter for mask in masks for matrix in mask.cells or () for row in matrix for letter in row}
+        return [(letter, text) for letter, text in told.items() if letter in seen]
 
-        return self.card(canvas, top, "COLOURS", draw)
+    def draw_letters(self, canvas: Canvas, x: float, y: float, letters: Sequence[tuple[str, str]]) -> float:
+        """What the cells of a mask mean, beside the colours."""
+        heading = fit_text("ROW = QUERY, COLUMN = KEY", NOTE, self.left + self.width - 6 - x, canvas.measure, "bold")
+        canvas.note(x, y + 19, (words(heading, NOTE, "accent:title", "bold"),), "card")
+        for letter, text in letters:
+            canvas.cells.append(Cells(f"legend_{letter}", x, y, 12, ((letter,),), "legend"))
+            canvas.note(x + 20, y, (words(text, NOTE),), "card")
+            y -= 17.5
+        notes: list[Line] = [(Run("1", LABEL, "axis:other", "bold"), Run("  in a mask: broadcast", NOTE))]
+        if "inference" in self.roles:
+            notes.append((Run("t", LABEL, "axis:tgt_len", "bold"), Run("  the turn: 1, 2, 3 …", NOTE)))
+        return canvas.note(x, y, tuple(notes), "card").bottom
+
+    def draw_axes(self, canvas: Canvas, y: float) -> float:
+        """The axis words that occur, each in the hue that its digits have everywhere."""
+        seen = dict.fromkeys(
+            axis for node in self.nodes() if node.record for axis in node.record.axes if axis not in ("", "1")
+        )
+        line: Line = ()
+        for axis in seen:
+            piece = Run(axis + "   ", NOTE, hue(axis), "semibold")
+            if line and line_width((*line, piece), canvas.measure) > self.width - 28:
+                y = canvas.note(self.left + 14, y - 2, (line,), "card").bottom
+                line = ()
+            line = (*line, piece)
+        return canvas.note(self.left + 14, y - 2, (line,), "card").bottom if line else y
 
     def nodes(self) -> Iterator[Node]:
         """Every node of every frame."""
@@ -228,14 +295,23 @@ class Told:
                     found = [one for one in panel.staging.branches if isinstance(one.branch, Attention)]
                     if panel.is_open and found and not lines:
                         lines += attention_formulas(tower, found[0].branch, panel.chart.nodes)  # type: ignore[arg-type]
+                        if self.has_masks_beside:
+                            lines += [
+                                ("split into heads: no number changes", line) for line in split_formulas(panel.chart)
+                            ]
         if not lines:
             return top
 
         def draw(y: float) -> float:
+            x, low = self.left + 14, y
             for name, line in lines:
-                y = canvas.note(self.left + 14, y, (words(name, NOTE, "quiet"),), "card").bottom - 1
-                y = canvas.note(self.left + 14, y, (line,), "card").bottom - 5
-            return y
+                block = (words(name, NOTE, "quiet"), line)
+                wide = max(canvas.text_width(name, NOTE), line_width(line, canvas.measure))
+                if x > self.left + 14 and (not self.has_masks_beside or x + wide > self.left + self.width - 10):
+                    x, y = self.left + 14, low
+                box = canvas.note(x, y, block, "card")
+                x, low = x + wide + 18, box.bottom - 5
+            return low
 
         return self.card(canvas, top, "IN FORMULAS", draw)
 
@@ -273,6 +349,18 @@ class Told:
             return y
 
         return self.card(canvas, top, "WHERE THE PARAMETERS ARE", draw)
+
+
+def draw_swatch(canvas: Canvas, kind: str, role: str, left: float, top: float) -> None:
+    """A sample of a colour, a line or an outline."""
+    middle = top - 6.5
+    if kind == "line":
+        ends, dashed = ((left, middle), (left + 26, middle)), role == "inference"
+        canvas.line(*ends, role=role, width=3, dashed=dashed, kind="legend", head_size=0.5 if dashed else 0.6)
+    elif kind == "outline":
+        canvas.panel(left + 1, middle - 5, left + 25, middle + 5, "card", 4, role, 2.2)
+    else:
+        canvas.panel(left, middle - 6, left + 26, middle + 6, role, 4)
 
 
 def list_sizes(tower: Tower) -> list[tuple[str, str, str]]:
@@ -332,6 +420,18 @@ def attention_formulas(tower: Tower, branch: Attention, nodes: Sequence[Node]) -
     return lines
 
 
+def split_formulas(chart: Chart) -> Iterator[Line]:
+    """The way of the queries from the width of the stream to heads, as the recorded steps take it."""
+    node = next((one for one in chart.nodes if one.key == "heads0_q" and len(one.steps) > 1), None)
+    if node is not None:
+        blocks = {step.parent for step in node.steps}
+        moves = tuple(step for step in reversed(node.steps) if step.inputs and step.outputs and step.id not in blocks)
+        line: Line = digits(read_shape([(0, moves[0].inputs[0])]), LABEL)
+        for step in moves:
+            line = (*line, Run(f" {step.op} → ", NOTE, "quiet"), *digits(read_shape([(0, step.outputs[0])]), LABEL))
+        yield line
+
+
 def list_masks(tower: Tower, nodes: Sequence[Node], title: str, look: Look) -> Iterator[MaskCard]:
     """The masks of a panel."""
     for node in nodes:
@@ -379,9 +479,11 @@ def tell_station(tower: Tower, branch: object) -> str:
     return "Operations without a common name."
 
 
-def tell_entrance(tower: Tower) -> str:
-    """What goes in."""
-    parts = {part.part for part in tower.entrance}
+def tell_entrance(tower: Tower, reads: Sequence[Words] = ()) -> str:
+    """What goes in; `reads` are the words of every phase."""
+    parts = {part.part: part for part in tower.entrance}
+    if reads:
+        return tell_words(reads, "positions" in parts)
     patches = ", one for each patch" if "patches" in parts else ""
     first = {
         "ids": "Ids become vectors.",
@@ -389,4 +491,20 @@ def tell_entrance(tower: Tower) -> str:
         "audio": "A signal becomes vectors.",
         "vectors": "Vectors come in.",
     }.get(tower.reads or "", "What goes in.")
-    return first + (" Learned places are added." if "positions" in parts else "")
+    if "positions" not in parts:
+        return first
+    return first + (" Learned places are added." if parts["positions"].learned else " Places are added.")
+
+
+def tell_words(reads: Sequence[Words], has_places: bool) -> str:
+    """What goes in where words were recorded."""
+    first = reads[0]
+    if first.shift is not None:
+        return "Answers shifted by one: read a word, say the next."
+    if first.is_answer:
+        start = first.read_in(first.first)
+        return f"The answer starts with {' '.join(start)}, grows by one each turn."
+    places = "; places are added" if has_places else ""
+    if first.first.kind == "encode":
+        return f"The question: ids, vectors{', places' if has_places else ''}; read once."
+    return f"Words become ids, ids vectors{places}."

@@ -1,33 +1,39 @@
 """What stands below the first layer and above the last one: entrance and exit as charts."""
 
 from collections.abc import Collection
+from dataclasses import replace
+from math import isclose, sqrt
 
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.body.entrance import cuts_patches, looks_up_places
-from xray.story.body.regions import find_region, is_linear
+from xray.story.body.regions import find_region, is_linear, is_scale
 from xray.story.body.stages import find_any_norm
 from xray.story.body.towers import Towering
-from xray.story.charts.chart import MIDDLE, Chart, Edge, Node
-from xray.story.charts.operations_chart import chart_operations
+from xray.story.charts.chart import BROAD, MIDDLE, Chart, Edge, Node, list_dropouts, steps_at, tell_dropout
+from xray.story.charts.operations_chart import chart_operations, label_step
 from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import FINDINGS, LOOKUPS, LOSSES, SUMS
+from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS, FINDINGS, LOOKUPS, LOSSES, SCALINGS, SUMS
+from xray.story.wording import PADDING
 
 INPUTS = {"ids": "TOKEN IDS", "image": "IMAGE", "audio": "SIGNAL", "vectors": "VECTORS"}
+PICKS = frozenset({"argmax", "multinomial"})
+COMPARED = {"targets": (0.08, 0.36), "predictions": (0.64, 0.72)}
+"""What a loss compares, and where each stands."""
 
 
-def chart_entrance(flow: Flow, towering: Towering) -> Chart | None:
-    """The steps before a tower's first layer, what it reads at the bottom."""
+def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -> Chart | None:
+    """The steps before a tower's first layer, what it reads at the bottom; words stand there as they are."""
     nodes = set(towering.entrance)
     start = towering.chains[0].start
     if not nodes or start is None:
         return None
     labels = {node: label for node in nodes if (label := label_entry(flow, node))}
-    chart = chart_operations(flow, nodes, start, labels, "in")
+    chart = chart_places(flow, towering, start) or chart_operations(flow, nodes, start, labels, "in")
     if chart is None:
         return None
     given = find_input(flow, towering)
-    if given is None:
+    if given is None or has_words:
         return chart
     step, record, reader = given
     raised = chart.raised(1)
@@ -36,6 +42,62 @@ def chart_entrance(flow: Flow, towering: Towering) -> Chart | None:
     )
     below = Node("given", INPUTS.get(towering.tower.reads or "", "INPUT"), 0, MIDDLE, (step,), record)
     return Chart((below, *raised.nodes), (Edge("given", foot), *raised.edges), ("given",), raised.head)
+
+
+def chart_places(flow: Flow, towering: Towering, start: int) -> Chart | None:
+    """Words looked up and places worked out, added up; None for an entrance of any other build."""
+    end = flow.carried_from(start, CARRYING | DROPOUTS)
+    lookups = [node for node in towering.entrance if flow.op(node) in LOOKUPS]
+    if end is None or len(lookups) != 1 or flow.op(end) not in SUMS or len(flow.makers[end]) != 2:
+        return None
+    word = lookups[0]
+    given = list(flow.given(end))
+    sides = [flow.carried_from(maker, CARRYING | DROPOUTS | SCALINGS) for _, maker in given]
+    if word not in sides or None in sides:
+        return None
+    record, place = given[1 - sides.index(word)]
+    scales = [node for node in sorted(towering.entrance) if word < node < end and is_scale(flow, node)]
+    if place is None or len(scales) > 1 or flow.steps[place].params:
+        return None
+    last = scales[0] if scales else word
+    label = "EMBED" if not scales else "EMBED × √d_model" if is_root(flow, last) else "EMBED × A FACTOR"
+    params = flow.steps[word].params
+    told = f"{params:,} parameters" if params else ""
+    dropped = list_dropouts(flow, end)
+    nodes = (
+        Node("words", label, 0, (0.5, 0.5), steps_at(flow, word, *scales), flow.output(word), told),
+        Node(
+            "plus",
+            "+",
+            1,
+            (0.5, 0.1),
+            (flow.steps[end], *dropped),
+            flow.output(end),
+            tell_dropout(flow, dropped),
+            form="sign",
+        ),
+        Node("places", "POSITIONS", 1, (0.79, 0.4), steps_at(flow, place), record),
+    )
+    return Chart(nodes, (Edge("words", "plus"), Edge("places", "plus")), ("words",), "plus")
+
+
+def without_places(chart: Chart) -> Chart:
+    """The same without a node for the places: the sign that adds them stands for them."""
+    places = next((node for node in chart.nodes if node.key == "places"), None)
+    if places is None:
+        return chart
+    nodes = tuple(
+        replace(node, steps=(*node.steps, *places.steps)) if node.key == "plus" else node
+        for node in chart.nodes
+        if node is not places
+    )
+    return replace(chart, nodes=nodes, edges=tuple(edge for edge in chart.edges if edge.source != "places"))
+
+
+def is_root(flow: Flow, node: int) -> bool:
+    """Whether a step multiplies by the root of the width of what it reads."""
+    factor = flow.steps[node].settings.get("factor")
+    return isinstance(factor, float) and isclose(factor, sqrt(flow.output(node).shape[-1]), rel_tol=1e-4)
 
 
 def label_entry(flow: Flow, node: int) -> str:
@@ -75,13 +137,16 @@ def find_input(flow: Flow, towering: Towering) -> tuple[Step, TensorRecord, int]
 
 
 def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart | None:
-    """The steps behind a tower's last sum: its last norm, its head, a loss; `others` are the steps of other towers."""
+    """The steps behind a tower's last sum: last norm, head, a loss or the next word; `others` are of other towers."""
     end = towering.chains[-1].end
     last = find_last(flow, end, others)
     if last is None:
         return None
-    region = find_region(flow, end, last)
-    if region is None:
+    loss = last if is_loss(flow, last) and len(flow.steps[last].inputs) > 1 else None
+    picks = list_picks(flow, last) if loss is None else []
+    top = last if loss is None else find_maker_in(flow, loss, 0, end)
+    region = None if top is None else find_region(flow, end, top)
+    if region is None or top is None:
         return None
     nodes = {node for node in region.inner if not is_of_stage(towering, node) and node not in others}
     labels = {}
@@ -89,11 +154,119 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         if is_linear(flow, node) and flow.output(node).shape[-1:] == (towering.tower.vocab,):
             labels[node] = "LINEAR TO VOCABULARY"
         elif is_loss(flow, node):
-            name = flow.op(node).removesuffix("_loss").replace("_", "-").upper()
-            labels[node] = f"{name}: THE LOSS"
+            labels[node] = f"{name_loss(flow.steps[node])}: THE LOSS"
         elif is_last_norm(flow, towering, node):
             labels[node] = "LAST NORM"
-    return chart_operations(flow, nodes, last, labels, "out")
+        elif flow.steps[node].error is not None:
+            to_words = flow.steps[node].settings.get("out_features") == towering.tower.vocab
+            labels[node] = "LINEAR TO VOCABULARY" if to_words else label_step(flow, node)
+    chart = chart_operations(flow, nodes, top, labels, "out")
+    if chart is None:
+        return None
+    chart = replace(chart, nodes=tuple(map(show_given, chart.nodes)))
+    if loss is not None:
+        return add_loss(flow, chart, loss)
+    for node in picks:
+        label, out = name_pick(flow, node), flow.output(node)
+        chart = add_above(chart, Node(f"out{node}", label, 0, BROAD, steps_at(flow, node), out, surface="phase"))
+    return chart
+
+
+def show_given(node: Node) -> Node:
+    """A step that failed with the shape that it was given."""
+    step = node.steps[0] if node.steps else None
+    return replace(node, record=next(iter(step.inputs), None)) if step is not None and step.error is not None else node
+
+
+def find_maker_in(flow: Flow, place: int, number: int, end: int) -> int | None:
+    """The step that works out one input of another, behind what only moves numbers."""
+    makers = flow.makers[place]
+    here = makers[number] if number < len(makers) else None
+    while here is not None and here > end and flow.op(here) in CARRYING and flow.makers[here]:
+        here = flow.makers[here][0]
+    return here if here is not None and here >= end else None
+
+
+def add_above(chart: Chart, node: Node) -> Chart:
+    """The chart with one node more on top of its head."""
+    raised = replace(node, row=chart.rows)
+    return Chart((*chart.nodes, raised), (*chart.edges, Edge(chart.head, node.key)), chart.feet, node.key, chart.memory)
+
+
+def add_loss(flow: Flow, chart: Chart, loss: int) -> Chart:
+    """What is compared, and the one number that comes out."""
+    step = flow.steps[loss]
+    row = chart.rows
+    pair = []
+    for (key, place), (record, maker) in zip(COMPARED.items(), list(flow.given(loss))[1::-1], strict=True):
+        moved = maker is not None and flow.op(maker) in CARRYING
+        steps = steps_at(flow, maker) if moved and maker is not None else (step,)
+        pair.append(Node(key, key.upper(), row, place, steps, record, surface="phase"))
+    out = step.outputs[0] if step.outputs else None
+    box = Node(
+        "loss",
+        name_loss(step),
+        row + 1,
+        (0.45, 1.1),
+        (step,),
+        out,
+        "the loss",
+        surface="phase",
+        value=spell_value(step),
+        told=tell_loss(flow, step),
+    )
+    edges = (*chart.edges, Edge(chart.head, "predictions"), Edge("predictions", "loss"), Edge("targets", "loss"))
+    return Chart((*chart.nodes, *pair, box), edges, chart.feet, "loss")
+
+
+def name_loss(step: Step) -> str:
+    """What a loss is called."""
+    return step.op.removesuffix("_loss").replace("_", "-").upper()
+
+
+def spell_value(step: Step) -> str:
+    """The number that a loss came to, where it was kept."""
+    preview = step.outputs[0].preview if step.outputs else None
+    if not step.outputs:
+        return "failed"
+    if preview is None or not preview.values:
+        return "one number"
+    value = preview.values[0]
+    return value if isinstance(value, str) else f"{value:.4f}"
+
+
+def tell_loss(flow: Flow, step: Step) -> tuple[str, ...]:
+    """Over what a loss is the mean, where words tell, and whether its targets are smoothed."""
+    if not step.outputs:
+        return ("no number came out",)
+    told = []
+    rows = flow.one_pass.tokens.get("targets", ())
+    places, heard = sum(map(len, rows)), sum(word != PADDING for row in rows for word in row)
+    if places:
+        told.append(f"mean over {heard} of {places} places; {places - heard} are {PADDING}, ignored")
+    share = step.settings.get("label_smoothing")
+    if isinstance(share, float) and share > 0:
+        told.append(f"label smoothing {share:g}: that share of each target is spread over all words")
+    return tuple(told)
+
+
+def list_picks(flow: Flow, head: int) -> list[int]:
+    """The steps from the scores of all words to the ids of chosen ones, if that was recorded."""
+    found: list[int] = []
+    reached = {head}
+    for place in range(head + 1, len(flow.steps)):
+        if flow.is_leaf(place) and any(maker in reached for maker in flow.makers[place]):
+            reached.add(place)
+            found += [place] if flow.op(place) not in CARRYING else []
+            if flow.output(place).role == "ids" and flow.op(place) in PICKS:
+                return found
+    return []
+
+
+def name_pick(flow: Flow, node: int) -> str:
+    """What a step on the way to the next word is called."""
+    op = flow.op(node)
+    return {"last_row": "LAST ROW ONLY", "select": "LAST ROW ONLY"}.get(op, op.strip("_").replace("_", " ").upper())
 
 
 def is_loss(flow: Flow, node: int) -> bool:
@@ -124,6 +297,7 @@ def find_last(flow: Flow, end: int, others: Collection[int]) -> int | None:
         ):
             continue
         reached.add(place)
-        if is_linear(flow, place) or is_loss(flow, place) or find_any_norm(flow, place) is not None:
+        failed = flow.steps[place].error is not None
+        if failed or is_linear(flow, place) or is_loss(flow, place) or find_any_norm(flow, place) is not None:
             heads.append(place)
     return heads[-1] if heads else None

@@ -1,37 +1,56 @@
 """A chart put on the canvas: rows from a floor up, lanes across a width, every node a box that knows its steps."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
-from xray.story.canvas import Canvas
+from xray.story.canvas import Canvas, words
 from xray.story.charts.chart import Chart, Node
 from xray.story.journey import describe, key_of
-from xray.story.layout import Box, Line, line_width
-from xray.story.nodes import fit_beside, fit_digits, fit_op, op_line
-from xray.story.plan import FOUR_LINES, SYMBOL, THREE_LINES, TWO_LINES
-from xray.story.shapes import ShapeText, read_shape, symbols, symbols_in_two
+from xray.story.layout import Box, Line, Run, line_width
+from xray.story.shapes import ShapeText, digits, read_shape, symbols, symbols_in_two
 from xray.story.sheet.routing import join
-from xray.story.wording import fit_text
+from xray.story.type_sizes import DIGIT, FOUR_LINES, NOTE, OP, SYMBOL, THREE_LINES, TWO_LINES
+from xray.story.wording import fit_text, wrap
 
-GHOST, RIBBON_ROW = 22.0, 26.0
-"""How high a node without a shape is, and what is left free for a ribbon below what it feeds."""
-NARROW = 150.0
+SMALLEST_BESIDE = 13
+GHOST, RIBBON_ROW, SIGN = 22.0, 36.0, 22.0
+"""How high a node without a shape is, what is left free for a ribbon below what it feeds, how large a sign is."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """In what a tower is painted, and of which passes it tells: the first one's steps, sizes as they are in all."""
+    """In what a tower is painted, and of which passes it tells: the first one's steps, sizes as they are in all.
+
+    A narrow look is that of a second phase beside the first: it is painted in the colour of its phase.
+    """
 
     own: str
     memory: str
     passes: tuple[Pass, ...]
     role: str = "forward"
+    is_narrow: bool = False
 
     def surface(self, node: Node) -> str:
         """The surface of the theme that a node stands on."""
-        return {"own": self.own, "mask": "mask", "memory": self.memory, "ghost": "card"}[node.surface]
+        own = self.role if self.is_narrow else self.own
+        return {"own": own, "mask": "mask", "memory": self.memory, "phase": self.phase, "ghost": "card"}[node.surface]
+
+    @property
+    def phase(self) -> str:
+        """The colour of what is of the phase and of no tower: its path on the page, a loss, a chosen word."""
+        return self.role if self.role in ("training", "inference") else self.own
+
+    @property
+    def line(self) -> str:
+        """The role of a line inside the frames."""
+        return f"{self.role}_on_panel" if self.is_narrow else self.own
+
+    @property
+    def is_dashed(self) -> bool:
+        """Whether its path is dashed: that of inference is, so that phases can be told apart without colour."""
+        return self.role == "inference"
 
     def shape(self, step: Step, record: TensorRecord) -> ShapeText:
         """A shape as it is in all passes: a size that differs from pass to pass is told as a range."""
@@ -44,6 +63,18 @@ class Look:
             if len(records) > place and len(records[place].shape) == len(record.shape):
                 found.append((one.number, records[place]))
         return read_shape(found)
+
+    def alike(self, one: Node, other: Node) -> bool:
+        """Whether two nodes print the same shape."""
+        shapes = [None if node.record is None else self.shape(node.steps[0], node.record) for node in (one, other)]
+        return shapes[0] is not None and shapes[1] is not None and shapes[0].sizes == shapes[1].sizes
+
+    def tell(self, steps: Sequence[Step]) -> str:
+        """A tooltip for some steps, each with its turns."""
+        return "\n".join(
+            describe([(one.number, one.by_id[step.id]) for one in self.passes if step.id in one.by_id])
+            for step in steps
+        )
 
     def identity(self, step: Step) -> str:
         """The id that a step has on the sheet."""
@@ -60,13 +91,18 @@ class Placed:
 
 def row_height(canvas: Canvas, node: Node, width: float, look: Look) -> float:
     """How high a node has to be for what it says."""
+    if node.form == "sign":
+        return SIGN
     if node.record is None or not node.steps:
         return GHOST
+    if node.told:
+        return TWO_LINES + 24 + 13 * len(wrap_told(canvas, node, node.place[1] * width))
     shape = look.shape(node.steps[0], node.record)
     own = node.place[1] * width
-    if not shape.is_named or fit_beside(canvas, shape, own - 6) is not None:
+    if look.is_narrow or not shape.is_named or fit_beside(canvas, shape, own - 6) is not None:
         return TWO_LINES
-    return FOUR_LINES if len(shape.axes) > 2 and own < NARROW + 40 else THREE_LINES
+    fits = canvas.text_width(shape.symbols, SYMBOL) <= own - 6
+    return FOUR_LINES if len(shape.axes) > 2 and not fits else THREE_LINES
 
 
 def heights_of(canvas: Canvas, chart: Chart, width: float, look: Look) -> list[float]:
@@ -86,11 +122,18 @@ def place_chart(
     gap: float,
     look: Look,
     station: int | None = None,
+    heights: Sequence[float] | None = None,
+    *,
+    on_page: bool = False,
 ) -> Placed:
-    """The chart's boxes and the lines between them, from a floor up."""
+    """The chart's boxes and the lines between them, from a floor up.
+
+    `heights` are those of the rows where another chart stands beside it; lines on the page itself, outside of a frame,
+    are thick and take the colour of their phase.
+    """
     boxes: dict[str, Box] = {}
     y = floor
-    for row, height in enumerate(heights_of(canvas, chart, width, look)):
+    for row, height in enumerate(heights or heights_of(canvas, chart, width, look)):
         y += RIBBON_ROW if any(node.key in chart.memory for node in chart.in_row(row)) else 0
         for node in chart.in_row(row):
             boxes[node.key] = canvas.add(make_box(canvas, node, left, width, y + height / 2, height, look, station))
@@ -98,9 +141,16 @@ def place_chart(
     every = list(boxes.values())
     for edge in chart.edges:
         lower, upper = boxes.get(edge.source), boxes.get(edge.target)
-        if lower is not None and upper is not None and lower.top <= upper.bottom:
-            role = look.memory if chart.node(edge.source).surface == "memory" else look.own
-            join(canvas, lower, upper, every, role, fan=edge.fan)
+        if lower is None or upper is None:
+            continue
+        of_memory = not look.is_narrow and chart.node(edge.source).surface == "memory"
+        line = look.phase if on_page else look.memory if of_memory else look.line
+        thick = 2 if on_page and look.phase != look.own else 1.6 if look.is_narrow else 1.2
+        dashed = look.is_dashed and (on_page or look.is_narrow)
+        if lower.top <= upper.bottom:
+            join(canvas, lower, upper, every, line, fan=edge.fan, width=thick, dashed=dashed)
+        else:
+            canvas.line((lower.left, lower.y), (upper.right, upper.y), role=line, width=1.6)
     return Placed(boxes, y - gap)
 
 
@@ -108,32 +158,57 @@ def make_box(
     canvas: Canvas, node: Node, left: float, width: float, y: float, height: float, look: Look, station: int | None
 ) -> Box:
     """A node as a box: its name, its shape, the words of its axes."""
-    own = node.place[1] * width
-    derived = "derived" if node.is_derived else ""
-    extra = ", ".join(part for part in (derived, node.extra) if part)
-    if line_width(op_line(node.label, extra), canvas.measure) > own - 8:
-        extra = derived
-    lines: list[Line] = [fit_op(canvas, node.label, extra, own - 8)]
-    if node.record is not None and node.steps:
-        shape = look.shape(node.steps[0], node.record)
-        lines += spell_shape(canvas, shape, own - 6, height)
+    own = SIGN if node.form == "sign" else node.place[1] * width
     step = node.steps[0] if node.steps else None
     return Box(
         id=look.identity(step) if step is not None else f"part_{len(canvas.boxes)}",
         x=left + node.place[0] * width,
         y=y,
         width=own,
-        height=min(height, GHOST) if node.record is None else height,
-        lines=tuple(lines),
-        on=look.surface(node),
-        outline=node.outline,
-        outline_width=2.4 if node.outline == "boundary" else 1.4 if node.outline else 1.0,
+        height=SIGN if node.form == "sign" else min(height, GHOST) if node.record is None else height,
+        lines=write_lines(canvas, node, own, height, look),
+        on="failure" if step is not None and step.error is not None else look.surface(node),
+        outline=node.outline or (look.phase if look.is_narrow and node.surface == "mask" else None),
+        outline_width=2.4 if node.outline == "boundary" else 1.4 if node.outline or look.is_narrow else 1.0,
+        shape="circle" if node.form == "sign" else "round",
         kind=f"step {look.role} {look.own}" if step is not None else "part",
-        tooltip="" if step is None else describe([(look.passes[0].number, step)]),
+        tooltip=look.tell(node.steps),
         steps=tuple(look.identity(one) for one in node.steps),
         record=node.record,
         station=station,
     )
+
+
+def write_lines(canvas: Canvas, node: Node, own: float, height: float, look: Look) -> tuple[Line, ...]:
+    """What a node says."""
+    if node.form == "sign":
+        return (words(node.label, 16, "text", "bold"),)
+    step = node.steps[0] if node.steps else None
+    derived = "derived" if node.is_derived else ""
+    beside = "" if node.beside is None or step is None else look.shape(step, node.beside).plain
+    read = " ".join(part for part in (beside, "" if look.is_narrow else node.extra) if part)
+    failed = "failed" if step is not None and step.error is not None else ""
+    extra = failed or ", ".join(part for part in (derived, read) if part)
+    if line_width(op_line(node.label, extra), canvas.measure) > own - 8:
+        extra = derived or failed or beside
+    label = fit_op(canvas, node.label, extra, own - 8)
+    if node.told:
+        value = words(node.value or "one number", DIGIT + 6, "text", "bold")
+        remarks = (words(line, NOTE, "quiet") for line in wrap_told(canvas, node, own))
+        return (label, value, *remarks)
+    if node.value:
+        return (label, words(node.value, DIGIT, "text", "bold"))
+    if node.record is None or step is None:
+        return (label,)
+    shape = look.shape(step, node.record)
+    if look.is_narrow:
+        return (label, fit_digits(canvas, shape, own - 6))
+    return (label, *spell_shape(canvas, shape, own - 6, height))
+
+
+def wrap_told(canvas: Canvas, node: Node, width: float) -> list[str]:
+    """What a node has to say, broken into lines."""
+    return [line for text in node.told for line in wrap(text, NOTE, width - 12, canvas.measure)]
 
 
 def spell_shape(canvas: Canvas, shape: ShapeText, width: float, height: float) -> list[Line]:
@@ -156,3 +231,63 @@ def fit_words(canvas: Canvas, line: Line, width: float) -> Line:
     """A line of one run, shortened where it is too wide."""
     run = line[0]
     return (replace(run, text=fit_text(run.text, run.size, width, canvas.measure)),)
+
+
+def op_line(name: str, extra: str = "", size: int = OP) -> Line:
+    """The name of an operation, `^T` in it raised, with a quieter remark after it."""
+    runs: list[Run] = []
+    for place, piece in enumerate(name.split("^")):
+        if place:
+            runs.append(Run(piece[0], size, "text", "semibold", "sup"))
+            piece = piece[1:]
+        if piece:
+            runs.append(Run(piece, size, "text", "semibold"))
+    if extra:
+        runs.append(Run(f"  {extra}", SYMBOL, "quiet"))
+    return tuple(runs)
+
+
+def fit_op(canvas: Canvas, name: str, extra: str, width: float) -> Line:
+    """The label with its remark where both fit, else without, else shortened."""
+    for line in (op_line(name, extra), op_line(name), op_line(name, size=SYMBOL)):
+        if line_width(line, canvas.measure) <= width:
+            return line
+    return words(fit_text(name.replace("^", ""), SYMBOL, width, canvas.measure, "semibold"), SYMBOL, "text", "semibold")
+
+
+def fit_beside(canvas: Canvas, shape: ShapeText, width: float) -> Line | None:
+    """The sizes with the axis words beside them, in type not much smaller than usual; None where they do not fit."""
+    for size in range(DIGIT, SMALLEST_BESIDE - 1, -1):
+        line = (*digits(shape, size), Run("  ", SYMBOL), *symbols(shape, SYMBOL))
+        if line_width(line, canvas.measure) <= width:
+            return line
+    return None
+
+
+def fit_digits(canvas: Canvas, shape: ShapeText, width: float, largest: int = DIGIT) -> Line:
+    """The sizes in the largest type that fits."""
+    for size in range(largest, SYMBOL, -1):
+        line = digits(shape, size)
+        if line_width(line, canvas.measure) <= width:
+            return line
+    return digits(shape, SYMBOL)
+
+
+def draw_station(canvas: Canvas, x: float, y: float, number: int, radius: float = 15, kind: str = "station") -> None:
+    """A pink circle with the number of a station."""
+    size = round(radius * 1.15) if radius > NOTE else NOTE
+    canvas.add(
+        Box(
+            f"{kind}_{number}_{len(canvas.boxes)}",
+            x,
+            y,
+            2 * radius,
+            2 * radius,
+            (words(str(number), size, "text", "bold"),),
+            "station",
+            shape="circle",
+            outline_width=radius / 10,
+            kind=kind,
+            tooltip=f"station {number}",
+        )
+    )

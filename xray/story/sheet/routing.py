@@ -1,6 +1,7 @@
 """Lines between boxes that touch no box on their way."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from xray.story.canvas import Canvas
 from xray.story.layout import Box, Point
@@ -9,7 +10,15 @@ CLEAR = 5.0
 
 
 def join(
-    canvas: Canvas, lower: Box, upper: Box, others: Sequence[Box], role: str, *, fan: int = 1, width: float = 1.2
+    canvas: Canvas,
+    lower: Box,
+    upper: Box,
+    others: Sequence[Box],
+    role: str,
+    *,
+    fan: int = 1,
+    width: float = 1.2,
+    dashed: bool = False,
 ) -> None:
     """A line from the top of one box to the bottom of a higher one, around whatever stands between them."""
     if fan > 1 and abs(lower.x - upper.x) < 1 and not between(lower, upper, others):
@@ -18,7 +27,9 @@ def join(
             x = lower.x - spread / 2 + spread * place / (fan - 1)
             canvas.line((x, lower.top), (x, upper.bottom), role=role, head_size=0.45)
         return
-    canvas.line(*route(lower, upper, others), role=role, radius=5, width=width)
+    canvas.line(
+        *route(lower, upper, others), role=role, radius=5, width=width, dashed=dashed, head_size=0.5 if dashed else 0.6
+    )
 
 
 def route(lower: Box, upper: Box, others: Sequence[Box]) -> tuple[Point, ...]:
@@ -29,6 +40,9 @@ def route(lower: Box, upper: Box, others: Sequence[Box]) -> tuple[Point, ...]:
         return ((upper.x, lower.top), end)
     if upper.left + CLEAR < lower.x < upper.right - CLEAR and is_free(lower.x, middle):
         return (start, (lower.x, upper.bottom))
+    straight = find_free(lower, upper, middle)
+    if middle and straight is not None:
+        return ((straight, lower.top), (straight, upper.bottom))
     first = lower.top + CLEAR
     last = upper.bottom - CLEAR
     if not middle:
@@ -45,6 +59,16 @@ def route(lower: Box, upper: Box, others: Sequence[Box]) -> tuple[Point, ...]:
 def between(lower: Box, upper: Box, others: Sequence[Box]) -> list[Box]:
     """The boxes whose rows lie between two others."""
     return [box for box in others if box is not lower and box is not upper and lower.top < box.y < upper.bottom]
+
+
+def find_free(lower: Box, upper: Box, middle: Sequence[Box]) -> float | None:
+    """The middle of the widest gap through which a straight line leads from one box to another; None if none does."""
+    start, end = max(lower.left, upper.left) + CLEAR, min(lower.right, upper.right) - CLEAR
+    edges = [start, end, *(edge for box in middle for edge in (box.left - CLEAR, box.right + CLEAR))]
+    edges = sorted(edge for edge in edges if start <= edge <= end)
+    gaps = [(right - left, (left + right) / 2) for left, right in pairwise(edges)]
+    free = [(wide, x) for wide, x in gaps if wide > 2 and is_free(x, middle)]
+    return max(free)[1] if free else None
 
 
 def is_free(x: float, boxes: Sequence[Box]) -> bool:

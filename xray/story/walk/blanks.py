@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from xray.story.layout import Box, Curve, Layout, Line, Measure, Run, baselines, line_width
-from xray.story.plan import DIGIT, LABEL, NOTE, PAGE_RATIO
+from xray.story.type_sizes import DIGIT, LABEL, NOTE, PAGE_RATIO
 from xray.story.walk.moving import move
 from xray.story.walk.worksheet import Blank, Choice, is_size, split_shape, text_of
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step, Trace
-from xray.story.body.reading import read_pass
 from xray.story.body.stages import Staging
 from xray.story.body.tree import Attention, FeedForward
 from xray.story.body.whole import anatomy
@@ -13,7 +12,8 @@ from xray.story.charts.chart import Chart, Node
 from xray.story.charts.stage_chart import name_stage
 from xray.story.roles.attention_roles import is_scaled_by_root
 from xray.story.sheet.cards import tell_entrance, tell_station
-from xray.story.sheet.compose import Column, choose_main, collect_towers, plan_columns, tell_exit
+from xray.story.sheet.columns import Column, read_columns
+from xray.story.sheet.compose import tell_exit
 from xray.story.sheet.sentences import list_sentences
 from xray.story.walk.chapters import Answer, Chapter, Text
 from xray.story.walk.facts import TOOLS
@@ -32,12 +32,7 @@ class Stop:
 
 def list_stops(trace: Trace) -> tuple[Stop, ...]:
     """Every station of a trace's sheet, in order; none for a network without a residual stream."""
-    readings = [read_pass(one_pass) for one_pass in trace.passes]
-    main = choose_main(readings)
-    if main is None:
-        return ()
-    columns = plan_columns(trace, collect_towers(readings, main))
-    stops = [stop for column in columns for stop in list_stops_of(trace, column)]
+    stops = [stop for column in read_columns(trace) for stop in list_stops_of(trace, column)]
     return tuple(ask_once(sorted(stops, key=lambda stop: stop.chapter.station)))
 
 
@@ -78,7 +73,7 @@ def list_stops_of(trace: Trace, column: Column) -> Iterator[Stop]:
             times = f", in {frame.group.count} layers" if frame.group.count > 1 else ""
             title = f"{tower.name}: {name_stage(panel.staging).lower()}{times}"
             yield make_stop(column, panel.station, title, list(told), panel.chart, list_answers(column, panel.staging))
-    if column.exit is not None:
+    if column.exit is not None and column.last_station:
         text: list[Text] = [(tell_exit(whole, column),)]
         yield make_stop(column, column.last_station, f"{tower.name}: what comes out", text, column.exit)
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from xray.story.canvas import Canvas, words
-from xray.story.gallery import draw_column_words
 from xray.story.layout import Cells, Layout, Measure
+from xray.story.regions.heat_maps import draw_column_words
 from xray.story.weights.picture import PADDING, Picture
 from xray.story.wording import fit_text
 

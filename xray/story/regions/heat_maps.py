@@ -6,10 +6,13 @@ from dataclasses import dataclass, replace
 from xray.ir.records import Preview
 from xray.ir.trace import Pass, Step
 from xray.story.canvas import Canvas, words
+from xray.story.charts.chart import Node
+from xray.story.charts.stage_chart import name_stage
 from xray.story.column_words import place_words
-from xray.story.journey import Journey, Tale, describe
 from xray.story.layout import Cells, Line, Run
-from xray.story.plan import NOTE, OP
+from xray.story.sheet.columns import Column
+from xray.story.sheet.frames import Panel
+from xray.story.type_sizes import NOTE, OP
 from xray.story.wording import PADDING, fit_text
 
 MOST, FEWEST = 16, 3
@@ -33,9 +36,11 @@ class Picture:
     tooltip: str
 
 
-def draw_gallery(canvas: Canvas, tale: Tale, left: float, top: float, width: float, bottom: float) -> None:
-    """As many pictures side by side as there are attentions, in the largest cells that fit, cut where none fit."""
-    whole = fitted(canvas, read_pictures(tale))
+def draw_heat_maps(
+    canvas: Canvas, pictures: Sequence[Picture], left: float, top: float, width: float, bottom: float
+) -> None:
+    """The pictures side by side, in the largest cells that fit, cut where none fit."""
+    whole = fitted(canvas, pictures)
     for most in range(MOST, FEWEST - 1, -1):
         pictures = [cut_picture(picture, most) for picture in whole]
         for half_points in range(int(LARGEST * 2), int(SMALLEST * 2) - 1, -1):
@@ -120,17 +125,20 @@ def draw_column_words(canvas: Canvas, listed: Sequence[str], left: float, top: f
         canvas.note(left + start, y, (words(word, NOTE, "text"),))
 
 
-def read_pictures(tale: Tale) -> list[Picture]:
+def read_pictures(columns: Sequence[Column]) -> list[Picture]:
     """One picture for each kind of attention, from the first layer and head; all of one phase, so of one sentence.
 
     It is the phase that shows most kinds, and then most words.
     """
-    by_phase: list[list[Picture]] = []
-    for encoder, decoder in zip(tale.encoder, tale.decoder, strict=True):
-        kinds = ((encoder, "self_attention", 2), (decoder, "self_attention", 5), (decoder, "cross_attention", 6))
-        found = [read_picture(tale, *kind) for kind in kinds]
-        by_phase.append([picture for picture in found if picture is not None])
-    return max(by_phase, key=lambda seen: (len(seen), sum(map(real_cells, seen))), default=[])
+    by_phase: dict[str, list[Picture]] = {}
+    for place, column in enumerate(columns):
+        for phase in column.phases:
+            for frame, main in zip(phase.frames, column.frames, strict=True):
+                for panel, drawn in zip(frame.panels, main.panels, strict=True):
+                    picture = read_picture(columns[: place + 1], phase, panel, drawn.station) if panel.is_open else None
+                    if picture is not None:
+                        by_phase.setdefault(phase.look.role, []).append(picture)
+    return max(by_phase.values(), key=lambda seen: (len(seen), sum(map(real_cells, seen))), default=[])
 
 
 def real_cells(picture: Picture) -> int:
@@ -139,24 +147,37 @@ def real_cells(picture: Picture) -> int:
     return rows * columns
 
 
-def read_picture(tale: Tale, journey: Journey, name: str, station: int) -> Picture | None:
-    path, one_pass = f"{journey.layer}.{name}", journey.last
-    turns = rows_by_turn(journey, path)
-    step = one_pass.by_id.get(f"{path}.softmax#0")
-    if step is None or not turns:
+def read_picture(columns: Sequence[Column], phase: Column, panel: Panel, station: int) -> Picture | None:
+    """The first head's weights in the last pass of a phase, with words on both axes; None where they are not kept."""
+    softmax = next((node for node in panel.chart.nodes if node.key == "softmax"), None)
+    source = next(
+        (one for one in reversed(columns[:-1]) for one in one.phases if one.look.role == phase.look.role), None
+    )
+    if softmax is None or phase.words is None:
         return None
-    asked, looked = axis_words(tale, journey, one_pass, name)
+    one_pass = phase.look.passes[-1]
+    turns = rows_by_turn(phase, softmax, panel)
+    if not turns:
+        return None
+    asked = phase.words.read_in(one_pass)
+    looked = (
+        asked
+        if not panel.chart.memory
+        else source.words.read_in(source.look.passes[-1])
+        if source and source.words
+        else ()
+    )
     width = max(len(row) for row in turns)
     rows = [(*row, *(None,) * (width - len(row))) for row in turns][:MOST]
     asked = asked[-len(turns) :] if len(turns) < len(asked) else asked
     shown = tuple(row[:MOST] for row in rows)
-    rows_kept, columns_kept = kept(asked, len(shown)), kept(looked, len(shown[0]) if shown else 0)
+    rows_kept, columns_kept = count_kept(asked, len(shown)), count_kept(looked, len(shown[0]) if shown else 0)
     shown = tuple(row[:columns_kept] for row in shown[:rows_kept])
     whole = (len(turns), width) == (len(shown), len(shown[0]) if shown else 0)
-    side = "ENCODER" if journey.side == "encoder" else "DECODER"
-    title = {2: f"{side} SELF-ATTENTION", 5: f"{side} SELF-ATTENTION", 6: "CROSS-ATTENTION"}[station]
+    kind = name_stage(panel.staging)
+    title = kind if panel.chart.memory else f"{columns[-1].name.upper()} {kind}"
     cut = "" if whole else ", padding cut" if rows_kept < len(rows) else CORNER
-    remark = f"layer 1, head 1, {tell_pass(journey, path)}{cut}"
+    remark = f"layer 1, head 1, {tell_pass(phase, softmax)}{cut}"
     return Picture(
         title,
         station,
@@ -165,54 +186,51 @@ def read_picture(tale: Tale, journey: Journey, name: str, station: int) -> Pictu
         looked[: len(shown[0])] if shown else (),
         shown,
         not whole,
-        describe([(one_pass.number, step)]),
+        phase.look.tell(softmax.steps[:1]),
     )
 
 
-def tell_pass(journey: Journey, path: str) -> str:
+def steps_of(phase: Column, node: Node) -> list[tuple[Pass, Step]]:
+    """The step of a node in every pass of a phase."""
+    return [(one, one.by_id[node.steps[0].id]) for one in phase.look.passes if node.steps[0].id in one.by_id]
+
+
+def tell_pass(phase: Column, softmax: Node) -> str:
     """What an attention's weights are of: a row of the batch, a turn, or a row from each turn."""
-    if not journey.last.number:
-        return "training, row 1" if journey.phase == "training" else journey.phase
-    first = f"turns {journey.first.number}–" if is_by_turn(journey, path) else "turn "
-    return f"{first}{journey.last.number}"
+    first, last = phase.look.passes[0], phase.look.passes[-1]
+    if not last.number:
+        return "training, row 1" if phase.look.role == "training" else phase.look.role
+    turns = f"turns {first.number}–" if is_by_turn(phase, softmax) else "turn "
+    return f"{turns}{last.number}"
 
 
-def is_by_turn(journey: Journey, path: str) -> bool:
+def is_by_turn(phase: Column, softmax: Node) -> bool:
     """Whether each turn has but one row of an attention, because a cache holds what the others need."""
-    made = [step.outputs[0].shape[-2:-1] for _, step in journey.steps(f"{path}.softmax") if step.outputs]
+    made = [step.outputs[0].shape[-2:-1] for _, step in steps_of(phase, softmax) if step.outputs]
     return len(made) > 1 and set(made) == {(1,)}
 
 
-def rows_by_turn(journey: Journey, path: str) -> list[tuple[float | None, ...]]:
+def rows_by_turn(phase: Column, softmax: Node, panel: Panel) -> list[tuple[float | None, ...]]:
     """The first head's weights for the first sequence, hidden ones left out: of the last turn, or a row of each."""
+    mask = next((node for node in panel.chart.nodes if node.surface == "mask"), None)
+    steps = steps_of(phase, softmax)
     rows: list[tuple[float | None, ...]] = []
-    for one_pass in journey.passes if is_by_turn(journey, path) else journey.passes[-1:]:
-        step = one_pass.by_id.get(f"{path}.softmax#0")
-        preview = step.outputs[0].preview if step is not None and step.outputs else None
-        if preview is None or len(preview.shape) != 4:
+    for one_pass, step in steps if is_by_turn(phase, softmax) else steps[-1:]:
+        preview = step.outputs[0].preview if step.outputs else None
+        if preview is None or len(preview.shape) != 4 or one_pass.by_id[step.id] is not step:
             return []
-        hidden = mask_of(one_pass, f"{path}.mask")
+        hidden = cells_of(one_pass, mask)
         rows += [
             tuple(None if is_hidden(hidden, r, c) else value for c, value in enumerate(row))
             for r, row in enumerate(weights_of(preview))
         ]
-    return rows
+    return rows if steps and steps[-1][0] is phase.look.passes[-1] else []
 
 
-def kept(listed: tuple[str, ...], count: int) -> int:
+def count_kept(listed: tuple[str, ...], count: int) -> int:
     """How many words of an axis are shown: the real ones, and two of the padding after them."""
     real = next((place for place, word in enumerate(listed) if word == PADDING), count)
     return min(count, real + 2)
-
-
-def axis_words(tale: Tale, journey: Journey, one_pass: Pass, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The words that ask and the words that are looked at."""
-    asking = tale.journey("encoder", journey.phase)
-    source = asking.first.tokens.get("src", ((),))[0] if asking is not None else ()
-    if journey.side == "encoder":
-        return source, source
-    answer = one_pass.tokens.get("decoder_input", ((),))[0]
-    return (answer, source) if name == "cross_attention" else (answer, answer)
 
 
 def weights_of(preview: Preview) -> tuple[tuple[float | None, ...], ...]:
@@ -220,9 +238,9 @@ def weights_of(preview: Preview) -> tuple[tuple[float | None, ...], ...]:
     return tuple(tuple(None if isinstance(value, str) else float(value) for value in row) for row in preview.rows(0, 0))
 
 
-def mask_of(one_pass: Pass, path: str) -> tuple[str, ...]:
+def cells_of(one_pass: Pass, mask: Node | None) -> tuple[str, ...]:
     """The cells of the mask that the first sequence got; none where there was no mask."""
-    step: Step | None = one_pass.by_id.get(f"{path}#0")
+    step = one_pass.by_id.get(mask.steps[0].id) if mask is not None else None
     record = next((record for record in step.inputs if record.mask is not None), None) if step is not None else None
     return record.mask.cells[0] if record is not None and record.mask is not None and record.mask.cells else ()
 

@@ -1,0 +1,276 @@
+"""What stands in each column of a sheet: a tower with its charts, and beside it the same tower in another phase."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from xray.ir.trace import Pass, Trace
+from xray.story.body.reading import Reading, read_pass
+from xray.story.body.stages import Staging
+from xray.story.body.towers import Towering
+from xray.story.body.tree import Attention, Branch, Link
+from xray.story.charts.chart import Chart
+from xray.story.charts.narrow import align_rows, narrow_chart
+from xray.story.sheet.counting import Count
+from xray.story.sheet.ends import chart_entrance, chart_exit, find_input, without_places
+from xray.story.sheet.frames import REMARKS, SKIP, Frame, Lane, plan_frames
+from xray.story.sheet.placing import Look
+from xray.story.sheet.words import Words, find_words
+from xray.story.type_sizes import PANEL_PAD
+
+WIDE_DETAIL, DETAIL, NARROW_DETAIL, BRIEF = 620.0, 344.0, 316.0, 116.0
+"""How wide charts are: branches beside each other, a tower alone, one of several, and a narrow form."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A tower with its charts, its frames and its look, and the pass that it was read from.
+
+    `twin` is the same tower in another phase, drawn narrow beside it. `words` are those that it reads.
+    """
+
+    reading: Reading
+    towering: Towering
+    frames: tuple[Frame, ...]
+    entrance: Chart | None
+    exit: Chart | None
+    look: Look
+    first_station: int
+    last_station: int
+    detail: float
+    remarks: bool
+    is_first: bool = True
+    is_last: bool = True
+    words: Words | None = None
+    twin: "Column | None" = None
+
+    @property
+    def width(self) -> float:
+        """How wide its frames are."""
+        beside = BRIEF + 14 if self.twin is not None else REMARKS if self.remarks else 0
+        return self.detail + SKIP + 2 * PANEL_PAD + 22 + beside
+
+    @property
+    def phases(self) -> tuple["Column", ...]:
+        """The column in each phase that it shows."""
+        return (self,) if self.twin is None else (self, self.twin)
+
+    @property
+    def name(self) -> str:
+        """The name of its tower."""
+        return self.towering.tower.name
+
+    def lanes(self, left: float) -> tuple[Lane, ...]:
+        """Where each phase goes up, if the frames begin there."""
+        inner = left + PANEL_PAD + SKIP
+        main = Lane(inner, self.detail, self.look)
+        if self.twin is None:
+            return (main,)
+        return (main, Lane(left + self.width - PANEL_PAD - 8 - BRIEF, BRIEF, self.twin.look))
+
+
+def phase_of(one_pass: Pass) -> str:
+    """What a pass is part of: training, inference, or no more than a forward pass."""
+    return {"training": "training", "encode": "inference", "decode": "inference"}.get(one_pass.kind, "forward")
+
+
+def choose_main(readings: Sequence[Reading]) -> Reading | None:
+    """The pass with the most sums on its streams; None if no stream has anything that is known."""
+    main = max(readings, key=lambda one: sum(len(tower.stagings) for tower in one.towers), default=None)
+    return main if main is not None and main.towers and has_substance(main) else None
+
+
+def has_substance(reading: Reading) -> bool:
+    """Whether any tower holds something that is known."""
+    stagings = [staging for tower in reading.towers for staging in tower.stagings]
+    return any(branch.part != "unknown" for staging in stagings for branch in staging.stage.branches)
+
+
+def collect_towers(readings: Sequence[Reading], main: Reading) -> list[tuple[Reading, Towering]]:
+    """The towers of the pass that has most of them, behind those that other passes alone went through.
+
+    A tower is known again by the modules that it runs: generating reads the question once, in a pass of its own.
+    """
+    found = [(main, towering) for towering in main.towers]
+    seen = set().union(*(learned_of(main, towering) for towering in main.towers))
+    for other in readings:
+        for towering in other.towers if other is not main else ():
+            learned = learned_of(other, towering)
+            if learned and not learned & seen:
+                found.insert(0, (other, towering))
+                seen |= learned
+    return settle_memory(found)
+
+
+def learned_of(reading: Reading, towering: Towering) -> set[str]:
+    """The paths of a tower's modules."""
+    steps = reading.flow.steps
+    return {steps[node].path for staging in towering.stagings for node in staging.nodes if steps[node].params}
+
+
+def settle_memory(towers: list[tuple[Reading, Towering]]) -> list[tuple[Reading, Towering]]:
+    """The same, the tower of another pass called an encoder where the last one looks at nothing else out of its own."""
+    last_reading, last = towers[-1]
+    others = [place for place, (reading, _) in enumerate(towers) if reading is not last_reading]
+    looks = [branch for branch in last.tower.branches if isinstance(branch, Attention) and branch.source is None]
+    if len(others) != 1 or not looks:
+        return towers
+    place = others[0]
+    reading, first = towers[place]
+    named = replace(first, tower=replace(first.tower, name="encoder"))
+    return [(reading, named) if number == place else one for number, one in enumerate(towers[:-1])] + [
+        (last_reading, look_at(last, "encoder"))
+    ]
+
+
+def look_at(towering: Towering, source: str) -> Towering:
+    """A tower whose attentions that look out of their pass look at that source."""
+
+    def settle(branch: Branch) -> Branch:
+        is_open = isinstance(branch, Attention) and branch.source is None
+        return replace(branch, source=source) if is_open else branch  # type: ignore[arg-type]
+
+    def settle_staging(staging: Staging) -> Staging:
+        stage = replace(staging.stage, branches=tuple(map(settle, staging.stage.branches)))
+        branches = tuple(replace(one, branch=settle(one.branch)) for one in staging.branches)
+        return replace(staging, stage=stage, branches=branches)
+
+    groups = tuple(
+        replace(group, stages=tuple(replace(one, branches=tuple(map(settle, one.branches))) for one in group.stages))
+        for group in towering.tower.groups
+    )
+    return replace(
+        towering,
+        tower=replace(towering.tower, groups=groups),
+        stagings=tuple(map(settle_staging, towering.stagings)),
+        layers=tuple(tuple(map(settle_staging, layer)) for layer in towering.layers),
+    )
+
+
+def read_columns(trace: Trace, *, all_layers: bool = False) -> list[Column]:
+    """The columns of a trace's sheet; none for a network without a residual stream."""
+    readings = [read_pass(one_pass) for one_pass in trace.passes]
+    main = choose_main(readings)
+    if main is None:
+        return []
+    return plan_columns(trace, collect_towers(readings, main), readings, all_layers=all_layers)
+
+
+def plan_columns(
+    trace: Trace,
+    towers: Sequence[tuple[Reading, Towering]],
+    readings: Sequence[Reading] = (),
+    *,
+    all_layers: bool = False,
+) -> list[Column]:
+    """A column for every tower, from the first that runs to the last; `readings` are asked for other phases."""
+    columns: list[Column] = []
+    station = 1
+    single = len(towers) == 1
+    for number, (reading, towering) in enumerate(towers):
+        is_last = number == len(towers) - 1
+        own = "decoder" if is_last and (not single or towering.tower.causal) else "encoder"
+        column = make_column(trace, reading, towering, own, station, single, all_layers=all_layers)
+        twin = find_twin(reading, towering, readings)
+        if twin is not None:
+            beside = make_column(trace, *twin, own, station, single, all_layers=all_layers)
+            if shape_of(beside) == shape_of(column):
+                column = set_beside(column, beside)
+        if not is_last and column.exit is not None and len(column.exit.nodes) == 1:
+            column = replace(column, last_station=0)
+        columns.append(column)
+        station = max(station, *(panel.station for frame in column.frames for panel in frame.panels)) + 1
+        station += bool(column.last_station)
+    return columns
+
+
+def set_beside(column: Column, beside: Column) -> Column:
+    """A column with the same tower in another phase beside it, in its narrow form, like rows on one height."""
+    look = replace(beside.look, is_narrow=True)
+    frames: list[Frame] = []
+    narrow: list[Frame] = []
+    for wide_frame, other in zip(column.frames, beside.frames, strict=True):
+        pairs = [
+            align_rows(one.chart, narrow_chart(two.chart, look.alike))
+            for one, two in zip(wide_frame.panels, other.panels, strict=True)
+        ]
+        for found, frame, number in ((frames, wide_frame, 0), (narrow, other, 1)):
+            panels = tuple(replace(panel, chart=pair[number]) for panel, pair in zip(frame.panels, pairs, strict=True))
+            found.append(replace(frame, panels=panels))
+    entrance, below = column.entrance, beside.entrance
+    if entrance is not None and below is not None:
+        entrance, below = align_rows(entrance, narrow_chart(without_places(below), look.alike))
+    leaving = None if beside.exit is None else narrow_chart(beside.exit, look.alike)
+    twin = replace(beside, look=look, frames=tuple(narrow), entrance=below, exit=leaving)
+    return replace(
+        column,
+        twin=twin,
+        frames=tuple(frames),
+        entrance=entrance,
+        remarks=False,
+        last_station=column.last_station or beside.last_station,
+    )
+
+
+def make_column(
+    trace: Trace,
+    reading: Reading,
+    towering: Towering,
+    own: str,
+    station: int,
+    single: bool,
+    *,
+    all_layers: bool,
+) -> Column:
+    """A tower as it goes through one pass, and through those of the same kind."""
+    flow = reading.flow
+    kind = flow.one_pass.kind
+    passes = (flow.one_pass, *(one for one in trace.passes if one.kind == kind and one is not flow.one_pass))
+    given = find_input(flow, towering) if towering.tower.reads == "ids" else None
+    words = find_words(flow, passes, *given) if given is not None else None
+    entrance = chart_entrance(flow, towering, has_words=words is not None)
+    frames = plan_frames(flow, towering, station + 1, Count(flow), all_layers=all_layers)
+    following = station + 1 + sum(panel.is_open for frame in frames for panel in frame.panels)
+    others = {node for other in reading.towers if other.end != towering.end for node in other.nodes}
+    leaving = chart_exit(flow, towering, others)
+    wide = any(frame.is_wide for frame in frames)
+    detail = WIDE_DETAIL if wide else DETAIL if single else NARROW_DETAIL
+    look = Look(own, "encoder" if own == "decoder" else "decoder", passes, phase_of(flow.one_pass))
+    return Column(
+        reading,
+        towering,
+        tuple(frames),
+        entrance,
+        leaving,
+        look,
+        station,
+        following if leaving is not None else 0,
+        detail,
+        (single or words is not None) and not wide,
+        words=words,
+    )
+
+
+def find_twin(reading: Reading, towering: Towering, readings: Sequence[Reading]) -> tuple[Reading, Towering] | None:
+    """The same tower in a pass of another phase; None where there is none."""
+    own = phase_of(reading.flow.one_pass)
+    learned = learned_of(reading, towering)
+    for other in readings:
+        if own != "forward" and phase_of(other.flow.one_pass) not in (own, "forward"):
+            for one in other.towers:
+                if learned and learned_of(other, one) == learned:
+                    return other, one
+    return None
+
+
+def shape_of(column: Column) -> list[list[bool]]:
+    """How many frames a column has, how many panels are in each, and which of them are open."""
+    return [[panel.is_open for panel in frame.panels] for frame in column.frames]
+
+
+def list_links(columns: Sequence[Column], links: Sequence[Link]) -> list[Link]:
+    """How towers reach one another; memory that was made in another pass too, with one tower to come from."""
+    last = columns[-1]
+    others = [column for column in columns if column.reading is not last.reading and column.is_last]
+    reads = any(panel.chart.memory for frame in last.frames for panel in frame.panels)
+    across = [Link("memory", others[0].name, last.name)] if len(others) == 1 and reads else []
+    return list(dict.fromkeys([*links, *across]))

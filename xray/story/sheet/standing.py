@@ -1,0 +1,209 @@
+"""Columns on the canvas: what a tower reads at the bottom, its frames, what leaves it; too high ones go on beside."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from xray.story.canvas import Canvas
+from xray.story.charts.chart import Chart
+from xray.story.layout import Box, Measure, Run
+from xray.story.sheet.columns import Column
+from xray.story.sheet.frames import SKIP, Drawn, Frame, Lane, draw_frames, place_charts
+from xray.story.sheet.placing import Placed, draw_station, place_chart
+from xray.story.sheet.routing import join
+from xray.story.type_sizes import LABEL, NOTE, PANEL_PAD
+
+CAPTION, RISE, EXIT = 34.0, 26.0, 44.0
+"""What a caption takes, the way from the entrance up into the frames, and from the frames up to the exit."""
+
+TALLEST = 1900.0
+"""A column that would stand higher goes on in another one beside it."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A column on the canvas: what it reads and what leaves it in every phase, and its frames between."""
+
+    left: float
+    entrances: tuple[Placed, ...]
+    drawn: Drawn
+    exits: tuple[Placed | None, ...]
+    top: float
+
+    def ends(self, column: Column) -> tuple[Box, ...]:
+        """The box that a tower's result leaves from in every phase: its last norm where it has one."""
+        return tuple(
+            find_end(phase, leaving, last)
+            for phase, leaving, last in zip(column.phases, self.exits, self.drawn.lasts, strict=True)
+        )
+
+
+def find_end(phase: Column, leaving: Placed | None, last: Box) -> Box:
+    """The box that a tower's result leaves from."""
+    if leaving is not None and phase.exit is not None and phase.towering.final is not None:
+        return leaving.boxes.get(f"out{phase.towering.final.end}", last)
+    return last
+
+
+def split_columns(measure: Measure, columns: list[Column], gap: float) -> list[Column]:
+    """The same columns, one that is too high for its page as several that go on beside each other."""
+    found: list[Column] = []
+    for column in columns:
+        high = stand_height(measure, [column], gap)
+        pieces = min(len(column.frames), 1 + int(high // TALLEST))
+        if pieces == 1:
+            found.append(column)
+            continue
+        heights = [frames_height(measure, (frame,), column, gap) for frame in column.frames]
+        target = sum(heights) / pieces
+        cuts: list[list[Frame]] = [[]]
+        filled = 0.0
+        for frame, height in zip(column.frames, heights, strict=True):
+            if cuts[-1] and filled + height / 2 > target and len(cuts) < pieces:
+                cuts.append([])
+                filled = 0.0
+            cuts[-1].append(frame)
+            filled += height
+        for number, held in enumerate(cuts):
+            is_first, is_last = number == 0, number == len(cuts) - 1
+            found.append(
+                replace(
+                    column,
+                    frames=tuple(held),
+                    entrance=column.entrance if is_first else None,
+                    exit=column.exit if is_last else None,
+                    is_first=is_first,
+                    is_last=is_last,
+                    remarks=False,
+                    twin=None,
+                )
+            )
+    return found
+
+
+def frames_height(measure: Measure, frames: tuple[Frame, ...], column: Column, gap: float) -> float:
+    """How high some frames stand."""
+    lanes = column.lanes(0)[:1]
+    return draw_frames(Canvas(measure), [frames], lanes, 0, column.width, 0, gap, remarks=False).top
+
+
+def entrance_charts(column: Column) -> list[Chart]:
+    """What a tower reads, in every phase."""
+    return [phase.entrance for phase in column.phases if phase.entrance is not None]
+
+
+def entrance_height(measure: Measure, column: Column, gap: float) -> float:
+    """How much stands below a tower's frames, its words left out."""
+    charts, lanes = entrance_charts(column), column.lanes(0)
+    caption = 0.0 if column.words is not None else CAPTION
+    if not charts:
+        return caption + (0.0 if column.is_first else 30.0)
+    placed = place_charts(Canvas(measure), charts, lanes[: len(charts)], 0, gap, None)
+    return caption + placed[0].top + RISE
+
+
+def common_floor(measure: Measure, columns: Sequence[Column], gap: float) -> float:
+    """How high the frames of all towers begin."""
+    return max(entrance_height(measure, column, gap) for column in columns)
+
+
+def stand_height(measure: Measure, columns: Sequence[Column], gap: float, low: float | None = None) -> float:
+    """How high the highest column is."""
+    low = common_floor(measure, columns, gap) if low is None else low
+    return max(stand(Canvas(measure), column, 0, 0, gap, low).top for column in columns)
+
+
+def stand(canvas: Canvas, column: Column, left: float, floor: float, gap: float, low: float) -> Standing:
+    """A column on the canvas: caption, entrance, frames, exit. Its frames begin so much above the floor."""
+    lanes = column.lanes(left)
+    base = floor + low
+    entrances: tuple[Placed, ...] = ()
+    charts = entrance_charts(column)
+    if charts:
+        below = 0.0 if column.words is not None else CAPTION
+        start = base - entrance_height(canvas.measure, column, gap) + below
+        placed = place_charts(canvas, charts, lanes[: len(charts)], start, gap, column.first_station, on_page=True)
+        entrances = tuple(placed)
+    if column.is_first and column.words is None:
+        draw_caption(canvas, column, lanes[0].centre, entrances, base)
+    name = column.name.upper() if column.words is not None else ""
+    drawn = draw_frames(
+        canvas,
+        [phase.frames for phase in column.phases],
+        lanes,
+        left,
+        column.width,
+        base,
+        gap,
+        remarks=column.remarks,
+        name=name,
+        layers=column.towering.tower.layers,
+    )
+    for lane, phase, entrance, first in zip(lanes, column.phases, entrances, drawn.firsts, strict=False):
+        if phase.entrance is not None:
+            rise(canvas, lane, entrance.boxes[phase.entrance.head], first, base)
+    exits = [stand_exit(canvas, column, number, lane, drawn, gap) for number, lane in enumerate(lanes)]
+    top = max([drawn.top + 30, *(one.top for one in exits if one is not None)])
+    return Standing(left, entrances, drawn, tuple(exits), top)
+
+
+def rise(canvas: Canvas, lane: Lane, below: Box, above: Box, edge: float) -> None:
+    """The way up into the frames: in the colour of its phase as far as their edge."""
+    look = lane.look
+    if look.phase == look.own:
+        join(canvas, below, above, [], look.own, width=2)
+        return
+    dashed = look.is_dashed
+    canvas.line((below.x, below.top), (below.x, edge - 2), role=look.phase, width=2, dashed=dashed, head=False)
+    inside = (below.x, edge + PANEL_PAD), (below.x, above.bottom)
+    canvas.line(*inside, role=look.line, width=2, dashed=dashed)
+
+
+def draw_caption(canvas: Canvas, column: Column, centre: float, entrances: Sequence[Placed], base: float) -> None:
+    """The name of a tower under it, with its batch, and its first station."""
+    lowest = min(entrances[0].boxes.values(), key=lambda box: box.bottom) if entrances else None
+    bottom = lowest.bottom if lowest is not None else base - 10
+    told = (
+        Run(f"{column.name.upper()} ", LABEL, f"accent:{column.look.own}", "bold"),
+        Run(f"  {say_batch(column)}", NOTE, "quiet"),
+    )
+    canvas.note(centre, bottom - 8, (told,), align="center")
+    left = centre - column.detail / 2 - SKIP - PANEL_PAD
+    draw_station(canvas, left + 18, lowest.y if lowest is not None else bottom - 14, column.first_station)
+
+
+def stand_exit(canvas: Canvas, column: Column, number: int, lane: Lane, drawn: Drawn, gap: float) -> Placed | None:
+    """What stands above the frames in one phase."""
+    phase = column.phases[number]
+    if phase.exit is None or not column.is_last:
+        return None
+    look = lane.look
+    chart = phase.exit
+    station = column.last_station or column.frames[-1].panels[-1].station
+    floor = drawn.top + EXIT
+    placed = place_chart(canvas, chart, lane.left, lane.width, floor, gap, look, station, on_page=True)
+    last, dashed = drawn.lasts[number], look.is_dashed
+    for key in chart.feet:
+        if look.phase == look.own:
+            join(canvas, last, placed.boxes[key], list(placed.boxes.values()), look.own, width=2)
+            continue
+        inside = ((last.x, last.top), (last.x, drawn.top - 9))
+        canvas.line(*inside, role=look.line, width=2, dashed=dashed, head=False)
+        outside = ((last.x, drawn.top + 3), (last.x, placed.boxes[key].bottom))
+        canvas.line(*outside, role=look.phase, width=2, dashed=dashed)
+    if column.last_station and not look.is_narrow:
+        head = placed.boxes[chart.head]
+        if head.height > 60:
+            draw_station(canvas, head.right - 6, head.top - 4, column.last_station)
+        else:
+            draw_station(canvas, head.left - 22, head.y, column.last_station)
+    return placed
+
+
+def say_batch(column: Column) -> str:
+    """How many sequences went in, where that is known."""
+    for frame in column.frames:
+        for panel in frame.panels:
+            record = panel.chart.nodes[-1].record
+            if record is not None and record.axes and record.axes[0] == "batch":
+                return f"batch {record.shape[0]}"
+    return ""
