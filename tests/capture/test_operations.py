@@ -50,8 +50,8 @@ def test_operators_and_methods_have_the_same_plain_names():
         ("transpose", [None]),
         ("matmul", [None, "Model.transpose#0"]),
         ("div", ["Model.matmul#0"]),
-        ("sub", ["Model.div#0"]),
-        ("view", ["Model.sub#0"]),
+        ("rsub", ["Model.div#0"]),
+        ("view", ["Model.rsub#0"]),
         ("index", ["Model.view#0"]),
     ]
 

@@ -22,6 +22,7 @@ ATTENTIONS = frozenset(
         "scaled_dot_product_cudnn_attention",
         "scaled_dot_product_attention_math",
         "scaled_dot_product_fused_attention_overrideable",
+        "flex_attention",
     }
 )
 
@@ -56,6 +57,8 @@ def derive_attention(call: OpenCall) -> list[OpenCall]:
     options = dict(call.options)
     scale = options.get("scale")
     scores = stages.add("scale", "scale", (scores,), scores_shape, factor=scale or (width[-1] or 1) ** -0.5)
+    if options.get("score_mod") is True:  # what it adds is only known while it runs
+        scores = stages.add("score_mod", "add", (scores,), scores_shape)
     mask = find_mask(given, options, scores_shape)
     if mask is not None:
         scores = stages.add("mask", "mask_scores", (scores, mask), scores_shape)
@@ -98,7 +101,14 @@ def weigh(call: OpenCall) -> Tensor | None:
     """
     given = {name: known.tensor() for name, known, _ in call.inputs}
     query, key, mask = given.get("query"), given.get("key"), given.get("attn_mask")
-    if query is None or key is None or not is_readable(query) or query.dim() < 2 or key.dim() != query.dim():
+    if (
+        call.op == "flex_attention"
+        or query is None
+        or key is None
+        or not is_readable(query)
+        or query.dim() < 2
+        or key.dim() != query.dim()
+    ):
         return None
     if query.dim() > 2 and key.shape[-3] != query.shape[-3]:
         key = key.repeat_interleave(query.shape[-3] // key.shape[-3], dim=-3)
@@ -117,8 +127,9 @@ def weigh(call: OpenCall) -> Tensor | None:
 
 def find_mask(given: Mapping[str, Seen], options: Mapping[str, Any], scores: tuple[int, ...]) -> Seen | None:
     """The mask of the call: the one given, or the one that `is_causal` implies; None without either."""
-    if "attn_mask" in given:
-        name, known, preview = given["attn_mask"]
+    masks = [name for name in ("attn_mask", "block_mask") if name in given]
+    if masks:
+        name, known, preview = given[masks[0]]
         return name, known._replace(role="mask"), preview
     if options.get("is_causal") is not True:
         return None

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from xray.capture.calls import OpenCall, Pattern, Seen, describe_error
 from xray.capture.fast_path import InnerMode
+from xray.capture.flexible import FLEX, changes_scores, see_flex_mask
 from xray.capture.journal import Journal, Lane
 from xray.capture.operations import is_in_place, name_operands
 from xray.capture.parts import is_distributed
@@ -144,6 +145,10 @@ class Operator:
                 options.append((operand, tuple(value)))
             else:
                 inputs.extend([see(part, tensor, call) for part, tensor in find_tensors(value, operand)])
+        if name == FLEX:
+            seen = see_flex_mask(args)
+            inputs = [*inputs, seen] if seen is not None else inputs
+            options.append(("score_mod", changes_scores(args)))
         call.inputs = inputs
         if options:
             call.options = options

@@ -47,7 +47,7 @@ SMALL = {
     "vocab_size": 99,
     "pad_token_id": 0,
 }
-UNSUITED = ("deepseek_v2", "deepseek_v3", "funnel", "llava", "paligemma")
+UNSUITED = ("clap", "deepseek_v2", "deepseek_v3", "funnel", "llava", "paligemma")
 """Their settings depend on one another, or they read an image for each word of a kind."""
 
 
