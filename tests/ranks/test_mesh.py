@@ -2,6 +2,7 @@
 
 import json
 import os
+from xml.etree import ElementTree
 
 import pytest
 
@@ -10,6 +11,7 @@ pytest.importorskip("transformers", reason="transformers, whose models these are
 import torch
 from rank_specimens import SIZES, SPECIMENS, make_library
 
+import xray
 from xray.capture.inputs import Target
 from xray.cli.app import run
 from xray.errors import TraceError, UsageError
@@ -17,6 +19,7 @@ from xray.ir.files import read_trace_file
 from xray.ranks.fake_group import fake_ranks
 from xray.ranks.mesh import parse_mesh
 from xray.ranks.recording import Asked, record_rank
+from xray.story.facts.exchanges import bytes_by_layer, list_slices, list_waits
 
 LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], **SIZES}
 
@@ -62,6 +65,33 @@ def test_one_rank_of_two_tells_whole_part_and_placement(llama, tmp_path, capsys)
     assert not torch.distributed.is_initialized()
     added = {name for name in os.environ if not name.startswith("TORCHINDUCTOR")}  # torch's, whenever it is loaded
     assert added <= set(before)
+
+
+def test_the_poster_has_a_card_of_who_holds_what_and_waits_where():
+    specimen = SPECIMENS["Llama"]
+    trace = record_rank(specimen.target(), Asked(parse_mesh("dp=2,tp=2"), 1)).trace
+
+    held = {one.name: (one.whole, one.here, one.group, one.ranks, one.place) for one in list_slices(trace)}
+    assert held == {
+        "batch": (4, 2, "dp", 2, 0),
+        "heads": (8, 4, "tp", 2, 1),
+        "kv_heads": (4, 2, "tp", 2, 1),
+        "d_ff": (96, 48, "tp", 2, 1),
+        "vocab": (80, 40, "tp", 2, 1),
+    }
+    (total, places), (gathered, head) = list_waits(trace)
+    assert (total.op, total.times, places) == ("all_reduce", 5, ("embed_tokens", "o_proj", "down_proj"))
+    assert (gathered.op, gathered.times, head) == ("all_gather", 1, ("lm_head",))
+    assert bytes_by_layer(trace) == {
+        None: total.bytes // 5 + gathered.bytes,
+        0: total.bytes * 2 // 5,
+        1: total.bytes * 2 // 5,
+    }
+    drawn = ElementTree.fromstring(xray.render(trace, "svg"))
+    said = "".join(drawn.itertext())
+    assert "RANK 1 OF dp=2, tp=2" in said
+    assert "behind embed_tokens, o_proj, down_proj" in " ".join(said.split())
+    assert "ADDED UP OVER RANKS" in said
 
 
 def test_uneven_parts_are_told_rank_by_rank():

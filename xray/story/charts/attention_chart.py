@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from math import isclose, prod, sqrt
 
+from xray.ir.kinds import EXCHANGES
 from xray.ir.trace import Step
 from xray.story.body.operands import Side, read_sides
 from xray.story.body.regions import Region, find_region, is_linear, width_out
@@ -519,6 +520,8 @@ def draw_end(
         if part.kind not in ("heads", "bend", "scale", "rotate"):
             continue
         label = "ROLLED BACK" if any(flow.op(node) == "roll" for node in part.nodes) else None
+        if any(flow.op(node) in EXCHANGES for node in part.nodes):
+            label = "ADDED UP OVER RANKS"
         label = label or {"heads": "CUT ANEW", "scale": "SCALE"}.get(part.kind, "MULTIPLIED")
         nodes.append(Node(f"tail{number}", label, row, BROAD, steps_at(flow, *reversed(part.nodes)), part.record))
         edges.append(Edge(last, f"tail{number}"))

@@ -8,6 +8,7 @@ from xray.story.body.tree import Anatomy, Attention, Convolution, Experts, FeedF
 from xray.story.canvas import Canvas, words
 from xray.story.charts.chart import Chart, Node
 from xray.story.charts.stage_chart import name_branch
+from xray.story.facts.exchanges import add_exchanges, list_slices
 from xray.story.facts.totals import count_params, is_backward
 from xray.story.journey import describe
 from xray.story.layout import Cells, Line, Measure, Run, line_width
@@ -16,6 +17,7 @@ from xray.story.recognition.operation_kinds import LOSSES
 from xray.story.shapes import digits, hue, read_shape
 from xray.story.sheet.frames import Frame, spell_layers
 from xray.story.sheet.placing import Look, draw_station
+from xray.story.sheet.rank_card import RankCard
 from xray.story.sheet.sentences import list_sentences
 from xray.story.sheet.words import Words
 from xray.story.type_sizes import LABEL, NOTE
@@ -50,7 +52,7 @@ class Told:
     def parts(self) -> list[Draw]:
         """The cards from the top down."""
         first = [self.title, self.sentences, self.reading, self.legend]
-        return [*first, self.pattern, self.formulas, self.masks, self.parameters]
+        return [*first, self.pattern, self.formulas, self.masks, self.ranks, self.parameters]
 
     def title(self, canvas: Canvas, top: float) -> float:
         """Title, the model's name, what was recorded, and its sizes."""
@@ -327,6 +329,13 @@ class Told:
             if all(card.facts != other.facts for other in kept):
                 kept.append(card)
         return draw_masks(canvas, kept[:4], self.left, top, self.width) if kept else top
+
+    def ranks(self, canvas: Canvas, top: float) -> float:
+        """What one rank of many holds and exchanges, where the model was divided."""
+        if not add_exchanges(self.trace) and not list_slices(self.trace):
+            return top
+        card = RankCard(self.trace, self.left, self.width)
+        return self.card(canvas, top, card.title, lambda y: card.draw(canvas, y))
 
     def parameters(self, canvas: Canvas, top: float) -> float:
         """Where the parameters are, as bars."""
