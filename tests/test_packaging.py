@@ -99,7 +99,7 @@ def test_the_wheel_holds_every_module_and_template(in_wheel):
 
 
 def test_nothing_else_is_in_the_wheel(in_wheel):
-    kinds = {".py", ".toml", ".html", ".css", ".js", ".csv", ".typed"}
+    kinds = {".py", ".toml", ".md", ".html", ".css", ".js", ".csv", ".typed"}
     code = {name for name in in_wheel if not name.startswith(f"transformer_xray-{VERSION}.dist-info/")}
 
     assert [name for name in code if not name.startswith("xray/") or os.path.splitext(name)[1] not in kinds] == []  # noqa: PTH122
