@@ -20,6 +20,7 @@ from xray.ranks.fake_group import fake_ranks
 from xray.ranks.mesh import parse_mesh
 from xray.ranks.recording import Asked, record_rank
 from xray.story.facts.exchanges import bytes_by_layer, list_slices, list_waits
+from xray.story.facts.pipeline import list_cuts, list_stages
 
 LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], **SIZES}
 
@@ -94,6 +95,24 @@ def test_the_poster_has_a_card_of_who_holds_what_and_waits_where():
     assert "ADDED UP OVER RANKS" in said
 
 
+def test_a_pipeline_tells_what_crosses_its_cut():
+    trace = record_rank(SPECIMENS["Llama"].target(), Asked(parse_mesh("pp=2,dp=2"))).trace
+
+    assert list_stages(trace) == (range(1), range(1, 2))
+    (cut,) = list_cuts(trace)
+    assert cut.after == 0
+    assert [(one.shape, one.local) for one in cut.tensors] == [((4, 6, 64), (2, 6, 64))]  # the stream, and nothing else
+    assert cut.bytes == 2 * 6 * 64 * 4
+    assert f"{cut.bytes:,} bytes" in " ".join(xray.render(trace, "table").split())
+
+
+def test_a_pipeline_alone_divides_no_tensor():
+    trace = record_rank(SPECIMENS["Llama"].target(), Asked(parse_mesh("pp=2,tp=1"))).trace
+
+    assert {one.local for step in trace.steps for one in step.outputs} == {None}
+    assert [cut.bytes for cut in list_cuts(trace)] == [4 * 6 * 64 * 4]
+
+
 def test_uneven_parts_are_told_rank_by_rank():
     parts = []
     for rank in range(4):
@@ -143,6 +162,7 @@ def test_a_mesh_that_is_none_is_refused_in_a_sentence(mesh, sentence):
         (["--mesh", "tp=8"], "8 ranks cannot share 4 key heads. Choose tp so that it divides 4: tp=1, tp=2, tp=4."),
         (["--mesh", "dp=3"], "3 ranks cannot share a batch of 2. Choose --batch as a multiple of 3."),
         (["--mesh", "ep=2"], "LlamaForCausalLM has no experts to divide among 2 ranks. Leave ep out."),
+        (["--mesh", "pp=3"], "3 stages of a pipeline cannot share 2 layers. Choose pp from 1 to 2."),
         (["--mesh", "tp=2", "--rank", "2"], "there is no rank 2 among 2. Choose one from 0 to 1."),
         (["--mesh", "tp=2", "--tp-plan", "no.json"], "cannot read the plan no.json"),
         (["--rank", "1"], "nothing is divided. Give a mesh, as in --mesh dp=2,tp=8."),

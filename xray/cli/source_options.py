@@ -55,7 +55,7 @@ ImageSizeOption = Annotated[
 MeshOption = Annotated[
     str | None,
     typer.Option(
-        help="Divide it among ranks that are not there, as dp=2,tp=8, and record one of them: dp, fsdp, tp, ep.",
+        help="Divide it among ranks that are not there, as dp=2,tp=8, and record one of them: dp, fsdp, tp, ep, pp.",
         show_default=False,
         rich_help_panel=RANKS,
     ),

@@ -12,6 +12,7 @@ MEANINGS: Mapping[str, str] = {
     "fsdp": "FSDP2: each rank has other inputs and a part of every weight, and fetches the rest layer by layer",
     "tp": "tensor parallel: each rank has a part of the heads, the hidden features and the vocabulary",
     "ep": "expert parallel: each rank has some of the experts",
+    "pp": "pipeline: each stage has some of the layers",
 }
 """The axes that a mesh may have."""
 EXAMPLE = "dp=2,tp=8"

@@ -53,6 +53,9 @@ def record_rank(target: Target, asked: Asked, preview: PreviewRule | None = None
     target, spare, outcome = run_whole(target, mesh, asked.plan, preview)
     if outcome.error is not None:
         return outcome
+    config = {"mesh": str(mesh), "axes_of_mesh": ", ".join(mesh.axes), "rank": asked.rank}
+    if not mesh.axes:  # every rank runs all of it, or all of some layers
+        return replace(outcome, trace=replace(outcome.trace, config={**outcome.trace.config, **config}))
     part = run_part(target, copy.deepcopy(spare), mesh, asked, asked.rank)
     if part.error is not None:
         return replace(part, told=outcome.told)
@@ -64,8 +67,7 @@ def record_rank(target: Target, asked: Asked, preview: PreviewRule | None = None
             return replace(run, told=outcome.told)
         alone[axis] = run.trace
     told = tell_whole(part.trace, outcome.trace, alone, mesh)
-    config = {**told.config, "mesh": str(mesh), "axes_of_mesh": ", ".join(mesh.axes), "rank": asked.rank}
-    return Outcome(replace(told, config=config), None, outcome.told)
+    return Outcome(replace(told, config={**told.config, **config}), None, outcome.told)
 
 
 def run_whole(

@@ -14,7 +14,7 @@ EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_expe
 
 
 def check_splits(model: nn.Module, mesh: Mesh, plan: Mapping[str, str] | None) -> None:
-    """Make sure that the ranks of a mesh can share the model's heads and experts.
+    """Make sure that the ranks of a mesh can share the model's heads, experts and layers.
 
     Raises:
         UsageError: they cannot; the message says which axis of the mesh does not fit what, and what would.
@@ -26,6 +26,9 @@ def check_splits(model: nn.Module, mesh: Mesh, plan: Mapping[str, str] | None) -
             raise UsageError(
                 f"{ranks} ranks cannot share {count} {things}. Choose {axis} so that it divides {count}: {fitting}."
             )
+    stages, layers = mesh.size("pp"), count_layers(model)
+    if stages > max(layers, 1):
+        raise UsageError(f"{stages} stages of a pipeline cannot share {layers} layers. Choose pp from 1 to {layers}.")
     if mesh.size("ep") > 1 and not mesh.experts_alone:
         check_experts_among(mesh)
 
@@ -71,3 +74,11 @@ def read_settings(model: nn.Module) -> Any:
     config = getattr(model, "config", None)
     read = getattr(config, "get_text_config", None)
     return config if read is None else read()
+
+
+def count_layers(model: nn.Module) -> int:
+    """How many layers stand one behind the other."""
+    count = getattr(read_settings(model), "num_hidden_layers", None)
+    if isinstance(count, int):
+        return count
+    return max((len(one) for one in model.modules() if isinstance(one, nn.ModuleList)), default=0)

@@ -10,6 +10,7 @@ from xray.renderers.table_heads import PASS_TITLES, draw_band
 from xray.renderers.table_words import Words, flow, say_short
 from xray.story.facts.exchanges import add_exchanges, bytes_by_layer
 from xray.story.facts.kept_keys import Growth, Kept, measure_growth
+from xray.story.facts.pipeline import list_cuts, list_stages
 from xray.story.facts.totals import Totals, Work, add_up, count_work
 
 MOST_TURNS = 7
@@ -27,7 +28,7 @@ def draw_totals(trace: Trace, words: Words, width: int) -> Iterator[RenderableTy
         yield from flow([words.accent(word, "warning") for word in f"FLOPs not counted: {counted}.".split()], width)
     if work.with_backward:
         yield from flow(words.sentence("Back-propagation is not in the sum: about twice the FLOPs of its pass."), width)
-    for line in tell_exchanges(trace):
+    for line in (*tell_exchanges(trace), *tell_cuts(trace)):
         yield from flow([words.accent(word, "boundary") for word in line.split()], width)
     growth = measure_growth(trace)
     if growth is not None:
@@ -74,6 +75,17 @@ def tell_exchanges(trace: Trace) -> Iterator[str]:
     layer, most = max(bytes_by_layer(trace).items(), key=lambda item: item[1])
     if layer is not None:
         yield f"The most in one layer: {say_bytes(most)}, in layer {layer}."
+
+
+def tell_cuts(trace: Trace) -> Iterator[str]:
+    """Which layers each stage of a pipeline has, and what crosses each cut."""
+    stages = list_stages(trace)
+    if stages:
+        told = ", ".join(f"{one[0]}" if len(one) == 1 else f"{one[0]} to {one[-1]}" for one in stages)
+        yield f"{len(stages)} stages of a pipeline have the layers {told}."
+    for cut in list_cuts(trace):
+        shapes = ", ".join("x".join(map(str, one.local or one.shape)) for one in cut.tensors)
+        yield f"Behind layer {cut.after} each rank sends {shapes}: {say_bytes(cut.bytes)}."
 
 
 def draw_growth(growth: Growth, words: Words, width: int) -> Iterator[RenderableType]:

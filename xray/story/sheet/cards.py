@@ -8,7 +8,7 @@ from xray.story.body.tree import Anatomy, Attention, Convolution, Experts, FeedF
 from xray.story.canvas import Canvas, words
 from xray.story.charts.chart import Chart, Node
 from xray.story.charts.stage_chart import name_branch
-from xray.story.facts.exchanges import add_exchanges, list_slices
+from xray.story.facts.exchanges import add_exchanges
 from xray.story.facts.totals import count_params, is_backward
 from xray.story.journey import describe
 from xray.story.layout import Cells, Line, Measure, Run, line_width
@@ -332,7 +332,7 @@ class Told:
 
     def ranks(self, canvas: Canvas, top: float) -> float:
         """What one rank of many holds and exchanges, where the model was divided."""
-        if not add_exchanges(self.trace) and not list_slices(self.trace):
+        if not add_exchanges(self.trace) and "mesh" not in self.trace.config:
             return top
         card = RankCard(self.trace, self.left, self.width)
         return self.card(canvas, top, card.title, lambda y: card.draw(canvas, y))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from xray.ir.trace import Trace
 from xray.story.canvas import Canvas, words
 from xray.story.facts.exchanges import Slice, bytes_by_layer, list_slices, list_waits
+from xray.story.facts.pipeline import list_cuts
 from xray.story.type_sizes import NOTE
 from xray.story.wording import fit_text, wrap
 
@@ -35,6 +36,9 @@ class RankCard:
         for line in self.tell_waits():
             lines = tuple(words(part, NOTE) for part in wrap(line, NOTE, self.width - 28, canvas.measure))
             y = canvas.note(self.left + 14, y - 2, lines, "card").bottom - 2
+        for cut in list_cuts(self.trace):
+            text = f"cut behind layer {cut.after}: {spell_bytes(cut.bytes)} cross"
+            y = canvas.note(self.left + 14, y - 2, (words(text, NOTE),), "card").bottom - 2
         layers = [(f"layer {layer}", size) for layer, size in bytes_by_layer(self.trace).items() if layer is not None]
         return self.draw_bars(canvas, y - 4, fold(layers)) if layers else y
 
