@@ -12,6 +12,7 @@ from xray.capture.target import Outcome, run_once
 from xray.capture.tensors import positional_names
 from xray.capture.values import PreviewRule
 from xray.errors import UsageError
+from xray.ir.trace import Setting
 from xray.ranks.dividing import divide, read_plan
 from xray.ranks.fake_group import fake_ranks
 from xray.ranks.merging import tell_whole
@@ -53,7 +54,7 @@ def record_rank(target: Target, asked: Asked, preview: PreviewRule | None = None
     target, spare, outcome = run_whole(target, mesh, asked.plan, preview)
     if outcome.error is not None:
         return outcome
-    config = {"mesh": str(mesh), "axes_of_mesh": ", ".join(mesh.axes), "rank": asked.rank}
+    config: dict[str, Setting] = {"mesh": str(mesh), "axes_of_mesh": ", ".join(mesh.axes), "rank": asked.rank}
     if not mesh.axes:  # every rank runs all of it, or all of some layers
         return replace(outcome, trace=replace(outcome.trace, config={**outcome.trace.config, **config}))
     part = run_part(target, copy.deepcopy(spare), mesh, asked, asked.rank)
