@@ -27,9 +27,13 @@ AGAIN = "~"
 
 @dataclass
 class Canvas:
-    """The poster while it is being composed; `finish` freezes it."""
+    """The poster while it is being composed; `finish` freezes it.
+
+    On a trial canvas only sizes are found out: nodes may stay without their texts.
+    """
 
     measure: Measure
+    is_trial: bool = False
     panels: list[Panel] = field(default_factory=list)
     cells: list[Cells] = field(default_factory=list)
     curves: list[Curve] = field(default_factory=list)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from xray.ir.trace import Pass
+from xray.ir.trace import Pass, Trace
 from xray.story.body.spine import Chain, find_chains
 from xray.story.body.towers import Towering, read_tower
 from xray.story.body.tree import Attention, Experts, Tower
@@ -21,6 +21,20 @@ class Reading:
     flow: Flow
     towers: tuple[Towering, ...]
     sites: tuple[Site, ...]
+
+
+@once
+def read_passes(trace: Trace) -> tuple[Reading, ...]:
+    """The towers of every pass, turns of decoding that did the same operations as an earlier one left out."""
+    found: list[Reading] = []
+    seen: set[tuple[tuple[str, str], ...]] = set()
+    for one_pass in trace.passes:
+        did = tuple((step.id, step.op) for step in one_pass.steps) if one_pass.kind == "decode" else ()
+        if did and did in seen:
+            continue
+        seen.add(did)
+        found.append(read_pass(one_pass))
+    return tuple(found)
 
 
 @once
@@ -132,4 +146,4 @@ def tower_behind(flow: Flow, place: int | None, ends: dict[int, int]) -> int | N
     return None
 
 
-__all__ = ["Experts", "Reading", "read_pass"]
+__all__ = ["Experts", "Reading", "read_pass", "read_passes"]

@@ -2,7 +2,7 @@
 
 from xray.ir.trace import Trace
 from xray.story.body.ends import count_active, read_head, read_links, read_untold
-from xray.story.body.reading import read_pass
+from xray.story.body.reading import read_passes
 from xray.story.body.together import count_params, join_towers, list_others, pick_reading
 from xray.story.body.tree import Anatomy
 from xray.story.recognition.remembering import once
@@ -16,7 +16,7 @@ def anatomy(trace: Trace) -> Anatomy:
     `to_dict()` gives it as plain lists and words, for JSON.
     """
     params = count_params(trace)
-    readings = [read_pass(one_pass) for one_pass in trace.passes]
+    readings = read_passes(trace)
     chosen = pick_reading(readings)
     if chosen is None:
         return Anatomy((), (), None, params, None)

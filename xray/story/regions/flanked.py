@@ -35,7 +35,7 @@ from xray.story.regions.next_word import draw_said
 from xray.story.sheet.columns import Column
 from xray.story.sheet.ends import PICKS
 from xray.story.sheet.placing import draw_station
-from xray.story.sheet.standing import Standing, common_floor, stand, stand_height
+from xray.story.sheet.standing import Standing, common_floor, count_gaps, stand, stand_height
 from xray.story.type_sizes import MARGIN, NOTE, PAGE_RATIO, TALLEST
 
 GAP, MOST_GAP = 8.0, 32.0
@@ -78,19 +78,17 @@ def plan_grid(measure: Measure, columns: Sequence[Column], upper: float, wanted:
     foot = foot_height(list(columns))
     has_loop = any(is_looped(one) for one in columns[-1].phases)
 
-    def high(gap: float) -> float:
-        low = max(common_floor(measure, columns, gap), MASK_HEIGHT + 10 + gap)
-        tops = [stand_height(measure, [column], gap, low) for column in columns]
-        cards = MARGIN + foot + tops[0] + 92 + upper + MARGIN
-        high = MARGIN + foot + tops[1] + MARGIN + 6
-        return max(high, cards + max(0.0, min(wanted, TALLEST - cards)))
-
+    low = max(common_floor(measure, columns, GAP), MASK_HEIGHT + 10 + GAP)
+    tops = [stand_height(measure, [column], GAP, low) for column in columns]
+    cards = MARGIN + foot + tops[0] + 92 + upper + MARGIN
+    cards += max(0.0, min(wanted, TALLEST - cards))
+    heights = (cards, MARGIN + foot + tops[1] + MARGIN + 6)
     width = place_columns(columns, 0.0, has_loop)[0]
-    least = high(GAP)
+    least, room = max(heights), width * PAGE_RATIO
     gap, spare = GAP, 0.0
-    if least < width * PAGE_RATIO:
-        slope = (high(MOST_GAP) - least) / (MOST_GAP - GAP)
-        gap = min(MOST_GAP, GAP + (width * PAGE_RATIO - least) / slope) if slope > 0 else GAP
+    if least < room:
+        growths = ((room - high) / count_gaps(column) for high, column in zip(heights, columns, strict=True))
+        gap = min(MOST_GAP, GAP + min(growths))
     else:
         spare = (least / PAGE_RATIO - width) * TRIAL / (place_columns(columns, TRIAL, has_loop)[0] - width)
     width, lefts, ledgers, stairwell, loop = place_columns(columns, spare, has_loop)

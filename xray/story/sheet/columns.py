@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from xray.ir.trace import Pass, Trace
-from xray.story.body.reading import Reading, read_pass
+from xray.story.body.reading import Reading, read_passes
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
 from xray.story.body.tree import Attention, Branch, Link
@@ -148,7 +148,7 @@ def look_at(towering: Towering, source: str) -> Towering:
 
 def read_columns(trace: Trace, *, all_layers: bool = False) -> list[Column]:
     """The columns of a trace's sheet; none for a network without a residual stream."""
-    readings = [read_pass(one_pass) for one_pass in trace.passes]
+    readings = read_passes(trace)
     main = choose_main(readings)
     if main is None:
         return []

@@ -50,7 +50,7 @@ def draw_row(
         if node.record is None:
             continue
         shape = look.shape(node.steps[0], node.record)
-        number = fit_digits(canvas, shape, width - 6, NOTE + 1 if is_low else DIGIT)
+        number = fit_digits(canvas.measure, shape, width - 6, NOTE + 1 if is_low else DIGIT)
         own = tuple(look.identity(step) for step in node.steps)
         box = Box(
             id=look.identity(node.steps[0]),

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
 from xray.story.canvas import Canvas, words
 from xray.story.charts.chart import Chart, Node
 from xray.story.journey import describe, key_of
-from xray.story.layout import Box, Line, Run, line_width
+from xray.story.layout import Box, Line, Measure, Run, line_width
 from xray.story.shapes import ShapeText, digits, read_shape, symbols, symbols_in_two
 from xray.story.sheet.routing import join
 from xray.story.type_sizes import DIGIT, FOUR_LINES, NOTE, OP, SYMBOL, THREE_LINES, TWO_LINES
@@ -99,7 +100,7 @@ def row_height(canvas: Canvas, node: Node, width: float, look: Look) -> float:
         return TWO_LINES + 24 + 13 * len(wrap_told(canvas, node, node.place[1] * width))
     shape = look.shape(node.steps[0], node.record)
     own = node.place[1] * width
-    if look.is_narrow or not shape.is_named or fit_beside(canvas, shape, own - 6) is not None:
+    if look.is_narrow or not shape.is_named or fit_beside(canvas.measure, shape, own - 6) is not None:
         return TWO_LINES
     fits = canvas.text_width(shape.symbols, SYMBOL) <= own - 6
     return FOUR_LINES if len(shape.axes) > 2 and not fits else THREE_LINES
@@ -166,13 +167,13 @@ def make_box(
         y=y,
         width=own,
         height=SIGN if node.form == "sign" else min(height, GHOST) if node.record is None else height,
-        lines=write_lines(canvas, node, own, height, look),
+        lines=() if canvas.is_trial else write_lines(canvas, node, own, height, look),
         on="failure" if step is not None and step.error is not None else look.surface(node),
         outline=node.outline or (look.phase if look.is_narrow and node.surface == "mask" else None),
         outline_width=2.4 if node.outline == "boundary" else 1.4 if node.outline or look.is_narrow else 1.0,
         shape="circle" if node.form == "sign" else "round",
         kind=f"step {look.role} {look.own}" if step is not None else "part",
-        tooltip=look.tell(node.steps),
+        tooltip="" if canvas.is_trial else look.tell(node.steps),
         steps=tuple(look.identity(one) for one in node.steps),
         record=node.record,
         station=station,
@@ -202,7 +203,7 @@ def write_lines(canvas: Canvas, node: Node, own: float, height: float, look: Loo
         return (label,)
     shape = look.shape(step, node.record)
     if look.is_narrow:
-        return (label, fit_digits(canvas, shape, own - 6))
+        return (label, fit_digits(canvas.measure, shape, own - 6))
     return (label, *spell_shape(canvas, shape, own - 6, height))
 
 
@@ -213,10 +214,10 @@ def wrap_told(canvas: Canvas, node: Node, width: float) -> list[str]:
 
 def spell_shape(canvas: Canvas, shape: ShapeText, width: float, height: float) -> list[Line]:
     """Digits, with the words of the axes beside or below them as there is room."""
-    number = fit_digits(canvas, shape, width)
+    number = fit_digits(canvas.measure, shape, width)
     if not shape.is_named:
         return [number]
-    beside = fit_beside(canvas, shape, width)
+    beside = fit_beside(canvas.measure, shape, width)
     if beside is not None:
         return [beside]
     if height >= FOUR_LINES:
@@ -255,20 +256,22 @@ def fit_op(canvas: Canvas, name: str, extra: str, width: float) -> Line:
     return words(fit_text(name.replace("^", ""), SYMBOL, width, canvas.measure, "semibold"), SYMBOL, "text", "semibold")
 
 
-def fit_beside(canvas: Canvas, shape: ShapeText, width: float) -> Line | None:
+@lru_cache(maxsize=4096)
+def fit_beside(measure: Measure, shape: ShapeText, width: float) -> Line | None:
     """The sizes with the axis words beside them, in type not much smaller than usual; None where they do not fit."""
     for size in range(DIGIT, SMALLEST_BESIDE - 1, -1):
         line = (*digits(shape, size), Run("  ", SYMBOL), *symbols(shape, SYMBOL))
-        if line_width(line, canvas.measure) <= width:
+        if line_width(line, measure) <= width:
             return line
     return None
 
 
-def fit_digits(canvas: Canvas, shape: ShapeText, width: float, largest: int = DIGIT) -> Line:
+@lru_cache(maxsize=4096)
+def fit_digits(measure: Measure, shape: ShapeText, width: float, largest: int = DIGIT) -> Line:
     """The sizes in the largest type that fits."""
     for size in range(largest, SYMBOL, -1):
         line = digits(shape, size)
-        if line_width(line, canvas.measure) <= width:
+        if line_width(line, measure) <= width:
             return line
     return digits(shape, SYMBOL)
 

@@ -83,7 +83,7 @@ def split_columns(measure: Measure, columns: list[Column], gap: float) -> list[C
 def frames_height(measure: Measure, frames: tuple[Frame, ...], column: Column, gap: float) -> float:
     """How high some frames stand."""
     lanes = column.lanes(0)[:1]
-    return draw_frames(Canvas(measure), [frames], lanes, 0, column.width, 0, gap, remarks=False).top
+    return draw_frames(Canvas(measure, is_trial=True), [frames], lanes, 0, column.width, 0, gap, remarks=False).top
 
 
 def entrance_charts(column: Column) -> list[Chart]:
@@ -97,7 +97,7 @@ def entrance_height(measure: Measure, column: Column, gap: float) -> float:
     caption = 0.0 if column.words is not None else CAPTION
     if not charts:
         return caption + (0.0 if column.is_first else 30.0)
-    placed = place_charts(Canvas(measure), charts, lanes[: len(charts)], 0, gap, None)
+    placed = place_charts(Canvas(measure, is_trial=True), charts, lanes[: len(charts)], 0, gap, None)
     return caption + placed[0].top + RISE
 
 
@@ -106,10 +106,18 @@ def common_floor(measure: Measure, columns: Sequence[Column], gap: float) -> flo
     return max(entrance_height(measure, column, gap) for column in columns)
 
 
+def count_gaps(column: Column) -> float:
+    """How many gaps stand one above the other in a column: by so much it grows where each grows by a point."""
+    found = 1.0 + max((chart.rows for chart in entrance_charts(column)), default=1)
+    for frame in column.frames:
+        found += sum(panel.chart.rows + 0.6 for panel in frame.panels) if not frame.is_compact else 0.0
+    return found + max((phase.exit.rows for phase in column.phases if phase.exit is not None), default=0)
+
+
 def stand_height(measure: Measure, columns: Sequence[Column], gap: float, low: float | None = None) -> float:
     """How high the highest column is."""
     low = common_floor(measure, columns, gap) if low is None else low
-    return max(stand(Canvas(measure), column, 0, 0, gap, low).top for column in columns)
+    return max(stand(Canvas(measure, is_trial=True), column, 0, 0, gap, low).top for column in columns)
 
 
 def stand(canvas: Canvas, column: Column, left: float, floor: float, gap: float, low: float) -> Standing:
