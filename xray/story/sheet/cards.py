@@ -209,7 +209,7 @@ class Told:
         if any(node.surface == "mask" for node in nodes):
             entries.append(("fill", "mask", "a mask is applied"))
         if any(node.surface == "memory" for node in nodes):
-            entries.append(("line", "ribbon", "memory, from another tower"))
+            entries.append(("line", "ribbon", "memory: keys and values"))
         entries += [("line", role, f"{role} path") for role in self.roles if role != "forward"]
         entries.append(("outline", "boundary", "enters or leaves a layer"))
         if self.marked:
