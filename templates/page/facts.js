@@ -61,9 +61,9 @@ export function findStep(scene, id) {
 
 /** The chapter of the walk for a place; none for a model that has no stations. */
 export function chapterAt(place, scene) {
-  return facts.chapters.find(
-    (one) => one.station === place.station && one.phase === scene.phase && one.turn === scene.turn,
-  );
+  const told = facts.chapters.filter((one) => one.station === place.station);
+  const exact = told.find((one) => one.phase === scene.phase && one.turn === scene.turn);
+  return exact ?? (facts.ours ? undefined : told[0]);
 }
 
 /** The record as its maker put it out, with the values if any were kept. */
@@ -119,8 +119,10 @@ export function sayPercent(chance) {
 /** Why there are no values to show. */
 export function sayMissing() {
   if (facts.has_values) return `The values of this are not in the file, which carries ${facts.kept}.`;
-  const remedy = facts.stations.length ? " A page made with xray page has them." : "";
-  return `The trace was recorded without values.${remedy}`;
+  const remedy = facts.ours
+    ? "A page made with xray page has them."
+    : "xray page of a model that can be run keeps them.";
+  return `The trace was recorded without values. ${remedy}`;
 }
 
 /** A shape as 8×4×10×8. */

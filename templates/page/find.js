@@ -1,5 +1,6 @@
 /** Finding steps: by path, operation, shape with gaps, or axis word. */
 
+import { drawAnswers, wordsIn } from "./ask.js";
 import { byId, el } from "./dom.js";
 import { facts, sceneAt, stepsOf } from "./facts.js";
 import { nodesOf } from "./nodes.js";
@@ -18,7 +19,9 @@ export function drawFind() {
     value: wanted,
     autocomplete: "off",
     spellcheck: "false",
-    placeholder: "8x4x10x10, *x4x*x8, softmax, d_k …",
+    placeholder: facts.ours
+      ? "what is 950? · why are keys transposed? · 8x4x10x10 · softmax"
+      : "softmax · *x4x* · a path · a number",
     oninput: (event) => {
       wanted = event.target.value;
       showFound(list);
@@ -26,8 +29,8 @@ export function drawFind() {
   });
   showFound(list);
   return [
-    el("h2", {}, "Find"),
-    el("label", { for: "query" }, "Path, operation, shape or axis"),
+    el("h2", {}, "Ask or find"),
+    el("label", { for: "query" }, "A question, a number, a path, an operation, a shape or an axis"),
     field,
     el(
       "p",
@@ -43,7 +46,7 @@ export function drawFind() {
 
 /** What might be looked for: in X-Ray's own model the classics, elsewhere what this model has. */
 function listExamples() {
-  if (facts.stations.length) return ["8x4x10x10", "*x4x*x8", "linear", "cross_attention", "heads"];
+  if (facts.ours) return ["8x4x10x10", "*x4x*x8", "linear", "cross_attention", "heads"];
   const steps = stepsOf(sceneAt(place));
   const middle = steps[Math.floor(steps.length / 2)];
   const shape = steps.map((step) => step.outputs[0]?.shape ?? []).find((one) => one.length > 2);
@@ -62,6 +65,7 @@ function showFound(list) {
   const count = steps.length === 1 ? "1 step" : `${steps.length} steps`;
   const text = wanted.trim() ? `${count} found here` : `${stepsOf(sceneAt(place)).length} steps to search`;
   list.replaceChildren(
+    ...(wanted.trim() ? drawAnswers(wanted) : []),
     el("p", { role: "status" }, text + (steps.length > MOST ? `, the first ${MOST} are shown` : "")),
     stepList(steps.slice(0, MOST), { name: "Found", full: true }),
   );
@@ -85,7 +89,20 @@ export function findSteps(query, steps) {
   const shape = readShape(text);
   if (shape) return steps.filter((step) => records(step).some((record) => shapeFits(record.shape, shape)));
   if (listAxes().has(text)) return steps.filter((step) => records(step).some((record) => record.axes.includes(text)));
-  return steps.filter((step) => step.path.toLowerCase().includes(text) || step.op.toLowerCase().includes(text));
+  if (/^\d[\d,]*$/.test(text)) {
+    const number = Number(text.replaceAll(",", ""));
+    return steps.filter((step) => step.params === number || records(step).some((one) => one.shape.includes(number)));
+  }
+  const plain = steps.filter((step) => [step.path, step.op].some((one) => one.toLowerCase().includes(text)));
+  if (plain.length || /[.#]/.test(text)) return plain;
+  const words = wordsIn(text);
+  return words.length ? steps.filter((step) => words.every((word) => said(step).includes(word))) : [];
+}
+
+/** All that is said of a step, to be searched for words. */
+function said(step) {
+  const told = step.told.map((number) => facts.texts[number] ?? "");
+  return ` ${wordsIn([step.path, step.op, step.module ?? "", step.does ?? "", ...told].join(" ")).join(" ")} `;
 }
 
 function records(step) {

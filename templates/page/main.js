@@ -8,6 +8,7 @@ import { drawMasks, hasMasks, onMask } from "./masks.js";
 import { lightAxis, showMap, showPlace, startNodes } from "./nodes.js";
 import { onSlice } from "./numbers.js";
 import { move, onMove, place, readHash } from "./place.js";
+import { startPrint } from "./print.js";
 import { canPerform, onShowKey, showShow, startShow } from "./show.js";
 import { drawStep } from "./step.js";
 import { drawCandidates, showTurns, startTurns } from "./turns.js";
@@ -15,7 +16,7 @@ import { startView } from "./view.js";
 import { drawWalk, goStation, showRail, startWalk } from "./walk.js";
 
 const VIEWS = {
-  walk: { name: "Walk", draw: () => [...drawWalk(), ...(place.station >= 8 ? drawCandidates() : [])] },
+  walk: { name: "Walk", draw: () => drawWalk(place.station >= 8 ? drawCandidates() : []) },
   step: { name: "Step", draw: drawStep },
   attention: { name: "Attention", draw: drawAttention, is: hasAttention },
   masks: { name: "Masks", draw: drawMasks, is: hasMasks },
@@ -39,6 +40,7 @@ function start() {
   startAxes();
   startTheme();
   startShow();
+  startPrint();
   onSlice(drawView);
   onMask(drawView);
   onMove(show);
@@ -75,7 +77,7 @@ function sensible(asked) {
     ...asked,
     phase,
     turn: turns.includes(turn) ? turn : turns[0],
-    station: station >= 1 && station <= Math.max(1, facts.stations.length) ? station : 1,
+    station: facts.stations.some((one) => one.number === station) ? station : (facts.stations[0]?.number ?? 1),
     map: (asked.map ?? place.map) < facts.maps.length ? (asked.map ?? place.map) : 0,
     view:
       listViews().some(([name]) => name === asked.view) || (asked.view === "show" && canPerform())
@@ -106,7 +108,7 @@ function show(changed) {
   lightAxis();
   showAxes();
   if (changed.has("station") && place.view === "walk" && facts.stations.length) {
-    say(`Station ${place.station}: ${facts.stations[place.station - 1].title}`);
+    say(`Station ${place.station}: ${facts.stations.find((one) => one.number === place.station)?.title}`);
   }
 }
 

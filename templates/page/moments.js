@@ -36,7 +36,15 @@ function end(scene) {
   const says = words.length
     ? "That was the whole answer: every number on the way was recorded in this run."
     : "That was one pass: every number on the way was recorded in this run.";
-  return { act: "end", scene, title: "The end", says, words, seconds: 4, station: facts.stations.length || null };
+  return {
+    act: "end",
+    scene,
+    title: "The end",
+    says,
+    words,
+    seconds: 4,
+    station: facts.stations.at(-1)?.number ?? null,
+  };
 }
 
 /** What one pass can show: its entrance, its attentions, its exit; or its steps, where it has no attention. */

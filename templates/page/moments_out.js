@@ -117,7 +117,7 @@ export function tellExit(scene, pass) {
       act: "loop",
       words,
       next: next[0],
-      station: facts.stations.length ? 9 : null,
+      station: facts.stations.at(-1)?.number ?? null,
       step: pass.steps.find((step) => /append/.test(step.path)) ?? null,
       seconds: scene.turn > 1 ? 2.2 : 3.4,
       title: ends ? "And that is the end" : "The word goes round",

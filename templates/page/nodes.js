@@ -121,6 +121,13 @@ export function nodeOf(step) {
   return parent ? nodeOf(parent) : null;
 }
 
+/** Whether a step, or the one like it in the first layer, is drawn itself and not told by its neighbours. */
+function hasNode(step) {
+  if (step.node !== undefined) return Boolean(step.node);
+  const first = step.id.replace(/\.layers\.\d+(?=[.#])/, ".layers.0");
+  return byStep.has(`${keyOf(step.pass)}/${step.id}`) || byStep.has(`${keyOf(step.pass)}/${first}`);
+}
+
 /** The nodes of some steps, each once. */
 export function nodesOf(steps) {
   return [...new Set(steps.map(nodeOf).filter(Boolean))];
@@ -135,10 +142,10 @@ export function showPlace(changed) {
     showTurn(scene);
   }
   const step = place.step && findStep(scene, place.step);
-  const steps = step
-    ? [step]
-    : stepsOf(scene).filter((one) => one.station === place.station && (one.layer ?? 0) === place.layer);
-  const chosen = new Set(nodesOf(steps));
+  const here = stepsOf(scene).filter((one) => one.station === place.station);
+  const inLayer = here.filter((one) => (one.layer ?? 0) === place.layer);
+  const steps = step ? [step] : facts.ours || inLayer.length ? inLayer : here;
+  const chosen = new Set(step ? nodesOf(steps) : nodesOf(steps.filter(hasNode)));
   for (const node of nodes) {
     node.classList.toggle("chosen", chosen.has(node));
     if (step) node.setAttribute("aria-current", chosen.has(node) ? "true" : "false");
@@ -146,7 +153,13 @@ export function showPlace(changed) {
   for (const mark of byId("stage").querySelectorAll("[data-station]")) {
     mark.classList.toggle("chosen", Number(mark.dataset.station) === place.station);
   }
-  if (!chosen.size || !moves(changed) || changed.has("start")) return;
+  if (!moves(changed) || changed.has("start")) return;
+  if (!chosen.size && !step) {
+    const marks = [...byId("stage").querySelectorAll(`.station[data-station="${place.station}"]`)];
+    if (marks.length) flyTo(marks, 2);
+    return;
+  }
+  if (!chosen.size) return;
   if (step && [...chosen].every(isInView)) return;
   flyTo([...chosen], step ? 0.2 : 0.35);
 }

@@ -65,7 +65,7 @@ function listStops(moments) {
   const stops = [];
   moments.forEach((moment, at) => {
     const name = moment.station ?? null;
-    if (name === null || stops.some((stop) => stop.name === name)) return;
+    if (name === null || stops.some((stop) => stop.name >= name)) return;
     if (stops.length && at - stops.at(-1).at < moments.length / 30) return;
     stops.push({ name, at });
   });

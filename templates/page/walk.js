@@ -1,4 +1,4 @@
-/** The walk: nine stations, each told with this run's words and numbers. */
+/** The walk: the stations, each told with this run's words and numbers. */
 
 import { byId, chooser, el, shapeEl } from "./dom.js";
 import { chapterAt, facts, findStep, sayShape, sceneAt, stepsOf } from "./facts.js";
@@ -34,8 +34,9 @@ export function startWalk() {
 /** Go on, or back, by stations; at inference the last leads to the next turn's first station of the decoder. */
 export function goStation(by) {
   if (!facts.stations.length) return;
-  const station = place.station + by;
-  if (station < 1 || station > facts.stations.length) return;
+  const numbers = facts.stations.map((one) => one.number);
+  const station = numbers[numbers.indexOf(place.station) + by];
+  if (station === undefined) return;
   move({ station, step: "", view: "walk" });
 }
 
@@ -48,8 +49,8 @@ export function showRail() {
   }
 }
 
-/** The chapter of the place. */
-export function drawWalk() {
+/** The chapter of the place; `first` stands above its text, where it cannot be pushed about. */
+export function drawWalk(first = []) {
   const scene = sceneAt(place);
   const chapter = chapterAt(place, scene);
   if (!chapter) return drawOutline(scene);
@@ -63,19 +64,27 @@ export function drawWalk() {
       {},
       el("span", { class: "pill" }, `${chapter.station}`),
       ` ${chapter.title} `,
-      el("small", {}, scene.phase === "training" ? "training" : `inference, turn ${scene.turn}`),
+      el("small", {}, sayScene(scene)),
     ),
+    ...first,
     ...chapter.text.map((text) => el("p", {}, ...tell(text))),
     el("h3", {}, "Step by step"),
-    pickLayer(scene, chapter),
+    facts.ours && pickLayer(scene, chapter),
     stepList(steps),
-    el("h3", {}, "Questions"),
+    chapter.answers.length > 0 && el("h3", {}, "Questions"),
     ...chapter.answers.map(([question, text]) =>
       el("details", {}, el("summary", {}, question), el("p", {}, ...tell(text))),
     ),
     chapter.debates.length > 0 && el("h3", {}, "Where the texts disagree"),
     ...chapter.debates.map(drawDebate),
   ];
+}
+
+function sayScene(scene) {
+  if (scene.phase === "inference") return `inference, turn ${scene.turn}`;
+  return scene.phase === "training" || facts.passes.length < 2
+    ? scene.phase.replace("forward", "")
+    : `pass ${scene.turn}`;
 }
 
 /** Which of the layers that do the same is looked at, where there are several. */
@@ -129,11 +138,20 @@ function stepItem(step, full) {
     {},
     el(
       "button",
-      { type: "button", "data-id": step.id, onclick: () => move({ step: step.id, view: "step" }) },
+      {
+        type: "button",
+        "data-id": step.id,
+        onclick: () => move({ step: step.id, view: "step", station: step.station ?? place.station }),
+      },
       el("span", { class: "name", title: step.path }, full ? step.path : lastPart(step)),
-      step.outputs[0] ? shapeEl(step.outputs[0].shape, step.outputs[0].axes) : el("span", {}, "—"),
+      shapeOf(step),
     ),
   );
+}
+
+/** What comes out of a step, in the hues of its axes. */
+export function shapeOf(step) {
+  return step.outputs[0] ? shapeEl(step.outputs[0].shape, step.outputs[0].axes) : el("span", {}, "—");
 }
 
 /** A path without what the heading above the list says already: stack, layer and sublayer. */

@@ -79,7 +79,10 @@ def test_passes_are_chosen_with_the_slider(open_trace, small_trace):
 
 def test_without_values_the_page_says_so(open_trace, small_trace):
     with open_trace(small_trace, "#view=step&step=net.last%230") as page:
-        assert page.locator(".missing").inner_text() == "The trace was recorded without values."
+        assert (
+            page.locator(".missing").inner_text()
+            == "The trace was recorded without values. xray page of a model that can be run keeps them."
+        )
 
 
 def test_arrow_keys_do_no_harm_without_stations(open_trace, small_trace):

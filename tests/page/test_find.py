@@ -93,3 +93,34 @@ def test_the_slash_key_leads_to_the_field(laptop):
     laptop.keyboard.press("/")
 
     assert laptop.evaluate("document.activeElement.id") == "query"
+
+
+def test_a_number_is_said_to_be_the_size_that_it_is(laptop):
+    laptop.keyboard.press("/")
+    laptop.locator("#query").fill("what is 950?")
+
+    assert laptop.locator(".answer").inner_text() == "950 is tgt_vocab."
+
+
+def test_a_question_is_answered_with_the_walks_own(laptop):
+    laptop.keyboard.press("/")
+    laptop.locator("#query").fill("embeddings multiplied sqrt")
+    question = laptop.locator("#found details summary").first
+
+    assert question.inner_text() == "Why are the embeddings multiplied by sqrt(d_model)?"
+
+
+@pytest.mark.parametrize("query", ["950", "cross-attention", "cross-attention softmax"])
+def test_what_people_type_finds_steps(laptop, query):
+    laptop.keyboard.press("/")
+    laptop.locator("#query").fill(query)
+
+    assert laptop.locator("#found .steps button").count() > 1
+
+
+def test_a_found_step_takes_the_walk_along(laptop):
+    laptop.keyboard.press("/")
+    laptop.locator("#query").fill("decoder.layers.0.cross_attention.softmax")
+    laptop.locator("#found .steps button").first.click()
+
+    assert laptop.locator("#rail [aria-current=step]").inner_text() == "6"

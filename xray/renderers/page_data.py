@@ -1,6 +1,6 @@
 """What a page knows: trace, walk and explanations, packed small, with as many values as there is room for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -11,12 +11,10 @@ from xray.renderers.modules import Roles
 from xray.renderers.page_attentions import pack_attentions
 from xray.renderers.page_maps import Map
 from xray.renderers.page_values import Level, cut_values
+from xray.renderers.page_walk import pack_walk, scene_phase
 from xray.story.alarms.whole import find_alarms
 from xray.story.journey import read_tale
-from xray.story.walk.chapters import Chapter, Text
 from xray.story.walk.explanations import explain_step
-from xray.story.walk.stations import STATIONS, station_of
-from xray.story.walk.telling import list_chapters
 from xray.story.walk.turns import list_candidates
 
 Packed = dict[str, Any]
@@ -51,18 +49,23 @@ def pack_page(trace: Trace, level: Level, maps: Sequence[Map] = (), roles: Roles
     ]
     note_roles(trace, passes, roles or {})
     ours = read_tale(trace) is not None
+    stations, chapters, places = pack_walk(trace, ours=ours)
+    for packed, place in zip(passes, places, strict=True):
+        for step in packed["steps"]:
+            step["station"] = place.get(step["id"])
     return {
         "title": trace.title,
         "sizes": dict(trace.sizes),
         "config": {name: spell_setting(value) for name, value in trace.config.items()},
-        "stations": [{"number": one.number, "title": one.title, "side": one.side} for one in STATIONS] if ours else [],
+        "ours": ours,
+        "stations": stations,
         "scenes": list_scenes(trace, ours),
         "passes": passes,
         "maps": [
             {"name": one.name, "drawing": one.drawing if place else None, "joined": one.joined}
             for place, one in enumerate(maps)
         ],
-        "chapters": [pack_chapter(chapter) for chapter in list_chapters(trace)],
+        "chapters": chapters,
         "texts": texts.kept,
         "masks": [pack_mask(mask) for mask in masks.kept],
         "values": level.name,
@@ -91,8 +94,7 @@ def list_scenes(trace: Trace, ours: bool) -> list[Packed]:
     places = {id(one_pass): place for place, one_pass in enumerate(trace.passes)}
     if not ours:
         return [
-            {"phase": one.kind if one.kind == "training" else "forward", "turn": place + 1, "passes": [place]}
-            for place, one in enumerate(trace.passes)
+            {"phase": scene_phase(one), "turn": place + 1, "passes": [place]} for place, one in enumerate(trace.passes)
         ]
     scenes = [{"phase": "training", "turn": 0, "passes": [places[id(one)]]} for one in trace.passes_of("training")[:1]]
     for encode in trace.passes_of("encode")[:1]:
@@ -116,7 +118,6 @@ def pack_pass(one_pass: Pass, level: Level, texts: Pool, masks: Pool) -> Packed:
 
 def pack_step(step: Step, is_block: bool, level: Level, texts: Pool, masks: Pool) -> Packed:
     told = explain_step(step)
-    station = station_of(step)
     packed: Packed = {
         "id": step.id,
         "path": step.path,
@@ -128,7 +129,6 @@ def pack_step(step: Step, is_block: bool, level: Level, texts: Pool, masks: Pool
         "params": step.params,
         "location": step.location,
         "settings": {name: spell_setting(value) for name, value in step.settings.items()},
-        "station": station.number if station is not None else None,
         "block": is_block,
         "told": [texts.place(part) for part in (told.formula, told.change, told.reason)],
         "inputs": [pack_record(record, step, level, masks) for record in step.inputs],
@@ -189,33 +189,6 @@ def pack_mask(mask: MaskFacts) -> Packed:
         "share": mask.hidden_share,
         "cells": [list(matrix) for matrix in mask.cells] if mask.cells is not None else None,
     }
-
-
-def pack_chapter(chapter: Chapter) -> Packed:
-    """A chapter; a shape in its text becomes sizes and axes."""
-    return {
-        "station": chapter.station,
-        "title": chapter.title,
-        "phase": chapter.phase,
-        "turn": chapter.turn,
-        "text": [pack_text(text) for text in chapter.text],
-        "answers": [[answer.question, pack_text(answer.text)] for answer in chapter.answers],
-        "debates": [
-            {
-                "topic": debate.topic,
-                "opinions": [[one.who, one.says, one.example, one.is_used] for one in debate.opinions],
-                "remark": debate.remark,
-            }
-            for debate in chapter.debates
-        ],
-        "steps": list(chapter.steps),
-    }
-
-
-def pack_text(text: Text) -> list[str | Mapping[str, Sequence[Any]]]:
-    return [
-        part if isinstance(part, str) else {"shape": list(part.shape), "axes": list(part.axes)} for part in text if part
-    ]
 
 
 def round_number(value: Number) -> Number:

@@ -18,6 +18,7 @@ MODULES = (
     "step",
     "attention",
     "nodes",
+    "ask",
     "find",
     "turns",
     "brush",
@@ -30,6 +31,7 @@ MODULES = (
     "acts_attention",
     "acts_out",
     "show",
+    "print",
     "main",
 )
 """The modules in an order in which each comes after those that it imports; the last one is the page itself."""

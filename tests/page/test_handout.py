@@ -1,0 +1,76 @@
+"""Stations of any model, and the page on paper and on a phone."""
+
+import pytest
+from page_helpers import PHONE
+from recorded import recorded
+
+from xray.renderers.render import render
+from xray.story.walk.tour import list_stops
+
+
+@pytest.fixture
+def open_llama(visit, tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text(render(recorded("Llama, inference"), "html"), encoding="utf-8")
+    return lambda place: visit(path, place)
+
+
+def test_the_stations_of_another_model_are_those_of_its_sheet(open_llama):
+    stops = list_stops(recorded("Llama, inference"))
+    with open_llama("#view=walk") as page:
+        numbers = page.locator("#rail .station").all_inner_texts()
+        page.locator(f"#rail [data-number='{stops[1].chapter.station}']").click()
+
+        assert numbers == [str(stop.chapter.station) for stop in stops]
+        assert stops[1].chapter.title in page.locator("#views h2").inner_text()
+        assert page.locator(".drawing .chosen[data-step]").count() > 5
+
+
+def test_on_paper_every_station_is_told(at, page_trace):
+    page = at("#phase=inference&turn=2")
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    titles = page.locator("#handout h2").all_inner_texts()
+
+    assert [title.split()[0] for title in titles] == [str(number) for number in range(1, 10)]
+    assert page.locator("#handout").is_visible()
+    assert not page.locator(".panel").is_visible()
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator("#handout").count() == 0
+    page.emulate_media(media="screen")
+
+
+def test_the_ninth_station_shows_the_loop_and_not_its_neighbour(at):
+    page = at("#station=9&phase=inference&turn=2")
+
+    assert page.locator(".drawing .chosen[data-step]").count() == 0
+    assert page.locator(".drawing .station.chosen").count() > 0
+
+
+def test_the_likeliest_words_stay_where_they_are_from_turn_to_turn(at):
+    page = at("#station=8&phase=inference&turn=1")
+    tops = []
+    for turn in (1, 2, 4):
+        page.locator("#turn").fill(str(turn))
+        tops.append(page.locator(".candidates").bounding_box()["y"])
+
+    assert len(set(tops)) == 1
+
+
+def test_a_phone_shows_a_station_large_enough_to_read(at):
+    page = at("#station=5", PHONE)
+    page.wait_for_timeout(100)
+    sizes = page.locator(".drawing .chosen text").evaluate_all(
+        "all => all.map(one => one.getBoundingClientRect().height).filter(high => high > 0)"
+    )
+
+    assert min(sizes) >= 9
+
+
+def test_buttons_on_a_phone_are_wide_enough_for_a_finger(at):
+    page = at("#station=5", PHONE)
+    small = page.locator("button:visible:not(.link)").evaluate_all(
+        "all => all.map(one => one.getBoundingClientRect()).filter(box => box.width < 43.5 || box.height < 43.5).length"
+    )
+
+    assert small == 0
