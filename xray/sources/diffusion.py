@@ -19,7 +19,7 @@ from xray.text import show_controls
 SETTINGS: Mapping[str, Setting] = {
     "in_channels": Setting(("in_channels",), (), 4),
     "side": Setting(("sample_size",), (), 32),
-    "text_width": Setting(("cross_attention_dim", "joint_attention_dim", "caption_channels", "text_embed_dim"), (), 64),
+    "text_width": Setting(("caption_channels", "cross_attention_dim", "joint_attention_dim", "text_embed_dim"), (), 64),
     "pooled_width": Setting(("pooled_projection_dim",), (), 64),
     "axes": Setting(("axes_dims_rope",), (), 3),
 }

@@ -5,7 +5,6 @@ from dataclasses import replace
 from story.body.truth import (
     Silent,
     after,
-    bare,
     entrance,
     family,
     group,
@@ -16,6 +15,7 @@ from story.body.truth import (
     pre,
     sees_images,
     tower,
+    within,
     words,
 )
 
@@ -142,7 +142,7 @@ def convnext(c):
     groups, first = [], 0
     for stage, depth in enumerate(c.depths):
         width = c.hidden_sizes[stage]
-        groups.append(group(range(first, first + depth), width, bare(Convolution((7, 7), width))))
+        groups.append(group(range(first, first + depth), width, within(Convolution((7, 7), width))))
         first += depth
     return sees_images(
         c, groups=groups, parts=entrance(f"patches {c.hidden_sizes[0]}", "norm"), final="layer", causal=None

@@ -149,6 +149,11 @@ def bare(*branches):
     return Stage(branches, len(branches) > 1, Norm(None, "none", None, None))
 
 
+def within(*branches):
+    """A stage whose norm stands in the middle of its branch."""
+    return Stage(branches, len(branches) > 1, Norm(None, None, None, None))
+
+
 def group(layers, width, *stages, shared=False):
     """Layers that are alike; one alone shares nothing that could be told."""
     layers = tuple(range(layers)) if isinstance(layers, int) else tuple(layers)

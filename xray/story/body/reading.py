@@ -12,6 +12,8 @@ from xray.story.recognition.dataflow import Flow, read_flow
 from xray.story.recognition.remembering import once
 
 LEAST_JOINTS = 2
+FEATURE_MAP = 4
+"""How many axes a picture has: batch, channels, height, width."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +44,7 @@ def read_pass(one_pass: Pass) -> Reading:
     """The towers of one pass."""
     flow = read_flow(one_pass)
     sites = list_sites(flow)
-    chains = [
-        chain for chain in find_chains(flow, sites) if len(chain.joints) >= LEAST_JOINTS or has_site(chain, sites)
-    ]
-    families = join_chains(flow, chains)
+    families = [kept for one in join_chains(flow, find_chains(flow, sites)) if (kept := keep_stream(flow, one, sites))]
     names: dict[int, str] = {}
     towers: list[Towering] = []
     memories = find_memories(flow, families, sites)
@@ -59,6 +58,20 @@ def read_pass(one_pass: Pass) -> Reading:
         towers.append(tower)
         names |= dict.fromkeys([tower.end, *tower.sums], name)
     return Reading(flow, tuple(towers), sites)
+
+
+def keep_stream(flow: Flow, chains: Sequence[Chain], sites: Sequence[object]) -> list[Chain]:
+    """The chains of a tower that are a stream: of several sums, or with an attention.
+
+    A sum alone is a stage if what it adds to is a picture, and stages come behind it (EfficientNet).
+    """
+    long = [len(chain.joints) >= LEAST_JOINTS or has_site(chain, sites) for chain in chains]
+    last = max((number for number, is_long in enumerate(long) if is_long), default=-1)
+    return [
+        chain
+        for number, chain in enumerate(chains[: last + 1])
+        if long[number] or len(flow.output(chain.end).shape) == FEATURE_MAP
+    ]
 
 
 def has_site(chain: Chain, sites: Sequence[object]) -> bool:

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from xray.story.body.regions import Region, does_mix, find_region, is_linear, is_scale, projections_in, strip_plain
+from xray.story.body.regions import Region, does_mix, find_region, is_linear, is_scale, strip_plain
 from xray.story.recognition.attention_sites import Site
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.norms import Norm, find_norm
-from xray.story.recognition.operation_kinds import CARRYING, CURVES, DROPOUTS, SUMS
+from xray.story.recognition.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, SUMS
 
 FARTHEST = 24
 LONGEST_SHORTCUT = 10
@@ -104,11 +104,16 @@ def read_projected(flow: Flow, place: int) -> Joint | None:
                 break
             here = onward
             region = find_region(flow, here, branch) if here < branch and not is_shortcut(flow, here) else None
-            if region is not None and len(projections_in(flow, region.inner)) > 1:
+            if region is not None and sum(is_learned(flow, node) for node in region.inner) > 1:
                 past = find_region(flow, here, flow.makers[place][stream_number] or 0)
                 beside = region.beside | (past.inner if past is not None else frozenset())
                 return Joint(place, here, replace(region, beside=beside))
     return None
+
+
+def is_learned(flow: Flow, place: int) -> bool:
+    """Whether a step is a linear layer or a convolution."""
+    return is_linear(flow, place) or flow.op(place) in FINDINGS
 
 
 def is_shortcut(flow: Flow, place: int) -> bool:

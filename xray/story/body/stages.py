@@ -7,7 +7,17 @@ from xray.story.body.attention import describe_attention
 from xray.story.body.experts import describe_experts
 from xray.story.body.feed_forward import describe_feed_forward
 from xray.story.body.others import describe_convolution, describe_recurrence
-from xray.story.body.regions import Region, does_mix, find_region, is_linear, is_scale, strip_plain
+from xray.story.body.regions import (
+    Region,
+    does_mix,
+    find_region,
+    is_linear,
+    is_scale,
+    projections_in,
+    strip_plain,
+    width_in,
+    width_out,
+)
 from xray.story.body.sequences import split_sequence
 from xray.story.body.spine import Joint
 from xray.story.body.tree import Branch, FeedForward, Norm, NormKind, Stage, Unknown
@@ -15,7 +25,7 @@ from xray.story.recognition.attention_sites import Site
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.recognition.norms import find_norm
-from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS, JOINS, LENGTHS, LOOKUPS, SCALINGS, SUMS
+from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS, FINDINGS, JOINS, LENGTHS, LOOKUPS, SCALINGS, SUMS
 from xray.story.recognition.projections import is_product
 from xray.story.recognition.scored_parts import list_behind
 
@@ -73,10 +83,11 @@ def read_stage(
             before += [norm for norm in opening_norms(flow, region, joint.stream) if norm not in before]
             del core
     norms += [*before, *behind]
+    inside = () if norms else [node for one in joints for node in one.region.inner if find_any_norm(flow, node)]
     stage = Stage(
         branches=tuple(one.branch for one in found),
         parallel=together > 1,
-        norm=describe_norm(flow, before, behind, after),
+        norm=describe_norm(flow, before, behind, after) if not inside else Norm(None, None),
     )
     return Staging(stage, tuple(joints), tuple(found), tuple(norms))
 
@@ -133,6 +144,8 @@ def read_branch(flow: Flow, region: Region, sites: Sequence[Site], towers: Mappi
     """What a branch is, by what it computes."""
     nodes = region.inner
     own = [site for site in sites if site.weighted_sum in nodes and site.softmax in nodes]
+    if own and is_across_channels(flow, own[0], region):
+        return Branching(Unknown(list_paths(flow, nodes)), region)
     if own:
         twins = [site for site in own[1:] if are_twins(flow, own[0], site)]
         return Branching(describe_attention(flow, own[0], region, towers, twins), region, own[0])
@@ -147,10 +160,27 @@ def read_branch(flow: Flow, region: Region, sites: Sequence[Site], towers: Mappi
 
 def describe_plain(flow: Flow, region: Region, nodes: frozenset[int]) -> FeedForward | None:
     """The facts of a feed-forward; None if there is none, or it stands behind or before a convolution (ConvNeXt)."""
-    found = describe_feed_forward(flow, region, nodes)
+    found = None if is_across_places(flow, region) else describe_feed_forward(flow, region, nodes)
     if found is None or (found.kernel is None and describe_convolution(flow, nodes) is not None):
         return None
     return found
+
+
+def is_across_places(flow: Flow, region: Region) -> bool:
+    """Whether the linear layers of a branch multiply columns of places, and not each place by itself (MLP-Mixer)."""
+    shape = flow.output(region.end).shape
+    own = [node for node in projections_in(flow, region.inner) if flow.op(node) not in FINDINGS]
+    if len(shape) != 3 or shape[1] == shape[2] or not own:
+        return False
+    return (width_in(flow, own[0]), width_out(flow, own[-1])) == (shape[1], shape[1])
+
+
+def is_across_channels(flow: Flow, site: Site, region: Region) -> bool:
+    """Whether an attention scores channels by what they are at all places, and not places (XCiT)."""
+    shape, square = flow.output(region.end).shape, flow.output(site.scores).shape[-2:]
+    if len(shape) != 3 or len(square) != 2 or square[0] != square[1] or square[0] == shape[1]:
+        return False
+    return site.query.end.shape[-1] == shape[1] and shape[2] % square[0] == 0
 
 
 def are_twins(flow: Flow, one: Site, other: Site) -> bool:

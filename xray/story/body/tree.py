@@ -13,13 +13,13 @@ Positions = Literal["rotary", "alibi", "relative", "none"]
 class Norm:
     """The normalisation of a stage, and where it stands.
 
-    `before` the branch, `after` it, `both`, or `none`. `on` says what a norm that stands after normalises: the branch
-    before it is added, or the stream after the sum. `adaptive` ones are scaled or shifted by something that is worked
-    out of data, and not learned alone (DiT).
+    `before` the branch, `after` it, `both`, or `none`; None where it stands within the branch. `on` says what a norm
+    that stands after normalises: the branch before it is added, or the stream after the sum. `adaptive` ones are scaled
+    or shifted by something that is worked out of data, and not learned alone (DiT).
     """
 
     kind: NormKind | None
-    place: NormPlace
+    place: NormPlace | None
     on: Literal["branch", "stream"] | None = None
     adaptive: bool | None = None
 

@@ -178,8 +178,8 @@ def describe_attention(branch: Attention) -> str:
 
 def describe_norm(norm: Norm) -> str:
     """Which norm a stage has, and where."""
-    if norm.place == "none":
-        return "none"
+    if norm.place in ("none", None):
+        return norm.place or ""
     kind = NORMS[norm.kind] if norm.kind is not None else "norm"
     on = " the sum" if norm.on == "stream" and norm.place == "after" else ""
     adaptive = "adaptive " if norm.adaptive else ""

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import CARRYING, CASTING, NORMS, SCALINGS, STATISTICS, SUMS
+from xray.story.recognition.operation_kinds import CARRYING, CASTING, FINDINGS, NORMS, SCALINGS, STATISTICS, SUMS
+from xray.story.recognition.projections import is_projection
 from xray.story.recognition.remembering import once
 
 STRIPPED = SUMS | SCALINGS | frozenset({"sub", "sub_", "rsub"})
@@ -63,6 +64,8 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
             maker = flow.makers[here][number]
             if maker is not None:
                 found = collect_statistics(flow, maker)
+                if any(is_projection(flow, one) or flow.op(one) in FINDINGS for one in found):
+                    return None  # how much of a channel goes on is worked out of its mean (squeeze and excite)
                 statistics |= found
                 if any(flow.op(one) in STATISTICS for one in found):
                     begun = len(nodes) + 1

@@ -39,8 +39,8 @@ def norms(anatomy: Anatomy) -> Iterator[Norm]:
 
 
 def tell_norm(anatomy: Anatomy) -> str:
-    kinds = {norm.kind for norm in norms(anatomy) if norm.place != "none"}
-    places = {(norm.place, norm.on) for norm in norms(anatomy) if norm.place != "none"}
+    kinds = {norm.kind for norm in norms(anatomy) if norm.place not in ("none", None)}
+    places = {(norm.place, norm.on) for norm in norms(anatomy) if norm.place not in ("none", None)}
     if len(places) != 1:
         return ""
     place, on = places.pop()

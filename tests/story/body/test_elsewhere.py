@@ -1,0 +1,90 @@
+"""The anatomy of models of timm, held to the sizes of their modules and to what their code says."""
+
+import json
+import lzma
+
+import pytest
+from story.body.elsewhere import FOLDER, NAMES, find_package, kept, path_of, record, write
+from test_recorded import differences
+
+from xray import anatomy
+from xray.story.body.tree import Attention, FeedForward
+
+RELATIVE = ("vit_relpos", "beit", "swin")
+
+
+def branches_of(name, kind):
+    """The branches of a kind, layer by layer, in order."""
+    tower = anatomy(kept(name)[0]).towers[0]
+    layers = {number: group for group in tower.groups for number in group.layers}
+    return [
+        branch
+        for number in sorted(layers)
+        for stage in layers[number].stages
+        for branch in stage.branches
+        if isinstance(branch, kind)
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_kept_is_what_is_recorded(name, update_recordings):
+    if find_package() is None:
+        pytest.skip("timm is not installed")
+    now = json.loads(json.dumps(record(name)))
+    before = json.loads(lzma.decompress(path_of(name).read_bytes())) if path_of(name).exists() else {}
+    if not update_recordings and before["package"] != now["package"]:
+        pytest.skip(f"{name} was kept with {before['package']}")
+    found = differences(before, now)
+    if found and update_recordings:
+        write(name, now)
+        kept.cache_clear()
+    else:
+        assert found == []
+
+
+def test_every_kept_model_has_a_recorder():
+    assert {path.name for path in FOLDER.iterdir()} == {path_of(name).name for name in NAMES}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_parameter_is_counted_once(name):
+    trace, sizes = kept(name)
+
+    assert anatomy(trace).params == sizes["params"]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "hiera_tiny_224"])
+def test_every_layer_has_the_heads_of_its_module(name):
+    told = [[one.heads, one.d_k] for one in branches_of(name, Attention)]
+
+    assert told == kept(name)[1]["attentions"][: len(told)]
+    assert len(told) >= 8
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("vit_relpos")])
+def test_every_feed_forward_is_as_wide_as_its_module(name):
+    told = [one.d_ff for one in branches_of(name, FeedForward)]
+
+    assert told == kept(name)[1]["forwards"][: len(told)]
+    assert len(told) >= 8
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_places_are_told_as_the_code_makes_them(name):
+    told = {one.positions for one in branches_of(name, Attention)}
+
+    wanted = "relative" if name.startswith(RELATIVE) else "rotary" if name.startswith("eva02") else "none"
+    assert told == {wanted}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_only_cosine_attention_has_norms_on_queries_and_keys(name):
+    told = {one.qk_norm for one in branches_of(name, Attention)}
+
+    assert told == {name.startswith("swinv2")}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_in_an_image_is_called_causal(name):
+    assert True not in {one.causal for one in branches_of(name, Attention)}
