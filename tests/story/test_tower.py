@@ -39,12 +39,20 @@ def test_every_step_of_every_layer_is_on_the_poster(drawn):
     assert expected - told == set()
 
 
-def test_a_frame_says_the_sizes_of_its_own_layer(drawn):
-    lines = [line.split("  ") for line in lines_of(drawn("layers not alike")[1])]
-    assert {tuple(line) for line in lines if line[0] == "FEED-FORWARD" and len(line) > 1} == {
-        ("FEED-FORWARD", "d_ff 64"),
-        ("FEED-FORWARD", "d_ff 256"),
-    }
+def rows_of(layout, layer):
+    """What the boxes in the row of a layer say, from the left."""
+    name = next(box for box in layout.boxes if box.id == f"layer_name_{layer}" and box.on != "page")
+    boxes = [
+        box for box in layout.boxes if "step " in box.kind and abs(box.y - name.y) < 2 and abs(box.x - name.x) < 560
+    ]
+    side = layer.partition("_")[0]
+    return [text_of(line) for box in sorted(boxes, key=lambda box: box.x) if side in box.kind for line in box.lines]
+
+
+def test_a_row_says_the_shapes_of_its_own_layer(drawn):
+    layout = drawn("layers not alike")[1]
+    assert rows_of(layout, "encoder_1") == ["SCORES", "8×4×10×10", "WIDEST", "8×10×64", "LAYER 2", "1×9×32"]
+    assert rows_of(layout, "decoder_2")[-4:] == ["WIDEST", "8×14×256", "LAYER 3", "1×t×32"]
 
 
 def test_the_large_frame_says_which_layer_it_shows(drawn):
@@ -53,7 +61,8 @@ def test_the_large_frame_says_which_layer_it_shows(drawn):
 
 
 @pytest.mark.parametrize(
-    ("case", "count"), [("all layers", 2), ("all of fourteen layers", 13), ("all of six and one layers", 0)]
+    ("case", "count"),
+    [("all layers", 2), ("all of fourteen layers", 13), ("all of six and one layers", 0), ("layers not alike", 1)],
 )
 def test_memory_reaches_every_layer_that_stands_apart(drawn, case, count):
     layout = drawn(case)[1]
@@ -61,14 +70,6 @@ def test_memory_reaches_every_layer_that_stands_apart(drawn, case, count):
     tips = [curve.points[-1] for curve in layout.curves if curve.kind == "ribbon" and curve.head]
     assert {round(y) for _, y in tips} == {round(box.y) for box in frames}
     assert len(tips) == len(frames) == count
-
-
-def test_memory_reaches_an_attention_that_is_drawn_in_full_elsewhere(drawn):
-    layout = drawn("layers not alike")[1]
-    nodes = [box for box in layout.boxes if "step training" in box.kind]
-    closed = next(box for box in nodes if "CROSS-ATTENTION" in text_of(box.lines[0]))
-    tips = [curve.points[-1] for curve in layout.curves if curve.kind == "ribbon" and curve.head]
-    assert [(round(x), round(y)) for x, y in tips] == [(round(closed.left - 1), round(closed.y))]
 
 
 def test_no_two_boxes_share_an_id(drawn):

@@ -9,7 +9,7 @@ from dataclasses import replace
 from xray.story.charts.chart import Chart, Edge, Node, Place
 
 FULL: Place = (0.5, 1.0)
-HALF_LEFT, HALF_RIGHT = (0.245, 0.49), (0.755, 0.49)
+HALF_LEFT, HALF_RIGHT = (0.2465, 0.493), (0.7535, 0.493)
 KEYS_SIDE, QUERIES_SIDE = frozenset("kv"), frozenset("q")
 SHORT = {
     "input": "INPUT",

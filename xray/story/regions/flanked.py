@@ -38,7 +38,7 @@ from xray.story.sheet.placing import draw_station
 from xray.story.sheet.standing import Standing, common_floor, count_gaps, stand, stand_height
 from xray.story.type_sizes import MARGIN, NOTE, PAGE_RATIO, TALLEST
 
-GAP, MOST_GAP = 8.0, 32.0
+GAP, MOST_GAP = 6.5, 32.0
 """The least and most air between rows."""
 
 LEDGER, LEDGER_GAP, STAIRS, LOOP_LANE, TRIAL = 124.0, 18.0, 56.0, 62.0, 100.0
@@ -194,7 +194,7 @@ def draw_feet(canvas: Canvas, column: Column, standing: Standing, grid: Grid, *,
     for number, (phase, lane) in enumerate(zip(column.phases, lanes, strict=True)):
         draw_caption(canvas, phase, lane.centre, MARGIN + 18)
         left, right = start, far
-        trains = phase.words is not None and phase.words.ids is not None and not is_question(phase)
+        trains = phase.look.role != "inference"
         beside = lanes[0].left + lanes[0].width + 14
         if number:
             left = beside - 4
@@ -222,11 +222,6 @@ def draw_feet(canvas: Canvas, column: Column, standing: Standing, grid: Grid, *,
 def tell_sign(phase: Column) -> str:
     """What is said of the sum of words and places: how much of it is dropped."""
     return next((node.extra for node in phase.entrance.nodes if node.form == "sign"), "") if phase.entrance else ""
-
-
-def is_question(phase: Column) -> bool:
-    """Whether a phase reads one question, once."""
-    return phase.words is not None and phase.words.first.kind == "encode"
 
 
 def lowest_box(standing: Standing, number: int) -> Box:

@@ -73,7 +73,7 @@ def caption_line(column: Column) -> Line:
 def draw_batch(canvas: Canvas, column: Column, foot: Foot, *, is_left: bool) -> None:
     """The words and ids of a batch; for answers, how they are cut into what is read and what is to be said."""
     read = column.words
-    if read is None or read.ids is None:
+    if read is None:
         return
     rows = read.rows
     count = shown_rows(len(rows))
@@ -87,7 +87,8 @@ def draw_batch(canvas: Canvas, column: Column, foot: Foot, *, is_left: bool) -> 
     end = foot.ids - under - count * LINE
     if end > foot.words - 4:
         canvas.line((foot.centre, foot.words - 6), (foot.centre, end), role=column.look.phase, width=2)
-    draw_ids(canvas, column, read, foot, read.ids.outputs[0], is_left=is_left)
+    if read.ids is not None:
+        draw_ids(canvas, column, read, foot, read.ids.outputs[0], is_left=is_left)
 
 
 def heading(title: str, remark: str) -> Line:

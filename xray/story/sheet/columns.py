@@ -17,7 +17,7 @@ from xray.story.sheet.placing import Look
 from xray.story.sheet.words import Words, find_words
 from xray.story.type_sizes import PANEL_PAD
 
-WIDE_DETAIL, DETAIL, NARROW_DETAIL, BRIEF = 620.0, 344.0, 316.0, 116.0
+WIDE_DETAIL, DETAIL, NARROW_DETAIL, BRIEF = 620.0, 344.0, 316.0, 138.0
 """How wide charts are: branches beside each other, a tower alone, one of several, and a narrow form."""
 
 
@@ -228,7 +228,8 @@ def make_column(
     given = find_input(flow, towering) if towering.tower.reads == "ids" else None
     words = find_words(flow, passes, *given) if given is not None else None
     entrance = chart_entrance(flow, towering, has_words=words is not None)
-    frames = plan_frames(flow, towering, station + 1, Count(flow), all_layers=all_layers)
+    in_rows = all_layers or words is not None
+    frames = plan_frames(flow, towering, station + 1, Count(flow), all_layers=all_layers, in_rows=in_rows)
     following = station + 1 + sum(panel.is_open for frame in frames for panel in frame.panels)
     others = {node for other in reading.towers if other.end != towering.end for node in other.nodes}
     leaving = chart_exit(flow, towering, others)

@@ -22,7 +22,9 @@ from xray.story.type_sizes import LABEL, NOTE, PANEL_PAD
 from xray.story.wording import fit_text, wrap
 
 SKIP, TITLE_ROW, REMARKS, TITLE_TOP = 34.0, 22.0, 136.0, 34.0
-MOST_FRAMES, MOST_HIGH = 6, 4
+MOST_FRAMES, MOST_HIGH, MOST_ROWS = 6, 4, 25
+"""So many frames, high rows of single layers, and rows of nodes a tower may have before it is drawn closer."""
+
 Layer = Sequence[Staging]
 
 
@@ -101,10 +103,13 @@ class Drawn:
         return self.lasts[0]
 
 
-def plan_frames(flow: Flow, towering: Towering, station: int, count: Count, *, all_layers: bool = False) -> list[Frame]:
+def plan_frames(
+    flow: Flow, towering: Towering, station: int, count: Count, *, all_layers: bool = False, in_rows: bool = False
+) -> list[Frame]:
     """The frames of a tower: each distinct stage is opened once, in the frame with the most layers first.
 
-    Layers that are alike stand in one frame, unless all are asked for.
+    Layers that are alike stand in one frame, unless all are asked for. Those that are drawn in full elsewhere stand in
+    rows where that is wanted.
     """
     first = station
     groups = list(towering.tower.groups)
@@ -137,7 +142,7 @@ def plan_frames(flow: Flow, towering: Towering, station: int, count: Count, *, a
         panels = []
         for place, staging in enumerate(layers[number]):
             is_open = place in opened.get(number, set())
-            is_row = all_layers and not opened.get(number)
+            is_row = in_rows and not opened.get(number)
             chart = charts[number][place] if is_open or is_row else chart_closed(flow, staging)
             counted = sum(count.paths([staging.nodes]).values())
             panels.append(
@@ -145,7 +150,7 @@ def plan_frames(flow: Flow, towering: Towering, station: int, count: Count, *, a
             )
             station += is_open
         params = sum(panel.params for panel in panels)
-        compact = all_layers and not opened.get(number)
+        compact = in_rows and not opened.get(number)
         frames.append(Frame(groups[number], tuple(panels), params, len(groups) == 1, compact))
     return frames
 
@@ -218,7 +223,9 @@ def draw_frames(
     y = floor
     together = list(zip(*frames, strict=True))
     rows = [group for group in together if group[0].is_compact]
-    is_paired = len(rows) > MOST_HIGH and all(group[0].is_compact for group in together[-len(rows) :])
+    panels_in_full = [panel for frame in frames[0] if not frame.is_compact for panel in frame.panels]
+    is_many = len(rows) > MOST_HIGH or sum(panel.chart.rows for panel in panels_in_full) > MOST_ROWS
+    is_paired = bool(rows) and is_many and all(group[0].is_compact for group in together[-len(rows) :])
     rest = together[: -len(rows)] if is_paired else together
     for number, group in enumerate(rest):
         if group[0].is_compact:

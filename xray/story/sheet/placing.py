@@ -94,10 +94,10 @@ def row_height(canvas: Canvas, node: Node, width: float, look: Look) -> float:
     """How high a node has to be for what it says."""
     if node.form == "sign":
         return SIGN
-    if node.record is None or not node.steps:
-        return GHOST
     if node.told:
         return TWO_LINES + 24 + 13 * len(wrap_told(canvas, node, node.place[1] * width))
+    if node.record is None or not node.steps:
+        return GHOST
     shape = look.shape(node.steps[0], node.record)
     own = node.place[1] * width
     if look.is_narrow or not shape.is_named or fit_beside(canvas.measure, shape, own - 6) is not None:
@@ -166,7 +166,7 @@ def make_box(
         x=left + node.place[0] * width,
         y=y,
         width=own,
-        height=SIGN if node.form == "sign" else min(height, GHOST) if node.record is None else height,
+        height=SIGN if node.form == "sign" else min(height, GHOST) if node.record is None and not node.told else height,
         lines=() if canvas.is_trial else write_lines(canvas, node, own, height, look),
         on="failure" if step is not None and step.error is not None else look.surface(node),
         outline=node.outline or (look.phase if look.is_narrow and node.surface == "mask" else None),
@@ -203,7 +203,7 @@ def write_lines(canvas: Canvas, node: Node, own: float, height: float, look: Loo
         return (label,)
     shape = look.shape(step, node.record)
     if look.is_narrow:
-        return (label, fit_digits(canvas.measure, shape, own - 6))
+        return (label, fit_digits(canvas.measure, shape, own - 3))
     return (label, *spell_shape(canvas, shape, own - 6, height))
 
 

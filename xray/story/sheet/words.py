@@ -83,7 +83,7 @@ def find_words(flow: Flow, passes: Sequence[Pass], lookup: Step, record: TensorR
     read = next((name for name in names if name in tokens), "decoder_input")
     if read not in tokens:
         return None
-    kept = [flow.steps[one] for one in chain if flow.steps[one].outputs[0].preview is not None]
+    kept = [flow.steps[one] for one in chain if flow.steps[one].outputs[0].role == "ids"]
     ids = kept[-1] if kept and flow.one_pass.kind != "decode" else None
     shift = next((flow.steps[one] for one in chain if len(flow.steps[one].outputs) == 2), None)
     whole = ids.outputs[0].name if ids is not None and ids.outputs[0].name in tokens else read
