@@ -1,6 +1,8 @@
 """Passes made by hand for models that are no transformer: chains, layers, branches, a generation loop."""
 
-from xray.ir.records import TensorRecord
+from dataclasses import replace
+
+from xray.ir.records import MaskFacts, TensorRecord
 from xray.ir.trace import Pass, Step
 
 
@@ -71,3 +73,15 @@ def flat_chain(count, ops, location="model.py:{}"):
         steps.append(call(f"net.op{number}", op, [source], shape, parent="net#0", location=where))
         source = steps[-1].id
     return steps
+
+
+def blind_attention():
+    """An attention, its steps inside a block "net", in which one of two queries sees nothing."""
+    shape = (1, 2, 3)
+    mask = MaskFacts("padding", 0.5, "true_is_hidden", (("...", "ppp"),))
+    scores = call("net.scores", "matmul", ["", ""], shape, parent="net#0")
+    hide = call("net.hide", "masked_fill", [scores.id], shape, parent="net#0")
+    record = tensor("mask", shape, role="mask", dtype="bool", mask=mask)
+    hide = replace(hide, inputs=(*hide.inputs, record), settings={"value": -1e9})
+    weights = call("net.softmax", "softmax", [hide.id], shape, parent="net#0")
+    return scores, hide, weights, call("net.out", "matmul", [weights.id, ""], shape, parent="net#0")

@@ -81,12 +81,15 @@ def test_a_row_that_sees_nothing_is_said_on_stderr(training_trace, tmp_path, cap
         return replace(record, mask=replace(record.mask, cells=cells))
 
     whole = training_trace.passes[0]
-    steps = tuple(replace(step, inputs=tuple(map(blind, step.inputs))) for step in whole.steps)
+    steps = tuple(
+        replace(step, inputs=tuple(map(blind, step.inputs)), outputs=tuple(map(blind, step.outputs)))
+        for step in whole.steps
+    )
     path = tmp_path / "blind.json"
     path.write_text(trace_to_json(replace(training_trace, passes=(replace(whole, steps=steps),))), encoding="utf-8")
 
     assert run(["draw", str(path), "-q", "-o", str(tmp_path / "poster.svg")]) == 0
-    assert "xray: warning: 8 of the 8 rows of the mask src_mask see nothing" in capsys.readouterr().err
+    assert "xray: warning: 80 of the 80 rows of the scores (8, 4, 10, 10) see nothing" in capsys.readouterr().err
 
 
 def test_a_file_that_cannot_be_made_does_not_keep_back_the_others(trace_file, tmp_path, monkeypatch, capsys):

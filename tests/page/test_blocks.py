@@ -1,12 +1,10 @@
 """The page of a model that is drawn by blocks: folds, closed blocks, many passes, very many steps."""
 
 import time
-from dataclasses import replace
 
 import pytest
-from small_blocks import call, chain_of_layers, flat_chain, model_of, tensor
+from small_blocks import blind_attention, chain_of_layers, flat_chain, model_of
 
-from xray.ir.records import MaskFacts
 from xray.ir.trace import Pass, Trace
 from xray.renderers.render import render
 
@@ -92,11 +90,9 @@ def test_twelve_thousand_steps_open_quickly_and_can_be_searched(open_page):
 
 
 def test_a_blind_row_is_told_with_its_step(open_page):
-    step = call("net.hide", "masked_fill", [""], (1, 2, 3), parent="net#0")
-    mask = tensor("mask", (1, 2, 3), role="mask", dtype="bool", mask=MaskFacts("padding", 0.5, cells=(("...", "ppp"),)))
-    trace = Trace("Blind", {}, {}, (model_of(replace(step, inputs=(*step.inputs, mask))),))
+    trace = Trace("Blind", {}, {}, (model_of(*blind_attention()),))
     with open_page(trace, "#view=step&step=net.hide%230") as page:
-        assert page.locator(".warning").inner_text().startswith("1 of the 2 rows of the mask mask sees nothing")
+        assert page.locator(".warning").inner_text().startswith("1 of the 2 rows of the scores (1, 2, 3) see nothing")
 
 
 def test_levels_of_blocks_are_opened_and_closed_on_the_page(open_page):

@@ -3,10 +3,9 @@ from xml.etree import ElementTree
 
 import pytest
 from drawn import overlapping_texts, read_drawing
-from small_blocks import call, chain_of_layers, flat_chain, model_of, tensor
+from small_blocks import blind_attention, chain_of_layers, flat_chain, model_of
 
 from xray.errors import UsageError
-from xray.ir.records import MaskFacts
 from xray.ir.trace import Trace
 from xray.renderers.poster import draw_poster
 from xray.renderers.render import render
@@ -150,19 +149,8 @@ def test_a_line_inside_torch_is_not_told():
 
 
 def test_a_mask_says_what_it_hides_and_what_true_means():
-    step = call("net.hide", "masked_fill", [""], (2, 3, 3), parent="net#0")
-    facts = MaskFacts("padding+causal", 0.25, "true_is_hidden", (("...",) * 3,) * 2)
-    mask = tensor("mask", (2, 3, 3), role="mask", dtype="bool", mask=facts)
-    texts = texts_of(draw(small(replace(step, inputs=(*step.inputs, mask)))))
-    assert "padding and causal, 25% hidden, True is hidden" in texts
-
-
-def test_a_row_that_sees_nothing_is_shouted_on_the_drawing():
-    step = call("net.hide", "masked_fill", [""], (1, 2, 3), parent="net#0")
-    facts = MaskFacts("padding", 0.5, "true_is_hidden", (("...", "ppp"),))
-    mask = tensor("mask", (1, 2, 3), role="mask", dtype="bool", mask=facts)
-    texts = texts_of(draw(small(replace(step, inputs=(*step.inputs, mask)))))
-    assert {"1 ALARM", "ALARM: rows that see nothing"} <= texts
+    texts = texts_of(draw(small(*blind_attention())))
+    assert {"1 ALARM", "ALARM: rows see nothing"} <= texts
 
 
 def test_many_turns_are_one_frame_with_a_row_for_each():

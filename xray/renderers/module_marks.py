@@ -30,7 +30,7 @@ def mark_nodes(drawn: Drawn, marks: Marks | None) -> dict[str, NodeMark]:
     for place, mark in enumerate(marks.steps if marks is not None else ()):
         node = drawn.holder(mark.step) if (mark.kind, mark.number) in ours else None
         if marks is not None and (mark.kind, mark.number) in ours:
-            found.setdefault(mark.step if node is None else node, NodeMark(marks.role, place + 1, mark))
+            found.setdefault(mark.step if node is None else node, NodeMark(marks.paint, place + 1, mark))
     return found
 
 

@@ -13,7 +13,7 @@ from xray.renderers.module_nodes import Drawn, name_item, shortened, surface_of,
 from xray.renderers.module_title import write_title
 from xray.renderers.paper import POINTS_PER_INCH, Paper, check_dots, longest_side, paper_size
 from xray.renderers.themes import Theme
-from xray.story.alarms.kinds import Alarm
+from xray.story.alarms.kinds import TITLES, Alarm
 from xray.story.alarms.whole import find_alarms
 from xray.story.blocks.block_lines import Gate, list_entrances, list_exits, list_flows, thin_flows
 from xray.story.blocks.block_plan import READABLE, Item, plan_blocks
@@ -219,8 +219,7 @@ def draw_node(graph: Digraph, item: Item, drawn: Drawn, theme: Theme, mark: Node
     if step.error and mark is None:
         lines.append((Run(shortened(step.error), 11, "text", "bold"),))
     if alarm is not None:
-        words = {"blind": "ALARM: rows that see nothing", "nan": "ALARM: NaN begins here"}
-        lines.insert(0, (Run(words.get(alarm.kind, "ALARM: infinity begins here"), 13, "text", "black"),))
+        lines.insert(0, (Run(f"ALARM: {TITLES[alarm.kind]}", 13, "text", "black"),))
         pen = {"color": theme.lines["failure"], "penwidth": "5"}
     graph.node(
         drawn.name(item.number),

@@ -10,7 +10,7 @@ from xray.renderers.modules import write_modules
 from xray.renderers.paper import Paper
 from xray.renderers.themes import Theme, load_theme
 from xray.story.blocks.opening import Choice, check_choice
-from xray.story.compare.marks import Marks, mark_failures
+from xray.story.compare.marks import Marks, mark_alarms, mark_failures
 from xray.story.poster import compose_poster
 
 
@@ -47,7 +47,8 @@ def draw_poster(
     SVG and DOT come as text, PNG (at `dpi`) and PDF as bytes; the same trace gives the same ones. The infographic is
     scaled to the paper, A2 if none is named; the drawing of another model is as large as it is, if none is named.
     Layers that are alike stand as one unless all are asked for. The steps in `marks` are outlined and listed; without
-    any, those that failed. `blocks` chooses the layered drawing for a transformer too, and how deep it goes.
+    any, those that failed, or that an alarm is raised at. `blocks` chooses the layered drawing for a transformer too,
+    and how deep it goes.
 
     Raises:
         DrawError: Graphviz cannot draw it.
@@ -57,7 +58,7 @@ def draw_poster(
     marks = marks or mark_failures(trace)
     layout = None
     if blocks is None:
-        layout = compose_poster(trace, text_width, all_layers=all_layers, marks=marks)
+        layout = compose_poster(trace, text_width, all_layers=all_layers, marks=marks or mark_alarms(trace))
     else:
         check_choice(trace, blocks)
     if layout is not None:

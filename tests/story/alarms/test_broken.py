@@ -37,9 +37,8 @@ def test_what_is_filled_with_a_number_that_hides_nothing_raises_none(value):
     assert find_alarms(hiding(("..p", "ppp"), value=value)) == ()
 
 
-def test_a_mask_too_large_to_keep_still_tells_its_blind_rows():
-    (alarm,) = find_alarms(hiding(blind_rows=2))
-    assert alarm.text.startswith("2 of the 2 rows of the mask mask see nothing")
+def test_a_mask_too_large_to_keep_raises_none():
+    assert find_alarms(hiding(blind_rows=2)) == ()  # the rows may be those of padding, of which nothing comes
 
 
 @pytest.mark.parametrize("facts", [{"blind_rows": 2}, {}])

@@ -47,8 +47,11 @@ SMALL = {
     "vocab_size": 99,
     "pad_token_id": 0,
 }
-UNSUITED = ("clap", "deepseek_v2", "deepseek_v3", "funnel", "llava", "paligemma")
-"""Their settings depend on one another, or they read an image for each word of a kind."""
+UNSUITED = (
+    *("clap", "deepseek_v2", "deepseek_v3", "falcon", "funnel", "jamba", "lfm2", "llava", "mamba2", "mobilebert"),
+    *("paligemma", "qwen3_next", "recurrent_gemma", "rwkv", "zamba"),
+)
+"""Their settings depend on one another, they read an image for each word of a kind, or have no cache of two layers."""
 
 
 def takes_mask(name):

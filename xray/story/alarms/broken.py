@@ -1,55 +1,11 @@
-"""Where NaN or infinity begins, and masks that leave a row blind, where their cells alone are known.
+"""Where NaN or infinity begins; -inf where a mask hides is meant and raises none."""
 
-A hidden cell, or -inf where a mask hides, is meant and raises none.
-"""
-
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from math import prod
 
-from xray.ir.records import VISIBLE, MaskFacts, TensorRecord
+from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
 from xray.story.alarms.kinds import Alarm, alarm_at
-
-
-def list_blind(one_pass: Pass, readers: Collection[str]) -> Iterator[Alarm]:
-    """The masks in which a row sees nothing, as far as steps between scores and softmax read them."""
-    seen: set[object] = set()
-    for step in one_pass.steps:
-        if step.id not in readers or not may_hide(step):
-            continue
-        for record in step.inputs:
-            if record.role != "mask" or record.mask is None:
-                continue
-            maker = record.source or record.name
-            rows = count_blind_rows(record.mask)
-            if rows and (maker, record.shape) not in seen:
-                seen.add((maker, record.shape))
-                yield alarm_at(one_pass, step, "blind", tell_blind(record, rows))
-
-
-def may_hide(step: Step) -> bool:
-    """Whether what a step fills in keeps scores from being read: a number that is not negative never does."""
-    value = step.settings.get("value", step.settings.get("arg2"))
-    fills = step.op.startswith("masked_fill")
-    return not (fills and isinstance(value, int | float) and not isinstance(value, bool) and value >= 0)
-
-
-def count_blind_rows(mask: MaskFacts) -> int:
-    """How many rows of a mask see nothing; 0 where that is not known."""
-    if mask.cells is not None:
-        return sum(VISIBLE not in row for matrix in mask.cells for row in matrix)
-    return mask.blind_rows or 0
-
-
-def tell_blind(record: TensorRecord, rows: int) -> str:
-    """What a blind row means: where nothing may be read, softmax has nothing to share out."""
-    whole = prod(record.shape[:-1])
-    name = record.source.partition("#")[0] if record.source else record.name
-    see = "sees" if rows == 1 else "see"
-    return (
-        f"{rows:,} of the {whole:,} rows of the mask {name} {see} nothing: every key is hidden, so softmax gives NaN "
-        "where -inf hides, and an even mean of what is hidden where a number does."
-    )
 
 
 def list_broken(one_pass: Pass) -> Iterator[Alarm]:

@@ -38,8 +38,8 @@ TITLES: dict[AlarmKind, str] = {
     "packed": "packed sequences see each other",
     "window": "a window is not as wide as set",
     "blind": "rows see nothing",
-    "nan": "NaN",
-    "infinite": "infinity",
+    "nan": "NaN begins",
+    "infinite": "infinity begins",
 }
 """What each kind is called in a heading."""
 

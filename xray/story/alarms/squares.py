@@ -189,7 +189,7 @@ def check_blind(flow: Flow, squares: Sequence[Square]) -> Iterator[Alarm]:
         blind = (cells == 1).all(axis=-1)
         site = square.site
         if site.kind == "self" and cells.shape[-1] == cells.shape[-2] and is_safe(flow, site):
-            padded = (cells == 1).all(axis=-2)
+            padded = (cells == 1).all(axis=-2) & (cells == 0).any(axis=(-1, -2))[..., None]
             blind &= ~padded if padded.shape == blind.shape else True
         rows = int(blind.sum())
         step = flow.steps[joint(flow, site)]

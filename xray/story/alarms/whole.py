@@ -6,7 +6,7 @@ from typing import Any
 
 from xray.ir.trace import Pass, Trace
 from xray.story.alarms.arguments import Mask, given_values, list_masks
-from xray.story.alarms.broken import list_blind, list_broken
+from xray.story.alarms.broken import list_broken
 from xray.story.alarms.kernels import check_kernels
 from xray.story.alarms.kinds import Alarm
 from xray.story.alarms.meaning import check_meaning
@@ -122,6 +122,4 @@ def raise_alarms(one_pass: Pass) -> Iterator[Alarm]:
     yield from found
     if not any(alarm.kind in ("inverted", "axis") for alarm in found):  # which leave rows blind, and say why
         yield from check_blind(flow, squares)
-        unread = {flow.steps[place].id for one in squares if one.cells is None for place in one.site.scored}
-        yield from list_blind(one_pass, unread)
     yield from list_broken(one_pass)

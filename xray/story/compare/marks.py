@@ -12,6 +12,7 @@ from typing import Literal
 
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, PassKind, Step, Trace
+from xray.story.alarms.whole import find_alarms
 from xray.story.compare.difference import Change, Difference
 from xray.story.failure.operands import Operand, read_operand
 from xray.story.failure.rules import find_misfit
@@ -40,10 +41,15 @@ class Mark:
 class Marks:
     """The steps to be outlined, the first one first; `notes` tell what has no place on the picture."""
 
-    role: Literal["change", "failure"]
+    role: Literal["change", "failure", "alarm"]
     heading: str
     steps: tuple[Mark, ...]
     notes: tuple[str, ...] = ()
+
+    @property
+    def paint(self) -> Literal["change", "failure"]:
+        """What they are outlined in: an alarm as what failed."""
+        return "change" if self.role == "change" else "failure"
 
 
 def mark_changes(difference: Difference, after: Trace) -> Marks:
@@ -141,6 +147,13 @@ def mark_failures(trace: Trace) -> Marks | None:
     heading = "THE FORWARD FAILED HERE" if len(marks) == 1 else f"{len(marks):,} STEPS FAILED"
     raised = dict.fromkeys(describe_error(step) for one_pass in trace.passes for step in find_failed(one_pass))
     return Marks("failure", heading, marks, tuple(raised)) if marks else None
+
+
+def mark_alarms(trace: Trace) -> Marks | None:
+    """Where masks go astray, or NaN begins: the steps of the alarms; None without any."""
+    alarms = find_alarms(trace)
+    marks = tuple(Mark(one.pass_kind, one.number, one.step, one.text, location=one.location) for one in alarms)
+    return Marks("alarm", "1 ALARM" if len(marks) == 1 else f"{len(marks):,} ALARMS", marks) if marks else None
 
 
 def find_failed(one_pass: Pass) -> tuple[Step, ...]:

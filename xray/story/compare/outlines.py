@@ -135,7 +135,7 @@ def draw_marks_card(canvas: Canvas, marks: Marks, blocks: Blocks, left: float, t
         canvas.note(left + 42, y - (high - block_height(lines)) / 2, lines, "card")
         y -= high + 6
     bottom = top - card_height(blocks)
-    canvas.panel(left, bottom, left + width, top, "card", 12, marks.role, 2.0)
+    canvas.panel(left, bottom, left + width, top, "card", 12, marks.paint, 2.0)
     canvas.panels.insert(start, canvas.panels.pop())
     return bottom
 
@@ -149,7 +149,7 @@ def draw_badge(canvas: Canvas, marks: Marks, number: int, x: float, y: float, ki
             2 * BADGE,
             2 * BADGE,
             (words(str(number), NOTE, "text", "bold"),),
-            marks.role,
+            marks.paint,
             shape="circle",
             kind="mark",
             tooltip=f"{marks.heading.lower()}: number {number}",
@@ -196,5 +196,5 @@ def badge_place(area: Area) -> tuple[float, float]:
 def outline(canvas: Canvas, marks: Marks, area: Area, *, first: bool, tooltip: str) -> None:
     more = FIRST if first else 0.0
     path = rounded(area.left - 2, area.bottom - 2, area.right + 2, area.top + 2, 9)
-    for role, width in (("mark_casing", CASING + more), (marks.role, OUTLINE + more)):
+    for role, width in (("mark_casing", CASING + more), (marks.paint, OUTLINE + more)):
         canvas.curves.append(Curve(path, role, width, head=False, kind="mark", tooltip=tooltip))

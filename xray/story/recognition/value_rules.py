@@ -31,7 +31,7 @@ LOW = -1e3
 """What softmax makes nothing of, beside scores of any usual size."""
 
 NATIVE = ("_native_multi_head_attention", "_transformer_encoder_layer_fwd")
-"""torch's kernels for whole attentions and layers."""
+"""torch's kernels for whole attentions and layers, which take a row of padding for each sequence."""
 RESHAPES = frozenset(["view", "reshape", "unsqueeze", "squeeze", "flatten", "contiguous", "unflatten", "unsafe_view"])
 SAME = CASTING | DROPOUTS | frozenset(["long", "int", "clone", "detach", "alias", "nan_to_num", "lift_fresh"])
 TURNED = frozenset(["transpose", "swapaxes", "swapdims"])
@@ -132,9 +132,17 @@ def mask_scores(step: Step, given: list[Values]) -> Values:
     scores, mask = given[1 - mask_at] if len(given) > 1 else given[0], given[mask_at]
     if len(given) == 1:
         return given[0]
-    if mask.ndim == 2 and any(f".{kernel}." in step.path for kernel in NATIVE):
-        mask = mask[:, None, None, :]  # these take what is padding, a row for each sequence
+    if mask.ndim == 2 and scores.ndim == 4 and is_for_keys(step, mask, scores):
+        mask = mask[:, None, None, :]
     return blend(mask, scores, np.asarray(-np.inf)) if is_bool else add(step, [scores, mask])
+
+
+def is_for_keys(step: Step, mask: Values, scores: Values) -> bool:
+    """Whether a mask of two axes has a row for each sequence, not for each query."""
+    sequences, queries = scores.shape[0], scores.shape[2]
+    if len(mask) != sequences or sequences == 1:
+        return False
+    return sequences != queries or any(f".{kernel}." in step.path for kernel in NATIVE)
 
 
 def count(step: Step, given: list[Values]) -> Values | None:

@@ -213,7 +213,8 @@ class Told:
         entries += [("line", role, f"{role} path") for role in self.roles if role != "forward"]
         entries.append(("outline", "boundary", "enters or leaves a layer"))
         if self.marked:
-            entries.append(("outline", self.marked, "changed" if self.marked == "change" else "failed"))
+            told = {"change": "changed", "failure": "failed", "alarm": "an alarm"}[self.marked]
+            entries.append(("outline", "change" if self.marked == "change" else "failure", told))
         return entries
 
     def mask_letters(self) -> list[tuple[str, str]]:
