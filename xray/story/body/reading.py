@@ -27,16 +27,16 @@ class Reading:
 
 @once
 def read_passes(trace: Trace) -> tuple[Reading, ...]:
-    """The towers of every pass, turns of decoding that did the same operations as an earlier one left out."""
-    found: list[Reading] = []
-    seen: set[tuple[tuple[str, str], ...]] = set()
-    for one_pass in trace.passes:
-        did = tuple((step.id, step.op) for step in one_pass.steps) if one_pass.kind == "decode" else ()
-        if did and did in seen:
-            continue
-        seen.add(did)
-        found.append(read_pass(one_pass))
-    return tuple(found)
+    """The towers of every pass; of turns of decoding that did the same operations the first, and the last.
+
+    The last one has the most rows, and shows what one row does not: whether any of them sees the future.
+    """
+    alike: dict[object, list[Pass]] = {}
+    for number, one_pass in enumerate(trace.passes):
+        did = tuple((step.id, step.op) for step in one_pass.steps) if one_pass.kind == "decode" else number
+        alike.setdefault(did, []).append(one_pass)
+    kept = {id(one) for passes in alike.values() for one in (passes[0], passes[-1])}
+    return tuple(read_pass(one_pass) for one_pass in trace.passes if id(one_pass) in kept)
 
 
 @once
