@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 
@@ -13,6 +14,8 @@ from xray.errors import TraceError, UsageError
 from xray.ranks.mesh import Mesh
 from xray.text import reason_of, show_controls
 
+LOWEST_TORCH = (2, 8)
+"""From here on the transformers library divides models, and FSDP2 runs without a GPU."""
 PLAN_EXAMPLE = '{"layers.*.up": "colwise", "layers.*.down": "rowwise"}'
 
 
@@ -49,6 +52,11 @@ def divide(model: nn.Module, mesh: Mesh, plan: Mapping[str, str] | None) -> nn.M
         raise UsageError(f"{type(model).__name__} brings no plan for expert parallel. Leave ep out.")
     if mesh.size("fsdp", "tp", "ep") == 1:
         return model  # all ranks have the same
+    if (library or mesh.size("fsdp") > 1) and tuple(map(int, torch.__version__.split(".")[:2])) < LOWEST_TORCH:
+        raise TraceError(
+            f"torch {torch.__version__} is too old to divide {type(model).__name__} by {mesh}. "
+            "Install torch 2.8 or newer."
+        )
     try:
         return divide_by_library(model, mesh, plan) if library else divide_by_torch(model, mesh, plan or {})
     except UsageError:
