@@ -110,3 +110,18 @@ def test_an_image_is_in_patches_only_where_it_was_cut():
     tower = replace(TRUE["norm"].towers[0], reads="image")
 
     assert tell_entrance(tower) == "An image becomes vectors."
+
+
+def test_windows_are_not_said_of_layers_that_have_none():
+    told = list_sentences(make_anatomy(replace(FALSE, window=4), FALSE))
+
+    assert "Windows in some layers: there each place sees at most 4 places." in told
+
+
+def test_weights_are_not_said_to_be_shared_where_a_group_has_its_own():
+    shared = make_anatomy(FALSE, shared=True)
+    (tower,) = shared.towers
+    both = replace(shared, towers=(replace(tower, groups=(*tower.groups, replace(tower.groups[0], shared=False))),))
+
+    assert "All layers use one and the same set of weights." in list_sentences(shared)
+    assert "All layers use one and the same set of weights." not in list_sentences(both)

@@ -118,7 +118,11 @@ def tell_fused(anatomy: Anatomy) -> str:
 
 def tell_window(anatomy: Anatomy) -> str:
     sizes = sorted({branch.window for branch in attentions(anatomy) if branch.window})
-    return f"Windows: each place sees at most {' or '.join(map(str, sizes))} places." if sizes else ""
+    if not sizes:
+        return ""
+    some = any(branch.window is None for branch in attentions(anatomy))
+    where = "Windows in some layers: there" if some else "Windows:"
+    return f"{where} each place sees at most {' or '.join(map(str, sizes))} places."
 
 
 def tell_gate(anatomy: Anatomy) -> str:
@@ -151,7 +155,8 @@ def tell_convolution(anatomy: Anatomy) -> str:
 
 
 def tell_shared(anatomy: Anatomy) -> str:
-    if any(group.shared for tower in anatomy.towers for group in tower.groups):
+    groups = [group for tower in anatomy.towers for group in tower.groups]
+    if groups and all(group.shared for group in groups) and len(groups) == len(anatomy.towers):
         return "All layers use one and the same set of weights."
     return ""
 
