@@ -37,3 +37,13 @@ def spell_out(character: str) -> str:
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def say_short(count: int, unit: str = "") -> str:
+    """A number in three digits with its thousands as a letter: 1.23 k, 45.6 MB; below a thousand in full."""
+    if count < 1000:
+        return f"{count} {unit}".rstrip()
+    size, letters = float(count), ["", "k", "M", "G", "T", "P", "E"]
+    while float(f"{size:.3g}") >= 1000 and len(letters) > 1:
+        size, letters = size / 1000, letters[1:]
+    return f"{size:.{max(0, 3 - len(str(int(float(f'{size:.3g}')))))}f} {letters[0]}{unit}"

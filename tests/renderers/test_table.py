@@ -10,10 +10,10 @@ from small_traces import record, small_inference_passes, small_trace, small_trai
 
 from xray.ir.trace import Pass, Trace
 from xray.renderers.table import TraceTables, draw_tables
-from xray.renderers.table_words import say_short
 from xray.renderers.themes import load_theme
 from xray.story.facts.selection import Pick
 from xray.story.facts.totals import count_work
+from xray.text import say_short
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 HOSTILE = (

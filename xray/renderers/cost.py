@@ -5,8 +5,8 @@ from itertools import groupby
 
 from xray.ir.cost import Cost, LayerCache, Memory, Quantity
 from xray.ir.laws import Law, Size
+from xray.text import say_short
 
-UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 KINDS = {
     "full": "every word of every input",
     "latent": "of every word what its keys and values are made of again",
@@ -87,7 +87,9 @@ def list_notes(cost: Cost, sizes: Sequence[Size]) -> Iterator[str]:
 def tell(cost: Cost, quantity: Quantity, size: Size) -> str:
     """A count at a size; "-" where nothing gives it."""
     value = cost.tell(quantity, size)
-    return write_count(value) if value is None or quantity.endswith("flops") else write_bytes(value)
+    if value is None:
+        return "-"
+    return say_short(value) if quantity.endswith("flops") else write_bytes(value)
 
 
 def has_batches(law: Law) -> bool:
@@ -122,18 +124,5 @@ def write_layers(layers: Sequence[LayerCache]) -> str:
 
 
 def write_bytes(size: int) -> str:
-    """Bytes in the largest unit of which there is one: "15.3 GiB"."""
-    number, unit = float(size), 0
-    while number >= 1024 and unit < len(UNITS) - 1:
-        number, unit = number / 1024, unit + 1
-    return f"{size} bytes" if unit == 0 else f"{number:,.1f} {UNITS[unit]}"
-
-
-def write_count(count: int | None) -> str:
-    """A number of operations: "16.0 T"."""
-    if count is None:
-        return "-"
-    number, unit = float(count), 0
-    while number >= 1000 and unit < 6:
-        number, unit = number / 1000, unit + 1
-    return f"{number:.1f} {('', 'K', 'M', 'G', 'T', 'P', 'E')[unit]}".rstrip()
+    """Bytes in short: "16.1 GB"."""
+    return say_short(size, "B")

@@ -6,8 +6,9 @@ from html import escape
 from math import log
 
 from xray.ir.cost import Cost, Quantity
-from xray.renderers.cost import write_bytes, write_count
+from xray.renderers.cost import write_bytes
 from xray.renderers.curve import DASHES, write
+from xray.text import say_short
 
 QUANTITIES: tuple[tuple[str, Callable[[int], str], tuple[tuple[Quantity | None, str], ...]], ...] = (
     (
@@ -15,7 +16,7 @@ QUANTITIES: tuple[tuple[str, Callable[[int], str], tuple[tuple[Quantity | None, 
         write_bytes,
         (("training_bytes", "training"), ("inference_bytes", "inference"), ("cache_bytes", "kept"), (None, "weights")),
     ),
-    ("FLOPs", write_count, (("training_flops", "training"), ("inference_flops", "inference"))),
+    ("FLOPs", say_short, (("training_flops", "training"), ("inference_flops", "inference"))),
 )
 """What stands in one picture: what it counts, how that is written, and its lines; None is what does not change."""
 PLACES = 64

@@ -8,11 +8,12 @@ from rich.text import Text
 
 from xray.ir.trace import Pass, Setting, Trace
 from xray.ir.work import StepWork
-from xray.renderers.table_words import Words, flow, say_short
+from xray.renderers.table_words import Words, flow
 from xray.story.facts.outline import Section
 from xray.story.facts.savings import count_savings
 from xray.story.facts.selection import Pick, add_up_picked, pick_steps
 from xray.story.facts.settings import changed_settings
+from xray.text import say_short
 
 BOLD = Style(bold=True)
 PASS_TITLES = {

@@ -9,9 +9,10 @@ from rich.text import Text
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.renderers.table_failures import tell_failure
-from xray.renderers.table_words import Words, flow, say_share, say_short
+from xray.renderers.table_words import Words, flow, say_share
 from xray.story.facts.exchanges import read_exchange
 from xray.story.facts.outline import Row, Section
+from xray.text import say_short
 
 SHAPES_WIDTH = 33
 """Room for `batch × heads × tgt_len × src_len`, and for two shapes, an arrow and the shape that they make."""

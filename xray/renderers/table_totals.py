@@ -7,11 +7,12 @@ from rich.text import Text
 
 from xray.ir.trace import Trace
 from xray.renderers.table_heads import PASS_TITLES, draw_band
-from xray.renderers.table_words import Words, flow, say_short
+from xray.renderers.table_words import Words, flow
 from xray.story.facts.exchanges import add_exchanges, bytes_by_layer
 from xray.story.facts.kept_keys import Growth, Kept, measure_growth
 from xray.story.facts.pipeline import list_cuts, list_stages
 from xray.story.facts.totals import Totals, Work, add_up, count_work
+from xray.text import say_short
 
 MOST_TURNS = 7
 """More turns of a growing cache than this are told by the first ones and the last."""

@@ -136,16 +136,6 @@ def say_share(share: float) -> str:
     return ">99%" if share < 1 and percent == 100 else f"{percent}%"
 
 
-def say_short(count: int, unit: str = "") -> str:
-    """A number in three digits with its thousands as a letter: 1.23 k, 45.6 MB; below a thousand in full."""
-    if count < 1000:
-        return f"{count} {unit}".rstrip()
-    size, letters = float(count), ["", "k", "M", "G", "T", "P", "E"]
-    while float(f"{size:.3g}") >= 1000 and len(letters) > 1:
-        size, letters = size / 1000, letters[1:]
-    return f"{size:.{max(0, 3 - len(str(int(float(f'{size:.3g}')))))}f} {letters[0]}{unit}"
-
-
 def is_right_to_left(text: str) -> bool:
     """Whether a text holds letters that are written from right to left."""
     return any(unicodedata.bidirectional(character) in ("R", "AL") for character in text)

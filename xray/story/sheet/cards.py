@@ -15,6 +15,7 @@ from xray.story.layout import Cells, Line, Measure, Run, line_width
 from xray.story.mask_cards import MaskCard, draw_masks
 from xray.story.recognition.operation_kinds import LOSSES
 from xray.story.shapes import digits, hue, read_shape
+from xray.story.sheet.costs import list_costs
 from xray.story.sheet.frames import Frame, spell_layers
 from xray.story.sheet.placing import Look, draw_station
 from xray.story.sheet.rank_card import RankCard
@@ -52,7 +53,7 @@ class Told:
     def parts(self) -> list[Draw]:
         """The cards from the top down."""
         first = [self.title, self.sentences, self.reading, self.legend]
-        return [*first, self.pattern, self.formulas, self.masks, self.ranks, self.parameters]
+        return [*first, self.pattern, self.formulas, self.masks, self.ranks, self.parameters, self.costs]
 
     def title(self, canvas: Canvas, top: float) -> float:
         """Title, the model's name, what was recorded, and its sizes."""
@@ -359,6 +360,21 @@ class Told:
             return y
 
         return self.card(canvas, top, "WHERE THE PARAMETERS ARE", draw)
+
+    def costs(self, canvas: Canvas, top: float) -> float:
+        """What the run costs, as far as its steps prove it."""
+        rows = list(list_costs(self.trace, self.anatomy.active_params))
+        left = self.left + 28 + max((canvas.text_width(name, NOTE) for name, _ in rows), default=0.0)
+
+        def draw(y: float) -> float:
+            for name, told in rows:
+                text = fit_text(told, NOTE, self.left + self.width - 14 - left, canvas.measure)
+                canvas.note(self.left + 14, y, (words(name, NOTE, "quiet"),), "card")
+                canvas.note(left, y, (words(text, NOTE, "text", "semibold"),), "card")
+                y -= 17
+            return y
+
+        return self.card(canvas, top, "WHAT IT COSTS", draw) if rows else top
 
 
 def draw_swatch(canvas: Canvas, kind: str, role: str, left: float, top: float) -> None:

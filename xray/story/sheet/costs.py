@@ -1,0 +1,38 @@
+"""What a run costs, as far as its record proves it: weights, the fullest moment, what is kept, arithmetic."""
+
+from collections.abc import Iterator
+
+from xray.ir.peak import find_peak
+from xray.ir.products import NATIVE
+from xray.ir.trace import Pass, Trace
+from xray.story.facts.kept_keys import look_at_pass, measure_growth
+from xray.story.facts.totals import count_work
+from xray.text import say_short
+
+
+def list_costs(trace: Trace, active_params: int | None = None) -> Iterator[tuple[str, str]]:
+    """What is told of and how much it is: counts of the whole trace, each exact or said to be the least."""
+    work = count_work(trace)
+    if work.params and work.param_bytes:
+        yield "weights", f"{say_short(work.params)} numbers, {say_short(work.param_bytes, 'B')}"
+    if active_params and active_params != work.params:
+        yield "of these for one place", f"{say_short(active_params)} ({active_params / work.params:.1%})"
+    if not work.with_backward:
+        yield from tell_fullest(trace.passes, work.param_bytes)
+    growth = measure_growth(trace)
+    if growth is not None and growth.is_kept and growth.per_word:
+        yield "kept for one more word", say_short(growth.per_word, "B")
+    if work.flops and not any(step.op in NATIVE for step in trace.steps):  # which are counted by their own words
+        least = "at least " if work.not_counted or work.with_backward else ""
+        yield "FLOPs", f"{least}{say_short(work.flops)}"
+
+
+def tell_fullest(passes: tuple[Pass, ...], param_bytes: int) -> Iterator[tuple[str, str]]:
+    """The fullest moment of all passes: what no run can do without there, the weights with it."""
+    peaks = [peak for one in passes if (peak := find_peak(one, look_at_pass(one).grown)) is not None]
+    if peaks and param_bytes:
+        fullest = max(peaks, key=lambda peak: peak.bytes)
+        yield "memory at the fullest", f"at least {say_short(param_bytes + fullest.bytes, 'B')}"
+        made = fullest.step.outputs[:1]
+        shape = f", {'×'.join(f'{size:,}' for size in made[0].shape)}" if made else ""
+        yield "which is at", f"{fullest.step.op}{shape}"
