@@ -16,7 +16,15 @@ import xray
 from xray.ir.json_form import trace_from_json, trace_to_json
 
 FOLDER = Path(__file__).parent / "elsewhere"
-NAMES = (
+OTHERS = (
+    "xcit_nano_12_p16_224",
+    "mixer_s16_224",
+    "resmlp_12_224",
+    "convnext_tiny",
+    "resnet18",
+)
+"""Those whose branches are not attention of places with a feed-forward each."""
+USUAL = (
     "vit_tiny_patch16_224",
     "vit_relpos_small_patch16_224",
     "vit_small_patch14_dinov2",
@@ -30,6 +38,7 @@ NAMES = (
     "hiera_tiny_224",
     "pvt_v2_b0",
 )
+NAMES = (*USUAL, *OTHERS)
 
 
 @cache

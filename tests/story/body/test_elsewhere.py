@@ -4,7 +4,7 @@ import json
 import lzma
 
 import pytest
-from story.body.elsewhere import FOLDER, NAMES, find_package, kept, path_of, record, write
+from story.body.elsewhere import FOLDER, NAMES, USUAL, find_package, kept, path_of, record, write
 from test_recorded import differences
 
 from xray import anatomy
@@ -54,7 +54,7 @@ def test_every_parameter_is_counted_once(name):
     assert anatomy(trace).params == sizes["params"]
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "hiera_tiny_224"])
+@pytest.mark.parametrize("name", [name for name in USUAL if name != "hiera_tiny_224"])
 def test_every_layer_has_the_heads_of_its_module(name):
     told = [[one.heads, one.d_k] for one in branches_of(name, Attention)]
 
@@ -62,7 +62,7 @@ def test_every_layer_has_the_heads_of_its_module(name):
     assert len(told) >= 8
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("vit_relpos")])
+@pytest.mark.parametrize("name", [name for name in USUAL if not name.startswith("vit_relpos")])
 def test_every_feed_forward_is_as_wide_as_its_module(name):
     told = [one.d_ff for one in branches_of(name, FeedForward)]
 
@@ -70,7 +70,7 @@ def test_every_feed_forward_is_as_wide_as_its_module(name):
     assert len(told) >= 8
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", USUAL)
 def test_places_are_told_as_the_code_makes_them(name):
     told = {one.positions for one in branches_of(name, Attention)}
 
@@ -78,13 +78,40 @@ def test_places_are_told_as_the_code_makes_them(name):
     assert told == {wanted}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", USUAL)
 def test_only_cosine_attention_has_norms_on_queries_and_keys(name):
     told = {one.qk_norm for one in branches_of(name, Attention)}
 
     assert told == {name.startswith("swinv2")}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", USUAL)
 def test_nothing_in_an_image_is_called_causal(name):
     assert True not in {one.causal for one in branches_of(name, Attention)}
+
+
+def test_attention_across_channels_is_not_told_as_one_of_places():
+    told = branches_of("xcit_nano_12_p16_224", Attention)
+
+    assert len(told) == 2  # the class token's, behind the twelve layers
+
+
+@pytest.mark.parametrize(("name", "layers"), [("mixer_s16_224", 8), ("resmlp_12_224", 12)])
+def test_linear_layers_across_places_are_no_feed_forward(name, layers):
+    told = [one.d_ff for one in branches_of(name, FeedForward)]
+
+    assert told == [wide for wide in kept(name)[1]["forwards"] if wide == max(kept(name)[1]["forwards"])]
+    assert anatomy(kept(name)[0]).towers[0].layers == layers
+
+
+def test_a_norm_within_a_branch_is_not_denied():
+    (tower,) = anatomy(kept("convnext_tiny")[0]).towers
+
+    assert {stage.norm.place for group in tower.groups for stage in group.stages} == {None}
+
+
+def test_every_block_of_a_small_resnet_is_a_layer():
+    (tower,) = anatomy(kept("resnet18")[0]).towers
+
+    assert tower.layers == 8
+    assert [group.d_model for group in tower.groups] == [64, 128, 256, 512]
