@@ -82,7 +82,7 @@ def visit(browser, idle):
 
 def new_page(browser, settings):
     context = browser.new_context(**settings)
-    context.set_default_timeout(20_000)
+    context.set_default_timeout(60_000)  # a machine that does much else takes its time
     return context.new_page()
 
 
