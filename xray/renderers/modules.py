@@ -20,9 +20,9 @@ from xray.story.blocks.block_plan import READABLE, Item, plan_blocks
 from xray.story.blocks.opening import Choice
 from xray.story.blocks.pass_groups import PassGroup, group_passes, read_sizes
 from xray.story.compare.marks import Marks
-from xray.story.journey import describe
 from xray.story.layout import Line, Run
 from xray.story.roles.listing import list_roles
+from xray.story.sheet.tooltip import describe
 
 Roles = Mapping[str, Mapping[str, str]]
 """What each step is for in words, by its pass and its id."""

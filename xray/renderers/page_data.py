@@ -13,8 +13,8 @@ from xray.renderers.page_maps import Map
 from xray.renderers.page_values import Level, cut_values
 from xray.renderers.page_walk import pack_walk, scene_phase
 from xray.story.alarms.whole import find_alarms
-from xray.story.journey import read_tale
 from xray.story.walk.explanations import explain_step
+from xray.story.walk.scene import is_whole_journey
 from xray.story.walk.turns import list_candidates
 
 Packed = dict[str, Any]
@@ -48,7 +48,7 @@ def pack_page(trace: Trace, level: Level, maps: Sequence[Map] = (), roles: Roles
         for one_pass in trace.passes
     ]
     note_roles(trace, passes, roles or {})
-    ours = read_tale(trace) is not None
+    ours = is_whole_journey(trace)
     stations, chapters, places = pack_walk(trace, ours=ours)
     for packed, place in zip(passes, places, strict=True):
         for step in packed["steps"]:

@@ -12,7 +12,7 @@ from xray.renderers.themes import Theme
 from xray.story.blocks.block_plan import Plan, plan_blocks
 from xray.story.blocks.opening import Choice
 from xray.story.blocks.pass_groups import PassGroup, group_passes
-from xray.story.journey import read_tale
+from xray.story.walk.scene import is_whole_journey
 
 MOST_MAPS = 4
 """So many depths are offered beside the drawing itself."""
@@ -42,7 +42,7 @@ def draw_maps(trace: Trace, theme: Theme, choice: Choice | None, roles: Roles) -
         DrawError: Graphviz cannot draw the trace.
     """
     drawing = draw_map(trace, theme, choice)
-    if read_tale(trace) is not None and choice is None:
+    if is_whole_journey(trace) and choice is None:
         return (Map("poster", drawing, None),)
     plans = plan_groups(trace, choice or Choice())
     is_poster = 'data-station="' in drawing

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from xray.ir.trace import Pass
 from xray.story.canvas import Canvas, words
-from xray.story.journey import key_of
 from xray.story.layout import Cells, Line, Run, line_width
 from xray.story.regions.foot import EDGE, LINE, MOST_TURNS, QUESTION_LINES, Foot, Mask, find_mask, heading
 from xray.story.shapes import digits, read_shape
@@ -82,7 +81,7 @@ def draw_turn_masks(canvas: Canvas, column: Column, read: Words, foot: Foot, *, 
             break
         canvas.note(x, top, (words(name, NOTE, "accent:inference", "semibold"),))
         told = "\n".join(column.look.tell((step,)) for step in found.steps)
-        ran = tuple(f"{key_of(one_pass)}/{step.id}" for step in found.steps)
+        ran = tuple(f"{one_pass.key}/{step.id}" for step in found.steps)
         canvas.cells.append(Cells(f"mask_turn_{one_pass.number}", x, top - LINE - 2, cell, rows, "mask", told, ran))
         high = max(high, cell * len(rows))
         x += width + 14

@@ -10,7 +10,6 @@ from xray.story.charts.chart import Chart, Node
 from xray.story.charts.stage_chart import name_branch
 from xray.story.facts.exchanges import add_exchanges
 from xray.story.facts.totals import count_params, is_backward
-from xray.story.journey import describe
 from xray.story.layout import Cells, Line, Measure, Run, line_width
 from xray.story.mask_cards import MaskCard, draw_masks
 from xray.story.recognition.operation_kinds import LOSSES
@@ -20,6 +19,7 @@ from xray.story.sheet.frames import Frame, spell_layers
 from xray.story.sheet.placing import Look, draw_station
 from xray.story.sheet.rank_card import RankCard
 from xray.story.sheet.sentences import list_sentences
+from xray.story.sheet.tooltip import describe
 from xray.story.sheet.words import Words
 from xray.story.type_sizes import LABEL, NOTE
 from xray.story.wording import fit_text, wrap

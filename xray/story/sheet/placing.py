@@ -8,10 +8,10 @@ from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
 from xray.story.canvas import Canvas, words
 from xray.story.charts.chart import Chart, Node
-from xray.story.journey import describe, key_of
 from xray.story.layout import Box, Line, Measure, Run, line_width
 from xray.story.shapes import ShapeText, digits, read_shape, symbols, symbols_in_two
 from xray.story.sheet.routing import join
+from xray.story.sheet.tooltip import describe
 from xray.story.type_sizes import DIGIT, FOUR_LINES, NOTE, OP, SYMBOL, THREE_LINES, TWO_LINES
 from xray.story.wording import fit_text, wrap
 
@@ -79,7 +79,7 @@ class Look:
 
     def identity(self, step: Step) -> str:
         """The id that a step has on the sheet."""
-        return f"{key_of(self.passes[0])}/{step.id}"
+        return f"{self.passes[0].key}/{step.id}"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from difflib import SequenceMatcher
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
 from xray.story.compare.marks import Mark
-from xray.story.journey import key_of
 from xray.story.recognition.dataflow import Flow
 
 
@@ -21,7 +20,7 @@ class StandIns:
         self.held: dict[tuple[str, str], list[str]] = {}
         for one_pass in self.passes:
             for step in one_pass.steps:
-                self.held.setdefault((key_of(one_pass), step.parent or ""), []).append(step.id)
+                self.held.setdefault((one_pass.key, step.parent or ""), []).append(step.id)
         self.alike: dict[str, str] = {}
         for flow, towering in drawn:
             self.alike |= pair_layers(flow, towering)
@@ -29,7 +28,7 @@ class StandIns:
     def names(self, mark: Mark) -> Iterator[str]:
         """The step itself, then what it holds, each as the layer that is drawn has it; first in its own pass."""
         own = f"{mark.kind}{mark.number or ''}"
-        for key in sorted(map(key_of, self.passes), key=lambda one: one != own):
+        for key in sorted((one.key for one in self.passes), key=lambda one: one != own):
             for step in self.with_inside(key, mark.step):
                 yield f"{key}/{self.alike.get(step, step)}"
 

@@ -1,6 +1,6 @@
 """One way through a trace: a training step, or the encoded question with one turn of decoding."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,6 +12,10 @@ from xray.text import show_controls
 
 PADDING = SPECIAL_TOKENS[PAD]
 MANY_WORDS = 14
+ATTENTION_PARTS = (
+    *("query", "key", "value", "split_query", "split_key", "split_value", "transpose_key"),
+    *("scores", "scale", "softmax", "weighted_sum", "concat", "output"),
+)
 OPENING = "encoder.embedding.words#0"
 """The first step of the chatbot that every scene tells of."""
 
@@ -96,6 +100,30 @@ def list_scenes(trace: Trace) -> tuple[Scene, ...]:
     if encode:
         scenes += [Scene(trace, "inference", encode[0], one, one.number) for one in trace.passes_of("decode")]
     return tuple(scenes)
+
+
+def is_whole_journey(trace: Trace) -> bool:
+    """Whether a trace has every step that the nine stations tell of; what follows the head may have failed."""
+    encode, decode = trace.passes_of("encode")[:1], trace.passes_of("decode")[:1]
+    inference = [(encode[0], "encoder"), (decode[0], "decoder")] if encode and decode else []
+    training = [(one, side) for one in trace.passes_of("training")[:1] for side in ("encoder", "decoder")]
+    journeys = [*training, *inference]
+    return bool(journeys) and all(
+        (step := one_pass.by_id.get(f"{path}#0")) is not None and bool(step.outputs)
+        for one_pass, side in journeys
+        for path in list_needed(side)
+    )
+
+
+def list_needed(side: str) -> Iterator[str]:
+    """The paths of a side that its stations cannot do without."""
+    attentions = ("self_attention",) if side == "encoder" else ("self_attention", "cross_attention")
+    yield from (f"{side}.embedding.{part}" for part in ("words", "positions", "add"))
+    yield from (f"{side}.layers.0.feed_forward.{part}" for part in ("expand", "contract"))
+    for attention in attentions:
+        yield from (f"{side}.layers.0.{attention}.{part}" for part in ATTENTION_PARTS)
+        yield from (f"{side}.layers.0.{attention}_{part}" for part in ("add", "norm"))
+    yield from ["src_mask"] if side == "encoder" else ["tgt_mask.combine", "head"]
 
 
 def quote(words: Sequence[str]) -> str:

@@ -1,0 +1,34 @@
+"""What a step says when it is pointed at: path, shapes, axes, parameters, type and place in the code."""
+
+from collections.abc import Iterable
+
+from xray.ir.records import TensorRecord
+from xray.ir.trace import Step
+
+
+def describe(steps: Iterable[tuple[int, Step]]) -> str:
+    """A tooltip: path, shapes in and out, axes, parameters, type and place in the code."""
+    listed = list(steps)
+    if not listed:
+        return ""
+    step = listed[0][1]
+    inputs = ", ".join(name_shape(record) for record in step.inputs)
+    outputs = ", ".join(name_shape(record) for record in step.outputs[:3])
+    lines = [step.path, f"{inputs} → {outputs}" if inputs else outputs]
+    kinds = sorted({record.dtype for record in step.outputs})
+    lines.append(f"{step.module} · {step.params:,} parameters · {', '.join(kinds)}")
+    if step.settings.get("derived"):
+        lines.append("derived: one kernel does it all and never stores this")
+    if len(listed) > 1:
+        lines.append(f"turn {listed[0][0]} of {len(listed)}")
+    if step.location:
+        lines.append(step.location)
+    if step.error:
+        lines.append(f"failed: {step.error}")
+    return "\n".join(lines)
+
+
+def name_shape(record: TensorRecord) -> str:
+    size = "×".join(map(str, record.shape)) or "one number"
+    axes = " × ".join(axis or "?" for axis in record.axes)
+    return f"{record.name} {size} ({axes})" if axes else f"{record.name} {size}"
