@@ -1,6 +1,6 @@
-"""Models of timm, recorded once and kept with the sizes that their modules tell.
+"""Models of timm and diffusers, recorded once and kept with the sizes that their modules tell.
 
-`pytest tests/story/body/test_elsewhere.py -m "" --update-recordings` records them anew where timm is installed.
+`pytest tests/story/body/test_elsewhere.py -m "" --update-recordings` records anew those whose package is installed.
 """
 
 import json
@@ -9,11 +9,14 @@ from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 
 import xray
+from xray.capture.target import run_target
 from xray.ir.json_form import trace_from_json, trace_to_json
+from xray.sources.loading import load_source
 
 FOLDER = Path(__file__).parent / "elsewhere"
 OTHERS = (
@@ -38,7 +41,20 @@ USUAL = (
     "hiera_tiny_224",
     "pvt_v2_b0",
 )
-NAMES = (*USUAL, *OTHERS)
+HEADS = {"num_attention_heads": 4, "attention_head_dim": 32, "num_layers": 4, "sample_size": 32}
+DIFFUSERS = {
+    "DiTTransformer2DModel": {**HEADS, "in_channels": 4, "out_channels": 8, "patch_size": 2},
+    "PixArtTransformer2DModel": {**HEADS, "in_channels": 4, "cross_attention_dim": 128, "caption_channels": 48},
+    "SD3Transformer2DModel": {
+        **HEADS,
+        "in_channels": 16,
+        "joint_attention_dim": 64,
+        "caption_projection_dim": 128,
+        "pooled_projection_dim": 96,
+        "pos_embed_max_size": 32,
+    },
+}
+NAMES = (*USUAL, *OTHERS, *DIFFUSERS)
 
 
 @cache
@@ -52,21 +68,30 @@ def path_of(name):
     return FOLDER / f"{name}.json.xz"
 
 
-def find_package():
-    """timm; None if it is not installed, or does not load beside this torch."""
+def find_package(name):
+    """The package of a model; None if it is not installed, or does not load beside this torch."""
     with suppress(ImportError, RuntimeError):
-        return import_module("timm")
+        return import_module("diffusers" if name in DIFFUSERS else "timm")
     return None
 
 
 def record(name):
     """What is kept of a model, recorded now."""
-    timm = find_package()
-    with torch.device("meta"), torch.no_grad():
-        model = timm.create_model(name).eval()
-        trace = xray.trace(model, torch.zeros(2, *model.default_cfg["input_size"]))
+    package = find_package(name)
+    if name in DIFFUSERS:
+        with TemporaryDirectory() as folder:
+            settings = {"_class_name": name, **DIFFUSERS[name]}
+            (Path(folder) / "config.json").write_text(json.dumps(settings))
+            outcome = run_target(load_source(f"diffusers:{folder}"))
+        assert outcome.error is None
+        trace, sizes = outcome.trace, {"params": next(iter(outcome.trace.steps)).params}
+    else:
+        with torch.device("meta"), torch.no_grad():
+            model = package.create_model(name).eval()
+            trace = xray.trace(model, torch.zeros(2, *model.default_cfg["input_size"]))
+        sizes = measure(model)
     made = json.loads(trace_to_json(trace))
-    return {"package": f"timm {timm.__version__}", "sizes": measure(model), "trace": made}
+    return {"package": f"{package.__name__} {package.__version__}", "sizes": sizes, "trace": made}
 
 
 def measure(model):

@@ -1,10 +1,10 @@
-"""The anatomy of models of timm, held to the sizes of their modules and to what their code says."""
+"""The anatomy of models of timm and diffusers, held to the sizes of their modules and to what their code says."""
 
 import json
 import lzma
 
 import pytest
-from story.body.elsewhere import FOLDER, NAMES, USUAL, find_package, kept, path_of, record, write
+from story.body.elsewhere import DIFFUSERS, FOLDER, NAMES, USUAL, find_package, kept, path_of, record, write
 from test_recorded import differences
 
 from xray import anatomy
@@ -29,8 +29,8 @@ def branches_of(name, kind):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_kept_is_what_is_recorded(name, update_recordings):
-    if find_package() is None:
-        pytest.skip("timm is not installed")
+    if find_package(name) is None:
+        pytest.skip(f"the package of {name} is not installed")
     now = json.loads(json.dumps(record(name)))
     before = json.loads(lzma.decompress(path_of(name).read_bytes())) if path_of(name).exists() else {}
     if not update_recordings and before["package"] != now["package"]:
@@ -115,3 +115,20 @@ def test_every_block_of_a_small_resnet_is_a_layer():
 
     assert tower.layers == 8
     assert [group.d_model for group in tower.groups] == [64, 128, 256, 512]
+
+
+@pytest.mark.parametrize("name", DIFFUSERS)
+def test_a_diffusion_transformer_has_adaptive_norms_and_the_sizes_of_its_settings(name):
+    first = anatomy(kept(name)[0]).towers[0]
+
+    told = {(one.heads, one.d_k) for one in first.branches if isinstance(one, Attention)}
+    wide = {one.d_ff for one in first.branches if isinstance(one, FeedForward)}
+
+    assert (first.layers, first.d_model, told, wide) == (4, 128, {(4, 32)}, {4 * 128})
+    assert all(group.stages[0].norm.adaptive for group in first.groups)
+
+
+def test_the_text_of_a_stable_diffusion_transformer_is_a_stream_until_its_last_block():
+    _, text = anatomy(kept("SD3Transformer2DModel")[0]).towers
+
+    assert text.layers == 3
