@@ -17,6 +17,7 @@ from rank_specimens import SIZES, SPECIMENS, make_library
 
 import xray
 from xray.capture.inputs import Target
+from xray.capture.target import run_target
 from xray.cli.app import run
 from xray.errors import TraceError, UsageError
 from xray.ir.files import read_trace_file
@@ -108,6 +109,18 @@ def test_a_pipeline_tells_what_crosses_its_cut():
     assert [(one.shape, one.local) for one in cut.tensors] == [((4, 6, 64), (2, 6, 64))]  # the stream, and nothing else
     assert cut.bytes == 2 * 6 * 64 * 4
     assert f"{cut.bytes:,} bytes" in " ".join(xray.render(trace, "table").split())
+
+
+def test_a_rank_differs_from_the_whole_by_its_parts_and_its_exchanges():
+    specimen = SPECIMENS["Llama"]
+    trace = record_rank(specimen.target(), Asked(parse_mesh("tp=2"))).trace
+    whole = run_target(specimen.target()).trace
+
+    changes = xray.diff(whole, trace).changes
+
+    assert {change.aspect for change in changes} == {"part", "step added"}
+    query = next(one for one in changes if one.step == "model.layers.0.self_attn.q_proj#0")
+    assert (query.before.shape, query.after.local) == ((4, 6, 64), (4, 6, 32))
 
 
 def test_a_pipeline_alone_divides_no_tensor():

@@ -27,11 +27,15 @@ def list_difference(difference: Difference, limit: int) -> tuple[str, ...]:
     return (head, *lines)
 
 
+LASTING = ("shape", "axes", "mask", "part")
+"""What stays with a tensor from where it is made to where it is read."""
+
+
 def leave_echoes(changes: Sequence[Change]) -> Iterator[Change]:
     """The changes without those of a tensor that has been told as it was made: where it is read, or handed on."""
     told: set[tuple[PassKind, int, str, str]] = set()
     for change in changes:
-        if change.after is not None and change.after.source is not None and change.aspect in ("shape", "axes", "mask"):
+        if change.after is not None and change.after.source is not None and change.aspect in LASTING:
             key = (change.kind, change.number, change.after.source, change.aspect)
             if key in told:
                 continue
@@ -103,4 +107,6 @@ def describe_record(record: TensorRecord, change: Change) -> str:
         return " x ".join(axis or "?" for axis in record.axes)
     if change.aspect == "mask":
         return "no mask" if record.mask is None else f"{record.mask.kind}, {record.mask.hidden_share:.1%} hidden"
-    return "x".join(str(size) for size in record.shape) or "one number"
+    sizes = (record.local or record.shape) if change.aspect == "part" else record.shape
+    told = "x".join(map(str, sizes)) or "one number"
+    return f"{told} {record.placement}" if change.aspect == "part" and record.placement else told

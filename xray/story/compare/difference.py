@@ -22,6 +22,7 @@ Aspect = Literal[
     "shape",
     "axes",
     "mask",
+    "part",
 ]
 MOST_NAMED = 3
 PassKey = tuple[PassKind, int]
@@ -174,6 +175,7 @@ def compare_records(
             ("shape", one.shape, other.shape),
             ("axes", one.axes, other.axes),
             ("mask", one.mask, other.mask),
+            ("part", one.local or one.shape, other.local or other.shape),  # of a tensor that several ranks hold
         )
         changed = next((aspect for aspect, left, right in aspects if left != right), None)
         if changed is not None:

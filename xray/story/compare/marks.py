@@ -106,6 +106,9 @@ def make_mark(change: Change, step: str) -> Mark:
         return Mark(*where, words.get(change.aspect, change.aspect))
     if change.aspect == "mask":
         return Mark(*where, f"mask: {describe_mask(change.before)}, now {describe_mask(change.after)}")
+    if change.aspect == "part":
+        parts = ("×".join(map(str, one.local or one.shape)) for one in (change.before, change.after))
+        return Mark(*where, f"on this rank: {', now '.join(parts)}")
     before, after = read_operand(change.before), read_operand(change.after)
     if change.aspect == "axes":
         return Mark(*where, f"axes: {' × '.join(before.axes)}, now {' × '.join(after.axes)}")
