@@ -255,7 +255,7 @@ function drawLines(read) {
           role: "button",
           tabindex: "0",
           "aria-pressed": `${row === place.word}`,
-          "aria-label": nameRow(read, row),
+          "aria-description": nameRow(read, row),
           onclick: () => move({ word: place.word === row ? -1 : row }),
           onkeydown: (event) => {
             if (event.key !== "Enter" && event.key !== " ") return;
