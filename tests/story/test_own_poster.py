@@ -1,6 +1,7 @@
 """Where things stand on the chatbot's poster says nothing false: lines lead where data goes, remarks have nodes."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from printed import lines_of, text_of, words_of
@@ -71,8 +72,19 @@ def test_keys_are_turned_and_queries_are_not(both, name):
         box_of(both, f"{path}.{part}#0") for part in ("split_query.transpose", "split_key.transpose", "transpose_key")
     )
 
-    assert is_joined(both, key, turned)
+    grown = [box for box in both.boxes if f"decode2/decoder.layers.0.{name}.extend_key#0" in box.steps]
+    way = [key, *grown, turned]
+
+    assert all(is_joined(both, lower, upper) for lower, upper in pairwise(way))
     assert query is key or not is_joined(both, query, turned)
+
+
+def test_with_a_cache_keys_and_values_join_those_of_the_turns_before():
+    layout = poster_of("cached")
+    cache = boxes_saying(layout, "+ CACHE", "inference")
+
+    assert [text_of(box.lines[-1]) for box in cache] == ["1×4×t×8"]
+    assert {"extend_key#0", "extend_value#0"} <= {step.rpartition(".")[2] for step in cache[0].steps}
 
 
 def test_the_parameters_of_a_layer_stand_with_its_name(default):

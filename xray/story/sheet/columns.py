@@ -1,6 +1,6 @@
 """What stands in each column of a sheet: a tower with its charts, and beside it the same tower in another phase."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from xray.ir.trace import Pass, Trace
@@ -169,10 +169,19 @@ def plan_columns(
     for number, (reading, towering) in enumerate(towers):
         is_last = number == len(towers) - 1
         own = "decoder" if is_last and (not single or towering.tower.causal) else "encoder"
-        column = make_column(trace, reading, towering, own, station, single, all_layers=all_layers)
+
+        def make(
+            reading: Reading,
+            towering: Towering,
+            own: str = own,
+            station: int = station,
+        ) -> Column:
+            return make_column(trace, reading, towering, own, station, single, all_layers=all_layers)
+
+        column = grow(make(reading, towering), readings, make)
         twin = find_twin(reading, towering, readings)
         if twin is not None:
-            beside = make_column(trace, *twin, own, station, single, all_layers=all_layers)
+            beside = grow(make(*twin), readings, make)
             if shape_of(beside) == shape_of(column):
                 column = set_beside(column, beside)
         if not is_last and column.exit is not None and len(column.exit.nodes) == 1:
@@ -181,6 +190,30 @@ def plan_columns(
         station = max(station, *(panel.station for frame in column.frames for panel in frame.panels)) + 1
         station += bool(column.last_station)
     return columns
+
+
+def grow(column: Column, readings: Sequence[Reading], make: Callable[[Reading, Towering], Column]) -> Column:
+    """A column whose panels show what only later turns do: there keys and values join those of the turns before."""
+    own = column.reading
+    learned = learned_of(own, column.towering)
+    for other in readings:
+        if other is own or own.flow.one_pass.kind != "decode" or other.flow.one_pass.kind != "decode":
+            continue
+        for towering in other.towers:
+            later = make(other, towering) if learned & learned_of(other, towering) else column
+            if later is not column and shape_of(later) == shape_of(column):
+                frames = tuple(map(grow_frame, column.frames, later.frames))
+                column = replace(column, frames=frames)
+    return column
+
+
+def grow_frame(frame: Frame, later: Frame) -> Frame:
+    """A frame with the panels of a later one that have all its nodes and more."""
+    panels = [
+        two if {node.key for node in two.chart.nodes} > {node.key for node in one.chart.nodes} else one
+        for one, two in zip(frame.panels, later.panels, strict=True)
+    ]
+    return replace(frame, panels=tuple(panels))
 
 
 def set_beside(column: Column, beside: Column) -> Column:

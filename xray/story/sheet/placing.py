@@ -22,7 +22,7 @@ GHOST, RIBBON_ROW, SIGN = 22.0, 36.0, 22.0
 
 @dataclass(frozen=True)
 class Look:
-    """In what a tower is painted, and of which passes it tells: the first one's steps, sizes as they are in all.
+    """In what a tower is painted, and of which passes it tells: the steps of the first that has them, sizes as in all.
 
     A narrow look is that of a second phase beside the first: it is painted in the colour of its phase.
     """
@@ -55,11 +55,12 @@ class Look:
 
     def shape(self, step: Step, record: TensorRecord) -> ShapeText:
         """A shape as it is in all passes: a size that differs from pass to pass is told as a range."""
-        found = [(self.passes[0].number, record)]
+        home = next((one for one in self.passes if one.by_id.get(step.id) is step), self.passes[0])
+        found = [(home.number, record)]
         sides = ((side, place, one) for side in ("outputs", "inputs") for place, one in enumerate(getattr(step, side)))
         side, place = next(((side, place) for side, place, one in sides if one.shape == record.shape), ("", 0))
-        for one in self.passes[1:] if side else ():
-            other = one.by_id.get(step.id)
+        for one in self.passes if side else ():
+            other = one.by_id.get(step.id) if one is not home else None
             records = getattr(other, side) if other is not None else ()
             if len(records) > place and len(records[place].shape) == len(record.shape):
                 found.append((one.number, records[place]))
@@ -78,8 +79,8 @@ class Look:
         )
 
     def identity(self, step: Step) -> str:
-        """The id that a step has on the sheet."""
-        return f"{self.passes[0].key}/{step.id}"
+        """The id that a step has on the sheet: that of the first pass which takes it."""
+        return f"{next((one for one in self.passes if step.id in one.by_id), self.passes[0]).key}/{step.id}"
 
 
 @dataclass(frozen=True)
