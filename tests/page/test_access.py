@@ -104,6 +104,6 @@ def test_what_has_the_focus_keeps_it_when_the_view_is_drawn_anew(at):
 
 
 def test_the_map_and_the_panel_have_names(laptop):
-    names = laptop.locator("section").evaluate_all("all => all.map(one => one.getAttribute('aria-label'))")
+    names = laptop.locator("section:visible").evaluate_all("all => all.map(one => one.getAttribute('aria-label'))")
 
     assert names == ["Map of the model", "What the map shows"]

@@ -115,7 +115,8 @@ def asked_masks(flow: Flow) -> Iterator[Mask]:
             continue
         if step.op in ("eq", "ne") and len(step.inputs) == 1 and number(step) is not None:
             record, maker = next(flow.given(place))
-            if maker is None and record.given is None and record.role == "ids" and record.shape == shape:
+            is_open = maker is None and record.given is None and record.role == "ids" and record.shape == shape
+            if is_open and shape not in list_type_shapes(flow.one_pass):
                 sign = "==" if step.op == "eq" else "!="
                 name = f"{record.name if record.name != 'input' else 'ids'} {sign} {number(step):g}"
                 yield Mask(name, shape, (place,), (place,), 0.0 if step.op == "eq" else 1.0, location=step.location)
@@ -129,6 +130,14 @@ def asked_masks(flow: Flow) -> Iterator[Mask]:
                 )
                 if keep is not None:
                     yield Mask("places beside lengths", shape, (place,), (place,), keep, location=step.location)
+
+
+@once
+def list_type_shapes(one_pass: Pass) -> frozenset[tuple[int, ...]]:
+    """The shapes of token types: ids of that shape that are asked for a number need not be words."""
+    names = ("type_ids", "segment_ids")
+    given = (record for step in one_pass.steps for record in step.inputs if record.name.endswith(names))
+    return frozenset(record.shape for record in given)
 
 
 def side_of(flow: Flow, record: TensorRecord, maker: int | None) -> str | None:

@@ -75,7 +75,10 @@ def read_squares(flow: Flow, site: Site, kept: Known) -> Values | None:
 
 
 def sees_no_future(squares: Values) -> bool | None:
-    """Whether every cell behind the diagonal is hidden, or one of them is not; None where that is not known."""
+    """Whether every cell behind the diagonal is hidden, or one of them is not; None where that is not known.
+
+    None too where some places see later ones and others do not, as the words behind an image that sees itself whole.
+    """
     rows, columns = squares.shape[-2:]
     if rows < 2 or columns < rows:
         return None
@@ -86,7 +89,20 @@ def sees_no_future(squares: Values) -> bool | None:
     if (cells <= LOW).all():
         newest = np.arange(rows)
         return True if not (squares[:, newest, newest + columns - rows] <= LOW).all() else None
-    return False if (cells > LOW).any() else None
+    return False if (cells > LOW).any() and not looks_back_more(squares) else None
+
+
+def looks_back_more(squares: Values) -> bool:
+    """Whether some pairs of places are seen from the later one alone, and none from the earlier one alone."""
+    rows, columns = squares.shape[-2:]
+    if rows != columns:
+        return False
+    seen: Cells = np.asarray(squares > LOW)
+    known: Cells = ~np.isnan(squares)
+    read: Cells = np.asarray(seen.any(axis=1))  # padding is read by nobody
+    pairs = np.triu(read[:, :, None] & read[:, None, :] & known & known.swapaxes(1, 2), 1)
+    ahead, back = seen & pairs, seen.swapaxes(1, 2) & pairs
+    return bool((back & ~ahead).any() and not (ahead & ~back).any())
 
 
 def find_window(squares: Values, causal: bool) -> int | None:
