@@ -194,6 +194,23 @@ def test_stock_transformer_keeps_its_fast_path_and_is_seen_through():
     assert masks["src_key_padding_mask"].cells == (("..ppp", "....."),)
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("nested", [True, False])
+@pytest.mark.parametrize("name", ["mask", "src_key_padding_mask"])
+def test_a_look_at_a_mask_is_no_step_of_the_fast_path(name, nested):
+    layer = nn.TransformerEncoderLayer(12, 2, 20, batch_first=True)
+    model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=nested).eval()
+    masks = {
+        "mask": torch.ones(5, 5).triu(1).bool(),
+        "src_key_padding_mask": torch.tensor([[False] * 5, [False] * 3 + [True] * 2]),
+    }
+    with torch.no_grad():
+        recorded = trace(model, torch.rand(2, 5, 12), **{name: masks[name]})
+
+    assert [step.op for step in recorded.steps].count("_transformer_encoder_layer_fwd") == 2
+    assert not [step.id for step in recorded.steps if step.location.startswith("xray")]
+
+
 @pytest.mark.parametrize("training", [True, False])
 def test_multihead_attention_shows_its_insides(training):
     model = nn.MultiheadAttention(16, 2, batch_first=True).train(training)

@@ -38,7 +38,24 @@ from xray.ir.trace import PassKind, Trace
 get_ident = threading.get_ident
 task_id = torch._C._current_graph_task_id
 """Tells -1, unless this thread is inside back-propagation, where checkpointed blocks run a second time."""
-Unheard = torch._C.DisableTorchFunction
+
+
+class Unheard:
+    """While it is on, what X-Ray itself asks of tensors is no step, neither at the user's level nor below it."""
+
+    __slots__ = ("blindness", "functions")
+
+    def __init__(self, lane: Lane | None = None) -> None:
+        self.functions = torch._C.DisableTorchFunction()
+        self.blindness = [] if lane is None else lane.blindness
+
+    def __enter__(self) -> None:
+        self.functions.__enter__()
+        self.blindness.append(True)
+
+    def __exit__(self, *_: object) -> None:
+        self.blindness.pop()
+        self.functions.__exit__(None, None, None)
 
 
 class Recorder:
@@ -208,7 +225,7 @@ class Recorder:
         kwargs = NO_KEYWORDS if len(args) >= kind.most_arguments else read_keywords(frame)
         call.arguments = (args, kwargs)
         journal.passes[-1].calls.append(call)
-        with Unheard():
+        with Unheard(lane):
             call.settings = describe_settings(module)
             if known is not None and known[1].parts:
                 call.settings = {**call.settings, **known[1].parts}
@@ -241,7 +258,7 @@ class Recorder:
         if not ended:
             return
         del lane.blindness[-len(ended) :]
-        with Unheard():
+        with Unheard(lane):
             self._finish_module(ended[-1], module, args, rest)
         for call in ended:
             call.module = call.arguments = call.handed_on = None
