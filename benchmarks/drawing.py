@@ -18,11 +18,11 @@ import torch
 from timing import machine, print_table, take_turns
 
 import xray
-from xray.capture.run import Run
+from xray.capture.targets.run import Run
 from xray.ir.json_form import trace_to_json
 from xray.ir.trace import Trace
 from xray.learn.runs.load import untrained_chatbot
-from xray.renderers.poster import draw_poster
+from xray.renderers.sheet.poster import draw_poster
 
 LIMIT_S = 0.5
 """The most that the default poster may take, as SVG."""
@@ -37,7 +37,7 @@ PAINT = """
 import sys, time
 from pathlib import Path
 from xray.ir.files import read_trace_file
-from xray.renderers.poster import draw_poster
+from xray.renderers.sheet.poster import draw_poster
 trace = read_trace_file(Path(sys.argv[1]))
 started = time.perf_counter()
 drawn = draw_poster(trace, sys.argv[2], paper=sys.argv[3], dpi=int(sys.argv[4]))

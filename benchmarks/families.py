@@ -25,7 +25,7 @@ from typing import Any
 from xray.ir.json_form import trace_to_json
 from xray.ir.trace import Trace
 from xray.renderers.fonts import text_width
-from xray.renderers.poster import draw_poster
+from xray.renderers.sheet.poster import draw_poster
 from xray.story.body.whole import anatomy
 from xray.story.poster import compose_poster
 
@@ -188,7 +188,7 @@ def run(family: str, model_class: str, limit: int, keep: Path | None, sender: Co
     warnings.simplefilter("ignore")
     from transformers import CONFIG_MAPPING
 
-    from xray.capture.target import run_target
+    from xray.capture.targets.target import run_target
     from xray.sources.loading import load_source
 
     began = time.monotonic()

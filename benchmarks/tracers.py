@@ -14,7 +14,7 @@ from dot_program import offer_dot
 from torch import Tensor, nn
 
 import xray
-from xray.renderers.image import draw_dot
+from xray.renderers.sheet.image import draw_dot
 
 Inputs = tuple[Any, ...]
 Run = Callable[[nn.Module, Inputs], Any]

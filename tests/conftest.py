@@ -82,7 +82,7 @@ def golden(update_golden):
 
 @pytest.fixture(scope="session")
 def untrained_run():
-    from xray.capture.run import make_untrained
+    from xray.capture.targets.run import make_untrained
 
     return make_untrained(device="cpu")
 

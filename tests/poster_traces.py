@@ -3,8 +3,8 @@
 import torch
 from changed_traces import WORDS
 
-from xray.capture.axes import name_axes
-from xray.capture.passes import record_inference, record_training
+from xray.capture.axes.twin import name_axes
+from xray.capture.targets.passes import record_inference, record_training
 from xray.capture.values import preview_everything_small
 from xray.config import PAD, SOS, SPECIAL_TOKENS, ModelConfig
 from xray.ir.trace import Pass, Trace

@@ -7,7 +7,7 @@ import torch
 from sharded import GPT
 from torch import nn
 
-from xray.capture.inputs import Target
+from xray.capture.targets.inputs import Target
 
 SIZES = {
     "hidden_size": 64,

@@ -9,7 +9,7 @@ from recorded import CHATBOTS, PHASES
 
 import xray
 from xray.capture.recorder import record
-from xray.capture.run import make_untrained
+from xray.capture.targets.run import make_untrained
 
 TURNS = 4
 WRITERS = ("GPT-2", "Llama")

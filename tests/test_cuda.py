@@ -5,7 +5,7 @@ import torch
 from small_runs import LESSONS, MODEL, write_pairs
 
 import xray
-from xray.capture.run import Run
+from xray.capture.targets.run import Run
 from xray.config import TrainConfig
 from xray.data.reading.source import Source
 from xray.learn.runs.begin import begin_training, resume_training

@@ -55,11 +55,18 @@ def test_every_room_is_on_the_page_in_its_own_words():
     assert told == {room: describe(room) for room in rooms - {"__init__", "__main__"}}
 
 
-def test_every_room_of_the_story_is_told_in_its_own_words():
-    told = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|$", PAGE, flags=re.MULTILINE))
+def test_every_room_within_a_room_is_told_in_its_own_words():
+    told = dict(re.findall(r"^\| `(\w+/\w+)` \| ([^|]+) \|$", PAGE, flags=re.MULTILINE))
 
-    assert told
-    assert told == {room: describe(f"story/{room}") for room in told}
+    rooms = {str(place.parent.relative_to(PACKAGE).as_posix()) for place in PACKAGE.glob("*/*/__init__.py")}
+    assert told == {room: describe(room) for room in rooms}
+
+
+@pytest.mark.parametrize(
+    "room", sorted(place.parent for place in PACKAGE.glob("story/*/__init__.py")), ids=lambda room: room.name
+)
+def test_no_room_of_the_story_is_a_maze(room):
+    assert len(list(room.glob("*.py"))) - 1 <= 15
 
 
 @pytest.mark.parametrize(

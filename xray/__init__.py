@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from xray.capture.recorder import Recorder, record, trace
-    from xray.capture.run import Run, load
+    from xray.capture.targets.run import Run, load
     from xray.errors import XRayError
     from xray.ir.trace import Trace
     from xray.renderers.render import render
     from xray.story.alarms.whole import Audit, audit
-    from xray.story.body.tree import Anatomy
+    from xray.story.anatomy.tree import Anatomy
     from xray.story.body.whole import anatomy
     from xray.story.compare.difference import diff
 
@@ -37,16 +37,16 @@ __all__ = [
 ]
 
 HOMES = {
-    "Anatomy": "xray.story.body.tree",
+    "Anatomy": "xray.story.anatomy.tree",
     "Audit": "xray.story.alarms.whole",
     "Recorder": "xray.capture.recorder",
-    "Run": "xray.capture.run",
+    "Run": "xray.capture.targets.run",
     "Trace": "xray.ir.trace",
     "XRayError": "xray.errors",
     "anatomy": "xray.story.body.whole",
     "audit": "xray.story.alarms.whole",
     "diff": "xray.story.compare.difference",
-    "load": "xray.capture.run",
+    "load": "xray.capture.targets.run",
     "record": "xray.capture.recorder",
     "render": "xray.renderers.render",
     "trace": "xray.capture.recorder",

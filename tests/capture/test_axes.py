@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from xray.capture.axes import TWIN_WORDS, name_axes, trace_twin
-from xray.capture.passes import record_inference, record_training
+from xray.capture.axes.twin import TWIN_WORDS, name_axes, trace_twin
+from xray.capture.targets.passes import record_inference, record_training
 from xray.config import ModelConfig
 from xray.errors import TraceError
 from xray.model.transformer import Transformer

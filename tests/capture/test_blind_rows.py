@@ -2,7 +2,7 @@
 
 import torch
 
-from xray.capture.mask_facts import MAX_CELLS, look_at_mask
+from xray.capture.masks.facts import MAX_CELLS, look_at_mask
 from xray.ir.records import MaskFacts
 
 

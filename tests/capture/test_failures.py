@@ -7,7 +7,7 @@ from torch.nn import functional
 
 import xray
 from xray.cli.recording import hint_at
-from xray.renderers.table import draw_tables
+from xray.renderers.table.table import draw_tables
 from xray.story.compare.marks import find_failed
 from xray.story.failure.rules import find_misfit
 

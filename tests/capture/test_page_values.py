@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from xray.capture.page_values import PAGE_VALUES, cut_shape, describe_values, preview_for_page
+from xray.capture.targets.page_values import PAGE_VALUES, cut_shape, describe_values, preview_for_page
 from xray.renderers.render import render
 
 

@@ -9,8 +9,8 @@ import torch
 from small_runs import MODEL, PAIRS, finish_small, write_pairs
 
 import xray
-import xray.capture.run
-from xray.capture.run import DEFAULT_QUESTION, Run
+import xray.capture.targets.run
+from xray.capture.targets.run import DEFAULT_QUESTION, Run
 from xray.errors import UsageError
 from xray.ir.json_form import trace_from_json, trace_to_json
 from xray.learn.runs.load import untrained_chatbot
@@ -332,7 +332,7 @@ def test_the_door_offers_what_it_names():
     import xray as door
 
     assert [name for name in door.__all__ if not hasattr(door, name)] == []
-    assert xray.capture.run.load is door.load
+    assert xray.capture.targets.run.load is door.load
 
 
 def test_without_a_folder_the_usual_run_is_found_here_or_above(tmp_path, monkeypatch):

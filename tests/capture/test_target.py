@@ -5,9 +5,9 @@ import sys
 import pytest
 import torch
 
-from xray.capture.inputs import parse_input
-from xray.capture.page_values import preview_for_page
-from xray.capture.target import load_target, run_target
+from xray.capture.targets.inputs import parse_input
+from xray.capture.targets.page_values import preview_for_page
+from xray.capture.targets.target import load_target, run_target
 from xray.errors import TraceError, UsageError
 from xray.ir.values import drop_values
 

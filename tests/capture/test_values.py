@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from xray.capture.mask_facts import MAX_CELLS, look_at_mask
+from xray.capture.masks.facts import MAX_CELLS, look_at_mask
 from xray.capture.values import preview_everything_small, take_preview
 from xray.ir.json_form import preview_fits
 

@@ -8,9 +8,9 @@ from torch import nn
 from torch.nn import functional
 
 import xray
-from xray.capture.axes import trace_twin
-from xray.capture.structure import name_axes_by_structure
-from xray.capture.target import Target, run_target
+from xray.capture.axes.structure import name_axes_by_structure
+from xray.capture.axes.twin import trace_twin
+from xray.capture.targets.target import Target, run_target
 from xray.config import ModelConfig
 from xray.model.attention import MultiHeadAttention
 from xray.model.transformer import Transformer
@@ -157,7 +157,7 @@ def test_threads_are_as_many_as_before():
 
 
 def test_a_large_model_is_run_again_without_storage(monkeypatch):
-    monkeypatch.setattr("xray.capture.reruns.MOST_PARAMETERS", 10)
+    monkeypatch.setattr("xray.capture.axes.reruns.MOST_PARAMETERS", 10)
     devices = []
 
     class Noting(Decoder):

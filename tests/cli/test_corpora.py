@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from xray.cli.corpora import Columns, find_corpus
+from xray.cli.options.corpora import Columns, find_corpus
 from xray.data.reading.hub import HubSource
 from xray.data.reading.source import Source
 from xray.errors import UsageError

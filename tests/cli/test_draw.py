@@ -94,7 +94,7 @@ def test_a_row_that_sees_nothing_is_said_on_stderr(training_trace, tmp_path, cap
 
 def test_a_file_that_cannot_be_made_does_not_keep_back_the_others(trace_file, tmp_path, monkeypatch, capsys):
     files = [tmp_path / name for name in ("first.svg", "page.html", "last.json")]
-    monkeypatch.setattr("xray.renderers.page.MOST_BYTES", 10, raising=True)
+    monkeypatch.setattr("xray.renderers.page.page.MOST_BYTES", 10, raising=True)
 
     code = run(["draw", trace_file, "-q", *(part for file in files for part in ("-o", str(file)))])
 

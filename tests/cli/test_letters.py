@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from recorded import recorded
 
-from xray.cli.painting import warn_of_letters
+from xray.cli.screen.painting import warn_of_letters
 from xray.renderers import fonts
 
 

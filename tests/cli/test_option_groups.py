@@ -8,9 +8,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from xray.cli.option_groups import open_groups
+from xray.cli.options.groups import open_groups
+from xray.cli.options.of_training import LessonOptions, ModelOptions, TextOptions
 from xray.cli.train import train
-from xray.cli.train_options import LessonOptions, ModelOptions, TextOptions
 from xray.config import ModelConfig, TextConfig, TrainConfig
 
 

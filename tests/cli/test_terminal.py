@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from xray.cli import background, terminal
 from xray.cli.app import run
-from xray.cli.pager import show_long
+from xray.cli.screen import background, terminal
+from xray.cli.screen.pager import show_long
 from xray.ir.json_form import trace_to_json
 from xray.renderers.themes import load_theme
 
@@ -21,7 +21,7 @@ DEVICE = b"\x1b[?62;22c"
 SEEN = """
 import fcntl, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-from xray.cli import background
+from xray.cli.screen import background
 background.PATIENCE_S = float(sys.argv[2])
 before = termios.tcgetattr(0)
 found = background.has_light_background()
@@ -102,7 +102,7 @@ def test_the_environment_may_tell_what_the_terminal_does_not(tmp_path, told, lig
 
 
 def test_without_a_terminal_nothing_is_known(tmp_path):
-    code = "from xray.cli.background import has_light_background; print(has_light_background())"
+    code = "from xray.cli.screen.background import has_light_background; print(has_light_background())"
     env = {**os.environ, "COLORFGBG": "", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -183,8 +183,8 @@ def test_tables_take_the_theme_that_suits_the_terminal(trace_file, in_colours, m
 @pytest.fixture
 def screen(monkeypatch, tmp_path):
     """A terminal of ten lines, and a pager that keeps what it gets in a file."""
-    monkeypatch.setattr("xray.cli.pager.at_terminal", lambda: True)
-    monkeypatch.setattr("xray.cli.pager.terminal_height", lambda: 10)
+    monkeypatch.setattr("xray.cli.screen.pager.at_terminal", lambda: True)
+    monkeypatch.setattr("xray.cli.screen.pager.terminal_height", lambda: 10)
     monkeypatch.setenv("TERM", "xterm")
     paged = tmp_path / "paged"
     monkeypatch.setenv("PAGER", f"cat > '{paged}'; echo $LESS >> '{paged}'")
@@ -227,7 +227,7 @@ def test_a_reader_who_leaves_the_pager_early_gets_no_error(screen, monkeypatch, 
 
 
 def test_nothing_is_paged_where_stdout_is_no_terminal(screen, monkeypatch, capsys):
-    monkeypatch.setattr("xray.cli.pager.at_terminal", lambda: False)
+    monkeypatch.setattr("xray.cli.screen.pager.at_terminal", lambda: False)
     show_long(LONG)
 
     assert capsys.readouterr().out == LONG

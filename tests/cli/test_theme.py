@@ -4,7 +4,7 @@ import pytest
 
 from xray.assets import read_template
 from xray.cli.app import run
-from xray.cli.painting import LARGEST
+from xray.cli.screen.painting import LARGEST
 from xray.ir.json_form import trace_to_json
 
 DARK = read_template("themes/dark.toml")

@@ -140,8 +140,8 @@ def test_any_model_that_ran_with_values_has_its_attention(visit, tmp_path, name)
     import torch
     from families.specimens import BY_NAME
 
-    from xray.capture.page_values import preview_for_page
     from xray.capture.recorder import Recorder
+    from xray.capture.targets.page_values import preview_for_page
 
     specimen = BY_NAME[name]
     model = specimen.build().eval()

@@ -4,7 +4,7 @@ import pytest
 from page_helpers import PHONE
 
 from xray.renderers.fonts import text_width
-from xray.renderers.page_map import map_id
+from xray.renderers.page.map import map_id
 from xray.story.poster import compose_poster
 
 

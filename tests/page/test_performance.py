@@ -12,8 +12,8 @@ SHOWN = "#view=show&moment={}"
 @pytest.fixture(scope="session")
 def image_file(tmp_path_factory):
     """The page of a residual network, with values."""
-    from xray.capture.page_values import preview_for_page
-    from xray.capture.target import run_target
+    from xray.capture.targets.page_values import preview_for_page
+    from xray.capture.targets.target import run_target
     from xray.renderers.render import render
     from xray.sources.loading import load_source
     from xray.sources.request import Request

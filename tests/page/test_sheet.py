@@ -5,7 +5,7 @@ from page_helpers import sizes
 from recorded import recorded
 
 from xray.renderers.fonts import text_width
-from xray.renderers.page_map import map_id
+from xray.renderers.page.map import map_id
 from xray.renderers.render import render
 from xray.story.canvas import AGAIN
 from xray.story.poster import compose_poster

@@ -16,8 +16,8 @@ if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 8):
 from rank_specimens import SIZES, SPECIMENS, make_library
 
 import xray
-from xray.capture.inputs import Target
-from xray.capture.target import run_target
+from xray.capture.targets.inputs import Target
+from xray.capture.targets.target import run_target
 from xray.cli.app import run
 from xray.errors import TraceError, UsageError
 from xray.ir.files import read_trace_file

@@ -3,7 +3,7 @@
 import pytest
 
 from xray.renderers.attention import draw_attention, print_attention
-from xray.renderers.walk_text import Screen
+from xray.renderers.table.walk import Screen
 from xray.story.weights.reading import read_pictures
 
 

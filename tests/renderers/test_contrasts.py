@@ -7,7 +7,7 @@ from xray.assets import template_names
 from xray.ir.records import BOTH, FUTURE, PADDING, VISIBLE
 from xray.renderers.contrasts import Weakness, different_pairs, find_weaknesses, graphic_pairs, text_pairs
 from xray.renderers.fonts import text_width
-from xray.renderers.shading import cell_shapes
+from xray.renderers.sheet.shading import cell_shapes
 from xray.renderers.themes import load_theme
 from xray.renderers.vision import VISIONS
 from xray.story.layout import Cells

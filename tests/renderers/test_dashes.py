@@ -3,7 +3,7 @@ from math import dist
 
 import pytest
 
-from xray.renderers.dashes import dashes
+from xray.renderers.sheet.dashes import dashes
 
 LINE = ((0.0, 0.0), (30.0, 0.0), (60.0, 0.0), (90.0, 0.0))
 ARC = ((0.0, 0.0), (0.0, 55.2), (44.8, 100.0), (100.0, 100.0))

@@ -113,7 +113,7 @@ def test_nothing_is_heard_from_c_code(capfd):
 def test_drawing_says_nothing_and_needs_no_home(tmp_path):
     home = tmp_path / "home"
     home.mkdir(mode=0o500)
-    code = "from xray.renderers.image import draw_dot; print(len(draw_dot('digraph { a }', 'svg', 'dot')) > 0)"
+    code = "from xray.renderers.sheet.image import draw_dot; print(len(draw_dot('digraph { a }', 'svg', 'dot')) > 0)"
     env = {"HOME": str(home), "PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
     assert (done.stdout, done.stderr) == ("True\n", "")

@@ -1,6 +1,6 @@
 import pytest
 
-from xray.renderers.markup import clean, escape_html, ink, write_run
+from xray.renderers.sheet.markup import clean, escape_html, ink, write_run
 from xray.renderers.themes import load_theme
 from xray.story.layout import Run
 

@@ -7,8 +7,8 @@ from small_blocks import blind_attention, chain_of_layers, flat_chain, model_of
 
 from xray.errors import UsageError
 from xray.ir.trace import Trace
-from xray.renderers.poster import draw_poster
 from xray.renderers.render import render
+from xray.renderers.sheet.poster import draw_poster
 from xray.renderers.themes import load_theme
 from xray.story.blocks.block_plan import plan_blocks
 from xray.story.blocks.opening import Choice

@@ -10,7 +10,7 @@ import pytest
 
 import xray
 from xray.renderers.notebook import Image, Page, Picture, draw_difference, draw_pass, draw_svg
-from xray.renderers.page import draw_page
+from xray.renderers.page.page import draw_page
 
 CELLS = """
 from IPython.core.interactiveshell import InteractiveShell

@@ -13,13 +13,13 @@ from small_runs import MODEL, write_pairs
 from torch import nn
 
 import xray
-from xray.capture.run import Run
+from xray.capture.targets.run import Run
 from xray.errors import DrawError
 from xray.learn.runs.load import untrained_chatbot
-from xray.renderers import page as page_module
-from xray.renderers.page import draw_page, pack_facts
-from xray.renderers.page_data import pack_page
-from xray.renderers.page_values import LEVELS
+from xray.renderers.page import page as page_module
+from xray.renderers.page.data import pack_page
+from xray.renderers.page.page import draw_page, pack_facts
+from xray.renderers.page.values import LEVELS
 from xray.renderers.render import render
 from xray.renderers.themes import load_theme
 

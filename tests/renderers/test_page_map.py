@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from xray.renderers.page_map import draw_map, map_id, strip_svg
-from xray.renderers.page_paint import Codes, encode_theme, list_colours
-from xray.renderers.poster import draw_poster
+from xray.renderers.page.map import draw_map, map_id, strip_svg
+from xray.renderers.page.paint import Codes, encode_theme, list_colours
+from xray.renderers.sheet.poster import draw_poster
 from xray.renderers.themes import load_theme
 
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from xray.assets import templates_folder
-from xray.renderers.page_script import MODULES, bind_imports, wrap_module, write_script
+from xray.renderers.page.script import MODULES, bind_imports, wrap_module, write_script
 
 
 def test_every_module_of_the_page_is_in_the_script():

@@ -3,7 +3,7 @@
 import pytest
 
 from xray.ir.records import Preview
-from xray.renderers.page_values import LEVELS, Level, cut_values
+from xray.renderers.page.values import LEVELS, Level, cut_values
 
 BLOCK = Preview((0, 0, 0), (2, 3, 5), tuple(float(number) for number in range(30)))
 IDS = Preview((0, 0), (2, 3), tuple(range(6)))

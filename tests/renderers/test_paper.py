@@ -7,8 +7,8 @@ import pytest
 
 from xray.errors import UsageError
 from xray.ir.json_form import trace_to_json
-from xray.renderers.paper import MOST_DOTS, PAPERS, check_dots, longest_side, paper_size
-from xray.renderers.poster import draw_poster
+from xray.renderers.sheet.paper import MOST_DOTS, PAPERS, check_dots, longest_side, paper_size
+from xray.renderers.sheet.poster import draw_poster
 
 STATUS = Path("/proc/self/status")
 POINTS = {
@@ -104,7 +104,7 @@ def test_a2_at_300_dpi_takes_less_than_300_megabytes(training_trace, tmp_path):
     path.write_text(trace_to_json(training_trace))
     code = (
         "import sys; from pathlib import Path\n"
-        "from xray.ir.files import read_trace_file; from xray.renderers.poster import draw_poster\n"
+        "from xray.ir.files import read_trace_file; from xray.renderers.sheet.poster import draw_poster\n"
         "drawn = draw_poster(read_trace_file(Path(sys.argv[1])), 'png', dpi=300)\n"
         f"print(int.from_bytes(drawn[16:20], 'big'), open('{STATUS}').read().partition('VmHWM:')[2].split()[0])"
     )

@@ -10,7 +10,7 @@ from drawn import overlapping_texts, read_drawing
 from poster_cases import CASES, OTHERS, make_case
 from recorded import recorded
 
-from xray.renderers.poster import draw_poster
+from xray.renderers.sheet.poster import draw_poster
 from xray.renderers.themes import load_theme
 
 A2 = (1191, 1684)
@@ -115,7 +115,7 @@ def test_the_pdf_carries_its_fonts(training_trace):
 def test_a_fresh_process_draws_the_same_and_says_nothing(tmp_path):
     code = (
         "import sys; sys.path.insert(0, 'tests'); from recorded import recorded; "
-        "from xray.renderers.poster import draw_poster; from hashlib import sha256; "
+        "from xray.renderers.sheet.poster import draw_poster; from hashlib import sha256; "
         "print(sha256(draw_poster(recorded('one layer'), 'svg').encode()).hexdigest())"
     )
     runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True) for _ in range(2)]

@@ -1,6 +1,6 @@
 import pytest
 
-from xray.renderers.shading import cell_shapes, weight_colour
+from xray.renderers.sheet.shading import cell_shapes, weight_colour
 from xray.renderers.themes import load_theme
 from xray.story.layout import Cells
 

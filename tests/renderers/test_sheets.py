@@ -7,9 +7,9 @@ from pypdf import PdfReader
 from recorded import recorded
 
 from xray.errors import DrawError
-from xray.renderers.paper import paper_size
-from xray.renderers.poster import draw_poster
-from xray.renderers.sheets import LEAST_SCALE, MARGIN, choose_grid, cut_in_sheets
+from xray.renderers.sheet.paper import paper_size
+from xray.renderers.sheet.poster import draw_poster
+from xray.renderers.sheet.several_papers import LEAST_SCALE, MARGIN, choose_grid, cut_in_sheets
 
 A2 = paper_size("a2")
 

@@ -1,6 +1,6 @@
 import pytest
 
-from xray.renderers.svg_paths import straighten, straighten_paths
+from xray.renderers.sheet.svg_paths import straighten, straighten_paths
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from rich.console import Console
 from small_traces import record, small_inference_passes, small_trace, small_training_pass, small_turn, step
 
 from xray.ir.trace import Pass, Trace
-from xray.renderers.table import TraceTables, draw_tables
+from xray.renderers.table.table import TraceTables, draw_tables
 from xray.renderers.themes import load_theme
 from xray.story.facts.selection import Pick
 from xray.story.facts.totals import count_work

@@ -4,7 +4,7 @@ import pytest
 from small_traces import record, step
 
 from xray.ir.trace import Pass, Trace
-from xray.renderers.table import draw_tables
+from xray.renderers.table.table import draw_tables
 
 
 def draw(*steps, width=100, **options):

@@ -5,8 +5,8 @@ from small_traces import mask_cells, record, small_trace, small_training_pass, s
 
 from xray.ir.records import MaskFacts
 from xray.ir.trace import Pass
-from xray.renderers.table_masks import choose_squares, draw_legend, draw_mask
-from xray.renderers.table_words import ASCII, UNICODE, Words
+from xray.renderers.table.masks import choose_squares, draw_legend, draw_mask
+from xray.renderers.table.words import ASCII, UNICODE, Words
 from xray.renderers.themes import load_theme
 from xray.story.facts.masks import list_masks
 

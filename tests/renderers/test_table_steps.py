@@ -9,9 +9,9 @@ from small_traces import record, small_training_pass, step
 from xray.ir.records import Preview
 from xray.ir.trace import Pass, Trace
 from xray.ir.work import measure_work
-from xray.renderers.table import draw_tables
-from xray.renderers.table_steps import choose_columns, list_axes, list_shapes, mask_words, tell_below
-from xray.renderers.table_words import UNICODE, Words
+from xray.renderers.table.steps import choose_columns, list_axes, list_shapes, mask_words, tell_below
+from xray.renderers.table.table import draw_tables
+from xray.renderers.table.words import UNICODE, Words
 from xray.renderers.themes import load_theme
 from xray.story.facts.outline import outline_pass
 from xray.text import say_short

@@ -5,8 +5,8 @@ from recorded import recorded
 from rich.console import Console
 from small_traces import small_trace
 
-from xray.renderers.table_turns import CACHED, READS, draw_turns, last_words
-from xray.renderers.table_words import UNICODE, Words
+from xray.renderers.table.turns import CACHED, READS, draw_turns, last_words
+from xray.renderers.table.words import UNICODE, Words
 from xray.renderers.themes import load_theme
 from xray.story.walk.turns import list_turns
 

@@ -4,7 +4,7 @@ import pytest
 from rich.cells import cell_len
 from rich.text import Text
 
-from xray.renderers.table_words import ASCII, UNICODE, Words, flow, say_share
+from xray.renderers.table.words import ASCII, UNICODE, Words, flow, say_share
 from xray.renderers.themes import load_theme
 from xray.text import say_short
 

@@ -10,10 +10,10 @@ from small_traces import record, small_trace, step
 
 from xray.errors import UsageError
 from xray.ir.trace import Pass, Trace
-from xray.renderers.markdown import write_markdown
-from xray.renderers.mermaid import write_mermaid
+from xray.renderers.blocks.mermaid import write_mermaid
 from xray.renderers.render import render
-from xray.renderers.spreadsheet import write_csv
+from xray.renderers.table.markdown import write_markdown
+from xray.renderers.table.spreadsheet import write_csv
 from xray.story.blocks.opening import Choice
 from xray.story.facts.selection import Pick
 

@@ -3,7 +3,7 @@
 import pytest
 from rich.cells import cell_len
 
-from xray.renderers.walk_text import Screen, draw_chapter, draw_prompt, draw_text
+from xray.renderers.table.walk import Screen, draw_chapter, draw_prompt, draw_text
 from xray.story.walk.quiz import make_quiz
 from xray.story.walk.scene import list_scenes, plain
 from xray.story.walk.telling import write_chapters

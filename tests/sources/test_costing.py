@@ -10,8 +10,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from xray.errors import UsageError
-from xray.renderers.cost import print_cost
 from xray.renderers.cost_plot import draw_plot, print_plot
+from xray.renderers.table.cost import print_cost
 from xray.sources.costing import cost_by_name
 from xray.sources.request import Request
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from xray.capture.target import run_target
+from xray.capture.targets.target import run_target
 from xray.errors import TraceError
 from xray.sources.loading import load_source
 from xray.sources.request import Request

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from xray.capture.target import run_target
+from xray.capture.targets.target import run_target
 from xray.errors import TraceError, UsageError
 from xray.sources.loading import load_source
 from xray.sources.named import list_settings

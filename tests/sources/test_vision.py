@@ -4,7 +4,7 @@ import importlib.util
 
 import pytest
 
-from xray.capture.target import run_target
+from xray.capture.targets.target import run_target
 from xray.errors import TraceError
 from xray.sources.loading import load_source
 from xray.sources.request import Request

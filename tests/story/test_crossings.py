@@ -7,8 +7,8 @@ import pytest
 from poster_cases import make_case
 from recorded import FAMILIES, recorded
 
-from xray.renderers.dashes import flattened
 from xray.renderers.fonts import text_width
+from xray.renderers.sheet.dashes import flattened
 from xray.story.layout import baselines, line_width
 from xray.story.poster import compose_poster
 

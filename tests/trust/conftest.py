@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from small_runs import finish_small
 
-from xray.capture.run import load
+from xray.capture.targets.run import load
 from xray.ir.json_form import trace_to_json
 
 

@@ -14,7 +14,7 @@ from trust.amount import cases
 from trust.outcomes import assert_one_line
 
 from xray import render
-from xray.capture.run import Run
+from xray.capture.targets.run import Run
 from xray.config import ModelConfig, TextConfig, TrainConfig
 from xray.data.reading.source import Source
 from xray.errors import ConfigError, XRayError

@@ -11,10 +11,10 @@ from trust.mutations import HARD_TEXT, change_bytes
 from trust.outcomes import assert_one_line
 
 from xray.assets import read_template
-from xray.capture.target import parse_input
+from xray.capture.targets.target import parse_input
 from xray.data.tokens.tokeniser import mend, split_as_written, split_text
 from xray.errors import XRayError
-from xray.renderers.markup import escape_html
+from xray.renderers.sheet.markup import escape_html
 from xray.renderers.themes import parse_theme
 from xray.text import must_be_spelt_out, show_controls
 

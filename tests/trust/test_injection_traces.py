@@ -155,7 +155,7 @@ def test_json_comes_back_as_it_was(poisoned):
 
 @pytest.mark.parametrize("width", [80, 20])
 def test_tables_obey_nothing(poisoned, width):
-    from xray.renderers.table import draw_tables
+    from xray.renderers.table.table import draw_tables
 
     assert_plain(draw_tables(poisoned, width=width))
 
@@ -164,7 +164,7 @@ STYLING = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def test_coloured_tables_hold_our_styling_alone(poisoned):
-    from xray.renderers.table import draw_tables
+    from xray.renderers.table.table import draw_tables
 
     assert_plain(STYLING.sub("", draw_tables(poisoned, width=80, colour="truecolor")))
     assert "\x1b[31mred" not in draw_tables(poisoned, width=80, colour=False)

@@ -20,7 +20,7 @@ from trust.amount import try_many
 
 import xray.learn.runs.saved_training
 from xray.cli.output import write_file
-from xray.cli.stopping import StoppedAtOnce, end_on_sigterm
+from xray.cli.screen.stopping import StoppedAtOnce, end_on_sigterm
 from xray.errors import RunError
 from xray.ir.files import read_trace_file
 from xray.learn.runs.begin import resume_training

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from xray.capture.mask_facts import SeenMask
+from xray.capture.masks.facts import SeenMask
 from xray.capture.parts import Part
 from xray.ir.records import Preview, Role
 from xray.ir.trace import PassKind, Setting

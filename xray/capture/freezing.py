@@ -5,11 +5,11 @@ from types import CodeType
 from typing import Any, TypeVar
 
 from xray.capture.calls import NOWHERE, STATE_NAMES, Known, OpenCall, OpenPass, Seen
-from xray.capture.fused import ATTENTIONS, derive_attention
-from xray.capture.mask_facts import SeenMask
-from xray.capture.mask_settling import settle_masks
+from xray.capture.kernels.fused import ATTENTIONS, derive_attention
+from xray.capture.kernels.native import open_kernels
+from xray.capture.masks.facts import SeenMask
+from xray.capture.masks.settling import settle_masks
 from xray.capture.naming import PLAIN, make_plain, name_layer
-from xray.capture.native_kernels import open_kernels
 from xray.ir.records import MaskFacts, Preview, TensorRecord
 from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS, Pass, Setting, Step
 

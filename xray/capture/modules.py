@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from xray.capture.calls import Counted
-from xray.capture.fast_path import FAST_PATHS
+from xray.capture.kernels.fast_path import FAST_PATHS
 from xray.capture.naming import name_op
 from xray.capture.parts import is_divided, look_at_part
 from xray.capture.tensors import positional_names

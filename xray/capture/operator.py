@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from xray.capture.calls import OpenCall, Pattern, Seen, describe_error
-from xray.capture.fast_path import InnerMode
-from xray.capture.flexible import FLEX, changes_scores, see_flex_mask
 from xray.capture.journal import Journal, Lane
+from xray.capture.kernels.fast_path import InnerMode
+from xray.capture.kernels.flexible import FLEX, changes_scores, see_flex_mask
 from xray.capture.operations import is_in_place, name_operands
 from xray.capture.parts import is_distributed
 from xray.capture.sight import Sight, see_named

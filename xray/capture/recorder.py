@@ -12,13 +12,15 @@ from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
+from xray.capture.axes.hints import Axes, check_call, check_trace, read_hints, take_hints
+from xray.capture.axes.spreading import spread_parts
+from xray.capture.axes.structure import name_axes_by_structure
 from xray.capture.caches import find_kept, list_parts
 from xray.capture.calls import OpenCall, Seen, describe_error
 from xray.capture.collectives import CollectiveMode
-from xray.capture.fast_path import may_take_fast_path, step_aside
 from xray.capture.freezing import Links
-from xray.capture.hints import Axes, check_call, check_trace, read_hints, take_hints
 from xray.capture.journal import Journal, Lane
+from xray.capture.kernels.fast_path import may_take_fast_path, step_aside
 from xray.capture.lanes import Lanes
 from xray.capture.modules import NO_KEYWORDS, ModuleClass, Survey, count_parameters, read_keywords, run_eagerly
 from xray.capture.naming import describe_settings
@@ -27,8 +29,6 @@ from xray.capture.operator import Operator
 from xray.capture.optimizers import watch_optimizers
 from xray.capture.parts import is_distributed, name_groups
 from xray.capture.sight import Sight, see_named
-from xray.capture.spreading import spread_parts
-from xray.capture.structure import name_axes_by_structure
 from xray.capture.tensors import name_arguments
 from xray.capture.values import PreviewRule
 from xray.errors import TraceError

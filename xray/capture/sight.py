@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from xray.capture.calls import Known, OpenCall, Seen
-from xray.capture.fused import ATTENTIONS, weigh
-from xray.capture.mask_facts import look_at_mask, tells_what_is_hidden
+from xray.capture.kernels.fused import ATTENTIONS, weigh
+from xray.capture.masks.facts import look_at_mask, tells_what_is_hidden
 from xray.capture.parts import Part
 from xray.capture.tensor_log import TensorLog
 from xray.capture.tensors import name_results

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from xray.capture.calls import Known
-from xray.capture.mask_facts import SeenMask
+from xray.capture.masks.facts import SeenMask
 from xray.capture.parts import is_distributed, look_at_part, unwrap, watch_storage
 from xray.ir.records import Role
 

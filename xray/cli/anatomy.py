@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from xray.cli.source_options import (
+from xray.cli.options.of_sources import (
     BatchOption,
     ImageSizeOption,
     KindOption,
@@ -56,11 +56,11 @@ def anatomy(
     from dataclasses import replace
 
     from xray.cli.output import check_writable, say, write_file
-    from xray.cli.pager import show_long
-    from xray.cli.painting import pick_theme
-    from xray.cli.terminal import stdout_screen
+    from xray.cli.screen.pager import show_long
+    from xray.cli.screen.painting import pick_theme
+    from xray.cli.screen.terminal import stdout_screen
     from xray.errors import UsageError
-    from xray.renderers.anatomy import WIDEST, print_anatomy
+    from xray.renderers.table.anatomy import WIDEST, print_anatomy
     from xray.story.body.whole import anatomy as read
     from xray.text import show_controls
 

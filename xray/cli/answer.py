@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from xray.cli.chat import Beam, LengthPenalty, check_beam
-from xray.cli.source_options import DEFAULT_RUN
+from xray.cli.options.of_sources import DEFAULT_RUN
 
 
 def answer(

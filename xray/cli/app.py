@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from xray.cli.output import say
-from xray.cli.stopping import StoppedAtOnce, end_on_sigterm
+from xray.cli.screen.stopping import StoppedAtOnce, end_on_sigterm
 from xray.errors import XRayError
 from xray.text import reason_of, show_controls
 

@@ -46,12 +46,12 @@ def attention(
     The terminal shows one head with its numbers, and how widely each head looks; a picture shows all layers and heads,
     or those that were asked for.
     """
-    from xray.cli.given import refuse
+    from xray.cli.options.given import refuse
+    from xray.cli.options.requests import names_source, read_or_record
     from xray.cli.output import say, write_file, write_stdout
-    from xray.cli.painting import pick_theme, warn_of_letters
-    from xray.cli.requests import names_source, read_or_record
+    from xray.cli.screen.painting import pick_theme, warn_of_letters
+    from xray.cli.screen.terminal import stdout_screen
     from xray.cli.shown import check_picture, choose_pictures
-    from xray.cli.terminal import stdout_screen
     from xray.renderers.attention import draw_attention, print_attention
     from xray.text import show_controls
 

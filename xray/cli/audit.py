@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from xray.cli.source_options import (
+from xray.cli.options.of_sources import (
     BatchOption,
     ImageSizeOption,
     KindOption,
@@ -51,11 +51,11 @@ def audit(
 
     from xray.cli.anatomy import record_source
     from xray.cli.output import check_writable, say, write_file
-    from xray.cli.pager import show_long
-    from xray.cli.painting import pick_theme
-    from xray.cli.terminal import stdout_screen
+    from xray.cli.screen.pager import show_long
+    from xray.cli.screen.painting import pick_theme
+    from xray.cli.screen.terminal import stdout_screen
     from xray.errors import UsageError
-    from xray.renderers.audit import WIDEST, print_audit
+    from xray.renderers.table.audit import WIDEST, print_audit
     from xray.story.alarms.whole import audit as read
     from xray.text import show_controls
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from xray.cli.source_options import DEFAULT_RUN
+from xray.cli.options.of_sources import DEFAULT_RUN
 
 Beam = Annotated[int, typer.Option(help="How many answers are followed at once; 1 is greedy.")]
 LengthPenalty = Annotated[float, typer.Option(help="With --beam: 0 favours short answers, 1 weighs each word alike.")]
@@ -17,7 +17,7 @@ def check_beam(context: typer.Context, beam: int) -> None:
     Raises:
         UsageError: a length penalty without a beam.
     """
-    from xray.cli.given import refuse
+    from xray.cli.options.given import refuse
 
     if beam == 1:
         refuse(context, ("length_penalty",), "one answer alone has no rival to be weighed against. Add --beam 4.")

@@ -13,10 +13,10 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from xray.cli.background import has_light_background
 from xray.cli.output import say, write_stdout
-from xray.cli.plain import encodable
-from xray.cli.terminal import colour_depth
+from xray.cli.screen.background import has_light_background
+from xray.cli.screen.plain import encodable
+from xray.cli.screen.terminal import colour_depth
 from xray.config import SPECIAL_TOKENS
 from xray.errors import UsageError
 from xray.learn.answers.chatbot import Chatbot, Question

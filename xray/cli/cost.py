@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from xray.cli.source_options import PANEL, KindOption, TrustOption, make_request
+from xray.cli.options.of_sources import PANEL, KindOption, TrustOption, make_request
 
 MOST = {"--seq-len": 1 << 24, "--batch": 1 << 16}
 MOST_SIZES = 64
@@ -57,10 +57,10 @@ def cost(
 
     from xray.cli.keeping_stdout import keep_stdout
     from xray.cli.output import check_writable, say, write_file, write_stdout
-    from xray.cli.terminal import terminal_width
+    from xray.cli.screen.terminal import terminal_width
     from xray.errors import UsageError
-    from xray.renderers.cost import print_cost
     from xray.renderers.cost_plot import draw_plot, print_plot
+    from xray.renderers.table.cost import print_cost
     from xray.sources.costing import cost_by_name
     from xray.text import show_controls
 

@@ -8,7 +8,7 @@ import typer
 from xray.config import TrainConfig
 
 if TYPE_CHECKING:
-    from xray.capture.run import Run
+    from xray.capture.targets.run import Run
     from xray.renderers.render import Form
 
 RESULTS: "tuple[tuple[str, Form, str], ...]" = (
@@ -58,7 +58,7 @@ def demo(
 
 def train_or_load(folder: Path, epochs: int | None, seed: int | None, device: str) -> "Run":
     """The chatbot of a run folder, trained first as far as it is not yet."""
-    from xray.capture.run import Run, load
+    from xray.capture.targets.run import Run, load
     from xray.cli.lesson import teach
     from xray.cli.output import say
     from xray.data.reading.examples import example_corpus

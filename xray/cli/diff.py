@@ -41,13 +41,13 @@ def diff(
     The exit code is 0 without a difference, 1 with one, and 2 where that cannot be told, as diff does; a picture does
     not change it.
     """
-    from xray.cli.given import NO_PICTURE, refuse
+    from xray.cli.options.given import NO_PICTURE, refuse
+    from xray.cli.options.requests import read_or_run
     from xray.cli.output import say, write_file
-    from xray.cli.pager import show_long
-    from xray.cli.painting import pick_theme, warn_of_letters
-    from xray.cli.requests import read_or_run
+    from xray.cli.screen.pager import show_long
+    from xray.cli.screen.painting import pick_theme, warn_of_letters
     from xray.cli.shown import check_picture, choose_pictures
-    from xray.renderers.poster import draw_poster
+    from xray.renderers.sheet.poster import draw_poster
     from xray.story.compare.changes import list_difference
     from xray.story.compare.difference import diff as compare
     from xray.story.compare.marks import mark_changes

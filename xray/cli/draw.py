@@ -74,7 +74,7 @@ def draw(
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No tables, only the files.")] = False,
 ) -> None:
     """Draw a recorded trace: the poster and the tables, on any machine, no torch needed."""
-    from xray.cli.painting import pick_theme
+    from xray.cli.screen.painting import pick_theme
     from xray.cli.shown import check_picture, choose_forms, choose_steps, refuse_unshown, show_trace
     from xray.ir.files import read_trace_file
     from xray.renderers.render import BlockOptions

@@ -6,9 +6,9 @@ from shlex import quote
 import typer
 
 from xray.cli.output import say
-from xray.cli.progress import Progress
-from xray.cli.progress_choice import open_progress
-from xray.cli.stopping import StopRequest, listen_for_stop
+from xray.cli.screen.progress import Progress
+from xray.cli.screen.progress_choice import open_progress
+from xray.cli.screen.stopping import StopRequest, listen_for_stop
 from xray.cli.watching import Watching, say_what_is_best, show_curve
 from xray.data.pairs import Pair
 from xray.learn.answers.chatbot import Chatbot

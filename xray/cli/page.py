@@ -36,10 +36,10 @@ def page(
     import sys
     import webbrowser
 
-    from xray.cli.given import refuse
+    from xray.cli.options.given import refuse
+    from xray.cli.options.requests import read_or_record
     from xray.cli.output import check_writable, say, write_file, write_stdout
-    from xray.cli.painting import pick_theme
-    from xray.cli.requests import read_or_record
+    from xray.cli.screen.painting import pick_theme
     from xray.renderers.render import render
     from xray.text import show_controls
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Literal
 
 from xray.cli.keeping_stdout import keep_stdout
 from xray.cli.loading import loading
+from xray.cli.options.of_sources import DEFAULT_RUN
 from xray.cli.output import say
-from xray.cli.source_options import DEFAULT_RUN
 from xray.errors import TraceError, XRayError
 from xray.ir.trace import Step, Trace
 from xray.ir.values import drop_values
@@ -16,13 +16,13 @@ from xray.story.failure.rules import find_misfit
 from xray.text import show_controls
 
 if TYPE_CHECKING:
-    from xray.capture.run import Phase, Run
+    from xray.capture.targets.run import Phase, Run
 
 
 def load_or_make(run: Path | None, device: str) -> "Run":
     """The chatbot of a run folder, by default the usual one; where there is none, an untrained one, which is said."""
     with loading():
-        from xray.capture.run import load, make_untrained
+        from xray.capture.targets.run import load, make_untrained
 
     if run is not None or DEFAULT_RUN.exists():
         return load(run or DEFAULT_RUN, device=device)
@@ -70,8 +70,8 @@ def record_target(
     With a mesh it is one rank of a model divided so.
     """
     with loading():
-        from xray.capture.page_values import preview_for_page
-        from xray.capture.target import run_target
+        from xray.capture.targets.page_values import preview_for_page
+        from xray.capture.targets.target import run_target
         from xray.capture.values import preview_attention
         from xray.sources.loading import load_source
 

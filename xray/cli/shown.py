@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from xray.cli.given import NO_PDF, NO_PICTURE, PICTURE_OPTIONS, refuse
+from xray.cli.options.given import NO_PDF, NO_PICTURE, PICTURE_OPTIONS, refuse
 from xray.cli.output import check_writable, say, write_file, write_stdout
-from xray.cli.pager import show_long
-from xray.cli.terminal import at_terminal, choose_theme, colour_depth, is_ascii_only, terminal_width
+from xray.cli.screen.pager import show_long
+from xray.cli.screen.terminal import at_terminal, choose_theme, colour_depth, is_ascii_only, terminal_width
 from xray.errors import UsageError
 from xray.text import show_controls
 
 if TYPE_CHECKING:
     from xray.ir.trace import Trace
-    from xray.renderers.drawing import DrawnForm
-    from xray.renderers.paper import Paper
     from xray.renderers.render import BlockOptions, Form
+    from xray.renderers.sheet.drawing import DrawnForm
+    from xray.renderers.sheet.paper import Paper
     from xray.renderers.themes import Theme
     from xray.story.facts.selection import Pick
 
@@ -100,7 +100,7 @@ def check_picture(files: "list[tuple[Path, Form]]", paper: "Paper | None", dpi: 
     Raises:
         UsageError: they would have too many dots.
     """
-    from xray.renderers.paper import check_dots
+    from xray.renderers.sheet.paper import check_dots
 
     if any(form == "png" for _, form in files):
         check_dots(paper, dpi)
@@ -144,7 +144,7 @@ def show_trace(
     Raises:
         TraceError: there are tables to show, and `pick` chooses nothing for them.
     """
-    from xray.cli.painting import warn_of_letters
+    from xray.cli.screen.painting import warn_of_letters
     from xray.renderers.render import BlockOptions, render
     from xray.story.facts.selection import check_pick
 
@@ -177,7 +177,7 @@ def show_trace(
         write_stdout(render(trace, "svg", theme=theme, paper=paper, all_layers=all_layers, **options))
     if quiet:
         return
-    from xray.renderers.table import draw_tables
+    from xray.renderers.table.table import draw_tables
 
     if pick:
         check_pick(trace, pick)
@@ -201,7 +201,7 @@ def show_trace(
 
 def cut_to_print(pdf: bytes, tile: "Paper") -> tuple[bytes, str]:
     """A PDF on sheets of that paper, and how many they are, in words to stand behind its name."""
-    from xray.renderers.sheets import cut_in_sheets
+    from xray.renderers.sheet.several_papers import cut_in_sheets
 
     cut, count = cut_in_sheets(pdf, tile)
     return cut, f", {count} {'sheet' if count == 1 else 'sheets'} of {tile.upper()}"
@@ -210,14 +210,14 @@ def cut_to_print(pdf: bytes, tile: "Paper") -> tuple[bytes, str]:
 def write_picked(trace: "Trace", form: "Form", pick: "Pick", *, all_layers: bool) -> str:
     """The tables of the steps that a pick chooses, as a text of one of their forms."""
     if form == "csv":
-        from xray.renderers.spreadsheet import write_csv
+        from xray.renderers.table.spreadsheet import write_csv
 
         return write_csv(trace, pick)
     if form == "markdown":
-        from xray.renderers.markdown import write_markdown
+        from xray.renderers.table.markdown import write_markdown
 
         return write_markdown(trace, all_layers=all_layers, pick=pick)
-    from xray.renderers.table import draw_tables
+    from xray.renderers.table.table import draw_tables
 
     return draw_tables(trace, all_layers=all_layers, pick=pick)
 

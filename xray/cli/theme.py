@@ -24,7 +24,7 @@ def theme(
     """
     from xray.assets import read_template, template_names
     from xray.cli.output import check_writable, say, write_file, write_stdout
-    from xray.cli.painting import is_file_name, parse_own_theme, read_theme_text
+    from xray.cli.screen.painting import is_file_name, parse_own_theme, read_theme_text
     from xray.errors import UsageError
     from xray.renderers.contrasts import find_weaknesses
     from xray.renderers.themes import load_theme

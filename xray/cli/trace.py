@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from xray.cli.source_options import (
+from xray.cli.options.of_sources import (
     DEFAULT_RUN,
     SOURCE_OPTIONS,
     BatchOption,
@@ -166,9 +166,9 @@ def trace(
     With stdout sent to a file the poster goes there as SVG and the tables to the terminal. Without a trained run an
     untrained model is traced: exact in its shapes, random in its words.
     """
-    from xray.cli.given import refuse
-    from xray.cli.painting import pick_theme
+    from xray.cli.options.given import refuse
     from xray.cli.recording import record_chatbot, record_target
+    from xray.cli.screen.painting import pick_theme
     from xray.cli.shown import check_picture, choose_forms, choose_steps, refuse_unshown, show_trace
     from xray.renderers.render import BlockOptions
 

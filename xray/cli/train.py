@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from xray.cli.option_groups import open_groups
-from xray.cli.train_options import CorpusOptions, Device, LessonOptions, ModelOptions, TextOptions
+from xray.cli.options.groups import open_groups
+from xray.cli.options.of_training import CorpusOptions, Device, LessonOptions, ModelOptions, TextOptions
 from xray.cli.watching import Watching
 from xray.config import TextConfig, TrainConfig
 from xray.learn.presets import PRESETS, PresetName
@@ -54,7 +54,7 @@ def train(
         "training": recipe.training | lessons.settings(),
         "text": recipe.text | text.settings(),
     }
-    from xray.cli.stopping import end_on_sigterm
+    from xray.cli.screen.stopping import end_on_sigterm
     from xray.errors import UsageError, XRayError
     from xray.learn.runs.begin import begin_training
     from xray.learn.steps.processes import join_world
@@ -85,8 +85,8 @@ def begin(watching: Watching, open_training: "Callable[..., AbstractContextManag
     """Train a new run."""
     from xray.cli.lesson import teach
     from xray.cli.output import say
-    from xray.cli.progress_choice import open_stages
-    from xray.cli.stopping import StoppedAtOnce
+    from xray.cli.screen.progress_choice import open_stages
+    from xray.cli.screen.stopping import StoppedAtOnce
 
     with ExitStack() as opened:
         try:

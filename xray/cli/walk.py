@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from xray.ir.trace import Step, Trace
-    from xray.renderers.walk_text import Screen
+    from xray.renderers.table.walk import Screen
     from xray.story.walk.quiz import Question
     from xray.story.walk.scene import Scene
 
@@ -44,9 +44,9 @@ def walk(
     At a terminal Enter goes on, b goes back, a number goes to that station, q leaves. --quiz asks which shape comes
     next, says whether that is right, and why; there ? gives a hint and skip shows the answer.
     """
-    from xray.cli.painting import pick_theme
-    from xray.cli.requests import read_or_record
-    from xray.cli.terminal import stdout_screen
+    from xray.cli.options.requests import read_or_record
+    from xray.cli.screen.painting import pick_theme
+    from xray.cli.screen.terminal import stdout_screen
 
     screen = stdout_screen(context, pick_theme(theme))
     if turn is not None:
@@ -76,7 +76,7 @@ def choose_journey(trace: "Trace", phase: str | None, wanted: str, turn: int | N
         UsageError: there is nothing to walk through, or no such phase or turn.
     """
     from xray.errors import UsageError
-    from xray.renderers.walk_text import draw_chapter
+    from xray.renderers.table.walk import draw_chapter
     from xray.story.walk.quiz import make_quiz
     from xray.story.walk.scene import list_scenes
     from xray.story.walk.telling import write_chapters
@@ -155,7 +155,7 @@ def tell_all(journey: Journey, station: int | None, screen: "Screen") -> None:
 
 def walk_by_hand(show: "Callable[[int], None]", last: int) -> None:
     """One station after the other, as the reader says."""
-    from xray.cli.asking import ask_line
+    from xray.cli.screen.asking import ask_line
 
     number = 1
     while number <= last:
@@ -173,11 +173,11 @@ def walk_by_hand(show: "Callable[[int], None]", last: int) -> None:
 
 def ask_all(every: "Sequence[Question]", station: int | None, screen: "Screen") -> None:
     """The quiz: each question once, the answer checked and explained, the score at the end."""
-    from xray.cli.asking import ask_line
     from xray.cli.output import write_stdout
+    from xray.cli.screen.asking import ask_line
     from xray.errors import UsageError
-    from xray.renderers.table_totals import count_words
-    from xray.renderers.walk_text import draw_prompt, draw_text
+    from xray.renderers.table.totals import count_words
+    from xray.renderers.table.walk import draw_prompt, draw_text
     from xray.story.walk.quiz import is_right, list_hints, read_answer
 
     questions = [one for one in every if station in (None, one.station)]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 if TYPE_CHECKING:
-    from xray.renderers.drawing import DrawnForm
+    from xray.renderers.sheet.drawing import DrawnForm
 
 DEFAULT_SHEET = Path("worksheet.pdf")
 FORMS: "dict[str, DrawnForm]" = {".pdf": "pdf", ".svg": "svg", ".png": "png"}
@@ -75,14 +75,14 @@ def worksheet(
 
     Ledgers, formulas and tooltips do not give the blanks away. The same seed makes the same sheet.
     """
-    from xray.cli.given import NO_PDF, refuse
+    from xray.cli.options.given import NO_PDF, refuse
+    from xray.cli.options.requests import read_or_record
     from xray.cli.output import check_writable, say, write_file
-    from xray.cli.painting import pick_theme, warn_of_letters
-    from xray.cli.requests import read_or_record
+    from xray.cli.screen.painting import pick_theme, warn_of_letters
     from xray.cli.shown import cut_to_print
     from xray.errors import UsageError
-    from xray.renderers.paper import check_dots
-    from xray.renderers.worksheet import draw_worksheet, make_worksheet
+    from xray.renderers.sheet.paper import check_dots
+    from xray.renderers.sheet.worksheet import draw_worksheet, make_worksheet
     from xray.story.walk.worksheet import Choice
     from xray.text import show_controls
 

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from xray.capture.spreading import ADDING, UNKNOWN, spell_words
+from xray.capture.axes.spreading import ADDING, UNKNOWN, spell_words
 from xray.ir.kinds import EXCHANGES
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step, Trace

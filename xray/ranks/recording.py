@@ -7,8 +7,8 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from xray.capture.inputs import Target
-from xray.capture.target import Outcome, run_once
+from xray.capture.targets.inputs import Target
+from xray.capture.targets.target import Outcome, run_once
 from xray.capture.tensors import positional_names
 from xray.capture.values import PreviewRule
 from xray.errors import UsageError

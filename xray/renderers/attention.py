@@ -6,12 +6,12 @@ from rich.console import RenderableType
 from rich.style import Style
 from rich.text import Text as Line
 
-from xray.renderers.drawing import DrawnForm, draw_layout
 from xray.renderers.fonts import text_width
-from xray.renderers.shading import weight_colour
-from xray.renderers.table_words import UNICODE, Words, flow
+from xray.renderers.sheet.drawing import DrawnForm, draw_layout
+from xray.renderers.sheet.shading import weight_colour
+from xray.renderers.table.walk import Screen, print_all
+from xray.renderers.table.words import UNICODE, Words, flow
 from xray.renderers.themes import Theme, is_light, load_theme
-from xray.renderers.walk_text import Screen, print_all
 from xray.story.weights.picture import Picture
 from xray.story.weights.sheet import compose_sheet
 

@@ -6,8 +6,8 @@ from html import escape
 from math import log
 
 from xray.ir.cost import Cost, Quantity
-from xray.renderers.cost import write_bytes
 from xray.renderers.curve import DASHES, write
+from xray.renderers.table.cost import write_bytes
 from xray.text import say_short
 
 QUANTITIES: tuple[tuple[str, Callable[[int], str], tuple[tuple[Quantity | None, str], ...]], ...] = (

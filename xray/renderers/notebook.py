@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from xray.ir.trace import Pass, Trace
 
 if TYPE_CHECKING:
-    from xray.story.body.tree import Anatomy
+    from xray.story.anatomy.tree import Anatomy
     from xray.story.compare.difference import Difference
 
 TEXT_WIDTH = 100
@@ -61,8 +61,8 @@ def show_traces(shell: Any) -> None:  # noqa: ANN401  # IPython's shell, which X
     pictures.for_type(Trace, draw_svg)
     pictures.for_type(Pass, draw_pass)
     pictures.for_type_by_name("xray.story.compare.difference", "Difference", draw_difference)
-    pictures.for_type_by_name("xray.capture.run", "Run", draw_run)
-    tables.for_type_by_name("xray.story.body.tree", "Anatomy", draw_anatomy)
+    pictures.for_type_by_name("xray.capture.targets.run", "Run", draw_run)
+    tables.for_type_by_name("xray.story.anatomy.tree", "Anatomy", draw_anatomy)
     lines.for_type(Trace, print_tables)
     lines.for_type_by_name("xray.story.compare.difference", "Difference", print_difference)
 
@@ -74,7 +74,7 @@ def fit(svg: str) -> str:
 
 def draw_svg(trace: Trace) -> str:
     """The poster of a trace."""
-    from xray.renderers.poster import draw_poster
+    from xray.renderers.sheet.poster import draw_poster
 
     return fit(draw_poster(trace, "svg"))
 
@@ -91,7 +91,7 @@ def draw_run(run: Any) -> str:  # noqa: ANN401  # a chatbot, which is at home on
 
 def draw_difference(difference: "Difference") -> str | None:
     """The picture of the second trace, what changed outlined; none where nothing did."""
-    from xray.renderers.poster import draw_poster
+    from xray.renderers.sheet.poster import draw_poster
     from xray.story.compare.marks import mark_changes
 
     if not difference:
@@ -101,14 +101,14 @@ def draw_difference(difference: "Difference") -> str | None:
 
 def draw_anatomy(anatomy: "Anatomy") -> str:
     """The tables of an anatomy as HTML."""
-    from xray.renderers.anatomy import draw_html
+    from xray.renderers.table.anatomy import draw_html
 
     return draw_html(anatomy)
 
 
 def print_tables(trace: Trace, printer: Any, cycle: bool) -> None:  # noqa: ANN401
     """The tables of a trace as plain text."""
-    from xray.renderers.table import draw_tables
+    from xray.renderers.table.table import draw_tables
 
     printer.text(draw_tables(trace, width=TEXT_WIDTH))
 

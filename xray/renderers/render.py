@@ -7,7 +7,7 @@ from xray.errors import UsageError
 from xray.ir.json_form import trace_to_json
 from xray.ir.trace import Trace
 from xray.renderers.notebook import Image, Page, Picture, Tables
-from xray.renderers.paper import Paper
+from xray.renderers.sheet.paper import Paper
 from xray.renderers.themes import Theme
 from xray.renderers.wishes import check_wishes
 from xray.story.blocks.opening import Choice
@@ -79,27 +79,27 @@ def render(
     if form == "json":
         return trace_to_json(trace)
     if form == "table":
-        from xray.renderers.table import draw_tables
+        from xray.renderers.table.table import draw_tables
 
         return Tables(draw_tables(trace, theme=theme, all_layers=all_layers))
     if form == "markdown":
-        from xray.renderers.markdown import write_markdown
+        from xray.renderers.table.markdown import write_markdown
 
         return write_markdown(trace, all_layers=all_layers)
     if form == "csv":
-        from xray.renderers.spreadsheet import write_csv
+        from xray.renderers.table.spreadsheet import write_csv
 
         return write_csv(trace)
     if form == "mermaid":
-        from xray.renderers.mermaid import write_mermaid
+        from xray.renderers.blocks.mermaid import write_mermaid
 
         return write_mermaid(trace, theme=theme, all_layers=all_layers, blocks=choice)
     if form == "html":
-        from xray.renderers.page import draw_page
+        from xray.renderers.page.page import draw_page
 
         return Page(draw_page(trace, theme=theme, blocks=choice))
     if form in ("svg", "dot", "png", "pdf"):
-        from xray.renderers.poster import draw_poster
+        from xray.renderers.sheet.poster import draw_poster
 
         drawn = draw_poster(trace, form, theme=theme, dpi=dpi, paper=paper, all_layers=all_layers, blocks=choice)
         if isinstance(drawn, str):

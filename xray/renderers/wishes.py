@@ -2,7 +2,7 @@
 
 from xray.errors import UsageError
 from xray.ir.trace import Trace
-from xray.renderers.paper import MILLIMETRES, PAPERS
+from xray.renderers.sheet.paper import MILLIMETRES, PAPERS
 from xray.renderers.themes import Theme
 
 MOST_DPI = 10_000

@@ -8,7 +8,7 @@ from typing import get_args
 
 from torch import Tensor, nn
 
-from xray.capture.inputs import Target
+from xray.capture.targets.inputs import Target
 from xray.errors import TraceError, UsageError
 from xray.ir.cost import CacheKind, Cost, LayerCache, Quantity, RunCost
 from xray.ir.laws import Law, Size, find_law

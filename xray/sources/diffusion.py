@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from xray.capture.inputs import Target
+from xray.capture.targets.inputs import Target
 from xray.errors import TraceError
 from xray.sources.family_inputs import Rule, guess, is_asked, read_parameters
 from xray.sources.hub import find_config

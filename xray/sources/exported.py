@@ -4,9 +4,9 @@ from pathlib import Path
 
 import torch
 
-from xray.capture.inputs import Target, check_inputs
-from xray.capture.own_code import make_target
-from xray.capture.target import give_inputs
+from xray.capture.targets.inputs import Target, check_inputs
+from xray.capture.targets.own_code import make_target
+from xray.capture.targets.target import give_inputs
 from xray.errors import TraceError
 from xray.sources.request import Request
 from xray.text import show_controls

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
-from xray.capture.inputs import Target
-from xray.capture.target import load_target
+from xray.capture.targets.inputs import Target
+from xray.capture.targets.target import load_target
 from xray.errors import UsageError
 from xray.ir.trace import Setting
 from xray.sources.diffusion import load_diffusers

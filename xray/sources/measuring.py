@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from xray.capture.caches import find_kept
-from xray.capture.inputs import Target
 from xray.capture.lifetimes import Lifetimes, enter_all
+from xray.capture.targets.inputs import Target
 from xray.errors import TraceError
 from xray.ir.cost import RunCost
 from xray.ir.laws import Size

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from torch import nn
 
-from xray.capture.inputs import Target
+from xray.capture.targets.inputs import Target
 from xray.ir.trace import Setting
 from xray.sources.family_inputs import propose_inputs
 from xray.sources.hub import find_config

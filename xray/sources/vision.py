@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from xray.capture.inputs import Target
+from xray.capture.targets.inputs import Target
 from xray.errors import TraceError
 from xray.sources.family_inputs import make_noise
 from xray.sources.hub import tell_missing

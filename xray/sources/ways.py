@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
-from xray.capture.inputs import Target, parse_input
+from xray.capture.targets.inputs import Target, parse_input
 from xray.capture.tensors import positional_names
 from xray.errors import TraceError, XRayError
 from xray.sources.known_values import build_on_meta, known_values

@@ -8,7 +8,7 @@ import torch
 import transformers
 
 import xray
-from xray.capture.target import run_target
+from xray.capture.targets.target import run_target
 from xray.sources.loading import load_source
 
 PLACES = 10

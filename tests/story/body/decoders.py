@@ -14,7 +14,7 @@ from story.body.truth import (
     pre,
 )
 
-from xray.story.body.tree import Latent
+from xray.story.anatomy.tree import Latent
 
 
 def two_kinds(c, first, other, *, every):

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import torch
 
 import xray
-from xray.capture.target import run_target
+from xray.capture.targets.target import run_target
 from xray.ir.json_form import trace_from_json, trace_to_json
 from xray.sources.loading import load_source
 

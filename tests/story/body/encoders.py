@@ -16,7 +16,7 @@ from story.body.truth import (
     tower,
 )
 
-from xray.story.body.tree import Head, Norm, Stage, Unknown
+from xray.story.anatomy.tree import Head, Norm, Stage, Unknown
 
 
 def learned_places(c, *more):

@@ -19,7 +19,7 @@ from story.body.truth import (
     words,
 )
 
-from xray.story.body.tree import Convolution, Head, Link
+from xray.story.anatomy.tree import Convolution, Head, Link
 
 
 def count_patches(c):

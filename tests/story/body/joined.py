@@ -18,7 +18,7 @@ from story.body.truth import (
     words,
 )
 
-from xray.story.body.tree import Head, Link
+from xray.story.anatomy.tree import Head, Link
 
 SEES = {"num_hidden_layers": 2}
 

@@ -17,7 +17,7 @@ from story.body.truth import (
     words,
 )
 
-from xray.story.body.tree import Experts, Head, Unknown
+from xray.story.anatomy.tree import Experts, Head, Unknown
 
 FUSED = "scaled_dot_product_attention"
 

@@ -13,7 +13,7 @@ from story.body.truth import list_differences
 
 import xray
 from xray import anatomy
-from xray.story.body.tree import Attention, FeedForward, Head, Link
+from xray.story.anatomy.tree import Attention, FeedForward, Head, Link
 
 WORDS = {"vocab_size": 131}
 HEARD = {"max_source_positions": 20, "pad_token_id": 0, "num_mel_bins": 8}

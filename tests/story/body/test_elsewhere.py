@@ -8,7 +8,7 @@ from story.body.elsewhere import DIFFUSERS, FOLDER, NAMES, USUAL, find_package, 
 from test_recorded import differences
 
 from xray import anatomy
-from xray.story.body.tree import Attention, FeedForward
+from xray.story.anatomy.tree import Attention, FeedForward
 
 RELATIVE = ("vit_relpos", "beit", "swin")
 

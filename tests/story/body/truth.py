@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
-from xray.story.body.tree import (
+from xray.story.anatomy.tree import (
     Anatomy,
     Attention,
     EntrancePart,

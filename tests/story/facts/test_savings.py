@@ -5,7 +5,7 @@ from printed import words_of
 from small_traces import small_trace
 
 from xray.renderers.fonts import text_width
-from xray.renderers.table import draw_tables
+from xray.renderers.table.table import draw_tables
 from xray.story.facts.savings import count_savings
 from xray.story.poster import compose_poster
 

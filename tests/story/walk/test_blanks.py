@@ -4,10 +4,10 @@ import pytest
 from drawn import overlapping_texts, read_drawing
 from recorded import recorded
 
-from xray.renderers.drawing import draw_layout
 from xray.renderers.fonts import text_width
+from xray.renderers.sheet.drawing import draw_layout
+from xray.renderers.sheet.worksheet import make_worksheet
 from xray.renderers.themes import load_theme
-from xray.renderers.worksheet import make_worksheet
 from xray.story.poster import compose_poster
 from xray.story.walk.blanks import make_key, make_sheet
 from xray.story.walk.worksheet import Choice, choose_blanks, split_shape, text_of

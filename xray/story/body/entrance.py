@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from xray.ir.records import TensorRecord
-from xray.story.body.regions import is_linear, is_scale, read_sizes, width_out
+from xray.story.anatomy.tree import EntrancePart, Reads
 from xray.story.body.stages import find_any_norm
-from xray.story.body.tree import EntrancePart, Reads
+from xray.story.recognition.between import is_linear, is_scale, read_sizes, width_out
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.norms import Norm
 from xray.story.recognition.operation_kinds import CARRYING, FINDINGS, LOOKUPS, SUMS

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from xray.story.anatomy.tree import Attention, Group, Stage, Unknown
 from xray.story.body.stages import Staging
-from xray.story.body.tree import Attention, Group, Stage, Unknown
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.operation_kinds import FINDINGS
 

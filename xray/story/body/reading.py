@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from xray.ir.trace import Pass, Trace
+from xray.story.anatomy.tree import Attention, Experts, Tower
 from xray.story.body.spine import Chain, find_chains
 from xray.story.body.towers import Towering, read_tower
-from xray.story.body.tree import Attention, Experts, Tower
 from xray.story.recognition.attention_sites import Site, list_sites
 from xray.story.recognition.dataflow import Flow, read_flow
 from xray.story.recognition.remembering import once

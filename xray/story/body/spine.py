@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from xray.story.body.regions import Region, does_mix, find_region, is_linear, is_scale, strip_plain
 from xray.story.recognition.attention_sites import Site
+from xray.story.recognition.between import Region, does_mix, find_region, is_linear, is_scale, strip_plain
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.norms import Norm, find_norm
 from xray.story.recognition.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, SUMS

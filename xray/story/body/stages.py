@@ -3,11 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from xray.story.body.attention import describe_attention
-from xray.story.body.experts import describe_experts
-from xray.story.body.feed_forward import describe_feed_forward
-from xray.story.body.others import describe_convolution, describe_recurrence
-from xray.story.body.regions import (
+from xray.story.anatomy.tree import Branch, FeedForward, Norm, NormKind, Stage, Unknown
+from xray.story.body.spine import Joint
+from xray.story.branches.attention import describe_attention
+from xray.story.branches.experts import describe_experts
+from xray.story.branches.feed_forward import describe_feed_forward
+from xray.story.branches.others import describe_convolution, describe_recurrence
+from xray.story.branches.sequences import split_sequence
+from xray.story.recognition.attention_sites import Site
+from xray.story.recognition.between import (
     Region,
     does_mix,
     find_region,
@@ -18,10 +22,6 @@ from xray.story.body.regions import (
     width_in,
     width_out,
 )
-from xray.story.body.sequences import split_sequence
-from xray.story.body.spine import Joint
-from xray.story.body.tree import Branch, FeedForward, Norm, NormKind, Stage, Unknown
-from xray.story.recognition.attention_sites import Site
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.recognition.norms import find_norm

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from xray.ir.trace import Trace
+from xray.story.anatomy.tree import Attention, Group, Link, Stage, Tower
 from xray.story.body.reading import Reading, read_pass
 from xray.story.body.towers import Towering
-from xray.story.body.tree import Attention, Group, Link, Stage, Tower
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.remembering import once
 

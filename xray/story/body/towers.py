@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from xray.story.anatomy.tree import Attention, EntrancePart, Group, Tower
 from xray.story.body.entrance import read_entrance
 from xray.story.body.layers import Layer, cut_layers, group_layers
-from xray.story.body.regions import find_region, is_linear, strip_plain
 from xray.story.body.spine import Chain, stream_norm
 from xray.story.body.stages import Staging, find_any_norm, name_norm, read_stage
-from xray.story.body.tree import Attention, EntrancePart, Group, Tower
 from xray.story.recognition.attention_sites import Site
+from xray.story.recognition.between import find_region, is_linear, strip_plain
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS, SUMS

@@ -5,10 +5,9 @@ from math import isclose, prod, sqrt
 
 from xray.ir.kinds import EXCHANGES
 from xray.ir.trace import Step
-from xray.story.body.operands import Side, read_sides
-from xray.story.body.regions import Region, find_region, is_linear, width_out
+from xray.story.anatomy.tree import Attention
 from xray.story.body.stages import Branching, opening_norms, peel_end
-from xray.story.body.tree import Attention
+from xray.story.branches.operands import Side, read_sides
 from xray.story.charts.chart import (
     BROAD,
     CENTRE,
@@ -27,6 +26,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.lanes import Part, cut_way, order_rows, take_turn
 from xray.story.recognition.attention_sites import Site
+from xray.story.recognition.between import Region, find_region, is_linear, width_out
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.operation_kinds import SCALINGS
 from xray.story.recognition.scored_parts import Scored, read_scored

@@ -1,12 +1,12 @@
 """The charts of a feed-forward and of experts: out to d_ff and back, for all places alike or chosen for each."""
 
-from xray.story.body.experts import find_choice
-from xray.story.body.feed_forward import is_gate
-from xray.story.body.regions import is_linear, projections_in, width_out
+from xray.story.anatomy.tree import Experts, FeedForward
 from xray.story.body.stages import Branching
-from xray.story.body.tree import Experts, FeedForward
+from xray.story.branches.experts import find_choice
+from xray.story.branches.feed_forward import is_gate
 from xray.story.charts.chart import BROAD, LEFT_HALF, MIDDLE, RIGHT_HALF, Chart, Edge, Node, steps_at
 from xray.story.charts.operations_chart import chart_operations
+from xray.story.recognition.between import is_linear, projections_in, width_out
 from xray.story.recognition.dataflow import Flow
 
 NAMES = {

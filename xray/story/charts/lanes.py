@@ -6,8 +6,8 @@ from math import prod
 from typing import Literal
 
 from xray.ir.records import TensorRecord
-from xray.story.body.regions import is_linear, is_scale
 from xray.story.body.stages import find_any_norm
+from xray.story.recognition.between import is_linear, is_scale
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS, JOINS, REPEATS, SCALINGS, SUMS, TURNS, WRITES
 

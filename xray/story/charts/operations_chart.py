@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Mapping
 
-from xray.story.body.others import longest_chain
-from xray.story.body.regions import PLAIN, is_linear, read_sizes
 from xray.story.body.stages import find_any_norm, name_norm
+from xray.story.branches.others import longest_chain
 from xray.story.charts.chart import Chart, Edge, Node, Place
+from xray.story.recognition.between import PLAIN, is_linear, read_sizes
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.operation_kinds import CURVES, FINDINGS, LOOKUPS, SCALINGS, SOFTMAXES, SUMS
 from xray.story.recognition.projections import is_product

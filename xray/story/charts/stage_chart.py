@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from xray.story.body.regions import strip_plain
+from xray.story.anatomy.tree import Attention, Branch, Convolution, Experts, FeedForward, Recurrence, Stage, Unknown
 from xray.story.body.stages import Branching, Staging, name_norm, peel_end
-from xray.story.body.tree import Attention, Branch, Convolution, Experts, FeedForward, Recurrence, Stage, Unknown
 from xray.story.charts.attention_chart import chart_attention, list_opening
 from xray.story.charts.chart import (
     BROAD,
@@ -19,6 +18,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.forward_chart import chart_experts, chart_forward
 from xray.story.charts.operations_chart import chart_operations, label_step
+from xray.story.recognition.between import strip_plain
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.norms import Norm
 

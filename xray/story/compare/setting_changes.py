@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xray.ir.trace import Setting, Trace
-from xray.story.body.tree import Anatomy, Attention, Experts, FeedForward, Latent, Recurrence, Tower
+from xray.story.anatomy.tree import Anatomy, Attention, Experts, FeedForward, Latent, Recurrence, Tower
 from xray.story.body.whole import anatomy
 
 Facts = Mapping[str, Setting]

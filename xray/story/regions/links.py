@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from xray.story.body.tree import Link
+from xray.story.anatomy.tree import Link
 from xray.story.canvas import Canvas, words
 from xray.story.sheet.columns import Column
 from xray.story.sheet.standing import Standing

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from xray.story.canvas import Canvas, words
+from xray.story.cards.cards import Told
 from xray.story.compare.marks import Marks
 from xray.story.compare.outlines import card_blocks, draw_marks_card
 from xray.story.layout import Line
 from xray.story.regions.heat_maps import Picture, draw_heat_maps
-from xray.story.sheet.cards import Told
 from xray.story.type_sizes import LABEL
 from xray.story.wording import wrap_words
 

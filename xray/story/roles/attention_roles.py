@@ -2,12 +2,12 @@
 
 from collections.abc import Collection, Sequence
 
-from xray.story.body.regions import is_linear
+from xray.story.anatomy.tree import Attention
 from xray.story.body.stages import Branching
-from xray.story.body.tree import Attention
 from xray.story.charts.attention_chart import name_factor, read_attention_lanes
 from xray.story.charts.lanes import Part, swaps_last_two
 from xray.story.recognition.attention_sites import Site
+from xray.story.recognition.between import is_linear
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.operation_kinds import DROPOUTS, SCALINGS, TURNS
 from xray.story.recognition.scored_parts import Scored, read_scored

@@ -2,13 +2,13 @@
 
 from collections.abc import Collection
 
-from xray.story.body.experts import find_choice
-from xray.story.body.feed_forward import is_gate
-from xray.story.body.regions import PLAIN, projections_in, strip_plain, width_out
+from xray.story.anatomy.tree import Attention, Branch, Experts, FeedForward, Recurrence
 from xray.story.body.stages import Branching, Staging, peel_end
 from xray.story.body.towers import Towering
-from xray.story.body.tree import Attention, Branch, Experts, FeedForward, Recurrence
+from xray.story.branches.experts import find_choice
+from xray.story.branches.feed_forward import is_gate
 from xray.story.charts.operations_chart import chart_operations
+from xray.story.recognition.between import PLAIN, projections_in, strip_plain, width_out
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS
 from xray.story.roles.attention_roles import give_attention

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from xray.ir.records import MaskFacts
-from xray.story.body.scores import hides_future
+from xray.story.branches.scores import hides_future
 from xray.story.recognition.attention_sites import Site
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.operation_kinds import LOOKUPS, SHAPING

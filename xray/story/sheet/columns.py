@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from xray.ir.trace import Pass, Trace
+from xray.story.anatomy.tree import Attention, Branch, Link
 from xray.story.body.reading import Reading, read_passes
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
-from xray.story.body.tree import Attention, Branch, Link
 from xray.story.charts.chart import Chart
 from xray.story.charts.narrow import align_rows, narrow_chart
 from xray.story.sheet.counting import Count

@@ -5,10 +5,11 @@ from dataclasses import replace
 from math import sqrt
 
 from xray.ir.trace import Trace
+from xray.story.anatomy.tree import Anatomy, Attention
 from xray.story.body.stages import Staging
-from xray.story.body.tree import Anatomy, Attention
 from xray.story.body.whole import anatomy
 from xray.story.canvas import Canvas
+from xray.story.cards.cards import AIR, MOST_AIR, Told, tell_entrance, tell_station
 from xray.story.charts.stage_chart import name_branch
 from xray.story.compare.marks import Marks
 from xray.story.compare.outlines import card_blocks, card_height, draw_marks_card, outline_marks
@@ -21,7 +22,6 @@ from xray.story.regions.long_ways import tell_gradients
 from xray.story.regions.remarks import list_remarks
 from xray.story.regions.upper_left import AIR as CARD_AIR
 from xray.story.regions.upper_left import PICTURES, draw_head, draw_middle, draw_upper_left
-from xray.story.sheet.cards import AIR, MOST_AIR, Told, tell_entrance, tell_station
 from xray.story.sheet.columns import Column, list_links, read_columns
 from xray.story.sheet.counting import Count
 from xray.story.sheet.ends import PICKS

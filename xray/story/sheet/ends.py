@@ -7,11 +7,11 @@ from math import isclose, sqrt
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.body.entrance import cuts_patches, looks_up_places
-from xray.story.body.regions import find_region, is_linear, is_scale
 from xray.story.body.stages import find_any_norm
 from xray.story.body.towers import Towering
 from xray.story.charts.chart import BROAD, MIDDLE, Chart, Edge, Node, list_dropouts, steps_at, tell_dropout
 from xray.story.charts.operations_chart import chart_operations, label_step
+from xray.story.recognition.between import find_region, is_linear, is_scale
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS, FINDINGS, LOOKUPS, LOSSES, SCALINGS, SUMS
 from xray.story.wording import PADDING

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from xray.ir.trace import Step
+from xray.story.anatomy.tree import Attention, Experts, FeedForward, Group
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
-from xray.story.body.tree import Attention, Experts, FeedForward, Group
 from xray.story.canvas import Canvas, words
 from xray.story.charts.chart import BROAD, Chart, Node, steps_at
 from xray.story.charts.narrow import narrow_chart

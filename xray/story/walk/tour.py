@@ -5,16 +5,16 @@ from dataclasses import dataclass, replace
 
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step, Trace
+from xray.story.anatomy.tree import Attention, FeedForward
 from xray.story.body.stages import Staging
-from xray.story.body.tree import Attention, FeedForward
 from xray.story.body.whole import anatomy
+from xray.story.cards.cards import tell_entrance, tell_station
+from xray.story.cards.sentences import list_sentences
 from xray.story.charts.chart import Chart, Node
 from xray.story.charts.stage_chart import name_stage
 from xray.story.roles.attention_roles import is_scaled_by_root
-from xray.story.sheet.cards import tell_entrance, tell_station
 from xray.story.sheet.columns import Column, read_columns
 from xray.story.sheet.compose import tell_exit
-from xray.story.sheet.sentences import list_sentences
 from xray.story.walk.chapters import Answer, Chapter, Text
 from xray.story.walk.facts import TOOLS
 from xray.story.walk.prose import fill_in

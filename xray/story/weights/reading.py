@@ -7,7 +7,7 @@ import numpy as np
 from xray.ir.records import VISIBLE, Preview
 from xray.ir.trace import Pass, Trace
 from xray.story.body.reading import read_pass
-from xray.story.body.scores import mark_hidden, read_squares
+from xray.story.branches.scores import mark_hidden, read_squares
 from xray.story.recognition.attention_sites import Site
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.known_values import keep_hiding

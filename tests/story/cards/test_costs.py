@@ -1,0 +1,32 @@
+"""The card of costs: what the record of a run proves of them."""
+
+from small_traces import small_trace
+
+from xray.ir.peak import find_peak
+from xray.story.cards.costs import list_costs
+from xray.story.facts.totals import count_work
+from xray.text import say_short
+
+
+def test_the_counts_are_those_of_the_whole_trace():
+    trace = small_trace()
+    told, work = dict(list_costs(trace)), count_work(trace)
+
+    assert told["weights"] == f"{say_short(work.params)} numbers, {say_short(work.param_bytes, 'B')}"
+    assert told["FLOPs"].removeprefix("at least ") == say_short(work.flops)
+
+
+def test_the_fullest_moment_holds_the_weights_too():
+    trace = small_trace()
+    fullest = max(find_peak(one).bytes for one in trace.passes)
+
+    assert dict(list_costs(trace))["memory at the fullest"] == (
+        f"at least {say_short(count_work(trace).param_bytes + fullest, 'B')}"
+    )
+
+
+def test_parameters_that_every_place_meets_are_not_told_twice():
+    trace = small_trace()
+
+    assert "of these for one place" not in dict(list_costs(trace, count_work(trace).params))
+    assert "of these for one place" in dict(list_costs(trace, 1))

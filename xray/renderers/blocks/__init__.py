@@ -1,0 +1,1 @@
+"""Any model by blocks: as a layered drawing, and as Mermaid."""

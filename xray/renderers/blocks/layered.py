@@ -1,0 +1,286 @@
+"""Any model as a layered drawing from bottom to top: blocks as clusters, steps as nodes, tensors as lines."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from graphviz import Digraph
+
+from xray.ir.trace import Trace
+from xray.renderers.blocks.marks import NodeMark, mark_nodes, marked_lines, outline
+from xray.renderers.blocks.nodes import Drawn, name_item, shortened, surface_of, tell_item, tell_shape, tell_times
+from xray.renderers.blocks.title import write_title
+from xray.renderers.sheet.markup import clean, identity, table
+from xray.renderers.sheet.paper import POINTS_PER_INCH, Paper, check_dots, longest_side, paper_size
+from xray.renderers.themes import Theme
+from xray.story.alarms.kinds import TITLES, Alarm
+from xray.story.alarms.whole import find_alarms
+from xray.story.blocks.block_lines import Gate, list_entrances, list_exits, list_flows, thin_flows
+from xray.story.blocks.block_plan import READABLE, Item, plan_blocks
+from xray.story.blocks.opening import Choice
+from xray.story.blocks.pass_groups import PassGroup, group_passes, read_sizes
+from xray.story.compare.marks import Marks
+from xray.story.layout import Line, Run
+from xray.story.roles.listing import list_roles
+from xray.story.sheet.tooltip import describe
+
+Roles = Mapping[str, Mapping[str, str]]
+"""What each step is for in words, by its pass and its id."""
+
+MOST_GROUPS = 8
+"""More kinds of passes than this are counted, not drawn."""
+EARLIER = re.compile(r"(forward|decode|encode|training)(\d*):(.*)", re.DOTALL)
+"""How a tensor's source names the pass that it was made in, where several have a step of that id."""
+MOST_READERS = 12
+"""What comes in is led to so many nodes; further ones are counted."""
+FEWEST_NODES = 24
+"""However many kinds of passes there are, each has room for so many nodes."""
+
+
+def write_modules(
+    trace: Trace,
+    theme: Theme,
+    dpi: int | None = None,
+    paper: Paper | None = None,
+    *,
+    all_layers: bool = False,
+    marks: Marks | None = None,
+    choice: Choice | None = None,
+    roles: Roles | None = None,
+) -> str:
+    """The trace as DOT, to be laid out by `dot`, scaled to the paper where one is named.
+
+    Neighbours that are alike stand as one unless all are asked for, and so do passes that differ in lengths only. The
+    blocks are opened as chosen; marked steps are outlined and listed under the title. `roles`, what each step is for,
+    is found out where it is not given.
+
+    Raises:
+        UsageError: a PNG of that paper would have too many dots.
+    """
+    page = theme.surfaces["page"]
+    alarms = find_alarms(trace)
+    groups = group_passes(trace)
+    if roles is None:  # of the passes that are drawn, the others are like them
+        roles = list_roles(replace(trace, passes=tuple(group.shown for group in groups[:MOST_GROUPS])))
+    drawn = draw_plans(groups[:MOST_GROUPS], alarms, roles, choice or Choice(), all_layers=all_layers)
+    unseen = sum(len(group.passes) for group in groups[MOST_GROUPS:])
+    graph = Digraph("modules")
+    graph.attr(
+        "graph",
+        rankdir="BT",
+        bgcolor=page.fill,
+        pad="0.4",
+        nodesep="0.3",
+        ranksep="0.28",
+        fontname=theme.font,
+        id="poster",
+        tooltip=clean(trace.title),
+        labelloc="t",
+        labeljust="l",
+        label=write_title(trace, drawn, theme, marks, alarms, unseen),
+        compound="true",
+        **({"dpi": str(dpi)} if dpi else {}),
+        **limit_size(dpi, paper),
+    )
+    graph.attr(
+        "node", shape="box", style="rounded,filled", fontname=theme.font, fontsize="11", margin="0.12,0.06", label=""
+    )
+    graph.attr("edge", color=theme.lines["training"], penwidth="1.4", arrowsize="0.7", fontname=theme.font)
+    for each in drawn:
+        draw_group(graph, each, theme, mark_nodes(each, marks), drawn)
+    return str(graph.source)
+
+
+def draw_plans(
+    groups: Sequence[PassGroup], alarms: Sequence[Alarm], roles: Roles, choice: Choice, *, all_layers: bool
+) -> tuple[Drawn, ...]:
+    """The plan of each group of passes, with the roles and alarms of its steps."""
+    found = []
+    for place, group in enumerate(groups):
+        plan = plan_blocks(group.shown, choice, all_layers=all_layers, room=room_for(len(groups)))
+        ours = {(one.kind, one.number) for one in group.passes}
+        own_alarms = {
+            plan.holder(alarm.step): alarm for alarm in reversed(alarms) if (alarm.pass_kind, alarm.number) in ours
+        }
+        key = group.shown.key
+        flows, unseen = thin_flows(plan, list_flows(plan))
+        found.append(Drawn(group, place, plan, roles.get(key, {}), own_alarms, flows, unseen))
+    return tuple(found)
+
+
+def room_for(groups: int) -> int:
+    """How many nodes each of so many kinds of passes may have."""
+    return max(FEWEST_NODES, READABLE // max(1, groups))
+
+
+def limit_size(dpi: int | None, paper: Paper | None) -> dict[str, str]:
+    """The attribute that scales a drawing to a paper, or down to what can be painted."""
+    if paper is not None:
+        if dpi is not None:
+            check_dots(paper, dpi)
+        width, height = (side / POINTS_PER_INCH for side in paper_size(paper))
+        return {"size": f"{width:.4f},{height:.4f}!"}
+    return {"size": f"{longest_side(dpi):.4f}"} if dpi is not None else {}
+
+
+def draw_group(
+    graph: Digraph, drawn: Drawn, theme: Theme, marked: Mapping[str, NodeMark], others: Sequence[Drawn]
+) -> None:
+    """The passes of a group as one: frames around nodes, and the tensors from node to node, in and out."""
+    if len(others) == len(drawn.group.passes) == 1:
+        draw_items(graph, drawn.plan.items, drawn, theme, marked, 0)
+        draw_gates(graph, drawn, theme, others)
+    else:
+        with graph.subgraph(name=f"cluster_pass_{drawn.place}") as frame:
+            style_frame(frame, tell_group(drawn.group), theme, 0)
+            draw_items(frame, drawn.plan.items, drawn, theme, marked, 1)
+            draw_gates(frame, drawn, theme, others)
+    for flow in drawn.flows:
+        tip = f"{flow.record.name} {read_sizes([flow.record]).plain}"
+        graph.edge(drawn.name(flow.start), drawn.name(flow.end), tooltip=clean(tip))
+
+
+def tell_group(group: PassGroup) -> list[Line]:
+    """Which passes a frame stands for."""
+    named = name_numbers(group.places)
+    if len(group.passes) == 1:
+        return [(Run(f"pass {named}", 16, "text", "bold"),)]
+    lines: list[Line] = [
+        (
+            Run(f"passes {named}", 16, "text", "bold"),
+            Run(f"  × {len(group.passes):,}", 16, "text", "black"),
+            Run("   drawn once; sizes that change are first→last", 12, "quiet"),
+        )
+    ]
+    missing = group.missing()
+    if missing:
+        more = f" and {len(missing) - 2:,} more" if len(missing) > 2 else ""
+        lines.append((Run(f"Not in all of them: {', '.join(map(shortened, missing[:2]))}{more}", 12, "quiet"),))
+    return lines
+
+
+def name_numbers(numbers: Sequence[int]) -> str:
+    """Numbers as they are said, "2 to 61" where they follow each other."""
+    if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
+        return f"{numbers[0]} to {numbers[-1]}"
+    return ", ".join(map(str, numbers[:6])) + (" …" if len(numbers) > 6 else "")
+
+
+def draw_items(
+    graph: Digraph, items: Sequence[Item], drawn: Drawn, theme: Theme, marked: Mapping[str, NodeMark], level: int
+) -> None:
+    for item in items:
+        if not item.is_frame:
+            draw_node(graph, item, drawn, theme, marked.get(drawn.name(item.number)))
+            continue
+        with graph.subgraph(name=f"cluster_{drawn.place}_{level}_{item.first}") as frame:
+            mark = marked.get(item.heads[0].id) if item.kind == "open" else None
+            lines = tell_frame(item) if mark is None else marked_lines(tell_frame(item), mark, "accent:warning")
+            style_frame(frame, lines, theme, level, failed=any(step.error for step in item.heads))
+            if mark is not None:
+                frame.attr(**outline(mark, theme))
+            if item.kind == "open":
+                frame.attr(tooltip=clean(describe([(drawn.group.shown.number, item.heads[0])])))
+            draw_items(frame, item.inside, drawn, theme, marked, level + 1)
+
+
+def tell_frame(item: Item) -> list[Line]:
+    """What stands at the top of a frame."""
+    step = item.heads[0]
+    if item.kind == "group":
+        return [(Run("together", 12, "text", "semibold"), *tell_times(item))]
+    call = f", call {step.call + 1}" if step.call else ""
+    path = name_item(item) if item.count > 1 else step.path + call
+    module = shortened(step.module or step.op)
+    said = (Run(f"  {module}", 11, "quiet"),) if module not in ("", path) else ()
+    return [(Run(shortened(path) or " ", 13, "text", "bold"), *said, *tell_times(item))]
+
+
+def style_frame(frame: Digraph, lines: Sequence[Line], theme: Theme, level: int, *, failed: bool = False) -> None:
+    on = "page" if level % 2 else "card"
+    frame.attr(
+        label=table(lines, on, theme, "LEFT"),
+        style="rounded,filled",
+        fillcolor=theme.surfaces[on].fill,
+        color=theme.lines["failure"] if failed else theme.surfaces["card"].line,
+        labeljust="l",
+        labelloc="b",
+        margin="12",
+    )
+
+
+def draw_node(graph: Digraph, item: Item, drawn: Drawn, theme: Theme, mark: NodeMark | None) -> None:
+    step, one_pass = item.heads[0], drawn.group.shown
+    surface = surface_of(item)
+    paint = theme.surfaces[surface]
+    lines = tell_item(drawn, item)
+    alarm = drawn.alarms.get(item.number)
+    pen = {"color": paint.line}
+    if step.error and mark is None:
+        lines.append((Run(shortened(step.error), 11, "text", "bold"),))
+    if alarm is not None:
+        lines.insert(0, (Run(f"ALARM: {TITLES[alarm.kind]}", 13, "text", "black"),))
+        pen = {"color": theme.lines["failure"], "penwidth": "5"}
+    graph.node(
+        drawn.name(item.number),
+        label=table(lines if mark is None else marked_lines(lines, mark), surface, theme),
+        fillcolor=paint.fill,
+        id=identity(f"{one_pass.key}/{step.id}"),
+        tooltip=clean(describe([(one_pass.number, step)]) + (f"\n{alarm.text}" if alarm else "")),
+        **(pen if mark is None else outline(mark, theme)),
+        **({"peripheries": "2"} if item.kind in ("closed", "bundle") or item.count > 1 else {}),
+        **{"class": "step"},
+    )
+
+
+def draw_gates(graph: Digraph, drawn: Drawn, theme: Theme, others: Sequence[Drawn]) -> None:
+    """What enters and leaves, each tensor as a node of its own outside of all blocks."""
+    for number, gate in enumerate((*list_entrances(drawn.plan), *list_exits(drawn.plan))):
+        name = f"p{drawn.place}_gate_{number}"
+        surface = {"input": "training", "output": "inference"}.get(gate.kind, "op_other")
+        maker = None if gate.kind == "output" else find_before(gate.record.source, others)
+        draw_gate(graph, gate, name, surface, tell_gate(gate, drawn, maker), drawn, theme)
+        for node in gate.nodes[:MOST_READERS]:
+            ends = (drawn.name(node), name) if gate.kind == "output" else (name, drawn.name(node))
+            graph.edge(*ends, tooltip=clean(gate.name))
+
+
+def tell_gate(gate: Gate, drawn: Drawn, maker: tuple[Drawn, str] | None) -> str:
+    """What is said beside the name of what enters or leaves."""
+    if gate.rest:
+        return f"and {gate.rest:,} more"
+    if len(gate.nodes) > MOST_READERS:
+        return f"{gate.kind}, read by {len(gate.nodes) - MOST_READERS:,} more"
+    if maker is not None and maker[0] is not drawn:
+        return f"made in pass {name_numbers(maker[0].group.places)}"
+    if gate.kind == "before":
+        return "of the turn before" if maker is not None else "of an earlier pass"
+    return gate.kind if gate.kind in ("input", "constant") else ""
+
+
+def find_before(source: str | None, others: Sequence[Drawn]) -> tuple[Drawn, str] | None:
+    """The group and node of the step that made a tensor in an earlier pass; None where it is not drawn."""
+    found = EARLIER.fullmatch(source or "")
+    kind, number, step = (found[1], int(found[2] or 0), found[3]) if found else ("", 0, source)
+    for one in others:
+        if any((kind in ("", each.kind)) and each.number == number for each in one.group.passes):
+            node = one.holder(step)
+            if node is not None:
+                return one, node
+    return None
+
+
+def draw_gate(graph: Digraph, gate: Gate, name: str, surface: str, note: str, drawn: Drawn, theme: Theme) -> None:
+    look = theme.surfaces[surface]
+    lines: list[Line] = [(Run(shortened(gate.name), 12, "text", "bold"),)]
+    if note:
+        lines[0] += (Run(f"  {note}", 10, "quiet"),)
+    lines += tell_shape(drawn.read_gate(gate), 14)
+    graph.node(
+        name,
+        label=table(lines, surface, theme),
+        fillcolor=look.fill,
+        color=look.line,
+        tooltip=clean(f"{gate.name}\n{gate.record.source}" if gate.record.source else gate.name),
+        style="rounded,filled,bold",
+    )

@@ -1,0 +1,1 @@
+"""Tables and other text for a terminal, for Markdown and for spreadsheets."""

@@ -1,0 +1,207 @@
+"""An anatomy in words: a head line, the lines of each tower, and what ends the network. None is silence."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from xray.story.anatomy.tree import (
+    Anatomy,
+    Attention,
+    Branch,
+    Convolution,
+    EntrancePart,
+    Experts,
+    FeedForward,
+    Group,
+    Norm,
+    Recurrence,
+    Tower,
+    Unknown,
+)
+
+NORMS = {
+    "rms": "RMS norm",
+    "layer": "layer norm",
+    "batch": "batch norm",
+    "group": "group norm",
+    "instance": "instance norm",
+}
+LINKS = {"memory": "is the memory of", "joined": "is joined into", "compared": "is compared with"}
+MOST_UNTOLD = 8
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a tower: which layers, what part, its sizes, what is special to it, its norm."""
+
+    layers: str
+    part: str
+    sizes: str
+    traits: str
+    norm: str
+
+
+def describe_network(anatomy: Anatomy) -> str:
+    """How many parameters there are, and how many of them work on each place."""
+    words = [] if anatomy.params is None else [count(anatomy.params, "parameter")]
+    if anatomy.active_params is not None and anatomy.active_params != anatomy.params:
+        words.append(f"{anatomy.active_params:,} of them active for each place")
+    return join(*words)
+
+
+def describe_tower(tower: Tower) -> str:
+    """A tower in one line: what it reads, how wide and deep it is, and which way it looks."""
+    causal = {True: "causal", False: "sees both ways", None: ""}[tower.causal]
+    return join(
+        tower.reads and f"reads {tower.reads}",
+        tower.vocab and count(tower.vocab, "word"),
+        tower.d_model and f"d_model {tower.d_model:,}",
+        count(tower.layers, "layer"),
+        causal,
+        tower.final_norm and f"{NORMS[tower.final_norm]} at the end",
+    )
+
+
+def list_lines(tower: Tower) -> Iterator[Line]:
+    """The entrance of a tower, and the branches of each kind of its layers."""
+    if tower.entrance:
+        yield Line("", "entrance", join(*(describe_entrance(part) for part in tower.entrance)), "", "")
+    for group in tower.groups:
+        layers = describe_layers(group)
+        for stage in group.stages:
+            for number, branch in enumerate(stage.branches):
+                part = describe_part(branch)
+                beside = number > 0 and ("∥ " if stage.parallel else "then ")
+                norm = describe_norm(stage.norm) if number == 0 else ""
+                yield Line(layers, f"{beside or ''}{part}", describe_sizes(branch), describe_traits(branch), norm)
+                layers = ""
+
+
+def list_ends(anatomy: Anatomy) -> Iterator[tuple[str, str]]:
+    """What ends the network: links between towers, the head, what nobody could place."""
+    for link in anatomy.links:
+        yield "link", f"{link.source} {LINKS[link.kind]} {link.target}"
+    head = anatomy.head
+    if head is not None and head.kind != "none":
+        tied = {True: "uses the table of the words", False: "weights of its own", None: ""}[head.tied]
+        yield "head", join(f"{head.kind}{f' {head.size:,}' if head.size else ''}", tied)
+    for untold in anatomy.untold[:MOST_UNTOLD]:
+        yield "not placed", f"{untold.path}, {count(untold.params, 'parameter')}"
+    rest = anatomy.untold[MOST_UNTOLD:]
+    if rest:
+        yield "not placed", f"{len(rest)} more, {count(sum(one.params for one in rest), 'parameter')}"
+
+
+def describe_layers(group: Group) -> str:
+    """Which layers a group holds, counted from 0, and whether they share their weights."""
+    numbers = group.layers
+    first, last = numbers[0], numbers[-1]
+    if first == last:
+        return str(first)
+    steps = {after - before for before, after in pairwise(numbers)}
+    every = f" every {steps.copy().pop()}" if len(steps) == 1 and steps != {1} else ""
+    dots = "–" if steps == {1} or every else "…"
+    return f"{first}{dots}{last}{every} ×{group.count}{', shared' if group.shared else ''}"
+
+
+def describe_part(branch: Branch) -> str:
+    """What a branch is, in a word or two."""
+    if isinstance(branch, Attention):
+        return "attention" if branch.source in ("self", None) else f"attention to {branch.source}"
+    return branch.part.replace("_", "-")
+
+
+def describe_sizes(branch: Branch) -> str:
+    """The sizes of a branch."""
+    if isinstance(branch, Attention):
+        return describe_heads(branch)
+    if isinstance(branch, FeedForward):
+        return join(branch.d_ff and f"d_ff {branch.d_ff:,}")
+    if isinstance(branch, Experts):
+        chosen = f"{branch.chosen} of {branch.experts:,} experts" if branch.chosen and branch.experts else ""
+        shared = f"{branch.shared} for all" if branch.shared else ""
+        return join(chosen, shared, branch.d_ff and f"d_ff {branch.d_ff:,}")
+    if isinstance(branch, Recurrence):
+        return "" if branch.state is None else f"state {times(branch.state)}"
+    if isinstance(branch, Convolution):
+        kernel = "" if branch.kernel is None else f"kernel {times(branch.kernel)}"
+        return join(kernel, branch.groups and branch.groups > 1 and f"{branch.groups:,} groups")
+    return ""
+
+
+def describe_heads(branch: Attention) -> str:
+    """How many heads there are, and how wide they are."""
+    keys = branch.kv_heads if branch.kv_heads != branch.heads else None
+    values = branch.d_v if branch.d_v != branch.d_k else None
+    return join(
+        branch.heads and count(branch.heads, "head"),
+        keys and f"{keys} of keys",
+        branch.d_k and f"d_k {branch.d_k:,}",
+        values and f"d_v {values:,}",
+        branch.window and f"window {branch.window:,}",
+    )
+
+
+def describe_traits(branch: Branch) -> str:
+    """What is special to a branch."""
+    if isinstance(branch, Attention):
+        return describe_attention(branch)
+    if isinstance(branch, FeedForward):
+        beside = "" if branch.kernel is None else f"convolution {times(branch.kernel)} inside"
+        return join(branch.activation, branch.gated and "gated", branch.fused and "gate and up in one", beside)
+    if isinstance(branch, Experts):
+        return join(branch.activation, branch.gated and "gated")
+    if isinstance(branch, Recurrence):
+        return branch.kind or ""
+    if isinstance(branch, Unknown):
+        return ", ".join(branch.paths)
+    return ""
+
+
+def describe_attention(branch: Attention) -> str:
+    """What is special to an attention."""
+    positions = {"rotary": "rotary", "alibi": "ALiBi", "relative": "relative positions"}
+    latent = branch.latent
+    waist = (
+        "" if latent is None else f"latent {join(latent.q and f'q {latent.q:,}', latent.kv and f'kv {latent.kv:,}')}"
+    )
+    return join(
+        {True: "causal", False: "sees both ways", None: ""}[branch.causal],
+        positions.get(branch.positions or ""),
+        branch.qk_norm and "norms on q and k",
+        waist,
+        branch.sinks and "sinks",
+        branch.gate and "gated",
+        branch.fused and f"{branch.fused} in one",
+    )
+
+
+def describe_norm(norm: Norm) -> str:
+    """Which norm a stage has, and where."""
+    if norm.place in ("none", None):
+        return norm.place or ""
+    kind = NORMS[norm.kind] if norm.kind is not None else "norm"
+    on = " the sum" if norm.on == "stream" and norm.place == "after" else ""
+    adaptive = "adaptive " if norm.adaptive else ""
+    place = "before and after" if norm.place == "both" else norm.place
+    return f"{adaptive}{kind} {place}{on}"
+
+
+def describe_entrance(part: EntrancePart) -> str:
+    """A thing that stands before the first layer."""
+    size = "" if part.size is None or part.part == "class token" else f" {part.size:,}"
+    return f"{part.part}{size}"
+
+
+def count(number: int, word: str) -> str:
+    """A number with its word."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def times(sizes: tuple[int, ...]) -> str:
+    return "×".join(str(size) for size in sizes)
+
+
+def join(*words: object) -> str:
+    """The words that there are, side by side."""
+    return " · ".join(str(word) for word in words if word)

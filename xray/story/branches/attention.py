@@ -1,0 +1,201 @@
+"""What an attention is: its heads, what it looks at, and what is special to it, each proven by its steps."""
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Literal
+
+from xray.ir.records import TensorRecord
+from xray.story.anatomy.tree import Attention, Positions
+from xray.story.branches.operands import Side, has_norm, is_narrowed, is_plain, is_rotary, read_latent, read_sides
+from xray.story.branches.scores import read_scores
+from xray.story.recognition.attention_sites import Site
+from xray.story.recognition.between import Region, is_linear, width_in, width_out
+from xray.story.recognition.dataflow import Flow
+from xray.story.recognition.operation_kinds import CARRYING, CURVES, REPEATS, SCALINGS
+from xray.story.recognition.scored_parts import list_behind
+
+NEAR = 24
+
+
+def describe_attention(
+    flow: Flow, site: Site, region: Region, makers_of_towers: Mapping[int, str], twins: Sequence[Site] = ()
+) -> Attention:
+    """The facts of an attention that stands in a branch; `twins` weigh other values by the same scores."""
+    query, key, value = read_sides(flow, site, region)
+    d_k = query.end.shape[-1] if site_contracts_last(flow, site) else None
+    d_v = flow.output(site.weighted_sum).shape[-1]
+    heads = count_heads(flow, site, d_v)
+    scores = read_scores(flow, site)
+    turned = is_rotary(flow, query, region) and is_rotary(flow, key, region)
+    plain = is_plain(flow, query) and is_plain(flow, key)
+    positions: Positions | None = "rotary" if turned else scores.bias if scores.bias != "none" or plain else None
+    return Attention(
+        source=name_source(flow, site, key, region, makers_of_towers),
+        heads=heads,
+        kv_heads=count_key_heads(flow, site, query, key, value, heads, d_k, d_v),
+        d_k=d_k,
+        d_v=d_v + sum(flow.output(twin.weighted_sum).shape[-1] for twin in twins),
+        window=scores.window or count_cut_window(flow, site, query, key, region),
+        positions=positions,
+        qk_norm=has_norm(flow, query) and has_norm(flow, key),
+        latent=read_latent(flow, query, key, value),
+        sinks=has_sinks(flow, site),
+        gate=is_gated(flow, site, region),
+        fused=name_fusion(query, key, value),
+        kernel=name_kernel(flow, site),
+        causal=scores.causal,
+    )
+
+
+def site_contracts_last(flow: Flow, site: Site) -> bool:
+    """Whether a head's width stands at the end of the queries, as in every product but an einsum's."""
+    return flow.op(site.scores) != "einsum" or site.query.end.shape[-1] == site.key.end.shape[-1]
+
+
+def count_heads(flow: Flow, site: Site, d_v: int) -> int | None:
+    """How many heads there are: as many as their outputs, laid side by side, are wide; else as the scores have."""
+    scores = flow.output(site.scores).shape
+    if site.output is not None and d_v:
+        width = width_in(flow, site.output) or 0
+        if (
+            width % d_v == 0
+            and width // d_v
+            and any(
+                prod(scores[first:last]) == width // d_v or width == d_v
+                for first in range(len(scores) - 2)
+                for last in range(first + 1, len(scores) - 1)
+            )
+        ):
+            return width // d_v
+        if width % d_v == 0 and len(scores) == 3 and scores[0] % (width // d_v) == 0:
+            return width // d_v
+    if len(scores) == 4:
+        return scores[1]
+    return (
+        1 if len(scores) == 3 and len(flow.output(site.weighted_sum).shape) == 3 and site.output is not None else None
+    )
+
+
+def count_key_heads(
+    flow: Flow, site: Site, query: Side, key: Side, value: Side, heads: int | None, d_k: int | None, d_v: int
+) -> int | None:
+    """How many heads of keys and values there are: as many as their own linear layer is wide enough for."""
+    if heads is None or d_k is None:
+        return None
+    if len(key.projections) > 1 and is_narrowed(flow, key):
+        return heads
+    repeated = count_repeats(flow, key)
+    if repeated is not None and repeated > 1:
+        return heads // repeated if heads % repeated == 0 else None
+    if key.last is None:
+        return key.end.shape[1] if len(key.end.shape) == 4 and heads % max(key.end.shape[1], 1) == 0 else None
+    width = width_out(flow, key.last)
+    if query.last == key.last == value.last:
+        rest = width - heads * d_k
+        return rest // (d_k + d_v) if rest % (d_k + d_v) == 0 and rest > 0 else None
+    if key.last == value.last:
+        return width // (d_k + d_v) if width % (d_k + d_v) == 0 else None
+    return width // d_k if width % d_k == 0 and width >= d_k else None
+
+
+def count_repeats(flow: Flow, side: Side) -> int | None:
+    """By how much keys are repeated for the queries that share them; None if they are not."""
+    for node in side.nodes:
+        step = flow.steps[node]
+        if step.op in REPEATS and step.inputs and step.outputs and node not in side.projections:
+            before, after = prod(step.inputs[0].shape), prod(step.outputs[0].shape)
+            if before and after > before and len(step.inputs[0].shape) >= 4:
+                return after // before
+    return None
+
+
+def has_sinks(flow: Flow, site: Site) -> bool:
+    """Whether a learned score stands beside the keys when softmax shares out the weights."""
+    return any(
+        flow.op(node) == "cat" and any(is_learned(flow, record, maker) for record, maker in flow.given(node))
+        for node in site.scored
+    )
+
+
+def is_learned(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
+    """Whether a tensor is a parameter, moved at most."""
+    while record.role != "parameter" and maker is not None and flow.op(maker) in CARRYING and flow.makers[maker]:
+        record, maker = next(flow.given(maker))
+    return record.role == "parameter"
+
+
+def is_gated(flow: Flow, site: Site, region: Region) -> bool:
+    """Whether what the heads found is multiplied by a bent projection of the branch's own input."""
+    for node in site.concat:
+        if flow.op(node) not in SCALINGS or len(flow.steps[node].inputs) != 2:
+            continue
+        for record, maker in flow.given(node):
+            if maker is None or maker in site.concat or maker == site.weighted_sum or len(record.shape) < 2:
+                continue
+            behind = list_behind(flow, maker)
+            bent = any(flow.op(one) in CURVES for one in behind if one in region.inner)
+            if bent and any(is_linear(flow, one) for one in behind if one in region.inner):
+                return True
+    return False
+
+
+def name_fusion(query: Side, key: Side, value: Side) -> Literal["qkv", "kv"] | None:
+    """Which of the three come out of one linear layer."""
+    if query.last is not None and query.last == key.last == value.last:
+        return "qkv"
+    if key.last is not None and key.last == value.last and key.end.shape and query.last != key.last:
+        return "kv"
+    return None
+
+
+def name_kernel(flow: Flow, site: Site) -> str | None:
+    """The fused operation that an attention was opened from, or "plain"."""
+    step = flow.steps[site.scores]
+    if not step.settings.get("derived"):
+        return "plain"
+    parent = flow.places.get(step.parent or "")
+    return None if parent is None else flow.op(parent)
+
+
+def name_source(flow: Flow, site: Site, key: Side, region: Region, towers: Mapping[int, str]) -> str | None:
+    """Whether keys come from the stream itself, or from which tower's end."""
+    if key.is_own:
+        return "self"
+    here = [maker for maker in (site.key.origin, *key.nodes) if maker is not None]
+    seen: set[int] = set()
+    while here and len(seen) < 200:
+        place = here.pop(0)
+        if place in seen:
+            continue
+        seen.add(place)
+        if place in towers:
+            return towers[place]
+        here += [maker for maker in flow.makers[place] if maker is not None]
+    return "self" if site.kind == "self" or seen & list_before(flow, region.start) else None
+
+
+def list_before(flow: Flow, start: int | None) -> set[int]:
+    """The last steps that led to where a branch begins: what comes from there is the stream itself, before a pool."""
+    found: set[int] = set()
+    todo = [] if start is None else [start]
+    while todo and len(found) < NEAR:
+        here = todo.pop(0)
+        if here not in found:
+            found.add(here)
+            todo += [maker for maker in flow.makers[here] if maker is not None]
+    return found
+
+
+def count_cut_window(flow: Flow, site: Site, query: Side, key: Side, region: Region) -> int | None:
+    """How many places a query sees where the places were cut into windows before they attend; None if they were not.
+
+    Both sides of the square are then as long as a window, and shorter than the stream; nothing was pooled.
+    """
+    square = flow.output(site.scores).shape[-2:]
+    stream = flow.output(region.end).shape
+    if not key.is_own or len(square) != 2 or square[0] != square[1] or len(stream) < 3:
+        return None
+    places = prod(stream[1:-1])
+    if square[0] >= places or prod(flow.output(site.scores).shape[:-1]) < prod(stream[:-1]):
+        return None
+    return square[0] if prod(query.end.shape[:-1]) % square[0] == 0 and places // square[0] > 1 else None

@@ -1,0 +1,171 @@
+"""What experts are: how many, which of them a router chooses, and what every place goes through beside them."""
+
+from collections.abc import Collection
+from math import prod
+
+from xray.ir.records import TensorRecord
+from xray.story.anatomy.tree import Experts, FeedForward
+from xray.story.branches.feed_forward import describe_feed_forward, is_bend, name_activation, steps_behind
+from xray.story.recognition.between import Region, is_linear, projections_in, width_out
+from xray.story.recognition.dataflow import Flow
+from xray.story.recognition.operation_kinds import CARRYING, SCALINGS, SUMS
+from xray.story.recognition.projections import is_product
+
+GROUPED = frozenset({"_grouped_mm", "grouped_mm", "_scaled_grouped_mm"})
+
+
+def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Experts | None:
+    """The facts of a router with its experts among steps; None where nothing is chosen."""
+    choice = find_choice(flow, nodes)
+    if choice is None:
+        return None
+    chosen_at, router = choice
+    experts = width_out(flow, router)
+    found = describe_each(flow, nodes, experts, router)
+    return Experts(
+        experts=experts,
+        chosen=count_chosen(flow, chosen_at),
+        shared=count_shared(flow, nodes, router),
+        d_ff=None if found is None else found.d_ff,
+        activation=None if found is None else found.activation,
+        gated=None if found is None else found.gated,
+    )
+
+
+def count_chosen(flow: Flow, choice: int) -> int:
+    """How many experts are chosen for a place: as many as a step picks, or as are put side by side."""
+    if flow.op(choice) == "topk":
+        return flow.output(choice).shape[-1]
+    todo, seen = [choice], {choice}
+    widest = 1
+    while todo:
+        for reader in flow.readers.get(todo.pop(), ()):
+            joins = flow.op(reader) in ("cat", "concat", "stack")
+            if reader not in seen and (joins or flow.op(reader) in CARRYING):
+                seen.add(reader)
+                todo.append(reader)
+                widest = max(widest, flow.output(reader).shape[-1] if joins else 1)
+    return widest
+
+
+def find_choice(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
+    """The step that chooses experts, and the linear layer whose scores it reads: the router."""
+    choices = [
+        node for node in sorted(nodes) if flow.op(node) in ("topk", "argmax", "sort", "max") and flow.is_leaf(node)
+    ]
+    found: tuple[int, int] | None = None
+    for choice in choices:
+        if flow.op(choice) in ("sort", "max") and found is not None:
+            continue
+        router = router_behind(flow, choice, nodes)
+        if router is None:
+            continue
+        shape = flow.output(choice).shape
+        if flow.op(choice) == "topk" and shape and shape[-1] >= width_out(flow, router):
+            continue
+        if flow.op(choice) == "topk" or found is None:
+            found = (choice, router)
+    return found if found is not None and flow.op(found[0]) in ("topk", "argmax", "max") else None
+
+
+def router_behind(flow: Flow, choice: int, nodes: Collection[int]) -> int | None:
+    """The linear layer that scored what a step chooses from."""
+    seen: set[int] = set()
+    todo = [choice]
+    while todo and len(seen) < 60:
+        here = todo.pop()
+        if here in seen or here not in nodes:
+            continue
+        seen.add(here)
+        if is_linear(flow, here):
+            return here
+        if is_product(flow, here):
+            continue
+        todo += [maker for maker in flow.makers[here] if maker is not None]
+    return None
+
+
+def describe_each(flow: Flow, nodes: Collection[int], experts: int, router: int) -> FeedForward | None:
+    """What one expert is: read off the stacked products, or off the linear layers behind the router."""
+    products = [
+        node
+        for node in sorted(nodes)
+        if flow.is_leaf(node)
+        and any(len(record.shape) == 3 and record.shape[0] == experts for record in flow.steps[node].inputs)
+        and flow.op(node) in GROUPED | {"bmm", "matmul", "einsum", "baddbmm"}
+    ]
+    if len(products) >= 2:
+        last = products[-1]
+        d_ff = flow.steps[last].inputs[0].shape[-1]
+        between = [node for node in sorted(nodes) if products[0] < node < last]
+        gates = [node for node in between if is_product_of_two(flow, node)]
+        gated = width_out(flow, products[0]) == 2 * d_ff or len(products) == 3
+        stop = gates[-1] if gates and gated else last
+        return FeedForward(d_ff, name_activation(flow, [n for n in between if n < stop], products[:1]), gated)
+    own = [node for node in projections_in(flow, nodes) if node != router]
+    for group in group_by_parent(flow, own):
+        inner = {node for node in nodes if min(group) <= node <= max(group)}
+        found = describe_feed_forward(flow, Region(None, max(group), frozenset(inner), frozenset()), inner)
+        if found is not None:
+            return found
+    return None
+
+
+def is_product_of_two(flow: Flow, node: int) -> bool:
+    """Whether a step multiplies two tensors of one shape."""
+    step = flow.steps[node]
+    return step.op in SCALINGS and len(step.inputs) == 2 and step.inputs[0].shape == step.inputs[1].shape
+
+
+def group_by_parent(flow: Flow, nodes: Collection[int]) -> list[list[int]]:
+    """Linear layers by the block that holds them."""
+    groups: dict[str | None, list[int]] = {}
+    for node in nodes:
+        groups.setdefault(flow.steps[node].parent, []).append(node)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def count_shared(flow: Flow, nodes: Collection[int], router: int) -> int:
+    """How many feed-forwards every place goes through beside the chosen ones: added, and not worked out of a choice."""
+    reached: set[int] = {router}
+    for node in sorted(nodes):
+        if any(maker in reached for maker in flow.makers[node] if maker is not None):
+            reached.add(node)
+    count = 0
+    for node in sorted(nodes):
+        makers = flow.makers[node]
+        if flow.op(node) not in SUMS or len(makers) != 2 or not any(maker in reached for maker in makers):
+            continue
+        beside = [maker for maker in makers if maker is not None and maker in nodes and maker not in reached]
+        count += sum(is_feed_forward(flow, steps_behind(flow, maker, nodes)) for maker in beside)
+    return count
+
+
+def is_feed_forward(flow: Flow, nodes: Collection[int]) -> bool:
+    return len(projections_in(flow, nodes)) >= 2 and any(is_bend(flow, node) for node in nodes)
+
+
+def count_idle(flow: Flow, region: Region, experts: Experts) -> int | None:
+    """How many parameters a place passes by: those of the experts that are not chosen for it. None if not known."""
+    nodes = region.inner
+    choice = find_choice(flow, nodes)
+    if choice is None or not experts.experts or not experts.chosen:
+        return None
+    idle = experts.experts - experts.chosen
+    stacked = {
+        (node, number): prod(record.shape[1:])
+        for node in nodes | region.beside
+        if node != choice[1]
+        for number, (record, maker) in enumerate(flow.given(node))
+        if maker is None and record.role == "parameter" and is_stack(record, experts.experts)
+    }
+    if stacked:
+        return idle * sum(stacked.values())
+    groups = group_by_parent(flow, [node for node in projections_in(flow, nodes) if node != choice[1]])
+    own = {flow.steps[flow.places[flow.steps[group[0]].parent or ""]].params for group in groups if groups}
+    return idle * own.pop() if len(own) == 1 else None
+
+
+def is_stack(record: TensorRecord, experts: int) -> bool:
+    """Whether a tensor holds something for each expert."""
+    return len(record.shape) >= 2 and record.shape[0] == experts

@@ -1,0 +1,147 @@
+"""What a feed-forward is: how wide, how bent, gated or not."""
+
+from collections.abc import Collection
+
+from xray.story.anatomy.tree import FeedForward
+from xray.story.recognition.between import Region, projections_in, read_sizes, width_out
+from xray.story.recognition.dataflow import Flow
+from xray.story.recognition.operation_kinds import CURVES, FINDINGS, SCALINGS
+from xray.story.recognition.projections import data_input, is_product
+
+SPLITTERS = frozenset({"chunk", "split", "unbind", "split_with_sizes", "tensor_split"})
+
+
+def describe_feed_forward(flow: Flow, region: Region, nodes: Collection[int]) -> FeedForward | None:
+    """The facts of a feed-forward among steps; None if they are none."""
+    projections = projections_in(flow, nodes)
+    bends = [node for node in sorted(nodes) if is_bend(flow, node)]
+    if len(projections) < 2 or not bends or any(is_product(flow, node) and node not in projections for node in nodes):
+        return None
+    behind = {node: steps_behind(flow, node, nodes) - {node} for node in projections}
+    closing = [node for node in projections if behind[node] & set(projections) and behind[node] & set(bends)]
+    last = closing[-1] if closing else projections[-1]
+    number = data_input(flow, last)
+    if number is None:
+        return None
+    is_open = bool(closing) and any(node not in behind[last] for node in projections if node != last)
+    shape = flow.steps[last].inputs[number].shape
+    d_ff = shape[1] if flow.op(last).startswith("conv") else shape[-1]
+    wide = [node for node in projections[:-1] if width_out(flow, node) in (d_ff, 2 * d_ff)]
+    if not wide:
+        return None
+    inner = [node for node in sorted(nodes) if wide[0] < node < last and node not in projections]
+    gates = [node for node in inner if is_gate(flow, node, set(nodes), wide)]
+    gated = bool(gates)
+    is_fused = gated and len({width_out(flow, node) for node in wide} & {2 * d_ff}) > 0 and len(wide) == 1
+    return FeedForward(
+        d_ff=d_ff,
+        activation=name_activation(flow, [node for node in inner if not gates or node < gates[-1]] + bends[:0], wide),
+        gated=None if is_open and not gated else gated,
+        fused=is_fused if gated else None,
+        kernel=inner_kernel(flow, inner),
+    )
+
+
+def steps_behind(flow: Flow, end: int, nodes: Collection[int]) -> set[int]:
+    """The steps among some that lead to one, itself included."""
+    found: set[int] = set()
+    todo = [end]
+    while todo:
+        here = todo.pop()
+        if here not in found and here in nodes:
+            found.add(here)
+            todo += [maker for maker in flow.makers[here] if maker is not None]
+    return found
+
+
+def inner_kernel(flow: Flow, inner: Collection[int]) -> tuple[int, ...] | None:
+    """The size of a convolution of each channel by itself among the steps between the linear layers."""
+    for node in inner:
+        if flow.op(node) in FINDINGS and flow.steps[node].settings.get("groups") == width_out(flow, node):
+            kernel = read_sizes(flow, node, "kernel_size")
+            if max(kernel, default=1) > 1:
+                return kernel
+    return None
+
+
+def is_bend(flow: Flow, node: int) -> bool:
+    """Whether a step bends numbers: an activation that is known, or a power."""
+    return flow.is_leaf(node) and (flow.op(node) in CURVES or flow.op(node) == "pow")
+
+
+def is_gate(flow: Flow, node: int, nodes: set[int], wide: Collection[int]) -> bool:
+    """Whether a step multiplies two tensors that both come from the wide linear layers, one of them as it is."""
+    step = flow.steps[node]
+    if step.op not in SCALINGS or len(step.inputs) != 2 or step.inputs[0].shape != step.inputs[1].shape:
+        return False
+    makers = flow.makers[node]
+    if any(maker is None or maker not in nodes for maker in makers):
+        return False
+    roots = [flow.carried_from(maker) for maker in makers]
+    straight = [root in wide for root in roots]
+    if roots[0] == roots[1]:
+        return True and makers[0] != makers[1]
+    if not any(straight):
+        return False
+    plain = makers[straight.index(True)]
+    other = makers[1 - straight.index(True)]
+    return plain is not None and other is not None and not comes_from_same_cut(flow, plain, other, nodes)
+
+
+def comes_from_same_cut(flow: Flow, plain: int, other: int, nodes: set[int]) -> bool:
+    """Whether the bent factor is worked out of the very numbers of the plain one, as in x times sigmoid(x)."""
+    plain_source = (plain, flow.output(plain).shape)
+    seen: set[int] = set()
+    todo = [other]
+    if flow.op(plain) in SPLITTERS:
+        return False
+    while todo:
+        here = todo.pop()
+        if here == plain_source[0]:
+            return True
+        if here in seen or here not in nodes:
+            continue
+        seen.add(here)
+        todo += [maker for maker in flow.makers[here] if maker is not None and maker >= plain]
+    return False
+
+
+def name_activation(flow: Flow, inner: Collection[int], wide: Collection[int]) -> str | None:
+    """How numbers are bent, by all that is done to them and not by one operation alone."""
+    ops = [flow.op(node).rstrip("_") for node in sorted(inner) if flow.is_leaf(node)]
+    bends = [op for op in ops if op in CURVES or op in ("pow", "clamp")]
+    node_of = {flow.op(node).rstrip("_"): node for node in inner}
+    if "gelu" in bends:
+        way = flow.steps[node_of["gelu"]].settings.get("approximate", "none")
+        return "gelu tanh" if way == "tanh" else "gelu"
+    if "silu" in bends:
+        return "silu"
+    if "relu" in bends:
+        squared = any(
+            op == "square" or (op == "pow" and flow.steps[node_of["pow"]].settings.get("other") in (2, 2.0))
+            for op in bends
+        )
+        return "relu squared" if squared else "relu"
+    if "tanh" in bends and "pow" in bends:
+        return "gelu tanh"
+    if "tanh" in bends and ops.count("mul") >= 4:
+        return "gelu tanh"
+    if "erf" in bends:
+        return "gelu"
+    if "sigmoid" in bends:
+        factor = next(
+            (
+                float(value)
+                for node in inner
+                if flow.op(node) in SCALINGS
+                for value in flow.steps[node].settings.values()
+                if isinstance(value, (int, float)) and not isinstance(value, bool)
+            ),
+            None,
+        )
+        multiplied = any(flow.op(node) in SCALINGS and len(flow.steps[node].inputs) == 2 for node in inner)
+        if factor is not None and abs(factor - 1.702) < 1e-3:
+            return "quick gelu"
+        return "silu" if multiplied and factor is None else "sigmoid" if not multiplied else None
+    known = [op for op in bends if op not in ("pow", "clamp")]
+    return known[0] if len(known) == 1 else None

@@ -1,0 +1,205 @@
+"""Queries, keys and values: how they are made, whether they are turned, normalised, or go through a waist."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from xray.ir.records import TensorRecord
+from xray.story.anatomy.tree import Latent
+from xray.story.recognition.attention_sites import Site
+from xray.story.recognition.between import Region, is_linear, projections_in, width_out
+from xray.story.recognition.dataflow import Flow
+from xray.story.recognition.norms import Norm, find_norm
+from xray.story.recognition.operation_kinds import CARRYING, SCALINGS, SUMS
+from xray.story.recognition.projections import data_input
+
+TURNED = (
+    CARRYING | SUMS | SCALINGS | frozenset(["view_as_complex", "view_as_real", "cat", "stack", "neg", "sub", "roll"])
+)
+"""What may be done to an operand between its linear layer and its norm."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One operand of an attention followed back: the steps it is worked out by, and the linear layers among them."""
+
+    end: TensorRecord
+    nodes: frozenset[int]
+    projections: tuple[int, ...]
+    is_own: bool
+
+    @property
+    def last(self) -> int | None:
+        """The linear layer that comes last."""
+        return self.projections[-1] if self.projections else None
+
+
+def read_sides(flow: Flow, site: Site, region: Region) -> tuple[Side, Side, Side]:
+    """Queries, keys and values, each followed back to where the branch begins, or to another tower's memory."""
+    step, summed = flow.steps[site.scores], flow.steps[site.weighted_sum]
+    numbers = (len(step.inputs) - 2, len(step.inputs) - 1)
+    key_number = numbers[1] if step.inputs[numbers[1]] is site.key.end else numbers[0]
+    query_number = numbers[0] + numbers[1] - key_number
+    value_numbers = range(len(summed.inputs) - 2, len(summed.inputs))
+    value_number = next((n for n in value_numbers if summed.inputs[n] is site.value.end), value_numbers[-1])
+    return (
+        follow_side(flow, site.scores, query_number, region),
+        follow_side(flow, site.scores, key_number, region),
+        follow_side(flow, site.weighted_sum, value_number, region),
+    )
+
+
+def follow_side(flow: Flow, reader: int, number: int, region: Region) -> Side:
+    """An operand followed back through the branch; keys and values of another tower as far as their linear layer."""
+    end, start = flow.steps[reader].inputs[number], flow.makers[reader][number]
+    if start is None:
+        return Side(end, frozenset(), (), is_own=False)
+    is_own = start in region.inner
+    allowed = region.inner if is_own else None
+    nodes: set[int] = set()
+    todo = [start]
+    while todo:
+        here = todo.pop()
+        if here in nodes or (allowed is not None and here not in allowed):
+            continue
+        nodes.add(here)
+        if allowed is None and (is_linear(flow, here) or len(nodes) > 40):
+            continue
+        todo += [maker for maker in flow.makers[here] if maker is not None]
+    return Side(end, frozenset(nodes), tuple(projections_in(flow, nodes)), is_own)
+
+
+def is_narrowed(flow: Flow, side: Side) -> bool:
+    """Whether one linear layer of a side reads what another one made: a waist."""
+    return any(waist_before(flow, side, node) is not None for node in side.projections)
+
+
+def waist_before(flow: Flow, side: Side, projection: int) -> int | None:
+    """How wide the waist before a linear layer is, if another one of the same side made it."""
+    number = data_input(flow, projection)
+    if number is None:
+        return None
+    here = flow.makers[projection][number]
+    for _ in range(24):
+        if here is None or here not in side.nodes:
+            return None
+        if here in side.projections:
+            record = flow.steps[projection].inputs[number]
+            return record.shape[-1] if record.shape[-1] < width_out(flow, projection) else None
+        norm = find_norm(flow, here)
+        if norm is not None and norm.origin is not None:
+            here = norm.origin
+        elif flow.op(here) in CARRYING | {"cat", "copy_"} and flow.makers[here]:
+            here = next((maker for maker in reversed(flow.makers[here]) if maker is not None), None)
+        else:
+            return None
+    return None
+
+
+def read_latent(flow: Flow, query: Side, key: Side, value: Side) -> Latent | None:
+    """The waists that queries, and keys and values, are made through; None if there are none."""
+    q = next((w for node in reversed(query.projections) if (w := waist_before(flow, query, node))), None)
+    kv = next((w for node in reversed(value.projections) if (w := waist_before(flow, value, node))), None)
+    keys = next((w for node in reversed(key.projections) if (w := waist_before(flow, key, node))), None)
+    if kv is None or kv != keys:
+        return None
+    return Latent(q, kv)
+
+
+def is_rotary(flow: Flow, side: Side, region: Region) -> bool:
+    """Whether an operand is turned: one product with a table, and a product of its own numbers moved with another.
+
+    Both tables come from beside the branch. The sum of both products is the turn (Su et al. 2021, section 3.4).
+    """
+    own = side.nodes
+    for node in own:
+        if flow.op(node) not in SUMS | {"sub", "sub_"}:
+            if flow.op(node) == "view_as_complex" and any(
+                flow.op(reader) in SCALINGS for reader in flow.readers.get(node, ())
+            ):
+                return True
+            continue
+        factors = [maker for maker in flow.makers[node] if maker in own and is_table_product(flow, maker, own)]
+        if len(factors) == 2:
+            moved = [moves_itself(flow, factor, own) for factor in factors]
+            if any(moved):
+                return True
+    return False
+
+
+def is_table_product(flow: Flow, place: int, own: Collection[int]) -> bool:
+    """Whether a step multiplies a side's numbers by a table that is not worked out of them, and not learned."""
+    step = flow.steps[place]
+    if step.op not in SCALINGS or len(step.inputs) != 2:
+        return False
+    tables = [
+        record
+        for record, maker in flow.given(place)
+        if maker not in own and record.role != "parameter" and record.shape
+    ]
+    return len(tables) == 1 and tables[0].shape[-1] > 1
+
+
+def moves_itself(flow: Flow, factor: int, own: Collection[int]) -> bool:
+    """Whether what a product multiplies was cut or turned round first: a half of a row, or every other number."""
+    for _, maker in flow.given(factor):
+        here = maker
+        for _ in range(8):
+            if here is None or here not in own:
+                break
+            if flow.op(here) in {"neg", "cat", "stack", "roll", "flip", "chunk", "split", "unbind"} or is_cut(
+                flow, here
+            ):
+                return True
+            if flow.op(here) not in CARRYING or not flow.makers[here]:
+                break
+            here = flow.makers[here][0]
+    return False
+
+
+def is_cut(flow: Flow, place: int) -> bool:
+    """Whether a step takes a part of each row."""
+    step = flow.steps[place]
+    return (
+        step.op in ("index", "slice", "narrow", "select")
+        and bool(step.inputs)
+        and bool(step.outputs)
+        and bool(step.outputs[0].shape)
+        and step.outputs[0].shape[-1] < step.inputs[0].shape[-1]
+    )
+
+
+def has_norm(flow: Flow, side: Side) -> bool:
+    """Whether an operand is normalised behind its last linear layer, before or after it is turned."""
+    return side.last is not None and any(
+        node > side.last and (norm := find_norm(flow, node)) is not None and is_behind(flow, norm, side)
+        for node in side.nodes
+    )
+
+
+def is_behind(flow: Flow, norm: Norm, side: Side) -> bool:
+    """Whether what a norm reads comes from the side's last linear layer, moved, scaled or turned at most."""
+    here = norm.origin
+    for _ in range(24):
+        if here is None:
+            return False
+        if here == side.last:
+            return True
+        if flow.op(here) not in TURNED or not flow.makers[here]:
+            return False
+        here = next((maker for maker in flow.makers[here] if maker in side.nodes), None)
+    return False
+
+
+def is_plain(flow: Flow, side: Side) -> bool:
+    """Whether nothing is done to an operand but to project, move, scale and normalise it."""
+    normed = {node for other in side.nodes if (norm := find_norm(flow, other)) is not None for node in norm.nodes}
+    for node in side.nodes:
+        if node in side.projections or node in normed or (side.last is not None and node < side.projections[0]):
+            continue
+        if flow.op(node) in ("cos", "sin", "view_as_complex", "polar"):
+            return False
+        if flow.op(node) in SUMS and not any(
+            record.role == "parameter" or len(record.shape) < 2 for record in flow.steps[node].inputs
+        ):
+            return False
+    return True

@@ -1,0 +1,101 @@
+"""Branches that are neither attention nor feed-forward: convolutions, and states handed on from place to place."""
+
+from collections import Counter
+from collections.abc import Collection
+from typing import Literal
+
+from xray.ir.records import TensorRecord
+from xray.story.anatomy.tree import Convolution, Recurrence
+from xray.story.recognition.between import read_sizes
+from xray.story.recognition.dataflow import Flow
+from xray.story.recognition.operation_kinds import FINDINGS, SCALINGS, SUMS, TURNS
+from xray.story.recognition.projections import is_product
+
+LEAST_TURNS = 3
+Kind = Literal["state space", "linear attention", "gated"] | None
+
+
+def describe_convolution(flow: Flow, nodes: Collection[int]) -> Convolution | None:
+    """The facts of the widest convolution among steps; None if there is none that looks beyond its own place."""
+    found: Convolution | None = None
+    for node in sorted(nodes):
+        if flow.op(node) not in FINDINGS:
+            continue
+        kernel = read_sizes(flow, node, "kernel_size")
+        groups = flow.steps[node].settings.get("groups", 1)
+        if kernel and max(kernel) > 1 and (found is None or max(kernel) > max(found.kernel or (0,))):
+            found = Convolution(kernel, groups if isinstance(groups, int) else None)
+    return found
+
+
+def describe_recurrence(flow: Flow, nodes: Collection[int]) -> Recurrence | None:
+    """The facts of a state that is changed and handed on, place after place; None if none is.
+
+    Proven by a chain of sums of one shape, each of which adds to a multiple of the one before it. Which family it is of
+    is told where decays are made by exp (state space) or outer products of keys and values are added up.
+    """
+    chain = longest_chain(flow, nodes)
+    ops = Counter(flow.op(node) for node in nodes if flow.is_leaf(node))
+    if chain is not None:
+        return Recurrence(name_state(len(flow.output(chain).shape), ops), flow.output(chain).shape)
+    states = (find_matrix(flow, node, nodes) for node in sorted(nodes, reverse=True))
+    state = next((record for record in states if record is not None), None)
+    if state is not None:
+        return Recurrence("linear attention", state.shape)
+    if ops["cumsum"] and ops["exp"] and (ops["sum"] or any(is_product(flow, node) for node in nodes)):
+        return Recurrence("state space" if ops["softplus"] and ops["conv1d"] else None, None)
+    return None
+
+
+def name_state(axes: int, ops: Counter[str]) -> Kind:
+    """The family of a state: one number for each channel behind sigmoid gates, or a row of numbers that decay."""
+    if axes == 2:
+        return "gated" if ops["sigmoid"] and not ops["maximum"] else None
+    return "state space" if ops["exp"] and ops["softplus"] else None
+
+
+def find_matrix(flow: Flow, node: int, nodes: Collection[int]) -> TensorRecord | None:
+    """The state that a step adds keys times values to, or that it looks into; None if it does neither."""
+    if sums_outer_products(flow, node, nodes):
+        return flow.output(node)
+    if not is_product(flow, node) or len(flow.output(node).shape) != 4:
+        return None
+    record, maker = list(flow.given(node))[-1]
+    root = flow.carried_from(maker)
+    begins = flow.op(root) in ("zeros", "new_zeros", "zeros_like") if root is not None else record.role != "parameter"
+    return record if begins and root not in nodes else None
+
+
+def sums_outer_products(flow: Flow, node: int, nodes: Collection[int]) -> bool:
+    """Whether a step adds keys times values to a multiple of what was there: a matrix for each head."""
+    if flow.op(node) not in SUMS or not flow.is_leaf(node) or len(flow.output(node).shape) != 4:
+        return False
+    makers = [maker for maker in flow.makers[node] if maker is not None and maker in nodes]
+    kept = any(flow.op(maker) in SCALINGS for maker in flow.makers[node] if maker is not None)
+    return kept and any(is_product(flow, maker) and not keeps_length(flow, maker) for maker in makers)
+
+
+def keeps_length(flow: Flow, product: int) -> bool:
+    """Whether the rows of a product are those of its first operand as it was made, and not those of its columns."""
+    first = flow.makers[product][-2]
+    return first is None or flow.op(first) not in TURNS
+
+
+def longest_chain(flow: Flow, nodes: Collection[int]) -> int | None:
+    """The last of at least `LEAST_TURNS` sums of which each adds to a multiple of the one before it."""
+    length: dict[int, int] = {}
+    best: int | None = None
+    for node in sorted(nodes):
+        if flow.op(node) not in SUMS or not flow.steps[node].outputs or len(flow.output(node).shape) < 2:
+            continue
+        count = 1
+        for maker in flow.makers[node]:
+            if maker is None or flow.op(maker) not in SCALINGS or flow.output(maker).shape != flow.output(node).shape:
+                continue
+            for before in flow.makers[maker]:
+                if before in length and flow.output(before).shape == flow.output(node).shape:
+                    count = max(count, length[before] + 1)
+        length[node] = count
+        if count >= LEAST_TURNS and (best is None or count >= length[best]):
+            best = node
+    return best

@@ -1,0 +1,324 @@
+"""What happens to scores before softmax: what is added for positions, what is hidden, how far each query sees."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xray.ir.records import TensorRecord
+from xray.story.anatomy.tree import Positions
+from xray.story.recognition.attention_sites import Site
+from xray.story.recognition.between import is_linear
+from xray.story.recognition.dataflow import Flow
+from xray.story.recognition.known_values import Known, keep_hiding, keep_values, read_scores_alone, values_of
+from xray.story.recognition.operation_kinds import CARRYING, LOOKUPS, SCALINGS, SUMS
+from xray.story.recognition.projections import is_product
+from xray.story.recognition.scored_parts import Operand, list_behind, read_scored
+from xray.story.recognition.value_rules import LOW
+from xray.story.recognition.value_shapes import Values, number
+
+CAUSAL = ("causal", "padding+causal")
+LOWEST = -50
+HIDING = ("gt", "triu", "triu_")
+"""They mark the future as what is hidden; other triangles mark the past as what is seen."""
+EITHER = ("or", "logical_or", "bitwise_or")
+Cells = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What is proven of the way from scores to softmax.
+
+    `bias` says what is added for positions, "none" where nothing is; `causal` whether the future is hidden; `window`
+    how many places each query sees at most.
+    """
+
+    bias: Positions | None
+    causal: bool | None
+    window: int | None
+
+
+def read_scores(flow: Flow, site: Site) -> Scores:
+    """What is added to the scores, what is hidden, and how far each query sees.
+
+    Told by the numbers that follow from the steps themselves and by the cells of recorded masks; where those are not
+    known, by how a mask is made.
+    """
+    parts = read_scored(flow, site.scored)
+    masks = [part.operand for part in parts if part.kind == "mask" and part.operand is not None]
+    biases = [part.operand for part in parts if part.kind == "bias" and part.operand is not None]
+    hiding, alone = (read_squares(flow, site, kept) for kept in (keep_hiding(flow), keep_values(flow)))
+    hiding = None if hiding is None else mark_hidden(hiding)
+    causal = None if hiding is None else sees_no_future(hiding)
+    if causal is None:
+        causal = join_verdicts(flow, site, [*masks, *biases])
+    window = None if hiding is None or causal is None else find_window(hiding, causal)
+    if window is None:
+        window = next((w for one in [*masks, *biases] if (w := shifted_window(flow, one.maker)) is not None), None)
+    return Scores(name_bias(flow, site, biases, alone, not biases and are_masks(flow, masks)), causal, window)
+
+
+def mark_hidden(squares: Values) -> Values:
+    """Scores in which what hides is very low: the lower one of two numbers hides, be it no lower than -100 (Swin)."""
+    numbers = np.unique(squares[~np.isnan(squares)])
+    return np.where(squares == numbers[0], -np.inf, squares) if len(numbers) == 2 and numbers[0] <= LOWEST else squares
+
+
+def read_squares(flow: Flow, site: Site, kept: Known) -> Values | None:
+    """What is added to scores of 0, a square of queries and keys for each head of each sequence; None if not known."""
+    alone = read_scores_alone(flow, site.scored, kept)
+    shape = flow.output(site.scores).shape
+    if alone is None or alone.ndim < 2 or len(shape) < 2:
+        return None
+    return alone.reshape(-1, *alone.shape[-2:])[..., : shape[-1]]  # without what stands beside the keys, as sinks do
+
+
+def sees_no_future(squares: Values) -> bool | None:
+    """Whether every cell behind the diagonal is hidden, or one of them is not; None where that is not known.
+
+    None too where some places see later ones and others do not, as the words behind an image that sees itself whole.
+    """
+    rows, columns = squares.shape[-2:]
+    if rows < 2 or columns < rows:
+        return None
+    future = np.triu(np.ones((rows, columns), dtype=bool), 1 + columns - rows)
+    cells = squares[:, future]
+    if not cells.size:
+        return None
+    if (cells <= LOW).all():
+        newest = np.arange(rows)
+        return True if not (squares[:, newest, newest + columns - rows] <= LOW).all() else None
+    return False if (cells > LOW).any() and not looks_back_more(squares) else None
+
+
+def looks_back_more(squares: Values) -> bool:
+    """Whether some pairs of places are seen from the later one alone, and none from the earlier one alone."""
+    rows, columns = squares.shape[-2:]
+    if rows != columns:
+        return False
+    seen: Cells = np.asarray(squares > LOW)
+    known: Cells = ~np.isnan(squares)
+    read: Cells = np.asarray(seen.any(axis=1))  # padding is read by nobody
+    pairs = np.triu(read[:, :, None] & read[:, None, :] & known & known.swapaxes(1, 2), 1)
+    ahead, back = seen & pairs, seen.swapaxes(1, 2) & pairs
+    return bool((back & ~ahead).any() and not (ahead & ~back).any())
+
+
+def find_window(squares: Values, causal: bool) -> int | None:
+    """How many places each query sees at most, if some of those that it might see are hidden in a regular way."""
+    rows, columns = squares.shape[-2:]
+    if rows != columns or rows < 3:
+        return None
+    hidden = (squares <= LOW).all(axis=0)
+    past = np.tril(np.ones((rows, columns), dtype=bool)) if causal else np.ones((rows, columns), dtype=bool)
+    if not (hidden & past).any():
+        return None
+    seen = int((~hidden & past).sum(axis=1).max())
+    return (
+        seen
+        if seen and any(np.array_equal(~hidden & past, shape & past) for shape in list_shapes(rows, seen))
+        else None
+    )
+
+
+def list_shapes(length: int, seen: int) -> list[Cells]:
+    """The regular ways in which queries see `seen` places: the last ones, those around, those of the same chunk."""
+    row, column = np.indices((length, length))
+    around = seen // 2
+    return [row - column < seen, abs(row - column) <= around, row // seen == column // seen]
+
+
+def join_verdicts(flow: Flow, site: Site, operands: Sequence[Operand]) -> bool | None:
+    """Whether one of the masks hides the future, by how they are made."""
+    verdicts = [hides_future(flow, operand.record, operand.maker) for operand in operands]
+    if any(verdict is True for verdict in verdicts):
+        return True
+    queries = flow.output(site.softmax).shape[-2:-1]
+    return None if queries == (1,) or any(verdict is None for verdict in verdicts) else False
+
+
+def hides_future(flow: Flow, record: TensorRecord, maker: int | None) -> bool | None:
+    """Whether a mask hides what comes later: True or False where that is proven, else None."""
+    facts = record.mask
+    if facts is not None:
+        if facts.kind in CAUSAL:
+            return True
+        if facts.kind in ("none", "padding"):
+            return False
+    behind = list_behind(flow, maker)
+    triangles = {node for node in behind if cuts_triangle(flow, node)}
+    if triangles:
+        shown = {one for node in behind if shows_more(flow, node) for one in list_behind(flow, node)}
+        return True if any(node not in shown or flow.op(node) in HIDING for node in triangles) else None
+    if record.shape[-2:-1] == (1,) or (maker is None and len(record.shape) == 2 and record.dtype == "bool"):
+        return False
+    return False if is_learned(flow, record, maker, behind) and not has_mask(flow, behind) else None
+
+
+def has_mask(flow: Flow, behind: Sequence[int]) -> bool:
+    """Whether something behind a tensor asks a question that a mask may come from."""
+    return any(
+        flow.op(node) in ("where", "masked_fill", "masked_fill_") or flow.output(node).dtype == "bool"
+        for node in behind
+    )
+
+
+def shows_more(flow: Flow, node: int) -> bool:
+    """Whether a step lets through what one of two masks lets through, as where the words of a prefix see each other."""
+    shape = flow.output(node).shape
+    return flow.op(node).strip("_") in EITHER and all(
+        len(record.shape) == len(shape) and max(record.shape, default=1) > 1 for record in flow.steps[node].inputs
+    )
+
+
+def cuts_triangle(flow: Flow, node: int) -> bool:
+    """Whether a step cuts a triangle, or asks which of two rows of places comes first."""
+    step = flow.steps[node]
+    if step.op.rstrip("_") in ("tril", "triu"):
+        return True
+    if step.op not in ("le", "lt", "ge", "gt") or len(step.inputs) != 2 or not step.outputs:
+        return False
+    out = step.outputs[0].shape
+    if len(out) < 2 or min(out[-2:]) < 2 or any(record.shape == out for record in step.inputs):
+        return False
+    return all(counted_from(flow, maker) == 0 for maker in flow.makers[node])
+
+
+def counted_from(flow: Flow, maker: int | None) -> float | None:
+    """By how much a row of places that was counted out is shifted; None if it is no such row."""
+    shift = 0.0
+    while maker is not None and flow.op(maker) in CARRYING | {"add", "sub"} and flow.makers[maker]:
+        if flow.op(maker) in ("add", "sub"):
+            other = number(flow.steps[maker])
+            if other is None:
+                return None
+            shift += other if flow.op(maker) == "add" else -other
+        maker = flow.makers[maker][0]
+    return shift if maker is None or flow.op(maker) in ("arange", "cumsum") else None
+
+
+def shifted_window(flow: Flow, maker: int | None) -> int | None:
+    """How wide the window is that a comparison of places cuts, be it wider than the places that there are.
+
+    Such as key > query - 4096, or |query - key| <= 64.
+    """
+    for node in list_behind(flow, maker):
+        op, makers = flow.op(node), flow.makers[node]
+        if op in ("gt", "ge") and len(makers) == 2 and min(flow.output(node).shape[-2:], default=0) > 1:
+            shifts = [counted_from(flow, one) for one in makers]
+            if shifts[0] is not None and shifts[1] is not None and shifts[0] - shifts[1] > 0:
+                return int(shifts[0] - shifts[1]) + (op == "ge")
+        if op in ("le", "lt") and len(makers) == 1 and makers[0] is not None and flow.op(makers[0]) == "abs":
+            reach = number(flow.steps[node])
+            if reach is not None and is_distance(flow, makers[0]):
+                return 2 * int(reach - (op == "lt")) + 1
+    return None
+
+
+def is_distance(flow: Flow, place: int) -> bool:
+    """Whether a step makes distances between places that were counted out."""
+    before = flow.makers[place][0]
+    return (
+        before is not None
+        and flow.op(before) in ("sub", "rsub")
+        and len(flow.makers[before]) == 2
+        and all(counted_from(flow, one) is not None for one in flow.makers[before])
+    )
+
+
+def are_masks(flow: Flow, masks: Sequence[Operand]) -> bool:
+    """Whether all that joins the scores is known to hide, and to do nothing else."""
+    for one in masks:
+        values = values_of(flow, one.maker)
+        hides = values is not None and hides_or_not(values)
+        if not hides and not chooses(flow, one.maker) and one.record.mask is None and one.record.dtype != "bool":
+            return False
+    return True
+
+
+def hides_or_not(values: Values) -> bool:
+    """Whether numbers that are added to scores hide, or change nothing."""
+    return bool(((values == 0) | (values <= LOW)).all())
+
+
+def chooses(flow: Flow, maker: int | None) -> bool:
+    """Whether a step puts one of two numbers everywhere, of which one hides and the other changes nothing."""
+    if maker is None or flow.op(maker) not in ("where", "masked_fill", "masked_fill_"):
+        return False
+    plain = [number(flow.steps[maker], name) for name in ("input", "other", "value")]
+    given = [values_of(flow, one) for record, one in flow.given(maker) if record.dtype != "bool"]
+    return all(one is not None and hides_or_not(one) for one in given) and all(
+        one is None or one == 0 or one <= LOW for one in plain
+    )
+
+
+def name_bias(
+    flow: Flow, site: Site, biases: Sequence[Operand], alone: Values | None, only_masks: bool
+) -> Positions | None:
+    """What kind of positions is added to the scores: learned by distance, a slope for each head, or none."""
+    if has_score_sum(flow, site):
+        return "relative"
+    if any(is_learned(flow, one.record, one.maker, list_behind(flow, one.maker)) for one in biases):
+        return "relative"
+    if alone is not None and not np.isnan(alone).any():
+        return name_known_bias(alone)
+    sloped = [list_behind(flow, one.maker) for one in biases]
+    if any(is_sloped(flow, behind) for behind in sloped):
+        return "alibi"
+    return "none" if only_masks or adds_nothing(flow, biases) else None
+
+
+def name_known_bias(squares: Values) -> Positions | None:
+    """What numbers that are added to scores mean: the same for all that is seen, or falling with the distance."""
+    seen = np.where(squares > LOW, squares, np.nan)
+    with np.errstate(all="ignore"):
+        steps = np.diff(seen, axis=-1)
+    known = steps[~np.isnan(steps)]
+    if np.allclose(known, 0, atol=1e-6):
+        return "none"
+    slopes = [one[~np.isnan(one)] for one in steps]
+    even = all(not one.size or np.allclose(one, one[0], rtol=1e-3) for one in slopes)
+    return "alibi" if even else None
+
+
+def adds_nothing(flow: Flow, biases: Sequence[Operand]) -> bool:
+    """Whether what is added for positions is nothing but zeros."""
+    found = [values_of(flow, one.maker) for one in biases]
+    return bool(biases) and all(one is not None and not one.any() for one in found)
+
+
+def is_learned(flow: Flow, record: TensorRecord, maker: int | None, behind: Sequence[int]) -> bool:
+    """Whether a tensor is a parameter, or picked from a table, or made by learned steps."""
+    if record.role == "parameter" and maker is None:
+        return True
+    return any(
+        flow.op(node) in LOOKUPS
+        or (
+            flow.op(node) in ("index", "gather", "index_select")
+            and any(one.role == "parameter" for one in flow.steps[node].inputs)
+        )
+        or is_linear(flow, node)
+        or is_product(flow, node)
+        for node in behind
+    )
+
+
+def is_sloped(flow: Flow, behind: Sequence[int]) -> bool:
+    """Whether places were counted out and multiplied, as slopes are."""
+    ops = {flow.op(node) for node in behind}
+    return bool(ops & {"arange", "cumsum"}) and bool(ops & SCALINGS)
+
+
+def has_score_sum(flow: Flow, site: Site) -> bool:
+    """Whether another product of the queries is added to the scores, as positions relative to one another are."""
+    return any(
+        flow.op(node) in SUMS
+        and any(
+            maker is not None
+            and maker not in site.scored
+            and any(is_product(flow, one) for one in [maker, *list_behind(flow, maker)[:12]])
+            for _, maker in flow.given(node)
+        )
+        for node in site.scored[1:]
+    )

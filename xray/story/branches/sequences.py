@@ -1,0 +1,81 @@
+"""A branch that holds several things one behind the other, such as a shared attention before a state (Zamba)."""
+
+from collections.abc import Collection, Sequence
+
+from xray.story.recognition.attention_sites import Site
+from xray.story.recognition.between import Region, does_mix, projections_in
+from xray.story.recognition.dataflow import Flow
+
+DEEPEST = 6
+
+
+def split_sequence(flow: Flow, region: Region, sites: Sequence[Site]) -> list[Region]:
+    """The parts of a branch in which more is worked out behind an attention's output; else the branch itself."""
+    if not has_more(flow, region.inner, sites):
+        return [region]
+    parts = cut_nodes(flow, region.inner, sites, DEEPEST)
+    whole = [nodes for nodes in parts if does_mix(flow, nodes) and is_whole(flow, nodes, sites)]
+    if len(whole) < 2:
+        return [region]
+    return [Region(region.start, max(nodes), nodes, region.beside) for nodes in whole]
+
+
+def own_sites(nodes: Collection[int], sites: Sequence[Site]) -> list[Site]:
+    """The attentions that stand among steps."""
+    return [site for site in sites if site.softmax in nodes and site.weighted_sum in nodes]
+
+
+def has_more(flow: Flow, nodes: frozenset[int], sites: Sequence[Site]) -> bool:
+    """Whether several linear layers read on from the output of an attention among steps."""
+    found = own_sites(nodes, sites)
+    if not found or found[-1].output is None:
+        return False
+    reached = {found[-1].output}
+    for node in sorted(nodes):
+        if any(maker in reached for maker in flow.makers[node]):
+            reached.add(node)
+    return len([node for node in projections_in(flow, reached) if node != found[-1].output]) > 1
+
+
+def is_whole(flow: Flow, nodes: frozenset[int], sites: Sequence[Site]) -> bool:
+    """Whether steps are more than a linear layer by itself."""
+    return bool(own_sites(nodes, sites)) or len(projections_in(flow, nodes)) > 1
+
+
+def cut_nodes(flow: Flow, nodes: frozenset[int], sites: Sequence[Site], left: int) -> list[frozenset[int]]:
+    """Steps by the blocks that hold them, one block after the other; opened as long as more follows an attention."""
+    groups: dict[str, set[int]] = {}
+    above = shared_parent(flow, nodes)
+    for node in sorted(nodes):
+        groups.setdefault(child_of(flow, node, above), set()).add(node)
+    if len(groups) < 2 or left == 0:
+        return [nodes]
+    found: list[frozenset[int]] = []
+    for group in (frozenset(one) for one in groups.values()):
+        found += cut_nodes(flow, group, sites, left - 1) if has_more(flow, group, sites) else [group]
+    return found
+
+
+def list_blocks(flow: Flow, node: int) -> list[str]:
+    """The ids of the blocks around a step, the outermost first, the step itself last."""
+    found = [flow.steps[node].id]
+    parent = flow.steps[node].parent
+    while parent is not None:
+        found.append(parent)
+        place = flow.places.get(parent)
+        parent = None if place is None else flow.steps[place].parent
+    return found[::-1]
+
+
+def shared_parent(flow: Flow, nodes: Collection[int]) -> int:
+    """How many blocks hold all of the steps."""
+    rows = [list_blocks(flow, node)[:-1] for node in nodes]
+    depth = 0
+    while all(len(row) > depth and row[depth] == rows[0][depth] for row in rows):
+        depth += 1
+    return depth
+
+
+def child_of(flow: Flow, node: int, depth: int) -> str:
+    """The block below the shared ones that holds a step; the step itself if none does."""
+    return list_blocks(flow, node)[depth]

@@ -1,0 +1,1 @@
+"""What is said around the frames: title, sizes, sentences, legend, formulas, masks, parameters, costs, ranks."""

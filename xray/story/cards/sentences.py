@@ -1,0 +1,210 @@
+"""The catalogue of what a sheet may say of a model, each sentence with the fact that it needs."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from xray.story.anatomy.tree import Anatomy, Attention, Convolution, Experts, FeedForward, Norm, Recurrence, Unknown
+from xray.story.charts.forward_chart import NAMES
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """Something that may be said: its name, and what tells it of a model, empty where its fact is not proven."""
+
+    name: str
+    tell: Callable[[Anatomy], str]
+
+
+def list_sentences(anatomy: Anatomy) -> list[str]:
+    """All that can be said of a model, in the order of the catalogue."""
+    told = (sentence.tell(anatomy) for sentence in CATALOGUE)
+    return list(dict.fromkeys(text for text in told if text))
+
+
+def attentions(anatomy: Anatomy) -> Iterator[Attention]:
+    """Every kind of attention in it."""
+    return (branch for tower in anatomy.towers for branch in tower.branches if isinstance(branch, Attention))
+
+
+def forwards(anatomy: Anatomy) -> Iterator[FeedForward | Experts]:
+    """Every kind of feed-forward and of experts in it."""
+    return (
+        branch for tower in anatomy.towers for branch in tower.branches if isinstance(branch, FeedForward | Experts)
+    )
+
+
+def norms(anatomy: Anatomy) -> Iterator[Norm]:
+    """The norms of its stages."""
+    return (stage.norm for tower in anatomy.towers for group in tower.groups for stage in group.stages)
+
+
+def tell_norm(anatomy: Anatomy) -> str:
+    kinds = {norm.kind for norm in norms(anatomy) if norm.place not in ("none", None)}
+    places = {(norm.place, norm.on) for norm in norms(anatomy) if norm.place not in ("none", None)}
+    if len(places) != 1:
+        return ""
+    place, on = places.pop()
+    name = {"rms": "RMS norm", "layer": "Layer norm", "batch": "Batch norm", "group": "Group norm"}
+    kind = name.get(kinds.pop() or "", "A norm") if len(kinds) == 1 else "A norm"
+    where = {
+        "before": "before each sublayer",
+        "both": "before each sublayer, and again on what it gives",
+        "after": "after each sum" if on == "stream" else "on what each sublayer gives, before it is added",
+    }
+    why = ": divided by the root mean square; no mean is taken away" if kind == "RMS norm" else ""
+    return f"{kind} {where[place]}{why}."
+
+
+def tell_adaptive(anatomy: Anatomy) -> str:
+    if any(norm.adaptive for norm in norms(anatomy)):
+        return "Adaptive norms: what stands beside the stream says how much each is scaled and shifted."
+    return ""
+
+
+def tell_parallel(anatomy: Anatomy) -> str:
+    if any(stage.parallel for tower in anatomy.towers for group in tower.groups for stage in group.stages):
+        return "Sublayers side by side: they read the same point of the stream, and are added together."
+    return ""
+
+
+def tell_positions(anatomy: Anatomy) -> str:
+    kinds = {branch.positions for branch in attentions(anatomy)}
+    if "rotary" in kinds:
+        return "Rotary places: queries and keys are turned by their place."
+    if "alibi" in kinds:
+        return "ALiBi: a slope for each head makes what is far away count less."
+    if "relative" in kinds:
+        return "Relative places: how far apart two are is added to their score."
+    return ""
+
+
+def tell_heads(anatomy: Anatomy) -> str:
+    for branch in attentions(anatomy):
+        if branch.heads and branch.kv_heads and branch.heads % branch.kv_heads == 0 and branch.heads > branch.kv_heads:
+            times = branch.heads // branch.kv_heads
+            many = f"each of the {branch.kv_heads} key heads serves" if branch.kv_heads > 1 else "one key head serves"
+            return f"Grouped queries: {many} {times} query heads."
+    return ""
+
+
+def tell_latent(anatomy: Anatomy) -> str:
+    for branch in attentions(anatomy):
+        if branch.latent is not None and branch.latent.kv:
+            return f"Latent attention: keys and values are made from a waist of {branch.latent.kv} numbers."
+    return ""
+
+
+def tell_head_norm(anatomy: Anatomy) -> str:
+    return "Queries and keys are normalised before they meet." if any(b.qk_norm for b in attentions(anatomy)) else ""
+
+
+def tell_sinks(anatomy: Anatomy) -> str:
+    if any(branch.sinks for branch in attentions(anatomy)):
+        return "Sinks: a learned score stands beside the keys and takes a share of the weights."
+    return ""
+
+
+def tell_output_gate(anatomy: Anatomy) -> str:
+    return (
+        "A gate decides how much of what the heads found goes on." if any(b.gate for b in attentions(anatomy)) else ""
+    )
+
+
+def tell_fused(anatomy: Anatomy) -> str:
+    if any(branch.fused == "qkv" for branch in attentions(anatomy)):
+        return "One linear layer makes Q, K and V at once; each takes its slice."
+    return ""
+
+
+def tell_window(anatomy: Anatomy) -> str:
+    sizes = sorted({branch.window for branch in attentions(anatomy) if branch.window})
+    if not sizes:
+        return ""
+    some = any(branch.window is None for branch in attentions(anatomy))
+    where = "Windows in some layers: there" if some else "Windows:"
+    return f"{where} each place sees at most {' or '.join(map(str, sizes))} places."
+
+
+def tell_gate(anatomy: Anatomy) -> str:
+    found = {(branch.activation, branch.gated) for branch in forwards(anatomy)}
+    if not any(gated for _, gated in found):
+        return ""
+    names = {activation for activation, gated in found if gated}
+    name = NAMES.get(next(iter(names)) or "", "a bend") if len(names) == 1 else "a bend"
+    return f"Gated feed-forward: {name} of one projection, times another, then back."
+
+
+def tell_experts(anatomy: Anatomy) -> str:
+    for branch in forwards(anatomy):
+        if isinstance(branch, Experts) and branch.experts and branch.chosen:
+            shared = ", beside one that every place goes through" if branch.shared else ""
+            return f"Experts: a router sends each place to {branch.chosen} of {branch.experts}{shared}."
+    return ""
+
+
+def tell_recurrence(anatomy: Anatomy) -> str:
+    if any(isinstance(branch, Recurrence) for tower in anatomy.towers for branch in tower.branches):
+        return "A state is changed and handed on from place to place: it does not grow with the length."
+    return ""
+
+
+def tell_convolution(anatomy: Anatomy) -> str:
+    if any(isinstance(branch, Convolution) for tower in anatomy.towers for branch in tower.branches):
+        return "Convolutions mix neighbouring places."
+    return ""
+
+
+def tell_shared(anatomy: Anatomy) -> str:
+    groups = [group for tower in anatomy.towers for group in tower.groups]
+    if groups and all(group.shared for group in groups) and len(groups) == len(anatomy.towers):
+        return "All layers use one and the same set of weights."
+    return ""
+
+
+def tell_tied(anatomy: Anatomy) -> str:
+    tied = anatomy.head is not None and anatomy.head.tied
+    return "The table of the words is also the last layer: one set of numbers for both." if tied else ""
+
+
+def tell_kernel(anatomy: Anatomy) -> str:
+    if any(branch.kernel not in (None, "plain") for branch in attentions(anatomy)):
+        return "Attention runs in one kernel: what is marked “derived” is never stored; its shape follows from Q, K, V."
+    return ""
+
+
+def tell_links(anatomy: Anatomy) -> str:
+    joined = [link for link in anatomy.links if link.kind == "joined"]
+    return (
+        f"What the {joined[0].source} tower gives is put into the {joined[0].target} tower's stream." if joined else ""
+    )
+
+
+def tell_unknown(anatomy: Anatomy) -> str:
+    if any(isinstance(branch, Unknown) for tower in anatomy.towers for branch in tower.branches):
+        return "Some sublayers are drawn by their operations: what they are is not known."
+    return ""
+
+
+CATALOGUE = (
+    Sentence("norm", tell_norm),
+    Sentence("adaptive norm", tell_adaptive),
+    Sentence("parallel", tell_parallel),
+    Sentence("positions", tell_positions),
+    Sentence("grouped queries", tell_heads),
+    Sentence("latent", tell_latent),
+    Sentence("norm of queries and keys", tell_head_norm),
+    Sentence("sinks", tell_sinks),
+    Sentence("gate of the output", tell_output_gate),
+    Sentence("fused projection", tell_fused),
+    Sentence("windows", tell_window),
+    Sentence("gate", tell_gate),
+    Sentence("experts", tell_experts),
+    Sentence("recurrence", tell_recurrence),
+    Sentence("convolution", tell_convolution),
+    Sentence("shared layers", tell_shared),
+    Sentence("tied", tell_tied),
+    Sentence("links", tell_links),
+    Sentence("kernel", tell_kernel),
+    Sentence("unknown", tell_unknown),
+)
+"""Every sentence of the card, in the order in which they are printed."""
