@@ -49,7 +49,7 @@ def main() -> None:
         print(f"Not installed, hence left out: {', '.join(missing)}. To have them: {INSTALL}\n")
     for name in wanted.models:
         tell_recording(name, wanted)
-    tell_growth(wanted)
+    list_growth(wanted)
     if not wanted.no_meta:
         tell_meta()
 
@@ -68,7 +68,7 @@ def tell_recording(name: str, wanted: argparse.Namespace) -> None:
     print_table(f"{name} ({wanted.rounds} rounds)", columns, rows)
 
 
-def tell_growth(wanted: argparse.Namespace) -> None:
+def list_growth(wanted: argparse.Namespace) -> None:
     """A row for each tracer, a column for each number of layers."""
     rows = []
     names = [f"tower {layers}" for layers in TOWERS]

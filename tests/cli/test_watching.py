@@ -90,14 +90,14 @@ def test_a_second_signal_leaves_at_once_and_keeps_what_was_saved(pairs, tmp_path
         signal.raise_signal(number)
         signal.raise_signal(number)
 
-    monkeypatch.setattr("xray.cli.screen.progress.Progress.tell_step", ask_twice)
+    monkeypatch.setattr("xray.cli.screen.progress.Progress.show_step", ask_twice)
     assert train(pairs, "--epochs", "9") == code
     assert read_checkpoint(RunFolder(tmp_path / "runs/pairs"), LAST).facts["step"] == 0
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_one_signal_saves_the_step_at_hand(pairs, tmp_path, monkeypatch, number, code):
-    monkeypatch.setattr("xray.cli.screen.progress.Progress.tell_step", lambda *_: signal.raise_signal(number))
+    monkeypatch.setattr("xray.cli.screen.progress.Progress.show_step", lambda *_: signal.raise_signal(number))
     assert train(pairs, "--epochs", "9") == code
     assert read_checkpoint(RunFolder(tmp_path / "runs/pairs"), LAST).facts["step"] == 1
 

@@ -9,7 +9,7 @@ from small_traces import record, small_training_pass, step
 from xray.ir.records import Preview
 from xray.ir.trace import Pass, Trace
 from xray.ir.work import measure_work
-from xray.renderers.table.steps import choose_columns, list_axes, list_shapes, mask_words, tell_below
+from xray.renderers.table.steps import choose_columns, list_axes, list_below, list_shapes, mask_words
 from xray.renderers.table.table import draw_tables
 from xray.renderers.table.words import UNICODE, Words
 from xray.renderers.themes import load_theme
@@ -145,16 +145,16 @@ def test_a_step_inside_a_fused_kernel_is_told_as_derived():
 def test_a_role_stands_below_the_name(words):
     (section,) = outline_pass(Pass("forward", 0, {}, (step("q", "linear"),)), roles={"q#0": "projection to queries"})
 
-    assert [line.plain for line in tell_below(section.rows[0], words, 40)] == [" linear: projection to queries"]
+    assert [line.plain for line in list_below(section.rows[0], words, 40)] == [" linear: projection to queries"]
 
 
 def test_a_long_role_takes_two_lines_and_no_more(words):
     (section,) = outline_pass(Pass("forward", 0, {}, (step("q", "linear"),)), roles={"q#0": "one two three four five"})
 
-    assert [line.plain for line in tell_below(section.rows[0], words, 14)] == [" linear: one", " two three fo…"]
+    assert [line.plain for line in list_below(section.rows[0], words, 14)] == [" linear: one", " two three fo…"]
 
 
 def test_an_operation_is_not_told_twice(words):
     (section,) = outline_pass(Pass("forward", 0, {}, (step("net.view", "view"),)))
 
-    assert tell_below(section.rows[0], words, 40) == ()
+    assert list_below(section.rows[0], words, 40) == ()

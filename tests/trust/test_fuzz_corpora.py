@@ -15,7 +15,7 @@ from trust.outcomes import assert_one_line
 from xray.data.pairs import Pair
 from xray.data.reading.rows import go_through
 from xray.data.reading.source import Source
-from xray.data.stages import tell_nobody
+from xray.data.stages import report_nobody
 from xray.errors import XRayError
 
 CSV = 'question,answer\nWho is Ripley?,"A hero, of course."\nHi,"He said ""no"""\nשלום,👩‍🚀 é\n'.encode()
@@ -32,7 +32,7 @@ def checked(path, data, **options):
     """The rows of such a file in blocks; None after a refusal in one plain line."""
     path.write_bytes(data)
     try:
-        return list(go_through(Source(path, **options), path.parent, 0, [], tell_nobody))
+        return list(go_through(Source(path, **options), path.parent, 0, [], report_nobody))
     except XRayError as error:
         assert_one_line(error, path.name, "encoding", "separator")
         return None

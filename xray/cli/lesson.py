@@ -43,9 +43,9 @@ def teach(training: Training, watching: Watching | None = None) -> Chatbot:
             for made in training.go_on():
                 watch(made)
                 if isinstance(made, Step):
-                    progress.tell_step(made)
+                    progress.show_step(made)
                 else:
-                    tell_epoch(training, made, progress)
+                    show_epoch(training, made, progress)
                 if is_over(training, stop):
                     break
         if training.world.stop_agreed and not training.trainer.is_finished:
@@ -89,7 +89,7 @@ def introduce(training: Training) -> None:
         say(f"going on after epoch {trainer.epoch} of {trainer.config.epochs}, step {trainer.steps_made:,}.")
 
 
-def tell_epoch(training: Training, epoch: Epoch, progress: Progress) -> None:
+def show_epoch(training: Training, epoch: Epoch, progress: Progress) -> None:
     """Now and then the losses and a few answers, so that one sees it learn."""
     epochs = training.trainer.config.epochs
     pause = max(1, epochs // PAUSES)
@@ -138,7 +138,7 @@ def sum_up(training: Training, watching: Watching) -> Chatbot:
         f"questions word for word ({right / asked:.1%})."
     )
     say_what_is_best(training)
-    watching.tell_scores(training, chatbot)
+    watching.describe_scores(training, chatbot)
     folder = quote(show_controls(str(training.folder.path)))
     say(f"kept in {folder}. Talk to it: xray chat --run {folder}")
     return chatbot

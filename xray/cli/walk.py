@@ -57,7 +57,7 @@ def walk(
     if quiz:
         ask_all(journey.questions, station, screen)
     else:
-        tell_all(journey, station, screen)
+        show_all(journey, station, screen)
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def choose_scene(trace: "Trace", phase: str, turn: int | None, *, given: bool) -
     return chosen[-1]
 
 
-def tell_all(journey: Journey, station: int | None, screen: "Screen") -> None:
+def show_all(journey: Journey, station: int | None, screen: "Screen") -> None:
     """Every chapter, or one; at a terminal one after the other, as the reader likes.
 
     Raises:

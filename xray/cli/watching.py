@@ -66,7 +66,7 @@ class Watching:
         with open_tensorboard(training) as watch:
             yield watch
 
-    def tell_scores(self, training: Any, chatbot: Any) -> None:  # noqa: ANN401
+    def describe_scores(self, training: Any, chatbot: Any) -> None:  # noqa: ANN401
         """Say how near the answers are to those wanted, if that was asked for."""
         if not self.scores:
             return

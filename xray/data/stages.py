@@ -18,5 +18,5 @@ class Stage:
 Tell = Callable[[Stage], None]
 
 
-def tell_nobody(stage: Stage) -> None:
+def report_nobody(stage: Stage) -> None:
     """Keep it to oneself."""

@@ -23,7 +23,7 @@ HANDING_ON = frozenset({"view_as", "detach", "alias"})
 """What gives back the same tensor in another object."""
 
 
-def tell_whole(part: Trace, whole: Trace, alone: Mapping[str, Trace], mesh: Mesh) -> Trace:
+def merge_whole(part: Trace, whole: Trace, alone: Mapping[str, Trace], mesh: Mesh) -> Trace:
     """The trace of one rank, with what the whole has and how the mesh divides it.
 
     `alone` has for each axis of the mesh a trace of the same rank under that axis alone.

@@ -15,7 +15,7 @@ from xray.errors import UsageError
 from xray.ir.trace import Setting
 from xray.ranks.dividing import divide, read_plan
 from xray.ranks.fake_group import fake_ranks
-from xray.ranks.merging import tell_whole
+from xray.ranks.merging import merge_whole
 from xray.ranks.mesh import Mesh, parse_mesh
 from xray.ranks.splits import check_splits
 
@@ -67,7 +67,7 @@ def record_rank(target: Target, asked: Asked, preview: PreviewRule | None = None
         if run.error is not None:
             return replace(run, told=outcome.told)
         alone[axis] = run.trace
-    told = tell_whole(part.trace, outcome.trace, alone, mesh)
+    told = merge_whole(part.trace, outcome.trace, alone, mesh)
     return Outcome(replace(told, config={**told.config, **config}), None, outcome.told)
 
 

@@ -82,7 +82,7 @@ def measure_cost(target: Target, request: Request, lengths: Sequence[int], batch
         active_params=count_active(model, measured.rows, runs[-1]),
         param_bytes=count_by_type(model.parameters()),
         runs=runs,
-        cache=tell_growth(measured.kept, find_setting(config, LATENTS)),
+        cache=list_growth(measured.kept, find_setting(config, LATENTS)),
         laws=laws,
         most_words=places if isinstance(places, int) else None,
         untold=untold,
@@ -145,7 +145,7 @@ class Measured:
             self.rows = rows
 
 
-def tell_growth(kept: Mapping[int, Mapping[str, list[Tensor]]], latent: object) -> tuple[LayerCache, ...]:
+def list_growth(kept: Mapping[int, Mapping[str, list[Tensor]]], latent: object) -> tuple[LayerCache, ...]:
     """What each layer keeps of one input at the greatest length, and what one more word adds to it there."""
     told = []
     *shorter, top = sorted(kept)

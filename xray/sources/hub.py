@@ -72,7 +72,7 @@ def fetch_config(name: str) -> Path:
         import huggingface_hub
         from huggingface_hub import errors
     except ModuleNotFoundError as error:
-        raise TraceError(tell_missing("huggingface_hub", f"hf:{name}")) from error
+        raise TraceError(describe_missing("huggingface_hub", f"hf:{name}")) from error
     shown = show_controls(name)
     try:
         huggingface_hub.get_hf_file_metadata(huggingface_hub.hf_hub_url(name, CONFIG), timeout=PATIENCE_S)
@@ -115,7 +115,7 @@ def find_cached(name: str, cause: Exception) -> Path:
     ) from cause
 
 
-def tell_missing(package: str, source: str) -> str:
+def describe_missing(package: str, source: str) -> str:
     """What to say where a package is missing that a kind of source needs."""
     wanted = "'transformer-xray[hub]'" if package in ("transformers", "huggingface_hub") else package
     return f"{show_controls(source)} needs the package {package}. Install it with: pip install {wanted}"

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from xray.errors import TraceError, UsageError
-from xray.sources.hub import Found, tell_missing
+from xray.sources.hub import Found, describe_missing
 from xray.sources.quiet import quietly
 from xray.sources.sizes import list_places
 from xray.text import show_controls
@@ -46,7 +46,7 @@ def read_recipe(
     try:
         import transformers
     except ModuleNotFoundError as error:
-        raise TraceError(tell_missing("transformers", found.name)) from error
+        raise TraceError(describe_missing("transformers", found.name)) from error
     with quietly():
         if trust_remote_code and found.settings.get("auto_map"):
             return read_remote(transformers, found, kind)
@@ -68,7 +68,7 @@ def read_config(transformers: Any, found: Found) -> Any:
     if not isinstance(kind, str):
         raise TraceError(f"the settings of {shown} name no model_type. Choose a model of the transformers library.")
     if kind not in transformers.CONFIG_MAPPING:
-        raise TraceError(tell_unknown(f"the model type {show_controls(kind)!r}", transformers, found))
+        raise TraceError(describe_unknown(f"the model type {show_controls(kind)!r}", transformers, found))
     try:
         config = transformers.CONFIG_MAPPING[kind].from_json_file(str(found.file))
     except Exception as error:  # the library's own checks, and whatever a wrong type of value breaks in them
@@ -99,7 +99,7 @@ def choose_class(transformers: Any, config: Any, found: Found, kind: str | None)
         )
     model_class = getattr(transformers, named[0], None) if named[0].isidentifier() else None
     if not isinstance(model_class, type):
-        raise TraceError(tell_unknown(f"the class {show_controls(named[0])}", transformers, found))
+        raise TraceError(describe_unknown(f"the class {show_controls(named[0])}", transformers, found))
     return model_class
 
 
@@ -132,7 +132,7 @@ def list_some(kinds: Mapping[str, Any]) -> str:
     return ", ".join(listed) + (", ..." if len(kinds) > MOST_LISTED else "") if listed else "(there is none)"
 
 
-def tell_unknown(what: str, transformers: Any, found: Found) -> str:
+def describe_unknown(what: str, transformers: Any, found: Found) -> str:
     version, shown = transformers.__version__, show_controls(found.name)
     if found.settings.get("auto_map"):
         return (

@@ -12,7 +12,7 @@ from torch import nn
 from xray.capture.targets.inputs import Target
 from xray.errors import TraceError
 from xray.sources.family_inputs import make_noise
-from xray.sources.hub import tell_missing
+from xray.sources.hub import describe_missing
 from xray.sources.request import Request
 from xray.sources.sizes import BATCH
 from xray.sources.ways import Made, run_ways
@@ -32,7 +32,7 @@ def load_timm(name: str, request: Request) -> Target:
     timm = import_package("timm", f"timm:{name}")
     known = timm.list_models() if not timm.is_model(name.split(".")[0]) else []
     if known:
-        raise TraceError(tell_unknown(name, "timm", known))
+        raise TraceError(describe_unknown(name, "timm", known))
     side = request.wishes.image_size
 
     def make() -> nn.Module:
@@ -62,7 +62,7 @@ def load_torchvision(name: str, request: Request) -> Target:
     """
     models = import_package("torchvision", f"torchvision:{name}").models
     if name not in models.list_models():
-        raise TraceError(tell_unknown(name, "torchvision", models.list_models()))
+        raise TraceError(describe_unknown(name, "torchvision", models.list_models()))
     builder = models.get_model_builder(name)
     bare = {key: None for key in ("weights", "weights_backbone") if key in inspect.signature(builder).parameters}
 
@@ -102,7 +102,7 @@ def import_package(package: str, source: str) -> Any:
     try:
         return importlib.import_module(package)
     except ModuleNotFoundError as error:
-        raise TraceError(tell_missing(package, source)) from error
+        raise TraceError(describe_missing(package, source)) from error
     except Exception as error:  # compiled parts that were made for another torch
         reason = show_controls(" ".join(str(error).split())[:200]).rstrip(".")
         raise TraceError(
@@ -110,6 +110,6 @@ def import_package(package: str, source: str) -> Any:
         ) from error
 
 
-def tell_unknown(name: str, package: str, known: list[str]) -> str:
+def describe_unknown(name: str, package: str, known: list[str]) -> str:
     near = ", ".join(get_close_matches(name, known, 3)) or ", ".join(known[:3])
     return f"{package} has no model {show_controls(name)}. It has {len(known)}, among them {near}."

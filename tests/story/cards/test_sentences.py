@@ -20,7 +20,7 @@ from xray.story.anatomy.tree import (
     Tower,
     Unknown,
 )
-from xray.story.cards.cards import tell_entrance, tell_station
+from xray.story.cards.cards import describe_entrance, describe_station
 from xray.story.cards.sentences import CATALOGUE, list_sentences
 
 SILENT = Attention(source="self", heads=None, kv_heads=None, d_k=None, d_v=None)
@@ -103,13 +103,13 @@ def test_nothing_is_said_of_what_is_not_known():
 def test_a_station_tells_of_the_future_only_what_is_proven(causal, text):
     tower = TRUE["norm"].towers[0]
 
-    assert tell_station(tower, replace(FALSE, causal=causal)) == text
+    assert describe_station(tower, replace(FALSE, causal=causal)) == text
 
 
 def test_an_image_is_in_patches_only_where_it_was_cut():
     tower = replace(TRUE["norm"].towers[0], reads="image")
 
-    assert tell_entrance(tower) == "An image becomes vectors."
+    assert describe_entrance(tower) == "An image becomes vectors."
 
 
 def test_windows_are_not_said_of_layers_that_have_none():

@@ -22,7 +22,7 @@ class Progress(ABC):
         self.tokens = 0
         self.loss: float | None = None
 
-    def tell_step(self, step: Step) -> None:
+    def show_step(self, step: Step) -> None:
         """A step was made."""
         self.tokens += step.tokens
         self.loss = step.loss if step.loss is not None else self.loss

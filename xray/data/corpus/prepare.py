@@ -25,7 +25,7 @@ from xray.data.reading import origin as origins
 from xray.data.reading.origin import Origin
 from xray.data.reading.rows import Rows, check_readable
 from xray.data.reading.source import Source
-from xray.data.stages import Stage, Tell, tell_nobody
+from xray.data.stages import Stage, Tell, report_nobody
 from xray.data.tokens.pieces import PieceTokeniser
 from xray.data.tokens.spelling import PieceSpelling, Spelling
 from xray.data.tokens.tokeniser import Tokeniser, WordTokeniser
@@ -54,7 +54,7 @@ class Prepared:
 
 
 def prepare_corpus(
-    origin: Origin, text: TextConfig, sharing: Sharing, max_len: int, path: Path, tell: Tell = tell_nobody
+    origin: Origin, text: TextConfig, sharing: Sharing, max_len: int, path: Path, tell: Tell = report_nobody
 ) -> Prepared:
     """Store at `path` the pairs of all sources that can be learnt, as text and as ids.
 
@@ -155,12 +155,12 @@ def cut_rows(
                 if words is not None:
                     words.count(number, asked, said)
                 done += block.num_rows
-                tell_rows("cutting into tokens", done, [source], tell)
+                report_rows("cutting into tokens", done, [source], tell)
         cut.close()
     return every
 
 
-def tell_rows(stage: str, done: int, rows: list[Rows], tell: Tell) -> None:
+def report_rows(stage: str, done: int, rows: list[Rows], tell: Tell) -> None:
     """Tell how many of the rows are done, unless their reading is told at the same time."""
     totals = [source.total for source in rows]
     if None not in totals:
@@ -277,7 +277,7 @@ def told_columns(rows: list[Rows], columns: tuple[str, ...], tell: Tell) -> Iter
         for block in one_ahead(chain.from_iterable(rows)):
             yield block[column].to_pylist()
             done += block.num_rows
-            tell_rows("learning pieces of words", done, rows, tell)
+            report_rows("learning pieces of words", done, rows, tell)
 
 
 class Storing:
@@ -298,7 +298,7 @@ class Storing:
             for looked_at, kept, src, tgt in one_ahead(starmap(self.sift, zip(texts, ids, strict=True))):
                 self.write(kept, src, tgt, teaches=number < learn)
                 done += looked_at
-                tell_rows("storing", done, rows, tell)
+                report_rows("storing", done, rows, tell)
             if number < learn:
                 learnt = self.stored
         self.writer.close()

@@ -18,7 +18,7 @@ from xray.data.reading.json_rows import read_json_lines
 from xray.data.reading.origin import AnySource
 from xray.data.reading.source import Source
 from xray.data.reading.tables import read_hub, read_parquet
-from xray.data.stages import Stage, Tell, tell_nobody
+from xray.data.stages import Stage, Tell, report_nobody
 from xray.errors import DataError
 from xray.text import reason_of, show_controls
 
@@ -31,7 +31,7 @@ class Rows:
     A file is read once, and never held in memory; whoever goes through the rows again gets those on disk.
     """
 
-    def __init__(self, source: AnySource, folder: Path, tell: Tell = tell_nobody) -> None:
+    def __init__(self, source: AnySource, folder: Path, tell: Tell = report_nobody) -> None:
         self.source = source
         self.folder = folder
         self.tell = tell

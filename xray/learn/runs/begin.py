@@ -13,7 +13,7 @@ from xray.data.corpus.held_out import choose_held_out
 from xray.data.corpus.stored import Part, StoredCorpus
 from xray.data.pairs import MOST_POSTER_PAIRS, Pair
 from xray.data.reading.origin import AnySource, Origin, as_origin, fingerprints
-from xray.data.stages import Stage, Tell, tell_nobody
+from xray.data.stages import Stage, Tell, report_nobody
 from xray.errors import RunError
 from xray.learn.devices import choose_device
 from xray.learn.runs.build import build_model, prepare
@@ -40,7 +40,7 @@ def begin_training(
     overwrite: bool = False,
     text: TextConfig | None = None,
     world: World | None = None,
-    tell: Tell = tell_nobody,
+    tell: Tell = report_nobody,
 ) -> Iterator[Training]:
     """A new run in `folder`, which is this process's alone inside the block; `settings` are fields of `ModelConfig`.
 

@@ -11,7 +11,7 @@ import torch
 from xray.config import ModelConfig, TextConfig
 from xray.data.corpus.prepare import Prepared, prepare_corpus
 from xray.data.reading.origin import Origin
-from xray.data.stages import Tell, tell_nobody
+from xray.data.stages import Tell, report_nobody
 from xray.errors import ConfigError
 from xray.model.transformer import Transformer
 
@@ -19,7 +19,7 @@ FLOAT_BYTES = 4
 
 
 def prepare(
-    origin: Origin, settings: Mapping[str, Any], text: TextConfig, path: Path, tell: Tell = tell_nobody
+    origin: Origin, settings: Mapping[str, Any], text: TextConfig, path: Path, tell: Tell = report_nobody
 ) -> tuple[Prepared, ModelConfig, TextConfig]:
     """A corpus stored at `path`, the configuration of a model for it, and how its text was cut in the end.
 

@@ -8,7 +8,15 @@ from graphviz import Digraph
 
 from xray.ir.trace import Trace
 from xray.renderers.blocks.marks import NodeMark, mark_nodes, marked_lines, outline
-from xray.renderers.blocks.nodes import Drawn, name_item, shortened, surface_of, tell_item, tell_shape, tell_times
+from xray.renderers.blocks.nodes import (
+    Drawn,
+    describe_item,
+    describe_shape,
+    describe_times,
+    name_item,
+    shortened,
+    surface_of,
+)
 from xray.renderers.blocks.title import write_title
 from xray.renderers.sheet.markup import clean, identity, table
 from xray.renderers.sheet.paper import POINTS_PER_INCH, Paper, check_dots, longest_side, paper_size
@@ -132,7 +140,7 @@ def draw_group(
         draw_gates(graph, drawn, theme, others)
     else:
         with graph.subgraph(name=f"cluster_pass_{drawn.place}") as frame:
-            style_frame(frame, tell_group(drawn.group), theme, 0)
+            style_frame(frame, describe_group(drawn.group), theme, 0)
             draw_items(frame, drawn.plan.items, drawn, theme, marked, 1)
             draw_gates(frame, drawn, theme, others)
     for flow in drawn.flows:
@@ -140,7 +148,7 @@ def draw_group(
         graph.edge(drawn.name(flow.start), drawn.name(flow.end), tooltip=clean(tip))
 
 
-def tell_group(group: PassGroup) -> list[Line]:
+def describe_group(group: PassGroup) -> list[Line]:
     """Which passes a frame stands for."""
     named = name_numbers(group.places)
     if len(group.passes) == 1:
@@ -175,7 +183,7 @@ def draw_items(
             continue
         with graph.subgraph(name=f"cluster_{drawn.place}_{level}_{item.first}") as frame:
             mark = marked.get(item.heads[0].id) if item.kind == "open" else None
-            lines = tell_frame(item) if mark is None else marked_lines(tell_frame(item), mark, "accent:warning")
+            lines = describe_frame(item) if mark is None else marked_lines(describe_frame(item), mark, "accent:warning")
             style_frame(frame, lines, theme, level, failed=any(step.error for step in item.heads))
             if mark is not None:
                 frame.attr(**outline(mark, theme))
@@ -184,16 +192,16 @@ def draw_items(
             draw_items(frame, item.inside, drawn, theme, marked, level + 1)
 
 
-def tell_frame(item: Item) -> list[Line]:
+def describe_frame(item: Item) -> list[Line]:
     """What stands at the top of a frame."""
     step = item.heads[0]
     if item.kind == "group":
-        return [(Run("together", 12, "text", "semibold"), *tell_times(item))]
+        return [(Run("together", 12, "text", "semibold"), *describe_times(item))]
     call = f", call {step.call + 1}" if step.call else ""
     path = name_item(item) if item.count > 1 else step.path + call
     module = shortened(step.module or step.op)
     said = (Run(f"  {module}", 11, "quiet"),) if module not in ("", path) else ()
-    return [(Run(shortened(path) or " ", 13, "text", "bold"), *said, *tell_times(item))]
+    return [(Run(shortened(path) or " ", 13, "text", "bold"), *said, *describe_times(item))]
 
 
 def style_frame(frame: Digraph, lines: Sequence[Line], theme: Theme, level: int, *, failed: bool = False) -> None:
@@ -213,7 +221,7 @@ def draw_node(graph: Digraph, item: Item, drawn: Drawn, theme: Theme, mark: Node
     step, one_pass = item.heads[0], drawn.group.shown
     surface = surface_of(item)
     paint = theme.surfaces[surface]
-    lines = tell_item(drawn, item)
+    lines = describe_item(drawn, item)
     alarm = drawn.alarms.get(item.number)
     pen = {"color": paint.line}
     if step.error and mark is None:
@@ -239,13 +247,13 @@ def draw_gates(graph: Digraph, drawn: Drawn, theme: Theme, others: Sequence[Draw
         name = f"p{drawn.place}_gate_{number}"
         surface = {"input": "training", "output": "inference"}.get(gate.kind, "op_other")
         maker = None if gate.kind == "output" else find_before(gate.record.source, others)
-        draw_gate(graph, gate, name, surface, tell_gate(gate, drawn, maker), drawn, theme)
+        draw_gate(graph, gate, name, surface, describe_gate(gate, drawn, maker), drawn, theme)
         for node in gate.nodes[:MOST_READERS]:
             ends = (drawn.name(node), name) if gate.kind == "output" else (name, drawn.name(node))
             graph.edge(*ends, tooltip=clean(gate.name))
 
 
-def tell_gate(gate: Gate, drawn: Drawn, maker: tuple[Drawn, str] | None) -> str:
+def describe_gate(gate: Gate, drawn: Drawn, maker: tuple[Drawn, str] | None) -> str:
     """What is said beside the name of what enters or leaves."""
     if gate.rest:
         return f"and {gate.rest:,} more"
@@ -275,7 +283,7 @@ def draw_gate(graph: Digraph, gate: Gate, name: str, surface: str, note: str, dr
     lines: list[Line] = [(Run(shortened(gate.name), 12, "text", "bold"),)]
     if note:
         lines[0] += (Run(f"  {note}", 10, "quiet"),)
-    lines += tell_shape(drawn.read_gate(gate), 14)
+    lines += describe_shape(drawn.read_gate(gate), 14)
     graph.node(
         name,
         label=table(lines, surface, theme),

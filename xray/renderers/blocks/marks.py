@@ -43,7 +43,7 @@ def list_marks(marks: Marks) -> list[Line]:
         where = (Run(describe_place(mark), 13, "quiet"),) if describe_place(mark) else ()
         lines.append((*number, path, *where))
         if mark.operands:
-            lines.append((Run("    ", 13), *tell_operands(mark.operands, "accent:warning")))
+            lines.append((Run("    ", 13), *describe_operands(mark.operands, "accent:warning")))
         if mark.text:
             lines += [(Run("    ", 13), Run(line, 13, "text", "semibold")) for line in broken(mark.text)]
     rest = len(marks.steps) - MOST_LISTED
@@ -56,7 +56,7 @@ def marked_lines(lines: Sequence[Line], node: NodeMark, ink: str = "text") -> li
     said = "FAILED HERE" if node.role == "failure" else f"{node.number} · CHANGED"
     told: list[Line] = [(Run(said, 13, ink, "black"),), *lines]
     if node.mark.operands:
-        told.append(tell_operands(node.mark.operands, ink))
+        told.append(describe_operands(node.mark.operands, ink))
     return told + [(Run(line, 11, "text", "semibold"),) for line in broken(node.mark.text, 56)]
 
 
@@ -65,7 +65,7 @@ def outline(node: NodeMark, theme: Theme) -> dict[str, str]:
     return {"color": theme.lines[node.role], "penwidth": "6" if node.number == 1 else "3.5"}
 
 
-def tell_operands(operands: Sequence[Operand], ink: str) -> Line:
+def describe_operands(operands: Sequence[Operand], ink: str) -> Line:
     return operand_line(operands[:MOST_OPERANDS], max(0, len(operands) - MOST_OPERANDS), ink)
 
 

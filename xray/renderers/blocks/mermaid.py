@@ -6,13 +6,13 @@ from xray.ir.trace import Trace
 from xray.renderers.blocks.layered import (
     MOST_GROUPS,
     MOST_READERS,
+    describe_frame,
+    describe_gate,
+    describe_group,
     draw_plans,
     find_before,
-    tell_frame,
-    tell_gate,
-    tell_group,
 )
-from xray.renderers.blocks.nodes import Drawn, tell_item, tell_shape
+from xray.renderers.blocks.nodes import Drawn, describe_item, describe_shape
 from xray.renderers.themes import Theme, load_theme
 from xray.story.alarms.whole import find_alarms
 from xray.story.blocks.block_lines import list_entrances, list_exits
@@ -51,7 +51,7 @@ def write_group(drawn: Drawn, others: Sequence[Drawn]) -> Iterator[str]:
     """The passes of a group: frames around nodes, the tensors from node to node, in and out."""
     alone = len(others) == len(drawn.group.passes) == 1
     if not alone:
-        yield f'    subgraph p{drawn.place}["{write_lines(tell_group(drawn.group))}"]'
+        yield f'    subgraph p{drawn.place}["{write_lines(describe_group(drawn.group))}"]'
     yield from write_items(drawn, drawn.plan.items, 1 if alone else 2)
     if not alone:
         yield "    end"
@@ -59,8 +59,8 @@ def write_group(drawn: Drawn, others: Sequence[Drawn]) -> Iterator[str]:
         yield f"    {drawn.name(flow.start)} --> {drawn.name(flow.end)}"
     for number, gate in enumerate((*list_entrances(drawn.plan), *list_exits(drawn.plan))):
         name, is_exit = f"p{drawn.place}_gate_{number}", gate.kind == "output"
-        note = tell_gate(gate, drawn, None if is_exit else find_before(gate.record.source, others))
-        shape = [write_line(line) for line in tell_shape(drawn.read_gate(gate), 1)]
+        note = describe_gate(gate, drawn, None if is_exit else find_before(gate.record.source, others))
+        shape = [write_line(line) for line in describe_shape(drawn.read_gate(gate), 1)]
         yield f'    {name}(["{"<br/>".join([escape(f"{gate.name} {note}".strip()), *shape])}"])'
         for node in gate.nodes[:MOST_READERS]:
             yield f"    {drawn.name(node)} --> {name}" if is_exit else f"    {name} --> {drawn.name(node)}"
@@ -72,10 +72,10 @@ def write_items(drawn: Drawn, items: Sequence[Item], level: int) -> Iterator[str
         failed = ":::failed" if any(step.error for step in item.heads) else ""
         if not item.is_frame:
             begin, end = ("[[", "]]") if item.kind in ("closed", "bundle") else ("[", "]")
-            yield f'{indent}{drawn.name(item.number)}{begin}"{write_lines(tell_item(drawn, item))}"{end}{failed}'
+            yield f'{indent}{drawn.name(item.number)}{begin}"{write_lines(describe_item(drawn, item))}"{end}{failed}'
             continue
         name = f"p{drawn.place}_frame_{level}_{item.first}"
-        yield f'{indent}subgraph {name}["{write_lines(tell_frame(item))}"]'
+        yield f'{indent}subgraph {name}["{write_lines(describe_frame(item))}"]'
         yield from write_items(drawn, item.inside, level + 1)
         yield f"{indent}end"
         if failed:

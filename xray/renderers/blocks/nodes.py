@@ -61,9 +61,9 @@ class Drawn:
         return self.read(step, gate.order, from_inputs=gate.kind != "output") or read_sizes([gate.record])
 
 
-def tell_item(drawn: Drawn, item: Item) -> list[Line]:
+def describe_item(drawn: Drawn, item: Item) -> list[Line]:
     """The lines on an item's node."""
-    tell = {"bundle": tell_bundle, "closed": tell_closed}.get(item.kind, tell_operation)
+    tell = {"bundle": describe_bundle, "closed": describe_closed}.get(item.kind, describe_operation)
     lines = tell(drawn, item)
     others = drawn.unseen.get(item.number, ())
     if others:
@@ -73,34 +73,34 @@ def tell_item(drawn: Drawn, item: Item) -> list[Line]:
     return lines
 
 
-def tell_operation(drawn: Drawn, item: Item) -> list[Line]:
+def describe_operation(drawn: Drawn, item: Item) -> list[Line]:
     """One operation: its name and line of code, what it is for, what it makes."""
     step = item.heads[0]
     name = name_item(item)
     said = "" if step.op == name.rstrip("_0123456789") else shortened(step.op)
-    lines: list[Line] = [head_line(Run(shortened(name), 13, "text", "bold"), item, said, tell_location(step))]
-    lines += tell_role(drawn, item)
+    lines: list[Line] = [head_line(Run(shortened(name), 13, "text", "bold"), item, said, describe_location(step))]
+    lines += describe_role(drawn, item)
     for place in range(min(2, len(step.outputs))):
-        lines += tell_shape(drawn.read(step, place), 15)
+        lines += describe_shape(drawn.read(step, place), 15)
     if len(step.outputs) > 2:
         lines.append((Run(f"and {len(step.outputs) - 2:,} more", 10, "quiet"),))
     for record in step.outputs[:1] if any(one.role == "mask" for one in step.outputs) else step.inputs:
-        lines += tell_mask(record)
+        lines += describe_mask(record)
     return lines
 
 
 def head_line(name: Run, item: Item, *more: str) -> Line:
     """A name with what is said of it in small letters, and how often it stands here."""
     quiet = tuple(Run(f"  {text}", 10, "quiet") for text in more if text)
-    return (name, *tell_times(item), *quiet)
+    return (name, *describe_times(item), *quiet)
 
 
-def tell_closed(drawn: Drawn, item: Item) -> list[Line]:
+def describe_closed(drawn: Drawn, item: Item) -> list[Line]:
     """A closed block: its class, shapes in and out, and how much is inside."""
     step = item.heads[0]
     module = shortened(step.module or step.op)
-    lines = [head_line(Run(shortened(name_item(item)), 14, "text", "bold"), item, module, tell_location(step))]
-    lines += tell_role(drawn, item)
+    lines = [head_line(Run(shortened(name_item(item)), 14, "text", "bold"), item, module, describe_location(step))]
+    lines += describe_role(drawn, item)
     into = next((place for place, one in enumerate(step.inputs) if one.role in ("activation", "ids")), None)
     ends = [
         drawn.read(step, into, from_inputs=True) if into is not None else None,
@@ -116,16 +116,16 @@ def tell_closed(drawn: Drawn, item: Item) -> list[Line]:
     return lines
 
 
-def tell_bundle(drawn: Drawn, item: Item) -> list[Line]:
+def describe_bundle(drawn: Drawn, item: Item) -> list[Line]:
     """Neighbours that were gathered: how many, what they do, and what comes out of the last."""
     count = len(item.heads)
     what = "blocks" if any(drawn.plan.tree.inside[drawn.plan.tree.places[one.id]] for one in item.heads) else "steps"
     names = name_range((item.heads[0], item.heads[-1])) if what == "blocks" else name_operations(item.heads)
     beside = item.heads[0].parent is None and len(drawn.plan.items) > 1
     said = f"{count:,} {what}{' beside the model' if beside else ''}"
-    lines: list[Line] = [(Run(said, 14, "text", "bold"), *tell_times(item))]
+    lines: list[Line] = [(Run(said, 14, "text", "bold"), *describe_times(item))]
     lines += [(Run(line, 11, "text", "semibold"),) for line in broken_in_two(names)]
-    first, last = tell_location(item.heads[0]), tell_location(item.heads[-1])
+    first, last = describe_location(item.heads[0]), describe_location(item.heads[-1])
     where = first if first == last else f"{first} to {last.rpartition(':')[2] if same_file(first, last) else last}"
     if where:
         lines.append((Run(where, 10, "quiet"),))
@@ -133,7 +133,7 @@ def tell_bundle(drawn: Drawn, item: Item) -> list[Line]:
     if inside:
         params = sum(step.params for step in item.heads)
         lines.append((Run(f"{params:,} parameters, {inside:,} steps inside", 10, "quiet"),))
-    return lines + (tell_shape(drawn.read(item.heads[-1], 0), 14) if item.heads[-1].outputs else [])
+    return lines + (describe_shape(drawn.read(item.heads[-1], 0), 14) if item.heads[-1].outputs else [])
 
 
 def name_item(item: Item) -> str:
@@ -144,7 +144,7 @@ def name_item(item: Item) -> str:
     return name_range((step, item.last)) if item.kind != "step" else name_place(step)
 
 
-def tell_times(item: Item) -> Line:
+def describe_times(item: Item) -> Line:
     """How many neighbours an item stands for."""
     if item.count < 2:
         return ()
@@ -152,14 +152,14 @@ def tell_times(item: Item) -> Line:
     return (Run(f"  × {item.count:,}{differ}", 15, "text", "black"),)
 
 
-def tell_role(drawn: Drawn, item: Item) -> list[Line]:
+def describe_role(drawn: Drawn, item: Item) -> list[Line]:
     """What an item is for; the number of a layer is left out where it stands for several."""
     role = drawn.roles.get(item.heads[0].id, "")
     role = role if item.count == 1 else role.rstrip("0123456789").rstrip()
     return [(Run(shortened(role), 11, "text", "semibold"),)] if role not in ("", item.heads[0].op) else []
 
 
-def tell_shape(shape: ShapeText | None, size: int) -> list[Line]:
+def describe_shape(shape: ShapeText | None, size: int) -> list[Line]:
     """A shape, and the words of its axes where any is known."""
     if shape is None:
         return []
@@ -168,7 +168,7 @@ def tell_shape(shape: ShapeText | None, size: int) -> list[Line]:
     return [(*digits(shape, size), *((Run("   ", 10), *symbols(axes, 10)) if known else ()))]
 
 
-def tell_mask(record: TensorRecord) -> list[Line]:
+def describe_mask(record: TensorRecord) -> list[Line]:
     """A mask in words: what it hides and how much, and what True means in it."""
     if record.role != "mask" or record.mask is None:
         return []
@@ -183,7 +183,7 @@ def tell_mask(record: TensorRecord) -> list[Line]:
     return [(Run(f"{said}{share}, {means[record.mask.polarity]}", 10, "text", "semibold"),)]
 
 
-def tell_location(step: Step) -> str:
+def describe_location(step: Step) -> str:
     """The user's line, without the folders before it; nothing for a line inside torch."""
     if not step.location or step.location.startswith(LIBRARIES):
         return ""

@@ -29,7 +29,7 @@ def write_title(
     scale = max(1.0, min(LARGEST_TITLE, (nodes / 20) ** 0.5))
     sizes = "   ".join(f"{name} {size:,}" for name, size in trace.sizes.items())
     lines: list[Line] = [(Run(shortened(trace.title), 26, "text", "black"),), (Run(sizes, 12, "quiet"),)]
-    lines += [(Run(note, 12, "quiet"),) for note in (*tell_depth(drawn), *tell_unseen(unseen))]
+    lines += [(Run(note, 12, "quiet"),) for note in (*list_depth(drawn), *list_unseen(unseen))]
     if alarms:
         heading = "1 ALARM" if len(alarms) == 1 else f"{len(alarms):,} ALARMS"
         lines += [(Run(" ", 6),), (Run(heading, 16, "accent:warning", "bold"),)]
@@ -52,7 +52,7 @@ def cell(content: str) -> str:
     return f'<TR><TD ALIGN="LEFT">{inner}</TD></TR>'
 
 
-def tell_depth(drawn: Sequence[Drawn]) -> list[str]:
+def list_depth(drawn: Sequence[Drawn]) -> list[str]:
     """How deep the drawing goes, where it does not go to the end."""
     closed = sum(node.kind == "closed" for one in drawn for node in one.plan.nodes)
     bundles = sum(node.kind == "bundle" for one in drawn for node in one.plan.nodes)
@@ -68,7 +68,7 @@ def tell_depth(drawn: Sequence[Drawn]) -> list[str]:
     return notes
 
 
-def tell_unseen(unseen: int) -> list[str]:
+def list_unseen(unseen: int) -> list[str]:
     return [f"and {unseen:,} passes that are unlike these, not drawn"] if unseen else []
 
 

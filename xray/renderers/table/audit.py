@@ -36,10 +36,10 @@ def list_parts(audit: Audit, words: Words) -> Iterator[RenderableType]:
         yield masks
     for alarm in audit.alarms:
         yield Text()
-        yield from tell_alarm(alarm, words)
+        yield from list_alarm(alarm, words)
 
 
-def tell_alarm(alarm: Alarm, words: Words) -> Iterator[RenderableType]:
+def list_alarm(alarm: Alarm, words: Words) -> Iterator[RenderableType]:
     """What is wrong, where, why, and what to do."""
     where = show_controls(alarm.location or alarm.step)
     title = words.accent(TITLES[alarm.kind], "warning", bold=True)

@@ -57,7 +57,7 @@ def list_lines(cost: Cost, sizes: Sequence[Size]) -> Iterator[str]:
         yield ""
         yield "How it grows with n words" + (" and b inputs:" if any(map(has_batches, cost.laws.values())) else ":")
         for quantity, law in cost.laws.items():
-            yield f"  {NAMES[quantity]:19}  {law.write()}  ({tell_test(law)})"
+            yield f"  {NAMES[quantity]:19}  {law.write()}  ({describe_test(law)})"
     if cost.cache:
         yield ""
         yield f"Kept from word to word: {cost.bytes_per_word:,} bytes for one more word"
@@ -97,7 +97,7 @@ def has_batches(law: Law) -> bool:
     return any(by for by, _ in law.terms)
 
 
-def tell_test(law: Law) -> str:
+def describe_test(law: Law) -> str:
     """At what a law was tested."""
     batch, length = max(law.tested_at, key=lambda size: (size[1], size[0]))
     where = f"batch {batch}, length {length:,}" if has_batches(law) else f"length {length:,}"

@@ -13,7 +13,7 @@ from xray.story.failure.rules import find_misfit
 MOST_OPERANDS = 6
 
 
-def tell_failure(step: Step, words: Words, width: int, *, is_around: bool) -> Sequence[Text]:
+def list_failure(step: Step, words: Words, width: int, *, is_around: bool) -> Sequence[Text]:
     """The lines of a step that failed; one around another that did tells only what was raised."""
     raised = [words.accent(word, "warning") for word in f"failed: {step.error}".split()]
     if is_around or not step.inputs:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
-from xray.renderers.table.failures import tell_failure
+from xray.renderers.table.failures import list_failure
 from xray.renderers.table.words import Words, flow, say_share
 from xray.story.facts.exchanges import read_exchange
 from xray.story.facts.outline import Row, Section
@@ -170,9 +170,9 @@ def draw_row(row: Row, columns: Columns, words: Words) -> list[Sequence[Text]]:
         facts += [words.plain(flops), words.quiet("FLOPs")] if flops else []
         facts += [words.plain(stored)] if stored else []
         lines = (*flow([name_words(row, words)], widths[1]), *flow(facts, widths[1]), *flow(shapes, widths[1]))
-        return [number, (*lines, *tell_axes(row, words, widths[1]), *flow(mask, widths[1]))]
-    name = (*flow([name_words(row, words)], widths[1]), *tell_below(row, words, widths[1]))
-    both = (*flow(shapes, widths[2]), *tell_axes(row, words, widths[2]))
+        return [number, (*lines, *describe_axes(row, words, widths[1]), *flow(mask, widths[1]))]
+    name = (*flow([name_words(row, words)], widths[1]), *list_below(row, words, widths[1]))
+    both = (*flow(shapes, widths[2]), *describe_axes(row, words, widths[2]))
     work = [text for text in (flops, stored) if text]
     if columns.kind == "slim":
         first = [*mask, *([words.plain(f"{count:,} params")] if count else [])]
@@ -202,7 +202,7 @@ def below_name(row: Row) -> str:
     return "  " * row.indent + " " + ": ".join(said) if said else ""
 
 
-def tell_below(row: Row, words: Words, width: int) -> tuple[Text, ...]:
+def list_below(row: Row, words: Words, width: int) -> tuple[Text, ...]:
     """What stands below a step's name, on two lines at most."""
     said = words.clean(below_name(row))
     if Text(said).cell_len <= width:
@@ -227,14 +227,14 @@ def cut_front(text: str, width: int, words: Words) -> str:
     return words.signs.more + text
 
 
-def tell_axes(row: Row, words: Words, width: int) -> Sequence[Text]:
+def describe_axes(row: Row, words: Words, width: int) -> Sequence[Text]:
     """The axis names of what the step made; of one that failed, why."""
     if row.step.error is not None:
-        return tell_failure(row.step, words, width, is_around=row.is_around_failure)
-    return (*flow(list_axes(row.step.outputs, words), width), *tell_ranks(row.step, words, width))
+        return list_failure(row.step, words, width, is_around=row.is_around_failure)
+    return (*flow(list_axes(row.step.outputs, words), width), *list_ranks(row.step, words, width))
 
 
-def tell_ranks(step: Step, words: Words, width: int) -> Sequence[Text]:
+def list_ranks(step: Step, words: Words, width: int) -> Sequence[Text]:
     """What this rank has of what the step made, where that is not all; of an exchange, among whom, and how much."""
     told = []
     for record in step.outputs if len(step.outputs) <= MANY else ():

@@ -23,13 +23,13 @@ def draw_totals(trace: Trace, words: Words, width: int) -> Iterator[RenderableTy
     totals, work = add_up(trace), count_work(trace)
     yield draw_band(Text(" TOTALS"), Text(), "card", words, width, strong=True)
     yield from flow([words.plain(word) for word in say_totals(totals).split()], width)
-    yield from flow([words.plain(word) for line in tell_work(work) for word in line.split()], width)
+    yield from flow([words.plain(word) for line in list_work(work) for word in line.split()], width)
     if work.not_counted:
         counted = ", ".join(f"{op} ({count:,})" for op, count in work.not_counted)
         yield from flow([words.accent(word, "warning") for word in f"FLOPs not counted: {counted}.".split()], width)
     if work.with_backward:
         yield from flow(words.sentence("Back-propagation is not in the sum: about twice the FLOPs of its pass."), width)
-    for line in (*tell_exchanges(trace), *tell_cuts(trace)):
+    for line in (*list_exchanges(trace), *describe_cuts(trace)):
         yield from flow([words.accent(word, "boundary") for word in line.split()], width)
     growth = measure_growth(trace)
     if growth is not None:
@@ -48,7 +48,7 @@ def say_totals(totals: Totals) -> str:
     return ", ".join(parts)
 
 
-def tell_work(work: Work) -> Iterator[str]:
+def list_work(work: Work) -> Iterator[str]:
     """The work and the memory of a trace in sentences."""
     yield (
         f"{say_count(work.flops)} FLOPs in matrix products and the like, a multiplication and its addition counted "
@@ -60,7 +60,7 @@ def tell_work(work: Work) -> Iterator[str]:
     )
 
 
-def tell_exchanges(trace: Trace) -> Iterator[str]:
+def list_exchanges(trace: Trace) -> Iterator[str]:
     """What ranks tell each other, by operation and group, and in which layer most."""
     sums = add_exchanges(trace)
     if not sums:
@@ -78,7 +78,7 @@ def tell_exchanges(trace: Trace) -> Iterator[str]:
         yield f"The most in one layer: {say_bytes(most)}, in layer {layer}."
 
 
-def tell_cuts(trace: Trace) -> Iterator[str]:
+def describe_cuts(trace: Trace) -> Iterator[str]:
     """Which layers each stage of a pipeline has, and what crosses each cut."""
     stages = list_stages(trace)
     if stages:

@@ -21,9 +21,9 @@ def list_broken(one_pass: Pass) -> Iterator[Alarm]:
             here = (here[0] + nans, here[1] + infinities)
         counted[step.id] = here
         if here[0] and not any(nans for nans, _ in before):
-            yield alarm_at(one_pass, step, "nan", f"{tell_count(here[0], step)} NaN, the first here")
+            yield alarm_at(one_pass, step, "nan", f"{describe_count(here[0], step)} NaN, the first here")
         elif here[1] and not here[0] and not any(infinities for _, infinities in before):
-            text = f"{tell_count(here[1], step)} infinite, the first here"
+            text = f"{describe_count(here[1], step)} infinite, the first here"
             yield alarm_at(one_pass, step, "infinite", text)
 
 
@@ -43,6 +43,6 @@ def is_hidden_by_infinity(record: TensorRecord) -> bool:
     return "inf" not in values and ("-inf" in values or not values)
 
 
-def tell_count(count: int, step: Step) -> str:
+def describe_count(count: int, step: Step) -> str:
     whole = sum(prod(record.shape) for record in step.outputs)
     return f"{count:,} of the {whole:,} values that {step.path} makes {'is' if count == 1 else 'are'}"

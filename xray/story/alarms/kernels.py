@@ -26,7 +26,7 @@ def check_kernels(flow: Flow, sites: Sequence[Site]) -> Iterator[Alarm]:
         scores = flow.output(site.scores).shape
         queries, keys = scores[-2:]
         given = flow.one_pass.by_id.get(kernel.parent or "")
-        found = tell_overridden(flow, site, kernel)
+        found = find_overridden(flow, site, kernel)
         if found is not None:
             yield found
         elif queries < keys and joins_cache(flow, site) and given is not None:
@@ -69,7 +69,7 @@ def check_both(flow: Flow) -> Iterator[Alarm]:
             return
 
 
-def tell_overridden(flow: Flow, site: Site, kernel: Step) -> Alarm | None:
+def find_overridden(flow: Flow, site: Site, kernel: Step) -> Alarm | None:
     """A module that was given a mask of its own and runs a kernel that knows is_causal alone."""
     if any(record.name in ("attn_mask", "attn_bias") for record in kernel.inputs):
         return None

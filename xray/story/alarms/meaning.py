@@ -48,9 +48,9 @@ def try_mask(flow: Flow, site: Site, mask: Mask, tainted: set[int]) -> Alarm | N
     if more[0] and more[1]:
         return None
     if not more[0] and not more[1]:
-        return tell_weak(flow, site, mask, zeros, ones, tainted)
+        return find_weak(flow, site, mask, zeros, ones, tainted)
     keep = 1 if more[0] else 0
-    inverted = tell_inverted(flow, site, mask, keep, tainted)
+    inverted = find_inverted(flow, site, mask, keep, tainted)
     return inverted or try_one_key(flow, site, mask, keep, tainted)
 
 
@@ -78,7 +78,7 @@ def joint_of(flow: Flow, site: Site, tainted: set[int], mask: Mask) -> int:
     return site.softmax
 
 
-def tell_weak(flow: Flow, site: Site, mask: Mask, zeros: Values, ones: Values, tainted: set[int]) -> Alarm | None:
+def find_weak(flow: Flow, site: Site, mask: Mask, zeros: Values, ones: Values, tainted: set[int]) -> Alarm | None:
     """A mask that joins the scores and hides nothing, whatever its values."""
     place = joint_of(flow, site, tainted, mask)
     step, name = flow.steps[place], mask.label
@@ -98,7 +98,7 @@ def tell_weak(flow: Flow, site: Site, mask: Mask, zeros: Values, ones: Values, t
     if np.isnan(apart).any():
         return None
     if not apart.any():
-        return tell_lost(flow, site, mask, tainted)
+        return find_lost(flow, site, mask, tainted)
     lowest = float(np.minimum(ones, zeros).min())
     if lowest <= WEAKEST or step.op not in JOINING:
         return None
@@ -119,7 +119,7 @@ def tell_weak(flow: Flow, site: Site, mask: Mask, zeros: Values, ones: Values, t
     return alarm_at(flow.one_pass, step, "weak", text, mask.name)
 
 
-def tell_lost(flow: Flow, site: Site, mask: Mask, tainted: set[int]) -> Alarm | None:
+def find_lost(flow: Flow, site: Site, mask: Mask, tainted: set[int]) -> Alarm | None:
     """A mask that something overwrites on its way: the step from which on its values make no difference."""
     benches = [bench_with(flow, mask, all_of(mask, value), tainted) for value in (0.0, 1.0)]
     for bench in benches:
@@ -137,7 +137,7 @@ def tell_lost(flow: Flow, site: Site, mask: Mask, tainted: set[int]) -> Alarm | 
     return None
 
 
-def tell_inverted(flow: Flow, site: Site, mask: Mask, keep: int, tainted: set[int]) -> Alarm | None:
+def find_inverted(flow: Flow, site: Site, mask: Mask, keep: int, tainted: set[int]) -> Alarm | None:
     """A mask that hides what it should show, proven by its question or by its values."""
     place = joint_of(flow, site, tainted, mask)
     text = f"{mask.label} "

@@ -78,8 +78,8 @@ def check_form(flow: Flow, squares: Sequence[Square]) -> Iterator[Alarm]:
     for alike in groups.values():
         verdicts = [see_ahead(square.free) for square in alike if square.free is not None]
         for number, (square, ahead) in enumerate(zip(alike, verdicts, strict=True)):
-            alarm = tell_triangle(flow, square) or (
-                tell_open(flow, square, verdicts, number, shifted=shifted) if ahead is True else None
+            alarm = find_triangle(flow, square) or (
+                find_open(flow, square, verdicts, number, shifted=shifted) if ahead is True else None
             )
             if alarm is not None:
                 yield alarm
@@ -95,7 +95,7 @@ def see_ahead(square: Values) -> bool | None:
     return False if future.all() else True if not future.any() else None
 
 
-def tell_triangle(flow: Flow, square: Square) -> Alarm | None:
+def find_triangle(flow: Flow, square: Square) -> Alarm | None:
     """A triangle that is turned round, or that lets each query see the next key too."""
     free, site = square.free, square.site
     if free is None or np.isnan(free).any():
@@ -121,7 +121,7 @@ def tell_triangle(flow: Flow, square: Square) -> Alarm | None:
     return None
 
 
-def tell_open(
+def find_open(
     flow: Flow, square: Square, verdicts: Sequence[bool | None], number: int, *, shifted: str | None
 ) -> Alarm | None:
     """An attention that sees all that comes, in a model that must not."""

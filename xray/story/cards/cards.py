@@ -479,7 +479,7 @@ def list_masks(tower: Tower, nodes: Sequence[Node], title: str, look: Look) -> I
             break
 
 
-def tell_station(tower: Tower, branch: object) -> str:
+def describe_station(tower: Tower, branch: object) -> str:
     """What happens at the station of a branch; no more than is proven."""
     if isinstance(branch, Attention):
         if branch.source != "self":
@@ -505,11 +505,11 @@ def tell_station(tower: Tower, branch: object) -> str:
     return "Operations without a common name."
 
 
-def tell_entrance(tower: Tower, reads: Sequence[Words] = ()) -> str:
+def describe_entrance(tower: Tower, reads: Sequence[Words] = ()) -> str:
     """What goes in; `reads` are the words of every phase."""
     parts = {part.part: part for part in tower.entrance}
     if reads:
-        return tell_words(reads, "positions" in parts)
+        return describe_words(reads, "positions" in parts)
     patches = ", one for each patch" if "patches" in parts else ""
     first = {
         "ids": "Ids become vectors.",
@@ -522,7 +522,7 @@ def tell_entrance(tower: Tower, reads: Sequence[Words] = ()) -> str:
     return first + (" Learned places are added." if parts["positions"].learned else " Places are added.")
 
 
-def tell_words(reads: Sequence[Words], has_places: bool) -> str:
+def describe_words(reads: Sequence[Words], has_places: bool) -> str:
     """What goes in where words were recorded."""
     first = reads[0]
     if first.shift is not None:

@@ -18,7 +18,7 @@ def list_costs(trace: Trace, active_params: int | None = None) -> Iterator[tuple
     if active_params and active_params != work.params:
         yield "of these for one place", f"{say_short(active_params)} ({active_params / work.params:.1%})"
     if not work.with_backward:
-        yield from tell_fullest(trace.passes, work.param_bytes)
+        yield from list_fullest(trace.passes, work.param_bytes)
     growth = measure_growth(trace)
     if growth is not None and growth.is_kept and growth.per_word:
         yield "kept for one more word", say_short(growth.per_word, "B")
@@ -27,7 +27,7 @@ def list_costs(trace: Trace, active_params: int | None = None) -> Iterator[tuple
         yield "FLOPs", f"{least}{say_short(work.flops)}"
 
 
-def tell_fullest(passes: tuple[Pass, ...], param_bytes: int) -> Iterator[tuple[str, str]]:
+def list_fullest(passes: tuple[Pass, ...], param_bytes: int) -> Iterator[tuple[str, str]]:
     """The fullest moment of all passes: what no run can do without there, the weights with it."""
     peaks = [peak for one in passes if (peak := find_peak(one, look_at_pass(one).grown)) is not None]
     if peaks and param_bytes:

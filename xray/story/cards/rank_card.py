@@ -33,7 +33,7 @@ class RankCard:
         slices = list_slices(self.trace)
         for one in slices:
             y = self.draw_slice(canvas, y, one)
-        for line in self.tell_waits():
+        for line in self.describe_waits():
             lines = tuple(words(part, NOTE) for part in wrap(line, NOTE, self.width - 28, canvas.measure))
             y = canvas.note(self.left + 14, y - 2, lines, "card").bottom - 2
         for cut in list_cuts(self.trace):
@@ -59,7 +59,7 @@ class RankCard:
                 canvas.panel(x, y - 12, end, y - 1, "card", 2, "card", 1.0)
         return y - ROW
 
-    def tell_waits(self) -> list[str]:
+    def describe_waits(self) -> list[str]:
         """Where data waits for other ranks."""
         return [
             f"{one.op} along {one.group}, {one.times:,}×, {spell_bytes(one.bytes)}: behind {', '.join(places)}"

@@ -38,7 +38,7 @@ def norms(anatomy: Anatomy) -> Iterator[Norm]:
     return (stage.norm for tower in anatomy.towers for group in tower.groups for stage in group.stages)
 
 
-def tell_norm(anatomy: Anatomy) -> str:
+def describe_norm(anatomy: Anatomy) -> str:
     kinds = {norm.kind for norm in norms(anatomy) if norm.place not in ("none", None)}
     places = {(norm.place, norm.on) for norm in norms(anatomy) if norm.place not in ("none", None)}
     if len(places) != 1:
@@ -55,19 +55,19 @@ def tell_norm(anatomy: Anatomy) -> str:
     return f"{kind} {where[place]}{why}."
 
 
-def tell_adaptive(anatomy: Anatomy) -> str:
+def describe_adaptive(anatomy: Anatomy) -> str:
     if any(norm.adaptive for norm in norms(anatomy)):
         return "Adaptive norms: what stands beside the stream says how much each is scaled and shifted."
     return ""
 
 
-def tell_parallel(anatomy: Anatomy) -> str:
+def describe_parallel(anatomy: Anatomy) -> str:
     if any(stage.parallel for tower in anatomy.towers for group in tower.groups for stage in group.stages):
         return "Sublayers side by side: they read the same point of the stream, and are added together."
     return ""
 
 
-def tell_positions(anatomy: Anatomy) -> str:
+def describe_positions(anatomy: Anatomy) -> str:
     kinds = {branch.positions for branch in attentions(anatomy)}
     if "rotary" in kinds:
         return "Rotary places: queries and keys are turned by their place."
@@ -78,7 +78,7 @@ def tell_positions(anatomy: Anatomy) -> str:
     return ""
 
 
-def tell_heads(anatomy: Anatomy) -> str:
+def describe_heads(anatomy: Anatomy) -> str:
     for branch in attentions(anatomy):
         if branch.heads and branch.kv_heads and branch.heads % branch.kv_heads == 0 and branch.heads > branch.kv_heads:
             times = branch.heads // branch.kv_heads
@@ -87,36 +87,36 @@ def tell_heads(anatomy: Anatomy) -> str:
     return ""
 
 
-def tell_latent(anatomy: Anatomy) -> str:
+def describe_latent(anatomy: Anatomy) -> str:
     for branch in attentions(anatomy):
         if branch.latent is not None and branch.latent.kv:
             return f"Latent attention: keys and values are made from a waist of {branch.latent.kv} numbers."
     return ""
 
 
-def tell_head_norm(anatomy: Anatomy) -> str:
+def describe_head_norm(anatomy: Anatomy) -> str:
     return "Queries and keys are normalised before they meet." if any(b.qk_norm for b in attentions(anatomy)) else ""
 
 
-def tell_sinks(anatomy: Anatomy) -> str:
+def describe_sinks(anatomy: Anatomy) -> str:
     if any(branch.sinks for branch in attentions(anatomy)):
         return "Sinks: a learned score stands beside the keys and takes a share of the weights."
     return ""
 
 
-def tell_output_gate(anatomy: Anatomy) -> str:
+def describe_output_gate(anatomy: Anatomy) -> str:
     return (
         "A gate decides how much of what the heads found goes on." if any(b.gate for b in attentions(anatomy)) else ""
     )
 
 
-def tell_fused(anatomy: Anatomy) -> str:
+def describe_fused(anatomy: Anatomy) -> str:
     if any(branch.fused == "qkv" for branch in attentions(anatomy)):
         return "One linear layer makes Q, K and V at once; each takes its slice."
     return ""
 
 
-def tell_window(anatomy: Anatomy) -> str:
+def describe_window(anatomy: Anatomy) -> str:
     sizes = sorted({branch.window for branch in attentions(anatomy) if branch.window})
     if not sizes:
         return ""
@@ -125,7 +125,7 @@ def tell_window(anatomy: Anatomy) -> str:
     return f"{where} each place sees at most {' or '.join(map(str, sizes))} places."
 
 
-def tell_gate(anatomy: Anatomy) -> str:
+def describe_gate(anatomy: Anatomy) -> str:
     found = {(branch.activation, branch.gated) for branch in forwards(anatomy)}
     if not any(gated for _, gated in found):
         return ""
@@ -134,7 +134,7 @@ def tell_gate(anatomy: Anatomy) -> str:
     return f"Gated feed-forward: {name} of one projection, times another, then back."
 
 
-def tell_experts(anatomy: Anatomy) -> str:
+def describe_experts(anatomy: Anatomy) -> str:
     for branch in forwards(anatomy):
         if isinstance(branch, Experts) and branch.experts and branch.chosen:
             shared = ", beside one that every place goes through" if branch.shared else ""
@@ -142,69 +142,69 @@ def tell_experts(anatomy: Anatomy) -> str:
     return ""
 
 
-def tell_recurrence(anatomy: Anatomy) -> str:
+def describe_recurrence(anatomy: Anatomy) -> str:
     if any(isinstance(branch, Recurrence) for tower in anatomy.towers for branch in tower.branches):
         return "A state is changed and handed on from place to place: it does not grow with the length."
     return ""
 
 
-def tell_convolution(anatomy: Anatomy) -> str:
+def describe_convolution(anatomy: Anatomy) -> str:
     if any(isinstance(branch, Convolution) for tower in anatomy.towers for branch in tower.branches):
         return "Convolutions mix neighbouring places."
     return ""
 
 
-def tell_shared(anatomy: Anatomy) -> str:
+def describe_shared(anatomy: Anatomy) -> str:
     groups = [group for tower in anatomy.towers for group in tower.groups]
     if groups and all(group.shared for group in groups) and len(groups) == len(anatomy.towers):
         return "All layers use one and the same set of weights."
     return ""
 
 
-def tell_tied(anatomy: Anatomy) -> str:
+def describe_tied(anatomy: Anatomy) -> str:
     tied = anatomy.head is not None and anatomy.head.tied
     return "The table of the words is also the last layer: one set of numbers for both." if tied else ""
 
 
-def tell_kernel(anatomy: Anatomy) -> str:
+def describe_kernel(anatomy: Anatomy) -> str:
     if any(branch.kernel not in (None, "plain") for branch in attentions(anatomy)):
         return "Attention runs in one kernel: what is marked “derived” is never stored; its shape follows from Q, K, V."
     return ""
 
 
-def tell_links(anatomy: Anatomy) -> str:
+def describe_links(anatomy: Anatomy) -> str:
     joined = [link for link in anatomy.links if link.kind == "joined"]
     return (
         f"What the {joined[0].source} tower gives is put into the {joined[0].target} tower's stream." if joined else ""
     )
 
 
-def tell_unknown(anatomy: Anatomy) -> str:
+def describe_unknown(anatomy: Anatomy) -> str:
     if any(isinstance(branch, Unknown) for tower in anatomy.towers for branch in tower.branches):
         return "Some sublayers are drawn by their operations: what they are is not known."
     return ""
 
 
 CATALOGUE = (
-    Sentence("norm", tell_norm),
-    Sentence("adaptive norm", tell_adaptive),
-    Sentence("parallel", tell_parallel),
-    Sentence("positions", tell_positions),
-    Sentence("grouped queries", tell_heads),
-    Sentence("latent", tell_latent),
-    Sentence("norm of queries and keys", tell_head_norm),
-    Sentence("sinks", tell_sinks),
-    Sentence("gate of the output", tell_output_gate),
-    Sentence("fused projection", tell_fused),
-    Sentence("windows", tell_window),
-    Sentence("gate", tell_gate),
-    Sentence("experts", tell_experts),
-    Sentence("recurrence", tell_recurrence),
-    Sentence("convolution", tell_convolution),
-    Sentence("shared layers", tell_shared),
-    Sentence("tied", tell_tied),
-    Sentence("links", tell_links),
-    Sentence("kernel", tell_kernel),
-    Sentence("unknown", tell_unknown),
+    Sentence("norm", describe_norm),
+    Sentence("adaptive norm", describe_adaptive),
+    Sentence("parallel", describe_parallel),
+    Sentence("positions", describe_positions),
+    Sentence("grouped queries", describe_heads),
+    Sentence("latent", describe_latent),
+    Sentence("norm of queries and keys", describe_head_norm),
+    Sentence("sinks", describe_sinks),
+    Sentence("gate of the output", describe_output_gate),
+    Sentence("fused projection", describe_fused),
+    Sentence("windows", describe_window),
+    Sentence("gate", describe_gate),
+    Sentence("experts", describe_experts),
+    Sentence("recurrence", describe_recurrence),
+    Sentence("convolution", describe_convolution),
+    Sentence("shared layers", describe_shared),
+    Sentence("tied", describe_tied),
+    Sentence("links", describe_links),
+    Sentence("kernel", describe_kernel),
+    Sentence("unknown", describe_unknown),
 )
 """Every sentence of the card, in the order in which they are printed."""

@@ -19,10 +19,10 @@ from xray.story.charts.chart import (
     Edge,
     Node,
     Place,
+    describe_dropout,
     list_dropouts,
     steps_at,
     steps_with_block,
-    tell_dropout,
 )
 from xray.story.charts.lanes import Part, cut_way, order_rows, take_turn
 from xray.story.recognition.attention_sites import Site
@@ -383,7 +383,7 @@ def draw_square(
         edges.append(Edge(last, key))
         last, row = key, row + 1
     dropped = list_dropouts(flow, site.softmax)
-    extra = ", ".join(part for part in (list_extras(flow, site), tell_dropout(flow, dropped)) if part)
+    extra = ", ".join(part for part in (list_extras(flow, site), describe_dropout(flow, dropped)) if part)
     nodes.append(
         Node(
             "softmax",

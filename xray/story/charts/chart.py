@@ -116,7 +116,7 @@ def list_dropouts(flow: Flow, *places: int) -> tuple[Step, ...]:
     return tuple(flow.steps[one] for one in dict.fromkeys(found) if flow.op(one) in DROPOUTS)
 
 
-def tell_dropout(flow: Flow, steps: Sequence[Step]) -> str:
+def describe_dropout(flow: Flow, steps: Sequence[Step]) -> str:
     """How much is dropped; where nothing changed, that it did nothing."""
     for step in steps:
         share = step.settings.get("p")

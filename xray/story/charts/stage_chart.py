@@ -11,10 +11,10 @@ from xray.story.charts.chart import (
     Chart,
     Edge,
     Node,
+    describe_dropout,
     list_dropouts,
     stack_charts,
     steps_at,
-    tell_dropout,
 )
 from xray.story.charts.forward_chart import chart_experts, chart_forward
 from xray.story.charts.operations_chart import chart_operations, label_step
@@ -154,7 +154,7 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
         (0.5, 0.5) if staging.stage.parallel else BROAD,
         (*steps_at(flow, *places), *dropped),
         flow.output(end),
-        tell_dropout(flow, dropped),
+        describe_dropout(flow, dropped),
         ADD_REMARK,
         outline="boundary",
     )

@@ -206,7 +206,7 @@ def draw_feet(canvas: Canvas, column: Column, standing: Standing, grid: Grid, *,
         box = lowest_box(standing, number)
         top = ids + (4 if trains else 6)
         dashed = phase.look.is_dashed
-        dropped = tell_sign(phase)
+        dropped = describe_sign(phase)
         if dropped and not number:
             canvas.note(lane.centre + 8, roof - 2, (words_of(dropped, NOTE, "quiet"),))
         canvas.line((lane.centre, top), (lane.centre, box.bottom), role=phase.look.phase, width=2, dashed=dashed)
@@ -219,7 +219,7 @@ def draw_feet(canvas: Canvas, column: Column, standing: Standing, grid: Grid, *,
             draw_inference(canvas, phase, foot, alone=alone)
 
 
-def tell_sign(phase: Column) -> str:
+def describe_sign(phase: Column) -> str:
     """What is said of the sum of words and places: how much of it is dropped."""
     return next((node.extra for node in phase.entrance.nodes if node.form == "sign"), "") if phase.entrance else ""
 

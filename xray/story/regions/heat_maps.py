@@ -177,7 +177,7 @@ def read_picture(columns: Sequence[Column], phase: Column, panel: Panel, station
     kind = name_stage(panel.staging)
     title = kind if panel.chart.memory else f"{columns[-1].name.upper()} {kind}"
     cut = "" if whole else ", padding cut" if rows_kept < len(rows) else CORNER
-    remark = f"layer 1, head 1, {tell_pass(phase, softmax)}{cut}"
+    remark = f"layer 1, head 1, {describe_pass(phase, softmax)}{cut}"
     return Picture(
         title,
         station,
@@ -195,7 +195,7 @@ def steps_of(phase: Column, node: Node) -> list[tuple[Pass, Step]]:
     return [(one, one.by_id[node.steps[0].id]) for one in phase.look.passes if node.steps[0].id in one.by_id]
 
 
-def tell_pass(phase: Column, softmax: Node) -> str:
+def describe_pass(phase: Column, softmax: Node) -> str:
     """What an attention's weights are of: a row of the batch, a turn, or a row from each turn."""
     first, last = phase.look.passes[0], phase.look.passes[-1]
     if not last.number:

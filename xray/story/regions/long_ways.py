@@ -141,7 +141,7 @@ def draw_gradients(canvas: Canvas, loss: Box, lane: float, bottom: float, toolti
     canvas.note(lane, bottom - 5, (words("NEW BATCH", NOTE, "accent:training", "bold"),), align="center")
 
 
-def tell_gradients(steps: Sequence[Step]) -> tuple[Line, ...]:
+def list_gradient_lines(steps: Sequence[Step]) -> tuple[Line, ...]:
     """What back-propagation returned, in two lines; none where it was not recorded."""
     outputs = [record for step in steps for record in step.outputs]
     if not outputs:

@@ -31,15 +31,15 @@ def list_remarks(trace: Trace) -> list[str]:
     if any(UNKNOWN in row for one in trace.passes for rows in one.tokens.values() for row in rows):
         found.append(f"{UNKNOWN} stands for a word that it does not know.")
     if trace.passes_of("training"):
-        found += tell_batch(trace)
-    found += tell_settings(trace)
+        found += list_batch(trace)
+    found += list_settings(trace)
     if config.get("kv_cache"):
         found.append("Key-value cache: each turn computes one new row; the question's keys and values once.")
     saved = count_savings(trace)
     return found if saved is None else [*found, saved.sentence]
 
 
-def tell_batch(trace: Trace) -> list[str]:
+def list_batch(trace: Trace) -> list[str]:
     """What batches it was trained with, where they are not what is shown."""
     pairs, tokens = trace.config.get("batch"), trace.config.get("batch_tokens")
     shown = plural(trace.sizes.get("batch", 0), "pair")
@@ -50,7 +50,7 @@ def tell_batch(trace: Trace) -> list[str]:
     return []
 
 
-def tell_settings(trace: Trace) -> Iterator[str]:
+def list_settings(trace: Trace) -> Iterator[str]:
     """The settings that are not the default."""
     defaults = {entry.name: entry.default for entry in fields(ModelConfig)}
     for name, sentences in SETTINGS.items():

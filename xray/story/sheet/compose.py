@@ -9,7 +9,7 @@ from xray.story.anatomy.tree import Anatomy, Attention
 from xray.story.body.stages import Staging
 from xray.story.body.whole import anatomy
 from xray.story.canvas import Canvas
-from xray.story.cards.cards import AIR, MOST_AIR, Told, tell_entrance, tell_station
+from xray.story.cards.cards import AIR, MOST_AIR, Told, describe_entrance, describe_station
 from xray.story.charts.stage_chart import name_branch
 from xray.story.compare.marks import Marks
 from xray.story.compare.outlines import card_blocks, card_height, draw_marks_card, outline_marks
@@ -18,7 +18,7 @@ from xray.story.layout import Layout, Measure
 from xray.story.regions.flanked import draw_flanked, has_again, is_flanked, is_looped, list_gradients, plan_grid
 from xray.story.regions.heat_maps import read_pictures
 from xray.story.regions.links import draw_links, draw_turns
-from xray.story.regions.long_ways import tell_gradients
+from xray.story.regions.long_ways import list_gradient_lines
 from xray.story.regions.remarks import list_remarks
 from xray.story.regions.upper_left import AIR as CARD_AIR
 from xray.story.regions.upper_left import PICTURES, draw_head, draw_middle, draw_upper_left
@@ -82,7 +82,7 @@ def draw_flanks(
     canvas: Canvas, trace: Trace, whole: Anatomy, columns: list[Column], marks: Marks | None
 ) -> tuple[float, float, int, list[Column]]:
     """Two towers with their words between ledgers, the cards above the first; gives the page and the marks listed."""
-    remarks, gradients = list_remarks(trace), tell_gradients(list_gradients(trace))
+    remarks, gradients = list_remarks(trace), list_gradient_lines(list_gradients(trace))
     told = replace(tell(trace, whole, columns), has_masks_beside=True, width=700.0)
     told = replace(told, marked=marks.role if marks is not None and marks.steps else "")
     trial = Canvas(canvas.measure)
@@ -164,23 +164,23 @@ def list_stations(trace: Trace, columns: Sequence[Column], anatomy: Anatomy) -> 
         tower = column.towering.tower
         if column.is_first:
             reads = [phase.words for phase in column.phases if phase.words is not None]
-            found.append((column.first_station, tell_entrance(tower, reads)))
+            found.append((column.first_station, describe_entrance(tower, reads)))
         for frame in column.frames:
             for panel in frame.panels:
                 if panel.is_open:
-                    told = " ".join(tell_station(tower, branch) for branch in panel.staging.stage.branches)
+                    told = " ".join(describe_station(tower, branch) for branch in panel.staging.stage.branches)
                     found.append((panel.station, told))
         if column.name in memories and found and column.words is not None:
             number, text = found[-1]
             found[-1] = (number, text.removesuffix(".") + ": the memory.")
         if column.last_station and column.is_last:
-            found.append((column.last_station, tell_exit(anatomy, column)))
+            found.append((column.last_station, describe_exit(anatomy, column)))
     if is_flanked(columns) and has_again(trace, columns):
-        found.append((columns[-1].last_station + 1, tell_again(trace, columns[-1])))
+        found.append((columns[-1].last_station + 1, describe_again(trace, columns[-1])))
     return tuple(sorted(found))
 
 
-def tell_again(trace: Trace, column: Column) -> str:
+def describe_again(trace: Trace, column: Column) -> str:
     """What begins anew when all is done."""
     loops = any(map(is_looped, column.phases))
     if list_gradients(trace):
@@ -189,7 +189,7 @@ def tell_again(trace: Trace, column: Column) -> str:
     return "The word is appended; decode again until <eos>."
 
 
-def tell_exit(anatomy: Anatomy, column: Column) -> str:
+def describe_exit(anatomy: Anatomy, column: Column) -> str:
     """What comes out of a tower."""
     ends = {node.key for phase in column.phases if phase.exit is not None for node in phase.exit.nodes}
     picks = any(

@@ -9,7 +9,7 @@ from xray.ir.trace import Step
 from xray.story.body.entrance import cuts_patches, looks_up_places
 from xray.story.body.stages import find_any_norm
 from xray.story.body.towers import Towering
-from xray.story.charts.chart import BROAD, MIDDLE, Chart, Edge, Node, list_dropouts, steps_at, tell_dropout
+from xray.story.charts.chart import BROAD, MIDDLE, Chart, Edge, Node, describe_dropout, list_dropouts, steps_at
 from xray.story.charts.operations_chart import chart_operations, label_step
 from xray.story.recognition.between import find_region, is_linear, is_scale
 from xray.story.recognition.dataflow import Flow
@@ -73,7 +73,7 @@ def chart_places(flow: Flow, towering: Towering, start: int) -> Chart | None:
             (0.5, 0.1),
             (flow.steps[end], *dropped),
             flow.output(end),
-            tell_dropout(flow, dropped),
+            describe_dropout(flow, dropped),
             form="sign",
         ),
         Node("places", "POSITIONS", 1, (0.79, 0.4), steps_at(flow, place), record),
@@ -213,7 +213,7 @@ def add_loss(flow: Flow, chart: Chart, loss: int) -> Chart:
         "the loss",
         surface="phase",
         value=spell_value(step),
-        told=tell_loss(flow, step),
+        told=list_loss(flow, step),
     )
     edges = (*chart.edges, Edge(chart.head, "predictions"), Edge("predictions", "loss"), Edge("targets", "loss"))
     return Chart((*chart.nodes, *pair, box), edges, chart.feet, "loss")
@@ -235,7 +235,7 @@ def spell_value(step: Step) -> str:
     return value if isinstance(value, str) else f"{value:.4f}"
 
 
-def tell_loss(flow: Flow, step: Step) -> tuple[str, ...]:
+def list_loss(flow: Flow, step: Step) -> tuple[str, ...]:
     """Over what a loss is the mean, where words tell, and whether its targets are smoothed."""
     if not step.outputs:
         return ("no number came out",)

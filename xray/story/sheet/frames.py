@@ -174,7 +174,7 @@ def find_block(flow: Flow, layer: Layer) -> Step | None:
 def chart_closed(flow: Flow, staging: Staging) -> Chart:
     """A stage that is opened in another frame: its name, its own sizes, and what leaves it."""
     add = staging.joints[-1].add
-    words_of = [tell_sizes(branch) for branch in staging.stage.branches]
+    words_of = [describe_sizes(branch) for branch in staging.stage.branches]
     label = name_stage(staging)
     node = Node(
         "closed",
@@ -189,7 +189,7 @@ def chart_closed(flow: Flow, staging: Staging) -> Chart:
     return Chart((node,), (), ("closed",), "closed")
 
 
-def tell_sizes(branch: object) -> str:
+def describe_sizes(branch: object) -> str:
     """The sizes of a branch in a few words."""
     if isinstance(branch, Attention):
         heads = f"{branch.heads} heads" if branch.heads else ""

@@ -8,13 +8,13 @@ from xray.ir.trace import Pass, Step, Trace
 from xray.story.anatomy.tree import Attention, FeedForward
 from xray.story.body.stages import Staging
 from xray.story.body.whole import anatomy
-from xray.story.cards.cards import tell_entrance, tell_station
+from xray.story.cards.cards import describe_entrance, describe_station
 from xray.story.cards.sentences import list_sentences
 from xray.story.charts.chart import Chart, Node
 from xray.story.charts.stage_chart import name_stage
 from xray.story.roles.attention_roles import is_scaled_by_root
 from xray.story.sheet.columns import Column, read_columns
-from xray.story.sheet.compose import tell_exit
+from xray.story.sheet.compose import describe_exit
 from xray.story.walk.chapters import Answer, Chapter, Text
 from xray.story.walk.facts import TOOLS
 from xray.story.walk.prose import fill_in
@@ -61,7 +61,7 @@ def list_stops_of(trace: Trace, column: Column) -> Iterator[Stop]:
     tower = column.towering.tower
     whole = anatomy(trace)
     if column.entrance is not None:
-        opening: list[Text] = [(tell_entrance(tower),)]
+        opening: list[Text] = [(describe_entrance(tower),)]
         if column.first_station == 1:
             opening += [(sentence,) for sentence in list_sentences(whole)]
         yield make_stop(column, column.first_station, f"{tower.name}: what goes in", opening, column.entrance)
@@ -69,12 +69,12 @@ def list_stops_of(trace: Trace, column: Column) -> Iterator[Stop]:
         for panel in frame.panels:
             if not panel.is_open:
                 continue
-            told = [(tell_station(tower, branch),) for branch in panel.staging.stage.branches]
+            told = [(describe_station(tower, branch),) for branch in panel.staging.stage.branches]
             times = f", in {frame.group.count} layers" if frame.group.count > 1 else ""
             title = f"{tower.name}: {name_stage(panel.staging).lower()}{times}"
             yield make_stop(column, panel.station, title, list(told), panel.chart, list_answers(column, panel.staging))
     if column.exit is not None and column.last_station:
-        text: list[Text] = [(tell_exit(whole, column),)]
+        text: list[Text] = [(describe_exit(whole, column),)]
         yield make_stop(column, column.last_station, f"{tower.name}: what comes out", text, column.exit)
 
 
