@@ -20,8 +20,8 @@ from xray.story.anatomy.tree import (
     Tower,
     Unknown,
 )
-from xray.story.cards.cards import describe_entrance, describe_station
 from xray.story.cards.sentences import CATALOGUE, list_sentences
+from xray.story.cards.stations import describe_entrance, describe_station
 
 SILENT = Attention(source="self", heads=None, kv_heads=None, d_k=None, d_v=None)
 """An attention of which nothing is known."""

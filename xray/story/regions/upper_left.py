@@ -4,7 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from xray.story.canvas import Canvas, words
-from xray.story.cards.cards import Told
+from xray.story.cards.cards import draw_sentences
+from xray.story.cards.formulas import draw_formulas
+from xray.story.cards.legend import draw_legend
+from xray.story.cards.parameters import draw_parameters
+from xray.story.cards.stations import draw_reading
+from xray.story.cards.title import draw_name, list_credits, list_size_lines
+from xray.story.cards.told import Told
 from xray.story.compare.marks import Marks
 from xray.story.compare.outlines import card_blocks, draw_marks_card
 from xray.story.layout import Line
@@ -21,12 +27,12 @@ PICTURES = 150.0
 
 def draw_head(canvas: Canvas, told: Told, remarks: Sequence[str], gradients: tuple[Line, ...], top: float) -> float:
     """Title, credit, sizes and remarks, what was sent back at the right; gives the height that is left below."""
-    y = told.draw_name(canvas, top)
+    y = draw_name(told, canvas, top)
     if gradients:
         canvas.note(told.left + told.width + 12, y, gradients, align="right")
-    lines = told.credits(canvas.measure, told.width - BESIDE)
+    lines = list_credits(told, canvas.measure, told.width - BESIDE)
     y = canvas.note(told.left, y, lines).bottom - 8
-    for line in told.size_lines(canvas):
+    for line in list_size_lines(told, canvas):
         y = canvas.note(told.left, y, (line,)).bottom - 2
     if remarks:
         wrapped = wrap_words(" ".join(remarks).split(" "), LABEL - 1, told.width - 8, canvas.measure, 3, "semibold")
@@ -40,13 +46,12 @@ def draw_middle(canvas: Canvas, told: Told, top: float) -> float:
     half = told.width * 0.48
     left, right = replace(told, width=half - 8), replace(told, left=told.left + half, width=told.width - half)
     lows = []
-    for one, parts in ((left, (left.reading, left.sentences)), (right, (right.legend, right.formulas))):
+    for one, parts in ((left, (draw_reading, draw_sentences)), (right, (draw_legend, draw_formulas))):
         y = top
         for draw in parts:
-            low = draw(canvas, y)
+            low = draw(one, canvas, y)
             y = low - AIR if low < y else y
         lows.append(y)
-        del one
     return min(lows)
 
 
@@ -66,8 +71,8 @@ def draw_upper_left(
     if marks is not None:
         y = draw_marks_card(canvas, marks, blocks, told.left, y, told.width) - AIR
     y = draw_middle(canvas, told, y)
-    share = -told.parameters(Canvas(canvas.measure), 0.0)
+    share = -draw_parameters(told, Canvas(canvas.measure), 0.0)
     if y - bottom - share - AIR > PICTURES:
-        y = told.parameters(canvas, y) - AIR
+        y = draw_parameters(told, canvas, y) - AIR
     draw_heat_maps(canvas, pictures, told.left, y, told.width, bottom)
     return sum(number > 0 for number, _ in blocks)

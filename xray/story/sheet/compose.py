@@ -9,7 +9,9 @@ from xray.story.anatomy.tree import Anatomy, Attention
 from xray.story.body.stages import Staging
 from xray.story.body.whole import anatomy
 from xray.story.canvas import Canvas
-from xray.story.cards.cards import AIR, MOST_AIR, Told, describe_entrance, describe_station
+from xray.story.cards.cards import AIR, CARDS, MOST_AIR
+from xray.story.cards.stations import describe_entrance, describe_station
+from xray.story.cards.told import Told
 from xray.story.charts.stage_chart import name_branch
 from xray.story.compare.marks import Marks
 from xray.story.compare.outlines import card_blocks, card_height, draw_marks_card, outline_marks
@@ -62,7 +64,7 @@ def stands_on(canvas: Canvas, marks: Marks) -> bool:
     return all(f"{mark.kind}{mark.number or ''}/{mark.step}" in drawn for mark in marks.steps)
 
 
-def tell(trace: Trace, whole: Anatomy, columns: Sequence[Column]) -> Told:
+def gather(trace: Trace, whole: Anatomy, columns: Sequence[Column]) -> Told:
     """All that the cards tell of."""
     roles = dict.fromkeys(phase.look.role for column in columns for phase in column.phases)
     return Told(
@@ -83,7 +85,7 @@ def draw_flanks(
 ) -> tuple[float, float, int, list[Column]]:
     """Two towers with their words between ledgers, the cards above the first; gives the page and the marks listed."""
     remarks, gradients = list_remarks(trace), list_gradient_lines(list_gradients(trace))
-    told = replace(tell(trace, whole, columns), has_masks_beside=True, width=700.0)
+    told = replace(gather(trace, whole, columns), has_masks_beside=True, width=700.0)
     told = replace(told, marked=marks.role if marks is not None and marks.steps else "")
     trial = Canvas(canvas.measure)
     upper = -draw_middle(trial, told, draw_head(trial, told, remarks, gradients, 0.0)) + 10
@@ -105,7 +107,7 @@ def draw_beside(
     """Towers beside each other, the cards left of them; gives the page, the marks listed and the columns."""
     measure = canvas.measure
     columns = split_columns(measure, columns, GAP)
-    info = tell(trace, whole, columns)
+    info = gather(trace, whole, columns)
     cards = sum(heights_of_cards(measure, info)) + AIR * 6 + 2 * MARGIN
     if marks is not None:
         cards += 220
@@ -134,13 +136,13 @@ def draw_beside(
 
 def heights_of_cards(measure: Measure, info: Told) -> list[float]:
     """How high each card is."""
-    return [-draw(Canvas(measure), 0.0) for draw in info.parts()]
+    return [-draw(info, Canvas(measure), 0.0) for draw in CARDS]
 
 
 def draw_cards(canvas: Canvas, info: Told, height: float, marks: Marks | None) -> int:
     """The cards from the top down, with as much air between them as there is; gives how many marks are listed."""
     heights = heights_of_cards(canvas.measure, info)
-    shown = [(draw, high) for draw, high in zip(info.parts(), heights, strict=True) if high > 0]
+    shown = [(draw, high) for draw, high in zip(CARDS, heights, strict=True) if high > 0]
     listed = 0.0
     blocks = None
     if marks is not None:
@@ -150,7 +152,7 @@ def draw_cards(canvas: Canvas, info: Told, height: float, marks: Marks | None) -
     air = max(AIR, min(MOST_AIR, room / max(len(shown) - 1, 1)))
     y = height - MARGIN
     for number, (draw, _) in enumerate(shown):
-        y = draw(canvas, y) - air
+        y = draw(info, canvas, y) - air
         if number == 0 and marks is not None and blocks is not None:
             y = draw_marks_card(canvas, marks, blocks, info.left, y, info.width) - air
     return sum(number > 0 for number, _ in blocks or ())

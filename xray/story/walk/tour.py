@@ -8,8 +8,8 @@ from xray.ir.trace import Pass, Step, Trace
 from xray.story.anatomy.tree import Attention, FeedForward
 from xray.story.body.stages import Staging
 from xray.story.body.whole import anatomy
-from xray.story.cards.cards import describe_entrance, describe_station
 from xray.story.cards.sentences import list_sentences
+from xray.story.cards.stations import describe_entrance, describe_station
 from xray.story.charts.chart import Chart, Node
 from xray.story.charts.stage_chart import name_stage
 from xray.story.roles.attention_roles import is_scaled_by_root

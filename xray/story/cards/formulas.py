@@ -1,0 +1,88 @@
+"""Attention in formulas, as the steps of this model prove them."""
+
+from collections.abc import Iterator, Sequence
+
+from xray.story.anatomy.tree import Attention, Tower
+from xray.story.canvas import Canvas, words
+from xray.story.cards.told import Told, draw_card
+from xray.story.charts.chart import Chart, Node
+from xray.story.layout import Line, Run, line_width
+from xray.story.shapes import digits, hue, read_shape
+from xray.story.type_sizes import LABEL, NOTE
+
+
+def draw_formulas(told: Told, canvas: Canvas, top: float) -> float:
+    """Attention as this model computes it, and how wide a head is; only what its steps prove."""
+    lines: list[tuple[str, Line]] = []
+    for tower, frames, _ in told.frames:
+        for frame in frames:
+            for panel in frame.panels:
+                found = [one for one in panel.staging.branches if isinstance(one.branch, Attention)]
+                if panel.is_open and found and not lines:
+                    lines += list_formulas(tower, found[0].branch, panel.chart.nodes)  # type: ignore[arg-type]
+                    if told.has_masks_beside:
+                        lines += [("split into heads: no number changes", line) for line in list_splits(panel.chart)]
+    if not lines:
+        return top
+
+    def draw(y: float) -> float:
+        x, low = told.left + 14, y
+        for name, line in lines:
+            block = (words(name, NOTE, "quiet"), line)
+            wide = max(canvas.text_width(name, NOTE), line_width(line, canvas.measure))
+            if x > told.left + 14 and (not told.has_masks_beside or x + wide > told.left + told.width - 10):
+                x, y = told.left + 14, low
+            box = canvas.note(x, y, block, "card")
+            x, low = x + wide + 18, box.bottom - 5
+        return low
+
+    return draw_card(told, canvas, top, "IN FORMULAS", draw)
+
+
+def list_formulas(tower: Tower, branch: Attention, nodes: Sequence[Node]) -> list[tuple[str, Line]]:
+    """The formula of the attention that is drawn: its terms are those of its nodes."""
+    keys = {node.key.rstrip("0123456789") for node in nodes} | {
+        node.key.partition(":")[2].rstrip("0123456789") for node in nodes
+    }
+    scores = next((node.label for node in nodes if node.key.endswith("scores")), "")
+    runs = [Run("softmax( Q·K", LABEL), Run("T", LABEL, "text", "regular", "sup")]
+    if "√d_k" in scores:
+        runs += [Run(" / √d", LABEL), Run("k", LABEL, "text", "regular", "sub")]
+    elif "·" in scores.removeprefix("SCORES Q·K^T"):
+        runs.append(Run(f" {scores.removeprefix('SCORES Q·K^T').strip()}", LABEL))
+    runs += [Run(" + bias", LABEL)] if "bias" in keys else []
+    runs += [Run(" + mask", LABEL)] if "mask" in keys else []
+    runs.append(Run(" ) · V", LABEL))
+    lines = [("attention: each row sums to 1", tuple(runs))]
+    if branch.heads and branch.d_k and tower.d_model:
+        whole = branch.heads * branch.d_k == tower.d_model
+        text: Line = (
+            (
+                Run("d_model / heads = ", LABEL),
+                Run(f"{tower.d_model:,}", LABEL, hue("d_model"), "bold"),
+                Run(" / ", LABEL),
+                Run(str(branch.heads), LABEL, hue("heads"), "bold"),
+                Run(" = ", LABEL),
+                Run(str(branch.d_k), LABEL, hue("d_k"), "bold"),
+            )
+            if whole
+            else (
+                Run("heads × d_k = ", LABEL),
+                Run(f"{branch.heads} × {branch.d_k} = {branch.heads * branch.d_k:,}", LABEL, hue("d_k"), "bold"),
+                Run(f", d_model {tower.d_model:,}", LABEL),
+            )
+        )
+        lines.append(("width of one head, d_k", text))
+    return lines
+
+
+def list_splits(chart: Chart) -> Iterator[Line]:
+    """The way of the queries from the width of the stream to heads, as the recorded steps take it."""
+    node = next((one for one in chart.nodes if one.key == "heads0_q" and len(one.steps) > 1), None)
+    if node is not None:
+        blocks = {step.parent for step in node.steps}
+        moves = tuple(step for step in reversed(node.steps) if step.inputs and step.outputs and step.id not in blocks)
+        line: Line = digits(read_shape([(0, moves[0].inputs[0])]), LABEL)
+        for step in moves:
+            line = (*line, Run(f" {step.op} → ", NOTE, "quiet"), *digits(read_shape([(0, step.outputs[0])]), LABEL))
+        yield line

@@ -1,0 +1,98 @@
+"""What colours, lines, outlines and cells mean, those that occur."""
+
+from collections.abc import Sequence
+
+from xray.story.canvas import Canvas, words
+from xray.story.cards.told import Told, draw_card
+from xray.story.layout import Cells, Line, Run, line_width
+from xray.story.shapes import hue
+from xray.story.type_sizes import LABEL, NOTE
+from xray.story.wording import fit_text
+
+
+def draw_legend(told: Told, canvas: Canvas, top: float) -> float:
+    """What colours, lines and outlines mean, those that occur; beside them the cells, where masks are drawn."""
+    entries = list_entries(told)
+    letters = list_letters(told) if told.has_masks_beside else []
+
+    def draw(y: float) -> float:
+        start = y
+        for kind, role, text in entries:
+            draw_swatch(canvas, kind, role, told.left + 14, y)
+            canvas.note(told.left + 48, y, (words(text, NOTE),), "card")
+            y -= 17.5
+        if letters:
+            x = told.left + 48 + max(canvas.text_width(text, NOTE) for _, _, text in entries) + 18
+            y = min(y, draw_letters(told, canvas, x, start, letters))
+        return draw_axes(told, canvas, y)
+
+    return draw_card(told, canvas, top, "COLOURS", draw)
+
+
+def list_entries(told: Told) -> list[tuple[str, str, str]]:
+    """What is told of colours: how it is shown, the role, and what it means."""
+    nodes = list(told.nodes())
+    entries: list[tuple[str, str, str]] = []
+    for tower, _, look in told.frames:
+        if all(role != look.own for _, role, _ in entries):
+            alone = len({one.own for _, _, one in told.frames}) == len(told.frames)
+            entries.append(("fill", look.own, f"made by the {tower.name}" if alone else "made by a tower"))
+    if any(node.surface == "mask" for node in nodes):
+        entries.append(("fill", "mask", "a mask is applied"))
+    if any(node.surface == "memory" for node in nodes):
+        entries.append(("line", "ribbon", "memory: keys and values"))
+    entries += [("line", role, f"{role} path") for role in told.roles if role != "forward"]
+    entries.append(("outline", "boundary", "enters or leaves a layer"))
+    if told.marked:
+        said = {"change": "changed", "failure": "failed", "alarm": "an alarm"}[told.marked]
+        entries.append(("outline", "change" if told.marked == "change" else "failure", said))
+    return entries
+
+
+def list_letters(told: Told) -> list[tuple[str, str]]:
+    """The cells of masks that occur, and what they mean."""
+    meant = {".": "may be read", "p": "padding, hidden", "f": "the future, hidden", "b": "padding and future"}
+    masks = {record.mask for step in told.trace.steps for record in step.inputs if record.mask is not None}
+    seen = {letter for mask in masks for matrix in mask.cells or () for row in matrix for letter in row}
+    return [(letter, text) for letter, text in meant.items() if letter in seen]
+
+
+def draw_letters(told: Told, canvas: Canvas, x: float, y: float, letters: Sequence[tuple[str, str]]) -> float:
+    """What the cells of a mask mean, beside the colours."""
+    heading = fit_text("ROW = QUERY, COLUMN = KEY", NOTE, told.left + told.width - 6 - x, canvas.measure, "bold")
+    canvas.note(x, y + 19, (words(heading, NOTE, "accent:title", "bold"),), "card")
+    for letter, text in letters:
+        canvas.cells.append(Cells(f"legend_{letter}", x, y, 12, ((letter,),), "legend"))
+        canvas.note(x + 20, y, (words(text, NOTE),), "card")
+        y -= 17.5
+    notes: list[Line] = [(Run("1", LABEL, "axis:other", "bold"), Run("  in a mask: broadcast", NOTE))]
+    if "inference" in told.roles:
+        notes.append((Run("t", LABEL, "axis:tgt_len", "bold"), Run("  the turn: 1, 2, 3 …", NOTE)))
+    return canvas.note(x, y, tuple(notes), "card").bottom
+
+
+def draw_axes(told: Told, canvas: Canvas, y: float) -> float:
+    """The axis words that occur, each in the hue that its digits have everywhere."""
+    seen = dict.fromkeys(
+        axis for node in told.nodes() if node.record for axis in node.record.axes if axis not in ("", "1")
+    )
+    line: Line = ()
+    for axis in seen:
+        piece = Run(axis + "   ", NOTE, hue(axis), "semibold")
+        if line and line_width((*line, piece), canvas.measure) > told.width - 28:
+            y = canvas.note(told.left + 14, y - 2, (line,), "card").bottom
+            line = ()
+        line = (*line, piece)
+    return canvas.note(told.left + 14, y - 2, (line,), "card").bottom if line else y
+
+
+def draw_swatch(canvas: Canvas, kind: str, role: str, left: float, top: float) -> None:
+    """A sample of a colour, a line or an outline."""
+    middle = top - 6.5
+    if kind == "line":
+        ends, dashed = ((left, middle), (left + 26, middle)), role == "inference"
+        canvas.line(*ends, role=role, width=3, dashed=dashed, kind="legend", head_size=0.5 if dashed else 0.6)
+    elif kind == "outline":
+        canvas.panel(left + 1, middle - 5, left + 25, middle + 5, "card", 4, role, 2.2)
+    else:
+        canvas.panel(left, middle - 6, left + 26, middle + 6, role, 4)

@@ -1,0 +1,48 @@
+"""The masks that attentions read, one card for each that differs."""
+
+from collections.abc import Iterator, Sequence
+
+from xray.story.anatomy.tree import Tower
+from xray.story.canvas import Canvas
+from xray.story.cards.told import Told
+from xray.story.charts.chart import Node
+from xray.story.charts.stage_chart import name_branch
+from xray.story.mask_cards import MaskCard, draw_masks
+from xray.story.shapes import read_shape
+from xray.story.sheet.placing import Look
+from xray.story.sheet.tooltip import describe
+
+
+def draw_mask_cards(told: Told, canvas: Canvas, top: float) -> float:
+    """The masks that attentions read, cell by cell where they were kept."""
+    cards: list[MaskCard] = []
+    for tower, frames, look in told.frames:
+        for frame in frames:
+            for panel in frame.panels:
+                cards += list_masks(tower, panel.chart.nodes, name_branch(panel.staging.stage.branches[0]), look)
+    kept: list[MaskCard] = []
+    for card in cards:
+        if all(card.facts != other.facts for other in kept):
+            kept.append(card)
+    return draw_masks(canvas, kept[:4], told.left, top, told.width) if kept else top
+
+
+def list_masks(tower: Tower, nodes: Sequence[Node], title: str, look: Look) -> Iterator[MaskCard]:
+    """The masks of a panel."""
+    for node in nodes:
+        if node.surface != "mask" or not node.steps:
+            continue
+        for step in node.steps:
+            record = next((one for one in step.inputs if one.mask is not None), None)
+            if record is None or record.mask is None:
+                continue
+            maker = look.passes[0].by_id.get(record.source or "", step)
+            yield MaskCard(
+                id=f"mask_{tower.name}_{title}".replace(" ", "_"),
+                title=f"MASK OF {title}",
+                shape=read_shape([(0, record)]),
+                facts=record.mask,
+                tooltip=describe([(look.passes[0].number, maker)]),
+                steps=(look.identity(maker),),
+            )
+            break

@@ -1,0 +1,119 @@
+"""The title of a sheet: the model's name, what was recorded, and the sizes of its towers."""
+
+from collections.abc import Sequence
+
+from xray.story.anatomy.tree import Attention, Experts, FeedForward, Tower
+from xray.story.canvas import Canvas, words
+from xray.story.cards.told import Told
+from xray.story.facts.totals import count_params, is_backward
+from xray.story.layout import Line, Measure, Run, line_width
+from xray.story.shapes import hue
+from xray.story.type_sizes import LABEL, NOTE
+from xray.story.wording import fit_text, wrap
+
+FIRST, SECOND, TITLE = "X-RAY", "TRANSFORMER", 78
+CREDIT = "after the X-Ray Transformer infographic by Javier Ideami, losslandscape.com"
+NAME, SMALLEST_TITLE = 20, 52
+
+
+def draw_title(told: Told, canvas: Canvas, top: float) -> float:
+    """Title, the model's name, what was recorded, and its sizes."""
+    y = draw_name(told, canvas, top)
+    if told.trace.title.upper() != f"{FIRST} {SECOND}":
+        name = fit_text(told.trace.title, NAME, told.width, canvas.measure, "bold")
+        y = canvas.note(told.left, y, (words(name, NAME, "accent:title", "bold"),)).bottom - 2
+    y = canvas.note(told.left, y, list_credits(told, canvas.measure, told.width)).bottom - 8
+    for line in list_size_lines(told, canvas):
+        y = canvas.note(told.left, y, (line,)).bottom - 2
+    return y
+
+
+def list_credits(told: Told, measure: Measure, width: float) -> tuple[Line, ...]:
+    """What was recorded, and after whose picture it is drawn."""
+    lines = [words(line, LABEL) for line in wrap(describe_recording(told), LABEL, width, measure)]
+    return (*lines, *(words(line, NOTE, "quiet") for line in wrap(CREDIT, NOTE, width, measure)))
+
+
+def draw_name(told: Told, canvas: Canvas, top: float) -> float:
+    """The title itself, on one line where it is wide; gives the height below it."""
+    whole = canvas.text_width(f"{FIRST} {SECOND}", 100, "black") / 100
+    if told.width / whole > SMALLEST_TITLE:
+        size = int(min(TITLE, told.width / whole))
+        canvas.note(told.left - 2, top, (words(FIRST, size, "text", "black"),))
+        start = told.left - 2 + canvas.text_width(FIRST + " ", size, "black")
+        canvas.note(start, top, (words(SECOND, size, "accent:title", "black"),))
+        return top - size * 1.12 - 4
+    size = int(min(TITLE, told.width / (canvas.text_width(SECOND, 100, "black") / 100)))
+    canvas.note(told.left - 2, top, (words(FIRST, size, "text", "black"),))
+    canvas.note(told.left - 2, top - size, (words(SECOND, size, "accent:title", "black"),))
+    return top - size * 2.12 - 4
+
+
+def describe_recording(told: Told) -> str:
+    """What was recorded."""
+    passes = told.trace.passes
+    if set(told.roles) <= {"training", "inference"}:
+        step = "one training step" if told.goes_back else f"one forward pass{' and its loss' if told.has_loss else ''}"
+        said = {"training": step, "inference": "one greedy answer"}
+        return f"Every tensor of {' and '.join(said[role] for role in told.roles)}, recorded by hooks."
+    trained = sum(any(is_backward(step) for step in one.steps) for one in passes)
+    if trained:
+        recorded = "one training step" if len(passes) == 1 else f"{len(passes)} passes, {trained} of them sent back"
+    elif len(passes) == 1:
+        recorded = "one forward pass and its loss" if told.has_loss else "one forward pass"
+    else:
+        recorded = f"{len(passes)} forward passes"
+    return f"Every tensor of {recorded}, recorded."
+
+
+def list_size_lines(told: Told, canvas: Canvas) -> list[Line]:
+    """The sizes of every tower, and the parameters of it all."""
+    rows: list[list[tuple[str, str, str]]] = []
+    for tower, _, _ in told.frames:
+        pairs = [("", "other", tower.name)] if len(told.frames) > 1 else []
+        pairs += list_sizes(tower)
+        rows.append(pairs)
+    ends = rows.pop() if told.roles != ("forward",) else []
+    batch = told.trace.sizes.get("batch")
+    if batch and told.roles != ("forward",):
+        ends.append(("batch", "batch", f"{batch:,}"))
+    params = count_params(told.trace)
+    if params:
+        ends.append(("parameters", "other", f"{params:,}"))
+    if told.anatomy.active_params and told.anatomy.active_params != params:
+        ends.append(("used for each place", "other", f"{told.anatomy.active_params:,}"))
+    rows.append(ends)
+    lines: list[Line] = []
+    for row in rows:
+        current: Line = ()
+        for name, axis, value in row:
+            label = f"{name} " if name else ""
+            number = Run(f"{value}  ", LABEL + 1, hue(axis), "bold")
+            piece = (Run(label, LABEL), number) if label else (number,)
+            if current and line_width((*current, *piece), canvas.measure) > told.width:
+                lines.append(current)
+                current = ()
+            current = (*current, *piece)
+        if current:
+            lines.append(current)
+    return lines
+
+
+def list_sizes(tower: Tower) -> list[tuple[str, str, str]]:
+    """A tower's sizes with the axis that each is of; those that differ from layer to layer as a range."""
+    found: list[tuple[str, str, str]] = []
+
+    def add(name: str, axis: str, values: Sequence[int | None]) -> None:
+        known = sorted({value for value in values if value})
+        if known and None not in values:
+            text = f"{known[0]:,}" if len(known) == 1 else f"{known[0]:,}–{known[-1]:,}"
+            found.append((name, axis, text))
+
+    attentions = [branch for branch in tower.branches if isinstance(branch, Attention) and branch.source == "self"]
+    add("heads", "heads", [branch.heads for branch in attentions])
+    add("layers", "other", [tower.layers])
+    add("d_model", "d_model", [group.d_model for group in tower.groups])
+    add("d_k", "d_k", [branch.d_k for branch in attentions])
+    add("d_ff", "d_ff", [b.d_ff for b in tower.branches if isinstance(b, FeedForward | Experts)])
+    add("vocab", "tgt_vocab", [tower.vocab] if tower.vocab else [])
+    return found

@@ -1,0 +1,65 @@
+"""All that the cards tell of, and a card as such: a title around what is drawn."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from xray.ir.trace import Trace
+from xray.story.anatomy.tree import Anatomy, Tower
+from xray.story.canvas import Canvas, words
+from xray.story.charts.chart import Node
+from xray.story.recognition.operation_kinds import LOSSES
+from xray.story.sheet.frames import Frame
+from xray.story.sheet.placing import Look
+from xray.story.type_sizes import LABEL, NOTE
+from xray.story.wording import wrap
+
+
+@dataclass(frozen=True)
+class Told:
+    """All that the cards tell of."""
+
+    trace: Trace
+    anatomy: Anatomy
+    frames: tuple[tuple[Tower, tuple[Frame, ...], Look], ...]
+    stations: tuple[tuple[int, str], ...]
+    shares: tuple[tuple[str, str, int], ...]
+    left: float
+    width: float
+    roles: tuple[str, ...] = ("forward",)
+    has_masks_beside: bool = False
+    goes_back: bool = False
+    marked: str = ""
+
+    @property
+    def has_loss(self) -> bool:
+        """Whether a loss was worked out, or tried."""
+        losses = (step for step in self.trace.steps if step.op in LOSSES)
+        return any(losses) or any(record.role == "loss" for step in self.trace.steps for record in step.outputs)
+
+    def nodes(self) -> Iterator[Node]:
+        """Every node of every frame."""
+        return (
+            node
+            for _, frames, _ in self.frames
+            for frame in frames
+            for panel in frame.panels
+            for node in panel.chart.nodes
+        )
+
+
+def draw_card(told: Told, canvas: Canvas, top: float, title: str, draw: Callable[[float], float]) -> float:
+    """A card with a title around what is drawn in it."""
+    start = len(canvas.panels)
+    canvas.note(told.left + 14, top - 9, (words(title, LABEL - 1, "accent:title", "bold"),), "card")
+    bottom = draw(top - 29) - 6
+    canvas.panel(told.left, bottom, told.left + told.width, top, "card", 12, "card", 1.0)
+    canvas.panels.insert(start, canvas.panels.pop())
+    return bottom
+
+
+def draw_bullets(told: Told, canvas: Canvas, y: float, said: Sequence[str]) -> float:
+    for sentence in said:
+        lines = tuple(words(line, NOTE) for line in wrap(sentence, NOTE, told.width - 40, canvas.measure))
+        canvas.note(told.left + 14, y, (words("•", NOTE, "quiet"),), "card")
+        y = canvas.note(told.left + 26, y, lines, "card").bottom - 3
+    return y
