@@ -3,7 +3,7 @@
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told, draw_card
 from xray.story.charts.stage_chart import name_branch
-from xray.story.sheet.frames import spell_layers
+from xray.story.sheet.planning import spell_layers
 from xray.story.type_sizes import NOTE
 from xray.story.wording import fit_text
 

@@ -11,7 +11,7 @@ from xray.story.charts.stage_chart import name_stage
 from xray.story.column_words import place_words
 from xray.story.layout import Cells, Line, Run
 from xray.story.sheet.columns import Column
-from xray.story.sheet.frames import Panel
+from xray.story.sheet.planning import Panel
 from xray.story.type_sizes import NOTE, OP
 from xray.story.wording import PADDING, fit_text
 

@@ -12,8 +12,9 @@ from xray.story.charts.chart import Chart
 from xray.story.charts.narrow import align_rows, narrow_chart
 from xray.story.sheet.counting import Count
 from xray.story.sheet.ends import chart_entrance, chart_exit, find_input, without_places
-from xray.story.sheet.frames import REMARKS, SKIP, Frame, Lane, plan_frames
+from xray.story.sheet.panels import REMARKS, SKIP, Lane
 from xray.story.sheet.placing import Look
+from xray.story.sheet.planning import Frame, plan_frames
 from xray.story.sheet.words import Words, find_words
 from xray.story.type_sizes import PANEL_PAD
 

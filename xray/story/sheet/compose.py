@@ -27,7 +27,7 @@ from xray.story.regions.upper_left import PICTURES, draw_head, draw_middle, draw
 from xray.story.sheet.columns import Column, list_links, read_columns
 from xray.story.sheet.counting import Count
 from xray.story.sheet.ends import PICKS
-from xray.story.sheet.frames import Frame
+from xray.story.sheet.planning import Frame
 from xray.story.sheet.stand_ins import StandIns
 from xray.story.sheet.standing import common_floor, split_columns, stand, stand_height
 from xray.story.type_sizes import MARGIN

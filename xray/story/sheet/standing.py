@@ -7,8 +7,10 @@ from xray.story.canvas import Canvas
 from xray.story.charts.chart import Chart
 from xray.story.layout import Box, Measure, Run
 from xray.story.sheet.columns import Column
-from xray.story.sheet.frames import SKIP, Drawn, Frame, Lane, draw_frames, place_charts
+from xray.story.sheet.frames import Drawn, draw_frames
+from xray.story.sheet.panels import SKIP, Lane, place_charts
 from xray.story.sheet.placing import Placed, draw_station, place_chart
+from xray.story.sheet.planning import Frame
 from xray.story.sheet.routing import join
 from xray.story.type_sizes import LABEL, NOTE, PANEL_PAD
 

@@ -1,0 +1,195 @@
+"""A panel on the canvas: a stage's charts lane by lane, the stream's way in, and its title."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from xray.story.canvas import Canvas, words
+from xray.story.charts.chart import Chart, Node
+from xray.story.charts.narrow import narrow_chart
+from xray.story.charts.stage_chart import name_stage
+from xray.story.layout import Box, Point
+from xray.story.sheet.placing import Look, Placed, draw_station, heights_of, place_chart
+from xray.story.sheet.planning import Panel
+from xray.story.type_sizes import LABEL, NOTE, PANEL_PAD
+from xray.story.wording import fit_text, wrap
+
+SKIP, TITLE_ROW, REMARKS = 34.0, 22.0, 136.0
+
+
+@dataclass(frozen=True)
+class Lane:
+    """Where one pass goes up through the frames: from where its charts begin, how wide, and how it looks."""
+
+    left: float
+    width: float
+    look: Look
+
+    @property
+    def centre(self) -> float:
+        return self.left + self.width / 2
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A panel on the canvas: the charts that were placed in it, lane by lane, and where it stands."""
+
+    panels: tuple[Panel, ...]
+    placed: tuple[Placed, ...]
+    bottom: float
+    top: float
+
+
+def draw_panel(
+    canvas: Canvas,
+    panels: Sequence[Panel],
+    lanes: Sequence[Lane],
+    left: float,
+    width: float,
+    floor: float,
+    gap: float,
+    lasts: Sequence[Box],
+    *,
+    remarks: bool,
+) -> tuple[Shown, list[Box]]:
+    """One stage in every lane; gives it as it stands, and the boxes that are entered first."""
+    panel, look = panels[0], lanes[0].look
+    before = len(canvas.panels)
+    y = floor + TITLE_ROW
+    entered: list[Box] = []
+    if not lasts:
+        charts = [chart_input(one, lane.look) for one, lane in zip(panels, lanes, strict=True)]
+        placed = place_charts(canvas, charts, lanes, y, gap, panel.station)
+        entered = [one.boxes["input"] for one in placed]
+        lasts = entered
+        y = max(box.top for box in entered) + gap
+    else:
+        y += gap * 0.6
+    charts = [one.chart for one in panels]
+    placed = place_charts(canvas, charts, lanes, y, gap, panel.station)
+    for lane, chart, one, last in zip(lanes, charts, placed, lasts, strict=True):
+        enter(canvas, last, [one.boxes[key] for key in chart.feet if key in one.boxes], lane.look)
+    top = placed[0].top + gap
+    surface = panel_surface(panel, look)
+    canvas.panel(left + PANEL_PAD, floor, left + width - PANEL_PAD, top, surface, 14)
+    canvas.panels.insert(before, canvas.panels.pop())
+    if panel.is_open:
+        inner, detail = lanes[0].left, lanes[0].width
+        draw_skip(canvas, lasts[0], find_result(panel.chart, placed[0]), inner - SKIP * 0.55, floor, look)
+        draw_panel_title(canvas, panel, look, left, floor, width, lanes[0].centre, surface)
+        draw_station(canvas, left, floor + TITLE_ROW - 9, panel.station)
+        if remarks:
+            right = left + width - PANEL_PAD - 6
+            draw_remarks(canvas, panel.chart, placed[0].boxes, inner + detail + 14, right, surface)
+    return Shown(tuple(panels), tuple(placed), floor, top), entered
+
+
+def find_result(chart: Chart, placed: Placed) -> Box:
+    """The box that a panel is left by."""
+    return placed.boxes.get("add") or placed.boxes.get("closed") or placed.boxes[chart.head]
+
+
+def place_charts(
+    canvas: Canvas,
+    charts: Sequence[Chart],
+    lanes: Sequence[Lane],
+    floor: float,
+    gap: float,
+    station: int | None,
+    *,
+    on_page: bool = False,
+) -> list[Placed]:
+    """The charts beside each other, row by row as high as the highest of them."""
+    listed = [heights_of(canvas, chart, lane.width, lane.look) for chart, lane in zip(charts, lanes, strict=True)]
+    heights = [max(row) for row in zip_longest(*listed, fillvalue=0.0)]
+    return [
+        place_chart(canvas, chart, lane.left, lane.width, floor, gap, lane.look, station, heights, on_page=on_page)
+        for chart, lane in zip(charts, lanes, strict=True)
+    ]
+
+
+def chart_input(panel: Panel, look: Look) -> Chart:
+    """What enters the first layer, as a node of its own."""
+    node = panel.chart.node(panel.chart.feet[0]) if panel.chart.feet else panel.chart.nodes[0]
+    step = node.steps[-1] if node.steps else panel.chart.nodes[-1].steps[0]
+    sums = panel.chart.nodes[-1]
+    record = sums.record
+    own = next((one for one in step.inputs if record is not None and one.shape == record.shape), record)
+    steps = sums.steps[:1] if own is record else (step,)
+    if panel.block is not None:
+        steps, own = (panel.block,), panel.block.inputs[0]
+    entering = Node(
+        "input",
+        "LAYER INPUT",
+        0,
+        (0.5, 0.62),
+        steps,
+        own,
+        remark="one vector for every place",
+        outline="boundary",
+    )
+    chart = Chart((entering,), (), ("input",), "input")
+    return narrow_chart(chart, look.alike) if look.is_narrow else chart
+
+
+def panel_surface(panel: Panel, look: Look) -> str:
+    """Panels of one look are told apart by what stands in them."""
+    kinds = {branch.part for branch in panel.staging.stage.branches}
+    if kinds <= {"feed_forward", "experts"}:
+        return f"{look.own}_panel_two"
+    return f"{look.own}_panel"
+
+
+def enter(canvas: Canvas, last: Box, feet: Sequence[Box], look: Look) -> None:
+    """The stream's way into a stage: from the box below to every box that reads it."""
+    thin = look.is_narrow
+    for foot in feet:
+        knee = foot.bottom - 5
+        points: tuple[Point, ...] = ((last.x, last.top), (last.x, knee), (foot.x, knee), (foot.x, foot.bottom))
+        if abs(foot.x - last.x) < 1 or foot.left + 4 < last.x < foot.right - 4:
+            points = ((last.x, last.top), (last.x, foot.bottom))
+        canvas.line(
+            *points,
+            role=look.line,
+            dashed=thin and look.is_dashed,
+            width=1.6 if thin else 2 if len(points) == 2 else 1.2,
+            radius=5,
+            head_size=0.5 if thin else 0.6,
+        )
+
+
+def draw_skip(canvas: Canvas, last: Box, result: Box, lane: float, floor: float, look: Look) -> None:
+    """The residual line: from where the branch began, past it, to the sum."""
+    start = max(last.top + 3, floor + TITLE_ROW - 2 if last.top < floor else last.y)
+    if last.top >= floor:
+        points = ((last.left, last.y), (lane, last.y), (lane, result.y), (result.left, result.y))
+    else:
+        points = ((last.x, start), (lane, start), (lane, result.y), (result.left, result.y))
+    canvas.line(*points, role=look.own, width=3, radius=10, head_size=0.9, kind="skip")
+
+
+def draw_remarks(
+    canvas: Canvas, chart: Chart, boxes: Mapping[str, Box], left: float, right: float, surface: str
+) -> None:
+    """What happens in each row, in plain words beside it."""
+    for row in range(chart.rows):
+        told = next((node.remark for node in chart.in_row(row) if node.remark), "")
+        box = next((boxes[node.key] for node in chart.in_row(row)), None)
+        if not told or box is None:
+            continue
+        lines = tuple(words(line, NOTE, "quiet") for line in wrap(told, NOTE, right - left, canvas.measure, 4))
+        canvas.note(left, box.y + len(lines) * NOTE * 0.56, lines, surface)
+
+
+def draw_panel_title(
+    canvas: Canvas, panel: Panel, look: Look, left: float, floor: float, width: float, centre: float, surface: str
+) -> None:
+    """What a panel is called, left of the way in, and its parameters right of it."""
+    room = width - 2 * PANEL_PAD - 24
+    title = fit_text(name_stage(panel.staging), LABEL, room, canvas.measure, "bold")
+    y = floor + TITLE_ROW
+    canvas.note(left + 20, y - 3, (words(title, LABEL, f"accent:{look.own}", "bold"),), surface)
+    counted = f"{panel.params:,} parameters"
+    x = max(left + 28 + canvas.text_width(title, LABEL, "bold"), centre + 10)
+    if panel.params and x + canvas.text_width(counted, NOTE) < left + width - PANEL_PAD - 6:
+        canvas.note(x, y - 4, (words(counted, NOTE, "quiet"),), surface)

@@ -1,0 +1,160 @@
+"""What frames a tower has: one for every group of layers that are alike, a panel for every stage in it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from xray.ir.trace import Step
+from xray.story.anatomy.tree import Attention, Experts, FeedForward, Group
+from xray.story.body.stages import Staging
+from xray.story.body.towers import Towering
+from xray.story.charts.chart import BROAD, Chart, Node, steps_at
+from xray.story.charts.stage_chart import chart_stage, name_stage
+from xray.story.recognition.dataflow import Flow
+from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS
+from xray.story.sheet.counting import Count
+
+MOST_FRAMES = 6
+"""So many frames a tower may have."""
+
+Layer = Sequence[Staging]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One stage in a frame: its chart, whether it is opened, its station; and the block that holds its whole layer."""
+
+    staging: Staging
+    chart: Chart
+    is_open: bool
+    station: int
+    params: int
+    block: Step | None = None
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A group of layers with the panels of one of them, from the bottom up; `is_only`: it holds all layers.
+
+    A compact one is a row: what it holds is drawn in full elsewhere.
+    """
+
+    group: Group
+    panels: tuple[Panel, ...]
+    params: int
+    is_only: bool
+    is_compact: bool = False
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether branches stand beside each other in it."""
+        return any(panel.is_open and panel.staging.stage.parallel for panel in self.panels)
+
+
+def plan_frames(
+    flow: Flow, towering: Towering, station: int, count: Count, *, all_layers: bool = False, in_rows: bool = False
+) -> list[Frame]:
+    """The frames of a tower: each distinct stage is opened once, in the frame with the most layers first.
+
+    Layers that are alike stand in one frame, unless all are asked for. Those that are drawn in full elsewhere stand in
+    rows where that is wanted.
+    """
+    first = station
+    groups = list(towering.tower.groups)
+    if all_layers:
+        groups = sorted(
+            (replace(group, layers=(layer,)) for group in groups for layer in group.layers),
+            key=lambda group: group.layers,
+        )
+    layers = [towering.layers[group.layers[0]] for group in groups]
+    charts = [[chart_stage(flow, staging) for staging in layer] for layer in layers]
+    order = sorted(
+        range(len(groups)), key=lambda number: (-groups[number].count, -sum(len(one.nodes) for one in charts[number]))
+    )
+    kept = sorted(order[: len(order) if all_layers else MOST_FRAMES])
+    opened: dict[int, set[int]] = {}
+    seen: list[frozenset[str]] = []
+    for number in [number for number in order if number in kept]:
+        for place, chart in enumerate(charts[number]):
+            keys = frozenset(
+                f"{node.key.rstrip('0123456789')} {node.label.rstrip('0123456789')}" for node in chart.nodes
+            )
+            stage = layers[number][place].stage
+            keys |= {f"{branch.part} {getattr(branch, 'source', '')}" for branch in stage.branches}
+            if all(not keys <= other for other in seen):
+                seen.append(keys)
+                opened.setdefault(number, set()).add(place)
+    frames = []
+    for number in kept:
+        block = find_block(flow, layers[number])
+        panels = []
+        for place, staging in enumerate(layers[number]):
+            is_open = place in opened.get(number, set())
+            is_row = in_rows and not opened.get(number)
+            chart = charts[number][place] if is_open or is_row else chart_closed(flow, staging)
+            counted = sum(count.paths([staging.nodes]).values())
+            panels.append(
+                Panel(staging, chart, is_open, station if is_open else max(station - 1, first), counted, block)
+            )
+            station += is_open
+        params = sum(panel.params for panel in panels)
+        compact = in_rows and not opened.get(number)
+        frames.append(Frame(groups[number], tuple(panels), params, len(groups) == 1, compact))
+    return frames
+
+
+def find_block(flow: Flow, layer: Layer) -> Step | None:
+    """The block that holds a whole layer and nothing else, and reads the stream first; None where there is none."""
+    nodes = set().union(*(staging.nodes for staging in layer))
+    inner = [node for staging in layer for one in staging.branches for node in one.region.inner]
+    shape = flow.output(layer[0].joints[0].add).shape
+    here, found = flow.places.get(flow.steps[min(inner)].parent or ""), None
+    while here is not None:
+        inside = [node for node in range(here + 1, flow.ends[here]) if flow.is_leaf(node) and node not in nodes]
+        if any(flow.op(node) not in CARRYING | DROPOUTS for node in inside):
+            break
+        found = here if flow.steps[here].inputs and flow.steps[here].inputs[0].shape == shape else found
+        here = flow.places.get(flow.steps[here].parent or "")
+    is_whole = found is not None and all(found < node < flow.ends[found] for node in inner)
+    return flow.steps[found] if found is not None and is_whole else None
+
+
+def chart_closed(flow: Flow, staging: Staging) -> Chart:
+    """A stage that is opened in another frame: its name, its own sizes, and what leaves it."""
+    add = staging.joints[-1].add
+    words_of = [describe_sizes(branch) for branch in staging.stage.branches]
+    label = name_stage(staging)
+    node = Node(
+        "closed",
+        label,
+        0,
+        BROAD,
+        steps_at(flow, add),
+        flow.output(add),
+        "; ".join(one for one in words_of if one),
+        outline="boundary",
+    )
+    return Chart((node,), (), ("closed",), "closed")
+
+
+def describe_sizes(branch: object) -> str:
+    """The sizes of a branch in a few words."""
+    if isinstance(branch, Attention):
+        heads = f"{branch.heads} heads" if branch.heads else ""
+        return f"{heads} of {branch.d_k}" if heads and branch.d_k else heads
+    if isinstance(branch, FeedForward):
+        return f"d_ff {branch.d_ff:,}" if branch.d_ff else ""
+    if isinstance(branch, Experts):
+        return f"{branch.chosen} of {branch.experts}" if branch.chosen and branch.experts else ""
+    return ""
+
+
+def spell_layers(layers: Sequence[int]) -> str:
+    """The numbers of layers from 1, as ranges; a long list is shortened in the middle."""
+    runs: list[list[int]] = []
+    for number in layers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    told = [f"{run[0] + 1}" if len(run) == 1 else f"{run[0] + 1}–{run[-1] + 1}" for run in runs]
+    return ", ".join(told) if len(told) <= 5 else f"{', '.join(told[:3])} … {told[-1]}"

@@ -1,0 +1,83 @@
+"""Layers that are drawn in full elsewhere as rows: one for each, or two side by side."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from xray.story.canvas import Canvas
+from xray.story.charts.stage_chart import name_stage
+from xray.story.layout import Box
+from xray.story.sheet.compact import HIGH, LOW, PAD, Row, draw_row, draw_row_frame, pick_node
+from xray.story.sheet.panels import Lane
+from xray.story.sheet.planning import Frame, Panel
+
+
+def draw_compact(
+    canvas: Canvas,
+    frames: Sequence[Frame],
+    lanes: Sequence[Lane],
+    left: float,
+    width: float,
+    floor: float,
+    lasts: Sequence[Box],
+) -> tuple[float, list[Box]]:
+    """A layer as a row in every lane; gives how high it reaches and the boxes that are left last."""
+    bottom, layer = floor + 8, frames[0].group.layers[0]
+    top = bottom + 2 * PAD + HIGH
+    draw_row_frame(canvas, lanes[0].look.own, layer, left, bottom, left + width, top)
+    found: list[Box] = []
+    for one, lane, last in zip(frames, lanes, lasts, strict=True):
+        look, end = lane.look, one.panels[-1].chart.nodes[-1]
+        role = look.phase if look.is_narrow else "boundary"
+        way = ((lane.centre, last.top), (lane.centre, bottom - 1))
+        canvas.line(*way, role=role, width=2, dashed=look.is_narrow, head_size=0.5)
+        nodes = [(name_sizes(panel), pick_node(panel.chart)) for panel in one.panels]
+        nodes = [(f"LAYER {layer + 1}", end)] if look.is_narrow else nodes
+        start = lane.left if look.is_narrow else left + 66
+        row = Row(start, lane.left + lane.width, bottom + PAD + HIGH / 2, one.panels[0].station)
+        boxes = draw_row(canvas, nodes, look, row)
+        whole = replace(boxes[-1], x=lane.centre, height=top - bottom, y=(top + bottom) / 2, record=end.record)
+        found.append(replace(whole, steps=tuple(map(look.identity, end.steps))))
+    return top, found
+
+
+def draw_pair(
+    canvas: Canvas,
+    pair: Sequence[Sequence[Frame]],
+    lanes: Sequence[Lane],
+    left: float,
+    width: float,
+    floor: float,
+    lasts: Sequence[Box],
+) -> tuple[float, list[Box]]:
+    """One or two layers side by side in a low row, their shapes alone; what other phases did there goes with them."""
+    bottom, look = floor + 4, lanes[0].look
+    top = bottom + 2 * (PAD - 1) + LOW
+    half = (width - 10) / 2
+    canvas.line((lasts[0].x, lasts[0].top), (lasts[0].x, bottom - 1), role="boundary", width=2, head_size=0.4)
+    for number, frames in enumerate(pair):
+        start, layer = left + number * (half + 10), frames[0].group.layers[0]
+        draw_row_frame(canvas, look.own, layer, start, bottom, start + half, top, is_low=True)
+        if number:
+            canvas.line((start - 10, (top + bottom) / 2), (start, (top + bottom) / 2), role="boundary", head_size=0.4)
+        nodes = [("", pick_node(panel.chart)) for panel in frames[0].panels]
+        others = [
+            tuple(lane.look.identity(step) for step in pick_node(panel.chart).steps)
+            for frame, lane in zip(frames[1:], lanes[1:], strict=True)
+            for panel in frame.panels
+        ]
+        row = Row(start + 26, start + half - 5, bottom + PAD - 1 + LOW / 2, frames[0].panels[0].station)
+        draw_row(canvas, nodes, look, row, is_low=True, others=others)
+    found = []
+    for number, (lane, last) in enumerate(zip(lanes, lasts, strict=True)):
+        end = pair[-1][number].panels[-1].chart.nodes[-1]
+        steps = tuple(map(lane.look.identity, end.steps))
+        found.append(replace(last, y=(top + bottom) / 2, height=top - bottom, record=end.record, steps=steps))
+    return top, found
+
+
+def name_sizes(panel: Panel) -> str:
+    """What the shape is of that a row tells of a stage."""
+    key = pick_node(panel.chart).key
+    if key == "scores":
+        return "CROSS SCORES" if panel.chart.memory else "SCORES"
+    return "WIDEST" if key == "expand" else name_stage(panel.staging)
