@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from xray.story.anatomy.tree import Attention, Branch, Convolution, Experts, FeedForward, Recurrence, Stage, Unknown
 from xray.story.body.stages import Branching, Staging, name_norm, peel_end
-from xray.story.charts.attention_chart import chart_attention, list_opening
+from xray.story.charts.attention_chart import chart_attention
+from xray.story.charts.attention_lanes import list_opening
 from xray.story.charts.chart import (
     BROAD,
     MIDDLE,

@@ -4,7 +4,8 @@ from collections.abc import Collection, Sequence
 
 from xray.story.anatomy.tree import Attention
 from xray.story.body.stages import Branching
-from xray.story.charts.attention_chart import name_factor, read_attention_lanes
+from xray.story.charts.attention_lanes import read_attention_lanes
+from xray.story.charts.attention_square import name_factor
 from xray.story.charts.lanes import Part, swaps_last_two
 from xray.story.recognition.attention_sites import Site
 from xray.story.recognition.between import is_linear

@@ -1,0 +1,237 @@
+"""The three ways up to an attention: queries, keys and values, what they share, and what each part is called."""
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from xray.story.anatomy.tree import Attention
+from xray.story.body.stages import Branching, opening_norms
+from xray.story.branches.operands import Side, read_sides
+from xray.story.charts.chart import (
+    CENTRE,
+    LEFT,
+    RIGHT,
+    RIGHT_TWO,
+    WHOLE,
+    Edge,
+    Node,
+    Place,
+    steps_at,
+    steps_with_block,
+)
+from xray.story.charts.lanes import Part, cut_way, take_turn
+from xray.story.recognition.between import is_linear, width_out
+from xray.story.recognition.dataflow import Flow
+
+MOST_ARROWS = 8
+
+REMARKS = {
+    "linear": "three views of each place: what it looks for, what it offers, what it says",
+    "heads": "cut into heads; each head looks on its own",
+    "norm": "brought to one length",
+    "rotate": "turned by their place, so that scores tell how far apart two are",
+    "cache": "with those of the places before",
+    "repeat": "each key head is shared by several query heads",
+    "scale": "multiplied by a number",
+    "bend": "bent place by place",
+}
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One of the three ways up: its letter, where it stands, its operand, its own parts."""
+
+    letter: str
+    place: Place
+    side: Side
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The ways of queries, keys and values: their operands, the parts that several share, each one's own, the turn."""
+
+    sides: tuple[Side, Side, Side]
+    own: tuple[Lane, ...]
+    shared: tuple[list[Part], list[Part]]
+    turn: Part | None
+
+
+def read_attention_lanes(flow: Flow, found: Branching) -> Lanes:
+    """The ways of an attention's queries, keys and values, the norm that it begins with left out."""
+    if found.site is None:
+        raise ValueError("only an attention has lanes")
+    query, key, value = read_sides(flow, found.site, found.region)
+    apart = list_opening(flow, found) | list_weights(flow, query.nodes | key.nodes | value.nodes)
+    query, key, value = (replace(side, nodes=side.nodes - apart) for side in (query, key, value))
+    return Lanes((query, key, value), *read_lanes(flow, (query, key, value)))
+
+
+def list_opening(flow: Flow, found: Branching) -> frozenset[int]:
+    """The steps of a branch up to the end of the norm that it begins with: they are drawn apart."""
+    ends = [norm.end for norm in opening_norms(flow, found.region, found.region.start)]
+    return frozenset(node for node in found.region.inner if ends and node <= max(ends))
+
+
+def list_weights(flow: Flow, nodes: frozenset[int]) -> frozenset[int]:
+    """The steps that only move parameters: weights cut in three, say."""
+    found: set[int] = set()
+    for node in sorted(nodes):
+        given = list(flow.given(node))
+        if given and all(record.role == "parameter" or maker in found for record, maker in given):
+            found.add(node)
+    return frozenset(found)
+
+
+def is_brought(node: Node, lanes: tuple[Lane, ...]) -> bool:
+    """Whether a node holds keys or values that another tower made."""
+    foreign = {lane.letter for lane in lanes if not lane.side.is_own}
+    letters = node.key.rpartition("_")[2]
+    return bool(foreign) and bool(letters) and all(letter in foreign for letter in letters)
+
+
+def read_lanes(
+    flow: Flow, sides: tuple[Side, Side, Side]
+) -> tuple[tuple[Lane, ...], tuple[list[Part], list[Part]], Part | None]:
+    """The three lanes with the parts that are theirs alone; the parts that all share, those that keys and values share.
+
+    Last the turn of the keys, if there is one.
+    """
+    query, key, value = sides
+    common = query.nodes & key.nodes & value.nodes
+    pair = (key.nodes & value.nodes) - common
+    all_three = cut_way(flow, common, None)
+    both = cut_way(flow, pair, None) if any(node in pair for node in key.projections) else []
+    if not both:
+        pair = frozenset()
+    lanes = []
+    turn = None
+    for letter, place, side in (("q", LEFT, query), ("k", CENTRE, key), ("v", RIGHT, value)):
+        parts = cut_way(flow, side.nodes - common - (pair if letter != "q" else frozenset()), side.end)
+        if letter == "k":
+            parts, turn = take_turn(flow, parts)
+        lanes.append(Lane(letter, place, side, tuple(parts)))
+    if any(node in common for node in query.projections):
+        all_three = trim(all_three)
+    return tuple(lanes), (all_three, trim(both)), turn
+
+
+def trim(parts: list[Part]) -> list[Part]:
+    """Shared parts without the moves at their end: the cut that follows is each lane's own to show."""
+    while parts and parts[-1].kind == "heads":
+        parts = parts[:-1]
+    return parts
+
+
+def draw_shared(
+    flow: Flow,
+    shared: tuple[list[Part], list[Part]],
+    sides: tuple[Side, Side, Side],
+    nodes: list[Node],
+    edges: list[Edge],
+    feet: list[str],
+    memory: list[str],
+) -> tuple[int, dict[str, str]]:
+    """What is made for several lanes at once, at the bottom; gives the next row and each lane's topmost node."""
+    tops: dict[str, str] = {}
+    row = 0
+    all_three, both = shared
+    for parts, letters, place, is_own in (
+        (all_three, "qkv", WHOLE, True),
+        (both, "kv", RIGHT_TWO, sides[1].is_own),
+    ):
+        last: str | None = None
+        start = row if letters == "kv" else 0
+        for number, part in enumerate(parts):
+            key = f"{part.kind}{part.number}_{letters}"
+            label = label_part(flow, part, ", ".join(letters.upper()), narrow=False)
+            extra = count_params(flow, part)
+            nodes.append(
+                Node(
+                    key,
+                    label,
+                    start + number,
+                    place,
+                    steps_at(flow, *reversed(part.nodes)),
+                    part.record,
+                    extra,
+                    "one linear layer makes several of them" if part.kind == "linear" else "",
+                )
+            )
+            if last is None:
+                (feet if is_own else memory).append(key)
+            else:
+                edges.append(Edge(last, key))
+            last = key
+        if last is not None:
+            tops |= dict.fromkeys(letters, last)
+            row = start + len(parts)
+    return row, tops
+
+
+def lane_node(flow: Flow, lane: Lane, part: Part, key: str, row: int, *, is_waist: bool) -> Node:
+    """A part of one lane as a node."""
+    return Node(
+        key,
+        f"DOWN {lane.letter.upper()}"
+        if is_waist and part.key == ("linear", 0)
+        else label_part(flow, part, lane.letter.upper(), narrow=True),
+        row,
+        lane.place,
+        steps_with_block(flow, *reversed(part.nodes)),
+        part.record,
+        "",
+        REMARKS.get(part.kind, ""),
+    )
+
+
+def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool) -> str:
+    """What a part of a lane is called."""
+    if part.kind == "linear":
+        linears = [node for node in part.nodes if is_linear(flow, node)]
+        step = flow.steps[linears[0]]
+        wide = step.inputs[0].shape[-1] if step.inputs and step.inputs[0].shape else 0
+        if len(linears) == 1 and part.number == 0 and width_out(flow, linears[0]) * 2 <= wide and not narrow:
+            return f"DOWN TO A WAIST FOR {letters}"
+        word = "LINEAR" if part.number == 0 else "UP"
+        return (
+            f"{word} {letters}" if narrow else f"ONE LINEAR FOR {letters}" if part.number == 0 else f"UP TO {letters}"
+        )
+    if not narrow and part.kind in ("heads", "bend"):
+        ops = [flow.op(node).upper() for node in part.nodes if flow.op(node) in ("pad", "roll")]
+        return " AND ".join(ops) if ops else "CUT ANEW"
+    if part.kind == "norm":
+        return f"NORM {letters}" if narrow else f"NORM OF {letters}"
+    if part.kind == "bend":
+        return f"{flow.op(part.nodes[-1]).strip('_').replace('_', ' ').upper()} {letters}"
+    words = {
+        "heads": "HEADS",
+        "rotate": "ROTATE",
+        "cache": "CACHE",
+        "repeat": "REPEAT",
+        "scale": "SCALE",
+    }
+    if part.kind == "repeat":
+        times = repeat_times(flow, part)
+        return f"REPEAT {letters} ×{times}" if times else f"REPEAT {letters}"
+    return f"{words.get(part.kind, part.kind.upper())} {letters}"
+
+
+def repeat_times(flow: Flow, part: Part) -> int:
+    """By how much a part repeats what it reads."""
+    first = flow.steps[part.nodes[0]]
+    before = prod(first.inputs[0].shape) if first.inputs else 0
+    return prod(part.record.shape) // before if before else 0
+
+
+def fan_of(part: Part, branch: Attention, letter: str) -> int:
+    """How many arrows lead to a part: one for each head behind the cut."""
+    if part.kind == "linear" or part.kind == "norm":
+        return 1
+    heads = branch.heads if letter == "q" or part.kind == "repeat" else branch.kv_heads
+    return min(heads or 1, MOST_ARROWS)
+
+
+def count_params(flow: Flow, part: Part) -> str:
+    """The parameters of a part's modules, in words."""
+    counted = sum({flow.steps[node].path: flow.steps[node].params for node in part.nodes}.values())
+    return f"{counted:,} parameters" if counted else ""

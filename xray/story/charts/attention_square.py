@@ -1,0 +1,159 @@
+"""The square of an attention: scores, what is done to them, softmax, and the weighted sum."""
+
+from math import isclose, sqrt
+
+from xray.ir.trace import Step
+from xray.story.anatomy.tree import Attention
+from xray.story.charts.chart import (
+    WHOLE,
+    Edge,
+    Node,
+    Place,
+    describe_dropout,
+    list_dropouts,
+    steps_at,
+)
+from xray.story.charts.lanes import Part
+from xray.story.recognition.attention_sites import Site
+from xray.story.recognition.dataflow import Flow
+from xray.story.recognition.operation_kinds import SCALINGS
+from xray.story.recognition.scored_parts import Scored, read_scored
+
+SQUARE: Place = (0.46, 0.9)
+
+KEYS_TURNED: Place = (0.46, 0.5)
+
+
+def draw_square(
+    flow: Flow,
+    site: Site,
+    branch: Attention,
+    turn: Part | None,
+    tops: dict[str, str],
+    row: int,
+    nodes: list[Node],
+    edges: list[Edge],
+) -> int:
+    """Keys turned, scores, what is done to them, softmax, and the weighted sum; gives the next row."""
+    if turn is not None:
+        nodes.append(
+            Node(
+                "turn_k",
+                "TRANSPOSE K^T",
+                row,
+                KEYS_TURNED,
+                steps_at(flow, *turn.nodes),
+                turn.record,
+                "",
+                "keys laid on their side to meet every query",
+            )
+        )
+        if "k" in tops:
+            edges.append(Edge(tops["k"], "turn_k"))
+        tops["k"] = "turn_k"
+        row += 1
+    parts = read_scored(flow, site.scored)
+    scales = [part for part in parts if part.kind == "scale"]
+    scaled = {node for part in scales for node in part.nodes} - {site.scores}
+    nodes.append(
+        Node(
+            "scores",
+            label_scores(flow, site, scales),
+            row,
+            SQUARE,
+            steps_at(flow, site.scores, *sorted(scaled)),
+            flow.output(site.scores),
+            "",
+            "how well each query meets each key",
+        )
+    )
+    edges += [Edge(tops[letter], "scores") for letter in ("q", "k") if letter in tops]
+    row += 1
+    last = "scores"
+    for number, part in enumerate(part for part in parts if part.kind in ("bias", "mask")):
+        key = f"{part.kind}{number}"
+        nodes.append(score_node(flow, part, branch, key, row))
+        edges.append(Edge(last, key))
+        last, row = key, row + 1
+    dropped = list_dropouts(flow, site.softmax)
+    extra = ", ".join(part for part in (list_extras(flow, site), describe_dropout(flow, dropped)) if part)
+    nodes.append(
+        Node(
+            "softmax",
+            label_softmax(flow.steps[site.softmax]),
+            row,
+            SQUARE,
+            (*steps_at(flow, site.softmax), *dropped),
+            flow.output(site.softmax),
+            extra,
+            "each row shares out one whole of attention",
+        )
+    )
+    edges.append(Edge(last, "softmax"))
+    row += 1
+    nodes.append(
+        Node(
+            "values",
+            "WEIGHTS · V",
+            row,
+            WHOLE,
+            steps_at(flow, site.weighted_sum),
+            flow.output(site.weighted_sum),
+            "",
+            "what the values say, mixed by weight",
+        )
+    )
+    edges.append(Edge("softmax", "values"))
+    if "v" in tops:
+        edges.append(Edge(tops["v"], "values"))
+    return row + 1
+
+
+def score_node(flow: Flow, part: Scored, branch: Attention, key: str, row: int) -> Node:
+    """What is added to the scores: a mask, or a bias for positions. A bias is named only if it is known to be one."""
+    record = part.operand.record if part.operand is not None else None
+    out = flow.output(part.nodes[-1])
+    steps = steps_at(flow, *reversed(part.nodes))
+    extra = "broadcast" if record is not None and record.shape != out.shape else ""
+    if part.kind == "mask":
+        hides = "what may not be seen is pushed far down"
+        return Node(key, "MASK", row, SQUARE, steps, out, extra, hides, "mask", beside=record)
+    named = {"alibi": "+ SLOPES BY DISTANCE (ALiBi)", "relative": "+ BIAS OF RELATIVE PLACES"}
+    label = named.get(branch.positions or "", "+ A BIAS")
+    remark = "how far apart two are counts too" if branch.positions in named else "something is added to the scores"
+    return Node(key, label, row, SQUARE, steps, out, extra, remark, beside=record)
+
+
+def label_scores(flow: Flow, site: Site, scales: list[Scored]) -> str:
+    """Queries times keys, and the factor where it is known."""
+    step = flow.steps[site.scores]
+    width = step.inputs[-2].shape[-1] if len(step.inputs) > 1 and step.inputs[-2].shape else 0
+    told = [name_factor(flow.steps[node], width) for part in scales for node in part.nodes if flow.op(node) in SCALINGS]
+    told = [one for one in told if one]
+    return "SCORES Q·K^T" + (f" {told[0]}" if len(told) == 1 else " · scaled" if told else "")
+
+
+def name_factor(step: Step, width: int) -> str:
+    """A scaling as it is written: by the root of the head's width where it is that, else the number."""
+    value = step.settings.get("factor", step.settings.get("other"))
+    if isinstance(value, bool) or not isinstance(value, int | float) or value == 0:
+        return "· scaled"
+    factor = 1 / value if step.op.startswith(("div", "true_div")) else float(value)
+    if factor == 1:
+        return ""
+    return "÷ √d_k" if width and isclose(factor, 1 / sqrt(width), rel_tol=1e-3) else f"· {factor:.4g}"
+
+
+def label_softmax(step: Step) -> str:
+    dim = step.settings.get("dim")
+    return f"SOFTMAX dim {dim}".replace("-", "−") if isinstance(dim, int) else "SOFTMAX"
+
+
+def list_extras(flow: Flow, site: Site) -> str:
+    """What else happens around the softmax: a cap, sinks."""
+    found = []
+    if any(flow.op(node) == "tanh" for node in site.scored):
+        found.append("scores capped by tanh")
+    if any(flow.op(node) == "cat" for node in site.scored):
+        found.append("with a sink")
+    return ", ".join(found)
