@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -89,6 +90,33 @@ def test_a_corpus_that_cannot_be_read_ends_all_with_one_line(tmp_path):
     assert process.returncode == 1
     assert said.count("xray: cannot read") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+LEAVE = """
+import os, pathlib, torch
+from xray.learn.steps.processes import join_world
+
+with join_world("cpu") as world:
+    weight = torch.nn.Parameter(torch.ones(3))
+    weight.grad = torch.ones(3)
+    torch.optim.Adam([weight]).step()
+    assert world.add_numbers(1.0) == (2.0,)
+names = [(task / "comm").read_text() for task in pathlib.Path("/proc/self/task").iterdir()]
+(pathlib.Path("threads") / str(world.rank)).write_text("".join(names))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="the names of threads stand in /proc")
+def test_no_thread_of_the_group_outlives_it(tmp_path):
+    """One that still lets go of a tensor while the interpreter ends would abort the process, its work done."""
+    (tmp_path / "leave.py").write_text(LEAVE)
+    (tmp_path / "threads").mkdir()
+    with start(tmp_path, ["leave.py"]) as process:
+        said, _ = process.communicate(timeout=600)
+    assert process.returncode == 0, said
+    left = [path.read_text() for path in (tmp_path / "threads").iterdir()]
+    assert [len(left), *(name for names in left for name in names.split() if "gloo" in name)] == [2]
 
 
 def test_alone_a_process_does_everything():

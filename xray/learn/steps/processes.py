@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TypeVar
 
 import torch
@@ -109,6 +110,9 @@ def join_world(device: str) -> Iterator[World]:
     local = int(os.environ.get("LOCAL_RANK", "0"))
     if cuda:
         torch.cuda.set_device(local)
+    # Its functions have the group of their import as a default. Imported later, as Adam does, they keep the group and
+    # its threads beyond the end of the interpreter, where a thread that lets go of a tensor aborts the process.
+    import_module("torch.distributed.nn.functional")
     distributed.init_process_group("nccl" if cuda else "gloo")
     try:
         yield World(distributed.get_rank(), distributed.get_world_size(), local)
