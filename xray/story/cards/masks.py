@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from xray.story.anatomy.tree import Tower
 from xray.story.canvas import Canvas
+from xray.story.cards.mask_pictures import MaskCard, draw_masks
 from xray.story.cards.told import Told
 from xray.story.charts.chart import Node
 from xray.story.charts.stage_chart import name_branch
-from xray.story.mask_cards import MaskCard, draw_masks
 from xray.story.shapes import read_shape
 from xray.story.sheet.placing import Look
 from xray.story.sheet.tooltip import describe

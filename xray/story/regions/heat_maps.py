@@ -8,8 +8,8 @@ from xray.ir.trace import Pass, Step
 from xray.story.canvas import Canvas, words
 from xray.story.charts.chart import Node
 from xray.story.charts.stage_chart import name_stage
-from xray.story.column_words import place_words
 from xray.story.layout import Cells, Line, Run
+from xray.story.regions.column_words import place_words
 from xray.story.sheet.columns import Column
 from xray.story.sheet.planning import Panel
 from xray.story.type_sizes import NOTE, OP

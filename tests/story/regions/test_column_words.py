@@ -3,7 +3,7 @@ from itertools import combinations
 import pytest
 
 from xray.renderers.fonts import text_width
-from xray.story.column_words import MOST_STEPS, Span, place_words, search, staircase
+from xray.story.regions.column_words import MOST_STEPS, Span, place_words, search, staircase
 
 QUESTION = ("what's", "your", "favourite", "character", "in", "the", "expanse", "series", "?")
 
