@@ -4,7 +4,8 @@ import re
 
 import pytest
 import torch
-from story.alarms.planted import PAIRS, trace_pair
+from story.alarms.planted import reach
+from story.alarms.planted.pairs import PAIRS, trace_pair
 from torch import nn
 
 import xray
@@ -68,7 +69,7 @@ def test_an_update_can_be_asked_for(fixture, monkeypatch):
 
 @pytest.fixture
 def masked():
-    bug = next(one for one in PAIRS if one.name == "one layer left out")
+    bug = next(one for one in PAIRS if one.place is reach.leave_one_out)
     return {"sound": trace_pair(bug, bug.good), "faulty": trace_pair(bug, bug.bad)}
 
 
@@ -77,7 +78,7 @@ def test_masks_that_reach_their_attention_pass(masked):
 
 
 def test_a_mask_that_misses_a_layer_fails_and_is_told_with_its_line(masked):
-    with pytest.raises(AssertionError, match=r"planted.py:\d+: some layers: attention_mask \(3, 7\) reaches 2 of 3"):
+    with pytest.raises(AssertionError, match=r"pairs.py:\d+: some layers: attention_mask \(3, 7\) reaches 2 of 3"):
         assert_masks_reach(masked["faulty"])
 
 

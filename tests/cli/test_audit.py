@@ -3,12 +3,13 @@
 import json
 
 import pytest
-from story.alarms.planted import PAIRS, trace_pair
+from story.alarms.planted import meaning
+from story.alarms.planted.pairs import PAIRS, trace_pair
 
 from xray.cli.app import run
 from xray.ir.json_form import trace_to_json
 
-BUG = next(one for one in PAIRS if one.name == "zero instead of infinity")
+BUG = next(one for one in PAIRS if one.place is meaning.fill_with_zero)
 
 
 def write_trace(build, folder):
@@ -43,7 +44,7 @@ def test_an_alarm_is_told_with_its_line_and_its_remedy(faulty, monkeypatch, caps
     said = " ".join(" ".join(lines).split())
     assert max(map(len, lines)) <= int(width)
     assert "attention_mask (3, 7) reaches 3 of 3" in said
-    assert "a mask hides nothing story/alarms/planted.py:" in said
+    assert "a mask hides nothing story/alarms/planted/meaning.py:" in said
     assert "Fill with float('-inf')" in said
 
 
@@ -52,7 +53,7 @@ def test_alarms_are_written_by_kind_step_and_line(faulty, tmp_path):
 
     (alarm,) = json.loads((tmp_path / "a.json").read_text())["alarms"]
     assert (alarm["kind"], alarm["step"], alarm["mask"]) == ("weak", "layers.0.masked_fill#0", "attention_mask")
-    assert alarm["location"].startswith("story/alarms/planted.py:")
+    assert alarm["location"].startswith("story/alarms/planted/meaning.py:")
 
 
 def test_an_error_is_told_from_an_alarm_by_its_exit_code(capsys):

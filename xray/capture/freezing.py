@@ -5,7 +5,7 @@ from types import CodeType
 from typing import Any, TypeVar
 
 from xray.capture.calls import NOWHERE, STATE_NAMES, Known, OpenCall, OpenPass, Seen
-from xray.capture.kernels.fused import ATTENTIONS, derive_attention
+from xray.capture.kernels.fused import derive_attention
 from xray.capture.kernels.native import open_kernels
 from xray.capture.masks.facts import SeenMask
 from xray.capture.masks.settling import settle_masks
@@ -58,7 +58,7 @@ class Freezer:
         self.layers: dict[str, int | None] = {}
         one.number_calls()
         for call in one.calls:
-            stages = derive_attention(call) if call.op in ATTENTIONS and call.error is None else []
+            stages = derive_attention(call) if call.error is None and not call.kind else []
             self.calls += (call, *stages)
             for part in (call, *stages):
                 self.ids[part.serial] = part.id

@@ -1,5 +1,7 @@
 """Where a call was written: file and line, found in the stack of running frames."""
 
+import os
+from pathlib import Path
 from types import CodeType, FrameType
 
 import torch
@@ -18,9 +20,11 @@ MACHINERY = frozenset(
         torch.functional.__file__,
         torch.nn.functional.__file__,
         torch._ops.__file__,
+        *(f"{ROOM}{name}.py" for name in ("recorder", "journal", "operator", "operations", "locations")),
+        *(f"{ROOM}kernels{os.sep}{name}.py" for name in ("fast_path", "fused")),
         *(
-            f"{ROOM}{name}.py"
-            for name in ("recorder", "journal", "operator", "operations", "fast_path", "fused", "locations")
+            str(Path(torch.__file__).parent / name)
+            for name in ("_library/custom_ops.py", "nn/attention/varlen.py", "nn/attention/flex_attention.py")
         ),
     }
 )

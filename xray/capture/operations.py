@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
-from torch._ops import OpOverload
+from torch._ops import OpOverload, OpOverloadPacket
 from torch.overrides import TorchFunctionMode
 
 from xray.capture.tensors import name_positional
@@ -188,7 +188,15 @@ def name_operands(name: str, func: Callable[..., Any]) -> tuple[str, ...]:
         return known
     if isinstance(func, BUILT_IN):  # written in C: there is no signature to ask for
         return ("input", "other")
-    schema = getattr(func, "_schema", None)
+    schema = getattr(func, "_schema", None) or read_schema(func)
     if schema is None:
         return name_positional(func)
     return tuple("attn_mask" if one.name == "attn_bias" else one.name for one in schema.arguments)
+
+
+def read_schema(func: Any) -> Any:
+    """The schema of an operation that has but one form, as those have that people add to torch."""
+    if not isinstance(func, OpOverloadPacket):
+        return None
+    forms = func.overloads()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    return getattr(func, forms[0])._schema if len(forms) == 1 else None

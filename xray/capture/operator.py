@@ -14,6 +14,8 @@ from xray.capture.calls import OpenCall, Pattern, Seen, describe_error
 from xray.capture.journal import Journal, Lane
 from xray.capture.kernels.fast_path import InnerMode
 from xray.capture.kernels.flexible import FLEX, changes_scores, see_flex_mask
+from xray.capture.kernels.fused import ATTENTIONS
+from xray.capture.kernels.varlen import FEWEST, note_ends, see_ragged_mask, tells_ends
 from xray.capture.operations import is_in_place, name_operands
 from xray.capture.parts import is_distributed
 from xray.capture.sight import Sight, see_named
@@ -149,6 +151,10 @@ class Operator:
             seen = see_flex_mask(args)
             inputs = [*inputs, seen] if seen is not None else inputs
             options.append(("score_mod", changes_scores(args)))
+        elif len(inputs) >= FEWEST and tells_ends(inputs):
+            inputs = note_ends(inputs)
+        elif name in ATTENTIONS and (ragged := see_ragged_mask(args, kwargs)) is not None:
+            inputs.append(ragged)
         call.inputs = inputs
         if options:
             call.options = options

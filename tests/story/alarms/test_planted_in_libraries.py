@@ -1,7 +1,7 @@
 """Bugs planted in models of a library are told by their kind, and the same models without them raise nothing."""
 
 import pytest
-from story.alarms.planted_in_libraries import PAIRS
+from story.alarms.planted.libraries import PAIRS
 
 from xray.story.alarms.whole import audit
 

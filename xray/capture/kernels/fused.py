@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from xray.capture.calls import NOWHERE, Known, OpenCall, Seen
+from xray.capture.kernels.varlen import Kernel, imply_sequences, read_kernel
 from xray.capture.masks.facts import imply_causal
 from xray.capture.values import is_readable
 from xray.ir.records import Preview
@@ -34,13 +35,18 @@ STAGES = count(-1, -1)
 def derive_attention(call: OpenCall) -> list[OpenCall]:
     """The stages inside a call of fused attention, as steps of which the call is the block; all are marked "derived".
 
+    A call of anything else has none.
+
     Shapes:
         query: (batch, heads, queries, d_k)
         key:   (batch, key_heads, keys, d_k)    repeated for grouped queries
         value: (batch, key_heads, keys, d_v)
     """
+    kernel = read_kernel(call)
+    if kernel is not None:
+        return derive_varlen(call, kernel)
     given = {seen[0]: seen for seen in call.inputs}
-    if not {"query", "key", "value"} <= set(given):
+    if call.op not in ATTENTIONS or not {"query", "key", "value"} <= set(given):
         return []
     query, key, value = given["query"], given["key"], given["value"]
     width = query[1].shape
@@ -64,6 +70,48 @@ def derive_attention(call: OpenCall) -> list[OpenCall]:
         scores = stages.add("mask", "mask_scores", (scores, mask), scores_shape)
     weights = stages.add("softmax", "softmax", (scores,), scores_shape, call.weighed, dim=-1)
     stages.add("weighted_sum", "matmul", (weights, value), (*width[:-1], value[1].shape[-1]))
+    return stages.calls
+
+
+def derive_varlen(call: OpenCall, kernel: Kernel) -> list[OpenCall]:
+    """The stages inside a kernel for sequences that lie end to end: one square, in which each sees its own alone.
+
+    Shapes:
+        scores: (heads, queries, keys)
+    """
+    queries, heads, d_k = kernel.query[1].shape
+    keys, key_heads, d_v = kernel.value[1].shape
+    stages = Stages(call, kernel.query[1])
+    turned = [
+        stages.add(f"heads_{name}", "transpose", (seen,), (shape[1], shape[0], shape[2]), dim0=0, dim1=1)
+        for name, seen in (("query", kernel.query), ("key", kernel.key), ("value", kernel.value))
+        for shape in (seen[1].shape,)
+    ]
+    query, key, value = turned
+    if key_heads != heads:
+        key = stages.add("repeat_key", "repeat", (key,), (heads, keys, d_k))
+        value = stages.add("repeat_value", "repeat", (value,), (heads, keys, d_v))
+    across = stages.add("transpose_key", "transpose", (key,), (heads, d_k, keys))
+    square = (heads, queries, keys)
+    scores = stages.add("scores", "matmul", (query, across), square)
+    scores = stages.add("scale", "scale", (scores,), square, factor=kernel.scale or (d_k or 1) ** -0.5)
+    if kernel.adds:
+        scores = stages.add("score_mod", "add", (scores,), square)
+    apart = stages.add(
+        "sequences",
+        "same_sequence",
+        (kernel.query_ends, kernel.key_ends),
+        (1, queries, keys),
+        is_causal=kernel.is_causal,
+        left=kernel.left,
+        right=kernel.right,
+    )
+    like = apart[1]._replace(dtype="bool", role="mask", mask=imply_sequences(kernel))
+    stages.calls[-1].outputs = [("out", like, None)]
+    scores = stages.add("mask", "mask_scores", (scores, ("mask", like, None)), square)
+    weights = stages.add("softmax", "softmax", (scores,), square, call.weighed, dim=-1)
+    mixed = stages.add("weighted_sum", "matmul", (weights, value), (heads, queries, d_v))
+    stages.add("heads_joined", "transpose", (mixed,), (queries, heads, d_v), dim0=0, dim1=1)
     return stages.calls
 
 
@@ -127,7 +175,7 @@ def weigh(call: OpenCall) -> Tensor | None:
 
 def find_mask(given: Mapping[str, Seen], options: Mapping[str, Any], scores: tuple[int, ...]) -> Seen | None:
     """The mask of the call: the one given, or the one that `is_causal` implies; None without either."""
-    masks = [name for name in ("attn_mask", "block_mask") if name in given]
+    masks = [name for name in ("ragged_mask", "attn_mask", "block_mask") if name in given]
     if masks:
         name, known, preview = given[masks[0]]
         return name, known._replace(role="mask"), preview

@@ -46,7 +46,7 @@ def look_at_mask(mask: Tensor, kind: MaskKind | None, *, true_is_hidden: bool = 
 
     Booleans say where a query may read a key, or with `true_is_hidden` where it may not; floats are added to the
     scores, and hide where they are very negative. `kind` is what the module that made the mask says of it; without
-    that, the cells decide: a column hidden from the last query is padding, a key after its query is the future.
+    that, the cells decide: a column hidden from all queries is padding, a key after its query is the future.
     """
     if mask.dim() < 2 or not is_readable(mask) or mask.numel() == 0:
         return None
@@ -97,8 +97,15 @@ def looks_causal(matrices: list[Matrix]) -> bool:
 
 
 def explain_cells(matrix: Matrix, kind: MaskKind | None, *, causal: bool) -> tuple[str, ...]:
-    """A letter for each cell of one mask, saying why it is hidden."""
-    padding = [kind == "padding" or (kind != "causal" and not seen) for seen in matrix[-1]]
+    """A letter for each cell of one mask, saying why it is hidden.
+
+    Padding is what every query is hidden from, but for those that see all, as libraries let rows of padding do.
+    """
+    partial = [row for row in matrix if 0 in row]
+    padding = [
+        kind == "padding" or (kind != "causal" and not seen and not any(row[key] for row in partial))
+        for key, seen in enumerate(matrix[-1])
+    ]
 
     def letter(query: int, key: int, seen: int) -> str:
         if seen:

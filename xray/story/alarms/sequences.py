@@ -37,9 +37,10 @@ def check_packed(flow: Flow, squares: Sequence[Square]) -> Iterator[Alarm]:
         seen = ((flat == 0).any(axis=1) & apart).sum()
         if seen:
             step = flow.steps[joint(flow, square.site)]
+            shape = list_given(flow.one_pass)[name].shape
             most = int(max(len(np.unique(row)) for row in documents))
             text = (
-                f"{name} {documents.shape} tells of {most} sequences in a row, and {int(seen):,} cells of the scores "
+                f"{name} {shape} tells of {most} sequences in a row, and {int(seen):,} cells of the scores "
                 f"{flow.output(square.site.scores).shape} let one see another."
             )
             yield alarm_at(flow.one_pass, step, "packed", text, name)

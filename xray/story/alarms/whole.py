@@ -7,6 +7,7 @@ from typing import Any
 from xray.ir.trace import Pass, Trace
 from xray.story.alarms.arguments import Mask, given_values, list_masks
 from xray.story.alarms.broken import list_broken
+from xray.story.alarms.ends import check_ends
 from xray.story.alarms.kernels import check_kernels
 from xray.story.alarms.kinds import Alarm
 from xray.story.alarms.meaning import check_meaning
@@ -110,16 +111,17 @@ def raise_alarms(one_pass: Pass) -> Iterator[Alarm]:
     flow = read_flow(one_pass)
     sites = list_sites(flow)
     masks: tuple[Mask, ...] = list_masks(flow)
-    found: list[Alarm] = [*check_kernels(flow, sites)]
+    found: list[Alarm] = [*check_kernels(flow, sites), *check_ends(flow, sites)]
     for mask in masks:
         found += check_reach(flow, sites, mask)
         found += check_meaning(flow, sites, mask)
     squares = read_squares(flow, sites)
     found += check_form(flow, squares)
-    found += check_packed(flow, squares)
+    if not any(alarm.kind == "ends" for alarm in found):  # which leave squares as nobody meant them
+        found += check_packed(flow, squares)
     found += check_window(flow, squares)
     found += check_padding_side(flow, squares, given_values(flow))
     yield from found
-    if not any(alarm.kind in ("inverted", "axis") for alarm in found):  # which leave rows blind, and say why
+    if not any(alarm.kind in ("inverted", "axis", "ends") for alarm in found):  # which leave rows blind, and say why
         yield from check_blind(flow, squares)
     yield from list_broken(one_pass)

@@ -137,6 +137,27 @@ def mask_scores(step: Step, given: list[Values]) -> Values:
     return blend(mask, scores, np.asarray(-np.inf)) if is_bool else add(step, [scores, mask])
 
 
+def same_sequence(step: Step, given: list[Values]) -> Values | None:
+    """The mask of a varlen kernel: each query sees keys of its own sequence, the last beside the last."""
+    ends = [one.astype(float) for one in given]
+    if len(ends) != 2 or any(one.ndim != 1 or np.isnan(one).any() for one in ends):
+        return None
+    queries, keys = (np.arange(size) for size in step.outputs[0].shape[-2:])
+    rows, columns = (
+        np.searchsorted(one, places, side="right") for one, places in zip(ends, (queries, keys), strict=True)
+    )
+    inside = (rows > 0) & (rows < len(ends[0]))
+    last = [one[np.minimum(which, len(one) - 1)] for one, which in zip(ends, (rows, rows), strict=True)]
+    away = keys[None, :] - (queries + last[1] - last[0])[:, None]
+    left, right = number(step, "left"), number(step, "right")
+    right = 0 if step.settings.get("is_causal") is True else right
+    seen = (rows[:, None] == columns[None, :]) & inside[:, None]
+    seen &= away >= -left if left is not None and left >= 0 else True
+    seen &= away <= right if right is not None and right >= 0 else True
+    shown: Values = seen.astype(float).reshape(step.outputs[0].shape)
+    return shown
+
+
 def is_for_keys(step: Step, mask: Values, scores: Values) -> bool:
     """Whether a mask of two axes has a row for each sequence, not for each query."""
     sequences, queries = scores.shape[0], scores.shape[2]
@@ -285,6 +306,7 @@ RULES: dict[str, Rule] = {
     "repeat_interleave": repeat_each,
     "stack": pile,
     "block_diag": put_in_blocks,
+    "same_sequence": same_sequence,
     **dict.fromkeys(("T", "mT", "t"), single(lambda one: np.swapaxes(one, -1, -2) if one.ndim > 1 else one)),
     **dict.fromkeys(TURNED, transpose),
 }
