@@ -7,13 +7,17 @@ from dataclasses import replace
 
 import pytest
 from small_traces import record, small_trace, step
+from story.alarms.planted import meaning
+from story.alarms.planted.pairs import PAIRS, trace_pair
 
 from xray.errors import UsageError
 from xray.ir.trace import Pass, Trace
 from xray.renderers.blocks.mermaid import write_mermaid
 from xray.renderers.render import render
-from xray.renderers.table.markdown import write_markdown
+from xray.renderers.table.markdown import clean, write_markdown
 from xray.renderers.table.spreadsheet import write_csv
+from xray.renderers.table.table import draw_tables
+from xray.story.alarms.whole import find_alarms
 from xray.story.blocks.opening import Choice
 from xray.story.facts.selection import Pick
 
@@ -139,3 +143,31 @@ def test_names_that_mean_something_to_mermaid_are_spelt_out():
 @pytest.mark.parametrize(("form", "begins"), [("markdown", "# "), ("csv", "pass,turn,"), ("mermaid", "---\ntitle: ")])
 def test_each_form_has_its_name(form, begins):
     assert render(small_trace(), form).startswith(begins)
+
+
+@pytest.fixture(scope="module")
+def faulty():
+    bug = next(one for one in PAIRS if one.place is meaning.fill_with_zero)
+    return trace_pair(bug, bug.bad)
+
+
+def test_an_alarm_stands_in_every_table_with_its_step_its_line_and_what_to_do(faulty):
+    (alarm,) = find_alarms(faulty)
+    row = next(row for row in read(write_csv(faulty)) if row["alarm"])
+    told = write_markdown(faulty).split("## Forward")[0]
+    shown = " ".join(draw_tables(faulty).split("FORWARD")[0].split())
+
+    assert (row["id"], row["alarm"], row["what to do"]) == (alarm.step, "weak", alarm.remedy)
+    assert row["what is wrong"] == f"{alarm.location}: {alarm.text}"
+    assert f"- **a mask hides nothing**, {clean(alarm.step)}, {clean(str(alarm.location))}: " in told
+    assert clean(alarm.remedy) in told
+    assert shown.endswith(f"{alarm.location} {alarm.step} {alarm.text} {alarm.remedy}")
+
+
+def test_only_alarms_of_the_steps_that_are_picked_are_told(faulty):
+    assert "1 alarm" not in draw_tables(faulty, pick=Pick(("words",)))
+    assert "## Alarms" not in write_markdown(faulty, pick=Pick(("words",)))
+
+
+def test_a_sound_trace_has_no_heading_for_alarms(both_trace):
+    assert "## Alarms" not in write_markdown(both_trace)

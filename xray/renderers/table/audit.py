@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from xray.renderers.table.alarms import fold, list_alarm
 from xray.renderers.table.walk import Screen, print_all
 from xray.renderers.table.words import Words
-from xray.story.alarms.kinds import TITLES, Alarm
 from xray.story.alarms.whole import Audit, Followed
 from xray.text import show_controls
 
@@ -39,16 +38,6 @@ def list_parts(audit: Audit, words: Words) -> Iterator[RenderableType]:
         yield from list_alarm(alarm, words)
 
 
-def list_alarm(alarm: Alarm, words: Words) -> Iterator[RenderableType]:
-    """What is wrong, where, why, and what to do."""
-    where = show_controls(alarm.location or alarm.step)
-    title = words.accent(TITLES[alarm.kind], "warning", bold=True)
-    step = words.quiet(show_controls(alarm.step))
-    yield fold(Text.assemble(title, "  ", words.strong(where), "  ", step))
-    yield Padding(fold(words.plain(show_controls(alarm.text))), (0, 0, 0, 2))
-    yield Padding(fold(words.quiet(alarm.remedy)), (0, 0, 0, 2))
-
-
 def count_alarms(audit: Audit) -> str:
     """How many alarms there are, and of how many attentions."""
     alarms = "no alarm" if not audit.alarms else "1 alarm" if len(audit.alarms) == 1 else f"{len(audit.alarms)} alarms"
@@ -60,9 +49,3 @@ def reach(mask: Followed) -> str:
     """How many of the attentions that are as long as a mask it reaches."""
     of = "reaches" if mask.reached else "reaches none of"
     return f"{of} {mask.reached} of {mask.attentions}" if mask.reached else f"{of} {mask.attentions}"
-
-
-def fold(text: Text) -> Text:
-    """Text that may be broken into lines."""
-    text.no_wrap = False
-    return text

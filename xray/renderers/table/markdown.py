@@ -5,9 +5,11 @@ from collections.abc import Iterator, Sequence
 
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Trace
+from xray.renderers.table.alarms import list_alarms
 from xray.renderers.table.heads import PASS_SENTENCES, PASS_TITLES, describe_trace, say_layers
 from xray.renderers.table.steps import say_flops
 from xray.renderers.table.words import say_share
+from xray.story.alarms.kinds import TITLES, Alarm
 from xray.story.facts.outline import Row, Section, group_passes, outline_pass
 from xray.story.facts.selection import Pick, pick_steps
 from xray.story.failure.rules import find_misfit
@@ -28,6 +30,7 @@ def write_markdown(trace: Trace, *, all_layers: bool = False, pick: Pick | None 
         lines += [", ".join(f"{clean(name)} {size:,}" for name, size in trace.sizes.items()), ""]
     if pick:
         lines += [f"Only {clean(pick.words)} are shown.", ""]
+    lines += write_alarms(list_alarms(trace, pick or Pick()))
     roles = list_roles(trace)
     for group in group_passes(trace.passes):
         one = group[0]
@@ -38,6 +41,17 @@ def write_markdown(trace: Trace, *, all_layers: bool = False, pick: Pick | None 
         for section in outline_pass(one, all_layers=all_layers, pick=pick, roles=told):
             lines += write_section(section)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def write_alarms(alarms: Sequence[Alarm]) -> Iterator[str]:
+    """A heading, and an entry for each alarm: what is wrong, at which step and line, why, and what to do."""
+    if not alarms:
+        return
+    yield from ("## Alarms", "")
+    for alarm in alarms:
+        where = ", ".join(clean(place) for place in (alarm.step, alarm.location) if place)
+        yield f"- **{clean(TITLES[alarm.kind])}**, {where}: {clean(alarm.text)} {clean(alarm.remedy)}"
+    yield ""
 
 
 def write_pass_head(one_pass: Pass, alike: int) -> Iterator[str]:

@@ -1,12 +1,15 @@
 """The steps of a trace as comma-separated values, a row for each, for spreadsheets and data frames."""
 
 import csv
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from io import StringIO
 
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step, Trace
 from xray.ir.work import StepWork, measure_work
+from xray.story.alarms.kinds import Alarm
+from xray.story.alarms.whole import find_alarms
 from xray.story.facts.exchanges import read_exchange
 from xray.story.facts.selection import Pick
 from xray.story.roles.listing import list_roles
@@ -17,6 +20,7 @@ COLUMNS = (
     *("input shapes", "output shapes", "output axes", "output types", "mask", "hidden"),
     *("parameters", "FLOPs", "elements", "bytes", "line", "error"),
     *("output shapes on this rank", "placements", "exchanged along", "exchanged bytes"),
+    *("alarm", "what is wrong", "what to do"),
 )
 FORMULA = ("=", "+", "-", "@")
 """How a cell begins that a spreadsheet would compute; names from outside must not."""
@@ -27,14 +31,32 @@ def write_csv(trace: Trace, pick: Pick | None = None) -> str:
     out = StringIO()
     rows = csv.writer(out, lineterminator="\n")
     rows.writerow(COLUMNS)
-    roles = list_roles(trace)
+    roles, alarms = list_roles(trace), group_alarms(trace)
     for one_pass in trace.passes:
         told, work = roles.get(one_pass.key, {}), measure_work(one_pass)
         for number, step in enumerate(one_pass.steps, start=1):
             if not pick or pick.takes(step):
-                cells = (one_pass.kind, one_pass.number or "", number, *list_cells(step, told, work[step.id], one_pass))
-                rows.writerow([defuse(cell) for cell in cells])
+                alarm = describe_alarms(alarms.get((one_pass.kind, one_pass.number, step.id), ()))
+                cells = list_cells(step, told, work[step.id], one_pass)
+                rows.writerow(map(defuse, (one_pass.kind, one_pass.number or "", number, *cells, *alarm)))
     return out.getvalue()
+
+
+def group_alarms(trace: Trace) -> Mapping[tuple[str, int, str], Sequence[Alarm]]:
+    """The alarms of each step, by pass and id."""
+    found: dict[tuple[str, int, str], list[Alarm]] = defaultdict(list)
+    for alarm in find_alarms(trace):
+        found[alarm.pass_kind, alarm.number, alarm.step].append(alarm)
+    return found
+
+
+def describe_alarms(alarms: Sequence[Alarm]) -> tuple[str, str, str]:
+    """The kinds of a step's alarms, what is wrong at which line, and what to do."""
+    return (
+        "; ".join(alarm.kind for alarm in alarms),
+        " ".join(f"{alarm.location or alarm.step}: {alarm.text}" for alarm in alarms),
+        " ".join(dict.fromkeys(alarm.remedy for alarm in alarms)),
+    )
 
 
 def list_cells(step: Step, roles: Mapping[str, str], work: StepWork, one_pass: Pass) -> tuple[object, ...]:

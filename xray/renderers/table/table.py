@@ -9,6 +9,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from xray.ir.trace import Pass, Trace
+from xray.renderers.table.alarms import draw_alarms
 from xray.renderers.table.heads import (
     draw_head,
     draw_like_passes,
@@ -99,6 +100,7 @@ class TraceTables:
         yield from draw_head(self.trace, words, width)
         if self.pick:
             yield from draw_pick(self.trace, self.pick, words, width)
+        yield from draw_alarms(self.trace, self.pick, words, width)
         turns, roles = list_turns(self.trace), list_roles(self.trace)
         decode = self.trace.passes_of("decode")
         in_full = (*decode[:1], *unlike_turns(self.trace))
