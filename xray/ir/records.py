@@ -29,6 +29,11 @@ VISIBLE, PADDING, FUTURE, BOTH, HIDDEN = ".", "p", "f", "b", "x"
 """The letters of a mask cell: may be read, padding, future, padding and future, hidden for another reason."""
 
 
+Span = tuple[int, int, int, int, int]
+"""Rows of a mask one below the other: how many, the first key that the first of them shows and by how much that moves
+on from row to row, and the same of the key behind the last."""
+
+
 @dataclass(frozen=True)
 class MaskFacts:
     """Which query may not see which key, and why.
@@ -36,7 +41,8 @@ class MaskFacts:
     `cells` holds one matrix for each combination of the leading axes, in row-major order; a matrix is a tuple of
     rows (queries), a row is a string with one letter for each key: `.` visible, `p` padding, `f` future, `b` both,
     `x` hidden for another reason. It is None where the mask is too large to keep; then `blind_rows` counts the rows in
-    which nothing is visible, if that was looked at.
+    which nothing is visible, if that was looked at, and `spans` holds the stretch of keys that each row shows, a matrix
+    for each combination of the leading axes, or one where they are all alike; None where a row shows several stretches.
     """
 
     kind: MaskKind
@@ -44,6 +50,7 @@ class MaskFacts:
     polarity: Polarity = "true_is_visible"
     cells: tuple[tuple[str, ...], ...] | None = None
     blind_rows: int | None = None
+    spans: tuple[tuple[Span, ...], ...] | None = None
 
 
 @dataclass(frozen=True)

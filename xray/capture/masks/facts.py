@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from xray.capture.masks.spans import Stretches, drop_repeats, join_rows, name_spans, read_rows
 from xray.capture.values import is_readable
 from xray.ir.records import BOTH, FUTURE, HIDDEN, PADDING, VISIBLE, MaskFacts, MaskKind, Polarity
 
@@ -28,11 +29,13 @@ class SeenMask(NamedTuple):
     visible: bytes | None
     hidden_share: float
     blind_rows: int | None = None
+    spans: tuple[Stretches, ...] | None = None
 
     def to_facts(self) -> MaskFacts:
         """The facts, with a letter for each cell that says why it is hidden."""
         if self.visible is None:
-            return MaskFacts(self.kind or "custom", self.hidden_share, self.polarity, blind_rows=self.blind_rows)
+            kind = self.kind or ("custom" if self.spans is None else name_spans(self.spans, self.shape))
+            return MaskFacts(kind, self.hidden_share, self.polarity, None, self.blind_rows, self.spans)
         rows, keys = self.shape[-2:]
         lines = [self.visible[start : start + keys] for start in range(0, len(self.visible), keys)]
         matrices = [lines[start : start + rows] for start in range(0, len(lines), rows)]
@@ -51,6 +54,8 @@ def look_at_mask(mask: Tensor, kind: MaskKind | None, *, true_is_hidden: bool = 
     if mask.dim() < 2 or not is_readable(mask) or mask.numel() == 0:
         return None
     polarity: Polarity
+    whole = mask
+    mask = drop_repeats(mask) if mask.numel() > MAX_CELLS else mask
     if mask.dtype == torch.bool:
         polarity = "true_is_hidden" if true_is_hidden else "true_is_visible"
         visible = ~mask if true_is_hidden else mask
@@ -58,9 +63,10 @@ def look_at_mask(mask: Tensor, kind: MaskKind | None, *, true_is_hidden: bool = 
         polarity, visible = "additive", mask > LOWEST_SCORE
     else:
         return None
-    if mask.numel() > MAX_CELLS:
-        blind = int((~visible.any(dim=-1)).sum().item())
-        return SeenMask(kind, polarity, mask.shape, None, round(1.0 - visible.float().mean().item(), 6), blind)
+    if whole.numel() > MAX_CELLS:
+        rows = read_rows(visible)
+        repeats = whole.numel() // visible.numel()
+        return SeenMask(kind, polarity, whole.shape, None, rows.hidden_share, rows.blind * repeats, rows.spans)
     cells = read_bytes(visible)
     return SeenMask(kind, polarity, mask.shape, cells, round(1.0 - cells.count(1) / len(cells), 6))
 
@@ -83,9 +89,14 @@ def imply_causal(queries: int, keys: int) -> SeenMask:
     visible = sum(min(query + 1, keys) for query in range(queries))
     hidden_share = round(1 - visible / (queries * keys), 6) if queries * keys else 0.0
     cells = None
+    spans: tuple[Stretches, ...] | None = None
     if 0 < queries * keys <= MAX_CELLS:
         cells = b"".join(bytes([key <= query for key in range(keys)]) for query in range(queries))
-    return SeenMask("causal", "true_is_visible", (1, 1, queries, keys), cells, hidden_share)
+    else:
+        ends = [min(query + 1, keys) for query in range(queries)]
+        rows = join_rows([0] * queries, ends)
+        spans = None if rows is None else (rows,)
+    return SeenMask("causal", "true_is_visible", (1, 1, queries, keys), cells, hidden_share, None, spans)
 
 
 def looks_causal(matrices: list[Matrix]) -> bool:

@@ -6,6 +6,7 @@ import torch
 
 from xray.capture.calls import OpenCall, Seen
 from xray.capture.masks.facts import SeenMask
+from xray.capture.masks.spans import turn_spans
 from xray.ir.records import Polarity
 
 FILLS = frozenset({"masked_fill", "masked_fill_"})
@@ -64,4 +65,5 @@ def list_sources(seen: Seen, makers: dict[int, OpenCall]) -> Iterator[tuple[Seen
 def turn_round(mask: SeenMask, polarity: Polarity) -> SeenMask:
     """The same mask read the other way; how many of its rows see nothing is not known if its cells were not kept."""
     visible = None if mask.visible is None else mask.visible.translate(TURNED)
-    return SeenMask(mask.kind, polarity, mask.shape, visible, round(1 - mask.hidden_share, 6))
+    spans = None if mask.spans is None else turn_spans(mask.spans, mask.shape[-1])
+    return SeenMask(mask.kind, polarity, mask.shape, visible, round(1 - mask.hidden_share, 6), None, spans)

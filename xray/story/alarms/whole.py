@@ -10,6 +10,7 @@ from xray.story.alarms.broken import list_broken
 from xray.story.alarms.ends import check_ends
 from xray.story.alarms.kernels import check_kernels
 from xray.story.alarms.kinds import Alarm
+from xray.story.alarms.large import check_large
 from xray.story.alarms.meaning import check_meaning
 from xray.story.alarms.reach import check_reach, fits, follow, is_masked_by
 from xray.story.alarms.sequences import check_packed, check_padding_side, check_window
@@ -120,6 +121,7 @@ def raise_alarms(one_pass: Pass) -> Iterator[Alarm]:
     if not any(alarm.kind == "ends" for alarm in found):  # which leave squares as nobody meant them
         found += check_packed(flow, squares)
     found += check_window(flow, squares)
+    found += check_large(flow, sites)
     found += check_padding_side(flow, squares, given_values(flow))
     yield from found
     if not any(alarm.kind in ("inverted", "axis", "ends") for alarm in found):  # which leave rows blind, and say why
