@@ -1,7 +1,7 @@
 """`xray trace`: record the chatbot, or any model, and show the poster and the tables."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -20,8 +20,12 @@ from xray.cli.options.of_sources import (
 )
 from xray.text import show_controls
 
+if TYPE_CHECKING:
+    from xray.sources.request import Asked
+
 CHATBOT_ONLY = ("phase", "ask", "run", "max_turns", "kv_cache", "device")
-CHATBOT, ANY_MODEL, PICTURE, TABLES = "The chatbot", "Any model", "The picture", "The tables"
+ANSWERS = ("phase", "ask", "max_turns")
+CHATBOT, ANSWER, ANY_MODEL, PICTURE, TABLES = "The chatbot", "An answer", "Any model", "The picture", "The tables"
 
 
 def trace(
@@ -45,18 +49,33 @@ def trace(
         ),
     ] = None,
     phase: Annotated[
-        Literal["training", "inference", "both"], typer.Option(help="Which journey to record.", rich_help_panel=CHATBOT)
+        Literal["training", "inference", "both"],
+        typer.Option(
+            help="Which journey to record; of a model by its name inference, its answer, in place of one call.",
+            rich_help_panel=ANSWER,
+        ),
     ] = "both",
     ask: Annotated[
         str | None,
-        typer.Option(help="The question to answer at inference.", show_default=False, rich_help_panel=CHATBOT),
+        typer.Option(
+            help="The question to answer, or the prompt of a model by its name, which its tokenizer.json makes ids of.",
+            show_default=False,
+            rich_help_panel=ANSWER,
+        ),
     ] = None,
     run: Annotated[
         Path | None,
         typer.Option(help="The folder of a trained chatbot.", show_default=str(DEFAULT_RUN), rich_help_panel=CHATBOT),
     ] = None,
     max_turns: Annotated[
-        int, typer.Option(min=1, max=512, help="The most words an answer may have.", rich_help_panel=CHATBOT)
+        int,
+        typer.Option(
+            min=1,
+            max=512,
+            help="The most words an answer may have.",
+            show_default="20, or 4 of a model by its name",
+            rich_help_panel=ANSWER,
+        ),
     ] = 20,
     kv_cache: Annotated[
         bool,
@@ -171,7 +190,9 @@ def trace(
     from xray.cli.screen.painting import pick_theme
     from xray.cli.shown import check_picture, choose_forms, choose_steps, refuse_unshown, show_trace
     from xray.renderers.render import BlockOptions
+    from xray.sources.spelling import names_settings
 
+    answer = None
     if model is None:
         refuse(
             context,
@@ -179,9 +200,11 @@ def trace(
             "the chatbot makes its own inputs. Name a model, as my_model.py:build.",
         )
     else:
-        refuse(
-            context, CHATBOT_ONLY, f"it is for the chatbot, and {show_controls(model)} is another model. Leave it out."
-        )
+        only = [name for name in CHATBOT_ONLY if name not in ANSWERS or not names_settings(model)]
+        refuse(context, only, f"it is for the chatbot, and {show_controls(model)} is another model. Leave it out.")
+        answer = read_asked(context, phase, ask, max_turns)
+        if answer is not None:
+            refuse(context, ("inputs", "mesh"), "an answer has a prompt for input, and one rank. Leave it out.")
     if mesh is None:
         refuse(context, ("rank", "tp_plan"), "nothing is divided. Give a mesh, as in --mesh dp=2,tp=8.")
     files = choose_forms(output or [])
@@ -189,7 +212,7 @@ def trace(
     check_picture(files, paper, dpi)
     paint, pick = pick_theme(theme), choose_steps(only, shape)
     page, error = None, None
-    request = make_request(inputs or [], meta, kind, batch, seq_len, image_size, trust_remote_code)
+    request = make_request(inputs or [], meta, kind, batch, seq_len, image_size, trust_remote_code, answer)
     with_page = any(form == "html" for _, form in files)
     if model is None:
         recorded, page = record_chatbot(run, phase, ask, max_turns, device, kv_cache=kv_cache, with_page=with_page)
@@ -214,3 +237,19 @@ def trace(
     )
     if error is not None:
         raise error
+
+
+def read_asked(context: typer.Context, phase: str, ask: str | None, max_turns: int) -> "Asked | None":
+    """What a model by its name is to answer; None where it is to be called once.
+
+    Raises:
+        UsageError: its training is asked for.
+    """
+    from xray.cli.options.given import is_given, refuse
+    from xray.sources.request import TURNS, Asked
+
+    if phase != "inference":
+        refuse(context, ("phase",), "of a model by its name inference is recorded, or one call. Say --phase inference.")
+    if not any(is_given(context, name) for name in ANSWERS):
+        return None
+    return Asked(ask, max_turns if is_given(context, "max_turns") else TURNS)

@@ -56,7 +56,8 @@ class Pass:
 
     `tokens` holds the words that went in and came out, by name, a row of words for each sequence: "src", "tgt",
     "decoder_input" and "targets" in a training pass; "src" in an encode pass; "decoder_input" and "new" in a decode
-    pass.
+    pass. In a forward pass of a model that answers by its own tokenizer, "input" are the pieces that it read and "new"
+    the one that was chosen next, as they are spelt, blanks included.
     """
 
     kind: PassKind

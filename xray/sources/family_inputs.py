@@ -169,10 +169,11 @@ def propose_inputs(model: nn.Module, config: Any, wishes: Wishes, *, has_storage
         if rules[name].may_be_empty or is_required(parameters[name]) or 0 not in sizes.shape(rules[name].shapes[0])
     ]
     for made in guess(asked, rules, sizes, has_storage=has_storage):
-        yield Made(place_media(model, config, made.values, parameters), made.axes)
+        yield Made(place_media(model, config, set_prompt(made.values, wishes.prompt), parameters), made.axes)
     alone = [name for name in ("input_ids", "decoder_input_ids") if name in asked]
     if alone and len(alone) < len(asked) and not any(is_required(parameters[name]) for name in set(asked) - set(alone)):
-        yield from guess(alone, rules, sizes, has_storage=has_storage)
+        for made in guess(alone, rules, sizes, has_storage=has_storage):
+            yield Made(set_prompt(made.values, wishes.prompt), made.axes)
     if wishes.batch is None:
         yield from propose_inputs(model, config, replace(wishes, batch=1), has_storage=has_storage)
 
@@ -311,6 +312,14 @@ def place_media(
         if name in parameters and bool(kinds.any()):
             made[name] = kinds
     return made
+
+
+def set_prompt(made: dict[str, Any], prompt: Sequence[int]) -> dict[str, Any]:
+    """The inputs with these ids in place of made ones, in every sequence."""
+    ids = made.get("input_ids")
+    if not prompt or ids is None or ids.dim() != 2:
+        return made
+    return {**made, "input_ids": ids.new_tensor(prompt).expand_as(ids).clone()}
 
 
 def count_rows(model: nn.Module, medium: Medium, made: Mapping[str, Any]) -> int:

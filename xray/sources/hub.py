@@ -115,6 +115,23 @@ def find_cached(name: str, cause: Exception) -> Path:
     ) from cause
 
 
+def fetch_beside(found: Found, file: str) -> Path | None:
+    """Another file of a model, from the place where its settings were found; None where it is not to be had."""
+    if not found.is_from_hub:
+        path = found.file.parent / file
+        return path if path.is_file() else None
+    import huggingface_hub
+
+    cached = huggingface_hub.try_to_load_from_cache(found.name, file)
+    if isinstance(cached, str):
+        return Path(cached)
+    try:
+        huggingface_hub.get_hf_file_metadata(huggingface_hub.hf_hub_url(found.name, file), timeout=PATIENCE_S)
+        return Path(huggingface_hub.hf_hub_download(found.name, file))
+    except Exception:  # no such file, or no network: whatever client stands below
+        return None
+
+
 def describe_missing(package: str, source: str) -> str:
     """What to say where a package is missing that a kind of source needs."""
     wanted = "'transformer-xray[hub]'" if package in ("transformers", "huggingface_hub") else package

@@ -41,17 +41,33 @@ def load_source(source: str, request: Request | None = None) -> Target:
             raise UsageError(
                 f"{show_controls(source)} names no model. Write one behind the colon, as in hf:owner/model."
             )
+        if scheme != "hf":
+            refuse_answer(source, request)
         return SCHEMES[scheme](rest, request)
-    if source.endswith(".pt2"):
-        return load_exported(source, request)
     if is_settings(source):
         return load_named(source, request)
+    refuse_answer(source, request)
+    if source.endswith(".pt2"):
+        return load_exported(source, request)
     if request.kind is not None or request.trust_remote_code or request.wishes != Wishes():
         raise UsageError(
             f"{show_controls(source)} makes its own model and inputs: leave out --as, --batch, --seq-len, --image-size "
             "and --trust-remote-code, or name a model such as hf:owner/model."
         )
     return load_target(source, request.inputs, meta=request.meta)
+
+
+def refuse_answer(source: str, request: Request) -> None:
+    """Make sure that no answer is asked of a model that X-Ray does not know how to ask.
+
+    Raises:
+        UsageError: one is.
+    """
+    if request.answer is not None:
+        raise UsageError(
+            f"{show_controls(source)} is called once: only models of the transformers library answer word by word. "
+            "Leave out --phase, --ask and --max-turns, or name one, as hf:owner/model."
+        )
 
 
 def read_source_settings(source: str) -> Mapping[str, Setting] | None:

@@ -1,16 +1,19 @@
 """A model of the transformers library by its name, from its settings alone."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from torch import nn
 
 from xray.capture.targets.inputs import Target
 from xray.ir.trace import Setting
+from xray.sources.answering import check_vocabulary, check_writes, let_answer, read_prompt
 from xray.sources.family_inputs import propose_inputs
 from xray.sources.hub import find_config
 from xray.sources.library import Recipe, read_recipe
 from xray.sources.request import Request
 from xray.sources.shrinking import shrink
+from xray.sources.tokenising import find_tokeniser
 from xray.sources.ways import Made, run_ways
 
 
@@ -21,12 +24,25 @@ def load_named(name: str, request: Request) -> Target:
         TraceError: there is no such model, or the library cannot build it.
         UsageError: it does not come as what was asked for.
     """
-    recipe = read_recipe(
-        find_config(name), request.kind, trust_remote_code=request.trust_remote_code, dtype=request.dtype
-    )
+    found = find_config(name)
+    recipe = read_recipe(found, request.kind, trust_remote_code=request.trust_remote_code, dtype=request.dtype)
+    if request.answer is None:
+        return load_recipe(recipe, request, name)
+    tokeniser = find_tokeniser(found)
+    prompt = read_prompt(request.answer.prompt, tokeniser, name)
+    check_vocabulary(prompt, recipe.config, name)
+    wishes = replace(request.wishes, batch=request.wishes.batch or 1, prompt=prompt.ids)
+    target = load_recipe(recipe, replace(request, wishes=wishes), name)
+    return let_answer(target, prompt, request.answer.turns, tokeniser)
+
+
+def load_recipe(recipe: Recipe, request: Request, name: str) -> Target:
+    """The model of a recipe with made inputs."""
 
     def feed(model: nn.Module, *, has_storage: bool) -> Iterator[Made]:
         config = getattr(model, "config", recipe.config)  # that of a small copy has other sizes
+        if request.answer is not None:
+            check_writes(model, name)
         return propose_inputs(model, config, request.wishes, has_storage=has_storage)
 
     small = Recipe(shrink(recipe.config), recipe.make)

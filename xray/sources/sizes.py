@@ -16,11 +16,15 @@ VISION, AUDIO, TEXT = ("vision", "visual", "image", "backbone"), ("audio", "spee
 
 @dataclass(frozen=True)
 class Wishes:
-    """What somebody asked of the inputs that are to be made: how many, how long, how large; None leaves it to X-Ray."""
+    """What somebody asked of the inputs that are to be made: how many, how long, how large; None leaves it to X-Ray.
+
+    The words of a `prompt`, as ids, stand in for those that would be made.
+    """
 
     batch: int | None = None
     seq_len: int | None = None
     image_size: int | None = None
+    prompt: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,7 @@ class Sizes:
         return self.wishes.batch or BATCH
 
     def _words(self) -> int:
-        return self.wishes.seq_len or WORDS
+        return len(self.wishes.prompt) or self.wishes.seq_len or WORDS
 
     def _answer(self) -> int:
         return max(1, self.wishes.seq_len * ANSWER // WORDS) if self.wishes.seq_len else ANSWER

@@ -15,6 +15,11 @@ def names_model(text: str) -> bool:
     return text.endswith(".pt2") or is_settings(text) or bool(OWN_CODE.fullmatch(text))
 
 
+def names_settings(text: str) -> bool:
+    """Whether a command's argument names a model of the transformers library: by the hub, a folder or a file."""
+    return text.startswith("hf:") or is_settings(text)
+
+
 def is_settings(text: str) -> bool:
     """Whether a name is that of a folder, or of a file with a model's settings."""
     path = Path(text).expanduser()

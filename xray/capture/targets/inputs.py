@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from xray.capture.tensors import positional_names
 from xray.errors import UsageError
+from xray.ir.trace import Trace
 from xray.text import show_controls
 
 INPUT = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<dtype>\w+)\[(?P<shape>[\d,\s]*)\](?:<(?P<below>\d+))?")
@@ -38,6 +39,10 @@ class Target:
     told: str = ""
     otherwise: Callable[[BaseException], "Target | None"] | None = None
     """Another way to run it, told the error in which this one ended."""
+    call: Callable[..., object] | None = None
+    """What is done with the model and its inputs, where that is not one call of it: an answer of several words."""
+    finish: Callable[[Trace], Trace] | None = None
+    """What else is known of such a run, put into its trace."""
 
 
 def parse_input(text: str, *, meta: bool = False) -> tuple[str | None, Tensor]:

@@ -54,7 +54,7 @@ def give_inputs(target: Target, inputs: Sequence[str], *, meta: bool = False) ->
 
 
 def run_target(target: Target, preview: PreviewRule | None = None) -> Outcome:
-    """Call the model once, without gradients and in the mode it is in, and record it, also when it raises or exits.
+    """Call the model, without gradients and in the mode it is in, and record it, also when it raises or exits.
 
     Where it fails and there is another way to run it, that one is taken; where all fail, the first one counts.
     `preview` says which values to keep.
@@ -78,17 +78,21 @@ def run_once(target: Target, preview: PreviewRule | None) -> Outcome:
         operations=True,
         preview=preview,
         axes=target.axes,
-        shows_ids=preview is not None,
+        shows_ids=preview is not None or target.call is not None,
         weighs=preview is not None,
     )
     error = None
     try:
         with target.around(), torch.no_grad(), recorder:
-            target.model(*target.args, **target.kwargs)
+            if target.call is None:
+                target.model(*target.args, **target.kwargs)
+            else:
+                target.call(target.model, *target.args, **target.kwargs)
     except (Exception, SystemExit) as raised:
         error = raised
     if error is not None or target.rebuild is None:
-        return Outcome(recorder.trace, error, target.told)
+        trace = recorder.trace if target.finish is None else target.finish(recorder.trace)
+        return Outcome(trace, error, target.told)
     if is_told(recorder.trace):
         return Outcome(recorder.trace, None, target.told)
     inputs = Inputs(target.args, target.kwargs, name_inputs(target))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from xray.sources.request import Request
+    from xray.sources.request import Asked, Request
 
 DEFAULT_RUN = Path("runs/movie_qa")
 """Where the chatbot is that the commands take if nobody names one."""
@@ -88,10 +88,11 @@ def make_request(
     seq_len: int | None,
     image_size: int | None,
     trust_remote_code: bool,
+    answer: "Asked | None" = None,
 ) -> "Request":
     """What was asked of a model beside its name."""
     from xray.sources.request import Request
     from xray.sources.sizes import Wishes
 
     wishes = Wishes(batch, seq_len, image_size)
-    return Request(tuple(inputs), meta, kind, wishes, trust_remote_code)
+    return Request(tuple(inputs), meta, kind, wishes, trust_remote_code, answer=answer)

@@ -111,7 +111,7 @@ def warn_of_letters(trace: "Trace", files: "Iterable[tuple[Path, str]]") -> None
     from xray.renderers.fonts import find_missing
 
     words = (word for one in trace.passes for rows in one.tokens.values() for row in rows for word in row)
-    asked = (str(trace.config.get(name, "")) for name in ("question", "answer"))
+    asked = (str(trace.config.get(name, "")) for name in ("question", "answer", "prompt"))
     missing = find_missing((trace.title, *words, *asked, *(step.path for step in trace.steps)))
     if missing:
         shown = ", ".join(map(show_controls, missing[:MOST_LETTERS]))

@@ -54,6 +54,9 @@ def describe_fed(one_pass: Pass, root: Step | None) -> str:
     words = one_pass.tokens.get("decoder_input") or one_pass.tokens.get("src")
     if words:
         return " ".join(words[0][-MOST_IDS:])
+    pieces = one_pass.tokens.get("input")
+    if pieces:
+        return ("…" if len(pieces[0]) > MOST_IDS else "") + "".join(pieces[0][-MOST_IDS:])
     if root is None or not root.inputs:
         return ""
     ids = next((record for record in root.inputs if record.role == "ids"), root.inputs[0])

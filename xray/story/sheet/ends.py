@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import isclose, sqrt
 
 from xray.ir.records import TensorRecord
-from xray.ir.trace import Step
+from xray.ir.trace import Pass, Step
 from xray.story.body.entrance import cuts_patches, looks_up_places
 from xray.story.body.stages import find_any_norm
 from xray.story.body.towers import Towering
@@ -14,9 +14,12 @@ from xray.story.charts.operations_chart import chart_operations, label_step
 from xray.story.recognition.between import find_region, is_linear, is_scale
 from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS, FINDINGS, LOOKUPS, LOSSES, SCALINGS, SUMS
-from xray.story.wording import PADDING
+from xray.story.wording import ELLIPSIS, PADDING
+from xray.text import show_controls
 
 INPUTS = {"ids": "TOKEN IDS", "image": "IMAGE", "audio": "SIGNAL", "vectors": "VECTORS"}
+MOST_LETTERS = 90
+"""No more of a prompt is quoted."""
 PICKS = frozenset({"argmax", "multinomial"})
 COMPARED = {"targets": (0.08, 0.36), "predictions": (0.64, 0.72)}
 """What a loss compares, and where each stands."""
@@ -40,8 +43,15 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
     foot = next(
         (node.key for node in raised.nodes if any(one is flow.steps[reader] for one in node.steps)), raised.feet[0]
     )
-    below = Node("given", INPUTS.get(towering.tower.reads or "", "INPUT"), 0, MIDDLE, (step,), record)
+    told = tuple(f"“{show_controls(text)}”" for text in quote_input(flow.one_pass))
+    below = Node("given", INPUTS.get(towering.tower.reads or "", "INPUT"), 0, MIDDLE, (step,), record, told=told)
     return Chart((below, *raised.nodes), (Edge("given", foot), *raised.edges), ("given",), raised.head)
+
+
+def quote_input(one_pass: Pass) -> tuple[str, ...]:
+    """The words that a pass read, those of its first sequence, where they were recorded."""
+    text = "".join(next(iter(one_pass.tokens.get("input", ())), ()))
+    return (text if len(text) <= MOST_LETTERS else text[:MOST_LETTERS] + ELLIPSIS,) if text.strip() else ()
 
 
 def chart_places(flow: Flow, towering: Towering, start: int) -> Chart | None:

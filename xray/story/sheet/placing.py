@@ -96,7 +96,7 @@ def row_height(canvas: Canvas, node: Node, width: float, look: Look) -> float:
     if node.form == "sign":
         return SIGN
     if node.told:
-        return TWO_LINES + 24 + 13 * len(wrap_told(canvas, node, node.place[1] * width))
+        return TWO_LINES + (24 if node.value else 4) + 13 * len(wrap_told(canvas, node, node.place[1] * width))
     if node.record is None or not node.steps:
         return GHOST
     shape = look.shape(node.steps[0], node.record)
@@ -194,18 +194,15 @@ def write_lines(canvas: Canvas, node: Node, own: float, height: float, look: Loo
     if line_width(op_line(node.label, extra), canvas.measure) > own - 8:
         extra = derived or failed or beside
     label = fit_op(canvas, node.label, extra, own - 8)
-    if node.told:
-        value = words(node.value or "one number", DIGIT + 6, "text", "bold")
-        remarks = (words(line, NOTE, "quiet") for line in wrap_told(canvas, node, own))
-        return (label, value, *remarks)
+    remarks = tuple(words(line, NOTE, "quiet") for line in wrap_told(canvas, node, own))
     if node.value:
-        return (label, words(node.value, DIGIT, "text", "bold"))
+        return (label, words(node.value, DIGIT + 6 if node.told else DIGIT, "text", "bold"), *remarks)
     if node.record is None or step is None:
-        return (label,)
+        return (label, *remarks)
     shape = look.shape(step, node.record)
     if look.is_narrow:
-        return (label, fit_digits(canvas.measure, shape, own - 3))
-    return (label, *spell_shape(canvas, shape, own - 6, height))
+        return (label, fit_digits(canvas.measure, shape, own - 3), *remarks)
+    return (label, *spell_shape(canvas, shape, own - 6, 0.0 if remarks else height), *remarks)
 
 
 def wrap_told(canvas: Canvas, node: Node, width: float) -> list[str]:
