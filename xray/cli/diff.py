@@ -59,8 +59,9 @@ def diff(
         refuse(context, ("theme", "paper", "dpi", "layers"), NO_PICTURE)
     check_picture([*pictures], paper, dpi)
     paint = pick_theme(theme)
+    built = [read_settings(one) for one in (before, after)]  # at once, whether there are such models
     old, new = read_or_run(before), read_or_run(after)
-    found, settings = compare(old, new), compare_settings(old, new, *(read_settings(one) for one in (before, after)))
+    found, settings = compare(old, new), compare_settings(old, new, *built)
     show_long("\n".join((*list_settings(settings), *list_difference(found, limit))) + "\n")
     marks = mark_changes(found, new)
     warn_of_letters(new, pictures)

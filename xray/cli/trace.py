@@ -200,8 +200,8 @@ def trace(
             "the chatbot makes its own inputs. Name a model, as my_model.py:build.",
         )
     else:
-        only = [name for name in CHATBOT_ONLY if name not in ANSWERS or not names_settings(model)]
-        refuse(context, only, f"it is for the chatbot, and {show_controls(model)} is another model. Leave it out.")
+        chatbots = [name for name in CHATBOT_ONLY if name not in ANSWERS or not names_settings(model)]
+        refuse(context, chatbots, f"it is for the chatbot, and {show_controls(model)} is another model. Leave it out.")
         answer = read_asked(context, phase, ask, max_turns)
         if answer is not None:
             refuse(context, ("inputs", "mesh"), "an answer has a prompt for input, and one rank. Leave it out.")

@@ -17,7 +17,7 @@ from xray.sources.loading import load_source
 from xray.sources.measuring import Rows, count_bytes, measure_run
 from xray.sources.request import Request
 from xray.sources.sizes import find_setting
-from xray.sources.spelling import names_settings
+from xray.sources.spelling import check_there, names_settings
 from xray.text import show_controls
 
 USUAL = (1024, 8192, 32_768, 131_072)
@@ -44,6 +44,7 @@ def cost_by_name(source: str, request: Request, lengths: Sequence[int] = (), bat
         TraceError: there is no such model, or it cannot run without storage.
     """
     if not names_settings(source):
+        check_there(source)
         raise UsageError(
             f"{show_controls(source)} has inputs of one size. Name a model whose length can change, as hf:owner/model."
         )

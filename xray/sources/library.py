@@ -1,6 +1,7 @@
 """A model of the transformers library from its settings alone: which class it is, and how it is built."""
 
 import copy
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,8 @@ from xray.text import show_controls
 AUTO = "AutoModelFor"
 BASE = "base"
 MOST_LISTED = 8
+LACKING, PIP = re.compile(r"requires the ([\w.-]+) library"), re.compile(r"`(pip install [\w.-]+)`")
+"""How the library says which package a class needs, and how it is installed."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ def read_config(transformers: Any, found: Found) -> Any:
     if not isinstance(kind, str):
         raise TraceError(f"the settings of {shown} name no model_type. Choose a model of the transformers library.")
     if kind not in transformers.CONFIG_MAPPING:
-        raise TraceError(describe_unknown(f"the model type {show_controls(kind)!r}", transformers, found))
+        raise TraceError(describe_unknown(f"the model type {show_controls(kind)!r}", transformers, found, ""))
     try:
         config = transformers.CONFIG_MAPPING[kind].from_json_file(str(found.file))
     except Exception as error:  # the library's own checks, and whatever a wrong type of value breaks in them
@@ -100,6 +103,10 @@ def choose_class(transformers: Any, config: Any, found: Found, kind: str | None)
     model_class = getattr(transformers, named[0], None) if named[0].isidentifier() else None
     if not isinstance(model_class, type):
         raise TraceError(describe_unknown(f"the class {show_controls(named[0])}", transformers, found))
+    if not issubclass(model_class, nn.Module) and not hasattr(model_class, "_backends"):
+        raise TraceError(
+            f"the class {named[0]} of {show_controls(found.name)} is no model. Choose one with --as {list_some(kinds)}."
+        )
     return model_class
 
 
@@ -132,14 +139,14 @@ def list_some(kinds: Mapping[str, Any]) -> str:
     return ", ".join(listed) + (", ..." if len(kinds) > MOST_LISTED else "") if listed else "(there is none)"
 
 
-def describe_unknown(what: str, transformers: Any, found: Found) -> str:
+def describe_unknown(what: str, transformers: Any, found: Found, other: str = ", or choose another --as") -> str:
     version, shown = transformers.__version__, show_controls(found.name)
     if found.settings.get("auto_map"):
         return (
             f"transformers {version} has not {what} of {shown}, which brings code of its own. "
             "If you trust it, run it with --trust-remote-code."
         )
-    return f"transformers {version} has not {what} of {shown}. Install a newer transformers, or choose another --as."
+    return f"transformers {version} has not {what} of {shown}. Install a newer transformers{other}."
 
 
 def call_class(model_class: Any, config: Any, name: str) -> nn.Module:
@@ -151,9 +158,10 @@ def call_class(model_class: Any, config: Any, name: str) -> nn.Module:
     try:
         model: nn.Module = model_class._from_config(config)
     except ImportError as error:
-        raise TraceError(
-            f"{show_controls(name)} needs a package that is not installed: {describe(error)}. Install it."
-        ) from error
+        lacking, way = LACKING.search(str(error)), PIP.search(str(error))
+        what = f"the package {lacking[1]}" if lacking else f"a package that is not there ({describe(error)})"
+        how = f"with: {way[1]}" if way else "as its makers say, or choose another model."
+        raise TraceError(f"{show_controls(name)} needs {what}. Install it {how}") from error
     return model
 
 

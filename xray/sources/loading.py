@@ -11,7 +11,7 @@ from xray.sources.exported import load_exported
 from xray.sources.named import list_settings, load_named
 from xray.sources.request import Request
 from xray.sources.sizes import Wishes
-from xray.sources.spelling import is_settings
+from xray.sources.spelling import check_there, is_settings
 from xray.sources.vision import load_timm, load_torchvision
 from xray.text import show_controls
 
@@ -37,10 +37,7 @@ def load_source(source: str, request: Request | None = None) -> Target:
     request = request or Request()
     scheme, colon, rest = source.partition(":")
     if colon and scheme in SCHEMES:
-        if not rest:
-            raise UsageError(
-                f"{show_controls(source)} names no model. Write one behind the colon, as in hf:owner/model."
-            )
+        check_rest(source, rest)
         if scheme != "hf":
             refuse_answer(source, request)
         return SCHEMES[scheme](rest, request)
@@ -54,7 +51,18 @@ def load_source(source: str, request: Request | None = None) -> Target:
             f"{show_controls(source)} makes its own model and inputs: leave out --as, --batch, --seq-len, --image-size "
             "and --trust-remote-code, or name a model such as hf:owner/model."
         )
+    check_there(source)
     return load_target(source, request.inputs, meta=request.meta)
+
+
+def check_rest(source: str, rest: str) -> None:
+    """Make sure that a name stands behind the colon.
+
+    Raises:
+        UsageError: none does.
+    """
+    if not rest:
+        raise UsageError(f"{show_controls(source)} names no model. Write one behind the colon, as in hf:owner/model.")
 
 
 def refuse_answer(source: str, request: Request) -> None:
@@ -78,5 +86,6 @@ def read_source_settings(source: str) -> Mapping[str, Setting] | None:
     """
     scheme, colon, rest = source.partition(":")
     if colon and scheme == "hf":
+        check_rest(source, rest)
         return list_settings(rest)
     return list_settings(source) if is_settings(source) else None

@@ -36,7 +36,8 @@ def measure_run(target: Target, size: Size, *, trains: bool = True) -> tuple[Run
     except Exception as error:  # whatever a model raises
         reason = show_controls(" ".join(str(error).split())[:200]).rstrip(".")
         raise TraceError(
-            f"{type(model).__name__} cannot run without storage at length {length:,}: {reason}. Choose another --as."
+            f"{type(model).__name__} cannot run without storage at length {length:,}: {reason}. Check its settings, "
+            "or choose another --as."
         ) from error
     kept = dict(group_layers(answer))
     stored = [one for tensors in kept.values() for one in tensors]

@@ -58,8 +58,10 @@ def read_or_run(source: Path, *, values: Values = "few") -> Trace:
     Raises:
         TraceError: there is no such file or model, it is no trace, or the model fails.
     """
-    from xray.sources.spelling import names_model
+    from xray.sources.spelling import HUB_NAME, check_there, names_model
 
+    if HUB_NAME.fullmatch(str(source)):
+        check_there(str(source))
     if not names_model(str(source)):
         from xray.ir.files import read_trace_file
 
