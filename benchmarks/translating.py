@@ -25,7 +25,7 @@ from xray.config import PAD, Precision, TextConfig, TrainConfig
 from xray.data.reading.source import Source
 from xray.learn.presets import PRESETS
 from xray.learn.runs.begin import begin_training
-from xray.learn.steps.trainer import Step as Steps
+from xray.learn.steps.made import Step as Steps
 from xray.learn.steps.trainer import Trainer
 
 LONGEST = 340

@@ -10,7 +10,7 @@ from xray.learn.runs.begin import resume_training
 from xray.learn.runs.checkpoint import read_checkpoint
 from xray.learn.runs.load import load_run
 from xray.learn.runs.run_folder import AVERAGE, RunFolder
-from xray.learn.steps.trainer import Epoch, Step
+from xray.learn.steps.made import Epoch, Step
 
 AVERAGED = {"epochs": 4, "average": 3}
 

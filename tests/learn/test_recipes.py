@@ -13,7 +13,7 @@ from xray.learn.runs.begin import begin_training, resume_training
 from xray.learn.runs.checkpoint import read_checkpoint
 from xray.learn.runs.load import load_run
 from xray.learn.runs.run_folder import BEST, CORPUS, LAST, RunFolder
-from xray.learn.steps.trainer import Epoch, Step
+from xray.learn.steps.made import Epoch, Step
 
 EXACT = {"dropout": 0.0}
 RECIPES = {

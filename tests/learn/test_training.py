@@ -15,7 +15,7 @@ from xray.errors import ConfigError, DataError, RunError
 from xray.learn.runs.begin import begin_training, resume_training
 from xray.learn.runs.checkpoint import read_checkpoint
 from xray.learn.runs.run_folder import BEST, LAST, RunFolder
-from xray.learn.steps.trainer import Epoch, Step
+from xray.learn.steps.made import Epoch, Step
 
 STEPS_PER_EPOCH = 6
 

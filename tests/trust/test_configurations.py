@@ -21,7 +21,7 @@ from xray.errors import ConfigError, XRayError
 from xray.ir.json_form import trace_from_json, trace_to_json
 from xray.learn.runs.begin import begin_training
 from xray.learn.runs.load import load_run
-from xray.learn.steps.trainer import Step
+from xray.learn.steps.made import Step
 
 MODELS = st.builds(
     lambda heads, d_k, **rest: {"heads": heads, "d_model": heads * d_k, **rest},

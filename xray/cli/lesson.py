@@ -14,7 +14,7 @@ from xray.data.pairs import Pair
 from xray.learn.answers.chatbot import Chatbot
 from xray.learn.answers.right_answers import count_right_answers
 from xray.learn.runs.saved_training import Training
-from xray.learn.steps.trainer import Epoch, Step
+from xray.learn.steps.made import Epoch, Step
 from xray.text import show_controls
 
 PAUSES = 6
@@ -64,6 +64,8 @@ def help_silently(training: Training) -> Chatbot:
             if is_over(training, stop):
                 break
         if training.world.stop_agreed and not training.trainer.is_finished:
+            if training.world.shards:
+                training.save()
             raise typer.Exit(stop.exit_code if stop.signal is not None else STOPPED)
     return training.chatbot()
 

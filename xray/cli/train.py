@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from xray.cli.options.groups import open_groups
-from xray.cli.options.of_training import CorpusOptions, Device, LessonOptions, ModelOptions, TextOptions
+from xray.cli.options.of_training import CorpusOptions, Device, LessonOptions, ModelOptions, Shard, TextOptions
 from xray.cli.watching import Watching
 from xray.config import TextConfig, TrainConfig
 from xray.learn.presets import PRESETS, PresetName
@@ -42,11 +42,12 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Go on where the run in the folder stopped.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the folder.")] = False,
     device: Device = "auto",
+    shard: Shard = False,
 ) -> None:
     """Teach a chatbot pairs of texts; the run folder then holds all that `xray chat` and `xray trace` need.
 
     Ctrl-C stops after the step at hand and keeps everything; --resume goes on as if it had never stopped. On several
-    processors or GPUs: torchrun --nproc-per-node 2 -m xray train FILE.csv
+    processors or GPUs: torchrun --nproc-per-node 2 -m xray train FILE.csv; with --shard they divide the model too.
     """
     recipe = PRESETS[preset]
     chosen = {
@@ -57,7 +58,7 @@ def train(
     from xray.cli.screen.stopping import end_on_sigterm
     from xray.errors import UsageError, XRayError
     from xray.learn.runs.begin import begin_training
-    from xray.learn.steps.processes import join_world
+    from xray.learn.steps.processes import check_sharding, join_world
 
     if not pairs and not (resume and out):
         raise UsageError("which pairs? Name a file, as in: xray train examples/movie_qa.csv")
@@ -67,8 +68,9 @@ def train(
     origin = corpus.find(pairs) if pairs else None
     folder = out or Path("runs") / (origin.stem if origin else "")
     watching.check()
-    with end_on_sigterm(), join_world(device) as world:
+    with end_on_sigterm(), join_world(device, shard) as world:
         try:
+            check_sharding(world, device)
             if resume:
                 wishes = chosen["model"] | chosen["training"] | chosen["text"]
                 go_on(folder, origin, wishes, device, world, watching)

@@ -87,7 +87,7 @@ def open_tensorboard(training: Any) -> Iterator[Callable[[Any], None]]:  # noqa:
     from torch.utils.tensorboard import SummaryWriter
 
     from xray.learn.runs.run_folder import LOGS
-    from xray.learn.steps.trainer import Epoch, Step
+    from xray.learn.steps.made import Epoch, Step
 
     with SummaryWriter(str(training.folder.path / LOGS)) as writer:
 

@@ -157,6 +157,10 @@ class LessonOptions(Given):
 
 
 Device = Annotated[Literal["auto", "cpu", "cuda", "mps"], option("Where to train.", LESSONS, "auto")]
+Shard = Annotated[
+    bool,
+    option("Divide weights among the processes of torchrun, for a model larger than a GPU.", LESSONS, None, "--shard"),
+]
 
 
 @dataclass(frozen=True)

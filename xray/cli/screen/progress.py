@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from xray.cli.output import say
 from xray.data.stages import Stage
 from xray.learn.runs.saved_training import Training
-from xray.learn.steps.trainer import Step
+from xray.learn.steps.made import Step
 
 QUIET_S = 10.0
 """How long there may be no line where there is no bar."""

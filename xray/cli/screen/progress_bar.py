@@ -8,7 +8,7 @@ from xray.cli.screen.plain import encodable
 from xray.cli.screen.progress import Pace, Progress, show_time
 from xray.data.stages import Stage
 from xray.learn.runs.saved_training import Training
-from xray.learn.steps.trainer import Step
+from xray.learn.steps.made import Step
 
 
 class Bar(Progress):

@@ -168,12 +168,12 @@ def gather(
     found: Checkpoint | None = None,
 ) -> Training:
     """A training, from a checkpoint or from the start, with everything there is to say before it goes on."""
-    model = build_model(facts.model, facts.training.seed).to(device)
+    model = build_model(facts.model, facts.training.seed)
     try:
         corpus = StoredCorpus(place.path / CORPUS)
         corpus.check_ids(facts.model.src_vocab, facts.model.tgt_vocab, facts.model.max_len)
         train, valid = parts(facts, corpus)
-        trainer = Trainer(model, facts.training, train, valid, world)
+        trainer = Trainer(model, facts.training, train, valid, world, device)
         if found is not None:
             trainer.restore(found)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:

@@ -8,8 +8,9 @@ from xray.learn.answers.chatbot import Chatbot
 from xray.learn.runs.checkpoint import Checkpoint
 from xray.learn.runs.run_facts import RunFacts
 from xray.learn.runs.run_folder import AVERAGE, BEST, LAST, PREVIOUS, RunFolder
+from xray.learn.steps.made import Epoch, Step
 from xray.learn.steps.processes import World
-from xray.learn.steps.trainer import Epoch, Step, Trainer
+from xray.learn.steps.trainer import Trainer
 
 SAVE_EVERY_S = 10.0
 """`last` is written at the end of an epoch that is this much later than the one before it, and at the end of all."""
@@ -38,7 +39,7 @@ class Training:
     def go_on(self) -> Iterator[Step | Epoch]:
         """Train to the end, saving on the way; see `Trainer.go_on`."""
         for made in self.trainer.go_on():
-            if self.world.is_writer:
+            if self.world.is_writer or self.world.shards:
                 self.save_if_due(made)
             yield made
 
@@ -46,28 +47,34 @@ class Training:
         """Write what should not get lost any more."""
         unsaved_s = self.trainer.elapsed_s - self.saved_at_s
         if isinstance(made, Step):
-            if unsaved_s >= SAVE_WITHIN_S:
+            if self.world.heed_writer(unsaved_s >= SAVE_WITHIN_S):
                 self.save()
             return
         if made.is_best:
-            self.folder.write(BEST, self.checkpoint(weights_only=True).to_bytes())
+            self.write(BEST, weights_only=True)
         if self.trainer.is_finished and self.trainer.mean is not None:
             with self.trainer.mean.in_model():
-                self.folder.write(AVERAGE, self.checkpoint(weights_only=True).to_bytes())
-        if self.trainer.is_finished or unsaved_s >= SAVE_EVERY_S:
+                self.write(AVERAGE, weights_only=True)
+        if self.trainer.is_finished or self.world.heed_writer(unsaved_s >= SAVE_EVERY_S):
             self.save()
 
     def save(self) -> None:
-        """Write the state of this moment as the last checkpoint; the one before it is kept."""
-        self.folder.write(LAST, self.checkpoint().to_bytes(), keep=PREVIOUS)
+        """Write the state of this moment as the last checkpoint; the one before it is kept.
+
+        Where weights are divided all processes call it together, and the writer writes.
+        """
+        self.write(LAST, keep=PREVIOUS)
         self.saved_at_s = self.trainer.elapsed_s
+
+    def write(self, name: str, weights_only: bool = False, keep: str | None = None) -> None:
+        """Write a checkpoint."""
+        made = self.checkpoint(weights_only)
+        if self.world.is_writer:
+            self.folder.write(name, made.to_bytes(), keep=keep)
 
     def checkpoint(self, weights_only: bool = False) -> Checkpoint:
         """The state of this moment, or only what answering needs."""
-        whole = self.trainer.to_checkpoint({"model": self.facts.model.to_dict()})
-        if not weights_only:
-            return whole
-        return Checkpoint({name: t for name, t in whole.tensors.items() if name.startswith("model.")}, whole.facts)
+        return self.trainer.to_checkpoint({"model": self.facts.model.to_dict()}, weights_only)
 
     def chatbot(self) -> Chatbot:
         """The chatbot as it is now; it shares its weights with the trainer."""
@@ -76,7 +83,7 @@ class Training:
             model=self.trainer.model,
             tokenisers=self.facts.tokenisers,
             poster_pairs=self.facts.poster,
-            device=self.trainer.device,
+            device=next(self.trainer.model.parameters()).device,
             trained=self.trainer.steps_made > 0,
             label_smoothing=self.facts.training.label_smoothing,
             batch=self.facts.training.batch,

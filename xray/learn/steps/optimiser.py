@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from xray.config import Precision, TrainConfig
-from xray.model.fast.packed_weights import PackedWeights
+from xray.model.fast.sharded_weights import Weights
 
 AVERAGES = ("exp_avg", "exp_avg_sq")
 
 
-def make_optimiser(block: nn.Parameter, config: TrainConfig) -> torch.optim.Adam:
+def make_optimiser(weights: Weights, config: TrainConfig) -> torch.optim.Adam:
     """Adam or AdamW, all weights in one kernel."""
     options: dict[str, Any] = {
         "lr": config.learning_rate,
@@ -21,30 +21,35 @@ def make_optimiser(block: nn.Parameter, config: TrainConfig) -> torch.optim.Adam
         "fused": True,
     }
     if config.optimiser == "adamw":
-        return torch.optim.AdamW([block], weight_decay=config.weight_decay, **options)
-    return torch.optim.Adam([block], **options)
+        return torch.optim.AdamW(weights.parts, weight_decay=config.weight_decay, **options)
+    return torch.optim.Adam(weights.parts, **options)
 
 
-def state_tensors(optimiser: torch.optim.Optimizer, weights: PackedWeights) -> dict[str, Tensor]:
+def state_tensors(optimiser: torch.optim.Optimizer, weights: Weights) -> dict[str, Tensor]:
     """What the optimiser keeps: the number of its steps, and two averages of every weight, under its name."""
-    state = optimiser.state.get(weights.block)
-    if not state:
+    states = [optimiser.state.get(part) for part in weights.parts]
+    if not states[0]:
         return {}
-    tensors = {f"adam.{key}.{name}": part for key in AVERAGES for name, part in weights.cut(state[key])}
-    return {"adam.step": state["step"], **tensors}
+    tensors = {"adam.step": states[0]["step"]}
+    for key in AVERAGES:
+        kept = [state[key] for state in states if state]
+        tensors |= {f"adam.{key}.{name}": whole for name, whole in weights.list_whole(kept)}
+    return tensors
 
 
-def restore_state(optimiser: torch.optim.Optimizer, weights: PackedWeights, tensors: Mapping[str, Tensor]) -> None:
+def restore_state(optimiser: torch.optim.Optimizer, weights: Weights, tensors: Mapping[str, Tensor]) -> None:
     """Give the optimiser what `state_tensors` took."""
     if "adam.step" not in tensors:
         return
-    if tensors["adam.step"].shape or not tensors["adam.step"].is_floating_point():
+    step = tensors["adam.step"]
+    if step.shape or not step.is_floating_point():
         raise ValueError("adam.step is no single number")
-    state = {key: torch.zeros_like(weights.block.detach()) for key in AVERAGES}
-    for key, block in state.items():
-        for name, part in weights.cut(block):
-            part.copy_(tensors[f"adam.{key}.{name}"])
-    optimiser.state[weights.block] = {"step": tensors["adam.step"].to(weights.block.device, copy=True), **state}
+    kept = {key: [torch.zeros_like(part.detach()) for part in weights.parts] for key in AVERAGES}
+    for key, averages in kept.items():
+        weights.fill(averages, {name: tensors[f"adam.{key}.{name}"] for name in weights.shapes})
+    for number, part in enumerate(weights.parts):
+        averages_of_part = {key: averages[number] for key, averages in kept.items()}
+        optimiser.state[part] = {"step": step.to(weights.device, copy=True), **averages_of_part}
 
 
 def computing_type(precision: Precision, device: torch.device) -> torch.dtype:

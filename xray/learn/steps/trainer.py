@@ -4,17 +4,18 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from xray.config import TrainConfig
 from xray.data.batches import count_batches, group_by_length
-from xray.errors import RunError
+from xray.errors import ConfigError, RunError
 from xray.learn.runs.checkpoint import Checkpoint
 from xray.learn.steps.learning_rate import rate_at
+from xray.learn.steps.made import Epoch, Step
 from xray.learn.steps.mean_weights import MeanWeights
 from xray.learn.steps.optimiser import computing_type, make_optimiser, restore_state, state_tensors
 from xray.learn.steps.processes import World
@@ -25,6 +26,7 @@ from xray.learn.steps.samples import Samples
 from xray.learn.threads import fitting_threads
 from xray.model.fast.forward import FastForward
 from xray.model.fast.packed_weights import PackedWeights
+from xray.model.fast.sharded_weights import ShardedWeights, Weights
 from xray.model.teaching import ShiftAnswer
 from xray.model.transformer import Transformer
 
@@ -32,58 +34,37 @@ VALID_TOKENS = 4096
 """How many places of held-out answers are computed at a time."""
 
 
-@dataclass(frozen=True)
-class Step:
-    """One step was made. `loss` is None where fetching it would have made the device wait."""
-
-    epoch: int
-    number: int
-    loss: float | None
-    tokens: int
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """One epoch is over. `valid_loss` is None without held-out pairs; `is_best` says that it was never better.
-
-    `right` is the share of held-out answers that are right word for word, where that makes the best; `mean_loss` is the
-    held-out loss of the mean of the last epochs' weights, after the last.
-    """
-
-    number: int
-    loss: float
-    valid_loss: float | None
-    is_best: bool
-    elapsed_s: float
-    right: float | None = None
-    mean_loss: float | None = None
-
-    @property
-    def badness(self) -> tuple[float, float]:
-        """What is lower for better epochs."""
-        loss = math.inf if self.valid_loss is None else self.valid_loss
-        return (0.0 if self.right is None else -self.right, loss)
-
-
 class Trainer:
     """A model, its optimiser, and how far they have come; the state at any moment is a checkpoint."""
 
     def __init__(
-        self, model: Transformer, config: TrainConfig, train: Samples, valid: Samples, world: World | None = None
+        self,
+        model: Transformer,
+        config: TrainConfig,
+        train: Samples,
+        valid: Samples,
+        world: World | None = None,
+        device: torch.device | str = "cpu",
     ) -> None:
         self.model = model
         self.config = config
         self.train = train
         self.valid = valid
         self.world = world or World()
-        self.device = next(model.parameters()).device
-        self.weights = PackedWeights(model)
+        self.device = torch.device(device)
+        if self.world.shards and config.compiled:
+            raise ConfigError("--shard and --compile do not go together yet. Leave one of them out.")
+        self.weights: Weights = (
+            ShardedWeights(model, self.device, self.world.rank, self.world.size)
+            if self.world.shards
+            else PackedWeights(model.to(self.device))
+        )
         self.fast = FastForward(self.weights)
         self.states = torch.compile(self.fast.states, dynamic=True) if config.compiled else self.fast.states
         self.number_type = computing_type(config.precision, self.device)
         self.shift = ShiftAnswer()
         self.mean = MeanWeights(self.weights) if config.average else None
-        self.optimiser = make_optimiser(self.weights.block, config)
+        self.optimiser = make_optimiser(self.weights, config)
         self.steps_per_epoch = math.ceil(
             count_batches(train.lengths, config.batch, config.batch_tokens) / config.accumulate
         )
@@ -156,17 +137,18 @@ class Trainer:
         self.weights.forget_gradients()
         loss_here = torch.zeros((), device=self.device)
         for numbers in batches:
-            if mine := self.world.share(numbers):
-                loss = self.loss_of(self.train, mine, self.config.label_smoothing)
+            mine = self.world.share(numbers)
+            if mine or self.world.shards:
+                loss = self.loss_of(self.train, mine or numbers[:1], self.config.label_smoothing)
                 if len(mine) < len(numbers) or len(batches) > 1:
                     loss = loss * (count_words(self.train, mine) / words)
-                torch.autograd.backward(loss)
+                self.weights.go_backward(loss)
                 loss_here = loss_here + loss.detach()
         self.weights.gather_gradients()
-        loss_of_all = self.world.add_gradients(self.weights.block, loss_here)
+        loss_of_all = self.world.add_gradients(self.weights.parts, loss_here)
         shown = self.look_at(loss_of_all)
         if self.config.clip:
-            nn.utils.clip_grad_norm_(self.weights.block, self.config.clip)
+            self.weights.shorten_gradients(self.config.clip)
         self.optimiser.step()
         self.loss_sum += loss_of_all
         self.step += 1
@@ -175,6 +157,10 @@ class Trainer:
     def loss_of(self, samples: Samples, numbers: Sequence[int], label_smoothing: float) -> Tensor:
         """The mean loss for each word of these answers."""
         src, tgt = (ids.to(self.device, non_blocking=True) for ids in samples.batch(numbers))
+        return self.weights.inside("", self.judge, src, tgt, label_smoothing)
+
+    def judge(self, src: Tensor, tgt: Tensor, label_smoothing: float) -> Tensor:
+        """The mean loss for each word of the answers in a batch."""
         decoder_input, targets = self.shift(tgt)
         with torch.autocast(self.device.type, self.number_type, enabled=self.number_type is not torch.float32):
             states = self.states(src, decoder_input)
@@ -198,6 +184,7 @@ class Trainer:
 
     def finish_epoch(self, steps: int) -> Epoch:
         """Measure, and turn to the next epoch."""
+        self.weights.show()
         over = Epoch(
             number=self.epoch + 1,
             loss=float(self.loss_sum) / steps,
@@ -222,8 +209,9 @@ class Trainer:
         self.model.eval()
         total, count = 0.0, 0
         batches = group_by_length(self.valid.lengths, 1, "held out", VALID_TOKENS)
-        for numbers in (batch.tolist() for batch in self.world.share(batches)):
-            words = count_words(self.valid, numbers)
+        for batch, counts in self.world.turns(batches):
+            numbers = batch.tolist()
+            words = counts * count_words(self.valid, numbers)
             total += float(self.loss_of(self.valid, numbers, 0.0)) * words
             count += words
         total, words_of_all = self.world.add_numbers(total, count)
@@ -231,7 +219,7 @@ class Trainer:
 
     def judge_answers(self) -> float | None:
         """The share of held-out answers that are right; None without any."""
-        right, count = self.world.add_numbers(*count_right(self.model, self.valid, self.device, self.world))
+        right, count = self.world.add_numbers(*count_right(self.model, self.valid, self.world))
         return right / count if count else None
 
     def take_into_mean(self) -> float | None:
@@ -252,19 +240,17 @@ class Trainer:
                 torch.manual_seed(hash((self.config.seed, self.world.rank, self.steps_made)))
             yield
 
-    def to_checkpoint(self, facts: Mapping[str, Any]) -> Checkpoint:
-        """Everything that `restore` needs to go on bit for bit.
+    def to_checkpoint(self, facts: Mapping[str, Any], weights_only: bool = False) -> Checkpoint:
+        """Everything that `restore` needs to go on bit for bit, or only what answering needs.
 
         Raises:
             RunError: a weight is no longer a finite number, and the last good checkpoint should stay.
         """
-        tensors: dict[str, Tensor] = {
-            **self.chance.to_tensors(),
-            **state_tensors(self.optimiser, self.weights),
-            "loss_sum": self.loss_sum,
-            **({} if self.mean is None else self.mean.to_tensors()),
-        }
-        for name, parameter in self.model.named_parameters():
+        tensors: dict[str, Tensor] = {}
+        if not weights_only:
+            tensors |= self.chance.to_tensors() | state_tensors(self.optimiser, self.weights)
+            tensors |= {"loss_sum": self.loss_sum, **({} if self.mean is None else self.mean.to_tensors())}
+        for name, parameter in self.weights.list_whole([part.data for part in self.weights.parts]):
             if not bool(torch.isfinite(parameter).all()):
                 raise RunError(
                     f"the weights {name} are no longer finite in epoch {self.epoch + 1}: training stopped, "
@@ -282,6 +268,8 @@ class Trainer:
     def restore(self, checkpoint: Checkpoint) -> None:
         """Become what was saved."""
         restore_model(self.model, checkpoint)
+        whole = {name: checkpoint.tensors[f"model.{name}"] for name in self.weights.shapes}
+        self.weights.fill([part.data for part in self.weights.parts], whole)
         restore_state(self.optimiser, self.weights, checkpoint.tensors)
         for name, wanted in {**self.chance.to_tensors(), "loss_sum": self.loss_sum}.items():
             check_like(name, checkpoint.tensors.get(name, wanted), wanted)

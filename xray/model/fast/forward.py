@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from xray.config import PAD
 from xray.model.fast.loss import judge_answers
-from xray.model.fast.packed_weights import PackedWeights
+from xray.model.fast.sharded_weights import Weights
 from xray.model.masks import hiding_value
 
 
@@ -25,11 +25,13 @@ class FastForward:
         out: (batch, tgt_len, tgt_vocab)
     """
 
-    def __init__(self, weights: PackedWeights) -> None:
+    def __init__(self, weights: Weights) -> None:
         model = weights.model
         self.model = model
         self.config = model.config
         self.leaves = weights.leaves
+        self.inside = weights.inside
+        self.places = [one.embedding.positions.table.to(weights.device) for one in (model.encoder, model.decoder)]
         self.norm_first = model.config.norm == "before"
 
     def __call__(self, src: Tensor, tgt: Tensor) -> Tensor:
@@ -51,13 +53,8 @@ class FastForward:
             keys_values = self.split(both, 2 * layers)  # of (batch, heads, src_len, d_k) each
         for number in range(layers):
             path = f"decoder.layers.{number}"
-            x = self.add_self_attention(path, x, None, causal=True)
-            entry = self.enter(f"{path}.cross_attention", x)
-            (query,) = self.split(self.linear(f"{path}.cross_attention.query", entry), 1)
             key, value = keys_values[2 * number : 2 * number + 2]
-            attended = self.attend(f"{path}.cross_attention", query, key, value, hidden, causal=False)
-            x = self.leave(f"{path}.cross_attention", x, attended)
-            x = self.add_feed_forward(path, x)
+            x = self.inside(path, self.decode_in_layer, path, x, key, value, hidden)
         return self.normalise("decoder.norm", x) if self.norm_first else x
 
     def loss(self, states: Tensor, targets: Tensor, label_smoothing: float, number_type: torch.dtype) -> Tensor:
@@ -70,18 +67,27 @@ class FastForward:
         x = self.embed("encoder", src)
         for number in range(len(self.model.encoder.layers)):
             path = f"encoder.layers.{number}"
-            x = self.add_feed_forward(path, self.add_self_attention(path, x, hidden, causal=False))
+            x = self.inside(path, self.encode_in_layer, path, x, hidden)
         return self.normalise("encoder.norm", x) if self.norm_first else x
+
+    def encode_in_layer(self, path: str, x: Tensor, hidden: Tensor | None) -> Tensor:
+        """What an encoder layer makes of x."""
+        return self.add_feed_forward(path, self.add_self_attention(path, x, hidden, causal=False))
+
+    def decode_in_layer(self, path: str, x: Tensor, key: Tensor, value: Tensor, hidden: Tensor | None) -> Tensor:
+        """What a decoder layer makes of x and of the memory's keys and values."""
+        x = self.add_self_attention(path, x, None, causal=True)
+        entry = self.enter(f"{path}.cross_attention", x)
+        (query,) = self.split(self.linear(f"{path}.cross_attention.query", entry), 1)
+        attended = self.attend(f"{path}.cross_attention", query, key, value, hidden, causal=False)
+        return self.add_feed_forward(path, self.leave(f"{path}.cross_attention", x, attended))
 
     def embed(self, side: str, ids: Tensor) -> Tensor:
         """Words and places."""
         words = functional.embedding(ids, self.embedding_weight(side), padding_idx=PAD)
         if self.config.scale_embeddings:
             words = words * sqrt(self.config.d_model)
-        positions = (
-            self.model.encoder.embedding.positions if side == "encoder" else self.model.decoder.embedding.positions
-        )
-        return self.drop(words + positions.table[:, : ids.shape[1]])
+        return self.drop(words + self.places[side == "decoder"][:, : ids.shape[1]])
 
     def add_self_attention(self, path: str, x: Tensor, hidden: Tensor | None, causal: bool) -> Tensor:
         """x, and what every word has gathered from the others."""

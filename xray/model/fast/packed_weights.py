@@ -4,12 +4,16 @@ Every parameter of the model becomes a view of its place in the block: who reads
 Adam then updates one tensor and not a hundred, and matrices that multiply the same input are one matrix.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import ParamSpec, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from xray.model.transformer import Transformer
+
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
 
 
 class PackedWeights:
@@ -30,6 +34,9 @@ class PackedWeights:
         for name in ordered:
             start, end = end, end + parameters[name].numel()
             self.places[name] = slice(start, end)
+        self.device = self.block.device
+        self.shapes = {name: parameter.shape for name, parameter in parameters.items()}
+        self.parts = [self.block]
         self.leaves: dict[str, Tensor] = {}
         for leaf, names in groups.items():
             where = slice(self.places[names[0]].start, self.places[names[-1]].stop)
@@ -43,11 +50,35 @@ class PackedWeights:
         for leaf in self.leaves.values():
             leaf.grad = None
 
+    def go_backward(self, loss: Tensor) -> None:
+        """Add the slopes of a loss to the gradients of the leaves."""
+        torch.autograd.backward(loss)
+
     def gather_gradients(self) -> None:
         """Lay the gradients of the leaves side by side, as that of the block."""
         self.block.grad = torch.cat(
             [(torch.zeros_like(leaf) if leaf.grad is None else leaf.grad).reshape(-1) for leaf in self.leaves.values()]
         )
+
+    def shorten_gradients(self, longest: float) -> None:
+        """Make all gradients together at most so long."""
+        nn.utils.clip_grad_norm_(self.block, longest)
+
+    def inside(self, path: str, compute: Callable[Given, Made], *args: Given.args, **named: Given.kwargs) -> Made:
+        """What a function computes that needs the leaves of one layer, or, with no path, those of no layer."""
+        return compute(*args, **named)
+
+    def list_whole(self, tensors: Sequence[Tensor]) -> Iterator[tuple[str, Tensor]]:
+        """What belongs to each parameter, by its name, of tensors like the parts."""
+        yield from self.cut(tensors[0])
+
+    def fill(self, tensors: Sequence[Tensor], whole: Mapping[str, Tensor]) -> None:
+        """Write into tensors like the parts what `list_whole` gave."""
+        for name, place in self.cut(tensors[0]):
+            place.copy_(whole[name])
+
+    def show(self) -> None:
+        """Let the readable model have the weights of this moment: it always has."""
 
     def cut(self, block: Tensor) -> Iterator[tuple[str, Tensor]]:
         """What belongs to each parameter, by its name, of a tensor as long as the block."""
