@@ -7,19 +7,21 @@ every other step. Equal sizes keep their own names, since sizes alone name nothi
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from xray.capture.axes.groups import Groups
 from xray.capture.axes.joins import Tensors, join_step
 from xray.capture.freezing import make_fact
 from xray.capture.kernels.fused import ATTENTIONS
+from xray.ir.flow.attention_sites import list_sites
+from xray.ir.flow.dataflow import read_flow
+from xray.ir.flow.softmax_axis import read_equation
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step, Trace
 
 PRODUCTS = {"heads*d_k": "d_model"}
 """What a product is called where something of that name has the same size: d_k is d_model / heads."""
 ACTIVATIONS = frozenset({"relu", "gelu", "silu", "relu_", "silu_", "tanh", "quick_gelu", "mish", "hardswish"})
-PRODUCTS_OF_MATRICES = frozenset({"matmul", "bmm", "baddbmm", "einsum"})
 HEADS_OF_WORDS = frozenset({"lm_head", "generator", "vocab_head", "output_projection", "to_logits"})
 
 Place = tuple[str, str, int]
@@ -40,6 +42,17 @@ def name_axes_by_structure(trace: Trace, links: Sequence[Links] = (), hints: Hin
         for place, one in enumerate(trace.passes)
     )
     return replace(trace, passes=passes)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Where the axes of an attention are: the first of them, how many, the one summed over, queries and keys."""
+
+    first: int
+    rank: int
+    summed: int
+    queries: int
+    keys: int
 
 
 class Namer:
@@ -126,43 +139,68 @@ class Namer:
         lengths = self.find_lengths()
         for step in self.one_pass.steps:
             at = self.at[step.id]
-            skip = 1 if step.op == "baddbmm" else 0
-            rank = len(step.outputs[0].shape) if step.outputs else 0
-            if rank not in (3, 4) or len(step.inputs) < skip + 2 or len(step.inputs[skip].shape) != rank:
-                continue
-            if step.op in ATTENTIONS and rank == 4:
-                self.name_scores(at.ins[0], at.ins[1] + 2, rank, lengths)
-                self.name_kept(at.ins[1], rank)
-                self.name_kept(at.ins[2], rank)
-            elif step.op in PRODUCTS_OF_MATRICES and self.leads_to_softmax(step):
-                self.name_scores(at.ins[skip], at.outs[0] + rank - 1, rank, lengths)
-                if rank == 4 and len(step.inputs[skip + 1].shape) == 4:
-                    self.name_key_heads(at.ins[skip + 1] + 1)
-            elif step.op in PRODUCTS_OF_MATRICES and self.comes_from_softmax(step.inputs[skip]):
-                self.name_kept(at.ins[skip + 1], rank)
+            if step.op in ATTENTIONS and are_of_rank(step, 0, (4,)):
+                self.name_scores(Scores(at.ins[0], 4, at.ins[0] + 3, at.ins[0] + 2, at.ins[1] + 2), lengths)
+                self.name_kept(at.ins[1], 4)
+                self.name_kept(at.ins[2], 4)
+        flow = read_flow(self.one_pass)
+        for site in list_sites(flow):
+            self.name_product(flow.steps[site.scores], lengths)
+            weights = {site.softmax, *site.weighed}
+            self.name_sum(flow.steps[site.weighted_sum], [maker in weights for maker in flow.makers[site.weighted_sum]])
 
-    def name_scores(self, query: int, keys: int, rank: int, lengths: Mapping[int, str]) -> None:
-        if self.name_first_axes(query, rank):
-            self.groups.name(query + rank - 1, "d_k")
-            self.d_k = self.groups.size(query + rank - 1)
-            for axis in (query + rank - 2, keys):
+    def name_product(self, step: Step, lengths: Mapping[int, str]) -> None:
+        """Queries times keys: the axes of what comes out, and the one that is summed over."""
+        at, skip = self.at[step.id], len(step.inputs) - 2
+        if step.op == "einsum":
+            self.name_equation(step, lengths)
+        elif are_of_rank(step, skip, (3, 4)):
+            rank, out = len(step.outputs[0].shape), at.outs[0]
+            summed = at.ins[skip] + rank - 1
+            self.name_scores(Scores(at.ins[skip], rank, summed, summed - 1, out + rank - 1), lengths)
+            if rank == 4 and len(step.inputs[skip + 1].shape) == 4:
+                self.name_key_heads(at.ins[skip + 1] + 1)
+
+    def name_equation(self, step: Step, lengths: Mapping[int, str]) -> None:
+        """The same by the letters of an einsum whose result is (batch, heads, queries, keys)."""
+        letters = read_equation(step)
+        if letters is None or len(letters[2]) != 4 or len(letters[0]) != len(step.inputs[0].shape):
+            return
+        left, right, made = letters
+        summed = [place for place, letter in enumerate(left) if letter in right and letter not in made]
+        if len(summed) == 1 and all(letter in left or letter in right for letter in made):
+            out = self.at[step.id].outs[0]
+            scores = Scores(out, 4, self.at[step.id].ins[0] + summed[0], out + 2, out + 3)
+            self.name_scores(scores, lengths)
+
+    def name_sum(self, step: Step, are_weights: Sequence[bool]) -> None:
+        """Weights times values: an einsum says by its letters which axis only the values bring."""
+        at, skip = self.at[step.id], len(step.inputs) - 2
+        letters = read_equation(step)
+        if letters is not None and are_weights[0] != are_weights[1] and len(letters[0]) == len(step.inputs[0].shape):
+            place = 1 if are_weights[0] else 0
+            own = [n for n, one in enumerate(letters[place]) if one not in letters[1 - place] and one in letters[2]]
+            if len(own) == 1:
+                self.name_width(at.ins[place] + own[0])
+        elif step.op != "einsum" and are_of_rank(step, skip, (3, 4)):
+            self.name_kept(at.ins[skip + 1], len(step.outputs[0].shape))
+
+    def name_scores(self, scores: Scores, lengths: Mapping[int, str]) -> None:
+        if self.name_first_axes(scores.first, scores.rank):
+            self.groups.name(scores.summed, "d_k")
+            self.d_k = self.groups.size(scores.summed)
+            for axis in (scores.queries, scores.keys):
                 self.groups.name(axis, lengths.get(self.groups.find(axis), ""))
 
     def name_kept(self, kept: int, rank: int) -> None:
         """Keys or values: their heads, which may be fewer, and how wide they are in each."""
         if rank == 4:
             self.name_key_heads(kept + 1)
-        self.groups.name(kept + rank - 1, "d_k" if self.groups.size(kept + rank - 1) == self.d_k else "d_v")
+        self.name_width(kept + rank - 1)
 
-    def comes_from_softmax(self, record: TensorRecord, reach: int = 4) -> bool:
-        """Whether a tensor is attention weights: a softmax, then nothing but dropout and the like."""
-        maker = self.one_pass.by_id.get(record.source or "")
-        if maker is None or not maker.inputs or reach == 0:
-            return False
-        return maker.op == "softmax" or (
-            maker.op in ("dropout", "to", "type_as", "view", "contiguous", "expand", "mul", "native_dropout")
-            and self.comes_from_softmax(maker.inputs[0], reach - 1)
-        )
+    def name_width(self, axis: int) -> None:
+        """How wide values are in each head: as wide as keys, or as they please."""
+        self.groups.name(axis, "d_k" if self.groups.size(axis) == self.d_k else "d_v")
 
     def name_first_axes(self, query: int, rank: int) -> bool:
         """Name batch and heads; whether they could be told."""
@@ -229,16 +267,6 @@ class Namer:
     def is_activated(self, step: Step) -> bool:
         return any(reader.op in ACTIVATIONS or reader.op.endswith("activation") for reader in self.find_readers(step))
 
-    def leads_to_softmax(self, step: Step, reach: int = 5) -> bool:
-        """Whether a product is scores: softmax follows within a few steps that keep its rows and columns."""
-        for reader in self.readers.get(step.id, ()):
-            if reader.op == "softmax":
-                return True
-            keeps = reader.outputs and reader.outputs[0].shape[-2:] == step.outputs[0].shape[-2:]
-            if reach and keeps and reader.id != step.id and self.leads_to_softmax(reader, reach - 1):
-                return True
-        return False
-
     def write_words(self, step: Step) -> Step:
         at = self.at[step.id]
         ins, outs = self.write_side(at.ins, step.inputs), self.write_side(at.outs, step.outputs)
@@ -257,6 +285,12 @@ class Namer:
             make_fact(TensorRecord, {**record.__dict__, "axes": axes})
             for axes, record in zip(words, records, strict=True)
         )
+
+
+def are_of_rank(step: Step, number: int, ranks: tuple[int, ...]) -> bool:
+    """Whether an input of a step has as many axes as what it makes, and these are as many as asked for."""
+    rank = len(step.outputs[0].shape) if step.outputs else 0
+    return rank in ranks and len(step.inputs) > number + 1 and len(step.inputs[number].shape) == rank
 
 
 def name_length(name: str) -> str:

@@ -3,9 +3,9 @@
 from itertools import takewhile
 from typing import Any
 
+from xray.ir.flow.operand_ways import Way
 from xray.ir.trace import Pass, Trace
 from xray.story.body.reading import read_pass
-from xray.story.recognition.operand_ways import Way
 from xray.story.weights.found import FoundAttention, list_attentions
 from xray.story.weights.picture import Picture
 from xray.story.weights.reading import draw_heads

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING
+from xray.ir.flow.remembering import once
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass
 from xray.story.alarms.bench import read_cells, read_preview
-from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import CARRYING
-from xray.story.recognition.remembering import once
 from xray.story.recognition.value_shapes import Values, number
 
 ENDINGS = (

@@ -6,9 +6,9 @@ from math import prod
 
 import numpy as np
 
+from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.dataflow import Flow
 from xray.ir.records import VISIBLE, MaskFacts, TensorRecord
-from xray.story.recognition.attention_sites import Site
-from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.known_values import DEEPEST, MOST, apply
 from xray.story.recognition.value_rules import LOW, RULES, SCORE_RULES
 from xray.story.recognition.value_shapes import Values

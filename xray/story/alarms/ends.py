@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.dataflow import Flow
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.alarms.arguments import given_values
 from xray.story.alarms.bench import Bench, read_preview
 from xray.story.alarms.kinds import Alarm, alarm_at
-from xray.story.recognition.attention_sites import Site
-from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.value_shapes import Values
 
 

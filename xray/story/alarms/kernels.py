@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, JOINS, REPEATS
 from xray.ir.trace import Step
 from xray.story.alarms.arguments import given_values
 from xray.story.alarms.bench import Bench, mark_hidden, read_cells
 from xray.story.alarms.kinds import Alarm, alarm_at
-from xray.story.recognition.attention_sites import Site
-from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import CARRYING, JOINS, REPEATS
 from xray.story.recognition.value_shapes import Values
 
 FUSED = frozenset({"scaled_dot_product_attention"})

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import MASKINGS, SUMS
 from xray.story.alarms.arguments import Mask, all_of, given_values
 from xray.story.alarms.bench import Bench, mark_hidden
 from xray.story.alarms.kinds import Alarm, alarm_at
 from xray.story.alarms.reach import fits, follow, is_masked_by, list_side_makers, shape_of_path
-from xray.story.recognition.attention_sites import Site
-from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import MASKINGS, SUMS
 from xray.story.recognition.value_shapes import Values
 
 WEAKEST = -20.0

@@ -4,11 +4,11 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.dataflow import Flow
 from xray.ir.trace import Step
 from xray.story.alarms.arguments import Mask, hides_nothing
 from xray.story.alarms.kinds import Alarm, alarm_at
-from xray.story.recognition.attention_sites import Site
-from xray.story.recognition.dataflow import Flow
 
 MOST_NAMED = 4
 

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from xray.ir.flow.dataflow import Flow
 from xray.ir.trace import Step
 from xray.story.alarms.arguments import given_values, list_given
 from xray.story.alarms.kinds import Alarm, alarm_at
 from xray.story.alarms.reach import block_of
 from xray.story.alarms.squares import Square, joint
 from xray.story.branches.scores import find_window
-from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.value_rules import LOW
 from xray.story.recognition.value_shapes import Values
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING
 from xray.story.alarms.arguments import given_values, list_given, list_masks
 from xray.story.alarms.bench import Bench, mark_hidden
 from xray.story.alarms.kinds import Alarm, alarm_at
 from xray.story.alarms.reach import block_of, follow, shape_of_path
-from xray.story.recognition.attention_sites import Site
-from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import CARRYING
 from xray.story.recognition.value_shapes import Values
 
 LONGEST_STEP = 2

@@ -4,6 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from xray.ir.flow.attention_sites import list_sites
+from xray.ir.flow.dataflow import read_flow
+from xray.ir.flow.remembering import once
 from xray.ir.trace import Pass, Trace
 from xray.story.alarms.arguments import Mask, given_values, list_masks
 from xray.story.alarms.broken import list_broken
@@ -15,9 +18,6 @@ from xray.story.alarms.meaning import check_meaning
 from xray.story.alarms.reach import check_reach, fits, follow, is_masked_by
 from xray.story.alarms.sequences import check_packed, check_padding_side, check_window
 from xray.story.alarms.squares import check_blind, check_form, read_squares
-from xray.story.recognition.attention_sites import list_sites
-from xray.story.recognition.dataflow import read_flow
-from xray.story.recognition.remembering import once
 
 
 @dataclass(frozen=True)

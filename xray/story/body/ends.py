@@ -3,14 +3,14 @@
 from collections.abc import Collection, Sequence
 from itertools import combinations
 
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS
+from xray.ir.flow.projections import data_input, is_product
 from xray.story.anatomy.tree import Attention, Experts, Head, Link, Unknown, Untold
 from xray.story.body.entrance import table_rows
 from xray.story.body.towers import Towering
 from xray.story.branches.experts import count_idle
 from xray.story.recognition.between import find_region, is_linear, width_out
-from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS, LOOKUPS
-from xray.story.recognition.projections import data_input, is_product
 
 MOST_BEHIND = 400
 

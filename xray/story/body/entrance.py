@@ -3,13 +3,13 @@
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS, SUMS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import EntrancePart, Reads
 from xray.story.body.stages import find_any_norm
 from xray.story.recognition.between import is_linear, is_scale, read_sizes, width_out
-from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.norms import Norm
-from xray.story.recognition.operation_kinds import CARRYING, FINDINGS, LOOKUPS, SUMS
 from xray.story.recognition.value_shapes import number
 
 MOST = 400

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import FINDINGS
 from xray.story.anatomy.tree import Attention, Group, Stage, Unknown
 from xray.story.body.stages import Staging
-from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import FINDINGS
 
 LONGEST_PATTERN = 12
 MIXING = ("mix", "cross")

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from xray.ir.flow.attention_sites import Site, list_sites
+from xray.ir.flow.dataflow import Flow, read_flow
+from xray.ir.flow.remembering import once
 from xray.ir.trace import Pass, Trace
 from xray.story.anatomy.tree import Attention, Experts, Tower
 from xray.story.body.spine import Chain, find_chains
 from xray.story.body.towers import Towering, read_tower
-from xray.story.recognition.attention_sites import Site, list_sites
-from xray.story.recognition.dataflow import Flow, read_flow
-from xray.story.recognition.remembering import once
 
 LEAST_JOINTS = 2
 FEATURE_MAP = 4

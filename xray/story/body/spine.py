@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from xray.story.recognition.attention_sites import Site
+from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, SUMS
 from xray.story.recognition.between import Region, does_mix, find_region, is_linear, is_scale, strip_plain
-from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.norms import Norm, find_norm
-from xray.story.recognition.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, SUMS
 
 FARTHEST = 24
 LONGEST_SHORTCUT = 10

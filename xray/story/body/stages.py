@@ -3,6 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, JOINS, LENGTHS, LOOKUPS, SCALINGS, SUMS
+from xray.ir.flow.projections import is_product
 from xray.story.anatomy.tree import Branch, FeedForward, Norm, NormKind, Stage, Unknown
 from xray.story.body.spine import Joint
 from xray.story.branches.attention import describe_attention
@@ -10,7 +14,6 @@ from xray.story.branches.experts import describe_experts
 from xray.story.branches.feed_forward import describe_feed_forward
 from xray.story.branches.others import describe_convolution, describe_recurrence
 from xray.story.branches.sequences import split_sequence
-from xray.story.recognition.attention_sites import Site
 from xray.story.recognition.between import (
     Region,
     does_mix,
@@ -22,11 +25,8 @@ from xray.story.recognition.between import (
     width_in,
     width_out,
 )
-from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.recognition.norms import find_norm
-from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS, FINDINGS, JOINS, LENGTHS, LOOKUPS, SCALINGS, SUMS
-from xray.story.recognition.projections import is_product
 from xray.story.recognition.scored_parts import list_behind
 
 MOST_PATHS = 6

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.remembering import once
 from xray.ir.trace import Trace
 from xray.story.anatomy.tree import Attention, Group, Link, Stage, Tower
 from xray.story.body.reading import Reading, read_pass
 from xray.story.body.towers import Towering
-from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.remembering import once
 
 MOST_BEHIND = 80
 

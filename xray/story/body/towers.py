@@ -4,16 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SUMS
 from xray.story.anatomy.tree import Attention, EntrancePart, Group, Tower
 from xray.story.body.entrance import read_entrance
 from xray.story.body.layers import Layer, cut_layers, group_layers
 from xray.story.body.spine import Chain, stream_norm
 from xray.story.body.stages import Staging, find_any_norm, name_norm, read_stage
-from xray.story.recognition.attention_sites import Site
 from xray.story.recognition.between import find_region, is_linear, strip_plain
-from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.norms import Norm as FoundNorm
-from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS, SUMS
 
 POOLINGS = frozenset({"mean", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "avg_pool2d"})
 

@@ -1,11 +1,11 @@
 """From a trace to its anatomy: the passes read one by one, and what they say put together."""
 
+from xray.ir.flow.remembering import once
 from xray.ir.trace import Trace
 from xray.story.anatomy.tree import Anatomy
 from xray.story.body.ends import count_active, read_head, read_links, read_untold
 from xray.story.body.reading import read_passes
 from xray.story.body.together import count_params, join_towers, list_others, pick_reading
-from xray.story.recognition.remembering import once
 
 
 @once

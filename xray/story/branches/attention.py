@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Literal
 
+from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, REPEATS, SCALINGS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import Attention, Positions
 from xray.story.branches.operands import Side, has_norm, is_narrowed, is_plain, is_rotary, read_latent, read_sides
 from xray.story.branches.scores import read_scores
-from xray.story.recognition.attention_sites import Site
 from xray.story.recognition.between import Region, is_linear, width_in, width_out
-from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import CARRYING, CURVES, REPEATS, SCALINGS
 from xray.story.recognition.scored_parts import list_behind
 
 NEAR = 24

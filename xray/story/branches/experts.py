@@ -3,13 +3,13 @@
 from collections.abc import Collection
 from math import prod
 
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
+from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import Experts, FeedForward
 from xray.story.branches.feed_forward import describe_feed_forward, is_bend, name_activation, steps_behind
 from xray.story.recognition.between import Region, is_linear, projections_in, width_out
-from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import CARRYING, SCALINGS, SUMS
-from xray.story.recognition.projections import is_product
 
 GROUPED = frozenset({"_grouped_mm", "grouped_mm", "_scaled_grouped_mm"})
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Collection
 
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CURVES, FINDINGS, SCALINGS
+from xray.ir.flow.projections import data_input, is_product
 from xray.story.anatomy.tree import FeedForward
 from xray.story.recognition.between import Region, projections_in, read_sizes, width_out
-from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import CURVES, FINDINGS, SCALINGS
-from xray.story.recognition.projections import data_input, is_product
 
 SPLITTERS = frozenset({"chunk", "split", "unbind", "split_with_sizes", "tensor_split"})
 

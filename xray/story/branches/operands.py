@@ -3,14 +3,14 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
+from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import Latent
-from xray.story.recognition.attention_sites import Site
 from xray.story.recognition.between import Region, is_linear, projections_in, width_out
-from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.norms import Norm, find_norm
-from xray.story.recognition.operation_kinds import CARRYING, SCALINGS, SUMS
-from xray.story.recognition.projections import data_input
 
 TURNED = (
     CARRYING | SUMS | SCALINGS | frozenset(["view_as_complex", "view_as_real", "cat", "stack", "neg", "sub", "roll"])

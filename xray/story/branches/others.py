@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Literal
 
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import FINDINGS, SCALINGS, SUMS, TURNS
+from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import Convolution, Recurrence
 from xray.story.recognition.between import read_sizes
-from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import FINDINGS, SCALINGS, SUMS, TURNS
-from xray.story.recognition.projections import is_product
 
 LEAST_TURNS = 3
 Kind = Literal["state space", "linear attention", "gated"] | None

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, SCALINGS, SUMS
+from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import Positions
-from xray.story.recognition.attention_sites import Site
 from xray.story.recognition.between import is_linear
-from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.known_values import Known, keep_hiding, keep_values, read_scores_alone, values_of
-from xray.story.recognition.operation_kinds import CARRYING, LOOKUPS, SCALINGS, SUMS
-from xray.story.recognition.projections import is_product
 from xray.story.recognition.scored_parts import Operand, list_behind, read_scored
 from xray.story.recognition.value_rules import LOW
 from xray.story.recognition.value_shapes import Values, number

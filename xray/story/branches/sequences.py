@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Sequence
 
-from xray.story.recognition.attention_sites import Site
+from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.dataflow import Flow
 from xray.story.recognition.between import Region, does_mix, projections_in
-from xray.story.recognition.dataflow import Flow
 
 DEEPEST = 6
 

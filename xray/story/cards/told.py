@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from xray.ir.flow.operation_kinds import LOSSES
 from xray.ir.trace import Trace
 from xray.story.anatomy.tree import Anatomy, Tower
 from xray.story.canvas import Canvas, words
 from xray.story.charts.chart import Node
-from xray.story.recognition.operation_kinds import LOSSES
 from xray.story.sheet.placing import Look
 from xray.story.sheet.planning import Frame
 from xray.story.type_sizes import LABEL, NOTE

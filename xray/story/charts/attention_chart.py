@@ -2,6 +2,9 @@
 
 from dataclasses import replace
 
+from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import SCALINGS
 from xray.ir.kinds import EXCHANGES
 from xray.story.anatomy.tree import Attention
 from xray.story.body.stages import Branching, peel_end
@@ -24,10 +27,7 @@ from xray.story.charts.chart import (
     steps_with_block,
 )
 from xray.story.charts.lanes import cut_way, order_rows
-from xray.story.recognition.attention_sites import Site
 from xray.story.recognition.between import Region, find_region
-from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import SCALINGS
 
 
 def chart_attention(flow: Flow, found: Branching) -> Chart:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from math import prod
 
+from xray.ir.flow.dataflow import Flow
 from xray.story.anatomy.tree import Attention
 from xray.story.body.stages import Branching, opening_norms
 from xray.story.branches.operands import Side, read_sides
@@ -20,7 +21,6 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.lanes import Part, cut_way, take_turn
 from xray.story.recognition.between import is_linear, width_out
-from xray.story.recognition.dataflow import Flow
 
 MOST_ARROWS = 8
 

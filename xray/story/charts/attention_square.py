@@ -2,6 +2,9 @@
 
 from math import isclose, sqrt
 
+from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import SCALINGS
 from xray.ir.trace import Step
 from xray.story.anatomy.tree import Attention
 from xray.story.charts.chart import (
@@ -14,9 +17,6 @@ from xray.story.charts.chart import (
     steps_at,
 )
 from xray.story.charts.lanes import Part
-from xray.story.recognition.attention_sites import Site
-from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import SCALINGS
 from xray.story.recognition.scored_parts import Scored, read_scored
 
 SQUARE: Place = (0.46, 0.9)

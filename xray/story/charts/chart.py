@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import DROPOUTS
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
-from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import DROPOUTS
 
 Place = tuple[float, float]
 """Where a lane stands: its centre and its width, in shares of the chart's width."""

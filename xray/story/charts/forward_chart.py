@@ -1,5 +1,6 @@
 """The charts of a feed-forward and of experts: out to d_ff and back, for all places alike or chosen for each."""
 
+from xray.ir.flow.dataflow import Flow
 from xray.story.anatomy.tree import Experts, FeedForward
 from xray.story.body.stages import Branching
 from xray.story.branches.experts import find_choice
@@ -7,7 +8,6 @@ from xray.story.branches.feed_forward import is_gate
 from xray.story.charts.chart import BROAD, LEFT_HALF, MIDDLE, RIGHT_HALF, Chart, Edge, Node, steps_at
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.recognition.between import is_linear, projections_in, width_out
-from xray.story.recognition.dataflow import Flow
 
 NAMES = {
     "relu": "ReLU",

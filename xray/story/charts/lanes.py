@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, JOINS, REPEATS, SCALINGS, SUMS, TURNS, WRITES
 from xray.ir.records import TensorRecord
 from xray.story.body.stages import find_any_norm
 from xray.story.recognition.between import is_linear, is_scale
-from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS, JOINS, REPEATS, SCALINGS, SUMS, TURNS, WRITES
 
 Kind = Literal["linear", "norm", "heads", "rotate", "cache", "repeat", "scale", "bend", "turn"]
 RANK: tuple[Kind, ...] = ("linear", "bend", "norm", "heads", "scale", "rotate", "cache", "repeat", "turn")

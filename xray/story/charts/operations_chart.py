@@ -2,13 +2,13 @@
 
 from collections.abc import Collection, Mapping
 
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CURVES, FINDINGS, LOOKUPS, SCALINGS, SOFTMAXES, SUMS
+from xray.ir.flow.projections import is_product
 from xray.story.body.stages import find_any_norm, name_norm
 from xray.story.branches.others import longest_chain
 from xray.story.charts.chart import Chart, Edge, Node, Place
 from xray.story.recognition.between import PLAIN, is_linear, read_sizes
-from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import CURVES, FINDINGS, LOOKUPS, SCALINGS, SOFTMAXES, SUMS
-from xray.story.recognition.projections import is_product
 
 MOST_NODES, MOST_IN_ROW = 16, 3
 LABELS = {

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from xray.ir.flow.dataflow import Flow
 from xray.story.anatomy.tree import Attention, Branch, Convolution, Experts, FeedForward, Recurrence, Stage, Unknown
 from xray.story.body.stages import Branching, Staging, name_norm, peel_end
 from xray.story.charts.attention_chart import chart_attention
@@ -20,7 +21,6 @@ from xray.story.charts.chart import (
 from xray.story.charts.forward_chart import chart_experts, chart_forward
 from xray.story.charts.operations_chart import chart_operations, label_step
 from xray.story.recognition.between import strip_plain
-from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.norms import Norm
 
 ADD_REMARK = "what came in is added back, so nothing is lost"

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from xray.ir.flow.operation_kinds import CARRYING, REPEATS, SCALINGS
 from xray.ir.kinds import plain_name
 from xray.ir.records import TensorRecord
 from xray.ir.storage import bytes_per_element, count_bytes
 from xray.ir.trace import Pass, PassKind, Step, Trace
 from xray.story.body.reading import read_pass
-from xray.story.recognition.operation_kinds import CARRYING, REPEATS, SCALINGS
 
 JOINS = frozenset({"cat", "concat", "concatenate", "extend"})
 WRITES = frozenset({"index_copy", "index_put", "copy", "slice_scatter", "scatter"})

@@ -4,9 +4,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from math import prod
 
-from xray.ir.records import TensorRecord
-from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import (
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import (
     CARRYING,
     CURVES,
     DROPOUTS,
@@ -17,7 +16,8 @@ from xray.story.recognition.operation_kinds import (
     STATISTICS,
     SUMS,
 )
-from xray.story.recognition.projections import data_input, is_projection
+from xray.ir.flow.projections import data_input, is_projection
+from xray.ir.records import TensorRecord
 
 PLAIN = (
     CARRYING

@@ -9,12 +9,12 @@ from math import prod
 
 import numpy as np
 
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import LOOKUPS
+from xray.ir.flow.projections import is_product, is_projection
+from xray.ir.flow.remembering import once
 from xray.ir.records import PADDING, VISIBLE, TensorRecord
 from xray.ir.trace import Step
-from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import LOOKUPS
-from xray.story.recognition.projections import is_product, is_projection
-from xray.story.recognition.remembering import once
 from xray.story.recognition.value_rules import RULES, SCORE_RULES, Rule
 from xray.story.recognition.value_shapes import Values
 

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import CARRYING, CASTING, FINDINGS, NORMS, SCALINGS, STATISTICS, SUMS
-from xray.story.recognition.projections import is_projection
-from xray.story.recognition.remembering import once
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, CASTING, FINDINGS, NORMS, SCALINGS, STATISTICS, SUMS
+from xray.ir.flow.projections import is_projection
+from xray.ir.flow.remembering import once
 
 STRIPPED = SUMS | SCALINGS | frozenset({"sub", "sub_", "rsub"})
 LONGEST = 12

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, MASKINGS, SCALINGS, SUMS
+from xray.ir.flow.projections import is_projection
 from xray.ir.records import TensorRecord
-from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, MASKINGS, SCALINGS, SUMS
-from xray.story.recognition.projections import is_projection
 
 Kind = Literal["scale", "bias", "mask", "softmax"]
 MOST_BEHIND = 40

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from xray.ir.flow.operation_kinds import CASTING, DROPOUTS
 from xray.ir.trace import Step
-from xray.story.recognition.operation_kinds import CASTING, DROPOUTS
 from xray.story.recognition.value_shapes import (
     Values,
     cut,

@@ -2,15 +2,15 @@
 
 from collections.abc import Collection, Sequence
 
+from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import DROPOUTS, SCALINGS, TURNS
 from xray.story.anatomy.tree import Attention
 from xray.story.body.stages import Branching
 from xray.story.charts.attention_lanes import read_attention_lanes
 from xray.story.charts.attention_square import name_factor
 from xray.story.charts.lanes import Part, swaps_last_two
-from xray.story.recognition.attention_sites import Site
 from xray.story.recognition.between import is_linear
-from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import DROPOUTS, SCALINGS, TURNS
 from xray.story.recognition.scored_parts import Scored, read_scored
 from xray.story.roles.giving import Given
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import LOOKUPS, NORMS, PRODUCTS, SHAPING, SOFTMAXES, SUMS
-from xray.story.recognition.projections import LINEARS
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import LOOKUPS, NORMS, PRODUCTS, SHAPING, SOFTMAXES, SUMS
+from xray.ir.flow.projections import LINEARS
 
 MOST_HELPERS = 6
 

@@ -3,13 +3,13 @@
 from collections.abc import Collection
 from math import isclose, sqrt
 
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import FINDINGS, JOINS, LOOKUPS, SHAPING, SOFTMAXES, SUMS
+from xray.ir.flow.projections import is_projection
 from xray.story.anatomy.tree import Head
 from xray.story.body.entrance import cuts_patches, is_number_scale, list_norms, looks_up_places, source_beside
 from xray.story.body.towers import Towering
 from xray.story.recognition.between import is_linear
-from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import FINDINGS, JOINS, LOOKUPS, SHAPING, SOFTMAXES, SUMS
-from xray.story.recognition.projections import is_projection
 from xray.story.recognition.value_shapes import number
 from xray.story.roles.giving import Given
 from xray.story.roles.layer_roles import list_opening

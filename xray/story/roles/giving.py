@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Sequence
 
-from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS, SHAPING, SUMS, TURNS
-from xray.story.recognition.projections import data_input
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SHAPING, SUMS, TURNS
+from xray.ir.flow.projections import data_input
 from xray.story.roles.blocks import find_common, find_covering
 
 

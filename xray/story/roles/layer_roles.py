@@ -2,6 +2,8 @@
 
 from collections.abc import Collection
 
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
 from xray.story.anatomy.tree import Attention, Branch, Experts, FeedForward, Recurrence
 from xray.story.body.stages import Branching, Staging, peel_end
 from xray.story.body.towers import Towering
@@ -9,8 +11,6 @@ from xray.story.branches.experts import find_choice
 from xray.story.branches.feed_forward import is_gate
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.recognition.between import PLAIN, projections_in, strip_plain, width_out
-from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS
 from xray.story.roles.attention_roles import give_attention
 from xray.story.roles.giving import Given
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 
+from xray.ir.flow.attention_sites import Site
 from xray.ir.trace import Trace
 from xray.story.anatomy.tree import Head
 from xray.story.body.reading import Reading, read_pass
 from xray.story.body.stages import Branching, read_branch
 from xray.story.body.together import name_towers
 from xray.story.body.whole import anatomy
-from xray.story.recognition.attention_sites import Site
 from xray.story.recognition.between import Region
 from xray.story.roles.attention_roles import give_attention
 from xray.story.roles.end_roles import give_entrance, give_exit

@@ -2,12 +2,12 @@
 
 from collections.abc import Collection, Mapping
 
+from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import LOOKUPS, SHAPING
+from xray.ir.flow.remembering import once
 from xray.ir.records import MaskFacts
 from xray.story.branches.scores import hides_future
-from xray.story.recognition.attention_sites import Site
-from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import LOOKUPS, SHAPING
-from xray.story.recognition.remembering import once
 from xray.story.recognition.scored_parts import Operand, condition_of, read_scored
 from xray.story.roles.giving import Given
 

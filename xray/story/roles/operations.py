@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CASTING, DROPOUTS, JOINS, LOOKUPS, TURNS
 from xray.ir.trace import Step
-from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import CASTING, DROPOUTS, JOINS, LOOKUPS, TURNS
 
 NATIVE_KERNELS = {
     "_transformer_encoder_layer_fwd": "a whole encoder layer in one kernel: self-attention and feed-forward",

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
+from xray.ir.flow.dataflow import Flow
 from xray.ir.trace import SAME_WEIGHTS
-from xray.story.recognition.dataflow import Flow
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@ from collections.abc import Collection
 from dataclasses import replace
 from math import isclose, sqrt
 
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, LOOKUPS, LOSSES, SCALINGS, SUMS
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
 from xray.story.body.entrance import cuts_patches, looks_up_places
@@ -12,8 +14,6 @@ from xray.story.body.towers import Towering
 from xray.story.charts.chart import BROAD, MIDDLE, Chart, Edge, Node, describe_dropout, list_dropouts, steps_at
 from xray.story.charts.operations_chart import chart_operations, label_step
 from xray.story.recognition.between import find_region, is_linear, is_scale
-from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS, FINDINGS, LOOKUPS, LOSSES, SCALINGS, SUMS
 from xray.story.wording import ELLIPSIS, PADDING
 from xray.text import show_controls
 

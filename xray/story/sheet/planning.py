@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
 from xray.ir.trace import Step
 from xray.story.anatomy.tree import Attention, Experts, FeedForward, Group
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
 from xray.story.charts.chart import BROAD, Chart, Node, steps_at
 from xray.story.charts.stage_chart import chart_stage, name_stage
-from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import CARRYING, DROPOUTS
 from xray.story.sheet.counting import Count
 
 MOST_FRAMES = 6

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
+from xray.ir.flow.dataflow import Flow
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
 from xray.story.compare.marks import Mark
-from xray.story.recognition.dataflow import Flow
 
 
 class StandIns:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from xray.ir.flow.dataflow import Flow
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
-from xray.story.recognition.dataflow import Flow
 
 Rows = tuple[tuple[str, ...], ...]
 TITLES = {"src": "QUESTIONS", "tgt": "ANSWERS"}

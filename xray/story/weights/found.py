@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from xray.ir.flow.attention_sites import Site
 from xray.ir.trace import Pass, Trace
 from xray.story.anatomy.tree import Attention
 from xray.story.body.reading import Reading, read_pass
 from xray.story.body.together import name_towers
 from xray.story.body.towers import Towering
-from xray.story.recognition.attention_sites import Site
 from xray.story.weights.picture import Kind
 
 ALONE = "attention"

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.dataflow import Flow
 from xray.ir.records import VISIBLE, Preview
 from xray.ir.trace import Pass, Trace
 from xray.story.body.reading import read_pass
 from xray.story.branches.scores import mark_hidden, read_squares
-from xray.story.recognition.attention_sites import Site
-from xray.story.recognition.dataflow import Flow
 from xray.story.recognition.known_values import keep_hiding
 from xray.story.recognition.scored_parts import read_scored
 from xray.story.recognition.value_rules import LOW

@@ -1,8 +1,8 @@
 """Linear layers however they are written: a step that multiplies what it reads by learned numbers."""
 
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import JOINS, PRODUCTS, SHAPING
 from xray.ir.records import TensorRecord
-from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import JOINS, PRODUCTS, SHAPING
 
 LINEARS = frozenset({"linear", "addmm", "conv1d_pointwise"})
 

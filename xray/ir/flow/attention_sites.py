@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operand_ways import Way, find_way
-from xray.story.recognition.operation_kinds import CARRYING, CASTING, DROPOUTS, SCALINGS, SCORING, SHAPING, SOFTMAXES
-from xray.story.recognition.projections import data_input, is_product, is_projection
-from xray.story.recognition.remembering import once
-from xray.story.recognition.softmax_axis import operand_of_axis
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operand_ways import Way, find_way
+from xray.ir.flow.operation_kinds import CARRYING, CASTING, DROPOUTS, SCALINGS, SCORING, SHAPING, SOFTMAXES
+from xray.ir.flow.projections import data_input, is_product, is_projection
+from xray.ir.flow.remembering import once
+from xray.ir.flow.softmax_axis import operand_of_axis
 
 FARTHEST = 24
 """How many steps there may be between scores and softmax, or between softmax and the weighted sum."""

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from xray.ir.flow.operation_kinds import CARRYING
+from xray.ir.flow.remembering import once
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
-from xray.story.recognition.operation_kinds import CARRYING
-from xray.story.recognition.remembering import once
 
 NOTHING = TensorRecord("", (), (), "", "", "activation")
 """Stands for what a step made that made nothing."""

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import BARRIERS, CARRYING
+from xray.ir.flow.projections import data_input, is_product, is_projection
 from xray.ir.records import TensorRecord
-from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import BARRIERS, CARRYING
-from xray.story.recognition.projections import data_input, is_product, is_projection
 
 MOST_NODES = 64
 """A way with more steps than this is not followed to its end."""
