@@ -8,13 +8,13 @@ from math import prod
 from xray.ir.kinds import VIEWS, is_in_place
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
+from xray.ir.turns import TURNED, guess_turn, read_turn, swap
 
 Strides = tuple[int, ...]
 SLICES = frozenset({"chunk", "split", "narrow", "slice", "index", "tensor_split", "split_with_sizes", "unsafe_chunk"})
 COPYING_VIEWS = frozenset({"reshape", "flatten", "ravel", "reshape_as"})
 """Operations that are views where the numbers lie in order, and copies where they do not."""
 TWISTS = frozenset({"movedim", "moveaxis", "numpy_t"})
-SWAPS = frozenset({"transpose", "t", "mt", "swapaxes", "swapdims", "adjoint"})
 
 
 @lru_cache(maxsize=256)
@@ -83,7 +83,7 @@ def lay_fused(shape: Sequence[int]) -> Strides:
     """The strides of what fused attention makes: its kernels write word by word, all heads of one word together."""
     if len(shape) != 4:
         return in_order(shape)
-    return tuple(swap(in_order(swap(shape, 1, 2)), 1, 2))
+    return swap(in_order(swap(shape, 1, 2)), 1, 2)
 
 
 def lay_view(step: Step, made: TensorRecord, strides: Mapping[str, Strides | None]) -> Strides | None:
@@ -94,8 +94,8 @@ def lay_view(step: Step, made: TensorRecord, strides: Mapping[str, Strides | Non
     laid = strides.get(base.source or "") or in_order(base.shape)
     if len(laid) != len(base.shape):
         laid = in_order(base.shape)
-    if step.op in SWAPS or step.op == "permute":
-        return tuple(laid[axis] for axis in turned_axes(step, base.shape, made.shape))
+    if step.op in TURNED:
+        return tuple(laid[axis] for axis in read_turn(step) or guess_turn(base.shape, made.shape))
     if step.op in SLICES and len(made.shape) == len(laid):
         return laid
     if step.op not in TWISTS and prod(base.shape) == prod(made.shape):
@@ -104,33 +104,6 @@ def lay_view(step: Step, made: TensorRecord, strides: Mapping[str, Strides | Non
             return fitted
         return None if step.op in COPYING_VIEWS or step.module else in_order(made.shape)
     return (-1,) * len(made.shape)  # of an expanded or picked tensor nothing more is known
-
-
-def turned_axes(step: Step, before: Sequence[int], after: Sequence[int]) -> tuple[int, ...]:
-    """For each axis of what a transpose made, which axis it was; read off the settings, else off the sizes."""
-    rank = len(before)
-    order = list(range(rank))
-    named = [value for name, value in step.settings.items() if name in ("dim0", "dim1", "axis0", "axis1")]
-    numbers = [value % rank for value in named if isinstance(value, int)] if rank else []
-    if step.op == "permute":
-        said = step.settings.get("dims", step.settings.get("other", step.settings.get("arg1")))
-        loose = [value for name, value in step.settings.items() if isinstance(value, int)]
-        dims = [int(part) % rank for part in re.findall(r"-?\d+", str(said))] if isinstance(said, str) else loose
-        return tuple(dim % rank for dim in dims) if sorted(dim % rank for dim in dims) == order else tuple(order[::-1])
-    if len(numbers) != 2:
-        pairs = [(one, two) for two in range(rank) for one in range(two)]
-        fitting = [pair for pair in pairs if tuple(swap(before, *pair)) == tuple(after)]
-        numbers = list(next((pair for pair in fitting if before[pair[0]] != before[pair[1]]), (0, 0)))
-        if numbers == [0, 0] and fitting:
-            numbers = list(fitting[-1] if rank < 3 else fitting[0])
-    return tuple(swap(order, *numbers)) if rank else ()
-
-
-def swap(values: Sequence[int], one: int, other: int) -> list[int]:
-    """The values, two of them in each other's place."""
-    swapped = list(values)
-    swapped[one], swapped[other] = swapped[other], swapped[one]
-    return swapped
 
 
 def refit(shape: Sequence[int], laid: Strides, wanted: Sequence[int]) -> Strides | None:

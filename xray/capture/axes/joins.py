@@ -6,6 +6,7 @@ from math import prod
 from xray.capture.axes.groups import Groups
 from xray.capture.kernels.fused import ATTENTIONS
 from xray.ir.trace import Step
+from xray.ir.turns import TURNED, read_turn
 
 KEEPING = (
     "add sub mul div add_ sub_ mul_ div_ relu relu_ gelu silu silu_ tanh sigmoid softmax log_softmax dropout dropout_ "
@@ -108,33 +109,9 @@ def join_pieces(olds: list[int], news: list[int], groups: Groups) -> None:
 
 
 def join_turned(step: Step, at: Tensors, groups: Groups) -> None:
-    for axis, origin in enumerate(turned_axes(step)):
+    """Axes that were put in another order; what a module turns is not read off its settings."""
+    for axis, origin in enumerate(read_turn(step) or () if not step.module else ()):
         groups.join(at.ins[0] + origin, at.outs[0] + axis)
-
-
-def turned_axes(step: Step) -> tuple[int, ...]:
-    """For each axis of the output, the axis of the input that it was; nothing where the settings do not say."""
-    rank = len(step.inputs[0].shape)
-    if step.module or rank < 2:
-        return tuple(range(rank)) if rank < 2 and not step.module else ()
-    order = list(range(rank))
-    if step.op == "permute":
-        dims = str(step.settings.get("dims", "")) or "x".join(
-            str(value) for name, value in step.settings.items() if name.startswith(("arg", "other", "dim"))
-        )
-        parts = [part for part in dims.split("x") if part.lstrip("-").isdecimal()]
-        return tuple(int(part) % rank for part in parts) if len(parts) == rank else ()
-    first: object = rank - 2
-    second: object = rank - 1
-    if step.settings and not step.settings.get("derived"):
-        values = [value for value in step.settings.values() if type(value) is int]
-        if len(values) != 2:
-            return ()
-        first, second = values
-    if not isinstance(first, int) or not isinstance(second, int):
-        return ()
-    order[first % rank], order[second % rank] = order[second % rank], order[first % rank]
-    return tuple(order)
 
 
 def join_product(step: Step, at: Tensors, groups: Groups) -> None:
@@ -258,7 +235,7 @@ def join_attention(step: Step, at: Tensors, groups: Groups) -> None:
 
 Joiner = Callable[[Step, Tensors, Groups], None]
 JOINERS: Mapping[str, Joiner] = {
-    **dict.fromkeys(("transpose", "permute", "t", "swapaxes", "swapdims", "adjoint"), join_turned),
+    **dict.fromkeys(TURNED, join_turned),
     **dict.fromkeys(("matmul", "bmm", "mm", "addmm", "baddbmm"), join_product),
     **dict.fromkeys(("linear", "embedding"), join_leading),
     **dict.fromkeys(("sum", "mean", "amax", "amin", "argmax", "argmin", "all", "any", "logsumexp"), join_reduced),

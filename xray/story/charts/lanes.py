@@ -8,6 +8,7 @@ from typing import Literal
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, JOINS, REPEATS, SCALINGS, SUMS, TURNS, WRITES
 from xray.ir.records import TensorRecord
+from xray.ir.turns import read_turn
 from xray.story.body.stages import find_any_norm
 from xray.story.recognition.between import is_linear, is_scale
 
@@ -144,9 +145,12 @@ def take_turn(flow: Flow, parts: list[Part]) -> tuple[list[Part], Part | None]:
 
 
 def swaps_last_two(flow: Flow, node: int) -> bool:
-    """Whether a turn swaps the last two axes and no others, as far as shapes tell."""
+    """Whether a turn swaps the last two axes and no others; by its shapes where its settings do not say."""
     before, after = flow.steps[node].inputs[0].shape, flow.output(node).shape
-    return len(before) >= 2 and after == (*before[:-2], before[-1], before[-2])
+    turned, rank = read_turn(flow.steps[node]), len(before)
+    if rank >= 2 and turned is not None:
+        return turned == (*range(rank - 2), rank - 1, rank - 2)
+    return rank >= 2 and after == (*before[:-2], before[-1], before[-2])
 
 
 def order_rows(ways: Sequence[Sequence[Part]]) -> list[tuple[str, int]]:

@@ -6,13 +6,13 @@ import numpy as np
 
 from xray.ir.flow.operation_kinds import CASTING, DROPOUTS
 from xray.ir.trace import Step
+from xray.ir.turns import TURNED
 from xray.story.recognition.value_shapes import (
     Values,
     cut,
     join,
     move_round,
     number,
-    permute,
     pick,
     pile,
     put,
@@ -34,7 +34,6 @@ NATIVE = ("_native_multi_head_attention", "_transformer_encoder_layer_fwd")
 """torch's kernels for whole attentions and layers, which take a row of padding for each sequence."""
 RESHAPES = frozenset(["view", "reshape", "unsqueeze", "squeeze", "flatten", "contiguous", "unflatten", "unsafe_view"])
 SAME = CASTING | DROPOUTS | frozenset(["long", "int", "clone", "detach", "alias", "nan_to_num", "lift_fresh"])
-TURNED = frozenset(["transpose", "swapaxes", "swapdims"])
 
 
 def pair(step: Step, given: list[Values]) -> tuple[Values, Values]:
@@ -290,7 +289,6 @@ RULES: dict[str, Rule] = {
     "index_select": pick,
     "gather": pick,
     "index_put": put,
-    "permute": permute,
     **dict.fromkeys(("split", "chunk", "unbind", "narrow", "slice", "select"), cut),
     "triu": triangle(np.triu),
     "tril": triangle(np.tril),
@@ -307,7 +305,6 @@ RULES: dict[str, Rule] = {
     "stack": pile,
     "block_diag": put_in_blocks,
     "same_sequence": same_sequence,
-    **dict.fromkeys(("T", "mT", "t"), single(lambda one: np.swapaxes(one, -1, -2) if one.ndim > 1 else one)),
     **dict.fromkeys(TURNED, transpose),
 }
 """How each operation works on numbers of which some are unknown."""

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xray.ir.trace import Setting, Step
+from xray.ir.turns import read_turn
 
 Values = NDArray[np.float64]
 
@@ -21,14 +22,9 @@ def reshape(step: Step, given: list[Values]) -> Values:
 
 
 def transpose(step: Step, given: list[Values]) -> Values | None:
-    first, second = (number(step, name) for name in ("dim0", "dim1"))
-    return None if first is None or second is None else np.swapaxes(given[0], int(first), int(second))
-
-
-def permute(step: Step, given: list[Values]) -> Values | None:
-    dims = [number(step, name) for name in ("other", *(f"arg{n}" for n in range(2, 9)))]
-    order = [int(one) for one in dims if one is not None]
-    return np.transpose(given[0], order) if len(order) == given[0].ndim else None
+    """Axes in another order."""
+    turned = read_turn(step)
+    return np.transpose(given[0], turned) if turned is not None and len(turned) == given[0].ndim else None
 
 
 def spread(step: Step, given: list[Values]) -> Values:
