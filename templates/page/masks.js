@@ -30,8 +30,10 @@ function listMasks(scene) {
       }
     }
   }
-  const recorded = [...made, ...given.values()].filter(({ record }) => facts.masks[record.mask].cells);
-  return recorded.length ? recorded.map((one) => asRecorded(scene, one)) : listHidden(scene);
+  const all = [...made, ...given.values()];
+  const kept = all.filter(({ record }) => facts.masks[record.mask].cells).map((one) => asRecorded(scene, one));
+  const blocks = all.filter(({ record }) => facts.masks[record.mask].blocks).map(asBlocks);
+  return kept.length || blocks.length ? [...blocks, ...kept] : listHidden(scene);
 }
 
 /** A mask that was recorded as a tensor. */
@@ -45,6 +47,27 @@ function asRecorded(scene, { step, record }) {
     cells: (sequence) => mask.cells[sequence],
     words: (sequence) => sentenceFor(scene, record, sequence),
   };
+}
+
+/** The blocks by which flex attention runs through a mask, each drawn as four cells. */
+function asBlocks({ step, record }) {
+  const { share, kind, blocks } = facts.masks[record.mask];
+  return {
+    id: `${step.id} blocks`,
+    step,
+    name: `blocks of the ${kind} mask, ${sayShape(record.shape)}`,
+    says: `${blocks.says}. Of a full block all may be looked at, of a partial one some, and a skipped one is never read. ${sayPercent(share)} of all cells are hidden.`,
+    count: 1,
+    cells: () => blocks.cells,
+    words: () => ({ queries: [], keys: [] }),
+    tell: (row, column) => tellBlock(blocks.letters, row >> 1, column >> 1),
+  };
+}
+
+const BLOCKS = { ".": "full", "/": "partial", x: "skipped" };
+
+function tellBlock(letters, row, column) {
+  return `Block of queries ${row + 1}, of keys ${column + 1}: ${BLOCKS[letters[row][column]]}.`;
 }
 
 /** What attentions hide, where no mask was recorded by itself: one for each kind and each pattern. */
@@ -89,7 +112,7 @@ export function drawMasks() {
   if (!masks.length) return [el("h2", {}, "Masks"), el("p", {}, "Nothing is hidden in this pass.")];
   const wanted = [4, 5].includes(place.station) ? "tgt_mask" : "src_mask";
   const fallback = masks.filter((one) => one.step.path.startsWith(wanted)).at(-1) ?? masks[0];
-  const shown = masks.find((one) => one.step.id === picked) ?? fallback;
+  const shown = masks.find((one) => identify(one) === picked) ?? fallback;
   const sequence = Math.min(place.sequence, shown.count - 1);
   return [
     el("h2", {}, "Masks"),
@@ -99,8 +122,8 @@ export function drawMasks() {
       { class: "row" },
       chooser(
         "mask",
-        masks.map((one) => [one.step.id, one.name]),
-        shown.step.id,
+        masks.map((one) => [identify(one), one.name]),
+        identify(shown),
         (id) => {
           picked = id;
           redraw();
@@ -115,13 +138,17 @@ export function drawMasks() {
         ),
     ),
     el("p", { class: "quiet" }, shown.says),
-    drawCells(shown.cells(sequence), shown.words(sequence)),
+    drawCells(shown.cells(sequence), shown.words(sequence), shown.tell),
     el(
       "button",
       { type: "button", onclick: () => move({ step: shown.step.id, view: "step" }) },
       "the step with this mask",
     ),
   ];
+}
+
+function identify(mask) {
+  return mask.id ?? mask.step.id;
 }
 
 function readers(scene, maker) {
@@ -134,7 +161,7 @@ function readers(scene, maker) {
   return names.length ? `Read by ${names.join(", ")}.` : "No operation of this pass reads it directly.";
 }
 
-function drawCells(cells, words) {
+function drawCells(cells, words, tell) {
   return el(
     "div",
     {},
@@ -146,9 +173,9 @@ function drawCells(cells, words) {
       columnWords: words.keys,
       cell: 24,
       paint: (row, column) => ({ kind: `mask_${KINDS[cells[row][column]] ?? "hidden"}` }),
-      tell: (row, column) => explainCell(words, cells, row, column),
-      choose: (row) => cells.length > 1 && move({ word: place.word === row ? -1 : row }),
-      chosen: place.word,
+      tell: tell ?? ((row, column) => explainCell(words, cells, row, column)),
+      choose: (row) => !tell && cells.length > 1 && move({ word: place.word === row ? -1 : row }),
+      chosen: tell ? -1 : place.word,
     }),
     el("p", { class: "legend quiet" }, ...legend(cells)),
   );

@@ -11,20 +11,22 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 class Flexible(nn.Module):
-    def __init__(self, hides=None, scores=None):
+    def __init__(self, hides=None, scores=None, block=128):
         super().__init__()
-        self.qkv, self.hides, self.scores = nn.Linear(6, 18), hides, scores
+        self.qkv, self.hides, self.scores, self.block = nn.Linear(6, 18), hides, scores, block
 
     def forward(self, x):
         q, k, v = (one.unflatten(-1, (3, 2)).transpose(1, 2) for one in self.qkv(x).chunk(3, dim=-1))
         length = x.shape[1]
-        mask = None if self.hides is None else create_block_mask(self.hides, None, None, length, length, device="cpu")
+        mask = None
+        if self.hides is not None:
+            mask = create_block_mask(self.hides, None, None, length, length, device="cpu", BLOCK_SIZE=self.block)
         return flex_attention(q, k, v, score_mod=self.scores, block_mask=mask)
 
 
-def trace_of(hides=None, scores=None):
+def trace_of(hides=None, scores=None, length=4, block=128):
     with torch.no_grad():
-        return xray.trace(Flexible(hides, scores), torch.rand(2, 4, 6))
+        return xray.trace(Flexible(hides, scores, block), torch.rand(2, length, 6))
 
 
 def mask_of(trace):
@@ -68,3 +70,36 @@ def test_a_triangle_that_begins_too_late_is_told():
 @pytest.mark.parametrize("functions", [(causal,), (causal, falling), ()])
 def test_a_sound_one_raises_nothing(functions):
     assert xray.audit(trace_of(*functions)).alarms == ()
+
+
+def test_the_blocks_are_read_with_their_size():
+    trace = trace_of(causal, length=40, block=16)
+    blocks = mask_of(trace).blocks
+
+    assert (blocks.queries, blocks.keys, blocks.cells) == (16, 16, (("/xx", "./x", "///"),))
+
+
+def test_a_mask_of_many_cells_is_read_by_its_rows():
+    mask = mask_of(trace_of(causal, length=300))
+
+    assert (mask.kind, mask.cells, mask.spans) == ("causal", None, (((300, 0, 0, 1, 1),),))
+    assert mask.blocks.cells == (("/xx", "./x", "///"),)
+
+
+def falling_and_hiding(score, batch, head, query, key):
+    return torch.where(query >= key, score - (query - key), -float("inf"))
+
+
+SCORE_MODS = {
+    "adds": falling,
+    "scales": lambda score, batch, head, query, key: score * 2,
+    "bends": lambda score, batch, head, query, key: 9 * torch.tanh(score / 9),
+    "adds, hides": falling_and_hiding,
+}
+
+
+@pytest.mark.parametrize("does", SCORE_MODS)
+def test_what_score_mod_does_is_said(does):
+    step = next(step for step in trace_of(scores=SCORE_MODS[does]).steps if step.op == "flex_attention")
+
+    assert step.settings["score_mod_does"] == does

@@ -24,7 +24,10 @@ MACHINERY = frozenset(
         *(f"{ROOM}kernels{os.sep}{name}.py" for name in ("fast_path", "fused")),
         *(
             str(Path(torch.__file__).parent / name)
-            for name in ("_library/custom_ops.py", "nn/attention/varlen.py", "nn/attention/flex_attention.py")
+            for name in (
+                *("_library/custom_ops.py", "_higher_order_ops/flex_attention.py"),
+                *("nn/attention/varlen.py", "nn/attention/flex_attention.py", "_dynamo/eval_frame.py"),
+            )
         ),
     }
 )

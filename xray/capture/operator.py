@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from xray.capture.calls import OpenCall, Pattern, Seen, describe_error
 from xray.capture.journal import Journal, Lane
 from xray.capture.kernels.fast_path import InnerMode
-from xray.capture.kernels.flexible import FLEX, changes_scores, see_flex_mask
+from xray.capture.kernels.flexible import FLEX, changes_scores, describe_score_mod, see_flex_mask
 from xray.capture.kernels.fused import ATTENTIONS
 from xray.capture.kernels.varlen import FEWEST, note_ends, see_ragged_mask, tells_ends
 from xray.capture.operations import is_in_place, name_operands
@@ -148,9 +148,11 @@ class Operator:
             else:
                 inputs.extend([see(part, tensor, call) for part, tensor in find_tensors(value, operand)])
         if name == FLEX:
-            seen = see_flex_mask(args)
+            asked, seen = see_flex_mask(args)
             inputs = [*inputs, seen] if seen is not None else inputs
             options.append(("score_mod", changes_scores(args)))
+            if changes_scores(args):
+                options += [("score_mod_does", describe_score_mod(args)), ("asked", asked)]
         elif len(inputs) >= FEWEST and tells_ends(inputs):
             inputs = note_ends(inputs)
         elif name in ATTENTIONS and (ragged := see_ragged_mask(args, kwargs)) is not None:

@@ -27,11 +27,26 @@ POLARITIES: tuple[str, ...] = get_args(Polarity)
 
 VISIBLE, PADDING, FUTURE, BOTH, HIDDEN = ".", "p", "f", "b", "x"
 """The letters of a mask cell: may be read, padding, future, padding and future, hidden for another reason."""
+PARTIAL = "/"
+"""The letter of a block of which some cells may be read; one that is full or skipped has the letter of a cell."""
 
 
 Span = tuple[int, int, int, int, int]
 """Rows of a mask one below the other: how many, the first key that the first of them shows and by how much that moves
 on from row to row, and the same of the key behind the last."""
+
+
+@dataclass(frozen=True)
+class MaskBlocks:
+    """The blocks by which flex attention runs through a mask: how many queries and keys one has, and what each is.
+
+    `cells` holds one matrix for each combination of the leading axes, or one where they are all alike; a row is a
+    string with one letter for each block: `.` full, all of it may be read; `/` partial; `x` skipped, none of it.
+    """
+
+    queries: int
+    keys: int
+    cells: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -43,6 +58,7 @@ class MaskFacts:
     `x` hidden for another reason. It is None where the mask is too large to keep; then `blind_rows` counts the rows in
     which nothing is visible, if that was looked at, and `spans` holds the stretch of keys that each row shows, a matrix
     for each combination of the leading axes, or one where they are all alike; None where a row shows several stretches.
+    `blocks` are those of flex attention.
     """
 
     kind: MaskKind
@@ -51,6 +67,7 @@ class MaskFacts:
     cells: tuple[tuple[str, ...], ...] | None = None
     blind_rows: int | None = None
     spans: tuple[tuple[Span, ...], ...] | None = None
+    blocks: MaskBlocks | None = None
 
 
 @dataclass(frozen=True)

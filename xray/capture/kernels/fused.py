@@ -63,8 +63,8 @@ def derive_attention(call: OpenCall) -> list[OpenCall]:
     options = dict(call.options)
     scale = options.get("scale")
     scores = stages.add("scale", "scale", (scores,), scores_shape, factor=scale or (width[-1] or 1) ** -0.5)
-    if options.get("score_mod") is True:  # what it adds is only known while it runs
-        scores = stages.add("score_mod", "add", (scores,), scores_shape)
+    if options.get("score_mod") is True:  # what it adds is only known while it runs; what it hides is in the mask
+        scores = stages.add("score_mod", "add", (scores,), scores_shape, asked=options.get("asked") is True)
     mask = find_mask(given, options, scores_shape)
     if mask is not None:
         scores = stages.add("mask", "mask_scores", (scores, mask), scores_shape)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from xray.capture.masks.spans import Stretches, drop_repeats, join_rows, name_spans, read_rows
 from xray.capture.values import is_readable
-from xray.ir.records import BOTH, FUTURE, HIDDEN, PADDING, VISIBLE, MaskFacts, MaskKind, Polarity
+from xray.ir.records import BOTH, FUTURE, HIDDEN, PADDING, VISIBLE, MaskBlocks, MaskFacts, MaskKind, Polarity
 
 MAX_CELLS = 65_536
 """Masks with more cells than this keep their kind and share only."""
@@ -30,18 +30,20 @@ class SeenMask(NamedTuple):
     hidden_share: float
     blind_rows: int | None = None
     spans: tuple[Stretches, ...] | None = None
+    blocks: MaskBlocks | None = None
 
     def to_facts(self) -> MaskFacts:
         """The facts, with a letter for each cell that says why it is hidden."""
         if self.visible is None:
             kind = self.kind or ("custom" if self.spans is None else name_spans(self.spans, self.shape))
-            return MaskFacts(kind, self.hidden_share, self.polarity, None, self.blind_rows, self.spans)
+            return MaskFacts(kind, self.hidden_share, self.polarity, None, self.blind_rows, self.spans, self.blocks)
         rows, keys = self.shape[-2:]
         lines = [self.visible[start : start + keys] for start in range(0, len(self.visible), keys)]
         matrices = [lines[start : start + rows] for start in range(0, len(lines), rows)]
         causal = self.kind in ("causal", "padding+causal") or (self.kind is None and looks_causal(matrices))
         cells = tuple(explain_cells(matrix, self.kind, causal=causal) for matrix in matrices)
-        return MaskFacts(self.kind or name_kind(cells), self.hidden_share, self.polarity, cells)
+        kind = self.kind or name_kind(cells)
+        return MaskFacts(kind, self.hidden_share, self.polarity, cells, blocks=self.blocks)
 
 
 def look_at_mask(mask: Tensor, kind: MaskKind | None, *, true_is_hidden: bool = False) -> SeenMask | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from xray.ir.records import MaskFacts, Number, Preview, TensorRecord, spell_number
+from xray.ir.records import MaskBlocks, MaskFacts, Number, Preview, TensorRecord, spell_number
 from xray.ir.trace import Pass, Setting, Step, Trace
 from xray.renderers.blocks.layered import Roles
 from xray.renderers.page.attentions import pack_attentions
@@ -13,6 +13,7 @@ from xray.renderers.page.maps import Map
 from xray.renderers.page.values import Level, cut_values
 from xray.renderers.page.walk import pack_walk, scene_phase
 from xray.story.alarms.whole import find_alarms
+from xray.story.facts.masks import describe_blocks, draws_blocks, quarter_blocks
 from xray.story.walk.explanations import explain_step
 from xray.story.walk.scene import is_whole_journey
 from xray.story.walk.turns import list_candidates
@@ -188,6 +189,16 @@ def pack_mask(mask: MaskFacts) -> Packed:
         "kind": mask.kind,
         "share": mask.hidden_share,
         "cells": [list(matrix) for matrix in mask.cells] if mask.cells is not None else None,
+        **({"blocks": pack_blocks(mask.blocks)} if mask.blocks is not None and draws_blocks(mask) else {}),
+    }
+
+
+def pack_blocks(blocks: MaskBlocks) -> Packed:
+    """The blocks of flex attention as a picture, with the words that stand beside it."""
+    return {
+        "cells": ["".join(row) for row in quarter_blocks(blocks)],
+        "letters": list(blocks.cells[0]),
+        "says": describe_blocks(blocks),
     }
 
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from xray.ir.records import BOTH, FUTURE, HIDDEN, PADDING, VISIBLE, TensorRecord
 from xray.renderers.table.words import Words, flow, say_share
-from xray.story.facts.masks import MaskSquare, MaskStory
+from xray.story.facts.masks import MaskSquare, MaskStory, describe_blocks, quarter_blocks
 from xray.story.walk.stations import station_of
 
 MEANINGS = {
@@ -60,6 +60,13 @@ def draw_mask(story: MaskStory, words: Words, width: int, *, everything: bool = 
     """
     yield from flow(describe_mask(story, words), width)
     squares = story.squares
+    facts = story.record.mask
+    if facts is not None and facts.blocks is not None:
+        yield from flow(words.sentence(describe_blocks(facts.blocks) + "."), width)
+    if not squares and facts is not None and facts.blocks is not None:
+        for row in quarter_blocks(facts.blocks)[:MOST_ROWS]:
+            yield draw_cells("".join(row[: fit_keys(len(row), width)]), words)
+        return
     if not squares:
         yield from flow(words.sentence("Its cells were too many to keep."), width)
         return

@@ -92,6 +92,9 @@ class Bench:
             step = flow.steps[place]
             compute = SCORE_RULES.get(step.op.rstrip("_")) or RULES.get(step.op.rstrip("_"))
             given = [made[maker] if maker in made else self.read(record, maker) for record, maker in flow.given(place)]
+            if step.settings.get("asked") is True and len(given) == 1:  # what score_mod hides stands in the mask
+                made[place] = given[0]
+                continue
             if compute is None or any(one is None for one in given):
                 return None
             try:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from xray.ir.records import FUTURE, VISIBLE, MaskFacts
 from xray.story.canvas import Canvas, words
+from xray.story.facts.masks import describe_blocks, draws_blocks, quarter_blocks
 from xray.story.layout import Cells, Run
 from xray.story.shapes import ShapeText, digits
 from xray.story.type_sizes import LABEL, NOTE, OP
@@ -41,6 +42,8 @@ class MaskCard:
     @property
     def rows(self) -> tuple[tuple[str, ...], ...]:
         """The cells to draw: those of the first sequence, the first ones of many; none where they are not known."""
+        if self.facts.blocks is not None and draws_blocks(self.facts):
+            return tuple(row[:MOST] for row in quarter_blocks(self.facts.blocks)[:MOST])
         if self.is_corner:
             return tuple(tuple(VISIBLE if key <= query else FUTURE for key in range(CORNER)) for query in range(CORNER))
         if not self.facts.cells:
@@ -55,6 +58,9 @@ class MaskCard:
     def remark(self) -> str:
         """What it hides, how much, and how much of it is drawn."""
         told = f"{WORDS[self.facts.kind]}: {self.facts.hidden_share:.0%} of it"
+        if self.facts.blocks is not None and draws_blocks(self.facts):
+            corner = "; the first corner" if len(self.rows) < 2 * len(self.facts.blocks.cells[0]) else ""
+            return f"{told}; {describe_blocks(self.facts.blocks)}{corner}"
         if self.is_corner:
             return f"{told}; its first corner, by its kind"
         if not self.facts.cells:

@@ -1,10 +1,11 @@
 """The masks of a pass that attention really reads, each with the words that stand at its rows and columns."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from xray.ir.records import VISIBLE, TensorRecord
+from xray.ir.records import HIDDEN, PARTIAL, VISIBLE, MaskBlocks, MaskFacts, TensorRecord
 from xray.ir.trace import Pass, Step
 
 
@@ -49,7 +50,41 @@ def list_masks(one_pass: Pass) -> tuple[MaskStory, ...]:
         MaskStory(step, record, tuple(readers_of(step, one_pass)), tuple(cut_squares(record, one_pass)))
         for step, record in made
         if step.id not in used_up
-    )
+    ) + tuple(list_asked(one_pass))
+
+
+def list_asked(one_pass: Pass) -> Iterator[MaskStory]:
+    """The masks that no step made, but that flex attention asks for block by block, each with all who read it."""
+    told: dict[TensorRecord, list[Step]] = defaultdict(list)
+    for step in one_pass.leaves:
+        for record in step.inputs:
+            if record.source is None and record.mask is not None and record.mask.blocks is not None:
+                told[record].append(step)
+    for record, readers in told.items():
+        yield MaskStory(readers[0], record, tuple(readers), tuple(cut_squares(record, one_pass)))
+
+
+def draws_blocks(facts: MaskFacts) -> bool:
+    """Whether a mask is drawn by its blocks: flex attention runs by them, and there is more than one."""
+    return facts.blocks is not None and any(len(matrix) * len(matrix[0]) > 1 for matrix in facts.blocks.cells)
+
+
+def quarter_blocks(blocks: MaskBlocks) -> tuple[tuple[str, ...], ...]:
+    """The blocks of the first sequence and head as letters of cells, four for each.
+
+    A full block is visible, a skipped one hidden, and a partial one is both.
+    """
+    quarters = {VISIBLE: (VISIBLE * 2,) * 2, PARTIAL: (VISIBLE + HIDDEN, HIDDEN + VISIBLE), HIDDEN: (HIDDEN * 2,) * 2}
+    return tuple(tuple("".join(quarters[letter][half] for letter in row)) for row in blocks.cells[0] for half in (0, 1))
+
+
+def describe_blocks(blocks: MaskBlocks) -> str:
+    """How many blocks there are, of which size, and how many of them are full, partial and skipped."""
+    matrix = blocks.cells[0]
+    counts = [sum(row.count(letter) for row in matrix) for letter in (VISIBLE, PARTIAL, HIDDEN)]
+    told = ", ".join(f"{count:,} {word}" for count, word in zip(counts, ("full", "partial", "skipped"), strict=True))
+    several = "" if len(blocks.cells) == 1 else f", the first of {len(blocks.cells)}"
+    return f"{len(matrix)}×{len(matrix[0])} blocks of {blocks.queries}×{blocks.keys}: {told}{several}"
 
 
 def readers_of(maker: Step, one_pass: Pass) -> Iterator[Step]:

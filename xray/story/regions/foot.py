@@ -6,6 +6,7 @@ from xray.config import PAD
 from xray.ir.records import MaskFacts, TensorRecord
 from xray.ir.trace import Step
 from xray.story.canvas import Canvas, words
+from xray.story.facts.masks import describe_blocks, draws_blocks, quarter_blocks
 from xray.story.layout import LEADING, Cells, Line, Run, line_width
 from xray.story.shapes import digits, read_shape
 from xray.story.sheet.columns import Column
@@ -253,11 +254,16 @@ def draw_mask_beside(canvas: Canvas, column: Column, foot: Foot, left: float, ri
     look, side = column.look, column.look.own
     title = (Run("MASK ", OP, "text", "bold"), *digits(read_shape([(0, mask.record)]), LABEL))
     bottom = foot.ids + 12
-    if not mask.facts.cells:
+    blocks = mask.facts.blocks if draws_blocks(mask.facts) else None
+    if blocks is None and not mask.facts.cells:
         told = (f"{mask.facts.hidden_share:.0%} of it hidden,", "too large to draw")
         canvas.note(left, bottom + 60, (title, *(words(line, NOTE, "quiet") for line in told)))
         return
-    rows, remark = mask_rows(mask.facts.cells)
+    if blocks is not None:
+        rows: tuple[tuple[str | None, ...], ...] = quarter_blocks(blocks)
+        rows, remark = tuple(row[:MOST_CELLS] for row in rows[:MOST_CELLS]), describe_blocks(blocks)
+    else:
+        rows, remark = mask_rows(mask.facts.cells or ())
     room = foot.roof - 8 - bottom - 30
     cell = min(11.0, (right - left) / max(len(row) for row in rows), room / len(rows))
     tooltip = look.tell(mask.steps)
