@@ -65,7 +65,7 @@ def test_a_block_can_be_kept_closed(trace_file, tmp_path):
 
 def test_a_pattern_that_fits_no_block_is_wrong_usage(trace_file, tmp_path, capsys):
     assert run(["draw", trace_file, "-q", "--open", "layers", "-o", str(tmp_path / "blocks.svg")]) == 2
-    assert capsys.readouterr().err.startswith("xray: open='layers' fits no block. Blocks: ")
+    assert capsys.readouterr().err.startswith("xray: open='layers' fits no block. Near it: ")
 
 
 def test_a_depth_below_0_is_wrong_usage(trace_file, capsys):

@@ -36,7 +36,7 @@ def draw(
         typer.Option(
             min=0,
             help="Draw by blocks, so many levels of them opened; a transformer too, instead of its poster. "
-            "Without it any other model is opened as far as stays readable.",
+            "Without it what holds most weights is opened first, as far as stays readable.",
             show_default=False,
         ),
     ] = None,
@@ -44,7 +44,8 @@ def draw(
         list[str] | None,
         typer.Option(
             "--open",
-            help='Draw by blocks and open those of these paths, as in "decoder.layers.*"; may be given several times.',
+            help="Draw by blocks and open what has this path, a block or a step, with all around it, as in "
+            '"decoder.layers.*"; norms, rotary turns and masks are one box until named. May be given several times.',
             show_default=False,
         ),
     ] = None,

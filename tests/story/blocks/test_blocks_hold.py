@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 from small_blocks import call, model_of
 
 from xray.story.blocks.block_lines import list_entrances, list_exits, list_flows, thin_flows
-from xray.story.blocks.block_plan import NOBODY, plan_blocks
+from xray.story.blocks.block_plan import plan_blocks
+from xray.story.blocks.items import NOBODY
 from xray.story.blocks.opening import Choice
 from xray.story.blocks.repeats import portray_steps
 

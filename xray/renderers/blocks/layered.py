@@ -18,17 +18,19 @@ from xray.renderers.blocks.nodes import (
     surface_of,
 )
 from xray.renderers.blocks.title import write_title
+from xray.renderers.fonts import text_width
 from xray.renderers.sheet.markup import clean, identity, table
 from xray.renderers.sheet.paper import POINTS_PER_INCH, Paper, check_dots, longest_side, paper_size
 from xray.renderers.themes import Theme
 from xray.story.alarms.kinds import TITLES, Alarm
 from xray.story.alarms.whole import find_alarms
 from xray.story.blocks.block_lines import Gate, list_entrances, list_exits, list_flows, thin_flows
-from xray.story.blocks.block_plan import READABLE, Item, plan_blocks
+from xray.story.blocks.block_plan import READABLE, plan_blocks
+from xray.story.blocks.items import Item
 from xray.story.blocks.opening import Choice
 from xray.story.blocks.pass_groups import PassGroup, group_passes, read_sizes
 from xray.story.compare.marks import Marks
-from xray.story.layout import Line, Run
+from xray.story.layout import Line, Run, line_width
 from xray.story.roles.listing import list_roles
 from xray.story.sheet.tooltip import describe
 
@@ -41,6 +43,8 @@ EARLIER = re.compile(r"(forward|decode|encode|training)(\d*):(.*)", re.DOTALL)
 """How a tensor's source names the pass that it was made in, where several have a step of that id."""
 MOST_READERS = 12
 """What comes in is led to so many nodes; further ones are counted."""
+FREE = 30
+"""Points between what stands in a frame's corner and the middle of the frame, twice."""
 FEWEST_NODES = 24
 """However many kinds of passes there are, each has room for so many nodes."""
 
@@ -175,7 +179,13 @@ def name_numbers(numbers: Sequence[int]) -> str:
 
 
 def draw_items(
-    graph: Digraph, items: Sequence[Item], drawn: Drawn, theme: Theme, marked: Mapping[str, NodeMark], level: int
+    graph: Digraph,
+    items: Sequence[Item],
+    drawn: Drawn,
+    theme: Theme,
+    marked: Mapping[str, NodeMark],
+    level: int,
+    around: str = "",
 ) -> None:
     for item in items:
         if not item.is_frame:
@@ -183,31 +193,35 @@ def draw_items(
             continue
         with graph.subgraph(name=f"cluster_{drawn.place}_{level}_{item.first}") as frame:
             mark = marked.get(item.heads[0].id) if item.kind == "open" else None
-            lines = describe_frame(item) if mark is None else marked_lines(describe_frame(item), mark, "accent:warning")
+            lines = describe_frame(item, around)
+            lines = lines if mark is None else marked_lines(lines, mark, "accent:warning")
             style_frame(frame, lines, theme, level, failed=any(step.error for step in item.heads))
             if mark is not None:
                 frame.attr(**outline(mark, theme))
             if item.kind == "open":
                 frame.attr(tooltip=clean(describe([(drawn.group.shown.number, item.heads[0])])))
-            draw_items(frame, item.inside, drawn, theme, marked, level + 1)
+            inner = item.heads[0].path if item.kind == "open" else around
+            draw_items(frame, item.inside, drawn, theme, marked, level + 1, inner)
 
 
-def describe_frame(item: Item) -> list[Line]:
-    """What stands at the top of a frame."""
+def describe_frame(item: Item, around: str = "") -> list[Line]:
+    """What stands at the top of a frame: its name inside the frame `around` it, how often, and its class."""
     step = item.heads[0]
     if item.kind == "group":
         return [(Run("together", 12, "text", "semibold"), *describe_times(item))]
     call = f", call {step.call + 1}" if step.call else ""
-    path = name_item(item) if item.count > 1 else step.path + call
+    path = name_item(item) if item.count > 1 else step.path.removeprefix(f"{around}.") + call
+    lines: list[Line] = [(Run(shortened(path) or " ", 13, "text", "bold"), *describe_times(item))]
     module = shortened(step.module or step.op)
-    said = (Run(f"  {module}", 11, "quiet"),) if module not in ("", path) else ()
-    return [(Run(shortened(path) or " ", 13, "text", "bold"), *said, *describe_times(item))]
+    return lines if module in ("", path) else [*lines, (Run(module, 11, "quiet"),)]
 
 
 def style_frame(frame: Digraph, lines: Sequence[Line], theme: Theme, level: int, *, failed: bool = False) -> None:
+    """The look of a frame, and what stands in its corner; so much is left free beside it that lines leave there."""
     on = "page" if level % 2 else "card"
+    free = max((line_width(line, text_width) for line in lines), default=0) + FREE
     frame.attr(
-        label=table(lines, on, theme, "LEFT"),
+        label=table(lines, on, theme, "LEFT", free),
         style="rounded,filled",
         fillcolor=theme.surfaces[on].fill,
         color=theme.lines["failure"] if failed else theme.surfaces["card"].line,
@@ -219,7 +233,7 @@ def style_frame(frame: Digraph, lines: Sequence[Line], theme: Theme, level: int,
 
 def draw_node(graph: Digraph, item: Item, drawn: Drawn, theme: Theme, mark: NodeMark | None) -> None:
     step, one_pass = item.heads[0], drawn.group.shown
-    surface = surface_of(item)
+    surface = surface_of(drawn.plan, item)
     paint = theme.surfaces[surface]
     lines = describe_item(drawn, item)
     alarm = drawn.alarms.get(item.number)
@@ -236,7 +250,7 @@ def draw_node(graph: Digraph, item: Item, drawn: Drawn, theme: Theme, mark: Node
         id=identity(f"{one_pass.key}/{step.id}"),
         tooltip=clean(describe([(one_pass.number, step)]) + (f"\n{alarm.text}" if alarm else "")),
         **(pen if mark is None else outline(mark, theme)),
-        **({"peripheries": "2"} if item.kind in ("closed", "bundle") or item.count > 1 else {}),
+        **({"peripheries": "2"} if surface == "op_block" or item.count > 1 else {}),
         **{"class": "step"},
     )
 

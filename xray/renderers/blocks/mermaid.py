@@ -16,7 +16,7 @@ from xray.renderers.blocks.nodes import Drawn, describe_item, describe_shape
 from xray.renderers.themes import Theme, load_theme
 from xray.story.alarms.whole import find_alarms
 from xray.story.blocks.block_lines import list_entrances, list_exits
-from xray.story.blocks.block_plan import Item
+from xray.story.blocks.items import Item
 from xray.story.blocks.opening import Choice, check_choice
 from xray.story.blocks.pass_groups import group_passes
 from xray.story.layout import Line
@@ -66,7 +66,7 @@ def write_group(drawn: Drawn, others: Sequence[Drawn]) -> Iterator[str]:
             yield f"    {drawn.name(node)} --> {name}" if is_exit else f"    {name} --> {drawn.name(node)}"
 
 
-def write_items(drawn: Drawn, items: Sequence[Item], level: int) -> Iterator[str]:
+def write_items(drawn: Drawn, items: Sequence[Item], level: int, around: str = "") -> Iterator[str]:
     indent = "    " * level
     for item in items:
         failed = ":::failed" if any(step.error for step in item.heads) else ""
@@ -75,8 +75,8 @@ def write_items(drawn: Drawn, items: Sequence[Item], level: int) -> Iterator[str
             yield f'{indent}{drawn.name(item.number)}{begin}"{write_lines(describe_item(drawn, item))}"{end}{failed}'
             continue
         name = f"p{drawn.place}_frame_{level}_{item.first}"
-        yield f'{indent}subgraph {name}["{write_lines(describe_frame(item))}"]'
-        yield from write_items(drawn, item.inside, level + 1)
+        yield f'{indent}subgraph {name}["{"  ".join(map(write_line, describe_frame(item, around)))}"]'
+        yield from write_items(drawn, item.inside, level + 1, item.heads[0].path if item.kind == "open" else around)
         yield f"{indent}end"
         if failed:
             yield f"{indent}class {name} failed"

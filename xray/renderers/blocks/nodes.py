@@ -7,16 +7,28 @@ from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.alarms.kinds import Alarm
 from xray.story.blocks.block_lines import Flow, Gate
-from xray.story.blocks.block_plan import NOBODY, Item, Plan
 from xray.story.blocks.bundles import name_operations
-from xray.story.blocks.kinds import kind_of
+from xray.story.blocks.items import NOBODY, Item, Plan
+from xray.story.blocks.kinds import Kind, kind_of
 from xray.story.blocks.pass_groups import PassGroup, read_sizes
+from xray.story.blocks.pieces import Piece, PieceKind
 from xray.story.blocks.tree import name_place, name_range
 from xray.story.layout import Line, Run
 from xray.story.shapes import ShapeText, digits, symbols
 from xray.text import show_controls
 
 MOST_LETTERS = 44
+PAINTED: dict[PieceKind, Kind] = {
+    "norm": "normalisation",
+    "rotation": "joining",
+    "mask": "mask",
+    "angles": "other",
+    "places": "other",
+    "numbers": "other",
+}
+"""As what kind of work a piece is painted."""
+TELLING: dict[PieceKind, tuple[str, ...]] = {"norm": ("norm",), "rotation": ("turn",), "mask": ("mask",)}
+"""Words of a role that tells more of a piece than what its last operation does."""
 LIBRARIES = ("torch/", "<")
 """Where lines of code begin that are not the user's."""
 
@@ -64,7 +76,7 @@ class Drawn:
 def describe_item(drawn: Drawn, item: Item) -> list[Line]:
     """The lines on an item's node."""
     tell = {"bundle": describe_bundle, "closed": describe_closed}.get(item.kind, describe_operation)
-    lines = tell(drawn, item)
+    lines = tell(drawn, item) if item.piece is None else describe_piece(drawn, item, item.piece)
     others = drawn.unseen.get(item.number, ())
     if others:
         names = [name_item(drawn.plan.nodes[number]) for number in others]
@@ -84,9 +96,23 @@ def describe_operation(drawn: Drawn, item: Item) -> list[Line]:
         lines += describe_shape(drawn.read(step, place), 15)
     if len(step.outputs) > 2:
         lines.append((Run(f"and {len(step.outputs) - 2:,} more", 10, "quiet"),))
+    if is_unread(drawn.plan, step):
+        lines.append((Run("read by no other step", 10, "quiet"),))
     for record in step.outputs[:1] if any(one.role == "mask" for one in step.outputs) else step.inputs:
         lines += describe_mask(record)
     return lines
+
+
+def is_unread(plan: Plan, step: Step) -> bool:
+    """Whether nothing goes on with what a step makes; what writes into another tensor may be read there."""
+    tree, place = plan.tree, plan.tree.places[step.id]
+    if tree.inside[place] or tree.readers[place] or step.error or step.op.endswith("_"):
+        return False
+    own = {record.source for record in step.outputs}
+    while (place := tree.parents[place]) >= 0:
+        if own.intersection(record.source for record in tree.steps[place].outputs):
+            return False
+    return own == {step.id}
 
 
 def head_line(name: Run, item: Item, *more: str) -> Line:
@@ -98,12 +124,13 @@ def head_line(name: Run, item: Item, *more: str) -> Line:
 def describe_closed(drawn: Drawn, item: Item) -> list[Line]:
     """A closed block: its class, shapes in and out, and how much is inside."""
     step = item.heads[0]
-    module = shortened(step.module or step.op)
+    sole = sole_step(drawn.plan, item)
+    module = shortened((step.module or step.op) if sole is None else sole.op)
     lines = [head_line(Run(shortened(name_item(item)), 14, "text", "bold"), item, module, describe_location(step))]
     lines += describe_role(drawn, item)
     into = next((place for place, one in enumerate(step.inputs) if one.role in ("activation", "ids")), None)
     ends = [
-        drawn.read(step, into, from_inputs=True) if into is not None else None,
+        drawn.read(step, into, from_inputs=True) if into is not None and sole is None else None,
         drawn.read(step, 0),
     ]
     shapes = [digits(shape, 14) for shape in ends if shape is not None]
@@ -111,8 +138,36 @@ def describe_closed(drawn: Drawn, item: Item) -> list[Line]:
         arrow: Line = (Run("  →  ", 12, "quiet"),)
         lines.append(shapes[0] if len(shapes) == 1 else (*shapes[0], *arrow, *shapes[1]))
     inside = item.length - 1
-    weights = f"{step.params:,} parameters, " if step.params else ""
-    lines.append((Run(f"{weights}{inside:,} step{'' if inside == 1 else 's'} inside", 10, "quiet"),))
+    said = [f"{step.params:,} parameters"] if step.params else []
+    said += [f"{inside:,} steps inside"] if sole_step(drawn.plan, item) is None else []
+    return [*lines, (Run(", ".join(said), 10, "quiet"),)] if said else lines
+
+
+def sole_step(plan: Plan, item: Item) -> Step | None:
+    """The one operation that a closed block does; None if it does several."""
+    place = item.first
+    while plan.tree.inside[place]:
+        if len(plan.tree.inside[place]) > 1:
+            return None
+        place = plan.tree.inside[place][0]
+    return plan.tree.steps[place]
+
+
+def describe_piece(drawn: Drawn, item: Item, piece: Piece) -> list[Line]:
+    """What a reader knows by one word: that word, what the code calls it, what comes out of it."""
+    first, last = item.heads[0], item.heads[-1]
+    steps = item.length - sum(bool(drawn.plan.tree.inside[drawn.plan.tree.places[one.id]]) for one in item.heads)
+    lines: list[Line] = [head_line(Run(shortened(piece.words), 14, "text", "bold"), item, describe_location(last))]
+    if first.module and len(item.heads) == 1:
+        said = (Run(f"  {shortened(first.module)}", 10, "quiet"),)
+        lines.append((Run(shortened(name_item(item)), 11, "text", "semibold"), *said))
+    role = drawn.roles.get(last.id, "").removeprefix("part of: ")
+    if any(word in role for word in TELLING.get(piece.kind, ())):
+        lines.append((Run(shortened(role), 11, "text", "semibold"),))
+    lines += describe_shape(drawn.read(last, 0), 14)
+    params = sum(step.params for step in item.heads)
+    weights = f"{params:,} parameters, " if params else ""
+    lines.append((Run(f"{weights}{steps:,} steps inside", 10, "quiet"),))
     return lines
 
 
@@ -174,6 +229,8 @@ def describe_mask(record: TensorRecord) -> list[Line]:
         return []
     kind = {"padding+causal": "padding and causal", "custom": "hides by its own rule", "none": "hides nothing"}
     said = kind.get(record.mask.kind, record.mask.kind)
+    if record.mask.kind == "none" and record.mask.polarity == "additive":
+        return [(Run(said, 10, "text", "semibold"),)]
     means = {
         "true_is_visible": "True is visible",
         "true_is_hidden": "True is hidden",
@@ -194,12 +251,14 @@ def same_file(one: str, other: str) -> bool:
     return bool(one) and one.rpartition(":")[0] == other.rpartition(":")[0]
 
 
-def surface_of(item: Item) -> str:
+def surface_of(plan: Plan, item: Item) -> str:
     """The surface that an item stands on, by the kind of its work."""
-    step = item.heads[0]
     if any(one.error for one in item.heads):
         return "failure"
-    return "op_block" if item.kind in ("closed", "bundle") else f"op_{kind_of(step)}"
+    if item.piece is not None:
+        return f"op_{PAINTED[item.piece.kind]}"
+    sole = sole_step(plan, item) if item.kind == "closed" else item.heads[0]
+    return "op_block" if sole is None or item.kind == "bundle" else f"op_{kind_of(sole)}"
 
 
 def broken_in_two(text: str, width: int = 46) -> Sequence[str]:

@@ -11,8 +11,12 @@ from xray.renderers.themes import Theme
 from xray.story.alarms.kinds import Alarm
 from xray.story.blocks.kinds import KINDS, SAID
 from xray.story.blocks.turn_rows import TurnRow, list_turns
+from xray.story.body.whole import anatomy
+from xray.story.cards.title import list_sizes
 from xray.story.compare.marks import Marks
+from xray.story.facts.totals import count_params
 from xray.story.layout import Line, Run
+from xray.story.shapes import hue
 
 LARGEST_TITLE = 3.0
 MOST_ALARMS = 4
@@ -27,8 +31,7 @@ def write_title(
     """The title's table: the more nodes are drawn the larger, to be read first on a large drawing too."""
     nodes = sum(len(one.plan.nodes) for one in drawn)
     scale = max(1.0, min(LARGEST_TITLE, (nodes / 20) ** 0.5))
-    sizes = "   ".join(f"{name} {size:,}" for name, size in trace.sizes.items())
-    lines: list[Line] = [(Run(shortened(trace.title), 26, "text", "black"),), (Run(sizes, 12, "quiet"),)]
+    lines: list[Line] = [(Run(shortened(trace.title), 26, "text", "black"),), *list_size_lines(trace)]
     lines += [(Run(note, 12, "quiet"),) for note in (*list_depth(drawn), *list_unseen(unseen))]
     if alarms:
         heading = "1 ALARM" if len(alarms) == 1 else f"{len(alarms):,} ALARMS"
@@ -46,6 +49,24 @@ def write_title(
     return f'<<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="6" CELLPADDING="2">{"".join(rows)}</TABLE>>'
 
 
+def list_size_lines(trace: Trace) -> list[Line]:
+    """The sizes of the trace, or of each of its towers, and how many parameters there are."""
+    params = count_params(trace)
+    ends = [("parameters", "other", f"{params:,}")] if params else []
+    if trace.sizes:
+        rows = [[(name, name, f"{size:,}") for name, size in trace.sizes.items()]]
+    else:
+        towers = anatomy(trace).towers
+        rows = [[(tower.name, "other", "") for _ in towers[1:2]] + list_sizes(tower) for tower in towers]
+    rows = [*rows[:-1], [*(rows[-1] if rows else []), *ends]]
+    return [tuple(run for pair in row for run in write_pair(*pair)) for row in rows if row]
+
+
+def write_pair(name: str, axis: str, value: str) -> Line:
+    """A name and its number, that in the hue of its axis."""
+    return (Run(f"{name} ", 12, "quiet"), Run(f"{value}   ", 13, hue(axis), "bold"))
+
+
 def cell(content: str) -> str:
     """A row of one cell around a table, be it written as a whole label or not."""
     inner = content[1:-1] if content.startswith("<<") else content
@@ -54,8 +75,9 @@ def cell(content: str) -> str:
 
 def list_depth(drawn: Sequence[Drawn]) -> list[str]:
     """How deep the drawing goes, where it does not go to the end."""
-    closed = sum(node.kind == "closed" for one in drawn for node in one.plan.nodes)
-    bundles = sum(node.kind == "bundle" for one in drawn for node in one.plan.nodes)
+    nodes = [(one.plan, node) for one in drawn for node in one.plan.nodes]
+    closed = sum(node.kind == "closed" and surface_of(plan, node) == "op_block" for plan, node in nodes)
+    bundles = sum(node.kind == "bundle" and node.piece is None for _, node in nodes)
     steps = sum(len(one.plan.tree.steps) for one in drawn)
     notes = [f"{steps:,} steps"]
     if closed:
@@ -74,7 +96,7 @@ def list_unseen(unseen: int) -> list[str]:
 
 def write_legend(drawn: Sequence[Drawn], theme: Theme, scale: float) -> str:
     """A chip for each kind of operation in the drawing."""
-    used = {surface_of(node) for one in drawn for node in one.plan.nodes}
+    used = {surface_of(one.plan, node) for one in drawn for node in one.plan.nodes}
     chips = [(f"op_{kind}", SAID[kind]) for kind in KINDS if f"op_{kind}" in used]
     if "op_block" in used:
         chips.append(("op_block", "closed block"))

@@ -7,9 +7,9 @@ from html import escape, unescape
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step, Trace
 from xray.renderers.blocks.layered import Roles, write_modules
+from xray.renderers.blocks.names import draw_blocks
 from xray.renderers.page.paint import Codes, encode_theme
 from xray.renderers.sheet.drawing import finish
-from xray.renderers.sheet.image import draw_dot
 from xray.renderers.sheet.poster import draw_poster
 from xray.renderers.themes import Theme
 from xray.story.blocks.opening import Choice
@@ -41,7 +41,7 @@ def draw_block_map(trace: Trace, theme: Theme, choice: Choice, roles: Roles) -> 
     """
     codes = Codes()
     dot = write_modules(trace, encode_theme(theme, codes), choice=choice, marks=mark_failures(trace), roles=roles)
-    svg = finish(draw_dot(dot, "svg", "dot"), "svg", trace.title, "", 0)
+    svg = finish(draw_blocks(dot, "svg"), "svg", trace.title, "", 0)
     return mark_nodes(codes.decode(strip_svg(str(svg))), trace)
 
 

@@ -9,7 +9,8 @@ from xray.renderers.blocks.layered import MOST_GROUPS, Roles, room_for
 from xray.renderers.page.map import draw_block_map, draw_map
 from xray.renderers.page.nodes import join_nodes
 from xray.renderers.themes import Theme
-from xray.story.blocks.block_plan import Plan, plan_blocks
+from xray.story.blocks.block_plan import plan_blocks
+from xray.story.blocks.items import Plan
 from xray.story.blocks.opening import Choice
 from xray.story.blocks.pass_groups import PassGroup, group_passes
 from xray.story.walk.scene import is_whole_journey

@@ -7,7 +7,7 @@ from typing import Any
 
 from xray.ir.trace import Pass, Trace
 from xray.renderers.page.map import pass_key
-from xray.story.blocks.block_plan import NOBODY, Plan
+from xray.story.blocks.items import NOBODY, Plan
 from xray.story.blocks.pass_groups import PassGroup
 
 NODE = re.compile(r'data-pass="([^"]*)" data-step="([^"]*)"')

@@ -19,8 +19,8 @@ HEADER_END = 33
 """Where the first chunk of a PNG ends, behind which its resolution may stand."""
 
 
-def draw_dot(dot: str, form: ImageForm, program: Program = "nop2") -> bytes:
-    """What Graphviz draws from a DOT text, with our fonts.
+def draw_dot(dot: str, form: ImageForm | Literal["dot"], program: Program = "nop2") -> bytes:
+    """What Graphviz draws from a DOT text, with our fonts; as "dot" the text with every place filled in.
 
     Raises:
         DrawError: Graphviz refuses the text.

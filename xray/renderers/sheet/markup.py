@@ -84,9 +84,11 @@ def cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-def table(lines: Sequence[Line], on: str, theme: Theme, align: str = "CENTER") -> str:
-    """Lines of text as an HTML-like label; nothing for none."""
+def table(lines: Sequence[Line], on: str, theme: Theme, align: str = "CENTER", free: float = 0) -> str:
+    """Lines of text as an HTML-like label, with so many free points to their right; nothing for none."""
+    beside = f'<TD WIDTH="{round(free)}"></TD>' if free else ""
     rows = "".join(
-        f'<TR><TD ALIGN="{align}">{"".join(write_run(run, on, theme, 1) for run in line)}</TD></TR>' for line in lines
+        f'<TR><TD ALIGN="{align}">{"".join(write_run(run, on, theme, 1) for run in line)}</TD>{beside}</TR>'
+        for line in lines
     )
     return f'<<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="0" CELLPADDING="0">{rows}</TABLE>>' if rows else ""

@@ -4,9 +4,9 @@ from typing import Literal, TypedDict, Unpack, overload
 
 from xray.ir.trace import Trace
 from xray.renderers.blocks.layered import write_modules
+from xray.renderers.blocks.names import draw_blocks
 from xray.renderers.fonts import text_width
 from xray.renderers.sheet.drawing import DrawnForm, draw_layout, finish
-from xray.renderers.sheet.image import draw_dot
 from xray.renderers.sheet.paper import Paper
 from xray.renderers.themes import Theme, load_theme
 from xray.story.blocks.opening import Choice, check_choice
@@ -68,4 +68,4 @@ def draw_poster(
     if form == "dot":
         return dot
     description = f"The modules of {trace.title}, with the shapes between them."
-    return finish(draw_dot(dot, form, "dot"), form, trace.title, description, dpi)
+    return finish(draw_blocks(dot, form), form, trace.title, description, dpi)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
-from xray.story.blocks.block_plan import NOBODY, Plan
+from xray.story.blocks.items import NOBODY, Plan
 from xray.story.blocks.tree import OUTSIDE, Tree, name_place
 
 MOST_OUT = 4

@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from xray.ir.trace import Step
+from xray.story.blocks.pieces import FEWEST_NUMBERS, IDLE, Piece, join_pieces
 from xray.story.blocks.tree import Tree
 
 FEWEST = 2
@@ -15,12 +16,47 @@ MOST_WORDS = 4
 
 @dataclass(frozen=True)
 class Slot:
-    """Neighbours at these places that stand together, `count` times if the same follow; differing in size or alike."""
+    """Neighbours at these places that stand together, `count` times if the same follow; differing in size or alike.
+
+    `piece` is what they are together, where a reader knows that by one word.
+    """
 
     heads: tuple[int, ...]
     count: int = 1
     is_alike: bool = True
     is_bundle: bool = False
+    piece: Piece | None = None
+
+
+def gather_pieces(slots: Sequence[Slot], pieces: Sequence[Piece | None]) -> list[Slot]:
+    """The slots with those as one that are one piece; `pieces` are those of all places, None where it stands open."""
+    found: list[Slot] = []
+    row: list[Slot] = []
+    whole: Piece | None = None
+    for slot in slots:
+        is_one = len(slot.heads) == 1 and not slot.is_bundle
+        piece = pieces[slot.heads[0]] if is_one else None
+        whole = join_pieces((whole if row else IDLE, piece))
+        if row and (whole is None or slot.count > 1):
+            found += close_row(row, pieces)
+            row, whole = [], piece
+        if piece is None or slot.count > 1:
+            found.append(slot if piece is IDLE else replace(slot, piece=piece) if piece else slot)
+        else:
+            row.append(slot)
+    return [*found, *close_row(row, pieces)]
+
+
+def close_row(row: Sequence[Slot], pieces: Sequence[Piece | None]) -> list[Slot]:
+    """Neighbours that are one piece as one slot, if they are worth it; idle ones at its ends stand for themselves."""
+    known = [pieces[slot.heads[0]] for slot in row]
+    real = [number for number, piece in enumerate(known) if piece is not IDLE]
+    piece = join_pieces(known)
+    if len(real) < (FEWEST_NUMBERS if piece is not None and piece.kind == "numbers" else FEWEST):
+        return [replace(slot, piece=one) if one is not IDLE else slot for slot, one in zip(row, known, strict=True)]
+    first, last = real[0], real[-1] + 1
+    whole = Slot(tuple(slot.heads[0] for slot in row[first:last]), is_bundle=True, piece=piece)
+    return [*row[:first], whole, *row[last:]]
 
 
 def bundle_slots(slots: Sequence[Slot], tree: Tree, most: int) -> list[Slot]:

@@ -89,6 +89,20 @@ class Tree:
                 around[one] = place
         return tuple(around)
 
+    def kind_of_block(self, place: int) -> int:
+        """A number for what is done at a place, the same wherever the same operations stand; sizes do not matter."""
+        known = self.kinds.get(place)
+        if known is None:
+            step = self.steps[place]
+            inside = tuple(self.kind_of_block(one) for one in self.inside[place])
+            known = self.kinds[place] = hash((step.op, step.module, len(step.inputs), inside))
+        return known
+
+    @cached_property
+    def kinds(self) -> dict[int, int]:
+        """What `kind_of_block` found before."""
+        return {}
+
     def size(self, place: int) -> int:
         """How many steps stand at a place: the step itself and all inside it."""
         return self.ends[place] - place

@@ -1,0 +1,89 @@
+"""What is worked out without weights and without data: masks, angles, numbers of places, constants."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from xray.ir.records import TensorRecord
+from xray.story.blocks.rotations import list_rotations
+from xray.story.recognition.dataflow import Flow
+from xray.story.recognition.operation_kinds import DROPOUTS, LOOKUPS, MASKINGS
+from xray.story.recognition.remembering import once
+
+Use = Literal["mask", "angles", "places", "numbers"]
+"""What for: to hide scores, to turn queries and keys, to look rows up, or anything else."""
+
+NOTHING, IDS, DATA = range(3)
+"""What a step depends on at most: nothing that changes, ids that the model is given, or weights and data."""
+
+CHANCES = ("rand", "bernoulli", "multinomial", "normal", "uniform", "exponential")
+PICKS = LOOKUPS | frozenset({"gather", "take_along_dim", "index", "index_select"})
+KERNELS = frozenset({"scaled_dot_product_attention", "flex_attention", "mask_scores"})
+
+
+@once
+def list_uses(flow: Flow) -> Mapping[int, Use]:
+    """The steps that depend on neither weights nor data, each with what all who read it need it for.
+
+    What is worked out of the model's ids counts only where it hides scores or turns queries: edges of a graph are data.
+    """
+    depends = find_dependence(flow)
+    turns = {node for rotation in find_turns(flow) for node in rotation}
+    found: dict[int, Use] = {}
+    for place in range(len(flow.steps) - 1, -1, -1):
+        if depends[place] == DATA or not flow.is_leaf(place) or place in turns:
+            continue
+        readers = flow.readers.get(place, ())
+        uses = {found[reader] if reader in found else use_of(flow, place, reader, turns) for reader in readers}
+        use: Use = uses.pop() if len(uses) == 1 else "numbers"
+        if readers and (depends[place] == NOTHING or use in ("mask", "angles")):
+            found[place] = use
+    return found
+
+
+def use_of(flow: Flow, place: int, reader: int, turns: set[int]) -> Use:
+    """What a step that depends on data, or on ids, needs another one for."""
+    if reader in turns:
+        return "angles"
+    op = flow.op(reader)
+    if op in MASKINGS | KERNELS or any(
+        maker == place and record.role == "mask" for record, maker in flow.given(reader)
+    ):
+        return "mask"
+    return "places" if op in PICKS else "numbers"
+
+
+@once
+def find_turns(flow: Flow) -> Sequence[tuple[int, ...]]:
+    """The steps of every turn of queries or keys by place."""
+    return list_rotations(flow, {place for place, what in enumerate(find_dependence(flow)) if what == DATA})
+
+
+@once
+def find_dependence(flow: Flow) -> tuple[int, ...]:
+    """For each step what it depends on at most."""
+    outer = {
+        (record.shape, record.dtype)
+        for step in flow.steps
+        if step.parent is None and step.id in flow.one_pass.blocks
+        for record in step.inputs
+        if record.role not in ("ids", "mask")
+    }
+    chances = {op for op in {step.op for step in flow.steps} if op.startswith(CHANCES) or op in DROPOUTS}
+    found: list[int] = []
+    for place, step in enumerate(flow.steps):
+        most = DATA if step.error or step.op in chances or (step.params and flow.is_leaf(place)) else NOTHING
+        for record, maker in zip(step.inputs, flow.makers[place], strict=True):
+            if most == DATA:
+                break
+            most = max(most, read_outside(record, outer) if maker is None else found[maker])
+        found.append(most)
+    return tuple(found)
+
+
+def read_outside(record: TensorRecord, outer: set[tuple[tuple[int, ...], str]]) -> int:
+    """What a tensor stands for that no step of the pass made; one like an input of the model counts as data."""
+    if record.source is not None:
+        return DATA
+    if record.role in ("ids", "mask"):
+        return IDS if record.role == "ids" else NOTHING
+    return DATA if record.role != "activation" or (record.shape, record.dtype) in outer else NOTHING
