@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import DROPOUTS, LOOKUPS, MASKINGS
+from xray.ir.flow.remembering import once
 from xray.ir.records import TensorRecord
 from xray.story.blocks.rotations import list_rotations
-from xray.story.recognition.dataflow import Flow
-from xray.story.recognition.operation_kinds import DROPOUTS, LOOKUPS, MASKINGS
-from xray.story.recognition.remembering import once
 
 Use = Literal["mask", "angles", "places", "numbers"]
 """What for: to hide scores, to turn queries and keys, to look rows up, or anything else."""

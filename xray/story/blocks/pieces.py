@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from xray.ir.flow.dataflow import Flow, read_flow
+from xray.ir.flow.operation_kinds import CASTING, STATISTICS, SUMS
+from xray.ir.flow.remembering import once
 from xray.ir.trace import Pass
 from xray.story.blocks.dataless import find_turns, list_uses
 from xray.story.blocks.tree import Tree
 from xray.story.body.stages import name_norm
-from xray.story.recognition.dataflow import Flow, read_flow
 from xray.story.recognition.norms import STRIPPED, Norm, find_norm
-from xray.story.recognition.operation_kinds import CASTING, STATISTICS, SUMS
-from xray.story.recognition.remembering import once
 from xray.story.recognition.value_shapes import number
 
 PieceKind = Literal["norm", "rotation", "mask", "angles", "places", "numbers"]
