@@ -1,9 +1,11 @@
 """Every family of the transformers library by its settings alone: is it recorded, how, how fast, and why not.
 
     python benchmarks/families.py [FAMILY ...] [--limit 60] [--jobs 2] [-o families.jsonl] [--keep FOLDER]
+    python benchmarks/families.py --table families.jsonl > docs/reference/families.md
 
-Each family is built with the settings that are its default, in a process of its own with a time limit. `--keep` leaves
-every trace in a folder, to be read and drawn again.
+Each family is built with the settings that are its default, in a process of its own with a time limit, in seconds of
+the processor. `--keep` leaves every trace in a folder, to be read and drawn again; families that the output has
+already are not measured anew. `--table` writes the published page from such an output.
 """
 
 import argparse
@@ -11,23 +13,26 @@ import json
 import lzma
 import multiprocessing
 import os
-import signal
+import resource
+import sys
 import tempfile
 import time
 import warnings
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from families_page import read_rows, write_page
+
 from xray.ir.json_form import trace_to_json
 from xray.ir.trace import Trace
-from xray.renderers.fonts import text_width
 from xray.renderers.sheet.poster import draw_poster
+from xray.story.body.reading import read_passes
 from xray.story.body.whole import anatomy
-from xray.story.poster import compose_poster
 
 PREFERRED = (
     "SEQ_TO_SEQ_CAUSAL_LM",
@@ -111,20 +116,27 @@ LACKING: Mapping[str, Mapping[str, Any]] = {
     "diffusion_gemma": {"text_config": {"num_experts": 8, "top_k_experts": 2, "moe_intermediate_size": 704}},
 }
 """Settings that a family cannot be built without and has no default for; every published model brings them."""
+REASONS: Mapping[str, str] = {}
+"""Why families are drawn by blocks, as they compute."""
 
 
 def main() -> None:
     """Run what was asked for, tell of each as it ends, and sum up."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("families", nargs="*")
-    parser.add_argument("--limit", type=int, default=60, help="seconds for one family")
+    parser.add_argument("--limit", type=int, default=60, help="seconds of the processor for one family")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("-o", "--output", type=Path, help="a file to append a JSON line for each family to")
     parser.add_argument("--keep", type=Path, help="a folder for the traces")
+    parser.add_argument("--table", type=Path, help="write the page from this output, and measure nothing")
     options = parser.parse_args()
+    if options.table is not None:
+        sys.stdout.write(write_page(read_rows(options.table), version("transformers"), REASONS))
+        return
     load_before_forking()
     classes = choose_classes()
-    families = options.families or list(classes)
+    known = {row["family"] for row in read_rows(options.output)} if options.output and options.output.exists() else ()
+    families = [family for family in options.families or classes if family not in known]
     told, drawn = Counter[str](), Counter[str]()
     with ThreadPoolExecutor(options.jobs) as pool:
         runs = pool.map(lambda family: run_apart(family, classes[family], options), families)
@@ -170,7 +182,6 @@ def run_apart(family: str, model_class: str, options: argparse.Namespace) -> dic
     """One family in a process of its own."""
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
-    began = time.monotonic()
     process = context.Process(target=run, args=(family, model_class, options.limit, options.keep, sender))
     process.start()
     sender.close()
@@ -178,20 +189,25 @@ def run_apart(family: str, model_class: str, options: argparse.Namespace) -> dic
         found: dict[str, Any] = receiver.recv()
     except EOFError:
         found = {"steps": 0, "told": f"failed: ended without an answer, after {options.limit} s or for want of memory"}
+        found["seconds"] = options.limit
     process.join()
-    return {"class": model_class, "seconds": round(time.monotonic() - began, 1), **found}
+    return {"class": model_class, **found}
 
 
 def run(family: str, model_class: str, limit: int, keep: Path | None, sender: Connection) -> None:
     """Record one family, draw it, and send what came of it."""
-    signal.alarm(limit)
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
     warnings.simplefilter("ignore")
     from transformers import CONFIG_MAPPING
 
     from xray.capture.targets.target import run_target
     from xray.sources.loading import load_source
 
-    began = time.monotonic()
+    began = time.process_time()
+
+    def send(found: dict[str, Any]) -> None:
+        sender.send({**found, "seconds": round(time.process_time() - began, 1)})
+
     try:
         with tempfile.TemporaryDirectory() as folder:
             config = CONFIG_MAPPING[family](**LACKING.get(family, {}))
@@ -200,30 +216,33 @@ def run(family: str, model_class: str, limit: int, keep: Path | None, sender: Co
             outcome = run_target(load_source(folder))
         if outcome.error is not None:
             error = " ".join(str(outcome.error).split())[:200]
-            sender.send({"steps": 0, "told": f"failed: {type(outcome.error).__name__}: {error}"})
+            send({"steps": 0, "told": f"failed: {type(outcome.error).__name__}: {error}"})
             return
         trace = outcome.trace
-        found = {"steps": len(list(trace.steps)), "told": outcome.told, "record_s": round(time.monotonic() - began, 2)}
+        found = {
+            "steps": len(list(trace.steps)),
+            "told": outcome.told,
+            "record_s": round(time.process_time() - began, 2),
+        }
         if keep is not None:
             keep.mkdir(exist_ok=True)
             text = trace_to_json(trace).encode("utf-8", "surrogatepass")
             (keep / f"{family}.json.xz").write_bytes(lzma.compress(text, preset=1))
-        sender.send(found | draw(trace))
+        send(found | draw(trace))
     except Exception as error:  # a family's failure is what is to be told
-        sender.send({"steps": 0, "told": f"failed: {type(error).__name__}: {' '.join(str(error).split())[:200]}"})
+        send({"steps": 0, "told": f"failed: {type(error).__name__}: {' '.join(str(error).split())[:200]}"})
 
 
 def draw(trace: Trace) -> dict[str, Any]:
     """How a trace is drawn, how long that takes, and how many parameters and towers its anatomy has."""
-    began = time.monotonic()
-    layout = compose_poster(trace, text_width)
-    drawn = "blocks" if layout is None else "poster"
+    began = time.process_time()
     draw_poster(trace, "svg")
     found = anatomy(trace)
     return {
-        "drawn": drawn,
-        "draw_s": round(time.monotonic() - began, 2),
+        "drawn": "poster" if found.towers else "blocks",
+        "draw_s": round(time.process_time() - began, 2),
         "params": found.params,
+        "attentions": sum(len(one.sites) for one in read_passes(trace)),
         "towers": [f"{tower.name} {tower.layers}" for tower in found.towers],
         "unknown": sum(branch.part == "unknown" for tower in found.towers for branch in tower.branches),
         "untold": sum(one.params for one in found.untold),

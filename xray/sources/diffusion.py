@@ -31,6 +31,7 @@ RULES: Mapping[str, Rule] = {
     "timestep": Rule(("batch",), "zeros"),
     "timesteps": Rule(("batch",), "zeros"),
     "encoder_hidden_states": Rule(("batch words text_width",)),
+    "encoder_attention_mask": Rule(("batch words",), "ones", wanted=False),
     "pooled_projections": Rule(("batch pooled_width",)),
     "img_ids": Rule(("4*words 3",), "zeros"),
     "txt_ids": Rule(("words 3",), "zeros"),

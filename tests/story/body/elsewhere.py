@@ -25,6 +25,12 @@ OTHERS = (
     "resmlp_12_224",
     "convnext_tiny",
     "resnet18",
+    "efficientnet_b0",
+    "mobilevit_s",
+    "maxvit_nano_rw_256",
+    "cait_xxs24_224",
+    "davit_tiny",
+    "twins_svt_small",
 )
 """Those whose branches are not attention of places with a feed-forward each."""
 USUAL = (
@@ -52,6 +58,42 @@ DIFFUSERS = {
         "caption_projection_dim": 128,
         "pooled_projection_dim": 96,
         "pos_embed_max_size": 32,
+    },
+    "AuraFlowTransformer2DModel": {
+        "num_attention_heads": 4,
+        "attention_head_dim": 32,
+        "num_mmdit_layers": 4,
+        "num_single_dit_layers": 3,
+        "sample_size": 32,
+        "joint_attention_dim": 64,
+        "caption_projection_dim": 128,
+        "pos_embed_max_size": 256,
+    },
+    "FluxTransformer2DModel": {
+        **HEADS,
+        "num_single_layers": 3,
+        "in_channels": 16,
+        "joint_attention_dim": 64,
+        "pooled_projection_dim": 96,
+        "axes_dims_rope": [8, 12, 12],
+    },
+    "SanaTransformer2DModel": {
+        **HEADS,
+        "num_cross_attention_heads": 4,
+        "cross_attention_head_dim": 32,
+        "cross_attention_dim": 128,
+        "caption_channels": 48,
+        "in_channels": 4,
+        "out_channels": 4,
+    },
+    "UNet2DConditionModel": {
+        "sample_size": 16,
+        "block_out_channels": [32, 64],
+        "down_block_types": ["CrossAttnDownBlock2D", "DownBlock2D"],
+        "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D"],
+        "cross_attention_dim": 48,
+        "attention_head_dim": 8,
+        "layers_per_block": 1,
     },
 }
 NAMES = (*USUAL, *OTHERS, *DIFFUSERS)

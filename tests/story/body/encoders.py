@@ -1,5 +1,7 @@
 """Encoders that read words both ways. The code is that of transformers 5.23."""
 
+from dataclasses import replace
+
 from story.body.truth import (
     Silent,
     bare,
@@ -8,6 +10,7 @@ from story.body.truth import (
     family,
     gated,
     group,
+    left_out,
     looks_both_ways,
     network,
     plain,
@@ -211,7 +214,8 @@ def mobilebert(c):
         "scale",
     )
     # its head is the table of the words and another one beside it
-    return encoder_only(c, groups=(group(2, c.hidden_size, whole),), final=None, parts=parts, tied=Silent(True))
+    found = encoder_only(c, groups=(group(2, c.hidden_size, whole),), final=None, parts=parts, tied=Silent(True))
+    return replace(found, untold=left_out(f"{layer}.output.bottleneck.LayerNorm"))
 
 
 @family("BigBirdForMaskedLM", "big_bird:153, 1209", named=True, num_hidden_layers=2)

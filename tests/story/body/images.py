@@ -8,6 +8,7 @@ from story.body.truth import (
     entrance,
     family,
     group,
+    left_out,
     looks_both_ways,
     network,
     plain,
@@ -108,7 +109,13 @@ def swin(c):
         groups.append(group(range(first, first + depth), width, pre("layer", attend), think))
         first += depth
     parts = entrance(f"patches {c.embed_dim}", "norm")
-    return sees_images(c, groups=groups, parts=parts, final="layer")
+    return sees_images(
+        c,
+        groups=groups,
+        parts=parts,
+        untold=left_out("swin.encoder.layers.{}.downsample", stages=(0, 1, 2)),
+        final="layer",
+    )
 
 
 @family("SegformerForImageClassification", "segformer:139, 271")
@@ -121,7 +128,16 @@ def segformer(c):
         groups.append(group(range(first, first + depth), width, pre("layer", attend), pre("layer", think)))
         first += depth
     parts = entrance(f"convolution {c.hidden_sizes[0]}", "norm")
-    return sees_images(c, groups=groups, parts=parts, final="layer")
+    joins = left_out("segformer.stages.0.layer_norm")
+    joins += left_out("segformer.stages.{}.patch_embeddings", "segformer.stages.{}.layer_norm", stages=(1, 2))
+    joins += left_out("segformer.stages.3.patch_embeddings")
+    return sees_images(
+        c,
+        groups=groups,
+        parts=parts,
+        untold=joins,
+        final="layer",
+    )
 
 
 @family("PvtForImageClassification", "pvt:117, 274")
@@ -134,7 +150,13 @@ def pvt(c):
         groups.append(group(range(first, first + depth), width, pre("layer", attend), pre("layer", think)))
         first += depth
     parts = entrance(f"patches {c.hidden_sizes[0]}", "norm", f"positions {56 * 56}")
-    return sees_images(c, groups=groups, parts=parts, final="layer")
+    return sees_images(
+        c,
+        groups=groups,
+        parts=parts,
+        untold=left_out("pvt.encoder.patch_embeddings.{}", stages=(1, 2, 3)),
+        final="layer",
+    )
 
 
 @family("ConvNextForImageClassification", "convnext:114")
@@ -145,7 +167,16 @@ def convnext(c):
         groups.append(group(range(first, first + depth), width, within(Convolution((7, 7), width))))
         first += depth
     return sees_images(
-        c, groups=groups, parts=entrance(f"patches {c.hidden_sizes[0]}", "norm"), final="layer", causal=None
+        c,
+        groups=groups,
+        parts=entrance(f"patches {c.hidden_sizes[0]}", "norm"),
+        untold=left_out(
+            "convnext.encoder.stages.{}.downsampling_layer.0",
+            "convnext.encoder.stages.{}.downsampling_layer.1",
+            stages=(1, 2, 3),
+        ),
+        final="layer",
+        causal=None,
     )
 
 
@@ -238,7 +269,14 @@ def swinv2(c):
         groups += [group(own, width, after("layer", attend), think) for own, attend in kinds]
         first += depth
     parts = entrance(f"patches {c.embed_dim}", "norm")
-    return sees_images(c, groups=groups, parts=parts, final="layer", causal=Silent(False))
+    return sees_images(
+        c,
+        groups=groups,
+        parts=parts,
+        untold=left_out("swinv2.encoder.layers.{}.downsample", stages=(0, 1, 2)),
+        final="layer",
+        causal=Silent(False),
+    )
 
 
 @family("Data2VecVisionForImageClassification", "data2vec_vision:245, 384", named=True, num_hidden_layers=2)

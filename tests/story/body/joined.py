@@ -8,6 +8,7 @@ from story.body.truth import (
     family,
     gated,
     group,
+    left_out,
     looks_both_ways,
     memory,
     network,
@@ -167,4 +168,5 @@ def clap(c):
     stages = (post("layer", looks_both_ways(read, kernel="plain")), post("layer", plain(read)))
     before = words(read, f"table {read.type_vocab_size}", f"positions {read.max_position_embeddings}", "norm")
     text = tower(read, "text", "ids", False, before, (group(read.num_hidden_layers, read.hidden_size, *stages),), None)
-    return network(sound, text, links=(Link("compared", "audio", "text"),), head=Head("none"))
+    joins = left_out("audio_model.audio_encoder.layers.{}.downsample", stages=(0, 1, 2))
+    return network(sound, text, links=(Link("compared", "audio", "text"),), head=Head("none"), untold=joins)

@@ -9,6 +9,8 @@ from test_recorded import differences
 
 from xray import anatomy
 from xray.story.anatomy.tree import Attention, FeedForward
+from xray.story.body.reading import read_pass
+from xray.story.charts.stage_chart import chart_stage
 
 RELATIVE = ("vit_relpos", "beit", "swin")
 
@@ -117,15 +119,105 @@ def test_every_block_of_a_small_resnet_is_a_layer():
     assert [group.d_model for group in tower.groups] == [64, 128, 256, 512]
 
 
-@pytest.mark.parametrize("name", DIFFUSERS)
+@pytest.mark.parametrize("name", ["mobilevit_s", "maxvit_nano_rw_256", "twins_svt_small"])
+def test_every_layer_of_a_hierarchy_has_the_heads_of_its_module(name):
+    found = anatomy(kept(name)[0])
+
+    assert [[one.heads, one.d_k] for one in branches_of(name, Attention)] == kept(name)[1]["attentions"]
+    assert [(tower.name, tower.reads) for tower in found.towers] == [("vision", "image")]
+    assert not found.links
+
+
+def test_one_kind_of_attention_in_turns_with_one_across_channels():
+    told = branches_of("davit_tiny", Attention)
+
+    assert [[one.heads, one.d_k] for one in told] == kept("davit_tiny")[1]["attentions"][::2]
+    assert {one.window for one in told} == {49, None}
+
+
+def test_places_of_a_window_or_of_a_grid_are_counted():
+    told = branches_of("maxvit_nano_rw_256", Attention)
+
+    assert [one.window for one in told] == [64] * 12 + [None] * 2  # the last stage is one window
+
+
+def test_the_class_token_has_layers_of_its_own_that_look_at_the_patches():
+    patches, token = anatomy(kept("cait_xxs24_224")[0]).towers
+
+    assert not any(isinstance(branch, Attention) for branch in patches.branches)  # its heads are mixed: not known
+    assert (patches.layers, token.layers) == (24, 2)
+    assert [(one.beside, one.heads) for one in token.branches if isinstance(one, Attention)] == [("vision", 4)]
+
+
+def test_blocks_without_a_sum_are_named_as_not_placed():
+    found = anatomy(kept("efficientnet_b0")[0])
+
+    assert found.towers[0].layers == 9  # of 16 blocks
+    assert {one.path for one in found.untold} == {"blocks.2.0", "blocks.3.0", "blocks.4.0", "blocks.5.0"}
+
+
+def test_a_u_net_is_one_tower():
+    (tower,) = anatomy(kept("UNet2DConditionModel")[0]).towers
+
+    assert tower.reads == "image"
+    assert {(one.heads, one.d_k) for one in tower.branches if isinstance(one, Attention)} == {(8, 4), (8, 8)}
+
+
+TRANSFORMERS = [name for name in DIFFUSERS if name != "UNet2DConditionModel"]
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
 def test_a_diffusion_transformer_has_adaptive_norms_and_the_sizes_of_its_settings(name):
     first = anatomy(kept(name)[0]).towers[0]
 
     told = {(one.heads, one.d_k) for one in first.branches if isinstance(one, Attention)}
     wide = {one.d_ff for one in first.branches if isinstance(one, FeedForward)}
 
-    assert (first.layers, first.d_model, told, wide) == (4, 128, {(4, 32)}, {4 * 128})
+    inner = int(128 * 2.5) if name.startswith("Sana") else 4 * 128
+    assert (first.layers, first.d_model, told, wide) == (4, 128, {(4, 32)}, {inner})
     assert all(group.stages[0].norm.adaptive for group in first.groups)
+
+
+JOINT = {"SD3Transformer2DModel": 3, "AuraFlowTransformer2DModel": 7, "FluxTransformer2DModel": 7}
+"""Those in which an image and a text attend together, with the layers that the text goes through, alone or joined."""
+
+
+@pytest.mark.parametrize("name", JOINT)
+def test_two_streams_of_one_attention_are_told_as_joint(name):
+    image, text = anatomy(kept(name)[0]).towers
+
+    for one, other in ((image, text), (text, image)):
+        joint = [branch for branch in one.groups[0].stages[0].branches if isinstance(branch, Attention)]
+        assert [(branch.source, branch.beside) for branch in joint] == [("self", other.name)]
+    assert text.layers == JOINT[name]
+    later = [branch for group in text.groups[1:] for branch in group.stages[0].branches]
+    assert not any(isinstance(branch, Attention) and branch.beside for branch in later)
+
+
+def test_rows_beside_each_other_are_not_called_a_cache():
+    labels = {node.label for node in nodes_of("SD3Transformer2DModel")}
+
+    assert {"JOIN Q", "JOIN K", "JOIN V"} <= labels
+    assert not any(label.startswith("CACHE") for label in labels)
+
+
+def test_a_layer_with_one_linear_layer_for_both_branches_is_told_with_both():
+    single = anatomy(kept("FluxTransformer2DModel")[0]).towers[1].groups[1].stages[0]
+
+    assert single.parallel
+    assert [branch.part for branch in single.branches] == ["attention", "feed_forward"]
+    assert single.branches[1] == FeedForward(512, "gelu tanh", gated=False)
+
+
+def test_a_convolution_inside_a_feed_forward_is_drawn():
+    assert "CONVOLUTION 3×3" in {node.label for node in nodes_of("mobilevit_s")}
+
+
+def nodes_of(name):
+    """Every node of every chart of a model's first tower."""
+    reading = read_pass(kept(name)[0].passes[0])
+    stagings = reading.towers[0].stagings
+    return [node for staging in stagings for node in chart_stage(reading.flow, staging).nodes]
 
 
 def test_the_text_of_a_stable_diffusion_transformer_is_a_stream_until_its_last_block():

@@ -20,6 +20,7 @@ from xray.story.anatomy.tree import (
     Norm,
     Stage,
     Tower,
+    Untold,
 )
 
 ACTIVATIONS = {
@@ -196,17 +197,24 @@ def encoder_only(c, *stages, final, parts=(), groups=None, causal=False, tied=Tr
     return decoder_only(c, *stages, final=final, parts=parts, groups=groups, tied=tied, causal=causal)
 
 
-def sees_images(c, *stages, final, parts=(), groups=None, causal=False, head=None):
+def sees_images(c, *stages, final, parts=(), groups=None, causal=False, head=None, untold=()):
     """A network of one tower that reads an image and scores classes."""
     groups = groups or (group(c.num_hidden_layers, c.hidden_size, *stages),)
     return network(
-        tower(c, "vision", "image", causal, parts, groups, final), head=head or Head("classes", c.num_labels)
+        tower(c, "vision", "image", causal, parts, groups, final),
+        head=head or Head("classes", c.num_labels),
+        untold=untold,
     )
 
 
 def network(*towers, links=(), head=None, untold=()):
     """The whole; parameters are counted elsewhere."""
     return Anatomy(towers, tuple(links), head, None, None, untold)
+
+
+def left_out(*paths, stages=(0,)):
+    """What has no place: the parts that join two stages, `paths` with the number of each stage."""
+    return tuple(Untold(path.format(number), 0) for number in stages for path in paths)
 
 
 def memory(source, target):

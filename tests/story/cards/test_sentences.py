@@ -43,6 +43,7 @@ TRUE = {
     "norm": make_anatomy(FALSE, norm=Norm("rms", "before")),
     "adaptive norm": make_anatomy(FALSE, norm=Norm("layer", "before", None, adaptive=True)),
     "parallel": make_anatomy(FALSE, FeedForward(140, "gelu", gated=False), parallel=True),
+    "joint attention": make_anatomy(replace(FALSE, beside="vision")),
     "positions": make_anatomy(replace(FALSE, positions="rotary")),
     "grouped queries": make_anatomy(replace(FALSE, heads=10, kv_heads=5)),
     "latent": make_anatomy(replace(FALSE, latent=Latent(None, 11))),

@@ -246,7 +246,8 @@ class Namer:
             if rank < 2:
                 continue
             last = self.at[step.id].outs[0] + rank - 1
-            if step.op.endswith("norm") or (step.op == "embedding" and rank == 3):
+            over_many = step.op.startswith(("batch", "group", "instance"))  # their channels come second
+            if (step.op.endswith("norm") and not over_many) or (step.op == "embedding" and rank == 3):
                 groups.name(last, "d_model")
             elif step.op in ("linear", "conv1d") and "kernel_size" not in step.settings:
                 wide = step.settings.get("out_features") in vocabularies and not self.is_read(step)

@@ -1,7 +1,7 @@
 """Attention wherever it stands: softmax over a product of two tensors, and its sum with a third."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
@@ -164,7 +164,17 @@ def seek_weighted_sum(flow: Flow, softmax: int) -> list[int] | None:
     return None
 
 
-def seek_output(flow: Flow, weighted_sum: int) -> tuple[tuple[int, ...], int | None]:
+def end_within(flow: Flow, site: Site, nodes: Collection[int]) -> Site:
+    """The attention with the end that it has among some steps: two streams may each take rows of one result (SD3)."""
+    if site.output is None or site.output in nodes:
+        return site
+    concat, output = seek_output(flow, site.weighted_sum, nodes)
+    return site if output is None else replace(site, concat=concat, output=output)
+
+
+def seek_output(
+    flow: Flow, weighted_sum: int, within: Collection[int] | None = None
+) -> tuple[tuple[int, ...], int | None]:
     """The steps that join the heads again, and the projection that reads them."""
     todo: list[tuple[int, tuple[int, ...]]] = [(weighted_sum, ())]
     seen = {weighted_sum}
@@ -173,6 +183,8 @@ def seek_output(flow: Flow, weighted_sum: int) -> tuple[tuple[int, ...], int | N
         place, way = todo.pop(0)
         for reader in flow.readers.get(place, ()):
             if reader in seen or len(way) > FARTHEST or not flow.steps[reader].outputs:
+                continue
+            if within is not None and reader not in within:
                 continue
             seen.add(reader)
             data = data_input(flow, reader)

@@ -36,8 +36,9 @@ class Latent:
 class Attention:
     """Softmax over products of queries and keys (Vaswani et al. 2017, section 3.2).
 
-    `source` is "self" or the name of the tower that is looked at, `window` how many places each query sees at most,
-    `kernel` the name of the fused operation that computed it, "plain" where every product was a step of its own.
+    `source` is "self" or the name of the tower that is looked at, `beside` that of one whose keys and values stand
+    beside those of the stream itself (joint attention). `window` is how many places each query sees at most, `kernel`
+    the name of the fused operation that computed it, "plain" where every product was a step of its own.
     """
 
     source: str | None
@@ -54,6 +55,7 @@ class Attention:
     fused: Literal["qkv", "kv"] | None = None
     kernel: str | None = None
     causal: bool | None = None
+    beside: str | None = None
     part: str = "attention"
 
 

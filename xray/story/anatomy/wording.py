@@ -107,6 +107,8 @@ def describe_layers(group: Group) -> str:
 def describe_part(branch: Branch) -> str:
     """What a branch is, in a word or two."""
     if isinstance(branch, Attention):
+        if branch.beside:
+            return f"attention, with {branch.beside} beside it"
         return "attention" if branch.source in ("self", None) else f"attention to {branch.source}"
     return branch.part.replace("_", "-")
 

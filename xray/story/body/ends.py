@@ -166,7 +166,7 @@ def count_active(towers: Sequence[Towering], flow: Flow, params: int | None) -> 
 
 
 def read_untold(flow: Flow, towers: Sequence[Towering]) -> tuple[Untold, ...]:
-    """The outermost parts with parameters of which no step has a place in a tower."""
+    """The outermost parts with parameters of which no step has a place in a tower; what joins two stages has none."""
     told: set[int] = set()
     for one in towers:
         told |= one.nodes

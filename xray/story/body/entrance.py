@@ -63,7 +63,7 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     parts += describe_finders(flow, [node for node in finders if node not in inside])
     for node in own:
         parts += [(node, part) for part in describe_step(flow, node)]
-    reads: Reads | None = "ids" if word is not None else name_input(flow, finders, nodes)
+    reads: Reads | None = "ids" if word is not None else name_input(flow, finders, nodes, stops)
     vocab = None if word is None else table_rows(flow, word)
     return Entrance(frozenset(nodes), reads, tuple(part for _, part in sorted(parts, key=lambda one: one[0])), vocab)
 
@@ -251,10 +251,10 @@ def is_float(record: TensorRecord) -> bool:
     return record.dtype.startswith(("float", "bfloat", "complex"))
 
 
-def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int]) -> Reads | None:
+def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int], stops: Collection[int]) -> Reads | None:
     """What is read where no words are: by its axes, or by how many it has; rows of numbers else."""
     if finders:
-        source = source_of(flow, min(finders))
+        source = source_of(flow, min(finders), stops)
         if source is None:
             return None
         return "image" if len(source.shape) >= 4 and not is_sound(source) else "audio"
@@ -273,10 +273,12 @@ def is_sound(source: TensorRecord) -> bool:
     )
 
 
-def source_of(flow: Flow, node: int) -> TensorRecord | None:
-    """What comes from outside and a step's first input is made of."""
+def source_of(flow: Flow, node: int, stops: Collection[int]) -> TensorRecord | None:
+    """What comes from outside and a step's first input is made of; None if another tower made it."""
     record, maker = flow.steps[node].inputs[0], flow.makers[node][0]
     for _ in range(40):
+        if maker in stops:
+            return None
         if maker is None or not flow.makers[maker]:
             return record if maker is None else None
         record, maker = flow.steps[maker].inputs[0], flow.makers[maker][0]

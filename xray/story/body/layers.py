@@ -25,7 +25,7 @@ def cut_layers(stagings: Sequence[Staging]) -> list[Layer]:
     layers: list[list[Staging]] = []
     held: set[str] = set()
     for staging, kind in zip(stagings, kinds, strict=True):
-        if not layers or kind in held or (kind == "mix" and held):
+        if not layers or kind in held or (kind in ("mix", "both") and held):
             layers.append([])
             held = set()
         layers[-1].append(staging)

@@ -8,8 +8,10 @@ from xray.ir.flow.dataflow import Flow, read_flow
 from xray.ir.flow.remembering import once
 from xray.ir.trace import Pass, Trace
 from xray.story.anatomy.tree import Attention, Experts, Tower
-from xray.story.body.spine import Chain, find_chains
+from xray.story.body.spine import Chain, Joint, find_chains
 from xray.story.body.towers import Towering, read_tower
+from xray.story.branches.joint import find_beside
+from xray.story.branches.operands import read_sides
 
 LEAST_JOINTS = 2
 FEATURE_MAP = 4
@@ -57,7 +59,39 @@ def read_pass(one_pass: Pass) -> Reading:
         tower = replace(first, tower=replace(first.tower, name=name))
         towers.append(tower)
         names |= dict.fromkeys([tower.end, *tower.sums], name)
+    if any(is_joint(tower.tower) for tower in towers):
+        towers = [tell_apart(flow, one, towers, sites) for one in towers]
     return Reading(flow, tuple(towers), sites)
+
+
+def is_joint(tower: Tower) -> bool:
+    """Whether keys of another stream stand beside its own."""
+    return any(isinstance(branch, Attention) and branch.beside is not None for branch in tower.branches)
+
+
+def tell_apart(flow: Flow, one: Towering, towers: Sequence[Towering], sites: Sequence[Site]) -> Towering:
+    """A tower read once more beside the others: their steps are not its own, and those after it have names now."""
+    others = [other for other in towers if other is not one]
+    theirs = frozenset[int]().union(*(joint.region.inner for other in others for joint in list_joints(other)))
+    chains = [
+        replace(
+            chain,
+            joints=[
+                replace(joint, region=replace(joint.region, beside=joint.region.beside - theirs))
+                for joint in chain.joints
+            ],
+        )
+        for chain in one.chains
+    ]
+    names = {chain.start: other.tower.name for other in others for chain in other.chains if chain.start is not None}
+    names |= {end: other.tower.name for other in others for end in (other.end, *other.sums)}
+    found = read_tower(flow, chains, sites, names)
+    return replace(found, tower=replace(found.tower, name=one.tower.name, entrance=one.tower.entrance))
+
+
+def list_joints(one: Towering) -> list[Joint]:
+    """The sums of a tower."""
+    return [joint for chain in one.chains for joint in chain.joints]
 
 
 def keep_stream(flow: Flow, chains: Sequence[Chain], sites: Sequence[object]) -> list[Chain]:
@@ -108,8 +142,11 @@ def join_chains(flow: Flow, chains: Sequence[Chain]) -> list[list[Chain]]:
 
 
 def end_behind(flow: Flow, start: int | None, ends: dict[int, list[Chain]]) -> int | None:
-    """The end of a chain that the beginning of another is made of, if no table is looked into on the way."""
-    found: int | None = None
+    """The end of a chain that the beginning of another is made of, if no table is looked into on the way.
+
+    Where several are put together there, all of one tower, it is the last of them: the others are ways past it.
+    """
+    found: set[int] = set()
     seen: set[int] = set()
     todo = [start] if start is not None else []
     while todo and len(seen) < 80:
@@ -118,17 +155,16 @@ def end_behind(flow: Flow, start: int | None, ends: dict[int, list[Chain]]) -> i
             continue
         seen.add(here)
         if here in ends:
-            if found not in (None, here):
-                return None
-            found = here
+            found.add(here)
             continue
         if flow.op(here) in ("embedding", "embedding_bag"):
             return None
         todo += [maker for maker in flow.makers[here] if maker is not None]
-    return found
+    families = {id(ends[end]) for end in found}
+    return max(found) if len(families) == 1 else None
 
 
-def find_memories(flow: Flow, families: Sequence[Sequence[Chain]], sites: Sequence[object]) -> set[int]:
+def find_memories(flow: Flow, families: Sequence[Sequence[Chain]], sites: Sequence[Site]) -> set[int]:
     """Which towers another one's cross-attention looks at."""
     ends = {chain.end: number for number, family in enumerate(families) for chain in family}
     found: set[int] = set()
@@ -136,9 +172,11 @@ def find_memories(flow: Flow, families: Sequence[Sequence[Chain]], sites: Sequen
         for chain in family:
             for joint in chain.joints:
                 for site in sites:
-                    if getattr(site, "softmax", -1) not in joint.region.inner or getattr(site, "kind", "") != "cross":
+                    if site.softmax not in joint.region.inner or site.kind != "cross":
                         continue
-                    memory = tower_behind(flow, site.key.origin, ends)  # type: ignore[attr-defined]
+                    if find_beside(flow, read_sides(flow, site, joint.region)[1], joint.region) is not None:
+                        continue
+                    memory = tower_behind(flow, site.key.origin, ends)
                     if memory is not None and memory != number:
                         found.add(memory)
     return found

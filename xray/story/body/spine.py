@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, REPEATS, SUMS
 from xray.story.recognition.between import Region, does_mix, find_region, is_linear, is_scale, strip_plain
 from xray.story.recognition.norms import Norm, find_norm
 
@@ -77,6 +77,8 @@ def read_joint(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | No
         maker = flow.makers[place][stream_number]
         branch = flow.makers[place][1 - stream_number]
         stream = strip_plain(flow, maker)
+        if stream is None and maker is not None:
+            stream = find_learned_start(flow, maker)
         if branch is None or (stream is None and maker is not None):  # nothing that is moved from outside is a stream
             continue
         region = None
@@ -86,12 +88,32 @@ def read_joint(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | No
             stream = known[stream].stream
             if stream is None or stream < branch:
                 region = find_region(flow, stream, branch, step.inputs[stream_number])
-        if region is not None and does_mix(flow, region.inner):
+        if region is not None and does_mix(flow, region.inner) and not is_other_stream(flow, branch, stream, known):
             return Joint(place, stream, region)
-    return read_projected(flow, place)
+    return read_projected(flow, place, known)
 
 
-def read_projected(flow: Flow, place: int) -> Joint | None:
+def is_other_stream(flow: Flow, branch: int, stream: int | None, known: Mapping[int, Joint]) -> bool:
+    """Whether what is added is itself a stream, and not one that began at the other: places added anew (DETR)."""
+    norm = find_norm(flow, strip_plain(flow, branch))
+    here = strip_plain(flow, branch if norm is None else norm.origin)
+    if stream is None or here not in known:
+        return False
+    while here is not None and here > stream:
+        here = known[here].stream if here in known else step_back(flow, here)
+    return here != stream
+
+
+def find_learned_start(flow: Flow, maker: int) -> int | None:
+    """The step that repeats a learned row for every sequence, if that is all that was done to it: a class token."""
+    here = maker
+    while flow.makers[here] and flow.makers[here][0] is not None:
+        here = flow.makers[here][0]  # type: ignore[assignment]  # it is a step
+    step = flow.steps[here]
+    return here if step.op in REPEATS and step.inputs and step.inputs[0].role == "parameter" else None
+
+
+def read_projected(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | None:
     """The residual sum at a step whose stream is made wider or shorter on its way past the branch (ResNet, Hiera)."""
     for stream_number in (0, 1):
         here, branch = flow.makers[place][stream_number], flow.makers[place][1 - stream_number]
@@ -104,6 +126,8 @@ def read_projected(flow: Flow, place: int) -> Joint | None:
                 break
             here = onward
             region = find_region(flow, here, branch) if here < branch and not is_shortcut(flow, here) else None
+            if region is not None and is_other_stream(flow, branch, here, known):
+                break
             if region is not None and sum(is_learned(flow, node) for node in region.inner) > 1:
                 past = find_region(flow, here, flow.makers[place][stream_number] or 0)
                 beside = region.beside | (past.inner if past is not None else frozenset())

@@ -3,11 +3,22 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.attention_sites import Site, end_within
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, JOINS, LENGTHS, LOOKUPS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    DROPOUTS,
+    FINDINGS,
+    JOINS,
+    LENGTHS,
+    LOOKUPS,
+    SCALINGS,
+    SOFTMAXES,
+    SUMS,
+)
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.tree import Branch, FeedForward, Norm, NormKind, Stage, Unknown
+from xray.story.body.merged import describe_half, split_merged
 from xray.story.body.spine import Joint
 from xray.story.branches.attention import describe_attention
 from xray.story.branches.experts import describe_experts
@@ -75,6 +86,12 @@ def read_stage(
     behind: list[FoundNorm] = []
     together = 0
     for joint in joints:
+        halves = split_merged(flow, joint.region, tuple(sites))
+        if halves is not None and (half := describe_half(flow, halves[1])) is not None:
+            found += [read_branch(flow, halves[0], sites, towers), Branching(half, halves[1])]
+            before += [norm for norm in opening_norms(flow, joint.region, joint.stream) if norm not in before]
+            together += 2
+            continue
         for region in sorted(split_parallel(flow, joint.region, sites), key=lambda one: one.end):
             ending, core = peel_end(flow, region)
             behind += [ending] if ending is not None else []
@@ -143,7 +160,7 @@ def name_kind(flow: Flow, nodes: frozenset[int], sites: Sequence[Site]) -> str:
 def read_branch(flow: Flow, region: Region, sites: Sequence[Site], towers: Mapping[int, str]) -> Branching:
     """What a branch is, by what it computes."""
     nodes = region.inner
-    own = [site for site in sites if site.weighted_sum in nodes and site.softmax in nodes]
+    own = [end_within(flow, site, nodes) for site in sites if site.weighted_sum in nodes and site.softmax in nodes]
     if own and is_across_channels(flow, own[0], region):
         return Branching(Unknown(list_paths(flow, nodes)), region)
     if own:
@@ -153,9 +170,14 @@ def read_branch(flow: Flow, region: Region, sites: Sequence[Site], towers: Mappi
         describe_experts(flow, region, nodes)
         or describe_recurrence(flow, nodes)
         or describe_plain(flow, region, nodes)
-        or describe_convolution(flow, nodes)
+        or (None if has_scores(flow, nodes) else describe_convolution(flow, nodes))
     )
     return Branching(found or Unknown(list_paths(flow, nodes)), region)
+
+
+def has_scores(flow: Flow, nodes: frozenset[int]) -> bool:
+    """Whether a branch shares out weights and multiplies by them: more than a convolution, if no known attention."""
+    return any(flow.op(node) in SOFTMAXES for node in nodes) and any(is_product(flow, node) for node in nodes)
 
 
 def describe_plain(flow: Flow, region: Region, nodes: frozenset[int]) -> FeedForward | None:
@@ -222,7 +244,7 @@ def starts_at(flow: Flow, norm: FoundNorm, region: Region, stream: int | None) -
     if norm.origin is None or strip_plain(flow, norm.origin) == stream:
         return norm.origin is not None
     beside = flow.makers[norm.origin] if flow.op(norm.origin) in JOINS else ()  # the stream beside something else
-    return any(strip_plain(flow, maker) == stream for maker in beside)
+    return any(stream in (maker, strip_plain(flow, maker)) for maker in beside)
 
 
 def find_any_norm(flow: Flow, node: int) -> FoundNorm | None:

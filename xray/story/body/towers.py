@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
@@ -12,7 +11,7 @@ from xray.story.body.entrance import read_entrance
 from xray.story.body.layers import Layer, cut_layers, group_layers
 from xray.story.body.spine import Chain, stream_norm
 from xray.story.body.stages import Staging, find_any_norm, name_norm, read_stage
-from xray.story.recognition.between import find_region, is_linear, strip_plain
+from xray.story.recognition.between import is_linear, strip_plain
 from xray.story.recognition.norms import Norm as FoundNorm
 
 POOLINGS = frozenset({"mean", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "avg_pool2d"})
@@ -27,7 +26,6 @@ class Towering:
     stagings: tuple[Staging, ...]
     layers: tuple[Layer, ...]
     entrance: frozenset[int]
-    between: frozenset[int]
     final: FoundNorm | None
 
     @property
@@ -43,8 +41,8 @@ class Towering:
 
     @property
     def nodes(self) -> set[int]:
-        """Every step that belongs to it."""
-        found = set(self.entrance | self.between) | (set() if self.final is None else set(self.final.nodes))
+        """Every step that has a place in it; what joins two of its stages has none."""
+        found = set(self.entrance) | (set() if self.final is None else set(self.final.nodes))
         for staging in self.stagings:
             found |= staging.nodes
         return found
@@ -68,7 +66,6 @@ def read_tower(flow: Flow, chains: Sequence[Chain], sites: Sequence[Site], names
         final = last_norm(flow, own_end(own, chain))
         if final is not None and goes_past(flow, own_end(own, chain), final):
             final = None
-    between = frozenset().union(*(list_between(flow, one, other) for one, other in pairwise(chains)))
     entrance = read_entrance(flow, chains[0].start, chains[0].joints[0].add, names)
     parts, nodes = entrance.parts, set(entrance.nodes)
     if opening:
@@ -88,7 +85,7 @@ def read_tower(flow: Flow, chains: Sequence[Chain], sites: Sequence[Site], names
         groups=tuple(groups),
         final_norm=None if final is None else name_norm(flow, final),
     )
-    return Towering(tower, tuple(chains), tuple(stagings), tuple(layers), frozenset(nodes), between, final)
+    return Towering(tower, tuple(chains), tuple(stagings), tuple(layers), frozenset(nodes), final)
 
 
 def is_opening(stagings: Sequence[Staging]) -> bool:
@@ -100,14 +97,6 @@ def is_opening(stagings: Sequence[Staging]) -> bool:
         and "convolution" not in parts[1:]
         and stagings[0].stage.norm.place in ("none", "after")
     )
-
-
-def list_between(flow: Flow, chain: Chain, following: Chain) -> frozenset[int]:
-    """The steps from the end of one chain to the beginning of the next: patches merged, places pooled."""
-    if following.start is None:
-        return frozenset()
-    region = find_region(flow, chain.end, following.start)
-    return frozenset() if region is None else region.inner | region.beside
 
 
 def read_stagings(flow: Flow, chain: Chain, sites: Sequence[Site], names: Mapping[int, str]) -> list[Staging]:

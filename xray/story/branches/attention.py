@@ -9,6 +9,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, REPEATS, SCALINGS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import Attention, Positions
+from xray.story.branches.joint import name_beside
 from xray.story.branches.operands import Side, has_norm, is_narrowed, is_plain, is_rotary, read_latent, read_sides
 from xray.story.branches.scores import read_scores
 from xray.story.recognition.between import Region, is_linear, width_in, width_out
@@ -44,6 +45,7 @@ def describe_attention(
         fused=name_fusion(query, key, value),
         kernel=name_kernel(flow, site),
         causal=scores.causal,
+        beside=name_beside(flow, key, region, makers_of_towers),
     )
 
 

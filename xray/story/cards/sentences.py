@@ -67,6 +67,12 @@ def describe_parallel(anatomy: Anatomy) -> str:
     return ""
 
 
+def describe_joint(anatomy: Anatomy) -> str:
+    if any(branch.beside for branch in attentions(anatomy)):
+        return "Joint attention: keys and values of another stream stand beside the stream's own."
+    return ""
+
+
 def describe_positions(anatomy: Anatomy) -> str:
     kinds = {branch.positions for branch in attentions(anatomy)}
     if "rotary" in kinds:
@@ -189,6 +195,7 @@ CATALOGUE = (
     Sentence("norm", describe_norm),
     Sentence("adaptive norm", describe_adaptive),
     Sentence("parallel", describe_parallel),
+    Sentence("joint attention", describe_joint),
     Sentence("positions", describe_positions),
     Sentence("grouped queries", describe_heads),
     Sentence("latent", describe_latent),

@@ -29,6 +29,8 @@ def describe_station(tower: Tower, branch: object) -> str:
         if branch.source != "self":
             source = f"the {branch.source}" if branch.source else "another tensor"
             return f"The {tower.name} asks; keys and values come from {source}."
+        if branch.beside:
+            return f"Places look at each other, and at those of {branch.beside}."
         if branch.window:
             return f"Every place looks at no more than {branch.window} places."
         causal = branch.causal
@@ -38,6 +40,8 @@ def describe_station(tower: Tower, branch: object) -> str:
             None: "Places look at each other.",
         }[causal]
     if isinstance(branch, FeedForward):
+        if branch.kernel is not None:
+            return "Each place wider, mixed with its neighbours, and back."
         return "Each place alone, wider and back."
     if isinstance(branch, Experts):
         few = f"{branch.chosen} of {branch.experts} experts" if branch.chosen and branch.experts else "experts"

@@ -74,13 +74,15 @@ def name_lengths(nodes: list[Node], sides: tuple[Side, Side, Side]) -> list[Node
     """Axes that the recording has no word for: scores are queries by keys, as long as the stream."""
     query, key, _ = sides
     asked = query.end.axes[-2] if len(query.end.axes) > 1 else ""
-    words = [
-        node.record.axes[-2] for node in nodes if node.key.endswith("_k") and node.record and len(node.record.axes) > 2
-    ]
-    seen = next((word for word in words if word not in ("", "1", "d_k")), "")
-    length = query.end.shape[-2] if len(query.end.shape) > 1 else 0
     scores = next((node.record for node in nodes if node.key == "scores"), None)
     offered = scores.shape[-1] if scores is not None and scores.shape else 0
+    words = [
+        node.record.axes[-2]
+        for node in nodes
+        if node.key.endswith("_k") and node.record and len(node.record.axes) > 2 and node.record.shape[-2] == offered
+    ]
+    length = query.end.shape[-2] if len(query.end.shape) > 1 else 0
+    seen = next((word for word in words if word not in ("", "1", "d_k")), "")
     seen = seen or (asked if key.is_own and offered == length else "")
     return [fill_axes(node, asked, length, seen, offered) for node in nodes]
 

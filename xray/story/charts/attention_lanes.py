@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import SCALINGS, SUMS
 from xray.story.anatomy.tree import Attention
 from xray.story.body.stages import Branching, opening_norms
 from xray.story.branches.operands import Side, read_sides
@@ -30,6 +31,7 @@ REMARKS = {
     "norm": "brought to one length",
     "rotate": "turned by their place, so that scores tell how far apart two are",
     "cache": "with those of the places before",
+    "join": "those of another stream stand beside them",
     "repeat": "each key head is shared by several query heads",
     "scale": "multiplied by a number",
     "bend": "bent place by place",
@@ -199,6 +201,10 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool) -> str:
     if not narrow and part.kind in ("heads", "bend"):
         ops = [flow.op(node).upper() for node in part.nodes if flow.op(node) in ("pad", "roll")]
         return " AND ".join(ops) if ops else "CUT ANEW"
+    if part.kind == "rotate" and not narrow:  # no heads are cut yet that could be turned
+        done = {flow.op(node) for node in part.nodes}
+        told = " AND ".join(word for word, ops in (("SCALE", SCALINGS), ("SHIFT", SUMS)) if done & ops)
+        return f"{told or 'CHANGE'} {letters}"
     if part.kind == "norm":
         return f"NORM {letters}" if narrow else f"NORM OF {letters}"
     if part.kind == "bend":
@@ -207,6 +213,7 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool) -> str:
         "heads": "HEADS",
         "rotate": "ROTATE",
         "cache": "CACHE",
+        "join": "JOIN",
         "repeat": "REPEAT",
         "scale": "SCALE",
     }

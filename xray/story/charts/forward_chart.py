@@ -2,7 +2,7 @@
 
 from xray.ir.flow.dataflow import Flow
 from xray.story.anatomy.tree import Experts, FeedForward
-from xray.story.body.stages import Branching
+from xray.story.body.stages import Branching, opening_norms
 from xray.story.branches.experts import find_choice
 from xray.story.branches.feed_forward import is_gate
 from xray.story.charts.chart import BROAD, LEFT_HALF, MIDDLE, RIGHT_HALF, Chart, Edge, Node, steps_at
@@ -30,8 +30,10 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
     projections = projections_in(flow, nodes)
     last = projections[-1]
     wide = [node for node in projections[:-1] if width_out(flow, node) in (branch.d_ff, 2 * (branch.d_ff or 0))]
-    if len(projections) != len(wide) + 1 or len(wide) > 2:
-        return chart_operations(flow, nodes, found.region.end)
+    if branch.kernel is not None or not wide or len(projections) != len(wide) + 1 or len(wide) > 2:
+        opened = [norm.end for norm in opening_norms(flow, found.region, found.region.start)]
+        own = [node for node in nodes if node > max(opened, default=-1)]
+        return chart_operations(flow, own, found.region.end)
     bend = NAMES.get(branch.activation or "", (branch.activation or "").upper())
     with_bend = f" + {bend}" if bend else ""
     between = [

@@ -12,8 +12,8 @@ from xray.ir.turns import read_turn
 from xray.story.body.stages import find_any_norm
 from xray.story.recognition.between import is_linear, is_scale
 
-Kind = Literal["linear", "norm", "heads", "rotate", "cache", "repeat", "scale", "bend", "turn"]
-RANK: tuple[Kind, ...] = ("linear", "bend", "norm", "heads", "scale", "rotate", "cache", "repeat", "turn")
+Kind = Literal["linear", "norm", "heads", "rotate", "cache", "join", "repeat", "scale", "bend", "turn"]
+RANK: tuple[Kind, ...] = ("linear", "bend", "norm", "heads", "scale", "rotate", "cache", "join", "repeat", "turn")
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def name_run(flow: Flow, run: Sequence[int]) -> Kind | None:
     if op == "extend":
         return "cache"
     if op in JOINS | WRITES:
-        return None if any(0 in record.shape for record in step.inputs) else "cache"
+        return None if any(0 in record.shape for record in step.inputs) else name_join(flow, last)
     if op in REPEATS and step.inputs and step.outputs:
         return "repeat" if prod(step.outputs[0].shape) > prod(step.inputs[0].shape) else "heads"
     if op in CARRYING:
@@ -124,6 +124,12 @@ def name_run(flow: Flow, run: Sequence[int]) -> Kind | None:
     if op in SUMS and any(record.role == "parameter" or len(record.shape) < 2 for record in step.inputs):
         return None
     return "rotate" if op in SCALINGS | SUMS else "bend"
+
+
+def name_join(flow: Flow, node: int) -> Kind:
+    """What rows are put beside: those that were there before the pass, or others that it made itself."""
+    is_all_made = all(maker is not None for maker in flow.makers[node])
+    return "join" if flow.op(node) in JOINS - {"cache"} and is_all_made else "cache"
 
 
 def take_turn(flow: Flow, parts: list[Part]) -> tuple[list[Part], Part | None]:

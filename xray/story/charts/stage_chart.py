@@ -20,7 +20,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.forward_chart import chart_experts, chart_forward
 from xray.story.charts.operations_chart import chart_operations, label_step
-from xray.story.recognition.between import strip_plain
+from xray.story.recognition.between import is_linear, strip_plain
 from xray.story.recognition.norms import Norm
 
 ADD_REMARK = "what came in is added back, so nothing is lost"
@@ -34,7 +34,26 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
     chart = charts[0] if len(charts) == 1 else join_beside(charts) if beside else join_above(charts)
     if len(before) == 1:
         chart = stack_charts(chart_norm(flow, before[0], "opening", beside), chart)
-    return add_sum(flow, staging, chart)
+    return add_sum(flow, staging, add_shared_end(flow, staging, chart))
+
+
+def add_shared_end(flow: Flow, staging: Staging, chart: Chart) -> Chart:
+    """The chart with what branches side by side share before the sum: one linear layer back to the stream (Flux)."""
+    if not staging.stage.parallel or len(staging.joints) != 1:
+        return chart
+    region = staging.joints[0].region
+    last = max(one.region.end for one in staging.branches)
+    shared = {node for node in region.inner if node > last} - {node for norm in staging.norms for node in norm.nodes}
+    if not any(is_linear(flow, node) for node in shared):
+        return chart
+    end = chart_operations(flow, shared, region.end, prefix="end")
+    if end is None:
+        return chart
+    raised = end.raised(chart.rows)
+    joints = tuple(Edge(head, foot) for head in chart.head.split(" ") for foot in raised.feet)
+    return Chart(
+        (*chart.nodes, *raised.nodes), (*chart.edges, *joints, *raised.edges), chart.feet, raised.head, chart.memory
+    )
 
 
 def chart_branch(flow: Flow, found: Branching) -> Chart:
@@ -167,6 +186,8 @@ def name_branch(branch: Branch) -> str:
     """What a panel is called."""
     if isinstance(branch, Attention):
         if branch.source == "self":
+            if branch.beside:
+                return "JOINT ATTENTION"
             return "SELF-ATTENTION" if not branch.window else f"SELF-ATTENTION IN WINDOWS OF {branch.window}"
         return "CROSS-ATTENTION"
     if isinstance(branch, Recurrence):

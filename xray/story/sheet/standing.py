@@ -214,6 +214,13 @@ def say_batch(column: Column) -> str:
     for frame in column.frames:
         for panel in frame.panels:
             record = panel.chart.nodes[-1].record
-            if record is not None and record.axes and record.axes[0] == "batch":
+            if record is not None and record.axes and record.axes[0] == "batch" and not is_cut(column, record.shape[0]):
                 return f"batch {record.shape[0]}"
     return ""
+
+
+def is_cut(column: Column, rows: int) -> bool:
+    """Whether more sequences go through the layers than came in: an image cut into several (MobileViT)."""
+    chart = column.entrance
+    record = next((node.record for node in chart.nodes if node.record is not None), None) if chart is not None else None
+    return record is not None and bool(record.shape) and record.shape[0] != rows

@@ -1,0 +1,68 @@
+"""Attention and feed-forward that one linear layer leads back to the stream, their results side by side (Flux)."""
+
+from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SCALINGS
+from xray.ir.flow.projections import data_input
+from xray.story.anatomy.tree import FeedForward
+from xray.story.branches.feed_forward import is_bend, is_gate, name_activation
+from xray.story.recognition.between import Region, is_linear, is_scale, projections_in, width_out
+
+PUTTING = frozenset({"cat", "concat", "concatenate"})
+
+
+def split_merged(flow: Flow, region: Region, sites: tuple[Site, ...]) -> tuple[Region, Region] | None:
+    """The parts of a region whose last linear layer reads an attention's rows beside wide, bent ones; else None."""
+    last = find_last_linear(flow, region)
+    number = None if last is None else data_input(flow, last)
+    if last is None or number is None:
+        return None
+    joined = flow.carried_from(flow.makers[last][number])
+    if joined is None or flow.op(joined) not in PUTTING or len(flow.makers[joined]) != 2:
+        return None
+    parts = [part for maker in flow.makers[joined] if (part := cut_region(flow, region, maker)) is not None]
+    attending = [part for part in parts if any(site.weighted_sum in part.inner for site in sites)]
+    bent = [part for part in parts if part not in attending and describe_half(flow, part) is not None]
+    return (attending[0], bent[0]) if len(attending) == len(bent) == 1 else None
+
+
+def find_last_linear(flow: Flow, region: Region) -> int | None:
+    """The linear layer that a region ends with, what scales or drops its rows left out."""
+    here: int | None = region.end
+    for _ in range(8):
+        if here is None or here not in region.inner:
+            return None
+        if is_linear(flow, here):
+            return here
+        if not is_scale(flow, here) and flow.op(here) not in CARRYING | DROPOUTS | SCALINGS:
+            return None
+        here = next((maker for maker in flow.makers[here] if maker in region.inner), None)
+    return None
+
+
+def cut_region(flow: Flow, region: Region, end: int | None) -> Region | None:
+    """The part of a region that leads to one of its steps."""
+    nodes: set[int] = set()
+    todo = [end]
+    while todo:
+        here = todo.pop()
+        if here is not None and here not in nodes and here in region.inner:
+            nodes.add(here)
+            todo += flow.makers[here]
+    return Region(region.start, end, frozenset(nodes), region.beside) if nodes and end is not None else None
+
+
+def describe_half(flow: Flow, region: Region) -> FeedForward | None:
+    """The facts of a feed-forward whose way back is shared; None if wide rows are not bent."""
+    projections = projections_in(flow, region.inner)
+    after = [node for node in sorted(region.inner) if projections and node > projections[0]]
+    if len(projections) != 1 or not any(is_bend(flow, node) for node in after):
+        return None
+    d_ff = flow.output(region.end).shape[-1]
+    gated = any(is_gate(flow, node, set(region.inner), projections) for node in after)
+    return FeedForward(
+        d_ff=d_ff,
+        activation=name_activation(flow, after, projections),
+        gated=gated,
+        fused=width_out(flow, projections[0]) == 2 * d_ff if gated else None,
+    )

@@ -1,0 +1,60 @@
+"""Joint attention: keys of another stream that stand beside a branch's own, and which stream they are of."""
+
+from collections.abc import Mapping
+
+from xray.ir.flow.dataflow import Flow
+from xray.story.branches.operands import Side
+from xray.story.recognition.between import Region, is_linear
+
+MOST_BEHIND = 80
+PUTTING = frozenset({"cat", "concat", "concatenate"})
+ANOTHER = "another stream"
+"""What a stream is called of which no tower is known."""
+
+
+def name_beside(flow: Flow, key: Side, region: Region, towers: Mapping[int, str]) -> str | None:
+    """The tower whose keys stand beside a branch's own; None where all keys are its own, or from another tower."""
+    maker = find_beside(flow, key, region)
+    if maker is None:
+        return None
+    todo, seen = [maker], set[int]()
+    while todo and len(seen) < MOST_BEHIND:
+        here = todo.pop(0)
+        if here in towers:
+            return towers[here]
+        if here not in seen:
+            seen.add(here)
+            todo += [one for one in flow.makers[here] if one is not None]
+    return ANOTHER
+
+
+def find_beside(flow: Flow, key: Side, region: Region) -> int | None:
+    """The step that made the keys that are put beside a branch's own, by a linear layer of theirs."""
+    if not key.is_own:
+        return None
+    for node in sorted(key.nodes):
+        if flow.op(node) not in PUTTING:
+            continue
+        given = list(flow.given(node))
+        mine = region.inner | {region.start}
+        own = [record for record, maker in given if maker in mine]
+        others = [maker for _, maker in given if maker is not None and maker not in mine]
+        for maker in others:
+            is_longer = bool(own) and flow.output(node).shape[-1:] == own[0].shape[-1:]
+            if is_longer and is_worked_out(flow, maker):
+                return maker
+    return None
+
+
+def is_worked_out(flow: Flow, maker: int) -> bool:
+    """Whether a linear layer of data stands near behind a step, so that it is no table and no parameter."""
+    todo, seen = [maker], set[int]()
+    while todo and len(seen) < MOST_BEHIND:
+        here = todo.pop(0)
+        if here in seen:
+            continue
+        seen.add(here)
+        if is_linear(flow, here):
+            return True
+        todo += [one for one in flow.makers[here] if one is not None]
+    return False
