@@ -72,12 +72,12 @@ def test_training_flops_are_those_that_torch_counts_and_the_scores_made_once_mor
     assert run_at(llama, 256).training_flops == counter.get_total_flops() + scores_again
 
 
-def track(model, run):
-    """The most bytes at any moment by torch's own tracker, on a run with numbers."""
+def track(run, *known):
+    """The most bytes at any moment by torch's own tracker, on a run with numbers; the tracker is told what is there."""
     from torch.distributed._tools.mem_tracker import MemTracker
 
     tracker = MemTracker()
-    tracker.track_external(model)
+    tracker.track_external(*known)
     with tracker:
         run()
     return tracker.get_tracker_snapshot("peak")[torch.device("cpu")]["Total"]
@@ -112,12 +112,12 @@ def test_the_most_memory_of_inference_is_what_torch_tracks_with_numbers(measure,
         with torch.no_grad():
             model(**given)
 
-    assert run_at(found, 256).inference.bytes == pytest.approx(track(model, run), rel=0.02)
+    assert run_at(found, 256).inference.bytes == pytest.approx(track(run, model), rel=0.005)
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Module is None")  # of torch's tracker, on its way out of a model
-@pytest.mark.parametrize("name", ["llama", "gpt2", "bert", "t5"])
+@pytest.mark.parametrize("name", REAL)
 def test_the_most_memory_of_a_training_step_is_what_torch_tracks_with_numbers(measure, name):
     model_type, model_class, sizes = REAL[name]
     found = measure(model_type, model_class, **sizes)
@@ -134,8 +134,7 @@ def test_the_most_memory_of_a_training_step_is_what_torch_tracks_with_numbers(me
 
     run()
     model.zero_grad()
-    moments = sum(one.numel() * 8 for one in model.parameters())  # the tracker does not know those of before
-    assert run_at(found, 256).training.bytes == pytest.approx(track(model, run) + moments, rel=0.02)
+    assert run_at(found, 256).training.bytes == pytest.approx(track(run, model, optimiser), rel=0.005)
 
 
 def make_real(model_type, model_class, sizes, length):
@@ -241,6 +240,17 @@ def test_of_experts_one_word_meets_those_that_are_chosen(measure):
     assert found.params - found.active_params == experts * 3 // 4
 
 
+def test_of_a_table_one_word_passes_all_rows_but_one(llama):
+    assert llama.passed_rows == 60 * 96
+
+
+@pytest.mark.slow
+def test_a_table_that_is_the_head_as_well_is_met_as_a_whole(measure):
+    found = measure("llama", "LlamaForCausalLM", tie_word_embeddings=True)
+
+    assert found.passed_rows == 0
+
+
 def test_laws_hold_at_sizes_from_which_they_were_not_made(llama):
     law = llama.laws["inference_flops"]
 
@@ -297,6 +307,8 @@ def test_a_model_with_inputs_of_its_own_has_no_length():
         cost_by_name("examples/tiny_gpt.py:build", Request())
 
 
+WITHOUT_TABLES = {"DeepSeek-V3"}
+"""Whose makers count the rows that a word looks up, "36.6B (including 0.9B for the output Head)", and not the table."""
 PUBLISHED = {
     "Llama 3.1 8B": (
         "llama",
@@ -338,7 +350,7 @@ PUBLISHED = {
             "vocab_size": 129_280,
             "head_dim": 64,
         },
-        (671e9, 37e9, 576 * 61 * 2),
+        (671e9, 36.6e9, 576 * 61 * 2),
     ),
 }
 
@@ -350,6 +362,7 @@ def test_published_figures_are_met(measure, name):
 
     found = measure(model_type, model_class, lengths=(64,), dtype="bfloat16", **sizes)
 
-    assert found.params == pytest.approx(params, rel=0.005)
-    assert found.active_params == pytest.approx(active, rel=0.02)
+    assert found.params == pytest.approx(params, rel=0.0002)
+    passed = found.passed_rows if name in WITHOUT_TABLES else 0
+    assert found.active_params - passed == pytest.approx(active, rel=0.002)
     assert found.bytes_per_word == kept

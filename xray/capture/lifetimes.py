@@ -23,7 +23,8 @@ class Lifetimes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
     """While it is on, every storage is entered when it is made and struck out when it is freed.
 
     Storages of tensors without numbers count as if they had them. `flops` adds up the products, `rows` says how many
-    rows each stack of expert weights multiplied.
+    rows each stack of expert weights multiplied, `lookups` how many rows of each table were looked up; a table that is
+    `multiplied` as well is met as a whole.
     """
 
     def __init__(self) -> None:
@@ -32,6 +33,8 @@ class Lifetimes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
         self.kinds: dict[int, MemoryKind] = {}
         self.flops = 0
         self.rows: dict[int, tuple[int, int, int]] = {}
+        self.lookups: dict[int, tuple[int, int, int]] = {}
+        self.multiplied: set[int] = set()
         self.place = ""
         self._held: dict[int, tuple[int, Any]] = {}
         self._numbers = self._calls = 0
@@ -50,6 +53,10 @@ class Lifetimes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
         count = COUNTS.get(packet) or flop_registry.get(packet)
         if count is not None:
             self.flops += int(count(*args, **(kwargs or {}), out_val=result))
+            self.multiplied |= {one.untyped_storage()._cdata for one in args if isinstance(one, Tensor)}
+        if packet is aten.embedding:
+            table = args[0]
+            self.lookups[table.untyped_storage()._cdata] = (args[1].numel(), table.shape[0], table.numel())
         if packet is GROUPED and args[1].dim() == 3 and args[0].dim() == 2:
             storage = args[1].untyped_storage()
             self.rows[storage._cdata] = (args[0].shape[0], args[1].shape[0], args[1].numel())

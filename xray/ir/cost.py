@@ -66,8 +66,10 @@ class RunCost:
 class Cost:
     """What a model costs; `active_params` are those that one word meets, None where nothing tells.
 
-    `runs` are the sizes at which it was run, `laws` what these follow; `most_words` is how many places its settings
-    name. `untold` says why a size that was asked for was not run.
+    They hold whole tables of words and places; `passed_rows` are the parameters in those rows of them that one word
+    does not look up, which some makers leave out of the count. `runs` are the sizes at which it was run, `laws` what
+    these follow; `most_words` is how many places its settings name. `untold` says why a size that was asked for was not
+    run.
     """
 
     title: str
@@ -78,6 +80,7 @@ class Cost:
     cache: tuple[LayerCache, ...]
     laws: Mapping[Quantity, Law] = field(default_factory=dict)
     most_words: int | None = None
+    passed_rows: int = 0
     untold: str = ""
 
     def find_run(self, size: Size) -> RunCost | None:

@@ -14,7 +14,7 @@ from xray.ir.cost import CacheKind, Cost, LayerCache, Quantity, RunCost
 from xray.ir.laws import Law, Size, find_law
 from xray.sources.family_inputs import propose_inputs
 from xray.sources.loading import load_source
-from xray.sources.measuring import Rows, count_bytes, measure_run
+from xray.sources.measuring import Met, count_bytes, measure_run
 from xray.sources.request import Request
 from xray.sources.sizes import find_setting
 from xray.sources.spelling import check_there, names_settings
@@ -80,7 +80,8 @@ def measure_cost(target: Target, request: Request, lengths: Sequence[int], batch
     return Cost(
         title=type(model).__name__,
         params=sum(one.numel() for one in model.parameters()),
-        active_params=count_active(model, measured.rows, runs[-1]),
+        active_params=count_active(model, measured.met, runs[-1]),
+        passed_rows=count_passed(measured.met, runs[-1]),
         param_bytes=count_by_type(model.parameters()),
         runs=runs,
         cache=list_growth(measured.kept, find_setting(config, LATENTS)),
@@ -119,7 +120,7 @@ class Measured:
         self.request = request
         self.runs: dict[Size, RunCost] = {}
         self.kept: dict[int, Mapping[str, list[Tensor]]] = {}
-        self.rows: Rows = {}
+        self.met = Met()
 
     def sorted_runs(self) -> tuple[RunCost, ...]:
         """All runs by their sizes."""
@@ -138,12 +139,12 @@ class Measured:
         wishes = replace(self.request.wishes, batch=batch, seq_len=length)
         with self.target.around():
             made = next(propose_inputs(model, model.config, wishes, has_storage=False))
-        run, kept, rows = measure_run(replace(self.target, kwargs=made.values), size, trains=trains)
+        run, kept, met = measure_run(replace(self.target, kwargs=made.values), size, trains=trains)
         self.runs[size] = run
         if batch == 1:
             self.kept[length] = kept
         if max(self.runs) == size:
-            self.rows = rows
+            self.met = met
 
 
 def list_growth(kept: Mapping[int, Mapping[str, list[Tensor]]], latent: object) -> tuple[LayerCache, ...]:
@@ -166,16 +167,27 @@ def list_growth(kept: Mapping[int, Mapping[str, list[Tensor]]], latent: object) 
     return tuple(told)
 
 
-def count_active(model: nn.Module, rows: Rows, run: RunCost) -> int | None:
-    """The parameters that one word meets: of experts, as many as a word's rows are of all; None where none can tell."""
+def count_active(model: nn.Module, met: Met, run: RunCost) -> int | None:
+    """The parameters that one word meets, tables as a whole: of experts, as many as a word's rows are of all.
+
+    None where nothing can tell.
+    """
     total = sum(one.numel() for one in model.parameters())
-    if not rows and any("experts" in type(module).__name__.lower() for module in model.modules()):
+    if not met.experts and any("experts" in type(module).__name__.lower() for module in model.modules()):
         return None
     words = run.batch * run.length
-    if not words or any(multiplied % words for multiplied, _, _ in rows.values()):
+    if not words or any(multiplied % words for multiplied, _, _ in met.experts.values()):
         return None
-    idle = sum(size - size * multiplied // (words * experts) for multiplied, experts, size in rows.values())
+    idle = sum(size - size * multiplied // (words * experts) for multiplied, experts, size in met.experts.values())
     return total - idle
+
+
+def count_passed(met: Met, run: RunCost) -> int:
+    """The parameters in rows of tables that one word does not look up; a table that is the head as well has none."""
+    words = run.batch * run.length
+    return sum(
+        size - size // rows * min(rows, max(1, looked_up // words)) for looked_up, rows, size in met.tables.values()
+    )
 
 
 def count_by_type(parameters: Iterable[Tensor]) -> Mapping[str, int]:

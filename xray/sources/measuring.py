@@ -3,6 +3,7 @@
 import inspect
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -19,10 +20,19 @@ from xray.sources.fused import fused_attention
 from xray.text import show_controls
 
 Rows = Mapping[int, tuple[int, int, int]]
-"""For each stack of experts: how many rows met it, how many experts it has, and their numbers."""
+"""For each stack of experts: how many rows met it, how many experts it has, and their numbers; for each table that is
+only looked up: how many times, how many rows it has, and their numbers."""
 
 
-def measure_run(target: Target, size: Size, *, trains: bool = True) -> tuple[RunCost, Mapping[str, list[Tensor]], Rows]:
+@dataclass(frozen=True)
+class Met:
+    """What the words of a run met of those weights that no word meets as a whole."""
+
+    experts: Rows = field(default_factory=dict)
+    tables: Rows = field(default_factory=dict)
+
+
+def measure_run(target: Target, size: Size, *, trains: bool = True) -> tuple[RunCost, Mapping[str, list[Tensor]], Met]:
     """One run at one size, with what each layer keeps for the next word, and a step of training where it `trains`.
 
     Raises:
@@ -52,7 +62,8 @@ def measure_run(target: Target, size: Size, *, trains: bool = True) -> tuple[Run
         training_flops=trained.flops if trained is not None else None,
         cache_bytes=sum(map(count_bytes, stored)),
     )
-    return run, kept, ledger.rows
+    tables = {key: one for key, one in ledger.lookups.items() if key not in ledger.multiplied}
+    return run, kept, Met(ledger.rows, tables)
 
 
 def start(model: nn.Module, target: Target) -> Lifetimes:

@@ -38,7 +38,10 @@ def print_cost(cost: Cost, sizes: Sequence[Size]) -> str:
 def list_lines(cost: Cost, sizes: Sequence[Size]) -> Iterator[str]:
     types = ", ".join(f"{write_bytes(size)} of {name}" for name, size in cost.param_bytes.items())
     active = cost.active_params
-    met = f", of which one word meets {active:,}" if active is not None and active != cost.params else ""
+    met = ""
+    if active is not None and active != cost.params:
+        bare = f" ({active - cost.passed_rows:,} less the rows of tables that it passes by)" if cost.passed_rows else ""
+        met = f", of which one word meets {active:,}{bare}"
     yield f"{cost.title}  {cost.params:,} parameters{met}  ({types})"
     yield ""
     yield f"{'batch':>5}  {'length':>9}  " + "  ".join(f"{name:>{width}}" for _, name, width in COLUMNS)
