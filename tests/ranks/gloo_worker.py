@@ -1,7 +1,7 @@
 """One of several real processes: divides a model, runs it, and writes down what its hooks saw on this rank.
 
-Called as `gloo_worker.py RANK FOLDER SPECIMEN:MESH ...`. What it tells is measured without X-Ray's recorder, which runs
-afterwards and must change nothing.
+Called as `gloo_worker.py RANK FOLDER SPECIMEN:MESH ...`, with `:back` behind a case whose way back is measured too.
+What it tells is measured without X-Ray's recorder, which runs afterwards and must change nothing.
 """
 
 import json
@@ -14,10 +14,12 @@ import torch
 from rank_specimens import SPECIMENS
 from torch.distributed import FileStore, destroy_process_group, init_process_group
 from torch.distributed.tensor import DTensor
+from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import xray
+from xray.capture.targets.training import find_loss
 from xray.ranks.dividing import divide
 from xray.ranks.fake_group import forget_meshes
 from xray.ranks.mesh import parse_mesh
@@ -100,12 +102,56 @@ def measure(name, mesh_text, rank, store):
     }
 
 
+def measure_back(name, mesh_text, rank, store):
+    mesh = parse_mesh(mesh_text)
+    group = FileStore(str(store), mesh.count)
+    init_process_group("gloo", store=group, rank=rank, world_size=mesh.count, timeout=timedelta(seconds=90))
+    specimen = SPECIMENS[name]
+    whole = specimen.make()
+    args = take_share(specimen.target(whole), mesh, rank)
+    find_loss(whole(**specimen.target(whole).kwargs)).backward()
+    if mesh.axes == ("dp",):  # torch's own, as everybody calls it
+        model = specimen.make()
+        run = DistributedDataParallel(model)
+    else:
+        run = model = divide(specimen.make(), mesh, specimen.plan, trains=True)
+    with Ledger() as ledger:
+        find_loss(run(**args)).backward()
+    gradients = {path: one.grad for path, one in model.named_parameters()}
+    known = dict(whole.named_parameters())
+    factor = mesh.size("dp", "fsdp")
+    distances = [
+        float((full(one) * factor - known[path].grad).abs().max() / known[path].grad.abs().max().clamp(min=1e-3))
+        for path, one in gradients.items()
+        if full(one).shape == known[path].shape
+    ]
+    model.zero_grad()
+    with Ledger() as again, xray.record(model) as recorder:
+        find_loss(run(**args)).backward()
+    destroy_process_group()
+    forget_meshes()
+    # before its second step DDP cuts its gradients into buckets, which the ledger leaves out
+    found = [one for one in recorder.trace.steps if "group" in one.settings and one.op in KINDS.values()]
+    return {
+        "times": ledger.times,
+        "bytes": ledger.bytes,
+        "gradients": {path: local_shape(one) for path, one in gradients.items()},
+        "recorded": Counter(step.op for step in found) == again.times,
+        "compared": len(distances),
+        "distance": max(distances),
+    }
+
+
+def full(gradient):
+    return gradient.full_tensor() if isinstance(gradient, DTensor) else gradient
+
+
 def main(rank, folder, cases):
     torch.set_num_threads(1)
     told = {}
     for number, case in enumerate(cases):
-        name, _, mesh = case.partition(":")
-        told[case] = measure(name, mesh, rank, folder / f"store{number}")
+        name, mesh, *back = case.split(":")
+        told[case] = (measure_back if back else measure)(name, mesh, rank, folder / f"store{number}")
     (folder / f"{rank}.json").write_text(json.dumps(told), encoding="utf-8")
 
 

@@ -130,6 +130,43 @@ def test_a_pipeline_alone_divides_no_tensor():
     assert [cut.bytes for cut in list_cuts(trace)] == [4 * 6 * 64 * 4]
 
 
+def test_the_way_back_is_told_by_the_modules_it_belongs_to():
+    specimen = SPECIMENS["GPT"]
+
+    trace = record_rank(specimen.target(), Asked(parse_mesh("dp=2,fsdp=2"), 3, None, trains=True)).trace
+
+    back = [step for step in trace.steps if step.settings.get("during") == "backward"]
+    assert {step.parent for step in back} == {"backward#0"}
+    assert [(step.path, step.settings["group"], step.settings["of"]) for step in back] == [
+        ("layers.1.all_gather", "fsdp", "weights"),
+        ("layers.0.all_gather", "fsdp", "weights"),
+        ("layers.1.reduce_scatter", "fsdp", "gradients"),
+        ("layers.1.all_reduce", "dp", "gradients"),
+        ("layers.0.reduce_scatter", "fsdp", "gradients"),
+        ("layers.0.all_reduce", "dp", "gradients"),
+        ("GPT.reduce_scatter", "fsdp", "gradients"),
+        ("GPT.all_reduce", "dp", "gradients"),
+    ]
+    assert {step.settings["group_ranks"] for step in back} == {"2,3", "1,3"}
+    gradients = {one.name: one for one in trace.steps if one.op == "backward" for one in one.outputs}
+    up = gradients["layers.0.up.weight.grad"]
+    assert (up.shape, up.local, up.placement) == ((128, 32), (64, 32), "[R, S(0)]")
+    printed = " ".join(xray.render(trace, "table").split())
+    assert "On the way back, " in printed
+    assert "3 reduce_scatter of gradients along fsdp (2,3)" in printed
+    assert "Back-propagation is not in the sum" in printed
+
+
+def test_gradients_of_inputs_are_added_up_where_tensor_parallel_begins():
+    specimen = SPECIMENS["GPT"]
+
+    trace = record_rank(specimen.target(), Asked(parse_mesh("tp=2"), 0, specimen.plan, trains=True)).trace
+
+    total, inputs = list_waits(trace)
+    assert (total[0].is_back, total[1]) == (False, ("out", "down"))
+    assert (inputs[0].is_back, inputs[0].times, inputs[1]) == (True, 8, ("up", "value", "key", "query"))
+
+
 def test_uneven_parts_are_told_rank_by_rank():
     parts = []
     for rank in range(4):
@@ -205,6 +242,11 @@ def test_experts_that_more_ranks_than_there_are_should_share_are_refused():
         UsageError, match=r"^3 ranks cannot share 4 experts\. Choose ep so that it divides 4: ep=1, ep=2"
     ):
         record_rank(SPECIMENS["Mixtral"].target(), Asked(parse_mesh("ep=3")))
+
+
+def test_ranks_that_cannot_share_gradients_are_refused_on_the_way_back():
+    with pytest.raises(UsageError, match=r"Choose fsdp in place of dp, or leave --phase training out\.$"):
+        record_rank(SPECIMENS["Mixtral"].target(), Asked(parse_mesh("dp=2,ep=2"), trains=True))
 
 
 def test_ranks_do_not_begin_inside_others():

@@ -22,6 +22,7 @@ if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 8):
 from rank_specimens import SPECIMENS
 from torch.distributed.tensor.debug import CommDebugMode
 
+from xray.capture.targets.training import find_loss
 from xray.ranks.dividing import divide
 from xray.ranks.fake_group import fake_ranks
 from xray.ranks.mesh import parse_mesh
@@ -45,18 +46,30 @@ CASES = [
     ("Mixtral", "ep=4"),
     ("Mixtral", "tp=2,ep=2"),
 ]
+BACK = [
+    ("GPT", "tp=2"),
+    ("GPT", "fsdp=2"),
+    ("GPT", "dp=2"),
+    ("GPT", "dp=2,tp=2"),
+    ("Llama", "fsdp=2"),
+    ("Llama", "fsdp=2,tp=2"),
+    ("Llama", "dp=2,fsdp=2"),
+    ("Mixtral", "fsdp=2"),
+    ("Mixtral", "ep=2"),
+]
 NAMES = {
     "all_gather_into_tensor": "all_gather",
     "_allgather_base_": "all_gather",
+    "_reduce_scatter_base_": "reduce_scatter",
     "reduce_scatter_tensor": "reduce_scatter",
     "allreduce_": "all_reduce",
     "all_reduce": "all_reduce",
 }
 
 
-def record(name, mesh, rank=0):
+def record(name, mesh, rank=0, *, trains=False):
     specimen = SPECIMENS[name]
-    outcome = record_rank(specimen.target(), Asked(parse_mesh(mesh), rank, specimen.plan))
+    outcome = record_rank(specimen.target(), Asked(parse_mesh(mesh), rank, specimen.plan, trains))
     assert outcome.error is None
     return outcome.trace
 
@@ -69,6 +82,7 @@ def exchanges_of(trace):
 def run_processes(count):
     """What each of so many real processes tells of every case with as many ranks."""
     cases = [f"{name}:{mesh}" for name, mesh in CASES if parse_mesh(mesh).count == count]
+    cases += [f"{name}:{mesh}:back" for name, mesh in BACK if parse_mesh(mesh).count == count]
     places = os.pathsep.join((str(TESTS), str(TESTS.parent), os.environ.get("PYTHONPATH", "")))
     env = {**os.environ, "PYTHONPATH": places, "OMP_NUM_THREADS": "1"}
     with TemporaryDirectory() as folder, ExitStack() as files:
@@ -109,6 +123,24 @@ def test_real_processes_see_the_same(name, mesh):
         assert told["distance"] < 1e-4, "the divided model does not compute what the whole does"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "mesh"), BACK)
+def test_real_processes_exchange_the_same_on_the_way_back(name, mesh):
+    for rank, measured in enumerate(run_processes(parse_mesh(mesh).count)):
+        told, trace = measured[f"{name}:{mesh}:back"], record(name, mesh, rank, trains=True)
+        amounts = Counter()
+        for step in exchanges_of(trace):
+            amounts[step.op] += step.settings["bytes"]
+        assert Counter(step.op for step in exchanges_of(trace)) == told["times"]
+        assert amounts == told["bytes"]
+        assert {step.settings.get("during") for step in exchanges_of(trace)} >= {"backward"}
+        gradients = next(step for step in trace.steps if step.op == "backward").outputs
+        assert {one.name.removesuffix(".grad"): list(one.local) for one in gradients} == told["gradients"]
+        assert told["recorded"], "a recording in the real process tells other exchanges"
+        assert told["compared"] > 3
+        assert told["distance"] < 1e-3, "the divided model does not learn what the whole does"
+
+
 def check_shapes(told, trace):
     """Hold what the processes' own hooks saw to what is told of modules and of weights."""
     steps = {step.path: step for step in reversed(trace.steps) if step.module}
@@ -128,18 +160,23 @@ def check_shapes(told, trace):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:For backward hooks to be called:UserWarning")  # says torch's own counter
-@pytest.mark.parametrize(("name", "mesh"), CASES)
-def test_exchanges_are_those_that_torch_counts(name, mesh):
+@pytest.mark.filterwarnings("ignore:.*ackward hook:UserWarning")  # says torch's own counter
+@pytest.mark.filterwarnings("ignore:FSDP2-wrapped module:UserWarning")
+@pytest.mark.parametrize(
+    ("name", "mesh", "trains"), [*((*one, False) for one in CASES), *((*one, True) for one in BACK)]
+)
+def test_exchanges_are_those_that_torch_counts(name, mesh, trains):
     specimen, asked = SPECIMENS[name], parse_mesh(mesh)
     with fake_ranks(asked.count):
-        model = divide(specimen.make(), asked, specimen.plan)
+        model = divide(specimen.make(), asked, specimen.plan, trains=trains)
         given = take_share(specimen.target(model), asked, 0)
-        with torch.no_grad(), CommDebugMode() as counted:
-            model(**given)
+        with torch.set_grad_enabled(trains), CommDebugMode() as counted:
+            made = model(**given)
+            if trains:
+                find_loss(made).backward()
 
     known = Counter()
     for op, times in counted.get_comm_counts().items():
         known[NAMES[op.__name__.rpartition(".")[2]]] += times
-    assert Counter(step.op for step in exchanges_of(record(name, mesh))) == known
+    assert Counter(step.op for step in exchanges_of(record(name, mesh, trains=trains))) == known
     assert known

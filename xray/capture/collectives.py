@@ -12,6 +12,7 @@ from xray.capture.calls import OpenCall
 from xray.capture.journal import Journal, Lane
 from xray.capture.parts import Part, is_divided, unwrap
 from xray.capture.sight import Sight
+from xray.capture.way_back import WayBack, find_holder
 from xray.ir.trace import Setting
 
 task_id = torch._C._current_graph_task_id
@@ -54,6 +55,7 @@ NAMES: Mapping[str, str] = {
 """The operations by which ranks exchange tensors, and what people call them."""
 OF_WEIGHTS = frozenset({"c10d::_allgather_base_", "c10d::allgather_into_tensor_coalesced_"})
 """By these FSDP fetches the weights of a layer before it computes."""
+OF_THE_WAY_BACK: Mapping[str, Setting] = {"during": "backward"}
 
 
 class CollectiveMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves its hook for subclasses untyped
@@ -64,12 +66,15 @@ class CollectiveMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # tor
 
     supports_higher_order_operators = True
 
-    def __init__(self, journal: Journal, sight: Sight, lane: Lane, groups: Mapping[str, str]) -> None:
+    def __init__(
+        self, journal: Journal, sight: Sight, lane: Lane, groups: Mapping[str, str], way_back: WayBack
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.journal = journal
         self.sight = sight
         self.lane = lane
         self.groups = groups
+        self.way_back = way_back
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -85,7 +90,7 @@ class CollectiveMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # tor
         if any(map(is_kind_divided, types)):
             return NotImplemented
         name = NAMES.get(func._schema.name)
-        if name is None or not self.journal.passes or task_id() != -1:
+        if name is None or not self.journal.passes:
             return func(*args, **kwargs)
         return self.run(name, func, args, kwargs)
 
@@ -93,12 +98,16 @@ class CollectiveMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # tor
         """The result of the exchange, which is noted on the way."""
         given = {one.name: value for one, value in zip(func._schema.arguments, args, strict=False)} | dict(kwargs)
         with torch._C.DisableTorchFunction():
-            call, leaf = self.begin(name, func._schema.name, given)
+            if task_id() != -1:
+                (call, told), leaf = self.begin_back(name, given), None
+            else:
+                call, leaf = self.begin(name, func._schema.name, given)
+                told = {"of": "weights"} if func._schema.name in OF_WEIGHTS and find_holder() is not None else {}
         result = func(*args, **kwargs)
         with torch._C.DisableTorchFunction():
             made = list_made(given) or [one for one in find_all(result) if isinstance(one, Tensor)]
             self.note_made(call, made)
-            call.settings = describe(given, made, self.groups)
+            call.settings = {**describe(given, made, self.groups), **told}
         if leaf is not None:
             leaf.handed_on = call
         return result
@@ -128,6 +137,17 @@ class CollectiveMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # tor
         calls.insert(place, call)
         call.inputs = [self.sight.see_given(spell("in", n, tensors), one, call) for n, one in enumerate(tensors)]
         return call, leaf
+
+    def begin_back(self, name: str, given: Mapping[str, Any]) -> tuple[OpenCall, Mapping[str, Setting]]:
+        """The step inside back-propagation, by the path of the module whose way back it is, and what is told of it."""
+        (path, of), above = self.way_back.find_place(name), self.lane.back
+        call = OpenCall(
+            next(self.journal.serials), f"{path}.{name}" if path else name, name, above, above.line if above else None
+        )
+        self.journal.passes[-1].calls.append(call)
+        tensors = list_given(given)
+        call.inputs = [self.sight.see_given(spell("in", n, tensors), one, call) for n, one in enumerate(tensors)]
+        return call, {**OF_THE_WAY_BACK, **({"of": of} if of else {})}
 
     def note_made(self, call: OpenCall, made: Sequence[Tensor]) -> None:
         """What the exchange leaves on this rank; of a sum, the whole has the shape that it had before."""

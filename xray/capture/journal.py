@@ -25,6 +25,7 @@ class Lane:
         self.strangers: list[nn.Module] = []
         self.asides: list[tuple[nn.Module, ExitStack]] = []
         self.above = above
+        self.back: OpenCall | None = None  # the call of back-propagation that runs
 
     @property
     def innermost(self) -> OpenCall | None:

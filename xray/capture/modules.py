@@ -54,10 +54,12 @@ class ModuleClass:
 
 
 def class_of(module: nn.Module) -> type[nn.Module]:
-    """The class that somebody wrote: FSDP makes another one of it, which has the same forward."""
+    """The class that somebody wrote: FSDP2 and DDP make another one of it, which has the same forward."""
     kind = type(module)
-    if kind.__name__.startswith("FSDP") and any(base.__name__ == "FSDPModule" for base in kind.__bases__):
-        return next(base for base in kind.__bases__ if base.__name__ != "FSDPModule")
+    for mark, base in (("FSDP", "FSDPModule"), ("DDP", "DDP")):
+        names = [one.__name__ for one in kind.__bases__]
+        if base in names and kind.__name__ == f"{mark}{kind.__bases__[-1].__name__}":
+            return kind.__bases__[-1]
     return kind
 
 
@@ -108,7 +110,7 @@ class Survey:
                         holds_parts = holds_parts or is_divided(parameter)
                         sizes += count_values(parameter)
                     own.append((id(parameter), sizes - before))
-            entry = Counted(path or type(module).__name__, sizes, tuple(own))
+            entry = Counted(path or class_of(module).__name__, sizes, tuple(own))
             if holds_parts:
                 entry.parts = describe_parts(module)
             known[id(module)] = (module, entry)

@@ -94,6 +94,7 @@ class Operator:
                 self._see_arguments(call, name, func, args, kwargs)
         calls = journal.passes[-1].calls
         place = len(calls)
+        back, lane.back = lane.back, call if name == "backward" else lane.back
         try:
             if name in OPAQUE:
                 with self._inside(call):
@@ -104,6 +105,8 @@ class Operator:
             call.error = describe_error(error)
             calls.insert(place, call)
             raise
+        finally:
+            lane.back = back
         if quiet is None:
             self._note_result(call, result, args, kwargs)
         else:

@@ -22,7 +22,15 @@ from xray.capture.freezing import Links
 from xray.capture.journal import Journal, Lane
 from xray.capture.kernels.fast_path import may_take_fast_path, step_aside
 from xray.capture.lanes import Lanes
-from xray.capture.modules import NO_KEYWORDS, ModuleClass, Survey, count_parameters, read_keywords, run_eagerly
+from xray.capture.modules import (
+    NO_KEYWORDS,
+    ModuleClass,
+    Survey,
+    class_of,
+    count_parameters,
+    read_keywords,
+    run_eagerly,
+)
 from xray.capture.naming import describe_settings
 from xray.capture.operations import OperationMode
 from xray.capture.operator import Operator
@@ -31,6 +39,7 @@ from xray.capture.parts import is_distributed, name_groups
 from xray.capture.sight import Sight, see_named
 from xray.capture.tensors import name_arguments
 from xray.capture.values import PreviewRule
+from xray.capture.way_back import WayBack
 from xray.errors import TraceError
 from xray.ir.records import Role
 from xray.ir.trace import PassKind, Trace
@@ -86,7 +95,7 @@ class Recorder:
         for name, other in (others or {}).items():
             if not isinstance(other, nn.Module):
                 raise TraceError(f"{name}={type(other).__name__} cannot be recorded. Give a torch.nn.Module.")
-        self._title = type(model).__name__
+        self._title = class_of(model).__name__
         self._root: nn.Module | None = model
         with Unheard():
             survey = Survey(model, others or {})
@@ -106,6 +115,7 @@ class Recorder:
         self._hints = read_hints(model, axes or {})
         self._has_ranks = is_distributed()
         self._groups = name_groups(model) if self._has_ranks else {}
+        self._way_back = WayBack(survey.known)
 
     def __enter__(self) -> Self:
         self._thread = get_ident()
@@ -121,7 +131,9 @@ class Recorder:
             hooks.enter_context(run_eagerly(compiled=self._survey.is_compiled))
             hooks.enter_context(OperationMode(self._operator))
             if self._has_ranks:
-                hooks.enter_context(CollectiveMode(self._journal, self._sight, self._lane, self._groups))
+                hooks.enter_context(
+                    CollectiveMode(self._journal, self._sight, self._lane, self._groups, self._way_back)
+                )
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -237,6 +249,8 @@ class Recorder:
                 if self._sight.shows_ids:
                     call.inputs = [self._sight.show_ids(seen) for seen in call.inputs]
                 call.inputs += self._see_kept(call, (*zip(kind.arguments, args, strict=False), *kwargs.items()))
+        if self._has_ranks:
+            self._way_back.begin(call)
         running.append(call)
         lane.blindness.append(not self._sees_operations or (kind.is_torch and not module._modules))
         if kind.has_fast_path and self._sees_operations and not lane.asides and may_take_fast_path(module):
@@ -261,6 +275,8 @@ class Recorder:
         with Unheard(lane):
             self._finish_module(ended[-1], module, args, rest)
         for call in ended:
+            if self._has_ranks:
+                self._way_back.end(call)
             call.module = call.arguments = call.handed_on = None
         if lane is not self._lane and not lane.running:
             self._lanes.leave(thread)

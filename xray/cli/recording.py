@@ -63,11 +63,12 @@ def record_target(
     mesh: str | None = None,
     rank: int = 0,
     tp_plan: Path | None = None,
+    trains: bool = False,
 ) -> tuple[Trace, Trace | None, XRayError | None]:
     """The trace of a model that somebody names, one with the values that are asked for, and the failure that ended it.
 
     The failure is to be raised once the trace is shown. The model runs once; the plain trace is the other less values.
-    With a mesh it is one rank of a model divided so.
+    With a mesh it is one rank of a model divided so, and where it `trains` the way back from its loss too.
     """
     with loading():
         from xray.capture.targets.page_values import preview_for_page
@@ -83,7 +84,7 @@ def record_target(
         else:
             from xray.ranks.recording import ask, record_rank
 
-            asked = ask(mesh, rank, tp_plan)
+            asked = ask(mesh, rank, tp_plan, trains=trains)
             outcome = record_rank(load_source(name, request), asked, preview)
     if outcome.told:
         say(f"xray: {show_controls(name)} ran {outcome.told}")

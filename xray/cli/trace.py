@@ -51,7 +51,8 @@ def trace(
     phase: Annotated[
         Literal["training", "inference", "both"],
         typer.Option(
-            help="Which journey to record; of a model by its name inference, its answer, in place of one call.",
+            help="Which journey to record; of a model by its name inference, its answer, in place of one call, or with "
+            "--mesh training, the way back.",
             rich_help_panel=ANSWER,
         ),
     ] = "both",
@@ -202,8 +203,13 @@ def trace(
         )
     else:
         chatbots = [name for name in CHATBOT_ONLY if name not in ANSWERS or not names_settings(model)]
-        refuse(context, chatbots, f"it is for the chatbot, and {show_controls(model)} is another model. Leave it out.")
-        answer = read_asked(context, phase, ask, max_turns)
+        trains = mesh is not None and phase == "training"
+        refuse(
+            context,
+            CHATBOT_ONLY[1:] if trains else chatbots,
+            f"it is for the chatbot, and {show_controls(model)} is another model. Leave it out.",
+        )
+        answer = None if trains else read_asked(context, phase, ask, max_turns)
         if answer is not None:
             refuse(context, ("inputs", "mesh"), "an answer has a prompt for input, and one rank. Leave it out.")
     if mesh is None:
@@ -219,7 +225,9 @@ def trace(
         recorded, page = record_chatbot(run, phase, ask, max_turns, device, kv_cache=kv_cache, with_page=with_page)
     else:
         values: Literal["page"] | None = "page" if with_page else None
-        recorded, page, error = record_target(model, request, values=values, mesh=mesh, rank=rank, tp_plan=tp_plan)
+        recorded, page, error = record_target(
+            model, request, values=values, mesh=mesh, rank=rank, tp_plan=tp_plan, trains=phase == "training"
+        )
     unfolded = layers == "all"
     asked = BlockOptions(depth=depth, open=opened or (), close=closed or (), blocks=blocks)
     show_trace(

@@ -10,6 +10,8 @@ from xray.ir.products import NATIVE, count_product
 from xray.ir.storage import measure_storage
 from xray.ir.trace import Pass, Step
 
+BACKWARD = "backward"
+"""The step of back-propagation; what it holds are exchanges between ranks alone."""
 DERIVED = "derived"
 """The setting of steps that stand for what happens inside a fused operation."""
 
@@ -74,7 +76,7 @@ def measure_work(one_pass: Pass) -> Mapping[str, StepWork]:
     sums: dict[str, StepWork] = {}
     for step in reversed(one_pass.steps):  # what is inside a block stands behind it
         inside = sums.get(step.id)
-        work = measure_leaf(step) if inside is None or step.op in NATIVE else inside
+        work = measure_leaf(step) if inside is None or step.op in NATIVE or step.op == BACKWARD else inside
         if stored.get(step.id):
             work = work + StepWork(bytes=stored[step.id])
         sums[step.id] = work

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 
 from xray.errors import TraceError, UsageError
@@ -35,8 +35,10 @@ def read_plan(path: Path) -> dict[str, str]:
     return plan
 
 
-def divide(model: nn.Module, mesh: Mesh, plan: Mapping[str, str] | None) -> nn.Module:
+def divide(model: nn.Module, mesh: Mesh, plan: Mapping[str, str] | None, *, trains: bool = False) -> nn.Module:
     """The same model, divided; for a process that is one of the mesh's ranks.
+
+    Where it `trains`, ranks of `dp` share their gradients as DistributedDataParallel does, or FSDP2 where that divides.
 
     Raises:
         UsageError: there is no plan for it, or the plan names what is not there.
@@ -50,15 +52,20 @@ def divide(model: nn.Module, mesh: Mesh, plan: Mapping[str, str] | None) -> nn.M
         )
     if mesh.size("ep") > 1 and not (library and getattr(model, "ep_plan", None)):
         raise UsageError(f"{type(model).__name__} brings no plan for expert parallel. Leave ep out.")
-    if mesh.size("fsdp", "tp", "ep") == 1:
-        return model  # all ranks have the same
+    replicates = trains and mesh.size("dp") > 1 and mesh.size("fsdp") == 1
+    if mesh.size("fsdp", "tp", "ep") == 1:  # all ranks have the same
+        return replicate(model, lay_out({"dp": mesh.count, "tp": 1})["dp"]) if replicates else model
     if (library or mesh.size("fsdp") > 1) and tuple(map(int, torch.__version__.split(".")[:2])) < LOWEST_TORCH:
         raise TraceError(
             f"torch {torch.__version__} is too old to divide {type(model).__name__} by {mesh}. "
             "Install torch 2.8 or newer."
         )
     try:
-        return divide_by_library(model, mesh, plan) if library else divide_by_torch(model, mesh, plan or {})
+        divided = divide_by_library(model, mesh, plan) if library else divide_by_torch(model, mesh, plan or {})
+        if not replicates:
+            return divided
+        others = ("ep",) if mesh.experts_alone else ("fsdp", "tp")
+        return replicate(divided, lay_out({"dp": mesh.size("dp"), "rest": mesh.size(*others)})["dp"])
     except UsageError:
         raise
     except Exception as error:  # whatever a library raises of what it cannot divide
@@ -83,6 +90,7 @@ def divide_by_library(model: Any, mesh: Mesh, plan: Mapping[str, str] | None) ->
         tp_size=mesh.size("tp"),
         tp_plan=dict(plan) if plan else None,
         fsdp_size=mesh.size("fsdp"),
+        dp_replicate_size=mesh.size("dp") if mesh.size("fsdp") > 1 else 1,
         ep_size=mesh.size("ep"),
     )
     replicas = {"pp": 1, "dp_replicate": mesh.size("dp")}
@@ -105,11 +113,35 @@ def divide_by_torch(model: nn.Module, mesh: Mesh, plan: Mapping[str, str]) -> nn
     if mesh.size("fsdp") > 1:
         from torch.distributed.fsdp import fully_shard
 
+        among = laid["dp", "fsdp"] if mesh.size("dp") > 1 else laid["fsdp"]
         for stack in [one for one in model.modules() if isinstance(one, nn.ModuleList)]:
             for layer in stack:
-                fully_shard(layer, mesh=laid["fsdp"])
-        fully_shard(model, mesh=laid["fsdp"])
+                fully_shard(layer, mesh=among)
+        fully_shard(model, mesh=among)
     return model
+
+
+def replicate(model: nn.Module, laid: Any) -> nn.Module:
+    """The same model, whose ranks add up their gradients: torch's DistributedDataParallel, which leaves it its paths.
+
+    What is added up is told by a hook of its own, as the fake group cannot be asked for what DDP's default one asks.
+    """
+    from torch.distributed._composable.replicate import replicate as share_gradients
+
+    def add_up(
+        group: Any,
+        bucket: torch.distributed.GradBucket,  # type: ignore[name-defined]  # torch brings it in as it runs
+    ) -> torch.futures.Future[Tensor]:
+        shared = bucket.buffer().div_(group.size())
+        torch.distributed.all_reduce(shared, group=group)
+        done = torch.futures.Future[Tensor]()
+        done.set_result(shared)
+        return done
+
+    divided: Any = share_gradients(model, device_mesh=laid, init_sync=False)
+    divided.register_comm_hook(laid.get_group(), add_up)
+    shared: nn.Module = divided
+    return shared
 
 
 def divide_by_plan(model: nn.Module, laid: Any, plan: Mapping[str, str]) -> None:

@@ -4,6 +4,7 @@ It stands in torch's own test tools, so all that X-Ray takes from there is in th
 2.13.0 and 2.14.1, and with 2.6.0 as far as a plan of one's own for tensor parallel goes.
 """
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -39,7 +40,8 @@ def fake_ranks(count: int, rank: int = 0) -> Iterator[None]:
         )
     torch.distributed.init_process_group("fake", rank=rank, world_size=count, store=FakeStore())
     try:
-        with weights_without_storage():
+        with weights_without_storage(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view")  # which nobody changes here
             yield
     finally:
         torch.distributed.destroy_process_group()
@@ -57,16 +59,31 @@ def forget_meshes() -> None:
         kept.cache_clear()
 
 
+def allocate_nothing(size: Any, *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """In place of room for what ranks exchange: its shape alone."""
+    return torch.empty(*size, dtype=dtype, device="meta")
+
+
 @contextmanager
 def weights_without_storage() -> Iterator[None]:
-    """A block in which FSDP takes weights that have no numbers, as nobody is going to read them."""
+    """A block in which FSDP takes weights that have no numbers, as nobody is going to read them.
+
+    What it gathers and gives away has none then either.
+    """
     try:
         from torch.distributed.fsdp._fully_shard._fsdp_param_group import FSDPParamGroup
     except ImportError:  # an older torch keeps it elsewhere, and refuses such weights in its own words
         yield
         return
+
+    def go_without(group: Any) -> None:
+        if all(one.sharded_param.is_meta for one in group.fsdp_params):
+            for way in (getattr(group, f"_{name}_comm", None) for name in ("all_gather", "reduce_scatter")):
+                if way is not None:
+                    way.allocate = allocate_nothing
+
     kept = FSDPParamGroup._validate_no_meta_params
-    FSDPParamGroup._validate_no_meta_params = lambda self: None  # type: ignore[method-assign]
+    FSDPParamGroup._validate_no_meta_params = go_without  # type: ignore[method-assign]
     try:
         yield
     finally:

@@ -8,7 +8,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from xray.capture.axes.spreading import ADDING, UNKNOWN, spell_words
+from xray.capture.axes.spreading import ADDING, UNKNOWN, read_words, spell_words
+from xray.capture.collectives import spell_ranks
 from xray.ir.kinds import EXCHANGES
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step, Trace
@@ -19,20 +20,36 @@ SAME, SUMMAND = "R", "P(sum)"
 SUMMED = frozenset({"all_reduce", "reduce_scatter"})
 ALL_HAVE = frozenset({"all_reduce", "all_gather"})
 """After these all ranks have the same."""
+BACKWARD = "backward"
+LAID = ("dp", "fsdp", "tp", "ep")
+"""In this order torch's meshes have their axes."""
 HANDING_ON = frozenset({"view_as", "detach", "alias"})
 """What gives back the same tensor in another object."""
 
 
-def merge_whole(part: Trace, whole: Trace, alone: Mapping[str, Trace], mesh: Mesh) -> Trace:
+def merge_whole(part: Trace, whole: Trace, alone: Mapping[str, Trace], mesh: Mesh, rank: int) -> Trace:
     """The trace of one rank, with what the whole has and how the mesh divides it.
 
     `alone` has for each axis of the mesh a trace of the same rank under that axis alone.
     """
-    passes = tuple(
-        Merger(one, other, {axis: trace.passes[place] for axis, trace in alone.items()}, mesh.axes).merge()
-        for place, (one, other) in enumerate(zip(part.passes, whole.passes, strict=True))
-    )
-    return replace(whole, passes=passes)
+    names = {spell_ranks(mesh.ranks_along(axis, rank)): axis for axis in mesh.axes}
+    merged = []
+    for place, (one, other) in enumerate(zip(part.passes, whole.passes, strict=True)):
+        apart = {axis: trace.passes[place] for axis, trace in alone.items()}
+        merged.append(Merger(name_groups(one, names), other, apart, mesh.axes).merge())
+    return replace(whole, passes=tuple(merged))
+
+
+def name_groups(one_pass: Pass, names: Mapping[str, str]) -> Pass:
+    """The pass with the groups of its exchanges called as the mesh's axes on whose ranks they lie."""
+
+    def name(step: Step) -> Step:
+        axis = names.get(str(step.settings.get("group_ranks")))
+        if axis is None or axis in str(step.settings["group"]).split("+"):
+            return step
+        return replace(step, settings={**step.settings, "group": axis})
+
+    return replace(one_pass, steps=tuple(map(name, one_pass.steps)))
 
 
 def match_steps(part: Pass, whole: Pass) -> Mapping[str, Step]:
@@ -68,7 +85,7 @@ class Merger:
         self.summands = {
             (record.source or "", self.find_axis(step))
             for step in part.steps
-            if step.op in SUMMED
+            if step.op in SUMMED and "during" not in step.settings
             for record in step.inputs
         }
 
@@ -98,6 +115,8 @@ class Merger:
             inputs.append(merge_record(record, other.inputs[place], words))
             given.append(words)
         outputs, made = [], []
+        if step.op == BACKWARD:
+            return replace(step, inputs=tuple(inputs), outputs=self.merge_gradients(step, other))
         for place, record in enumerate(step.outputs):
             is_own = record.source in (None, step.id)
             base = self.derive(step, other, place, given) if is_own else self.look_up(record)
@@ -108,6 +127,22 @@ class Merger:
         self.keep(step, made)
         settings = {**step.settings, **{key: one for key, one in other.settings.items() if key in step.settings}}
         return replace(step, inputs=tuple(inputs), outputs=tuple(outputs), settings=settings)
+
+    def merge_gradients(self, step: Step, other: Step) -> tuple[TensorRecord, ...]:
+        """The gradients, which are divided as torch says; where it says nothing, this rank's alone are known."""
+        whole = {record.name: record for record in other.outputs}
+        told = []
+        for record in step.outputs:
+            like, words = whole.get(record.name), read_words(record)
+            is_cut = any("S(" in word for word in words)
+            is_told = len(words) == len(self.axes) and is_cut == (record.local != record.shape)
+            if is_told and like is not None and like.shape == record.shape:
+                order = [sorted(self.axes, key=LAID.index).index(axis) for axis in self.axes]
+                placement = spell_words(tuple(words[place] for place in order))
+                told.append(replace(like, source=record.source, local=record.local, placement=placement))
+            else:
+                told.append(carry(record, None))
+        return tuple(told)
 
     def find_words(self, other: Step, side: str, place: int, base: Words) -> Words:
         """How the mesh divides a tensor: the axes that are cut tell themselves, for the others `base` does."""
@@ -149,7 +184,7 @@ class Merger:
         inputs = [carry(record, self.told.get(record.source or "")) for record in step.inputs]
         outputs = [carry(record, None) for record in step.outputs]
         words = [UNKNOWN] * len(self.axes)
-        axis = self.find_axis(step)
+        axis = "" if "during" in step.settings else self.find_axis(step)  # of gradients nobody tells
         if step.op in ALL_HAVE and axis and len(inputs) == len(outputs) == 1:
             words = list(self.look_up(step.inputs[0]))
             words[self.axes.index(axis)] = SAME

@@ -51,6 +51,17 @@ class Mesh:
         alone = ("ep",) if self.experts_alone else ()
         return tuple(name for name, size in self.sizes.items() if size > 1 and name in ("dp", "fsdp", "tp", *alone))
 
+    def ranks_along(self, name: str, rank: int) -> tuple[int, ...]:
+        """The ranks that stand with this one along an axis: those of `tp`, or of `ep` alone, are next to each other."""
+        step = 1
+        for other in ("ep", "tp", "fsdp", "dp"):
+            size = self.size(other) if other in self.axes else 1
+            if other == name:
+                first = rank - rank // step % size * step
+                return tuple(first + number * step for number in range(size))
+            step *= size
+        return (rank,)
+
     def alone(self, name: str) -> "Mesh":
         """The mesh with this axis only."""
         return Mesh({name: self.sizes[name]})

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from xray.capture.targets.inputs import Target
 from xray.capture.targets.target import Outcome, run_once
+from xray.capture.targets.training import give_labels
 from xray.capture.tensors import positional_names
 from xray.capture.values import PreviewRule
 from xray.errors import UsageError
@@ -24,20 +25,24 @@ BATCH = "batch"
 
 @dataclass(frozen=True)
 class Asked:
-    """A mesh, the rank on it that is recorded, and a plan where the model's own is not the one."""
+    """A mesh, the rank on it that is recorded, and a plan where the model's own is not the one.
+
+    Where it `trains`, the way back from the loss is recorded too.
+    """
 
     mesh: Mesh
     rank: int = 0
     plan: Mapping[str, str] | None = None
+    trains: bool = False
 
 
-def ask(mesh: str, rank: int, plan: Path | None) -> Asked:
+def ask(mesh: str, rank: int, plan: Path | None, *, trains: bool = False) -> Asked:
     """What the command line asks for.
 
     Raises:
         UsageError: the mesh is not of the right form, or the plan cannot be read.
     """
-    return Asked(parse_mesh(mesh), rank, None if plan is None else read_plan(plan))
+    return Asked(parse_mesh(mesh), rank, None if plan is None else read_plan(plan), trains)
 
 
 def record_rank(target: Target, asked: Asked, preview: PreviewRule | None = None) -> Outcome:
@@ -51,7 +56,10 @@ def record_rank(target: Target, asked: Asked, preview: PreviewRule | None = None
     if not 0 <= asked.rank < mesh.count:
         raise UsageError(f"there is no rank {asked.rank} among {mesh.count}. Choose one from 0 to {mesh.count - 1}.")
     check_splits(target.model, mesh, asked.plan)
-    target, spare, outcome = run_whole(target, mesh, asked.plan, preview)
+    if asked.trains:
+        check_way_back(mesh)
+        target = give_labels(target)
+    target, spare, outcome = run_whole(target, asked, preview)
     if outcome.error is not None:
         return outcome
     config: dict[str, Setting] = {"mesh": str(mesh), "axes_of_mesh": ", ".join(mesh.axes), "rank": asked.rank}
@@ -67,17 +75,28 @@ def record_rank(target: Target, asked: Asked, preview: PreviewRule | None = None
         if run.error is not None:
             return replace(run, told=outcome.told)
         alone[axis] = run.trace
-    told = merge_whole(part.trace, outcome.trace, alone, mesh)
+    told = merge_whole(part.trace, outcome.trace, alone, mesh, asked.rank)
     return Outcome(replace(told, config={**told.config, **config}), None, outcome.told)
 
 
-def run_whole(
-    target: Target, mesh: Mesh, plan: Mapping[str, str] | None, preview: PreviewRule | None
-) -> tuple[Target, nn.Module, Outcome]:
+def check_way_back(mesh: Mesh) -> None:
+    """Make sure that ranks can share gradients so.
+
+    Raises:
+        UsageError: they cannot.
+    """
+    if mesh.size("dp") > 1 and mesh.experts_alone:
+        raise UsageError(
+            f"dp={mesh.size('dp')} beside ep alone shares no gradients: DistributedDataParallel does not take experts "
+            "that are divided. Choose fsdp in place of dp, or leave --phase training out."
+        )
+
+
+def run_whole(target: Target, asked: Asked, preview: PreviewRule | None) -> tuple[Target, nn.Module, Outcome]:
     """The undivided run, in the first way that works, and a model like the one that ran, which has not run yet."""
     while True:
         spare = copy.deepcopy(target.model)
-        outcome = run_once(replace(target, rebuild=None), preview)
+        outcome = run_once(replace(target, rebuild=None), preview, trains=asked.trains)
         other = None if outcome.error is None or target.otherwise is None else target.otherwise(outcome.error)
         if other is None:
             return target, spare, outcome
@@ -87,10 +106,10 @@ def run_whole(
 def run_part(target: Target, model: nn.Module, mesh: Mesh, asked: Asked, rank: int) -> Outcome:
     """The run of one rank, with its part of the inputs."""
     with fake_ranks(mesh.count, rank):
-        divided = divide(model, mesh, asked.plan)
+        divided = divide(model, mesh, asked.plan, trains=asked.trains)
         shares = take_share(target, mesh, rank)
         one = replace(target, model=divided, args=(), kwargs=shares, rebuild=None, otherwise=None, axes={})
-        return run_once(one, None)
+        return run_once(one, None, trains=asked.trains)
 
 
 def take_share(target: Target, mesh: Mesh, rank: int) -> dict[str, object]:

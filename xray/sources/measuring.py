@@ -1,6 +1,5 @@
 """One run of a model without storage: the most memory, the arithmetic, and what is kept; then a step of training."""
 
-import inspect
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from torch.utils._pytree import tree_leaves
 from xray.capture.caches import find_kept
 from xray.capture.lifetimes import Lifetimes, enter_all
 from xray.capture.targets.inputs import Target
+from xray.capture.targets.training import find_loss, give_labels
 from xray.errors import TraceError
 from xray.ir.cost import RunCost
 from xray.ir.laws import Size
@@ -77,12 +77,7 @@ def start(model: nn.Module, target: Target) -> Lifetimes:
 def measure_training(target: Target) -> Lifetimes | None:
     """A step of AdamW, forward, back and update, in the type of the weights; None for a model that cannot take one."""
     model = target.model
-    given, names = dict(target.kwargs), list(inspect.signature(model.forward).parameters)
-    words = given.get("decoder_input_ids", given.get("input_ids"))
-    if "labels" in names and words is not None:
-        given["labels"] = words
-    if "use_cache" in names:
-        given["use_cache"] = False
+    given = dict(give_labels(target).kwargs)
     ledger = start(model, target)
     trainable = [one for one in model.parameters() if one.requires_grad]
     moments = [(torch.empty_like(one), torch.empty_like(one)) for one in trainable]
@@ -92,12 +87,10 @@ def measure_training(target: Target) -> Lifetimes | None:
     try:
         with target.around(), fused_attention(), ledger.watching(model):
             answer = model(**given)
-            loss = getattr(answer, "loss", None)
-            if loss is None:
-                loss = next(one for one in tree_leaves(list(answer.values())) if one.requires_grad).sum()
+            loss = find_loss(answer)
             del answer
             with ledger.within("backward"):
-                loss.backward()
+                loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it so
             with ledger.within("the update of the weights"), torch.no_grad():
                 for one, (mean, square) in zip(trainable, moments, strict=True):
                     update(one, mean, square)

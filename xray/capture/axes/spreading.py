@@ -5,6 +5,7 @@ divided axis, a product of two. Axes that an operation keeps are divided as befo
 axis, each rank has a summand. What is not told by that stays unsaid.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
@@ -38,6 +39,7 @@ ADDING = (
 )
 """Operations that add up along an axis that they do not keep."""
 UNKNOWN = "?"
+WORD = re.compile(r"\w+(?:\([^)]*\))?")
 Words = tuple[str, ...]
 """How each axis of the mesh divides a tensor: "S(0)", "R", "P(sum)", or UNKNOWN."""
 
@@ -66,7 +68,7 @@ def list_records(one_pass: Pass) -> list[TensorRecord]:
 
 def read_words(record: TensorRecord) -> Words:
     """A record's placement as words."""
-    return tuple((record.placement or "").strip("[]").split(", ")) if record.placement else ()
+    return tuple(WORD.findall(record.placement or ""))
 
 
 def spell_words(words: Words) -> str | None:

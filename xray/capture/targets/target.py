@@ -10,6 +10,7 @@ from xray.capture.axes.variation import name_axes_by_variation
 from xray.capture.recorder import Recorder
 from xray.capture.targets.inputs import Target, check_inputs, name_inputs, parse_input
 from xray.capture.targets.own_code import build_target
+from xray.capture.targets.training import find_loss, in_training
 from xray.capture.values import PreviewRule
 from xray.ir.trace import Trace
 
@@ -68,8 +69,8 @@ def run_target(target: Target, preview: PreviewRule | None = None) -> Outcome:
     return first if outcome.error is not None else outcome
 
 
-def run_once(target: Target, preview: PreviewRule | None) -> Outcome:
-    """One call, recorded.
+def run_once(target: Target, preview: PreviewRule | None, *, trains: bool = False) -> Outcome:
+    """One call, recorded, and where it `trains` the way back from its loss.
 
     Axes get their words from the target, or from models built anew and run at other sizes.
     """
@@ -82,12 +83,15 @@ def run_once(target: Target, preview: PreviewRule | None) -> Outcome:
         weighs=preview is not None,
     )
     error = None
+    mode = in_training(target.model) if trains else torch.no_grad()
     try:
-        with target.around(), torch.no_grad(), recorder:
+        with target.around(), mode, recorder:
             if target.call is None:
-                target.model(*target.args, **target.kwargs)
+                answer = target.model(*target.args, **target.kwargs)
             else:
-                target.call(target.model, *target.args, **target.kwargs)
+                answer = target.call(target.model, *target.args, **target.kwargs)
+            if trains:
+                find_loss(answer).backward()  # type: ignore[no-untyped-call]  # torch leaves it so
     except (Exception, SystemExit) as raised:
         error = raised
     if error is not None or target.rebuild is None:

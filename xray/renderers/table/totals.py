@@ -1,6 +1,6 @@
 """What stands under the step tables: the sums of the trace, its work and memory, and how its cache grew."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -8,7 +8,7 @@ from rich.text import Text
 from xray.ir.trace import Trace
 from xray.renderers.table.heads import PASS_TITLES, draw_band
 from xray.renderers.table.words import Words, flow
-from xray.story.facts.exchanges import add_exchanges, bytes_by_layer
+from xray.story.facts.exchanges import Exchange, add_exchanges, bytes_by_layer
 from xray.story.facts.kept_keys import Growth, Kept, measure_growth
 from xray.story.facts.pipeline import list_cuts, list_stages
 from xray.story.facts.totals import Totals, Work, add_up, count_work
@@ -66,16 +66,32 @@ def list_exchanges(trace: Trace) -> Iterator[str]:
     if not sums:
         return
     mesh = trace.config.get("mesh")
-    total = sum(one.bytes for one in sums)
-    yield (
-        (f"Rank {trace.config.get('rank', '')} of the mesh {mesh}" if mesh else "This rank")
-        + f" exchanges {say_bytes(total)} with others: "
-        + "; ".join(f"{one.times:,} {one.op} along {one.group} ({one.ranks}), {say_bytes(one.bytes)}" for one in sums)
-        + "."
-    )
-    layer, most = max(bytes_by_layer(trace).items(), key=lambda item: item[1])
-    if layer is not None:
+    who = f"Rank {trace.config.get('rank', '')} of the mesh {mesh}" if mesh else "This rank"
+    there, back = ([one for one in sums if one.is_back == is_back] for is_back in (False, True))
+    if back:
+        yield f"{who} exchanges {say_bytes(sum_bytes(sums))} with others."
+        if there:
+            yield f"On the way, {say_bytes(sum_bytes(there))}: {'; '.join(map(say_exchange, there))}."
+        yield f"On the way back, {say_bytes(sum_bytes(back))}: {'; '.join(map(say_exchange, back))}."
+    else:
+        yield f"{who} exchanges {say_bytes(sum_bytes(sums))} with others: {'; '.join(map(say_exchange, sums))}."
+    layers = {layer: size for layer, size in bytes_by_layer(trace).items() if layer is not None}
+    if len(layers) > 1 and len(set(layers.values())) == 1:
+        yield f"In each of {len(layers):,} layers it is {say_bytes(next(iter(layers.values())))}."
+    elif layers:
+        layer, most = max(layers.items(), key=lambda item: item[1])
         yield f"The most in one layer: {say_bytes(most)}, in layer {layer}."
+
+
+def sum_bytes(exchanges: Iterable[Exchange]) -> int:
+    """The bytes of all of them."""
+    return sum(one.bytes for one in exchanges)
+
+
+def say_exchange(one: Exchange) -> str:
+    """Exchanges of a kind: which, how many, among whom, and their bytes."""
+    of = f" of {one.of}" if one.of else ""
+    return f"{one.times:,} {one.op}{of} along {one.group} ({one.ranks}), {say_bytes(one.bytes)}"
 
 
 def describe_cuts(trace: Trace) -> Iterator[str]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from xray.ir.trace import Trace
 from xray.story.canvas import Canvas, words
-from xray.story.facts.exchanges import Slice, bytes_by_layer, list_slices, list_waits
+from xray.story.facts.exchanges import Exchange, Slice, bytes_by_layer, list_slices, list_waits
 from xray.story.facts.pipeline import list_cuts
 from xray.story.type_sizes import NOTE
 from xray.story.wording import fit_text, wrap
@@ -60,13 +60,8 @@ class RankCard:
         return y - ROW
 
     def describe_waits(self) -> list[str]:
-        """Where data waits for other ranks."""
-        return [
-            f"{one.op} along {one.group}, {one.times:,}×, {spell_bytes(one.bytes)}: behind {', '.join(places)}"
-            if places
-            else f"{one.op} along {one.group}, {one.times:,}×, {spell_bytes(one.bytes)}: weights"
-            for one, places in list_waits(self.trace)
-        ]
+        """Where data waits for other ranks, on the way and on the way back."""
+        return [describe_wait(one, places) for one, places in list_waits(self.trace)]
 
     def draw_bars(self, canvas: Canvas, y: float, bars: Sequence[tuple[str, int]]) -> float:
         widest = max(size for _, size in bars)
@@ -80,6 +75,15 @@ class RankCard:
             canvas.note(self.left + self.width - 14, y, (words(spell_bytes(size), NOTE),), "card", "right")
             y -= ROW - 1
         return y
+
+
+def describe_wait(one: Exchange, places: Sequence[str]) -> str:
+    """A kind of exchange: "all_reduce along tp, 5×, 51.2 kB: behind o_proj, down_proj"."""
+    told = f"{one.op} along {one.group}, {one.times:,}×, {spell_bytes(one.bytes)}"
+    if places:
+        return f"{told}: {'back, before' if one.is_back else 'behind'} {', '.join(places)}"
+    of = one.of or ("" if one.is_back else "weights")
+    return ": ".join(part for part in (told, " ".join(part for part in ("back," * one.is_back, of) if part)) if part)
 
 
 def fold(layers: Sequence[tuple[str, int]]) -> Sequence[tuple[str, int]]:

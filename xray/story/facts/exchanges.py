@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from xray.ir.trace import Step, Trace
@@ -10,13 +10,24 @@ from xray.ir.trace import Step, Trace
 
 @dataclass(frozen=True)
 class Exchange:
-    """One exchange, or several of a kind: `bytes` are of all that a rank gives or gets, whichever is more."""
+    """One exchange, or several of a kind: `bytes` are of all that a rank gives or gets, whichever is more.
+
+    `of` is "weights" or "gradients" where these are exchanged, and not what flows through the model. `is_back` says
+    that it belongs to back-propagation.
+    """
 
     op: str
     group: str
     ranks: str
     bytes: int
     times: int = 1
+    of: str = ""
+    is_back: bool = False
+
+    @property
+    def kind(self) -> tuple[str, str, str, str, bool]:
+        """By what exchanges are added up."""
+        return self.op, self.group, self.ranks, self.of, self.is_back
 
 
 def read_exchange(step: Step) -> Exchange | None:
@@ -24,26 +35,38 @@ def read_exchange(step: Step) -> Exchange | None:
     group, ranks, size = (step.settings.get(name) for name in ("group", "group_ranks", "bytes"))
     if not isinstance(group, str) or not isinstance(ranks, str) or not isinstance(size, int):
         return None
-    return Exchange(step.op, group, ranks, size)
+    return Exchange(
+        step.op,
+        group,
+        ranks,
+        size,
+        of=str(step.settings.get("of", "")),
+        is_back=step.settings.get("during") == "backward",
+    )
+
+
+def list_exchange_steps(trace: Trace) -> tuple[tuple[Step, Exchange], ...]:
+    """The steps of a trace at which ranks tell each other something, in order."""
+    read = ((step, read_exchange(step)) for step in trace.steps)
+    return tuple((step, one) for step, one in read if one is not None)
 
 
 def add_exchanges(trace: Trace) -> tuple[Exchange, ...]:
-    """All exchanges of a trace, added up by operation and group, in the order in which these first occur."""
-    found: dict[tuple[str, str, str], list[int]] = defaultdict(list)
-    for step in trace.steps:
-        one = read_exchange(step)
-        if one is not None:
-            found[one.op, one.group, one.ranks].append(one.bytes)
-    return tuple(Exchange(*key, bytes=sum(sizes), times=len(sizes)) for key, sizes in found.items())
+    """All exchanges of a trace, added up by kind and group, in the order in which these first occur."""
+    found: dict[tuple[str, str, str, str, bool], Exchange] = {}
+    for _, one in list_exchange_steps(trace):
+        sum_of = found.get(one.kind)
+        found[one.kind] = (
+            one if sum_of is None else replace(sum_of, bytes=sum_of.bytes + one.bytes, times=sum_of.times + 1)
+        )
+    return tuple(found.values())
 
 
 def bytes_by_layer(trace: Trace) -> Mapping[int | None, int]:
     """The bytes that are exchanged in each layer, under None what stands outside of layers."""
     found: dict[int | None, int] = defaultdict(int)
-    for step in trace.steps:
-        one = read_exchange(step)
-        if one is not None:
-            found[step.layer] += one.bytes
+    for step, one in list_exchange_steps(trace):
+        found[step.layer] += one.bytes
     return found
 
 
@@ -106,13 +129,24 @@ def find_places(trace: Trace, sizes: Mapping[str, int]) -> Mapping[str, int]:
 
 
 def list_waits(trace: Trace) -> tuple[tuple[Exchange, tuple[str, ...]], ...]:
-    """Every kind of exchange, added up, and behind which modules data waits for it: "o_proj", once for all layers."""
+    """Every kind of exchange, added up, and at which modules data waits for it: "o_proj", once for all layers.
+
+    On the way it is the module behind which data waits, on the way back the one before which its gradient does.
+    """
     by_id = {step.id: step for step in trace.steps}
-    places: dict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
-    for step in trace.steps:
-        one = read_exchange(step)
-        maker = by_id.get(step.inputs[0].source or "") if one is not None and step.inputs else None
-        if one is not None and maker is not None:
-            path = maker.path if maker.module else maker.parent or maker.path
-            places[one.op, one.group, one.ranks][path.partition("#")[0].rsplit(".", 1)[-1]] = None
-    return tuple((one, tuple(places[one.op, one.group, one.ranks])) for one in add_exchanges(trace))
+    places: dict[tuple[str, str, str, str, bool], dict[str, None]] = defaultdict(dict)
+    for step, one in list_exchange_steps(trace):
+        path = "" if one.of else find_waiting(step, by_id)
+        if path:
+            places[one.kind][path.partition("#")[0].rsplit(".", 1)[-1]] = None
+    return tuple((one, tuple(places[one.kind])) for one in add_exchanges(trace))
+
+
+def find_waiting(step: Step, by_id: Mapping[str, Step]) -> str:
+    """The path of the module at which data waits for an exchange; "" where it is not known."""
+    if step.settings.get("during") == "backward":
+        return step.path.rpartition(".")[0]
+    maker = by_id.get(step.inputs[0].source or "") if step.inputs else None
+    if maker is None:
+        return ""
+    return maker.path if maker.module else maker.parent or maker.path

@@ -64,7 +64,7 @@ def count_work(trace: Trace) -> Work:
         if any(work[step.id].uncounted for step in one_pass.steps if step.parent is None):
             leaves = [step for step in one_pass.leaves if step.error is None and count_flops(step) is None]
             unknown.update(step.op for step in leaves if not is_backward(step))
-            with_backward = with_backward or any(map(is_backward, leaves))
+            with_backward = with_backward or any(map(is_backward, one_pass.steps))
     params = count_params(trace)
     return Work(
         flops=total.flops,
