@@ -258,11 +258,8 @@ def read_asked(context: typer.Context, phase: str, ask: str | None, max_turns: i
     from xray.sources.request import TURNS, Asked
 
     if phase != "inference":
-        refuse(
-            context,
-            ("phase",),
-            "of a model by its name inference is recorded, or one call, or one rank. Say --phase inference, or give --mesh.",
-        )
+        told = "of a model by its name inference is recorded, or one call. Say --phase inference, or give --mesh."
+        refuse(context, ("phase",), told)
     if not any(is_given(context, name) for name in ANSWERS):
         return None
     return Asked(ask, max_turns if is_given(context, "max_turns") else TURNS)

@@ -79,11 +79,12 @@ class RankCard:
 
 def describe_wait(one: Exchange, places: Sequence[str]) -> str:
     """A kind of exchange: "all_reduce along tp, 5×, 51.2 kB: behind o_proj, down_proj"."""
-    told = f"{one.op} along {one.group}, {one.times:,}×, {spell_bytes(one.bytes)}"
+    of = f" of {one.of}" if one.of else ""
+    told = f"{one.op}{of} along {one.group}, {one.times:,}×, {spell_bytes(one.bytes)}"
+    where = " ".join(("on the way back," * one.is_back, ("before " if one.is_back else "behind ") + ", ".join(places)))
     if places:
-        return f"{told}: {'back, before' if one.is_back else 'behind'} {', '.join(places)}"
-    of = one.of or ("" if one.is_back else "weights")
-    return ": ".join(part for part in (told, " ".join(part for part in ("back," * one.is_back, of) if part)) if part)
+        return f"{told}: {where.strip()}"
+    return f"{told}, on the way back" if one.is_back else told
 
 
 def fold(layers: Sequence[tuple[str, int]]) -> Sequence[tuple[str, int]]:
