@@ -11,6 +11,7 @@ from xray.data.corpus.prepare import prepare_corpus
 from xray.data.corpus.stored import StoredCorpus
 from xray.data.pairs import Pair
 from xray.data.reading.origin import as_origin
+from xray.data.stages import Stage
 from xray.data.tokens.tokeniser import split_text
 
 MANY = PAIRS + tuple(
@@ -52,6 +53,13 @@ def test_words_of_held_out_pairs_are_all_taught(choose):
 
 def test_the_seed_decides_who_is_held_out(choose):
     assert choose(MANY, 0.1, 7) == choose(MANY, 0.1, 7) != choose(MANY, 0.1, -7)
+
+
+def test_the_choice_is_told_to_its_end(choose, tmp_path):
+    told = []
+    choose(MANY, 0.1, 7)
+    choose_held_out(StoredCorpus(tmp_path / "corpus.arrow"), 0.1, 7, told.append)
+    assert told[-1] == Stage("choosing pairs to hold out", len(MANY) - 8, len(MANY) - 8)
 
 
 def test_few_pairs_leave_none_to_hold_out(choose):

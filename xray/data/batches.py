@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from math import ceil
+from pathlib import Path
 from typing import overload
 
 import torch
@@ -12,10 +13,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from xray.config import EOS, PAD, SOS, SPECIAL_TOKENS
 from xray.data.pairs import Pair
+from xray.data.rows_on_disk import AT_A_TIME, make_rows, shuffle_rows
 from xray.data.tokens.tokenisers import Tokenisers
-
-AT_A_TIME = 1 << 18
-"""How many pairs are put in order at a time."""
 
 
 @dataclass(frozen=True)
@@ -72,26 +71,28 @@ class Batches(Sequence[Tensor]):
         return self.order[int(self.edges[place]) : int(self.edges[place + 1])]
 
 
-def group_by_length(lengths: Tensor, batch: int, seed: str, tokens: int = 0) -> Batches:
+def group_by_length(lengths: Tensor, batch: int, seed: str, tokens: int = 0, folder: Path | None = None) -> Batches:
     """The numbers of all pairs in batches of similar answer and question length, in an order that `seed` alone decides.
 
     With `tokens` a batch holds as many pairs as fill that many places on its longer side, padding included, and at
     least one. Pairs of equal length are shuffled before they are cut into batches, and the batches after, so that no
-    two epochs are alike though little is padded.
+    two epochs are alike though little is padded. Of very many pairs the order lies on disk, in `folder`.
 
     Shapes:
         lengths: (pairs, 2)    of the question and of the answer
     """
     chance = torch.Generator().manual_seed(int.from_bytes(sha256(seed.encode()).digest()[:7]))
-    order = sort_by_length(torch.randperm(len(lengths), generator=chance, dtype=torch.int32), lengths)
+    order = sort_by_length(shuffle_rows(len(lengths), chance, folder), lengths, folder)
     if tokens:
         edges = torch.tensor([0, *fill_with_tokens(longer_sides(lengths, order), tokens)]).cumsum(0)
     else:
-        edges = torch.cat([torch.arange(0, len(order), batch), torch.tensor([len(order)])])
-    return Batches(order, edges, torch.randperm(len(edges) - 1, generator=chance))
+        edges = make_rows((ceil(len(order) / batch) + 1,), torch.int64, folder)
+        torch.arange(0, len(order), batch, out=edges[:-1])
+        edges[-1] = len(order)
+    return Batches(order, edges, shuffle_rows(len(edges) - 1, chance, folder, torch.int64))
 
 
-def sort_by_length(order: Tensor, lengths: Tensor) -> Tensor:
+def sort_by_length(order: Tensor, lengths: Tensor, folder: Path | None = None, by_question: bool = True) -> Tensor:
     """Numbers of pairs by the lengths of their answers, then of their questions; among equals they stay in order.
 
     Some lengths at a time, so that little memory is taken up however many pairs there are.
@@ -102,18 +103,18 @@ def sort_by_length(order: Tensor, lengths: Tensor) -> Tensor:
     counts = sum(lengths[block, 1].long().bincount(minlength=int(lengths[:, 1].max()) + 1) for block in blocks)
     part_of = (counts.cumsum(0) - 1) // AT_A_TIME  # type: ignore[union-attr]  # of each answer length
     wide, done = int(lengths[:, 0].max()) + 1, 0
-    sorted_order = torch.empty_like(order)
+    sorted_order = make_rows(tuple(order.shape), order.dtype, folder)
     for part in part_of.unique().tolist():
         found = torch.cat([block[part_of[lengths[block, 1].long()] == part] for block in blocks])
-        keys = lengths[found, 1].long() * wide + lengths[found, 0]
+        keys = lengths[found, 1].long() * wide + (lengths[found, 0] if by_question else 0)
         sorted_order[done : done + len(found)] = found[keys.argsort(stable=True)]
         done += len(found)
     return sorted_order
 
 
-def count_batches(lengths: Tensor, batch: int, tokens: int = 0) -> int:
+def count_batches(lengths: Tensor, batch: int, tokens: int = 0, folder: Path | None = None) -> int:
     """How many batches `group_by_length` makes, whatever the seed: pairs of equal length are alike to it."""
-    return len(group_by_length(lengths, batch, "any", tokens)) if tokens else ceil(len(lengths) / batch)
+    return len(group_by_length(lengths, batch, "any", tokens, folder)) if tokens else ceil(len(lengths) / batch)
 
 
 def longer_sides(lengths: Tensor, order: Tensor) -> Iterator[int]:

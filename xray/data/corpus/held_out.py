@@ -4,13 +4,19 @@ from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
+import torch
 
+from xray.data.batches import sort_by_length
 from xray.data.corpus.seals import Alike, Numbers, seals_of
 from xray.data.corpus.stored import StoredCorpus
 from xray.data.pairs import POSTER_PAIRS
+from xray.data.rows_on_disk import AT_A_TIME, make_rows
+from xray.data.stages import Stage, Tell, report_nobody
+
+CHOOSING = "choosing pairs to hold out"
 
 
-def choose_held_out(corpus: StoredCorpus, share: float, seed: int) -> tuple[int, ...]:
+def choose_held_out(corpus: StoredCorpus, share: float, seed: int, tell: Tell = report_nobody) -> tuple[int, ...]:
     """The numbers of the pairs to hold out, in order: at most `share` of all, by chance, none of the poster's.
 
     They come from all lengths of answers alike. Pairs with the same question stay together, so that nothing is measured
@@ -20,17 +26,24 @@ def choose_held_out(corpus: StoredCorpus, share: float, seed: int) -> tuple[int,
     wanted = int(len(corpus) * share)
     if not wanted:
         return ()
+    tell(Stage(CHOOSING, 0, 0))
     choice = Choice(corpus, wanted)
     chance = np.random.default_rng([abs(seed), seed < 0])
-    numbers = chance.permutation(np.arange(POSTER_PAIRS, len(corpus), dtype=np.int32))
-    numbers = numbers[np.argsort(corpus.lengths[:, 1].numpy()[numbers], kind="stable")]
-    edges = np.arange(wanted + 1) * len(numbers) // wanted
-    for first, last in pairwise(edges.tolist()):  # one from each of as many slices, in the order of lengths
-        any(choice.take(number) for number in chance.permutation(numbers[first:last]).tolist())
-    for number in chance.permutation(numbers).tolist():
+    numbers = make_rows((max(0, len(corpus) - POSTER_PAIRS),), torch.int32, corpus.folder)
+    torch.arange(POSTER_PAIRS, POSTER_PAIRS + len(numbers), out=numbers)
+    chance.shuffle(numbers.numpy())
+    in_order = sort_by_length(numbers, corpus.lengths, corpus.folder, by_question=False).numpy()
+    edges = (number * len(numbers) // wanted for number in range(wanted + 1))
+    for first, last in pairwise(edges):  # one from each of as many slices, in the order of lengths
+        any(choice.take(number) for number in chance.permutation(in_order[first:last]).tolist())
+        tell(Stage(CHOOSING, last, len(numbers)))
+    if not choice.is_full:
+        chance.shuffle(in_order)
+    for first in range(0, len(in_order), AT_A_TIME):
         if choice.is_full:
             break
-        choice.take(number)
+        for number in in_order[first : first + AT_A_TIME].tolist():
+            choice.take(number)
     return tuple(sorted(choice.chosen))
 
 

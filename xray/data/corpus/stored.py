@@ -13,6 +13,7 @@ from torch import Tensor
 from xray.config import PAD
 from xray.data.corpus.cutting import Ids, as_column, as_rows
 from xray.data.pairs import Pair
+from xray.data.rows_on_disk import make_rows, take_lengths
 from xray.errors import DataError
 
 SCHEMA = pyarrow.schema(
@@ -41,6 +42,7 @@ class StoredCorpus(Sequence[Pair]):
         except (OSError, pyarrow.ArrowException) as error:
             raise DataError(f"{path.name} is damaged, or no corpus. {BEGIN_ANOTHER}") from error
         self.path = path
+        self.folder = path.parent
         self.blocks = blocks
         self.starts = [0]
         for block in blocks:
@@ -49,7 +51,7 @@ class StoredCorpus(Sequence[Pair]):
         self.tgt = [as_rows(block["tgt"]) for block in blocks]
         longest = max((np.diff(starts).max(initial=0) for _, starts in (*self.src, *self.tgt)), default=0)
         kind = torch.int16 if longest < 1 << 15 else torch.int32
-        self.lengths = torch.zeros((len(self), 2), dtype=kind)
+        self.lengths = make_rows((len(self), 2), kind, self.folder)
         """(pairs, 2): how many ids each question has, and each answer."""
         for first, *sides in zip(self.starts, self.src, self.tgt, strict=False):
             for side, (_, starts) in enumerate(sides):
@@ -113,7 +115,8 @@ class Part(Sequence[Pair]):
     def __init__(self, corpus: StoredCorpus, numbers: Tensor) -> None:
         self.corpus = corpus
         self.numbers = numbers
-        self.lengths = corpus.lengths[numbers]
+        self.folder = corpus.folder
+        self.lengths = take_lengths(corpus.lengths, numbers, self.folder)
 
     def __len__(self) -> int:
         return len(self.numbers)

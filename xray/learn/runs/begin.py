@@ -13,6 +13,7 @@ from xray.data.corpus.held_out import choose_held_out
 from xray.data.corpus.stored import Part, StoredCorpus
 from xray.data.pairs import MOST_POSTER_PAIRS, Pair
 from xray.data.reading.origin import AnySource, Origin, as_origin, fingerprints
+from xray.data.rows_on_disk import numbers_without
 from xray.data.stages import Stage, Tell, report_nobody
 from xray.errors import RunError
 from xray.learn.devices import choose_device
@@ -126,9 +127,8 @@ def plan(
     if origin.held_out:
         held_out = tuple(range(prepared.learnt, len(corpus)))
     else:
-        tell(Stage("choosing pairs to hold out", 0, 0))
-        held_out = choose_held_out(corpus, config.valid_share, config.seed)
-    learnt = Part(corpus, numbers_without(len(corpus), held_out))
+        held_out = choose_held_out(corpus, config.valid_share, config.seed, tell)
+    learnt = Part(corpus, numbers_without(len(corpus), held_out, corpus.folder))
     facts = RunFacts(
         name=origin.stem,
         model=model_config,
@@ -188,15 +188,8 @@ def gather(
 
 def parts(facts: RunFacts, corpus: StoredCorpus) -> tuple[Part, Part]:
     """The pairs to learn, and those held out."""
-    learnt = numbers_without(len(corpus), facts.held_out)
+    learnt = numbers_without(len(corpus), facts.held_out, corpus.folder)
     return Part(corpus, learnt), Part(corpus, torch.tensor(facts.held_out, dtype=torch.int))
-
-
-def numbers_without(count: int, left_out: tuple[int, ...]) -> torch.Tensor:
-    """All numbers below `count` but some, in order."""
-    kept = torch.ones(count, dtype=torch.bool)
-    kept[list(left_out)] = False
-    return kept.nonzero()[:, 0].int()
 
 
 def choose_poster(learnt: Part, config: TrainConfig) -> tuple[Pair, ...]:

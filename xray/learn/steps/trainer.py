@@ -66,7 +66,7 @@ class Trainer:
         self.mean = MeanWeights(self.weights) if config.average else None
         self.optimiser = make_optimiser(self.weights, config)
         self.steps_per_epoch = math.ceil(
-            count_batches(train.lengths, config.batch, config.batch_tokens) / config.accumulate
+            count_batches(train.lengths, config.batch, config.batch_tokens, train.folder) / config.accumulate
         )
         self.epoch = 0  # how many are over
         self.step = 0  # how many of the epoch at hand are over
@@ -109,8 +109,9 @@ class Trainer:
 
     def go_through_epoch(self) -> Iterator[Step | Epoch]:
         """The steps that are left of the epoch at hand, then the epoch."""
-        config = self.config
-        batches = group_by_length(self.train.lengths, config.batch, f"{config.seed}/{self.epoch}", config.batch_tokens)
+        config, pairs = self.config, self.train
+        seed = f"{config.seed}/{self.epoch}"
+        batches = group_by_length(pairs.lengths, config.batch, seed, config.batch_tokens, pairs.folder)
         while self.step < self.steps_per_epoch:
             started = time.perf_counter()
             first = self.step * config.accumulate
@@ -208,7 +209,7 @@ class Trainer:
             return None
         self.model.eval()
         total, count = 0.0, 0
-        batches = group_by_length(self.valid.lengths, 1, "held out", VALID_TOKENS)
+        batches = group_by_length(self.valid.lengths, 1, "held out", VALID_TOKENS, self.valid.folder)
         for batch, counts in self.world.turns(batches):
             numbers = batch.tolist()
             words = counts * count_words(self.valid, numbers)
