@@ -1,19 +1,23 @@
 """How far from the limit: the share of the machine's matrix throughput that a step at the paper's size reaches.
 
-Run: python benchmarks/throughput.py [--rounds 5] [--pairs 16] [--words 32] [--device cpu]
+Run: python benchmarks/throughput.py [--rounds 5] [--pairs 16] [--words 32] [--preset lecture] [--compile]
 
 The limit is what one large matrix product reaches here. The useful work of a step is that of its matrix products,
-forward once and backward twice; where the rest of the time goes is told by PyTorch's profiler.
+forward once and backward twice; where the rest of the time goes is told by PyTorch's profiler. On the CPU its own
+seconds are counted, which other programs do not lengthen.
 """
 
 import argparse
+import os
 import tempfile
+import time
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 
 import torch
-from timing import machine, print_table, take_turns
+from timing import machine, print_table, ratios, take_turns
 from torch.profiler import ProfilerActivity, profile
 
 from xray.config import ModelConfig, TextConfig, TrainConfig
@@ -42,16 +46,21 @@ def main() -> None:
     options.add_argument("--pairs", type=int, default=16)
     options.add_argument("--words", type=int, default=32)
     options.add_argument("--vocab", type=int, default=8000)
+    options.add_argument("--preset", default="paper-base", choices=["paper-base", "lecture"])
+    options.add_argument("--compile", action="store_true", help="measure a compiled model too")
     options.add_argument("--precision", default="float32", choices=["float32", "bfloat16"])
     options.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     wanted = options.parse_args()
     print(f"{machine()}; device {wanted.device}\n")
-    with tempfile.TemporaryDirectory() as folder, begin(Path(folder), wanted) as training:
-        measure(training, wanted)
+    with ExitStack() as opened:
+        folder = Path(opened.enter_context(tempfile.TemporaryDirectory()))
+        training = opened.enter_context(begin(folder, wanted))
+        compiled = opened.enter_context(begin(folder, wanted, compiled=True)) if wanted.compile else None
+        measure(training, compiled, wanted)
 
 
-def begin(folder: Path, wanted: argparse.Namespace):  # noqa: ANN201  # a context of Training
-    """A training of the paper's base model on pairs of random words, all of one length."""
+def begin(folder: Path, wanted: argparse.Namespace, compiled: bool = False):  # noqa: ANN201  # a context of Training
+    """A training of a preset on pairs of random words, all of one length."""
     chance = Random(0)
     words = [f"w{number}" for number in range(wanted.vocab - 4)]
     texts = [words[start : start + wanted.words] for start in range(0, len(words) - wanted.words, wanted.words)]
@@ -59,19 +68,32 @@ def begin(folder: Path, wanted: argparse.Namespace):  # noqa: ANN201  # a contex
     pairs = [Pair(" ".join(text), " ".join(reversed(text[1:]))) for text in texts]
     path = folder / "pairs.csv"
     path.write_text("question,answer\n" + "".join(f"{pair.question},{pair.answer}\n" for pair in pairs))
-    preset = PRESETS["paper-base"]
-    settings = {**preset.model, "tgt_vocab": wanted.vocab}
+    preset = PRESETS[wanted.preset]
+    settings = {**preset.model, "tgt_vocab": wanted.vocab, "max_len": max(preset.model["max_len"], wanted.words + 2)}
     lessons = {**preset.training, "batch_tokens": 0, "batch": wanted.pairs, "precision": wanted.precision}
-    config = TrainConfig(**{**lessons, "valid_share": 0.0})
-    return begin_training(Source(path), folder / "run", settings, config, wanted.device, text=TextConfig())
+    config = TrainConfig(**{**lessons, "valid_share": 0.0, "compiled": compiled})
+    place = folder / ("compiled" if compiled else "run")
+    return begin_training(Source(path), place, settings, config, wanted.device, text=TextConfig())
 
 
-def measure(training: Training, wanted: argparse.Namespace) -> None:
+def measure(training: Training, compiled: Training | None, wanted: argparse.Namespace) -> None:
     """Time the limit and a step in turns, and profile the step."""
     steps = training.trainer.go_on()
     kind = torch.bfloat16 if wanted.precision == "bfloat16" else torch.float32
     left, right = (torch.randn(2048, 2048, device=wanted.device, dtype=kind) for _ in range(2))
-    limit, step = take_turns({"limit": lambda: drop(left @ right), "step": lambda: drop(next(steps))}, wanted.rounds)
+    contestants = {"limit": lambda: drop(left @ right), "step": lambda: drop(next(steps))}
+    if compiled is not None:
+        compiled_steps = compiled.trainer.go_on()
+        before = everybody_s()
+        next(compiled_steps)
+        first_s = everybody_s() - before
+        contestants["compiled"] = lambda: drop(next(compiled_steps))
+    clock = time.process_time if wanted.device == "cpu" else time.perf_counter
+    limit, step, *others = take_turns(contestants, wanted.rounds, clock=clock)
+    if others:
+        rows = [["the first step", f"{first_s:,.0f} s"], ["a step later", f"{1000 * others[0].middle:,.0f} ms"]]
+        rows += [["a step that is not compiled takes as long as", ratios(step, others[0])]]
+        print_table("Compiled", ["", "value"], rows)
     flops_of_limit = 2 * 2048**3
     work = useful_flops(training.facts.model, wanted.pairs, wanted.words)
     reached, possible = work / step.middle, flops_of_limit / limit.middle
@@ -91,6 +113,12 @@ def measure(training: Training, wanted: argparse.Namespace) -> None:
         ],
     )
     tell_where_time_goes(steps)
+
+
+def everybody_s() -> float:
+    """The processor's seconds of this process and of the compilers that it has started."""
+    spent = os.times()
+    return spent.user + spent.system + spent.children_user + spent.children_system
 
 
 def useful_flops(config: ModelConfig, pairs: int, words: int) -> float:

@@ -30,16 +30,21 @@ class Timing:
         return f"{1000 * min(self.seconds):.2f} to {1000 * max(self.seconds):.2f}"
 
 
-def take_turns(contestants: dict[str, Callable[[], None]], rounds: int, repeats: int = 1) -> list[Timing]:
+def take_turns(
+    contestants: dict[str, Callable[[], None]],
+    rounds: int,
+    repeats: int = 1,
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[Timing]:
     """Time every contestant once a round, after one round that does not count; the seconds of one of its `repeats`."""
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     for number in range(rounds + 1):
         for name, run in contestants.items():
-            started = time.perf_counter()
+            started = clock()
             run()
             synchronise()
             if number:
-                seconds[name].append((time.perf_counter() - started) / repeats)
+                seconds[name].append((clock() - started) / repeats)
     return [Timing(name, tuple(times)) for name, times in seconds.items()]
 
 

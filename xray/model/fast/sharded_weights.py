@@ -80,9 +80,12 @@ class ShardedWeights:
 
     def shorten_gradients(self, longest: float) -> None:
         """Make all gradients together at most so long."""
-        squares = torch.stack([part.grad.square().sum() for part in self.parts if part.grad is not None]).sum()
+        gradients = [part.grad for part in self.parts if part.grad is not None]
+        squares = torch.stack([gradient.square().sum() for gradient in gradients]).sum()
         distributed.all_reduce(squares)
-        nn.utils.clip_grads_with_norm_(self.parts, longest, squares.sqrt())
+        scale = (longest / (squares.sqrt() + 1e-6)).clamp(max=1.0)
+        for gradient in gradients:
+            gradient.mul_(scale)
 
     def inside(self, path: str, compute: Callable[Given, Made], *args: Given.args, **named: Given.kwargs) -> Made:
         """What a function computes that needs the leaves of one layer, or, with no path, those of no layer."""
