@@ -13,7 +13,7 @@ def test_masks_that_only_went_into_another_are_not_told():
 def test_a_mask_knows_who_reads_it():
     src_story, _ = list_masks(small_training_pass())
 
-    assert [reader.path for reader in src_story.readers] == [
+    assert list(src_story.readers) == [
         "encoder.layers.0.self_attention.mask",
         "encoder.layers.1.self_attention.mask",
         "decoder.layers.0.cross_attention.mask",

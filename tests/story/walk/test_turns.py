@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from recorded import recorded
-from small_traces import small_inference_passes, small_trace, small_training_pass, small_turn, step
+from small_traces import small_trace, small_training_pass, small_turn, step
 
 from xray.story.walk.turns import list_turns, masks_grow, unlike_turns
 
@@ -13,11 +13,11 @@ def test_a_turn_tells_what_was_read_and_what_was_chosen():
 
 
 def test_a_turn_knows_its_growing_shapes():
-    turn = list_turns(small_trace())[2]
+    turn = list_turns(recorded("one layer"))[2]
 
     shapes = [record.shape for record in (turn.mask, turn.scores, turn.cross_scores)]
 
-    assert shapes == [(1, 1, 3, 3), (1, 3, 3, 3), (1, 3, 3, 5)]
+    assert shapes == [(1, 1, 3, 3), (1, 4, 3, 3), (1, 4, 3, 9)]
 
 
 def test_training_has_no_turns():
@@ -36,11 +36,11 @@ def test_a_turn_with_another_operation_is_unlike():
 
 
 def test_the_last_mask_shows_all_masks_when_each_is_its_corner():
-    assert masks_grow(list_turns(small_trace(*small_inference_passes())))
+    assert masks_grow(list_turns(recorded("one layer")))
 
 
 def test_the_last_mask_does_not_show_masks_of_another_kind():
-    first, second, third = list_turns(small_trace())
+    first, second, third = list_turns(recorded("one layer"))[:3]
     facts = replace(second.mask.mask, cells=(("..", ".."),))
     second = replace(second, mask=replace(second.mask, mask=facts))
 

@@ -5,7 +5,8 @@ from typing import Any
 
 from xray.ir.trace import Pass, Trace
 from xray.story.walk.chapters import Chapter, Text
-from xray.story.walk.stations import STATIONS, station_of
+from xray.story.walk.parts import find_parts
+from xray.story.walk.stations import STATIONS
 from xray.story.walk.telling import list_chapters
 from xray.story.walk.tour import Stop, list_stops
 
@@ -29,9 +30,8 @@ def pack_walk(trace: Trace, *, ours: bool) -> Walk:
 
 
 def list_stations(one_pass: Pass) -> dict[str, int]:
-    """The station of every step of X-Ray's own transformer."""
-    found = ((step.id, station_of(step)) for step in one_pass.steps)
-    return {name: station.number for name, station in found if station is not None}
+    """The station of every step of a pair of towers with words."""
+    return find_parts(one_pass).stations
 
 
 def find_stations(one_pass: Pass, stops: Sequence[Stop]) -> dict[str, int]:

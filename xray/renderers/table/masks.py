@@ -10,7 +10,6 @@ from rich.text import Text
 from xray.ir.records import BOTH, FUTURE, HIDDEN, PADDING, VISIBLE, TensorRecord
 from xray.renderers.table.words import Words, flow, say_share
 from xray.story.facts.masks import MaskSquare, MaskStory, describe_blocks, quarter_blocks
-from xray.story.walk.stations import station_of
 
 MEANINGS = {
     VISIBLE: ("visible", "may be read"),
@@ -97,10 +96,7 @@ def describe_mask(story: MaskStory, words: Words) -> Iterator[Text]:
     yield words.shape(story.record) + dot
     kind = "hides nothing" if facts.hidden_share == 0 else f"{facts.kind}, {say_share(facts.hidden_share)} hidden"
     yield words.accent(kind, "boundary") + (dot if story.readers else "")
-    readers = Counter(
-        station.title if (station := station_of(step)) is not None else step.path for step in story.readers
-    )
-    for place, (name, count) in enumerate(readers.items()):
+    for place, (name, count) in enumerate(Counter(story.readers).items()):
         times = f" {words.signs.times} {count}" if count > 1 else ""
         yield words.quiet(("read by " if place == 0 else "and ") + name + times)
 

@@ -7,6 +7,7 @@ from math import prod
 
 from xray.ir.records import HIDDEN, PARTIAL, VISIBLE, MaskBlocks, MaskFacts, TensorRecord
 from xray.ir.trace import Pass, Step
+from xray.story.walk.stations import station_of
 
 
 @dataclass(frozen=True)
@@ -30,11 +31,14 @@ class MaskSquare:
 
 @dataclass(frozen=True)
 class MaskStory:
-    """A mask, the step that made it, who reads it, and its matrices; none where it was too large to keep."""
+    """A mask, the step that made it, who reads it, and its matrices; none where it was too large to keep.
+
+    `readers` are the steps that read it, by the title of their station, or by their path where they stand at none.
+    """
 
     step: Step
     record: TensorRecord
-    readers: tuple[Step, ...]
+    readers: tuple[str, ...]
     squares: tuple[MaskSquare, ...]
 
 
@@ -47,7 +51,12 @@ def list_masks(one_pass: Pass) -> tuple[MaskStory, ...]:
         entry.source for step, _ in made for entry in step.inputs if entry.role == "mask" and entry.source is not None
     }
     return tuple(
-        MaskStory(step, record, tuple(readers_of(step, one_pass)), tuple(cut_squares(record, one_pass)))
+        MaskStory(
+            step,
+            record,
+            tuple(name_reader(one_pass, reader) for reader in readers_of(step, one_pass)),
+            tuple(cut_squares(record, one_pass)),
+        )
         for step, record in made
         if step.id not in used_up
     ) + tuple(list_asked(one_pass))
@@ -126,3 +135,9 @@ def find_words(one_pass: Pass, axis: str, sequence: int, count: int) -> tuple[st
     rows = one_pass.tokens.get(name, ())
     words = rows[sequence] if sequence < len(rows) else ()
     return words if len(words) == count else ()
+
+
+def name_reader(one_pass: Pass, step: Step) -> str:
+    """Where a mask is read."""
+    station = station_of(one_pass, step)
+    return step.path if station is None else station.title

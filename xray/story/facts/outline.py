@@ -99,7 +99,7 @@ def outline_pass(
         return tuple(build_section(None, place, at, run, facts) for place, run in runs)
     groups: dict[tuple[Station | None, Place | None], list[Step]] = {}
     for step in shown:
-        station = station_of(step)
+        station = station_of(one_pass, step)
         if station is not None or step.id not in one_pass.blocks or pick:
             groups.setdefault((station, layer_of(step)), []).append(step)
     in_order = sorted(groups.items(), key=lambda group: numbers[group[1][-1].id])

@@ -39,7 +39,7 @@ def gather_facts(scene: Scene) -> dict[str, object]:
         "turn": scene.turn,
         "turns": turns,
         "shape": scene.shape,
-        "entry": scene.entry,
+        "given": scene.given,
         "size": scene.size,
         "setting": scene.setting,
         "words": scene.words,
@@ -48,7 +48,7 @@ def gather_facts(scene: Scene) -> dict[str, object]:
         "vocab": lambda side: scene.trace.sizes.get(f"{side}_vocab", 0),
         "layers": lambda side: scene.trace.sizes.get(f"{side}_layers", 0),
         "all_layers": lambda side: describe_layers(scene, side),
-        "params": lambda path: count_params(scene, path),
+        "params": scene.params,
         "hidden": lambda path: measure_hidden(scene, path),
         "range": lambda path: describe_range(scene, path),
         "strongest": lambda kind, asking=-1: describe_strongest(scene, kind, asking),
@@ -92,12 +92,6 @@ def describe_layers(scene: Scene, side: str) -> str:
     """How many layers a side has: "all 3 decoder layers"."""
     layers = scene.trace.sizes.get(f"{side}_layers", 0)
     return f"the only {side} layer" if layers == 1 else f"all {layers} {side} layers"
-
-
-def count_params(scene: Scene, path: str) -> int:
-    """The weights of a step; 0 where it was not recorded."""
-    step = scene.step(path)
-    return 0 if step is None else step.params
 
 
 def measure_hidden(scene: Scene, path: str) -> float | None:

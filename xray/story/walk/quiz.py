@@ -53,7 +53,7 @@ def make_quiz(scene: Scene) -> tuple[Question, ...]:
     """The questions of a scene, those whose steps were recorded."""
     found = (scene.step(path) for path in ASKED)
     asked = [step for step in found if step is not None and step.outputs and step.inputs]
-    places = [station_of(step) for step in asked]
+    places = [station_of(scene.question, step) or station_of(scene.answer, step) for step in asked]
     return tuple(
         ask(step, place.number if place else 0, place.title if place else "")
         for step, place in zip(asked, places, strict=True)

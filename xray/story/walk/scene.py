@@ -8,6 +8,7 @@ from xray.config import PAD, SPECIAL_TOKENS
 from xray.ir.records import Preview, Statistics, TensorRecord
 from xray.ir.trace import Pass, Step, Trace
 from xray.story.walk.chapters import Phase, Text
+from xray.story.walk.parts import find_parts
 from xray.text import show_controls
 
 PADDING = SPECIAL_TOKENS[PAD]
@@ -16,8 +17,8 @@ ATTENTION_PARTS = (
     *("query", "key", "value", "split_query", "split_key", "split_value", "transpose_key"),
     *("scores", "scale", "softmax", "weighted_sum", "concat", "output"),
 )
-OPENING = "encoder.embedding.words#0"
-"""The first step of the chatbot that every scene tells of."""
+OPENING = "encoder.embedding.words"
+"""The first part that every scene tells of."""
 
 
 @dataclass(frozen=True)
@@ -39,19 +40,24 @@ class Scene:
         return self.phase == "training"
 
     def step(self, path: str) -> Step | None:
-        """The step of a path, wherever in the scene it ran."""
-        return self.question.by_id.get(f"{path}#0") or self.answer.by_id.get(f"{path}#0")
+        """The step of a part ("encoder.layers.0.self_attention.scores"), wherever in the scene it ran."""
+        return find_parts(self.question).steps.get(path) or find_parts(self.answer).steps.get(path)
+
+    def params(self, path: str) -> int:
+        """The parameters of a part; 0 where it was not recorded."""
+        step = self.step(path)
+        counted = find_parts(self.question).params | find_parts(self.answer).params
+        return counted.get(path, 0 if step is None else step.params)
 
     def shape(self, path: str, place: int = 0) -> TensorRecord | str:
         """What a step put out, to be shown as a shape."""
         step = self.step(path)
         return step.outputs[place] if step is not None and len(step.outputs) > place else "(not recorded)"
 
-    def entry(self, path: str, name: str) -> TensorRecord | str:
-        """What a step read under a name, to be shown as a shape."""
+    def given(self, path: str, place: int = 0) -> TensorRecord | str:
+        """What a step read, to be shown as a shape."""
         step = self.step(path)
-        found = [record for record in step.inputs if record.name == name] if step is not None else []
-        return found[0] if found else "(not recorded)"
+        return step.inputs[place] if step is not None and len(step.inputs) > place else "(not recorded)"
 
     def size(self, name: str) -> int:
         """A size as it is in this scene, else as the model has it."""
@@ -92,9 +98,10 @@ class Scene:
 
 
 def list_scenes(trace: Trace) -> tuple[Scene, ...]:
-    """The training step and every turn of inference; none for a trace that is not of X-Ray's transformer."""
+    """The training step and every turn of inference; none for a trace without words, or of no pair of towers."""
     training, encode = (
-        [one for one in trace.passes_of(kind)[:1] if OPENING in one.by_id] for kind in ("training", "encode")
+        [one for one in trace.passes_of(kind)[:1] if OPENING in find_parts(one).steps]
+        for kind in ("training", "encode")
     )
     scenes = [Scene(trace, "training", one, one, 0) for one in training]
     if encode:
@@ -109,14 +116,14 @@ def is_whole_journey(trace: Trace) -> bool:
     training = [(one, side) for one in trace.passes_of("training")[:1] for side in ("encoder", "decoder")]
     journeys = [*training, *inference]
     return bool(journeys) and all(
-        (step := one_pass.by_id.get(f"{path}#0")) is not None and bool(step.outputs)
+        (step := find_parts(one_pass).steps.get(path)) is not None and bool(step.outputs)
         for one_pass, side in journeys
         for path in list_needed(side)
     )
 
 
 def list_needed(side: str) -> Iterator[str]:
-    """The paths of a side that its stations cannot do without."""
+    """The parts of a side that its stations cannot do without."""
     attentions = ("self_attention",) if side == "encoder" else ("self_attention", "cross_attention")
     yield from (f"{side}.embedding.{part}" for part in ("words", "positions", "add"))
     yield from (f"{side}.layers.0.feed_forward.{part}" for part in ("expand", "contract"))

@@ -1,8 +1,9 @@
-"""The nine stations of the journey, and which of them a step of X-Ray's transformer belongs to."""
+"""The nine stations of the journey through a pair of towers with words, and which of them a step belongs to."""
 
 from dataclasses import dataclass
 
 from xray.ir.trace import Pass, Step
+from xray.story.walk.parts import find_parts
 
 
 @dataclass(frozen=True)
@@ -26,49 +27,13 @@ STATIONS = (
     Station(9, "again", "decoder"),
 )
 
-ENTRY_STATIONS = {
-    "tokenize.src": 1,
-    "src_mask": 1,
-    "encoder.embedding": 1,
-    "encoder.norm": 3,
-    "tokenize.tgt": 4,
-    "shift": 4,
-    "tgt_mask": 4,
-    "decoder.embedding": 4,
-    "decoder.norm": 7,
-    "head": 8,
-    "loss": 8,
-    "next_word": 8,
-    "append": 9,
-    "backward": 9,
-}
-LAYER_STATIONS = {
-    ("encoder", "self_attention"): 2,
-    ("encoder", "feed_forward"): 3,
-    ("decoder", "self_attention"): 5,
-    ("decoder", "cross_attention"): 6,
-    ("decoder", "feed_forward"): 7,
-}
-
 
 def has_stations(one_pass: Pass) -> bool:
-    """Whether a pass makes the journey: a model that only shares a few names with ours (a "head", say) does not."""
-    return len({station_of(step) for step in one_pass.steps} - {None}) > 2
+    """Whether a pass makes the journey: it was recorded with its words, through a pair of towers or one of them."""
+    return len(set(find_parts(one_pass).stations.values())) > 2
 
 
-def station_of(step: Step) -> Station | None:
-    """The station a step belongs to; None for what spans several (encoder, a whole layer) or is not ours."""
-    number = station_number(step.path)
+def station_of(one_pass: Pass, step: Step) -> Station | None:
+    """The station a step belongs to; None for what spans several (a tower, a whole layer) or stands at none."""
+    number = find_parts(one_pass).stations.get(step.id)
     return None if number is None else STATIONS[number - 1]
-
-
-def station_number(path: str) -> int | None:
-    for entry, number in ENTRY_STATIONS.items():
-        if path == entry or path.startswith(entry + "."):
-            return number
-    parts = path.split(".")
-    if len(parts) > 3 and parts[1] == "layers":
-        for (side, sublayer), number in LAYER_STATIONS.items():
-            if parts[0] == side and parts[3].startswith(sublayer):
-                return number
-    return None

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from xray.ir.records import TensorRecord
-from xray.ir.trace import Pass, Trace
+from xray.ir.trace import Pass, Step, Trace
+from xray.story.walk.parts import find_parts
 
 
 @dataclass(frozen=True)
@@ -32,37 +33,24 @@ def list_turns(trace: Trace) -> tuple[Turn, ...]:
 
 def describe_turn(one_pass: Pass) -> Turn:
     """A decode pass in one line."""
-    words = first_row(one_pass, "decoder_input")
-    masks = [
-        record
-        for step in one_pass.steps
-        if step.path.split(".")[0] == "tgt_mask"
-        for record in step.outputs
-        if record.role == "mask"
-    ]
+    words, steps = first_row(one_pass, "decoder_input"), find_parts(one_pass).steps
+    layer = "decoder.layers.0"
+    mask = steps.get(f"{layer}.self_attention.mask")
+    made = steps.get("tgt_mask.combine")
+    entry = steps.get("decoder.embedding.words")
+    read = entry.inputs[0].shape[-1] if entry is not None and entry.inputs and entry.inputs[0].shape else 0
+    hides = next((record for record in mask.inputs if record.role == "mask"), None) if mask is not None else None
     return Turn(
         number=one_pass.number,
         words=words,
         chosen=" ".join(first_row(one_pass, "new")),
         tgt_len=one_pass.sizes.get("tgt_len", len(words)),
-        mask=find_mask(one_pass) or (masks[-1] if masks else None),
-        scores=first_output(one_pass, ".self_attention.scores"),
-        cross_scores=first_output(one_pass, ".cross_attention.scores"),
-        logits=first_output(one_pass, "head"),
-        is_cached=0 < count_read(one_pass) < len(words),
+        mask=hides or first_output(made),
+        scores=first_output(steps.get(f"{layer}.self_attention.scores")),
+        cross_scores=first_output(steps.get(f"{layer}.cross_attention.scores")),
+        logits=first_output(steps.get("head")),
+        is_cached=0 < read < len(words),
     )
-
-
-def find_mask(one_pass: Pass) -> TensorRecord | None:
-    """The mask that the first layer's self-attention reads, where that was recorded."""
-    step = next((step for step in one_pass.steps if step.path.endswith(".self_attention.mask")), None)
-    return next((record for record in step.inputs if record.role == "mask"), None) if step is not None else None
-
-
-def count_read(one_pass: Pass) -> int:
-    """How many words go in; 0 where that is not known."""
-    step = one_pass.by_id.get("decoder.embedding.words#0")
-    return step.inputs[0].shape[-1] if step is not None and step.inputs and step.inputs[0].shape else 0
 
 
 def unlike_turns(trace: Trace) -> tuple[Pass, ...]:
@@ -97,15 +85,15 @@ def first_row(one_pass: Pass, name: str) -> tuple[str, ...]:
     return rows[0] if rows else ()
 
 
-def first_output(one_pass: Pass, path_end: str) -> TensorRecord | None:
-    """What the first step whose path ends so put out."""
-    return next((step.outputs[0] for step in one_pass.steps if step.path.endswith(path_end) and step.outputs), None)
+def first_output(step: Step | None) -> TensorRecord | None:
+    """What a step put out."""
+    return next(iter(step.outputs), None) if step is not None else None
 
 
 def list_candidates(one_pass: Pass) -> tuple[tuple[str, float], ...]:
     """The words that might have come next with their probabilities, the likeliest first; none where none were noted."""
     words = first_row(one_pass, "candidates")
-    step = one_pass.by_id.get("next_word.softmax#0")
-    preview = step.outputs[0].preview if step is not None and step.outputs else None
+    made = first_output(find_parts(one_pass).steps.get("next_word.softmax"))
+    preview = made.preview if made is not None else None
     chances = sorted((float(value) for value in preview.values), reverse=True) if preview is not None else []
     return tuple(zip(words, chances, strict=False))

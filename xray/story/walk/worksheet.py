@@ -9,10 +9,6 @@ from math import ceil
 from xray.errors import UsageError
 from xray.story.layout import Box, Layout, Line, Run
 from xray.story.shapes import TIMES
-from xray.story.walk.stations import station_number
-
-LAYER_STATIONS = {"encoder": 2, "decoder": 5}
-"""Where what enters a whole layer belongs: to its first sublayer."""
 
 
 @dataclass(frozen=True)
@@ -96,22 +92,13 @@ def choose_blanks(layout: Layout, choice: Choice) -> tuple[Blank, ...]:
 
 def read_question(box: Box) -> Question | None:
     """The shape that a node prints; None for what is no node, or prints none."""
-    station = box.station if box.station is not None else station_of(box)
-    if not box.filled or not box.kind.startswith("step ") or station is None:
+    if not box.filled or not box.kind.startswith("step ") or box.station is None:
         return None
     for place, line in enumerate(box.lines):
         shape = split_shape(line)[1]
         if shape:
-            return Question(box, place, station, text_of(shape))
+            return Question(box, place, box.station, text_of(shape))
     return None
-
-
-def station_of(box: Box) -> int | None:
-    """The station of a node of the chatbot's poster, by the path of its step."""
-    path = box.id.partition("/")[2].rpartition("#")[0]
-    parts = path.split(".")
-    inside = parts[0] in LAYER_STATIONS and len(parts) == 3 and parts[1] == "layers"
-    return LAYER_STATIONS[parts[0]] if inside else station_number(path)
 
 
 def split_shape(line: Line) -> tuple[Line, Line, Line]:
