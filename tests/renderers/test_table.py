@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from recorded import recorded
 from rich.cells import cell_len
 from rich.console import Console
 from small_traces import record, small_inference_passes, small_trace, small_training_pass, small_turn, step
@@ -54,7 +55,10 @@ def line_with(text, part):
 
 @pytest.mark.parametrize("width", [80, 160])
 def test_tables_stay_as_they_were_approved(golden, width):
-    text = draw_tables(small_trace(norm="before", dropout=0.5), width=width)
+    trace = recorded("one layer")
+    trace = replace(trace, config={**trace.config, "norm": "before", "dropout": 0.5})
+
+    text = draw_tables(trace, width=width)
 
     assert text == golden(f"tables_{width}.txt", text)
 
@@ -140,15 +144,17 @@ def test_the_head_tells_settings_that_are_not_the_default():
 
 
 def test_alike_layers_are_folded():
-    band = line_with(draw_tables(small_trace()), "encoder self-attention")
+    band = line_with(draw_tables(recorded("two and four layers")), "encoder self-attention")
 
     assert "× 2  layers 0 and 1 are alike" in band
 
 
 def test_layers_are_unfolded_on_request():
-    text = draw_tables(small_trace(small_training_pass()), all_layers=True)
+    trace = recorded("two and four layers")
 
-    assert [line.split()[-1] for line in text.splitlines() if "cross-attention ─" in line] == ["0", "1"]
+    text = draw_tables(replace(trace, passes=trace.passes[:1]), all_layers=True)
+
+    assert [line.split()[-1] for line in text.splitlines() if "cross-attention ─" in line] == ["0", "1", "2", "3"]
 
 
 def test_the_first_turn_is_shown_in_full_and_the_others_in_one_table():

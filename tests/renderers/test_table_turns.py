@@ -3,7 +3,6 @@
 import pytest
 from recorded import recorded
 from rich.console import Console
-from small_traces import small_trace
 
 from xray.renderers.table.turns import CACHED, READS, draw_turns, last_words
 from xray.renderers.table.words import UNICODE, Words
@@ -19,20 +18,20 @@ def words():
 def draw(words, width):
     console = Console(width=width, color_system=None)
     with console.capture() as capture:
-        console.print(*draw_turns(list_turns(small_trace()), words, width), sep="\n")
+        console.print(*draw_turns(list_turns(recorded("one layer")), words, width), sep="\n")
     return [line.split() for line in capture.get().splitlines()]
 
 
 def test_each_turn_is_a_row_that_ends_with_its_shapes(words):
-    assert draw(words, 78)[3] == ["3", "<sos>", "a", "series", "<eos>", "3", "1×1×3×3", "1×3×3×3", "1×3×3×5"]
+    assert draw(words, 88)[3] == ["3", "<sos>", "flies", "and", "and", "3", "1×1×3×3", "1×4×3×3", "1×4×3×9"]
 
 
 def test_cross_attention_makes_way_where_there_is_no_room(words):
-    assert draw(words, 62)[3] == ["3", "<sos>", "a", "series", "<eos>", "3", "1×1×3×3", "1×3×3×3"]
+    assert draw(words, 62)[3] == ["3", "<sos>", "flies", "and", "and", "3", "1×1×3×3", "1×4×3×3"]
 
 
 def test_narrow_screens_get_a_list(words):
-    assert draw(words, 24)[-1] == ["→", "<eos>"]
+    assert draw(words, 24)[-1] == ["→", "the"]
 
 
 def test_what_was_read_keeps_its_end(words):

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from recorded import recorded
 from small_traces import record, small_trace, step
 from story.alarms.planted import meaning
 from story.alarms.planted.pairs import PAIRS, trace_pair
@@ -67,11 +68,11 @@ def test_a_spreadsheet_computes_no_name(name):
 
 
 def test_markdown_has_a_heading_for_each_station_and_alike_layers_once():
-    text = write_markdown(small_trace())
+    text = write_markdown(recorded("two and four layers"))
 
     assert re.search(r"^## Training step$", text, re.M)
     assert re.search(r"^### \d [a-z -]+, × 2: layers 0 and 1 are alike$", text, re.M)
-    assert "2×3×5×11, 2×3×11×5 → 2×3×5×5 | batch × heads × src_len × src_len |" in text
+    assert "8×4×10×8, 8×4×8×10 → 8×4×10×10 | batch × heads × src_len × src_len |" in text
 
 
 def test_every_row_of_markdown_has_as_many_cells_as_its_heading(both_trace):

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from recorded import recorded
+from scrambled import scramble
 
 from xray.story.walk.scene import list_scenes, plain
 from xray.story.walk.telling import list_chapters, write_chapters
@@ -148,3 +149,14 @@ def test_every_text_that_is_quoted_has_an_author_or_a_title(training):
 
     assert quoted
     assert [who for who in quoted if not re.search(r"“.+”|[A-Z]\w+'s ", who)] == []
+
+
+@pytest.mark.parametrize("name", ["one layer", "untrained, cached", "norm before"])
+def test_names_play_no_part(name):
+    trace = recorded(name)
+    scrambled, _ = scramble(trace)
+
+    def told(chapters):
+        return [(one.station, one.phase, one.turn, [*map(plain, one.text)], all_answers([one])) for one in chapters]
+
+    assert told(list_chapters(scrambled)) == told(list_chapters(trace))

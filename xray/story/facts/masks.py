@@ -70,7 +70,12 @@ def list_asked(one_pass: Pass) -> Iterator[MaskStory]:
             if record.source is None and record.mask is not None and record.mask.blocks is not None:
                 told[record].append(step)
     for record, readers in told.items():
-        yield MaskStory(readers[0], record, tuple(readers), tuple(cut_squares(record, one_pass)))
+        yield MaskStory(
+            readers[0],
+            record,
+            tuple(name_reader(one_pass, reader) for reader in readers),
+            tuple(cut_squares(record, one_pass)),
+        )
 
 
 def draws_blocks(facts: MaskFacts) -> bool:

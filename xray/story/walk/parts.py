@@ -17,6 +17,7 @@ from xray.story.charts.attention_lanes import read_attention_lanes
 from xray.story.charts.lanes import swaps_last_two
 from xray.story.recognition.between import is_linear, projections_in
 from xray.story.recognition.scored_parts import read_scored
+from xray.story.roles.blocks import find_common, find_covering
 from xray.story.roles.end_roles import find_choice
 from xray.story.roles.mask_roles import JOINING, collect_facts
 
@@ -91,7 +92,9 @@ class Finder:
         self.at |= dict.fromkeys(towering.entrance, FIRST[side])
         for number, layer in enumerate(towering.layers):
             prefix = f"{side}.layers.{number}"
-            self.parts.params[prefix] = count_params(flow, set().union(*(staging.nodes for staging in layer)))
+            nodes = set().union(*(staging.nodes for staging in layer)) - towering.entrance
+            block = find_common(flow, sorted(nodes), [])
+            self.parts.params[prefix] = count_params(flow, nodes) if block is None else flow.steps[block].params
             for staging in layer:
                 self.take_stage(staging, side, prefix)
         if towering.final is not None:
@@ -106,7 +109,8 @@ class Finder:
             if station is None:
                 continue
             path = f"{prefix}.{kind}"
-            self.parts.params[path] = count_params(self.flow, one.region.inner)
+            norms = set().union(*(norm.nodes for norm in staging.norms))
+            self.parts.params[path] = count_params(self.flow, one.region.inner - norms)
             if isinstance(one.branch, Attention):
                 for name, node in list_attention(self.flow, one):
                     self.name(f"{path}.{name}", node)
@@ -208,7 +212,8 @@ def list_attention(flow: Flow, found: Branching) -> Iterator[tuple[str, int | No
             ):
                 yield "transpose_key", part.nodes[-1]
             elif part.kind == "heads":
-                yield f"split_{word}", part.nodes[-1]
+                whole = find_covering(flow, set(part.nodes))
+                yield f"split_{word}", part.nodes[-1] if whole is None else whole
                 yield f"split_{word}.view", next((n for n in part.nodes if flow.op(n) not in TURNS), None)
                 yield f"split_{word}.transpose", next((n for n in part.nodes if flow.op(n) in TURNS), None)
     if ways.turn is not None:
@@ -219,7 +224,8 @@ def list_attention(flow: Flow, found: Branching) -> Iterator[tuple[str, int | No
             yield scored.kind, scored.nodes[-1]
     yield "softmax", site.softmax
     yield "weighted_sum", site.weighted_sum
-    yield "concat", site.concat[-1] if site.concat else None
+    whole = find_covering(flow, set(site.concat)) if site.concat else None
+    yield "concat", whole if whole is not None or not site.concat else site.concat[-1]
     yield "output", site.output
 
 
