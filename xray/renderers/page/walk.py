@@ -1,4 +1,4 @@
-"""The walk on a page: X-Ray's nine stations with their chapters, or those of any sheet with what is told there."""
+"""The walk on a page: nine stations with their chapters where words were recorded, else those of the sheet."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -59,7 +59,7 @@ TEXTS: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 def list_chapters(trace: Trace) -> tuple[Chapter, ...]:
-    """All chapters of a trace, station by station; none for a trace that is not of X-Ray's transformer."""
+    """All chapters of a trace, station by station; none where no words went through a pair of towers."""
     scenes = [write_chapters(scene) for scene in list_scenes(trace)]
     return tuple(chapters[station] for station in range(len(TEXTS)) for chapters in scenes)
 
