@@ -7,6 +7,7 @@ from xray.ir.trace import Step, Trace
 from xray.story.anatomy.tree import Attention
 from xray.story.canvas import Canvas
 from xray.story.canvas import words as words_of
+from xray.story.charts.end_charts import PICKS
 from xray.story.facts.totals import is_backward
 from xray.story.layout import Box, Measure, line_width
 from xray.story.regions.answers import draw_inference
@@ -33,7 +34,6 @@ from xray.story.regions.long_ways import (
 )
 from xray.story.regions.next_word import draw_said
 from xray.story.sheet.columns import Column
-from xray.story.sheet.ends import PICKS
 from xray.story.sheet.placing import draw_station
 from xray.story.sheet.standing import Standing, common_floor, count_gaps, stand, stand_height
 from xray.story.type_sizes import MARGIN, NOTE, PAGE_RATIO, TALLEST

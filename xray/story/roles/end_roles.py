@@ -9,11 +9,11 @@ from xray.ir.flow.projections import is_projection
 from xray.story.anatomy.tree import Head
 from xray.story.body.entrance import cuts_patches, is_number_scale, list_norms, looks_up_places, source_beside
 from xray.story.body.towers import Towering
+from xray.story.charts.end_charts import chart_exit, find_input, is_loss
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.value_shapes import number
 from xray.story.roles.giving import Given
 from xray.story.roles.layer_roles import list_opening
-from xray.story.sheet.ends import chart_exit, find_input, is_loss
 
 CHOICES = frozenset({"argmax", "multinomial"})
 MOST_STEPS = 64

@@ -9,9 +9,9 @@ from xray.story.body.reading import Reading, read_passes
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
 from xray.story.charts.chart import Chart
+from xray.story.charts.end_charts import chart_entrance, chart_exit, find_input, without_places
 from xray.story.charts.narrow import align_rows, narrow_chart
 from xray.story.sheet.counting import Count
-from xray.story.sheet.ends import chart_entrance, chart_exit, find_input, without_places
 from xray.story.sheet.panels import REMARKS, SKIP, Lane
 from xray.story.sheet.placing import Look
 from xray.story.sheet.planning import Frame, plan_frames

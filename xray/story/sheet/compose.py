@@ -12,6 +12,7 @@ from xray.story.canvas import Canvas
 from xray.story.cards.cards import AIR, CARDS, MOST_AIR
 from xray.story.cards.stations import describe_entrance, describe_station
 from xray.story.cards.told import Told
+from xray.story.charts.end_charts import PICKS
 from xray.story.charts.stage_chart import name_branch
 from xray.story.compare.marks import Marks
 from xray.story.compare.outlines import card_blocks, card_height, draw_marks_card, outline_marks
@@ -26,7 +27,6 @@ from xray.story.regions.upper_left import AIR as CARD_AIR
 from xray.story.regions.upper_left import PICTURES, draw_head, draw_middle, draw_upper_left
 from xray.story.sheet.columns import Column, list_links, read_columns
 from xray.story.sheet.counting import Count
-from xray.story.sheet.ends import PICKS
 from xray.story.sheet.planning import Frame
 from xray.story.sheet.stand_ins import StandIns
 from xray.story.sheet.standing import common_floor, split_columns, stand, stand_height
