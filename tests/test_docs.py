@@ -191,3 +191,11 @@ def test_every_example_hangs_in_the_gallery():
     examples = sorted(path.stem for path in (ROOT / "examples").glob("*.py") if path.stem != "tiny_gpt")
 
     assert [name for name in examples if f"examples/{name}.py" not in shown] == []
+
+
+def test_the_recording_of_the_page_moves_and_is_small():
+    path = ROOT / "examples" / "page.webp"
+    with Image.open(path) as recording:
+        assert recording.n_frames > 60
+    assert path.stat().st_size < 2_000_000
+    assert "examples/page.webp" in (ROOT / "README.md").read_text(encoding="utf-8")

@@ -1,25 +1,31 @@
 /** The page itself: unpack, set up, and redraw what changed whenever the reader moves. */
 
 import { drawAttention, hasAttention } from "./attention.js";
+import { showCrumbs } from "./crumbs.js";
 import { byId, el, hue, say } from "./dom.js";
 import { facts, listPhases, loadFacts, sayMissing, scenesOf } from "./facts.js";
 import { drawFind, unmark } from "./find.js";
+import { recallMarks } from "./marks.js";
 import { drawMasks, hasMasks, onMask } from "./masks.js";
+import { startMinimap } from "./minimap.js";
 import { lightAxis, showMap, showPlace, startNodes } from "./nodes.js";
 import { onSlice } from "./numbers.js";
+import { drawTree } from "./outline.js";
 import { move, onMove, place, readHash } from "./place.js";
 import { startPrint } from "./print.js";
 import { canPerform, onShowKey, showShow, startShow } from "./show.js";
 import { drawStep } from "./step.js";
 import { drawCandidates, showTurns, startTurns } from "./turns.js";
+import { showUnfolded, startUnfold } from "./unfold.js";
 import { startView } from "./view.js";
 import { drawWalk, goStation, showRail, startWalk } from "./walk.js";
 
 const VIEWS = {
-  walk: { name: "Walk", draw: () => drawWalk(place.station >= 8 ? drawCandidates() : []) },
+  walk: { name: "Walk", draw: () => drawWalk(place.station >= 8 ? drawCandidates() : []) ?? drawTree() },
   step: { name: "Step", draw: drawStep },
   attention: { name: "Attention", draw: drawAttention, is: hasAttention },
   masks: { name: "Masks", draw: drawMasks, is: hasMasks },
+  tree: { name: "Steps", draw: drawTree, is: () => facts.stations.length > 0 },
   find: { name: "Find", draw: drawFind },
 };
 const AXES = ["batch", "heads", "src_len", "tgt_len", "d_model", "d_k", "d_ff", "src_vocab", "tgt_vocab"];
@@ -32,7 +38,9 @@ start();
 
 function start() {
   startView();
+  startUnfold();
   startNodes();
+  startMinimap();
   startMaps();
   startTabs();
   startWalk();
@@ -48,6 +56,7 @@ function start() {
   addEventListener("keydown", onKey);
   about();
   Object.assign(place, sensible(readAddress()));
+  recallMarks();
   show(
     new Set([
       "phase",
@@ -104,7 +113,8 @@ function show(changed) {
   showRail();
   if (changed.has("view") && place.view !== "find") unmark();
   drawView(changed.has("station") || changed.has("step") || changed.has("view"));
-  showPlace(changed);
+  showPlace(changed, showUnfolded(changed));
+  showCrumbs();
   lightAxis();
   showAxes();
   if (changed.has("station") && place.view === "walk" && facts.stations.length) {

@@ -1,5 +1,6 @@
 /** The nodes of the map: which step each stands for, what is chosen, what belongs to the phase, which axis is lit. */
 
+import { showChances } from "./chances.js";
 import { byId } from "./dom.js";
 import { facts, findStep, joinMap, listPhases, passesOf, sceneAt, scenesOf, stepsOf } from "./facts.js";
 import { move, place } from "./place.js";
@@ -55,9 +56,11 @@ function hint(event) {
 
 function onTouch(event) {
   if (wasDrag()) return;
-  const target = event.target.closest("[data-step], [data-station], [data-opens]");
+  const target = event.target.closest("[data-step], [data-station], [data-opens], [data-about]");
   if (!target) return;
-  if (target.dataset.step) choose(target);
+  if (target.dataset.step) choose(target.dataset.pass, target.dataset.step);
+  else if (target.dataset.about)
+    choose(target.dataset.of, target.dataset.about, findStep(sceneAt(place), target.dataset.about));
   else if (target.dataset.station) move({ station: Number(target.dataset.station), view: "walk", step: "" });
   else open(target.dataset);
 }
@@ -77,18 +80,19 @@ function open({ opens, name }) {
   move({ view: "masks", station: /encoder|question/.test(name) ? 1 : 4, step: "", ...at });
 }
 
-/** Choose the step of a node, in the layer that is being looked at. */
-function choose(node) {
+/** Choose the step of a node or a text, in the layer that is being looked at; in this scene where it is `here`. */
+function choose(pass, id, here = null) {
   const changes = { view: "step" };
   let scene = sceneAt(place);
-  if (!keysOf(scene).has(node.dataset.pass)) {
-    scene = facts.scenes.find((one) => keysOf(one).has(node.dataset.pass)) ?? scene;
+  if (!here && !keysOf(scene).has(pass)) {
+    scene = facts.scenes.find((one) => keysOf(one).has(pass)) ?? scene;
     Object.assign(changes, { phase: scene.phase, turn: scene.turn });
   }
-  const inLayer = node.dataset.step.replace(/\.layers\.\d+(?=[.#])/, `.layers.${place.layer}`);
-  const step = findStep(scene, inLayer) ?? findStep(scene, node.dataset.step);
+  const inLayer = id.replace(/\.layers\.\d+(?=[.#])/, `.layers.${place.layer}`);
+  const step = findStep(scene, inLayer) ?? findStep(scene, id);
   if (!step) return;
-  move({ ...changes, step: step.id, station: step.station ?? place.station });
+  const block = step.block && place.block !== step.id ? step.id : "";
+  move({ ...changes, step: step.id, station: step.station ?? place.station, block });
 }
 
 /** The pass that a node's steps ran in: all turns share one drawing, other passes have one each. */
@@ -133,13 +137,14 @@ export function nodesOf(steps) {
   return [...new Set(steps.map(nodeOf).filter(Boolean))];
 }
 
-/** Show on the map what the place says: phase, turn, station or step. */
-export function showPlace(changed) {
+/** Show on the map what the place says: phase, turn, station or step; it stays where it is if what is unfolded tells. */
+export function showPlace(changed, stays = false) {
   const scene = sceneAt(place);
   if (changed.has("phase") || changed.has("turn")) {
     const keys = keysOf(scene);
     for (const node of nodes) node.classList.toggle("other_phase", !keys.has(node.dataset.pass));
     showTurn(scene);
+    showChances(byId("stage").querySelector("svg"), scene);
   }
   const step = place.step && findStep(scene, place.step);
   const here = stepsOf(scene).filter((one) => one.station === place.station);
@@ -150,10 +155,13 @@ export function showPlace(changed) {
     node.classList.toggle("chosen", chosen.has(node));
     if (step) node.setAttribute("aria-current", chosen.has(node) ? "true" : "false");
   }
+  for (const text of byId("stage").querySelectorAll("[data-about]")) {
+    text.classList.toggle("chosen", Boolean(step) && text.dataset.about === step.id);
+  }
   for (const mark of byId("stage").querySelectorAll("[data-station]")) {
     mark.classList.toggle("chosen", Number(mark.dataset.station) === place.station);
   }
-  if (!moves(changed) || changed.has("start")) return;
+  if (stays || !moves(changed) || changed.has("start")) return;
   if (!chosen.size && !step) {
     const marks = [...byId("stage").querySelectorAll(`.station[data-station="${place.station}"]`)];
     if (marks.length) flyTo(marks, 2);
@@ -234,7 +242,7 @@ const WAYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDo
 function onKey(event) {
   const node = event.target.closest("[data-step]");
   if (!node || event.shiftKey || event.ctrlKey || event.altKey || event.metaKey) return;
-  if (event.key === "Enter" || event.key === " ") choose(node);
+  if (event.key === "Enter" || event.key === " ") choose(node.dataset.pass, node.dataset.step);
   else if (WAYS[event.key]) goNear(node, ...WAYS[event.key]);
   else return;
   event.preventDefault();

@@ -14,9 +14,12 @@ export const place = {
   map: 0,
   moment: 0,
   word: -1,
+  block: "",
+  open: "",
+  marks: "",
 };
 const NUMBERS = new Set(["turn", "station", "layer", "head", "sequence", "map", "moment", "word"]);
-const STEPS = new Set(["view", "phase", "station", "step", "map", "attention"]);
+const STEPS = new Set(["view", "phase", "station", "step", "map", "attention", "block"]);
 const DEFAULTS = { ...place };
 const listeners = [];
 
@@ -37,6 +40,16 @@ export function move(changes, { back = false } = {}) {
     // a sandbox may forbid it; the page works without
   }
   for (const listener of listeners) listener(changed);
+}
+
+/** Change some of the place and note it in the address, without telling anyone: what is drawn next shows it. */
+export function amend(changes) {
+  Object.assign(place, changes);
+  try {
+    history.replaceState(null, "", writeHash());
+  } catch {
+    // a sandbox may forbid it; the page works without
+  }
 }
 
 /** The place as the end of an address. */

@@ -7,6 +7,8 @@ const READABLE = 0.85; // at this scale the smallest words of a drawing can stil
 const LARGEST = 1.5;
 const view = { x: 0, y: 0, width: 1, height: 1 };
 let whole = { x: 0, y: 0, width: 1, height: 1 };
+let extra = null; // what stands on the drawing and may be larger than it
+const watchers = [];
 let drawing;
 let stage;
 let frame = 0;
@@ -22,7 +24,7 @@ export function startView() {
   stage.addEventListener("keydown", onKey);
   byId("closer").addEventListener("click", () => zoom(1 / 1.5));
   byId("farther").addEventListener("click", () => zoom(1.5));
-  byId("whole").addEventListener("click", () => fly(whole));
+  byId("whole").addEventListener("click", () => fly(wholeBox()));
   new ResizeObserver(onResize).observe(stage);
 }
 
@@ -37,6 +39,36 @@ export function showDrawing() {
   Object.assign(view, fitted(whole));
   show();
   return true;
+}
+
+/** Call back whenever the window has moved. */
+export function onView(watcher) {
+  watchers.push(watcher);
+}
+
+/** Something that stands on the drawing and belongs to the whole, or null. */
+export function setExtra(box) {
+  extra = box;
+  for (const watcher of watchers) watcher();
+}
+
+/** All that can be seen: the drawing, and what stands on it. */
+export function wholeBox() {
+  if (!extra) return { ...whole };
+  const [x, y] = [Math.min(whole.x, extra.x), Math.min(whole.y, extra.y)];
+  const right = Math.max(whole.x + whole.width, extra.x + extra.width);
+  const bottom = Math.max(whole.y + whole.height, extra.y + extra.height);
+  return { x, y, width: right - x, height: bottom - y };
+}
+
+/** Fly to a window as it was before. */
+export function flyBack(box) {
+  fly(box);
+}
+
+/** Put the middle of the window at a point, at once. */
+export function lookAt(x, y) {
+  pan(x - view.x - view.width / 2, y - view.y - view.height / 2);
 }
 
 /** The window as it is now, in the drawing's own units. */
@@ -59,7 +91,11 @@ export function flyTo(elements, margin = 0.25) {
   const high = stage.clientHeight / readable;
   // what does not fit at a size to read begins where its data enters, at the bottom
   const low = Math.max((top + bottom) / 2, bottom - high / (2 + margin));
-  fly({ x: (left + right) / 2 - wide / 2, y: low - high / 2, width: wide, height: high });
+  const all = wholeBox();
+  let y = low - high / 2;
+  // no more of what is beside the drawing than there must be
+  if (high < all.height) y = Math.min(Math.max(y, all.y), all.y + all.height - high);
+  fly({ x: (left + right) / 2 - wide / 2, y, width: wide, height: high });
 }
 
 /** Where an element is, in the drawing's own units. */
@@ -102,6 +138,7 @@ function show() {
     const scale = stage.clientWidth / view.width;
     stage.classList.add("moving");
     drawing.style.transform = `translate(${(whole.x - view.x) * scale}px,${(whole.y - view.y) * scale}px) scale(${scale})`;
+    for (const watcher of watchers) watcher();
     clearTimeout(rest);
     rest = setTimeout(settle, 140, scale);
   });
@@ -136,7 +173,7 @@ function fly(box) {
 function zoom(factor, at = { x: 0.5, y: 0.5 }) {
   cancelAnimationFrame(flight);
   const least = whole.width * CLOSEST;
-  const most = fitted(whole).width * 1.6;
+  const most = fitted(wholeBox()).width * 1.6;
   const width = Math.min(most, Math.max(least, view.width * factor));
   const height = (width * view.height) / view.width;
   view.x += (view.width - width) * at.x;
@@ -219,7 +256,7 @@ function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "+" || event.key === "=") zoom(1 / 1.3);
   else if (event.key === "-") zoom(1.3);
-  else if (event.key === "0") fly(whole);
+  else if (event.key === "0") fly(wholeBox());
   else if (event.shiftKey && STEPS[event.key]) {
     const [across, down] = STEPS[event.key];
     pan(across * view.width * 0.1, down * view.height * 0.1);

@@ -1,10 +1,8 @@
 /** The walk: the stations, each told with this run's words and numbers. */
 
 import { byId, chooser, el, shapeEl } from "./dom.js";
-import { chapterAt, facts, findStep, sayShape, sceneAt, stepsOf } from "./facts.js";
+import { chapterAt, facts, findStep, sceneAt, stepsOf } from "./facts.js";
 import { move, place } from "./place.js";
-
-const MOST = 300;
 
 /** Draw the row of stations, if the model has any. */
 export function startWalk() {
@@ -49,11 +47,11 @@ export function showRail() {
   }
 }
 
-/** The chapter of the place; `first` stands above its text, where it cannot be pushed about. */
+/** The chapter of the place, null where there is none; `first` stands above its text, where it is not pushed about. */
 export function drawWalk(first = []) {
   const scene = sceneAt(place);
   const chapter = chapterAt(place, scene);
-  if (!chapter) return drawOutline(scene);
+  if (!chapter) return null;
   const steps = chapter.steps
     .map((id) => id.replace(/\.layers\.0(?=[.#])/, `.layers.${place.layer}`))
     .map((id, at) => findStep(scene, id) ?? findStep(scene, chapter.steps[at]))
@@ -103,33 +101,13 @@ export function tell(text) {
   return text.map((part) => (typeof part === "string" ? part : shapeEl(part.shape, part.axes)));
 }
 
-/** Steps as buttons, each with what comes out of it; the first of very many, and a button for more. */
+/** Steps as buttons, each with what comes out of it. */
 export function stepList(steps, { name = "Steps", full = false } = {}) {
-  const list = el("ol", { class: full ? "steps full" : "steps", "aria-label": name });
-  const show = (from) => {
-    list.append(...steps.slice(from, from + MOST).map((step) => stepItem(step, full)));
-    const rest = steps.length - from - MOST;
-    if (rest <= 0) return;
-    const more = el(
-      "li",
-      { class: "more" },
-      el(
-        "button",
-        {
-          type: "button",
-          onclick: () => {
-            more.remove();
-            show(from + MOST);
-            list.children[from + MOST]?.querySelector("button").focus();
-          },
-        },
-        `${Math.min(MOST, rest)} more of ${rest.toLocaleString("en")} that follow`,
-      ),
-    );
-    list.append(more);
-  };
-  show(0);
-  return list;
+  return el(
+    "ol",
+    { class: full ? "steps full" : "steps", "aria-label": name },
+    ...steps.map((step) => stepItem(step, full)),
+  );
 }
 
 function stepItem(step, full) {
@@ -185,21 +163,4 @@ function drawDebate(debate) {
 
 function capital(text) {
   return text.charAt(0).toUpperCase() + text.slice(1);
-}
-
-/** For a model without stations: all of its steps, in order. */
-function drawOutline(scene) {
-  const steps = stepsOf(scene);
-  const first = steps[0]?.outputs[0];
-  return [
-    el("h2", {}, facts.title),
-    el(
-      "p",
-      {},
-      `${steps.length} steps were recorded in this pass`,
-      first ? `; out of the whole came ${sayShape(first.shape)}.` : ".",
-      " Touch one, here or on the map.",
-    ),
-    stepList(steps, { name: "All steps", full: true }),
-  ];
 }

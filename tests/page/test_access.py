@@ -17,6 +17,8 @@ VIEWS = {
     "masks": "#view=masks&station=4",
     "find": "#view=find",
     "axis": "#axis=heads&station=2",
+    "unfolded": "#view=tree&block=whole&open=0&phase=inference&turn=2",
+    "bookmarked": "#view=tree&step=encoder.layers.0.self_attention.scores%230&marks=0-5",
 }
 
 

@@ -57,7 +57,7 @@ def test_any_model_has_a_map_of_its_own(open_trace, small_trace):
 def test_any_model_has_no_stations_but_all_its_steps(open_trace, small_trace):
     with open_trace(small_trace) as page:
         assert not page.locator("#rail").is_visible()
-        assert page.locator(".steps .name").all_inner_texts() == ["net", "net.first", "net.last"]
+        assert page.locator(".tree .name").all_inner_texts() == ["first", "last"]
 
 
 def test_a_touch_on_any_model_shows_its_shapes(open_trace, small_trace):
@@ -97,7 +97,7 @@ def test_a_name_that_looks_like_markup_stays_text(open_trace):
     evil = step(path, EVIL, [record(EVIL, "batch")], [record("out", "batch", source=f"{path}#0")])
     trace = Trace(EVIL, {}, {"question": EVIL}, (Pass("forward", 0, {"src": ((EVIL,),)}, (evil,)),))
     with open_trace(trace) as page:
-        page.locator(".steps button").first.click()
+        page.locator(".tree [role=treeitem]").first.click()
 
         assert page.evaluate("window.evil ?? 0") == 0
         assert page.locator("h1").inner_text() == EVIL

@@ -54,6 +54,7 @@ class Canvas:
         tooltip: str = "",
         steps: tuple[str, ...] = (),
         kind: str = "note",
+        about: tuple[str, ...] = (),
     ) -> Box:
         """Text without a shape; `x` is its left edge, centre or right edge, `y` its top; "words" are the data's own."""
         width, height = block_width(lines, self.measure) + 2, block_height(lines)
@@ -73,6 +74,7 @@ class Canvas:
                 kind=kind,
                 tooltip=tooltip,
                 steps=steps,
+                about=about or steps,
             )
         )
 

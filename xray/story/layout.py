@@ -37,8 +37,8 @@ class Box:
 
     `on` is the surface of the theme that the text stands on; a filled box is filled with it. `outline` is a line role,
     None for the surface's own line. `tooltip` tells where the facts come from; `steps` are the steps that it stands
-    for, as "training/head#0". `record` is the tensor whose shape is printed, `station` the number of the station that
-    the box belongs to.
+    for, as "training/head#0", `about` those that a text without a shape tells of. `record` is the tensor whose shape is
+    printed, `station` the number of the station that the box belongs to.
     """
 
     id: str
@@ -58,6 +58,7 @@ class Box:
     steps: tuple[str, ...] = ()
     record: TensorRecord | None = None
     station: int | None = None
+    about: tuple[str, ...] = ()
 
     @property
     def top(self) -> float:

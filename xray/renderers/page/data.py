@@ -13,6 +13,7 @@ from xray.renderers.page.maps import Map
 from xray.renderers.page.values import Level, cut_values
 from xray.renderers.page.walk import pack_walk, scene_phase
 from xray.story.alarms.whole import find_alarms
+from xray.story.blocks.kinds import kind_of
 from xray.story.facts.masks import describe_blocks, draws_blocks, quarter_blocks
 from xray.story.walk.explanations import explain_step
 from xray.story.walk.scene import is_whole_journey
@@ -131,6 +132,7 @@ def pack_step(step: Step, is_block: bool, level: Level, texts: Pool, masks: Pool
         "location": step.location,
         "settings": {name: spell_setting(value) for name, value in step.settings.items()},
         "block": is_block,
+        "sort": kind_of(step),
         "told": [texts.place(part) for part in (told.formula, told.change, told.reason)],
         "inputs": [pack_record(record, step, level, masks) for record in step.inputs],
         "outputs": [pack_record(record, step, level, masks) for record in step.outputs],

@@ -2,23 +2,29 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from html import escape, unescape
+from itertools import count
 
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step, Trace
 from xray.renderers.blocks.layered import Roles, write_modules
 from xray.renderers.blocks.names import draw_blocks
+from xray.renderers.fonts import text_width
 from xray.renderers.page.paint import Codes, encode_theme
-from xray.renderers.sheet.drawing import finish
+from xray.renderers.sheet.drawing import draw_layout, finish
 from xray.renderers.sheet.poster import draw_poster
 from xray.renderers.themes import Theme
 from xray.story.blocks.opening import Choice
 from xray.story.canvas import AGAIN
-from xray.story.compare.marks import mark_failures
+from xray.story.compare.marks import mark_alarms, mark_failures
+from xray.story.layout import Layout
+from xray.story.poster import compose_poster
 
 NODE = re.compile(r'<g id="([^"]*)" class="node([^"]*)">\n(.*?)\n?</g>\n', re.DOTALL)
 DIGITS = re.compile(r'<text([^>]*font-weight="bold"[^>]*)>([^<]{1,6})</text>')
 STYLE = re.compile(r"<style[^>]*>.*?</style>\n?", re.DOTALL)
+ABOUT = re.compile(r" about_(\d+)")
 STATION = re.compile(r"(?:station|reading)_(\d+)(?:_\d+)?")
 
 
@@ -29,8 +35,27 @@ def draw_map(trace: Trace, theme: Theme, blocks: Choice | None = None) -> str:
         DrawError: Graphviz cannot draw the trace.
     """
     codes = Codes()
-    svg = strip_svg(draw_poster(trace, "svg", theme=encode_theme(theme, codes), blocks=blocks))
-    return mark_nodes(codes.decode(svg), trace)
+    coded = encode_theme(theme, codes)
+    layout = None
+    if blocks is None:
+        layout = compose_poster(trace, text_width, marks=mark_failures(trace) or mark_alarms(trace))
+    if layout is None:
+        return mark_nodes(codes.decode(strip_svg(draw_poster(trace, "svg", theme=coded, blocks=blocks))), trace)
+    about = [box.about[0] for box in layout.boxes if box.about and not box.filled]
+    svg = str(draw_layout(number_texts(layout), "svg", coded))
+    return mark_nodes(codes.decode(strip_svg(svg)), trace, about)
+
+
+def number_texts(layout: Layout) -> Layout:
+    """The layout with a number in the kind of every text that tells of a step, by which its lines are known again."""
+    numbers = count()
+    return replace(
+        layout,
+        boxes=tuple(
+            replace(box, kind=f"{box.kind} about_{next(numbers)}") if box.about and not box.filled else box
+            for box in layout.boxes
+        ),
+    )
 
 
 def draw_block_map(trace: Trace, theme: Theme, choice: Choice, roles: Roles) -> str:
@@ -64,8 +89,11 @@ def strip_svg(svg: str) -> str:
     )
 
 
-def mark_nodes(svg: str, trace: Trace) -> str:
-    """The drawing with every step's node, station, mask and picture marked for those who touch it."""
+def mark_nodes(svg: str, trace: Trace, about: Sequence[str] = ()) -> str:
+    """The drawing with every step's node, station, mask and picture marked for those who touch it.
+
+    `about` has the steps that the numbered texts tell of.
+    """
     steps = {map_id(one_pass, step): (one_pass, step) for one_pass in trace.passes for step in one_pass.steps}
 
     def mark(found: re.Match[str]) -> str:
@@ -76,6 +104,11 @@ def mark_nodes(svg: str, trace: Trace) -> str:
         station = STATION.fullmatch(name)
         if station is not None:
             return f'<g class="node{kind}" data-station="{station[1]}">\n{inner}\n</g>\n'
+        text = ABOUT.search(kind)
+        told = steps.get(about[int(text[1])]) if text is not None else None
+        if told is not None:
+            place = f'data-of="{pass_key(told[0])}" data-about="{escape(told[1].id)}"'
+            return f'<g class="node{ABOUT.sub("", kind)}" {place}>\n{inner}\n</g>\n'
         opens = "masks" if name.startswith("mask_") else "attention" if name.startswith("attention_") else ""
         if opens:
             return f'<g class="node{kind}" data-opens="{opens}" data-name="{escape(name)}">\n{inner}\n</g>\n'

@@ -52,7 +52,8 @@ def draw_turns(canvas: Canvas, column: Column, read: Words, foot: Foot, *, alone
         lines.append((Run(tag, NOTE, "accent:inference", "semibold"), *told))
     remark = "only its newest word is read" if read.reads_newest else "one word more each turn"
     canvas.note(foot.left, foot.words, (heading("THE ANSWER SO FAR", remark),))
-    canvas.note(foot.left, foot.words - EDGE, tuple(lines), kind="words")
+    about = () if read.ids is None else (column.look.identity(read.ids),)
+    canvas.note(foot.left, foot.words - EDGE, tuple(lines), kind="words", about=about)
     low = draw_turn_masks(canvas, column, read, foot, alone=alone)
     canvas.line((foot.centre, foot.words + 4), (foot.centre, low - 4), role="inference", width=2, dashed=True)
 
@@ -128,7 +129,8 @@ def draw_question(canvas: Canvas, column: Column, read: Words, foot: Foot) -> No
     row = [show_controls(word) for word in read.read_in(read.first)]
     lines = wrap_words(join_marks(row), NOTE, width, canvas.measure, QUESTION_LINES)
     canvas.note(left, foot.words, (words("ONE QUESTION", OP, "text", "bold"),))
-    canvas.note(left, foot.words - EDGE, tuple(words(line, NOTE) for line in lines), kind="words")
+    about = () if read.ids is None else (look.identity(read.ids),)
+    canvas.note(left, foot.words - EDGE, tuple(words(line, NOTE) for line in lines), kind="words", about=about)
     y = foot.ids - EDGE
     if read.ids is not None:
         title = (Run("IDS ", OP, "text", "bold"), *digits(read_shape([(0, read.record)]), LABEL))
@@ -136,7 +138,9 @@ def draw_question(canvas: Canvas, column: Column, read: Words, foot: Foot) -> No
         preview = read.ids.outputs[0].preview
         if preview is not None:
             listed = wrap_words([str(int(value)) for value in preview.values], NOTE, width, canvas.measure, 3)
-            canvas.note(left, y, tuple(words(line, NOTE) for line in listed), tooltip=look.tell((read.ids,)))
+            canvas.note(
+                left, y, tuple(words(line, NOTE) for line in listed), tooltip=look.tell((read.ids,)), about=about
+            )
             y -= LINE * len(listed) + 8
     mask = find_mask(column)
     if mask is not None and mask.facts is not None:
@@ -167,17 +171,16 @@ def draw_question_wide(canvas: Canvas, column: Column, read: Words, foot: Foot) 
         return False
     top, floor = foot.ids, foot.words
     why = look.tell(mask.steps)
-    known = tuple(map(look.identity, mask.steps))
+    known, asked = tuple(map(look.identity, mask.steps)), (look.identity(read.ids),)
     for place, word in enumerate(row):
         x = start + pitch * (place + 0.5)
-        canvas.note(x, floor, (words(word, size),), align="center", kind="words")
+        canvas.note(x, floor, (words(word, size),), align="center", kind="words", about=asked)
         canvas.line((x, floor + 4), (x, top - 62), role="inference", width=1.1, dashed=True, head_size=0.5)
         number = words(str(int(preview.values[place])), size)
-        canvas.note(x, top - 44, (number,), align="center", tooltip=look.tell((read.ids,)))
+        canvas.note(x, top - 44, (number,), align="center", tooltip=look.tell((read.ids,)), about=asked)
         one = ((cells[0][0][place],),)
         canvas.cells.append(Cells(f"mask_question_{place}", x - 7, top - 14, 14, one, "mask", why, known))
     ids, shape = read_shape([(0, read.record)]), read_shape([(0, mask.record)])
-    asked = (look.identity(read.ids),)
     for y, title, shown, steps in (
         (floor, "QUESTION", None, ()),
         (top - 44, "IDS", ids, asked),

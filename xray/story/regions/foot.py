@@ -83,7 +83,8 @@ def draw_batch(canvas: Canvas, column: Column, foot: Foot, *, is_left: bool) -> 
         lines.append(words(f"… and {len(rows) - count} rows more", NOTE, "quiet"))
     length = f"{len(rows[0]) if rows else 0} tokens each, padded"
     canvas.note(foot.left, foot.words, (heading(read.title, length),))
-    canvas.note(foot.left, foot.words - EDGE, tuple(lines), kind="words")
+    about = () if read.ids is None else (column.look.identity(read.ids),)
+    canvas.note(foot.left, foot.words - EDGE, tuple(lines), kind="words", about=about)
     under = EDGE + 4 if read.shift is None else 2 * EDGE + 18
     end = foot.ids - under - count * LINE
     if end > foot.words - 4:
@@ -117,7 +118,8 @@ def draw_ids(canvas: Canvas, column: Column, read: Words, foot: Foot, record: Te
             table = [words(ELLIPSIS, NOTE, "quiet") for _ in shown]
         else:
             table = [words(str(int(row[index])), NOTE, "quiet" if row[index] == PAD else "text") for row in shown]
-        canvas.note(left + (place + 1) * pitch - 2, top, tuple(table), align="right", tooltip=tooltip)
+        x = left + (place + 1) * pitch - 2
+        canvas.note(x, top, tuple(table), align="right", tooltip=tooltip, about=(column.look.identity(step),))
     if read.shift is not None:
         draw_shift(canvas, column, read.shift, foot.centre, left, pitch, places, top, len(shown))
         return

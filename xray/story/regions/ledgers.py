@@ -126,7 +126,8 @@ def draw_milestone(
             lines.append(phase_line(canvas, look.role, look.shape(node.steps[0], record), right - left - 14))
     height, y = block_height(tuple(lines)), stone.box.y
     top = min(ceiling, y + height / 2)
-    canvas.note(left + 8, top, tuple(lines), surface)
+    about = tuple(look.identity(node.steps[0]) for look, node in stone.nodes)
+    canvas.note(left + 8, top, tuple(lines), surface, about=about)
     is_before = right < frame[0]
     if is_before:
         start, end = right + 2, frame[0] + PANEL_PAD + 6 if stone.is_inside else frame[0] - 12

@@ -121,7 +121,8 @@ def draw_memory_note(canvas: Canvas, column: Column, starts: Sequence[Box], crow
             shape = None if step is None else phase.look.shape(step, box.record)
             once = (Run("  once", NOTE, "accent:inference", "semibold"),) if phase.look.role == "inference" else ()
             lines += [(*digits(shape, LABEL + 1), *once)] if shape is not None else []
-    canvas.note(starts[0].x + 24, crown - 21, tuple(lines))
+    about = tuple(box.steps[0] for box in starts if box.steps)
+    canvas.note(starts[0].x + 24, crown - 21, tuple(lines), about=about)
 
 
 def draw_gradients(canvas: Canvas, loss: Box, lane: float, bottom: float, tooltip: str) -> None:

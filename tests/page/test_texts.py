@@ -1,0 +1,38 @@
+"""What stands on the map beside nodes: words, ids, ledgers and the memory answer touches, chances follow the turn."""
+
+import pytest
+
+
+def touch(page, text):
+    page.locator("[data-about]", has_text=text).first.dispatch_event("click")
+
+
+def test_the_memory_chooses_the_step_that_made_it_and_the_ledger_lights_up(at):
+    page = at("#view=walk&phase=inference&turn=2")
+    touch(page, "MEMORY")
+
+    assert page.locator("h2.path").inner_text().startswith("encoder.layers.")
+    assert page.locator("[data-phase=inference]").get_attribute("aria-pressed") == "true"
+    assert page.locator(".drawing [data-about].chosen", has_text="LAYER OUTPUT").count() == 1
+    assert page.locator(".drawing [data-step].chosen").count() == 1
+
+
+@pytest.mark.slow
+def test_words_and_ids_choose_the_step_that_cut_them(at, page_trace):
+    page = at("#view=walk&phase=inference&turn=2")
+    word = page_trace.passes_of("encode")[0].tokens["src"][0][0]
+    for text in (word, "IDS"):
+        page.locator(".words[data-of=encode], .note[data-of=encode]", has_text=text).first.dispatch_event("click")
+        assert page.locator("h2.path").inner_text() == "tokenize.src"
+        page.locator("#tab_walk").click()
+
+
+@pytest.mark.slow
+def test_the_map_says_what_the_turn_that_is_looked_at_could_have_said(at, page_trace):
+    page = at("#view=walk&station=8&phase=inference&turn=3")
+
+    assert page.locator(".drawing text", has_text="TURN 3 COULD HAVE SAID").count() == 1
+    best = page.locator(".candidates .name").first.inner_text()
+    title = page.locator(".drawing .note", has_text="COULD HAVE SAID")
+    shown = title.evaluate("one => one.nextElementSibling.textContent.trim()")
+    assert shown.rstrip("…") == best[: len(shown.rstrip("…"))]
