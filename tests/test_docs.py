@@ -196,6 +196,6 @@ def test_every_example_hangs_in_the_gallery():
 def test_the_recording_of_the_page_moves_and_is_small():
     path = ROOT / "examples" / "page.webp"
     with Image.open(path) as recording:
-        assert recording.n_frames > 60
+        assert getattr(recording, "n_frames", 1) > 60
     assert path.stat().st_size < 2_000_000
     assert "examples/page.webp" in (ROOT / "README.md").read_text(encoding="utf-8")
