@@ -135,7 +135,7 @@ BAD_FILES = {
         "p.csv",
         "question,reply\na,b\n",
         'p.csv has no column "answer"; its columns are "question", "reply". '
-        "Name the right ones with --question-column and --answer-column.",
+        "Name the right ones with --source and --target.",
     ),
     "semicolons": (
         "p.csv",

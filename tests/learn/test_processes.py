@@ -93,14 +93,26 @@ def test_a_corpus_that_cannot_be_read_ends_all_with_one_line(tmp_path):
 
 
 LEAVE = """
-import os, pathlib, torch
+import pathlib, sys, torch
+from xray.config import ModelConfig
 from xray.learn.steps.processes import join_world
+from xray.model.fast.forward import FastForward
+from xray.model.fast.packed_weights import PackedWeights
+from xray.model.fast.sharded_weights import ShardedWeights
+from xray.model.transformer import Transformer
 
-with join_world("cpu") as world:
-    weight = torch.nn.Parameter(torch.ones(3))
-    weight.grad = torch.ones(3)
-    torch.optim.Adam([weight]).step()
+def learn(world):
+    model = Transformer(ModelConfig(src_vocab=7, tgt_vocab=7, d_model=6, heads=2, d_ff=5))
+    device = torch.device("cpu")
+    weights = ShardedWeights(model, device, world.rank, world.size) if world.shards else PackedWeights(model)
+    ids = torch.tensor([[2, 5, 3]])
+    weights.go_backward(weights.inside("", FastForward(weights), ids, ids).sum())
+    weights.gather_gradients()
+    torch.optim.Adam(weights.parts).step()
     assert world.add_numbers(1.0) == (2.0,)
+
+with join_world("cpu", shard="shard" in sys.argv) as world:
+    learn(world)
 names = [(task / "comm").read_text() for task in pathlib.Path("/proc/self/task").iterdir()]
 (pathlib.Path("threads") / str(world.rank)).write_text("".join(names))
 """
@@ -108,11 +120,12 @@ names = [(task / "comm").read_text() for task in pathlib.Path("/proc/self/task")
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="the names of threads stand in /proc")
-def test_no_thread_of_the_group_outlives_it(tmp_path):
+@pytest.mark.parametrize("how", ["whole", "shard"])
+def test_no_thread_of_the_group_outlives_it(tmp_path, how):
     """One that still lets go of a tensor while the interpreter ends would abort the process, its work done."""
     (tmp_path / "leave.py").write_text(LEAVE)
     (tmp_path / "threads").mkdir()
-    with start(tmp_path, ["leave.py"]) as process:
+    with start(tmp_path, ["leave.py", how]) as process:
         said, _ = process.communicate(timeout=600)
     assert process.returncode == 0, said
     left = [path.read_text() for path in (tmp_path / "threads").iterdir()]

@@ -110,7 +110,7 @@ def check_columns(source: Source, columns: list[str]) -> None:
         for mark, word in ((";", '";"'), ("\t", '"\\t" (a tab)'), ("|", '"|"'), (",", '","')):
             if mark in columns[0] and mark != source.cell_separator:
                 raise DataError(f"{found} Is {word} its separator? Then say --separator {word.split()[0]}.")
-    raise DataError(f"{found} Name the right ones with --question-column and --answer-column.")
+    raise DataError(f"{found} Name the right ones with --source and --target.")
 
 
 def show(names: list[str]) -> str:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from importlib import import_module
 from math import ceil
 from typing import TypeVar
@@ -20,6 +21,9 @@ from xray.errors import ConfigError, RunError, UsageError
 from xray.text import show_controls
 
 Thing = TypeVar("Thing")
+
+PATIENCE = timedelta(days=1)
+"""How long processes wait for each other, as while one prepares a large corpus; that one has ended is heard at once."""
 
 
 @dataclass
@@ -143,7 +147,7 @@ def join_world(device: str, shard: bool = False) -> Iterator[World]:
     # Its functions have the group of their import as a default. Imported later, as Adam does, they keep the group and
     # its threads beyond the end of the interpreter, where a thread that lets go of a tensor aborts the process.
     import_module("torch.distributed.nn.functional")
-    distributed.init_process_group("nccl" if cuda else "gloo")
+    distributed.init_process_group("nccl" if cuda else "gloo", timeout=PATIENCE)
     try:
         yield World(distributed.get_rank(), distributed.get_world_size(), local, shard)
     finally:
