@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from xray.errors import UsageError
 from xray.renderers.cost_plot import draw_plot, print_plot
 from xray.renderers.table.cost import print_cost
-from xray.sources.costing import cost_by_name
+from xray.sources.costing import cost_by_name, cut_long
 from xray.sources.request import Request
 
 transformers = pytest.importorskip("transformers", reason="the library whose models are measured here")
@@ -159,6 +159,15 @@ def test_another_type_of_the_weights_is_measured_as_such(measure, llama):
 
     assert found.param_bytes == {"bfloat16": 2 * llama.params}
     assert found.bytes_per_word * 2 == llama.bytes_per_word
+
+
+def test_a_loop_over_words_is_not_run_for_ever():
+    assert cut_long([64, 1024, 131_072], 0.002) == (
+        [64, 256],
+        "It takes its words one after the other; no more than 256 were run.",
+    )
+    assert cut_long([64, 1024], 1e-6) == ([64, 1024], "")
+    assert cut_long([64, 1024], -1e-6) == ([64, 1024], "")
 
 
 def test_the_moments_of_the_optimiser_are_twice_as_large_as_the_weights(llama):

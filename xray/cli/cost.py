@@ -80,7 +80,7 @@ def cost(
         say(f"wrote {show_controls(str(path))}")
     if not output:
         told = sorted(lengths) or sorted({run.length for run in found.runs if run.training is not None})
-        write_stdout(print_cost(found, list(product(batches, told))) + "\n")
+        write_stdout(print_cost(found, list(product(batches, told)), terminal_width()) + "\n")
     if plot:
         write_stdout("\n" + print_plot(found, batches[0], min(terminal_width(), 100)) + "\n")
 

@@ -19,7 +19,7 @@ QUANTITIES: tuple[tuple[str, Callable[[int], str], tuple[tuple[Quantity | None, 
     ("FLOPs", say_short, (("training_flops", "training"), ("inference_flops", "inference"))),
 )
 """What stands in one picture: what it counts, how that is written, and its lines; None is what does not change."""
-PLACES = 64
+PLACES = 128
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ def let_answer(target: Target, prompt: Prompt, turns: int, tokeniser: Tokeniser 
     return replace(
         target,
         kwargs={name: value for name, value in target.kwargs.items() if name != DECODER_IDS},
-        axes={name: words for name, words in target.axes.items() if name != DECODER_IDS},
+        axes={},  # by whatever names generate hands on what it was given
         call=partial(write, turns=turns),
         finish=lambda trace: note_answer(trace, prompt, turns, tokeniser, has_numbers=has_numbers),
         told=f"{target.told}; its prompt is {asked}, its {turns} new words are {chosen}",

@@ -1,9 +1,10 @@
 """What a model costs, measured by running it without storage: every size at once is as cheap as a small one."""
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 from typing import get_args
 
 from torch import Tensor, nn
@@ -27,6 +28,8 @@ MOST_APART = 8
 """So many of the sizes asked for are run by themselves, where no law tells of them."""
 SHORT = 16
 """A length shorter than any window."""
+PROBES, PATIENCE_S = (16, 16, 144), 1.0
+"""Lengths that tell whether words are taken one after the other, and how long the longest of such runs may take."""
 COMMON = 256
 """Recurrences take words in blocks of so many, and what fills them up is paid for."""
 LONGEST_KNOWN = 2048
@@ -61,7 +64,7 @@ def measure_cost(target: Target, request: Request, lengths: Sequence[int], batch
     places = find_setting(config, PLACES)
     asked = sorted(set(lengths or [one for one in USUAL if one <= (places or USUAL[-1])] or [places]))
     measured = Measured(target, request)
-    untold = ""
+    asked, untold = cut_long(asked, measured.tell_seconds_a_word() if max(asked) > PROBES[-1] else 0.0)
     try:
         measured.run((1, max(asked)))
     except TraceError as error:
@@ -89,6 +92,16 @@ def measure_cost(target: Target, request: Request, lengths: Sequence[int], batch
         most_words=places if isinstance(places, int) else None,
         untold=untold,
     )
+
+
+def cut_long(asked: Sequence[int], seconds_a_word: float) -> tuple[list[int], str]:
+    """The lengths that can be run within reason, and why no longer ones are; a loop over words takes time for each."""
+    most = int(PATIENCE_S / seconds_a_word) if seconds_a_word > 0 else max(asked)
+    if most >= max(asked):
+        return list(asked), ""
+    longest = max(PROBES[-1], 1 << most.bit_length() - 1)
+    shorter = [one for one in asked if one < longest]
+    return [*shorter, longest], f"It takes its words one after the other; no more than {longest:,} were run."
 
 
 def is_told(laws: Mapping[Quantity, Law], size: Size) -> bool:
@@ -126,6 +139,23 @@ class Measured:
         """All runs by their sizes."""
         return tuple(self.runs[size] for size in sorted(self.runs))
 
+    def tell_seconds_a_word(self) -> float:
+        """How many seconds of the processor one more word takes in a forward pass; the first of the probes warms up."""
+        ended = [time.process_time()]
+        for length in PROBES:
+            measure_run(self.feed((1, length)), (1, length), trains=False)
+            ended.append(time.process_time())
+        _, short, long = (end - begin for begin, end in pairwise(ended))
+        return (long - short) / (PROBES[-1] - PROBES[-2])
+
+    def feed(self, size: Size) -> Target:
+        """The target with inputs of a size."""
+        model, (batch, length) = self.target.model, size
+        wishes = replace(self.request.wishes, batch=batch, seq_len=length)
+        with self.target.around():
+            made = next(propose_inputs(model, model.config, wishes, has_storage=False))
+        return replace(self.target, kwargs=made.values)
+
     def run(self, size: Size, *, trains: bool = True) -> None:
         """Measure a size, unless it was; with a step of training where the model `trains`.
 
@@ -135,11 +165,7 @@ class Measured:
         if size in self.runs:
             return
         batch, length = size
-        model = self.target.model
-        wishes = replace(self.request.wishes, batch=batch, seq_len=length)
-        with self.target.around():
-            made = next(propose_inputs(model, model.config, wishes, has_storage=False))
-        run, kept, met = measure_run(replace(self.target, kwargs=made.values), size, trains=trains)
+        run, kept, met = measure_run(self.feed(size), size, trains=trains)
         self.runs[size] = run
         if batch == 1:
             self.kept[length] = kept

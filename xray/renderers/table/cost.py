@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from textwrap import wrap
 
 from xray.ir.cost import Cost, LayerCache, Memory, Quantity
 from xray.ir.laws import Law, Size
@@ -14,6 +15,8 @@ KINDS = {
     "static": "what the other tower said, the same for every word",
     "state": "a state that does not grow",
 }
+NARROWEST = 78
+"""So wide are the tables themselves."""
 COLUMNS: tuple[tuple[Quantity, str, int], ...] = (
     ("inference_bytes", "inference", 11),
     ("inference_flops", "FLOPs", 9),
@@ -30,9 +33,15 @@ NAMES: dict[Quantity, str] = {
 }
 
 
-def print_cost(cost: Cost, sizes: Sequence[Size]) -> str:
+def print_cost(cost: Cost, sizes: Sequence[Size], width: int = 100) -> str:
     """What a model costs at these sizes, measured there or by its laws, and what it keeps from word to word."""
-    return "\n".join(list_lines(cost, sizes))
+    return "\n".join(line for told in list_lines(cost, sizes) for line in break_line(told, max(width, NARROWEST)))
+
+
+def break_line(line: str, width: int) -> list[str]:
+    """A line as it fits the width, what goes on below further in."""
+    inner = len(line) - len(line.lstrip()) + 4
+    return wrap(line, width, subsequent_indent=" " * inner, break_long_words=False) if len(line) > width else [line]
 
 
 def list_lines(cost: Cost, sizes: Sequence[Size]) -> Iterator[str]:
@@ -83,6 +92,8 @@ def list_notes(cost: Cost, sizes: Sequence[Size]) -> Iterator[str]:
         yield "* not run: by laws through other sizes, which proved true beyond those that they were made from."
     if any(cost.tell("inference_bytes", size) is None for size in sizes):
         yield f"- nothing that was run bears out a number there. {cost.untold}".rstrip()
+    elif cost.untold:
+        yield cost.untold
     if cost.most_words is not None and any(length > cost.most_words for _, length in sizes):
         yield f"Its settings name {cost.most_words:,} places; it is not made for more words."
 
