@@ -13,6 +13,7 @@ import { onSlice } from "./numbers.js";
 import { drawTree } from "./outline.js";
 import { move, onMove, place, readHash } from "./place.js";
 import { startPrint } from "./print.js";
+import { drawRanks, hasRanks } from "./ranks.js";
 import { canPerform, onShowKey, showShow, startShow } from "./show.js";
 import { drawStep } from "./step.js";
 import { drawCandidates, showTurns, startTurns } from "./turns.js";
@@ -26,6 +27,7 @@ const VIEWS = {
   attention: { name: "Attention", draw: drawAttention, is: hasAttention },
   masks: { name: "Masks", draw: drawMasks, is: hasMasks },
   tree: { name: "Steps", draw: drawTree, is: () => facts.stations.length > 0 },
+  ranks: { name: "Ranks", draw: drawRanks, is: hasRanks },
   find: { name: "Find", draw: drawFind },
 };
 const AXES = ["batch", "heads", "src_len", "tgt_len", "d_model", "d_k", "d_ff", "src_vocab", "tgt_vocab"];

@@ -139,7 +139,7 @@ class Counted:
     """The parameters of a module and all inside it, shared ones once; `own` are those that it holds itself.
 
     `parts` tells of those that several ranks hold how they are divided, and this rank's part: "weight_placement",
-    "weight_local".
+    "weight_local", "weight_shape" of the whole, "weight_begin" and, where they are uneven, the "weight_parts" of all.
     """
 
     __slots__ = ("own", "params", "parts", "path")

@@ -16,7 +16,7 @@ from torch.nn.parameter import is_lazy
 from xray.capture.calls import Counted
 from xray.capture.kernels.fast_path import FAST_PATHS
 from xray.capture.naming import name_op
-from xray.capture.parts import is_divided, look_at_part
+from xray.capture.parts import describe_weight, is_divided
 from xray.capture.tensors import positional_names
 from xray.ir.records import MaskKind
 from xray.ir.trace import Setting
@@ -146,9 +146,8 @@ def describe_parts(module: nn.Module) -> Mapping[str, Setting]:
     """How the module's own parameters are divided among ranks, and which part this one holds."""
     told: dict[str, Setting] = {}
     for name, parameter in module._parameters.items():
-        part = None if parameter is None else look_at_part(parameter)
-        if part is not None:
-            told |= {f"{name}_placement": part.placement, f"{name}_local": "x".join(map(str, part.local))}
+        if parameter is not None:
+            told |= describe_weight(name, parameter)
     return told
 
 

@@ -1,12 +1,16 @@
 """Tensors that several ranks hold: the whole, this rank's part of it, and how the mesh divides it."""
 
+import itertools
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
+
+MOST_RANKS = 64
+"""On how many ranks at most every one's part of a weight is looked up."""
 
 
 class Part(NamedTuple):
@@ -22,6 +26,47 @@ def look_at_part(tensor: Tensor) -> Part | None:
         return None
     whole: Any = tensor
     return Part(tuple(unwrap(tensor).shape), spell_placements(whole.placements))
+
+
+def describe_weight(name: str, weight: Tensor) -> Mapping[str, str]:
+    """How ranks hold a weight: whole shape, placement, this rank's part and where it begins; all parts if uneven."""
+    part = look_at_part(weight)
+    if part is None or part.placement is None:
+        return {}
+    whole: Any = weight
+    told = {"shape": spell_sizes(weight.shape), "placement": part.placement, "local": spell_sizes(part.local)}
+    mesh = whole.device_mesh
+    held = list_parts(weight) if mesh.size() <= MOST_RANKS else {}
+    mine = held.get(torch.distributed.get_rank())
+    if mine is not None and mine[0] == part.local:  # torch's rule tells this rank's part, and so the others'
+        told["begin"] = spell_sizes(mine[1])
+        sizes = {rank: spell_sizes(local) for rank, (local, _) in held.items()}
+        if len(set(sizes.values())) > 1:
+            told["parts"] = ", ".join(f"{rank}: {size}" for rank, size in sizes.items())
+    return {f"{name}_{key}": value for key, value in told.items()}
+
+
+def list_parts(weight: Tensor) -> Mapping[int, tuple[tuple[int, ...], tuple[int, ...]]]:
+    """For each rank of a DTensor's mesh its part and where that begins, by torch's own rule; none if it is not there.
+
+    The rule is private to torch (tried with 2.13); nothing else here is.
+    """
+    try:
+        from torch.distributed.tensor._utils import _compute_local_shape_and_global_offset as find_part
+    except ImportError:
+        return {}
+    whole: Any = weight
+    ranks = whole.device_mesh.mesh
+    found = {}
+    for place in itertools.product(*map(range, ranks.shape)):
+        shape, begin = find_part(whole.shape, tuple(ranks.shape), list(place), whole.placements)
+        found[int(ranks[place])] = tuple(map(int, shape)), tuple(map(int, begin))
+    return found
+
+
+def spell_sizes(sizes: Iterable[int]) -> str:
+    """A shape as settings have it: "32x16"."""
+    return "x".join(map(str, sizes))
 
 
 def spell_placements(placements: Any) -> str:

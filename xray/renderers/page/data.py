@@ -10,6 +10,7 @@ from xray.ir.trace import Pass, Setting, Step, Trace
 from xray.renderers.blocks.layered import Roles
 from xray.renderers.page.attentions import pack_attentions
 from xray.renderers.page.maps import Map
+from xray.renderers.page.ranks import pack_ranks
 from xray.renderers.page.values import Level, cut_values
 from xray.renderers.page.walk import pack_walk, scene_phase
 from xray.story.alarms.whole import find_alarms
@@ -68,6 +69,7 @@ def pack_page(trace: Trace, level: Level, maps: Sequence[Map] = (), roles: Roles
             for place, one in enumerate(maps)
         ],
         "chapters": chapters,
+        "ranks": pack_ranks(trace),
         "texts": texts.kept,
         "masks": [pack_mask(mask) for mask in masks.kept],
         "values": level.name,

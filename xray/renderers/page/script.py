@@ -30,6 +30,7 @@ MODULES = (
     "minimap",
     "ask",
     "find",
+    "ranks",
     "turns",
     "brush",
     "placing",

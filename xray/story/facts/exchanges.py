@@ -81,6 +81,16 @@ class Slice:
     ranks: int
     place: int
 
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """The parts of all ranks, where they are uneven: as many each, rounded up, and the last ones what is left.
+
+        None where this rank's part is none of these.
+        """
+        each = -(-self.whole // self.ranks)
+        parts = tuple(max(0, min(each, self.whole - number * each)) for number in range(self.ranks))
+        return parts if self.whole % self.ranks and parts[self.place] == self.here else ()
+
 
 def list_slices(trace: Trace) -> tuple[Slice, ...]:
     """What the ranks of a mesh share, by the words of the axes that it mostly divides, each once."""
