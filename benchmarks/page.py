@@ -7,6 +7,7 @@ import argparse
 import shutil
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ async ([kind, frames]) => {
 
 
 def main() -> None:
-    """Print one table: bytes, opening, and for panning and zooming frames a second and main thread per frame."""
+    """Print two tables: what opening costs, and for panning, zooming and playing frames a second and their cost."""
     options = argparse.ArgumentParser()
     options.add_argument("pages", nargs="+", type=Path)
     wanted = options.parse_args()
@@ -50,32 +51,52 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
         rows = [(page.name, *measure_page(browser, page)) for page in wanted.pages]
         browser.close()
-    head = ("page", "MB", "opens s", "pan fps", "pan ms", "zoom fps", "zoom ms", "performance fps", "performance ms")
-    print_table("ms: main thread per frame", head, rows)
+    head = ("page", "MB", "opens s", "of it busy s", "unfold ms", "open all ms")
+    print_table("ms: main thread", head, [row[:6] for row in rows])
+    head = ("page", "pan fps", "pan ms", "zoom fps", "zoom ms", "performance fps", "performance ms")
+    print_table("ms: main thread per frame", head, [(row[0], *row[6:]) for row in rows])
 
 
 def measure_page(browser: Browser, file: Path) -> tuple[str, ...]:
     page = browser.new_page(viewport=LAPTOP, reduced_motion="no-preference")
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable")
     began = time.perf_counter()
     page.goto(f"{file.resolve().as_uri()}#view=walk&station=2")
     page.wait_for_selector("html[data-ready=yes]")
     opened = time.perf_counter() - began
     page.wait_for_timeout(1500)
-    session = page.context.new_cdp_session(page)
-    session.send("Performance.enable")
-    found = [f"{file.stat().st_size / 1e6:.2f}", f"{opened:.2f}"]
+    found = [
+        f"{file.stat().st_size / 1e6:.2f}",
+        f"{opened:.2f}",
+        f"{task_seconds(session):.2f}",
+        *measure_opening(page, session),
+    ]
     for kind in ("pan", "zoom"):
         found += measure(page, session, kind)
     page.goto(f"{file.resolve().as_uri()}#view=show")
     page.wait_for_selector("html[data-ready=yes]")
-    if page.locator("#show_play").count() and page.locator("#show_play").is_visible():
-        page.click("#show_play")
+    page.wait_for_timeout(300)
+    if page.locator("#show_start").is_visible():
+        page.click("#show_start")
         page.wait_for_timeout(300)
         found += measure(page, session, "watch", frames=600)
     else:
         found += ["", ""]
     page.close()
     return tuple(found)
+
+
+def measure_opening(page: Page, session: CDPSession) -> Iterator[str]:
+    """Main-thread milliseconds that it takes to unfold the whole on the map, and then to open all inside it."""
+    for name in ("whole", "open"):
+        before = task_seconds(session)
+        page.click(f"[data-crumb={name}]")
+        page.wait_for_timeout(400)
+        yield f"{(task_seconds(session) - before) * 1000:.0f}"
+    for _ in range(2):
+        page.click("[data-crumb=close]")
+    page.wait_for_timeout(800)
 
 
 def measure(page: Page, session: CDPSession, kind: str, frames: int = FRAMES) -> tuple[str, str]:

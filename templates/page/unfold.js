@@ -256,7 +256,33 @@ function onKey(event) {
   if (event.key === "Escape" && place.block) move({ block: "" });
   else if (!target || event.ctrlKey || event.altKey || event.metaKey) return;
   else if (event.key === "Enter" || event.key === " ") activate(target);
+  else if (event.key.startsWith("Arrow") && !event.shiftKey) goNear(target, event.key);
   else return;
   event.preventDefault();
   event.stopImmediatePropagation();
+}
+
+const WAYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+
+/** Focus the nearest part, head or button in the direction of a key. */
+function goNear(from, key) {
+  const [across, down] = WAYS[key];
+  const start = middleOf(from);
+  let best = null;
+  for (const other of state.layer.querySelectorAll("[data-key], [data-by]")) {
+    if (other === from) continue;
+    const end = middleOf(other);
+    const along = (end.x - start.x) * across + (end.y - start.y) * down;
+    const aside = Math.abs((end.x - start.x) * down) + Math.abs((end.y - start.y) * across);
+    if (along > 1 && aside <= along * 3 && (!best || along + aside * 2 < best.far))
+      best = { other, far: along + aside * 2 };
+  }
+  if (!best) return;
+  best.other.focus({ preventScroll: true });
+  if (!isInView(best.other)) flyTo([best.other], 0.4);
+}
+
+function middleOf(element) {
+  const box = element.getBoundingClientRect();
+  return { x: box.x + box.width / 2, y: box.y + box.height / 2 };
 }

@@ -85,6 +85,16 @@ def test_a_step_that_is_chosen_elsewhere_is_opened_to(open_page):
 
 
 @pytest.mark.slow
+def test_arrows_go_from_part_to_part(open_page):
+    with open_page(layers(), "#view=walk&block=net.layer2%230") as page:
+        page.locator(".unfolded .part").first.focus()
+        page.keyboard.press("ArrowUp")
+        assert page.evaluate("document.activeElement.querySelector('.name').textContent") == "part1"
+        page.keyboard.press("ArrowDown")
+        assert page.evaluate("document.activeElement.querySelector('.name').textContent") == "part0"
+
+
+@pytest.mark.slow
 def test_all_can_be_opened_and_closed(open_page):
     with open_page(layers()) as page:
         page.locator("[data-crumb=open]").click()
