@@ -1,9 +1,11 @@
 from dataclasses import replace
 
+import pytest
 from small_traces import SRC_WORDS, TGT_WORDS, small_training_pass, src_mask, step
 
+from xray.ir.records import MaskFacts
 from xray.ir.trace import Pass
-from xray.story.facts.masks import list_masks, place_of
+from xray.story.facts.masks import list_masks, name_mask, place_of
 
 
 def test_masks_that_only_went_into_another_are_not_told():
@@ -44,3 +46,23 @@ def test_a_mask_without_cells_has_no_squares():
 
 def test_places_are_counted_in_row_major_order():
     assert place_of(4, (2, 3)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (("..", ".."), "custom"),
+        ((".ff", "..f", "x.."), "window"),
+        ((".ff", "..f", "..."), "custom"),
+        ((".ff", "x.f", "xx."), "window"),
+        ((".ff", "..f", ".x."), "custom"),
+        ((".", "x"), "custom"),
+    ],
+)
+def test_a_mask_is_called_a_window_only_where_its_cells_are_one(rows, told):
+    assert name_mask(MaskFacts("custom", 0.5, cells=(rows,))) == told
+
+
+def test_a_mask_whose_cells_are_not_known_is_called_by_its_kind():
+    assert name_mask(MaskFacts("custom", 0.5)) == "custom"
+    assert name_mask(MaskFacts("causal", 0.5, cells=((".f", ".."),))) == "causal"

@@ -10,6 +10,7 @@ from xray.renderers.table.heads import PASS_SENTENCES, PASS_TITLES, describe_tra
 from xray.renderers.table.steps import say_flops
 from xray.renderers.table.words import say_share
 from xray.story.alarms.kinds import TITLES, Alarm
+from xray.story.facts.masks import name_mask
 from xray.story.facts.outline import Row, Section, group_passes, outline_pass
 from xray.story.facts.selection import Pick, pick_steps
 from xray.story.failure.rules import find_misfit
@@ -82,7 +83,7 @@ def list_cells(row: Row) -> list[str]:
     step = row.step
     name = clean(row.name) + (f", call {step.call + 1}" if step.call else "")
     facts = row.mask.mask if row.mask is not None else None
-    mask = "" if facts is None else f"{facts.kind} {say_share(facts.hidden_share)}"
+    mask = "" if facts is None else f"{name_mask(facts)} {say_share(facts.hidden_share)}"
     shapes = f"{list_shapes(step.inputs)} → {list_shapes(step.outputs)}"
     known = dict.fromkeys(one.axes for one in step.outputs[:MANY])
     axes = "; ".join(" × ".join(clean(axis) or "?" for axis in one) for one in known if any(one))

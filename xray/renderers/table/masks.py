@@ -9,7 +9,7 @@ from rich.text import Text
 
 from xray.ir.records import BOTH, FUTURE, HIDDEN, PADDING, VISIBLE, TensorRecord
 from xray.renderers.table.words import Words, flow, say_share
-from xray.story.facts.masks import MaskSquare, MaskStory, describe_blocks, quarter_blocks
+from xray.story.facts.masks import MaskSquare, MaskStory, describe_blocks, name_mask, quarter_blocks
 
 MEANINGS = {
     VISIBLE: ("visible", "may be read"),
@@ -94,7 +94,7 @@ def describe_mask(story: MaskStory, words: Words) -> Iterator[Text]:
     dot = words.quiet(f" {words.signs.dot}")
     yield words.strong(story.step.path.removesuffix(".combine")) + dot
     yield words.shape(story.record) + dot
-    kind = "hides nothing" if facts.hidden_share == 0 else f"{facts.kind}, {say_share(facts.hidden_share)} hidden"
+    kind = "hides nothing" if facts.hidden_share == 0 else f"{name_mask(facts)}, {say_share(facts.hidden_share)} hidden"
     yield words.accent(kind, "boundary") + (dot if story.readers else "")
     for place, (name, count) in enumerate(Counter(story.readers).items()):
         times = f" {words.signs.times} {count}" if count > 1 else ""

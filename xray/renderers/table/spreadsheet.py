@@ -11,6 +11,7 @@ from xray.ir.work import StepWork, measure_work
 from xray.story.alarms.kinds import Alarm
 from xray.story.alarms.whole import find_alarms
 from xray.story.facts.exchanges import read_exchange
+from xray.story.facts.masks import name_mask
 from xray.story.facts.selection import Pick
 from xray.story.roles.listing import list_roles
 from xray.text import show_controls
@@ -71,7 +72,7 @@ def list_cells(step: Step, roles: Mapping[str, str], work: StepWork, one_pass: P
         list_shapes(step.outputs),
         "; ".join(" x ".join(axis or "?" for axis in one.axes) for one in step.outputs),
         "; ".join(dict.fromkeys(one.dtype for one in step.outputs)),
-        facts.kind if facts is not None else "",
+        name_mask(facts) if facts is not None else "",
         facts.hidden_share if facts is not None else "",
         step.params,
         "" if work.uncounted else work.flops,

@@ -11,6 +11,7 @@ from xray.ir.trace import Step
 from xray.renderers.table.failures import list_failure
 from xray.renderers.table.words import Words, flow, say_share
 from xray.story.facts.exchanges import read_exchange
+from xray.story.facts.masks import name_mask
 from xray.story.facts.outline import Row, Section
 from xray.text import say_short
 
@@ -300,5 +301,5 @@ def mask_words(row: Row, words: Words, *, share: bool) -> list[Text]:
     facts = row.mask.mask
     if facts is None:
         return [words.accent("mask", "boundary")]
-    kind = "nothing hidden" if facts.kind == "none" else facts.kind
+    kind = "nothing hidden" if facts.kind == "none" else name_mask(facts)
     return [words.accent(f"{kind} {say_share(facts.hidden_share)}" if share else kind, "boundary")]

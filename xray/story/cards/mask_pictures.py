@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from xray.ir.records import FUTURE, VISIBLE, MaskFacts
 from xray.story.canvas import Canvas, words
-from xray.story.facts.masks import describe_blocks, draws_blocks, quarter_blocks
+from xray.story.facts.masks import describe_blocks, draws_blocks, name_mask, quarter_blocks
 from xray.story.layout import Cells, Run
 from xray.story.shapes import ShapeText, digits
 from xray.story.type_sizes import LABEL, NOTE, OP
@@ -17,6 +17,7 @@ WORDS = {
     "padding": "hides padding",
     "causal": "hides the future",
     "padding+causal": "hides padding and the future",
+    "window": "shows each place the last few up to its own",
     "custom": "hides by a rule of its own",
     "none": "hides nothing",
 }
@@ -57,7 +58,7 @@ class MaskCard:
     @property
     def remark(self) -> str:
         """What it hides, how much, and how much of it is drawn."""
-        told = f"{WORDS[self.facts.kind]}: {self.facts.hidden_share:.0%} of it"
+        told = f"{WORDS[name_mask(self.facts)]}: {self.facts.hidden_share:.0%} of it"
         if self.facts.blocks is not None and draws_blocks(self.facts):
             corner = "; the first corner" if len(self.rows) < 2 * len(self.facts.blocks.cells[0]) else ""
             return f"{told}; {describe_blocks(self.facts.blocks)}{corner}"

@@ -8,6 +8,7 @@ from xray.ir.flow.operation_kinds import LOOKUPS, SHAPING
 from xray.ir.flow.remembering import once
 from xray.ir.records import MaskFacts
 from xray.story.branches.scores import hides_future
+from xray.story.facts.masks import name_mask
 from xray.story.recognition.scored_parts import Operand, condition_of, read_scored
 from xray.story.roles.giving import Given
 
@@ -15,6 +16,7 @@ WORDS = {
     "padding": "padding mask",
     "causal": "causal mask: no place sees the future",
     "padding+causal": "mask: padding, and the future",
+    "window": "mask: the future, and what is too far back",
 }
 JOINING = frozenset({"and", "logical_and", "bitwise_and", "mul", "add"})
 
@@ -65,7 +67,7 @@ def describe_mask(flow: Flow, operand: Operand, facts: Mapping[str, MaskFacts]) 
     operand = settle(flow, operand, facts)
     known = operand.record.mask or facts.get(operand.record.source or "")
     if known is not None:
-        return WORDS.get(known.kind, "mask")
+        return WORDS.get(name_mask(known), "mask")
     return WORDS["causal"] if hides_future(flow, operand.record, operand.maker) else ""
 
 
