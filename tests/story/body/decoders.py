@@ -59,7 +59,8 @@ def gemma(c):
 @family("Gemma2ForCausalLM", "gemma2:211, 283", num_hidden_layers=4, sliding_window=4)
 def gemma2(c):
     # the scores are capped by tanh, which no fused kernel does
-    local, whole = (both("rms", attention(c, kernel="plain", window=window)) for window in (4, None))
+    cap = c.attn_logit_softcapping
+    local, whole = (both("rms", attention(c, kernel="plain", window=window, cap=cap)) for window in (4, None))
     think = both("rms", gated(c))
     return decoder_only(c, groups=two_kinds(c, (local, think), (whole, think), every=2), final="rms", parts=("scale",))
 
@@ -180,7 +181,8 @@ def arcee(c):
 
 @family("BitNetForCausalLM", "bitnet:151, 220", num_hidden_layers=2)
 def bitnet(c):
-    return decoder_only(c, pre("rms", attention(c)), pre("rms", gated(c)), final="rms")
+    attend, think = attention(c, inner_norm="rms"), gated(c, inner_norm="rms")
+    return decoder_only(c, pre("rms", attend), pre("rms", think), final="rms")
 
 
 @family("NemotronForCausalLM", "nemotron:225, 290", num_hidden_layers=2, num_key_value_heads=8)

@@ -14,6 +14,7 @@ from story.body.truth import (
     plain,
     post,
     pre,
+    scaled,
     sees_images,
     tower,
     within,
@@ -48,13 +49,13 @@ def deit(c):
 def beit(c):
     # neither kind of positions is on by default; the last norm reads the mean of the patches
     parts = entrance(f"patches {c.hidden_size}", "class token 1")
-    return of_vit(c, looks_both_ways(c), plain(c), parts=parts)
+    return scaled(of_vit(c, looks_both_ways(c), plain(c), parts=parts))
 
 
 @family("Dinov2ForImageClassification", "dinov2:179, 294", num_hidden_layers=2)
 def dinov2(c):
     parts = entrance(f"patches {c.hidden_size}", "class token 1", f"positions {count_patches(c) + 1}")
-    return of_vit(c, looks_both_ways(c), plain(c, d_ff=c.hidden_size * c.mlp_ratio), parts=parts)
+    return scaled(of_vit(c, looks_both_ways(c), plain(c, d_ff=c.hidden_size * c.mlp_ratio), parts=parts))
 
 
 @family("SiglipForImageClassification", "siglip:250, 325")
@@ -166,7 +167,7 @@ def convnext(c):
         width = c.hidden_sizes[stage]
         groups.append(group(range(first, first + depth), width, within(Convolution((7, 7), width))))
         first += depth
-    return sees_images(
+    found = sees_images(
         c,
         groups=groups,
         parts=entrance(f"patches {c.hidden_sizes[0]}", "norm"),
@@ -178,6 +179,7 @@ def convnext(c):
         final="layer",
         causal=None,
     )
+    return scaled(found)
 
 
 @family("ResNetForImageClassification", "resnet:139, 39")

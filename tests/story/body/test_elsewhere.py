@@ -224,3 +224,10 @@ def test_the_text_of_a_stable_diffusion_transformer_is_a_stream_until_its_last_b
     _, text = anatomy(kept("SD3Transformer2DModel")[0]).towers
 
     assert text.layers == 3
+
+
+@pytest.mark.parametrize(("name", "told"), [("deit3_small_patch16_224", "learned"), ("vit_tiny_patch16_224", None)])
+def test_a_learned_scale_of_what_a_branch_gives_is_told_where_there_is_one(name, told):
+    (tower,) = anatomy(kept(name)[0]).towers
+
+    assert {stage.scale for group in tower.groups for stage in group.stages} == {told}

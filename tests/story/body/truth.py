@@ -155,6 +155,15 @@ def within(*branches):
     return Stage(branches, len(branches) > 1, Norm(None, None, None, None))
 
 
+def scaled(network):
+    """The same network, each sublayer multiplied by a learned number for each channel before it is added."""
+
+    def scale(held):
+        return replace(held, stages=tuple(replace(stage, scale="learned") for stage in held.stages))
+
+    return replace(network, towers=tuple(replace(one, groups=tuple(map(scale, one.groups))) for one in network.towers))
+
+
 def group(layers, width, *stages, shared=False):
     """Layers that are alike; one alone shares nothing that could be told."""
     layers = tuple(range(layers)) if isinstance(layers, int) else tuple(layers)

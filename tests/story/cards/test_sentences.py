@@ -32,8 +32,10 @@ FALSE = replace(
 NO_NORM = Norm(None, "none")
 
 
-def make_anatomy(*branches, norm=NO_NORM, shared=False, parallel=False, head=None, links=()):
-    stages = (Stage(branches, True, norm),) if parallel else tuple(Stage((one,), False, norm) for one in branches)
+def make_anatomy(*branches, norm=NO_NORM, shared=False, parallel=False, head=None, links=(), scale=None):
+    stages = (
+        (Stage(branches, True, norm),) if parallel else tuple(Stage((one,), False, norm, scale) for one in branches)
+    )
     group = Group((0, 1), stages, 35, shared)
     tower = Tower("text", "ids", None, 35, 61, (), (group,), None)
     return Anatomy((tower,), links, head, None, None)
@@ -48,6 +50,9 @@ TRUE = {
     "grouped queries": make_anatomy(replace(FALSE, heads=10, kv_heads=5)),
     "latent": make_anatomy(replace(FALSE, latent=Latent(None, 11))),
     "norm of queries and keys": make_anatomy(replace(FALSE, qk_norm=True)),
+    "score cap": make_anatomy(replace(FALSE, cap=50.0)),
+    "inner norms": make_anatomy(replace(FALSE, inner_norm="rms")),
+    "layer scale": make_anatomy(FALSE, scale="learned"),
     "sinks": make_anatomy(replace(FALSE, sinks=True)),
     "gate of the output": make_anatomy(replace(FALSE, gate=True)),
     "fused projection": make_anatomy(replace(FALSE, fused="qkv")),

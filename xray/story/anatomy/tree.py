@@ -38,7 +38,9 @@ class Attention:
 
     `source` is "self" or the name of the tower that is looked at, `beside` that of one whose keys and values stand
     beside those of the stream itself (joint attention). `window` is how many places each query sees at most, `kernel`
-    the name of the fused operation that computed it, "plain" where every product was a step of its own.
+    the name of the fused operation that computed it, "plain" where every product was a step of its own. `cap` is the
+    number that scores cannot pass (c·tanh(score / c)), `inner_norm` normalises what the heads found before the last
+    linear layer.
     """
 
     source: str | None
@@ -56,6 +58,8 @@ class Attention:
     kernel: str | None = None
     causal: bool | None = None
     beside: str | None = None
+    cap: float | None = None
+    inner_norm: NormKind | None = None
     part: str = "attention"
 
 
@@ -63,7 +67,8 @@ class Attention:
 class FeedForward:
     """Each place by itself: out to d_ff, bent, and back; `gated` where a second projection is multiplied in.
 
-    `kernel` is that of a convolution of the wide rows on the way, which lets neighbours in (SegFormer).
+    `kernel` is that of a convolution of the wide rows on the way, which lets neighbours in (SegFormer), `inner_norm`
+    normalises the wide rows before they are led back (BitNet).
     """
 
     d_ff: int | None
@@ -71,6 +76,7 @@ class FeedForward:
     gated: bool | None
     fused: bool | None = None
     kernel: tuple[int, ...] | None = None
+    inner_norm: NormKind | None = None
     part: str = "feed_forward"
 
 
@@ -118,11 +124,16 @@ Branch = Attention | FeedForward | Experts | Recurrence | Convolution | Unknown
 
 @dataclass(frozen=True)
 class Stage:
-    """One residual sum: the branches that are added to the stream there, and their norm."""
+    """One residual sum: the branches that are added to the stream there, and their norm.
+
+    `scale` says by what the last branch is multiplied before it is added: "learned", a number for each channel, or the
+    same "number" for all.
+    """
 
     branches: tuple[Branch, ...]
     parallel: bool
     norm: Norm
+    scale: Literal["learned", "number"] | None = None
 
 
 @dataclass(frozen=True)

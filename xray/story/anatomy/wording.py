@@ -27,6 +27,7 @@ NORMS = {
     "instance": "instance norm",
 }
 LINKS = {"memory": "is the memory of", "joined": "is joined into", "compared": "is compared with"}
+SCALES = {"learned": "scaled by channel", "number": "scaled by a number"}
 MOST_UNTOLD = 8
 
 
@@ -72,7 +73,7 @@ def list_lines(tower: Tower) -> Iterator[Line]:
             for number, branch in enumerate(stage.branches):
                 part = describe_part(branch)
                 beside = number > 0 and ("∥ " if stage.parallel else "then ")
-                norm = describe_norm(stage.norm) if number == 0 else ""
+                norm = join(describe_norm(stage.norm), SCALES.get(stage.scale or "")) if number == 0 else ""
                 yield Line(layers, f"{beside or ''}{part}", describe_sizes(branch), describe_traits(branch), norm)
                 layers = ""
 
@@ -149,8 +150,9 @@ def describe_traits(branch: Branch) -> str:
     if isinstance(branch, Attention):
         return describe_attention(branch)
     if isinstance(branch, FeedForward):
+        inside = branch.inner_norm and f"{NORMS[branch.inner_norm]} inside"
         beside = "" if branch.kernel is None else f"convolution {times(branch.kernel)} inside"
-        return join(branch.activation, branch.gated and "gated", branch.fused and "gate and up in one", beside)
+        return join(branch.activation, branch.gated and "gated", branch.fused and "gate and up in one", beside, inside)
     if isinstance(branch, Experts):
         return join(branch.activation, branch.gated and "gated")
     if isinstance(branch, Recurrence):
@@ -172,9 +174,11 @@ def describe_attention(branch: Attention) -> str:
         positions.get(branch.positions or ""),
         branch.qk_norm and "norms on q and k",
         waist,
+        branch.cap and f"scores capped at {branch.cap:g}",
         branch.sinks and "sinks",
         branch.gate and "gated",
         branch.fused and f"{branch.fused} in one",
+        branch.inner_norm and f"{NORMS[branch.inner_norm]} inside",
     )
 
 

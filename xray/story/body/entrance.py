@@ -50,7 +50,8 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     given = [node for node in tables if node not in places]
     finders = [node for node in sorted(nodes) if flow.op(node) in FINDINGS]
     norms = list_norms(flow, nodes)
-    word = max(given, key=lambda node: table_rows(flow, node) or 0, default=None) if not finders else None
+    others = bool(finders) or any(is_linear(flow, node) and reads_vectors(flow, node) for node in nodes)
+    word = None if others else max(given, key=lambda node: table_rows(flow, node) or 0, default=None)
     parts: list[Part] = []
     first_of = {flow.steps[node].path: node for node in reversed(tables)}
     for node in first_of.values():
@@ -247,6 +248,14 @@ def table_rows(flow: Flow, node: int) -> int | None:
     return next((record.shape[0] for record in step.inputs if len(record.shape) == 2 and is_float(record)), None)
 
 
+def reads_vectors(flow: Flow, node: int) -> bool:
+    """Whether a step works on rows of numbers that come from outside."""
+    return any(
+        maker is None and record.role == "activation" and len(record.shape) >= 3 and is_float(record)
+        for record, maker in flow.given(node)
+    )
+
+
 def is_float(record: TensorRecord) -> bool:
     return record.dtype.startswith(("float", "bfloat", "complex"))
 
@@ -258,11 +267,7 @@ def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int], sto
         if source is None:
             return None
         return "image" if len(source.shape) >= 4 and not is_sound(source) else "audio"
-    reads = any(
-        maker is None and record.role == "activation" and len(record.shape) >= 3 and is_float(record)
-        for node in nodes
-        for record, maker in flow.given(node)
-    )
+    reads = any(reads_vectors(flow, node) for node in nodes)
     return "vectors" if reads or any(is_linear(flow, node) for node in nodes) else None
 
 

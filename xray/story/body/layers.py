@@ -71,7 +71,7 @@ def group_layers(flow: Flow, layers: Sequence[Layer]) -> list[Group]:
     for number, layer in enumerate(layers):
         stages = tuple(staging.stage for staging in layer)
         width = width_of(flow, layer)
-        key = (tuple(blur(stage) for stage in stages), width)
+        key = (tuple(blur(stage) for stage in stages), width, shape_of(flow, layer))
         groups.setdefault(key, []).append(number)
         alike.setdefault(key, stages)
         widths[key] = width
@@ -86,6 +86,11 @@ def blur(stage: Stage) -> Stage:
     """A stage without what tells one layer from another by its place alone: paths."""
     branches = tuple(Unknown(()) if isinstance(branch, Unknown) else branch for branch in stage.branches)
     return replace(stage, branches=branches)
+
+
+def shape_of(flow: Flow, layer: Layer) -> tuple[int, ...]:
+    """What shape the stream has at a layer: as many places in all that are alike."""
+    return flow.output(layer[0].joints[0].add).shape
 
 
 def width_of(flow: Flow, layer: Layer) -> int | None:

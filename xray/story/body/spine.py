@@ -1,5 +1,6 @@
 """The residual stream: sums that add a branch to the tensor that the branch began at, chained from end to start."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,6 +13,8 @@ from xray.story.recognition.norms import Norm, find_norm
 FARTHEST = 24
 LONGEST_SHORTCUT = 10
 SHORTENING = frozenset({"max", "max_pool2d", "avg_pool2d", "mean", "max_pool1d", "amax"})
+MOST_AT_ONE_POINT = 4
+"""No stream has more sums than this at one point of it: such a point is a tensor that many steps look back to."""
 FARTHEST_BESIDE = 600
 """Within so many steps a branch that stands beside another one is looked for."""
 POOLS = frozenset(
@@ -56,7 +59,8 @@ def find_joints(flow: Flow, sites: Sequence[Site] = ()) -> list[Joint]:
             joint = read_joint(flow, place, found)
             if joint is not None:
                 found[place] = joint
-    return list(found.values())
+    begun = Counter(joint.stream for joint in found.values())
+    return [one for one in found.values() if one.stream is None or begun[one.stream] <= MOST_AT_ONE_POINT]
 
 
 def read_joint(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | None:

@@ -19,6 +19,7 @@ from xray.ir.flow.operation_kinds import (
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.tree import Branch, FeedForward, Norm, NormKind, Stage, Unknown
 from xray.story.body.merged import describe_half, split_merged
+from xray.story.body.scale import name_scale
 from xray.story.body.spine import Joint
 from xray.story.branches.attention import describe_attention
 from xray.story.branches.experts import describe_experts
@@ -105,6 +106,7 @@ def read_stage(
         branches=tuple(one.branch for one in found),
         parallel=together > 1,
         norm=describe_norm(flow, before, behind, after) if not inside else Norm(None, None),
+        scale=name_scale(flow, joints[-1].region.end, joints[-1].region.inner),
     )
     return Staging(stage, tuple(joints), tuple(found), tuple(norms))
 

@@ -9,6 +9,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, REPEATS, SCALINGS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import Attention, Positions
+from xray.story.branches.inner_norms import name_inner_norm
 from xray.story.branches.joint import name_beside
 from xray.story.branches.operands import Side, has_norm, is_narrowed, is_plain, is_rotary, read_latent, read_sides
 from xray.story.branches.scores import read_scores
@@ -46,6 +47,8 @@ def describe_attention(
         kernel=name_kernel(flow, site),
         causal=scores.causal,
         beside=name_beside(flow, key, region, makers_of_towers),
+        cap=scores.cap,
+        inner_norm=name_inner_norm(flow, site.output, {site.weighted_sum, *site.concat}),
     )
 
 

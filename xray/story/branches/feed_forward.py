@@ -6,6 +6,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CURVES, FINDINGS, SCALINGS
 from xray.ir.flow.projections import data_input, is_product
 from xray.story.anatomy.tree import FeedForward
+from xray.story.branches.inner_norms import name_inner_norm
 from xray.story.recognition.between import Region, projections_in, read_sizes, width_out
 
 SPLITTERS = frozenset({"chunk", "split", "unbind", "split_with_sizes", "tensor_split"})
@@ -39,6 +40,7 @@ def describe_feed_forward(flow: Flow, region: Region, nodes: Collection[int]) ->
         gated=None if is_open and not gated else gated,
         fused=is_fused if gated else None,
         kernel=inner_kernel(flow, inner),
+        inner_norm=name_inner_norm(flow, last, inner),
     )
 
 

@@ -12,6 +12,7 @@ from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, SCALINGS, SUMS
 from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import Positions
+from xray.story.branches.caps import find_cap
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.known_values import Known, keep_hiding, keep_values, read_scores_alone, values_of
 from xray.story.recognition.scored_parts import Operand, list_behind, read_scored
@@ -31,12 +32,13 @@ class Scores:
     """What is proven of the way from scores to softmax.
 
     `bias` says what is added for positions, "none" where nothing is; `causal` whether the future is hidden; `window`
-    how many places each query sees at most.
+    how many places each query sees at most; `cap` the number that no score can pass.
     """
 
     bias: Positions | None
     causal: bool | None
     window: int | None
+    cap: float | None = None
 
 
 def read_scores(flow: Flow, site: Site) -> Scores:
@@ -56,7 +58,12 @@ def read_scores(flow: Flow, site: Site) -> Scores:
     window = None if hiding is None or causal is None else find_window(hiding, causal)
     if window is None:
         window = next((w for one in [*masks, *biases] if (w := shifted_window(flow, one.maker)) is not None), None)
-    return Scores(name_bias(flow, site, biases, alone, not biases and are_masks(flow, masks)), causal, window)
+    return Scores(
+        name_bias(flow, site, biases, alone, not biases and are_masks(flow, masks)),
+        causal,
+        window,
+        find_cap(flow, site.scored),
+    )
 
 
 def mark_hidden(squares: Values) -> Values:

@@ -45,13 +45,16 @@ def list_formulas(tower: Tower, branch: Attention, nodes: Sequence[Node]) -> lis
         node.key.partition(":")[2].rstrip("0123456789") for node in nodes
     }
     scores = next((node.label for node in nodes if node.key.endswith("scores")), "")
-    runs = [Run("softmax( Q·K", LABEL), Run("T", LABEL, "text", "regular", "sup")]
+    cap = f"{branch.cap:g}·tanh( " if branch.cap else ""
+    runs = [Run(f"softmax( {cap}Q·K", LABEL), Run("T", LABEL, "text", "regular", "sup")]
     if "√d_k" in scores:
         runs += [Run(" / √d", LABEL), Run("k", LABEL, "text", "regular", "sub")]
     elif "·" in scores.removeprefix("SCORES Q·K^T"):
         runs.append(Run(f" {scores.removeprefix('SCORES Q·K^T').strip()}", LABEL))
+    runs += [Run(f" / {branch.cap:g} )", LABEL)] if branch.cap else []
     runs += [Run(" + bias", LABEL)] if "bias" in keys else []
     runs += [Run(" + mask", LABEL)] if "mask" in keys else []
+    runs += [Run(" , sink", LABEL)] if branch.sinks else []
     runs.append(Run(" ) · V", LABEL))
     lines = [("attention: each row sums to 1", tuple(runs))]
     if branch.heads and branch.d_k and tower.d_model:

@@ -104,6 +104,28 @@ def describe_head_norm(anatomy: Anatomy) -> str:
     return "Queries and keys are normalised before they meet." if any(b.qk_norm for b in attentions(anatomy)) else ""
 
 
+def describe_cap(anatomy: Anatomy) -> str:
+    caps = sorted({branch.cap for branch in attentions(anatomy) if branch.cap})
+    if not caps:
+        return ""
+    some = "in some layers " if any(branch.cap is None for branch in attentions(anatomy)) else ""
+    return f"Scores are capped {some}before softmax: none passes {' or '.join(f'{cap:g}' for cap in caps)}, by tanh."
+
+
+def describe_inner_norm(anatomy: Anatomy) -> str:
+    inner = {"attention": any(branch.inner_norm for branch in attentions(anatomy))}
+    inner["feed-forward"] = any(isinstance(one, FeedForward) and one.inner_norm for one in forwards(anatomy))
+    where = " and ".join(name for name, is_there in inner.items() if is_there)
+    return f"Inner norms: in {where}, rows are normalised before the last linear layer." if where else ""
+
+
+def describe_scale(anatomy: Anatomy) -> str:
+    scales = {stage.scale for tower in anatomy.towers for group in tower.groups for stage in group.stages}
+    if "learned" in scales:
+        return "Layer scale: what a sublayer gives is multiplied by a learned number for each channel, then added."
+    return "What a sublayer gives is multiplied by a number before it is added." if "number" in scales else ""
+
+
 def describe_sinks(anatomy: Anatomy) -> str:
     if any(branch.sinks for branch in attentions(anatomy)):
         return "Sinks: a learned score stands beside the keys and takes a share of the weights."
@@ -200,6 +222,9 @@ CATALOGUE = (
     Sentence("grouped queries", describe_heads),
     Sentence("latent", describe_latent),
     Sentence("norm of queries and keys", describe_head_norm),
+    Sentence("score cap", describe_cap),
+    Sentence("inner norms", describe_inner_norm),
+    Sentence("layer scale", describe_scale),
     Sentence("sinks", describe_sinks),
     Sentence("gate of the output", describe_output_gate),
     Sentence("fused projection", describe_fused),

@@ -8,6 +8,7 @@ from xray.ir.flow.operation_kinds import SCALINGS
 from xray.ir.kinds import EXCHANGES
 from xray.story.anatomy.tree import Attention
 from xray.story.body.stages import Branching, peel_end
+from xray.story.branches.inner_norms import find_inner_norm
 from xray.story.branches.operands import Side
 from xray.story.charts.attention_lanes import (
     MOST_ARROWS,
@@ -23,6 +24,7 @@ from xray.story.charts.chart import (
     Chart,
     Edge,
     Node,
+    draw_inner_norm,
     steps_at,
     steps_with_block,
 )
@@ -122,7 +124,8 @@ def draw_end(
     last = "values"
     closing, _ = peel_end(flow, region)
     end = region.end if closing is None or closing.origin is None else closing.origin
-    moves = site.concat
+    inner = None if site.output is None else find_inner_norm(flow, site.output, {site.weighted_sum, *site.concat})
+    moves = site.concat if inner is None else tuple(node for node in site.concat if node not in inner.nodes)
     gate = next((node for node in moves if flow.op(node) in SCALINGS and len(flow.steps[node].inputs) == 2), None)
     joined = [node for node in moves if gate is None or node < gate] or moves
     if joined and flow.output(joined[-1]).shape != flow.output(site.weighted_sum).shape:
@@ -155,6 +158,10 @@ def draw_end(
         )
         edges.append(Edge(last, "gate"))
         last, row = "gate", row + 1
+    if inner is not None:
+        nodes.append(draw_inner_norm(flow, inner, row))
+        edges.append(Edge(last, "inner"))
+        last, row = "inner", row + 1
     if site.output is not None:
         step = flow.steps[site.output]
         extra = f"{step.params:,} parameters" if step.params else ""

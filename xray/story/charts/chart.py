@@ -8,6 +8,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import DROPOUTS
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
+from xray.story.recognition.norms import Norm
 
 Place = tuple[float, float]
 """Where a lane stands: its centre and its width, in shares of the chart's width."""
@@ -137,3 +138,12 @@ def stack_charts(lower: Chart, upper: Chart) -> Chart:
         raised.head,
         (*lower.memory, *raised.memory),
     )
+
+
+def draw_inner_norm(flow: Flow, norm: Norm, row: int) -> Node:
+    """A norm inside a branch, before the linear layer that leads back."""
+    told = "LAYER NORM" if norm.centred else "RMS NORM"
+    steps = steps_with_block(flow, norm.end, *(node for node in reversed(norm.nodes) if node != norm.end))
+    counted = steps[0].params
+    extra = f"{counted:,} parameters" if counted else ""
+    return Node("inner", told, row, BROAD, steps, flow.output(norm.end), extra, "normalised before it is led back")

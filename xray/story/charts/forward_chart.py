@@ -5,7 +5,8 @@ from xray.story.anatomy.tree import Experts, FeedForward
 from xray.story.body.stages import Branching, opening_norms
 from xray.story.branches.experts import find_choice
 from xray.story.branches.feed_forward import is_gate
-from xray.story.charts.chart import BROAD, LEFT_HALF, MIDDLE, RIGHT_HALF, Chart, Edge, Node, steps_at
+from xray.story.branches.inner_norms import find_inner_norm
+from xray.story.charts.chart import BROAD, LEFT_HALF, MIDDLE, RIGHT_HALF, Chart, Edge, Node, draw_inner_norm, steps_at
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.recognition.between import is_linear, projections_in, width_out
 
@@ -106,6 +107,11 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
             )
             edges.append(Edge("expand", "multiply"))
             top, row = "multiply", 2
+    inner = find_inner_norm(flow, last, between)
+    if inner is not None:
+        drawn.append(draw_inner_norm(flow, inner, row))
+        edges.append(Edge(top, "inner"))
+        top, row = "inner", row + 1
     step = flow.steps[last]
     drawn.append(
         Node("contract", "LINEAR", row, BROAD, (step,), flow.output(last), params_of(step), "and back to d_model")

@@ -1,0 +1,27 @@
+"""Scores that cannot pass a number: c·tanh(score / c)."""
+
+from collections.abc import Sequence
+from math import isclose
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import SCALINGS
+from xray.story.recognition.value_shapes import number
+
+
+def find_cap(flow: Flow, scored: Sequence[int]) -> float | None:
+    """The number that scores cannot pass: they are divided by it, bent by tanh, and multiplied by it again."""
+    bent = next((place for place, node in enumerate(scored) if flow.op(node) == "tanh"), None)
+    if bent is None:
+        return None
+    before = [one for node in scored[:bent] if (one := read_factor(flow, node)) is not None]
+    after = [one for node in scored[bent:] if (one := read_factor(flow, node)) is not None]
+    is_cap = bool(before and after) and isclose(before[-1] * after[0], 1, rel_tol=1e-6)
+    return after[0] if is_cap else None
+
+
+def read_factor(flow: Flow, node: int) -> float | None:
+    """By what number a step multiplies; None if by none that is known."""
+    value = number(flow.steps[node]) if flow.op(node) in SCALINGS else None
+    if value is None or value == 0:
+        return None
+    return 1 / value if flow.op(node).startswith(("div", "true_div")) else value
