@@ -10,6 +10,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import torch
 
@@ -48,7 +49,7 @@ USUAL = (
     "pvt_v2_b0",
 )
 HEADS = {"num_attention_heads": 4, "attention_head_dim": 32, "num_layers": 4, "sample_size": 32}
-DIFFUSERS = {
+DIFFUSERS: dict[str, dict[str, Any]] = {
     "DiTTransformer2DModel": {**HEADS, "in_channels": 4, "out_channels": 8, "patch_size": 2},
     "PixArtTransformer2DModel": {**HEADS, "in_channels": 4, "cross_attention_dim": 128, "caption_channels": 48},
     "SD3Transformer2DModel": {

@@ -5,7 +5,8 @@ from small_traces import SRC_WORDS, TGT_WORDS, small_training_pass, src_mask, st
 
 from xray.ir.records import MaskFacts
 from xray.ir.trace import Pass
-from xray.story.facts.masks import list_masks, name_mask, place_of
+from xray.story.facts.mask_names import name_mask
+from xray.story.facts.masks import list_masks, place_of
 
 
 def test_masks_that_only_went_into_another_are_not_told():

@@ -10,7 +10,7 @@ from xray.renderers.table.heads import PASS_SENTENCES, PASS_TITLES, describe_tra
 from xray.renderers.table.steps import say_flops
 from xray.renderers.table.words import say_share
 from xray.story.alarms.kinds import TITLES, Alarm
-from xray.story.facts.masks import name_mask
+from xray.story.facts.mask_names import name_mask
 from xray.story.facts.outline import Row, Section, group_passes, outline_pass
 from xray.story.facts.selection import Pick, pick_steps
 from xray.story.failure.rules import find_misfit

@@ -9,7 +9,8 @@ from rich.text import Text
 
 from xray.ir.records import BOTH, FUTURE, HIDDEN, PADDING, VISIBLE, TensorRecord
 from xray.renderers.table.words import Words, flow, say_share
-from xray.story.facts.masks import MaskSquare, MaskStory, describe_blocks, name_mask, quarter_blocks
+from xray.story.facts.mask_names import name_mask
+from xray.story.facts.masks import MaskSquare, MaskStory, describe_blocks, quarter_blocks
 
 MEANINGS = {
     VISIBLE: ("visible", "may be read"),

@@ -11,7 +11,7 @@ from xray.ir.work import StepWork, measure_work
 from xray.story.alarms.kinds import Alarm
 from xray.story.alarms.whole import find_alarms
 from xray.story.facts.exchanges import read_exchange
-from xray.story.facts.masks import name_mask
+from xray.story.facts.mask_names import name_mask
 from xray.story.facts.selection import Pick
 from xray.story.roles.listing import list_roles
 from xray.text import show_controls

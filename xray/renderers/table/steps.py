@@ -11,7 +11,7 @@ from xray.ir.trace import Step
 from xray.renderers.table.failures import list_failure
 from xray.renderers.table.words import Words, flow, say_share
 from xray.story.facts.exchanges import read_exchange
-from xray.story.facts.masks import name_mask
+from xray.story.facts.mask_names import name_mask
 from xray.story.facts.outline import Row, Section
 from xray.text import say_short
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from xray.ir.records import FUTURE, VISIBLE, MaskFacts
 from xray.story.canvas import Canvas, words
-from xray.story.facts.masks import describe_blocks, draws_blocks, name_mask, quarter_blocks
+from xray.story.facts.mask_names import name_mask
+from xray.story.facts.masks import describe_blocks, draws_blocks, quarter_blocks
 from xray.story.layout import Cells, Run
 from xray.story.shapes import ShapeText, digits
 from xray.story.type_sizes import LABEL, NOTE, OP

@@ -8,7 +8,7 @@ from xray.ir.flow.operation_kinds import LOOKUPS, SHAPING
 from xray.ir.flow.remembering import once
 from xray.ir.records import MaskFacts
 from xray.story.branches.scores import hides_future
-from xray.story.facts.masks import name_mask
+from xray.story.facts.mask_names import name_mask
 from xray.story.recognition.scored_parts import Operand, condition_of, read_scored
 from xray.story.roles.giving import Given
 
