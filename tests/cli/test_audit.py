@@ -44,7 +44,7 @@ def test_an_alarm_is_told_with_its_line_and_its_remedy(faulty, monkeypatch, caps
     said = " ".join(" ".join(lines).split())
     assert max(map(len, lines)) <= int(width)
     assert "attention_mask (3, 7) reaches 3 of 3" in said
-    assert "a mask hides nothing story/alarms/planted/meaning.py:" in said
+    assert "a mask hides too little story/alarms/planted/meaning.py:" in said
     assert "Fill with float('-inf')" in said
 
 

@@ -160,7 +160,7 @@ def test_an_alarm_stands_in_every_table_with_its_step_its_line_and_what_to_do(fa
 
     assert (row["id"], row["alarm"], row["what to do"]) == (alarm.step, "weak", alarm.remedy)
     assert row["what is wrong"] == f"{alarm.location}: {alarm.text}"
-    assert f"- **a mask hides nothing**, {clean(alarm.step)}, {clean(str(alarm.location))}: " in told
+    assert f"- **a mask hides too little**, {clean(alarm.step)}, {clean(str(alarm.location))}: " in told
     assert clean(alarm.remedy) in told
     assert shown.endswith(f"{alarm.location} {alarm.step} {alarm.text} {alarm.remedy}")
 

@@ -80,14 +80,14 @@ class Sight:
     def note_given(self, seen: Seen) -> Seen:
         """What the whole model is given; if its name says that it decides who may see whom, it is known by that name.
 
-        The values of masks and places are noted, as far as they are whole numbers.
+        The values of masks and places are noted, as far as they are few.
         """
         name, known, preview = seen
         tensor = known.tensor() if decides_who_sees(name) else None
         if tensor is None:
             return seen
         known = self._log.note(tensor, known.maker, known.role, known.mask, name)
-        if preview is None and not tensor.is_floating_point() and tensor.numel() <= MAX_VALUES and is_readable(tensor):
+        if preview is None and tensor.numel() <= MAX_VALUES and is_readable(tensor):
             preview = take_preview(tensor, tuple(tensor.shape))
         return (name, known, preview)
 

@@ -22,6 +22,11 @@ ENDINGS = (
     "src_mask",
     "tgt_mask",
     "memory_mask",
+    "context_mask",
+    "encoder_mask",
+    "source_mask",
+    "target_mask",
+    "seq_mask",
     "causal_mask",
 )
 EXACT = ("mask", "masks")

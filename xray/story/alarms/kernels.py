@@ -11,6 +11,7 @@ from xray.ir.trace import Step
 from xray.story.alarms.arguments import given_values
 from xray.story.alarms.bench import Bench, mark_hidden, read_cells
 from xray.story.alarms.kinds import Alarm, alarm_at
+from xray.story.alarms.squares import Square, joint
 from xray.story.recognition.value_shapes import Values
 
 FUSED = frozenset({"scaled_dot_product_attention"})
@@ -36,6 +37,24 @@ def check_kernels(flow: Flow, sites: Sequence[Site]) -> Iterator[Alarm]:
                 f"{sees}."
             )
             yield alarm_at(flow.one_pass, kernel, "misaligned", text)
+
+
+def check_aligned(flow: Flow, squares: Sequence[Square]) -> Iterator[Alarm]:
+    """Masks that count queries from the first key, where keys that were kept stand before them."""
+    for square in squares:
+        cells, site = square.cells, square.site
+        if cells is None or not 0 < cells.shape[-2] < cells.shape[-1]:
+            continue
+        queries, keys = cells.shape[-2:]
+        own = np.diagonal(cells, keys - queries, -2, -1)
+        if (own == 1).all() and (cells == 0).any(axis=-1).all() and joins_cache(flow, site):
+            seen = int((cells == 0).sum(axis=-1).max())
+            text = (
+                f"A new query of the scores {flow.output(site.scores).shape} sees {seen} of {keys} keys at most, and "
+                "not its own: the mask counts from the first key, and new words stand at the last."
+            )
+            yield alarm_at(flow.one_pass, flow.steps[joint(flow, site)], "misaligned", text)
+            return
 
 
 def kernel_of(flow: Flow, site: Site) -> Step | None:

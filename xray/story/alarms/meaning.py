@@ -7,6 +7,7 @@ import numpy as np
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import MASKINGS, SUMS
+from xray.ir.trace import Step
 from xray.story.alarms.arguments import Mask, all_of, given_values
 from xray.story.alarms.bench import Bench, mark_hidden
 from xray.story.alarms.kinds import Alarm, alarm_at
@@ -22,9 +23,11 @@ JOINING = MASKINGS | SUMS | {"baddbmm"}
 
 def check_meaning(flow: Flow, sites: Sequence[Site], mask: Mask) -> Iterator[Alarm]:
     """The alarms of a key mask, tried at one attention of each kind that it reaches."""
-    if not mask.is_for_keys:
-        return
     tainted = follow(flow, mask.readers)
+    yield from check_late(flow, sites, mask, tainted)
+    if not mask.is_for_keys:
+        yield from check_numbers(flow, sites, mask, tainted)
+        return
     tried: set[tuple[str, str]] = set()
     for site in sites:
         key = (shape_of_path(flow, site), site.kind)
@@ -33,6 +36,54 @@ def check_meaning(flow: Flow, sites: Sequence[Site], mask: Mask) -> Iterator[Ala
             found = try_mask(flow, site, mask, tainted)
             if found is not None:
                 yield found
+
+
+def check_numbers(flow: Flow, sites: Sequence[Site], mask: Mask, tainted: set[int]) -> Iterator[Alarm]:
+    """The alarm of a mask of queries and keys that is given as 0 and 1, and added to scores as it is."""
+    if mask.values is None or not np.array_equal(np.unique(mask.values), (0.0, 1.0)):
+        return
+    for site in sites:
+        if is_masked_by(flow, site, tainted, mask):
+            place = joint_of(flow, site, tainted, mask)
+            step = flow.steps[place]
+            added = Bench(flow, given_values(flow)).add_to_scores(site)
+            if adds_numbers(step) and added is not None and np.array_equal(np.unique(added), (0.0, 1.0)):
+                yield alarm_at(flow.one_pass, step, "mixed", describe_numbers(flow, site, mask), mask.name)
+                return
+
+
+def adds_numbers(step: Step) -> bool:
+    """Whether a mask is added where it joins the scores, not filled in."""
+    is_float = step.op == "mask_scores" and all(record.dtype != "bool" for record in step.inputs)
+    return is_float or step.op in SUMS | {"baddbmm"}
+
+
+def describe_numbers(flow: Flow, site: Site, mask: Mask) -> str:
+    scores = flow.output(site.scores).shape
+    return (
+        f"{mask.label} is added to the scores {scores} as 0 and 1: a key that should be hidden weighs a little less "
+        "than others."
+    )
+
+
+def check_late(flow: Flow, sites: Sequence[Site], mask: Mask, tainted: set[int]) -> Iterator[Alarm]:
+    """The alarm of a mask that takes away weights, when softmax has given hidden keys their share already."""
+    for site in sites:
+        late = [place for place in site.weighed if flow.op(place) in PRODUCTS | MASKINGS and fits(flow, site, mask)]
+        joins = [
+            place
+            for place in late
+            if (place in mask.readers and place not in mask.places)
+            or any(maker in tainted and maker not in (site.softmax, *site.weighed) for maker in flow.makers[place])
+        ]
+        shares_anew = any(flow.op(place) in ("div", "div_") for place in site.weighed)
+        if joins and not shares_anew and not is_masked_by(flow, site, tainted, mask):
+            text = (
+                f"{mask.label} joins the weights {flow.output(site.softmax).shape} behind the softmax: hidden keys "
+                "have taken their share of each row by then, and what is left adds up to less than 1."
+            )
+            yield alarm_at(flow.one_pass, flow.steps[joins[0]], "weak", text, mask.name)
+            return
 
 
 def try_mask(flow: Flow, site: Site, mask: Mask, tainted: set[int]) -> Alarm | None:
@@ -102,15 +153,8 @@ def find_weak(flow: Flow, site: Site, mask: Mask, zeros: Values, ones: Values, t
     lowest = float(np.minimum(ones, zeros).min())
     if lowest <= WEAKEST or step.op not in JOINING:
         return None
-    adds = step.op in SUMS | {"baddbmm"} or (
-        step.op == "mask_scores" and all(record.dtype != "bool" for record in step.inputs)
-    )
-    if adds and lowest >= 0 and (np.abs(apart[apart != 0]) == 1).all():
-        text = (
-            f"{name} is added to the scores {scores} as 0 and 1: a key that should be hidden weighs a little less "
-            "than others."
-        )
-        return alarm_at(flow.one_pass, step, "mixed", text, mask.name)
+    if adds_numbers(step) and lowest >= 0 and (np.abs(apart[apart != 0]) == 1).all():
+        return alarm_at(flow.one_pass, step, "mixed", describe_numbers(flow, site, mask), mask.name)
     text = (
         f"{name} puts {lowest:g} where it should hide, and softmax of the scores {scores} still gives such keys "
         "a share: "
@@ -188,16 +232,17 @@ def try_one_key(flow: Flow, site: Site, mask: Mask, keep: int, tainted: set[int]
         return None
     step = flow.steps[joint_of(flow, site, tainted, mask)]
     if new.shape[0] == 1 or scores[0] != sequences:
+        mixed_up = find_mixed_up(flow, site, mask, new)
+        if mixed_up:
+            return alarm_at(flow.one_pass, step, "axis", mixed_up, mask.name)
         new = new.reshape(1, -1, *new.shape[-2:])
         where = [0]
     else:
         new = new.reshape(new.shape[0], -1, *new.shape[-2:])
         where = sorted({int(one) for one in np.nonzero(new)[0]})
-        if row not in where:
-            text = (
-                f"{mask.label}: hiding a key of sequence {row} hides it from sequence {where[0]} of the scores "
-                f"{scores}."
-            )
+        if where != [row]:
+            others = ", ".join(map(str, where))
+            text = f"{mask.label}: hiding a key of sequence {row} hides it in sequence {others} of the scores {scores}."
             return alarm_at(flow.one_pass, step, "axis", text, mask.name)
     square = new[where[-1]].any(axis=0)
     queries, keys = np.nonzero(square)
@@ -216,4 +261,41 @@ def try_one_key(flow: Flow, site: Site, mask: Mask, keep: int, tainted: set[int]
     ):
         text = f"{mask.label}: its {sequences} sequences lie along the {scores[-2]} queries of the scores {scores}."
         return alarm_at(flow.one_pass, step, "axis", text, mask.name)
+    return None
+
+
+def find_mixed_up(flow: Flow, site: Site, mask: Mask, new: Values) -> str:
+    """What is wrong where sequences and heads share an axis, and a mask takes them in another order than queries do."""
+    sequences = mask.shape[0]
+    order = find_order(flow, site, sequences)
+    if order is None or new.ndim != 3 or len(order) != len(new):
+        return ""
+    hidden = {int(place) for place in np.nonzero(new.any(axis=(1, 2)))[0]}
+    meant = {int(place) for place in np.flatnonzero(order == sequences - 1)}
+    if hidden == meant:
+        return ""
+    return (
+        f"{mask.label}: in the scores {flow.output(site.scores).shape} sequence {sequences - 1} stands at "
+        f"{sorted(meant)}, and hiding a key of it hides one at {sorted(hidden)}: repeat_interleave repeats each "
+        "sequence for all heads, repeat takes the sequences in turn."
+    )
+
+
+def find_order(flow: Flow, site: Site, sequences: int) -> Values | None:
+    """For each place along the first axis of the scores the number of its sequence; None where that is not known.
+
+    Queries are followed from where their axis of sequences last stands alone.
+    """
+    for place in reversed(site.query.nodes):
+        output = flow.output(place)
+        if "batch" in output.axes and output.shape[output.axes.index("batch")] == sequences:
+            axis = output.axes.index("batch")
+            lone = [sequences if one == axis else 1 for one in range(len(output.shape))]
+            numbers = np.arange(sequences, dtype=float).reshape(lone)
+            bench = Bench(flow, {}, {place: np.broadcast_to(numbers, output.shape)})
+            found = bench.read(*list(flow.given(site.scores))[-2])
+            if found is None or np.isnan(found).any() or found.ndim != 3 or found.max() <= 0:
+                return None
+            flat = found.reshape(len(found), -1) / found.max() * (sequences - 1)  # queries may have been scaled
+            return np.round(flat[:, 0]) if (flat == flat[:, :1]).all() else None
     return None

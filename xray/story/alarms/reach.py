@@ -83,6 +83,30 @@ def check_reach(flow: Flow, sites: Sequence[Site], mask: Mask) -> Iterator[Alarm
                 f"whose scores are {flow.output(missed[0].scores).shape}."
             )
             yield alarm_at(flow.one_pass, first, "some layers", text, mask.name)
+    yield from check_memory(flow, fitting, mask, tainted)
+
+
+def check_memory(flow: Flow, sites: Sequence[Site], mask: Mask, tainted: set[int]) -> Iterator[Alarm]:
+    """The alarm of a mask of keys that an encoder obeys, and that cross-attention over what it made does not."""
+    if not mask.is_for_keys:
+        return
+    masked = [site for site in sites if site.kind == "self" and is_masked_by(flow, site, tainted, mask)]
+    crossing = [site for site in sites if site.kind == "cross"]
+    if not masked or not crossing or any(is_masked_by(flow, site, tainted, mask) for site in crossing):
+        return
+    made = follow(flow, [site.weighted_sum for site in masked])
+    first = crossing[0]
+    if site_reads(first, made) and all(site.key.origin == first.key.origin for site in crossing):
+        text = (
+            f"{mask.label} reaches {len(masked)} attentions, and not {block_of(flow, first).path}, which reads what "
+            f"they made: its scores {flow.output(first.scores).shape} show every key, padding too."
+        )
+        yield alarm_at(flow.one_pass, flow.steps[first.softmax], "some layers", text, mask.name)
+
+
+def site_reads(site: Site, made: set[int]) -> bool:
+    """Whether an attention looks from elsewhere at what was made by certain steps."""
+    return site.key.origin in made and site.query.origin not in made
 
 
 def fits(flow: Flow, site: Site, mask: Mask) -> bool:

@@ -81,6 +81,8 @@ def check_form(flow: Flow, squares: Sequence[Square]) -> Iterator[Alarm]:
             alarm = find_triangle(flow, square) or (
                 find_open(flow, square, verdicts, number, shifted=shifted) if ahead is True else None
             )
+            if alarm is None and square.free is not None and shifted is not None and sees_next(square.free):
+                alarm = find_leak(flow, square.site, shifted)
             if alarm is not None:
                 yield alarm
                 break
@@ -93,6 +95,22 @@ def see_ahead(square: Values) -> bool | None:
     if np.isnan(future).any():
         return None
     return False if future.all() else True if not future.any() else None
+
+
+def sees_next(square: Values) -> bool:
+    """Whether every query sees the key behind it."""
+    return bool((np.diagonal(square, 1, -2, -1) == 0).all())
+
+
+def find_leak(flow: Flow, site: Site, shifted: str) -> Alarm | None:
+    """An attention that sees the next word, before a loss that asks for it."""
+    if not is_before(flow, site, shifted):
+        return None
+    text = (
+        f"The loss asks for the next word, and each query of the scores {flow.output(site.scores).shape} in "
+        f"{block_of(flow, site).path} sees it already."
+    )
+    return alarm_at(flow.one_pass, flow.steps[joint(flow, site)], "future", text)
 
 
 def find_triangle(flow: Flow, square: Square) -> Alarm | None:
@@ -139,14 +157,8 @@ def find_open(
         )
     elif block.settings.get("is_causal") is True or block.settings.get("causal") is True:
         text = f"{block.path} says of itself that it is causal, and each query of its scores {scores} sees all keys."
-    elif shifted is not None and is_before(flow, site, shifted):
-        text = (
-            f"The loss asks for the next word, and each query of the scores {scores} in {block.path} sees it "
-            "already: no "
-            "key behind a query is hidden."
-        )
     else:
-        return None
+        return None if shifted is None else find_leak(flow, site, shifted)
     return alarm_at(flow.one_pass, step, "future", text)
 
 

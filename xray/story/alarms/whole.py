@@ -11,7 +11,7 @@ from xray.ir.trace import Pass, Trace
 from xray.story.alarms.arguments import Mask, given_values, list_masks
 from xray.story.alarms.broken import list_broken
 from xray.story.alarms.ends import check_ends
-from xray.story.alarms.kernels import check_kernels
+from xray.story.alarms.kernels import check_aligned, check_kernels
 from xray.story.alarms.kinds import Alarm
 from xray.story.alarms.large import check_large
 from xray.story.alarms.meaning import check_meaning
@@ -117,7 +117,10 @@ def raise_alarms(one_pass: Pass) -> Iterator[Alarm]:
         found += check_reach(flow, sites, mask)
         found += check_meaning(flow, sites, mask)
     squares = read_squares(flow, sites)
-    found += check_form(flow, squares)
+    if not any(alarm.kind == "mixed" for alarm in found):  # which hides nothing, and says why
+        found += check_form(flow, squares)
+    if not any(alarm.kind == "misaligned" for alarm in found):
+        found += check_aligned(flow, squares)
     if not any(alarm.kind == "ends" for alarm in found):  # which leave squares as nobody meant them
         found += check_packed(flow, squares)
     found += check_window(flow, squares)

@@ -89,3 +89,25 @@ def narrow_and_padded(scores, mask, number):
     places = torch.arange(scores.shape[-1], device=scores.device)
     near = (places[:, None] - places[None, :]).abs() < 2
     return hide(scores.masked_fill(~near, HIDDEN), mask, number)
+
+
+def both_sides(scores, mask, number):
+    places = torch.arange(scores.shape[-1], device=scores.device)
+    return scores.masked_fill((places[:, None] - places[None, :]).abs() > 2, HIDDEN)
+
+
+@whole("a window to both sides before the next word", "future", ids_only, lambda: Taught(Layer, hide_future))
+class LooksToBothSides(Taught):
+    def __init__(self):
+        super().__init__(Layer, both_sides)
+
+
+@whole("the future or padding in the place of and", "future", padded, lambda: Taught(Layer, hide_both))
+class JoinedByOr(Taught):
+    def __init__(self):
+        super().__init__(Layer, either_of_them)
+
+
+def either_of_them(scores, mask, number):
+    visible = torch.ones(scores.shape[-2:], device=scores.device).tril().bool() | mask[:, None, None, :].bool()
+    return scores.masked_fill(~visible, HIDDEN)

@@ -216,3 +216,16 @@ def packed(bug: bool) -> xray.Trace:
         for layer in model.model.layers:
             replace_mask(layer.self_attn, lambda mask: triangle(0))
     return run(model, input_ids=words()[:1], position_ids=torch.tensor([[0, 1, 2, 0, 1, 2, 3]]), use_cache=False)
+
+
+@pair("packed rows, and a mask of ones that switches off how Llama reads them", "packed")
+def packed_with_ones(bug: bool) -> xray.Trace:
+    given = {"input_ids": words()[:1], "position_ids": torch.tensor([[0, 1, 2, 0, 1, 2, 3]]), "use_cache": False}
+    return run(make_llama(), **given, **({"attention_mask": torch.ones(1, 7, dtype=torch.long)} if bug else {}))
+
+
+@pair("Llama given ones and zeros to add", "mixed")
+def ones_and_zeros(bug: bool) -> xray.Trace:
+    keep = torch.ones(1, 1, 7, 7).tril()
+    mask = keep if bug else (1 - keep) * torch.finfo(torch.float32).min
+    return run(make_llama(), input_ids=words(), attention_mask=mask, use_cache=False)

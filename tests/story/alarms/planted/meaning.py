@@ -1,7 +1,9 @@
 """Planted: masks that are too weak, added as truth values, or along the wrong axis."""
 
+from typing import Any
+
 import torch
-from story.alarms.planted.pairs import PAD, PLACES, SEQUENCES, Fused, attend, hide, ids_only, padded, pair
+from story.alarms.planted.pairs import PAD, PLACES, SEQUENCES, Fused, Layer, attend, hide, ids_only, padded, pair, words
 from torch import nn
 
 # Too weak
@@ -77,3 +79,37 @@ def queries_in_a_kernel(q, k, v, mask, number):
 @pair("the mask of another sequence", "axis", padded, hide)
 def of_another_sequence(scores, mask, number):
     return hide(scores, mask.flip(0), number)
+
+
+class Late(Layer):
+    """An attention whose `hide` is told the weights."""
+
+    def forward(self, x, mask):
+        q, k, v = (one.unflatten(-1, (2, -1)).transpose(1, 2) for one in self.qkv(x).chunk(3, dim=-1))
+        weights = (q @ k.transpose(-2, -1)).softmax(-1)
+        return x + self.out((self.hide(weights, mask, self.number) @ v).transpose(1, 2).flatten(2))
+
+
+def share_anew(weights, mask, number):
+    weights = weights * mask[:, None, None, :]
+    return weights / weights.sum(-1, keepdim=True)
+
+
+@pair("a mask behind the softmax", "weak", padded, share_anew, base=Late)
+def behind_the_softmax(weights, mask, number):
+    return weights * mask[:, None, None, :]  # bug
+
+
+def from_context() -> dict[str, Any]:
+    return {"ids": words(), "context_mask": (words() != PAD).long()}
+
+
+@pair(
+    "a context's mask on queries",
+    "axis",
+    from_context,
+    lambda s, m, n: s + (1.0 - m[:, None, None, :]) * -1e9,
+    prepare=lambda ids, mask, context_mask: context_mask,
+)
+def context_on_queries(scores, mask, number):
+    return scores + torch.zeros_like(scores[:, :1]).masked_fill(mask[:, None, :, None] == 0, -1e9)  # bug

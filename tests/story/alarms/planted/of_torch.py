@@ -1,7 +1,7 @@
 """Planted in torch's own layers: nn.TransformerEncoder and nn.MultiheadAttention."""
 
 import torch
-from story.alarms.planted.pairs import HEADS, PAD, PAIRS, PLACES, VOCAB, WIDTH, Pair, ids_only, padded
+from story.alarms.planted.pairs import HEADS, PAD, PAIRS, PLACES, VOCAB, WIDTH, Pair, ids_only, padded, words
 from torch import nn
 
 
@@ -115,3 +115,76 @@ def heads_told_words(attention, x, ids, mask):
 )
 def weak_in_heads(attention, x, ids, mask):
     return attention(x, x, x, key_padding_mask=(1.0 - mask) * -2.0)
+
+
+class Translator(nn.Module):
+    """torch's encoder and decoder; `read` is told the decoder, what it reads and where the padding of that is."""
+
+    def __init__(self, read):
+        super().__init__()
+        self.words, self.head = nn.Embedding(VOCAB, WIDTH), nn.Linear(WIDTH, VOCAB)
+        layer = nn.TransformerEncoderLayer(WIDTH, HEADS, 16, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(WIDTH, HEADS, 16, batch_first=True), 2)
+        self.read = read
+
+    def forward(self, ids, src_padding_mask):
+        memory = self.encoder(self.words(ids), src_key_padding_mask=src_padding_mask)
+        return self.head(self.read(self.decoder, self.words(ids[:, :5]), memory, src_padding_mask))
+
+
+def padded_words():
+    return {"ids": words(), "src_padding_mask": words() == PAD}
+
+
+def translator_pair(name, kind, good, **others):
+    def note(bad):
+        PAIRS.append(Pair(name, kind, lambda: Translator(bad), lambda: Translator(good), padded_words, bad, **others))
+        return bad
+
+    return note
+
+
+def behind(length, diagonal, device):
+    return torch.full((length, length), float("-inf"), device=device).triu(diagonal)
+
+
+def read_well(decoder, x, memory, mask):
+    return decoder(x, memory, tgt_mask=behind(5, 1, x.device), memory_key_padding_mask=mask)
+
+
+@translator_pair("a decoder that reads the padding of the encoder", "some layers", read_well, on_meta=False)
+def reads_padding(decoder, x, memory, mask):
+    return decoder(x, memory, tgt_mask=behind(5, 1, x.device))
+
+
+@translator_pair("a decoder whose words do not see themselves", "blind", read_well, on_meta=False)
+def blind_to_themselves(decoder, x, memory, mask):
+    return decoder(x, memory, tgt_mask=behind(5, 0, x.device), memory_key_padding_mask=mask)
+
+
+def for_each_head(a, x, i, m):
+    hidden = (m == 0)[:, None, :].expand(-1, PLACES, -1).repeat_interleave(HEADS, 0)
+    return a(x, x, x, attn_mask=hidden, need_weights=False)
+
+
+@heads_pair("masks repeated for heads in the wrong order", "axis", padded, for_each_head, on_meta=False)
+def in_the_wrong_order(attention, x, ids, mask):
+    hidden = (mask == 0)[:, None, :].expand(-1, PLACES, -1).repeat(HEADS, 1, 1)
+    return attention(x, x, x, attn_mask=hidden, need_weights=False)
+
+
+def for_each_head_and_weights(a, x, i, m):
+    return a(x, x, x, attn_mask=(m == 0)[:, None, :].expand(-1, PLACES, -1).repeat_interleave(HEADS, 0))
+
+
+@heads_pair(
+    "masks in the wrong order where weights are asked for",
+    "axis",
+    padded,
+    for_each_head_and_weights,
+    on_meta=False,
+    trains=True,
+)
+def in_the_wrong_order_with_weights(attention, x, ids, mask):
+    return attention(x, x, x, attn_mask=(mask == 0)[:, None, :].expand(-1, PLACES, -1).repeat(HEADS, 1, 1))

@@ -121,3 +121,34 @@ def same_stretch(ids, mask, cu_seqlens):
 @pair("ends that nobody minds", "packed", ends, hide_others, prepare=same_stretch, on_meta=False)
 def unminded_ends(scores, mask, number):
     return hide_future(scores, mask, number)
+
+
+def next_words(rows):
+    """Two words more, their keys put behind those that were kept; `rows` says which rows of the triangle they have."""
+
+    def attend_kept(q, k, v, mask, number):
+        k, v = (torch.cat([one, one[..., -2:, :]], dim=-2) for one in (k, v))
+        length = k.shape[-2]
+        visible = torch.ones(length, length, dtype=torch.bool, device=q.device).tril()[rows]
+        new = nn.functional.scaled_dot_product_attention(q[..., -2:, :], k, v, attn_mask=visible)  # bug
+        return torch.cat([q[..., :-2, :], new], dim=-2)
+
+    return attend_kept
+
+
+pair("the triangle's first rows for new words", "misaligned", ids_only, next_words(slice(-2, None)), base=Fused)(
+    next_words(slice(0, 2))
+)
+
+
+def by_bucket(right):
+    def same_bucket(ids, mask, cu_seqlens):
+        number = torch.bucketize(torch.arange(ids.shape[1], device=ids.device), cu_seqlens[1:], right=right)
+        return (number[:, None] == number[None, :])[None, None]
+
+    return same_bucket
+
+
+@prepared("a word counted to the sequence before it", "packed", ends, by_bucket(right=True), hide_others, on_meta=False)
+def counted_before(ids, mask, cu_seqlens):
+    return by_bucket(right=False)(ids, mask, cu_seqlens)
