@@ -98,6 +98,12 @@ PICTURES = (
         "swin", "Swin", "Windows that are rolled, cut, attended to and joined again, in stages of growing width."
     ),
     of_family("clip", "CLIP", "Two towers: one for images, one for words."),
+    Picture(
+        "dit.webp",
+        "A diffusion transformer",
+        "Adaptive norms: time and class say how much each row is scaled, shifted and let through.",
+        "xray trace diffusers:examples/families/dit -o dit.png",
+    ),
     of_family("mamba", "Mamba", "No attention: a state is handed on from place to place."),
     of_family("jamba", "Jamba", "State space, attention, experts and feed-forward, layer by layer."),
     of_family("qwen3_next", "Qwen3-Next", "Linear attention in three layers of four, a gate behind the others' heads."),

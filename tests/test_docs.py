@@ -152,7 +152,8 @@ def test_every_picture_has_a_recipe_that_is_tried():
 @pytest.mark.slow
 @pytest.mark.parametrize("picture", OF_FAMILIES, ids=lambda one: one.file)
 def test_a_recipe_of_a_family_draws_its_poster(workplace, picture):
-    pytest.importorskip("transformers", reason="transformers is not installed")
+    package = "diffusers" if "diffusers:" in picture.source else "transformers"
+    pytest.importorskip(package, reason=f"{package} is not installed")
     recipe = picture.source.replace(".png", ".svg").replace("examples/", f"{ROOT}/examples/")
 
     Reader().follow(Block("console", recipe, "", "", 0))

@@ -126,3 +126,30 @@ def test_words_go_through_every_change_of_form(change, axes):
     found = xray.trace(Change(), torch.ones(3, 5, 7), axes={"x": ("batch", "time", "features")})
 
     assert found.steps[0].outputs[0].axes == axes
+
+
+class Waist(nn.Module):
+    """A stream with a way through a normed waist, and a way out and back with a bend."""
+
+    def __init__(self, width=15, waist=6, wide=22):
+        super().__init__()
+        self.words = nn.Embedding(23, width)
+        self.down, self.norm, self.up = nn.Linear(width, waist), nn.LayerNorm(waist), nn.Linear(waist, width)
+        self.out, self.back, self.pool = nn.Linear(width, wide), nn.Linear(wide, width), nn.Linear(width, 9)
+
+    def forward(self, ids):
+        x = self.words(ids)
+        x = x + self.up(self.norm(self.down(x)).softmax(-1))
+        x = x + self.back(self.out(x).relu())
+        return self.pool(x).tanh()
+
+
+def test_a_normed_waist_is_no_stream_and_a_bent_end_no_way_out_and_back():
+    found = axes_of(Waist(), torch.zeros(4, 5, dtype=torch.long))
+    assert [found[name][0][-1] for name in ("words", "norm", "out", "back", "pool")] == [
+        "d_model",
+        "",
+        "d_ff",
+        "d_model",
+        "",
+    ]

@@ -2,8 +2,8 @@
 
 Addition joins the axes of its operands, a transpose joins them crosswise, a matrix product joins rows, columns and what
 is between, a reshape remembers what it cut and joined. Attention then tells which axis is the batch, which heads, which
-d_k and which the words of a sequence; normalisation and embeddings tell d_model; and the words travel along the data to
-every other step. Equal sizes keep their own names, since sizes alone name nothing.
+d_k and which the words of a sequence; residual sums tell d_model; and the words travel along the data to every other
+step. Equal sizes keep their own names, since sizes alone name nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from xray.capture.axes.groups import Groups
 from xray.capture.axes.joins import Tensors, join_step
+from xray.capture.axes.widths import is_layer, list_sums
 from xray.capture.freezing import make_fact
 from xray.capture.kernels.fused import ATTENTIONS
 from xray.ir.flow.attention_sites import list_sites
@@ -233,28 +234,29 @@ class Namer:
         return found
 
     def name_widths(self) -> None:
-        """What embeddings, normalisation and feed-forward say about the axes that no input size moves."""
-        groups = self.groups
-        vocabularies = {
-            step.settings.get("num_embeddings") for step in self.one_pass.steps if step.op == "embedding"
-        } - {None}
-        has_attention = any(step.op in ATTENTIONS or step.op == "softmax" for step in self.one_pass.steps)
-        if not has_attention:
+        """d_model is the width of a residual stream, d_ff that of what a layer makes of it, bent, and brings back."""
+        groups, flow = self.groups, read_flow(self.one_pass)
+        tables = [step for step in self.one_pass.steps if step.op == "embedding" and step.outputs]
+        if not any(step.op in ATTENTIONS or step.op == "softmax" for step in self.one_pass.steps):
             return
-        for step in self.one_pass.steps:
-            rank = len(step.outputs[0].shape) if step.outputs else 0
-            if rank < 2:
-                continue
-            last = self.at[step.id].outs[0] + rank - 1
-            over_many = step.op.startswith(("batch", "group", "instance"))  # their channels come second
-            if (step.op.endswith("norm") and not over_many) or (step.op == "embedding" and rank == 3):
-                groups.name(last, "d_model")
-            elif step.op in ("linear", "conv1d") and "kernel_size" not in step.settings:
-                wide = step.settings.get("out_features") in vocabularies and not self.is_read(step)
-                if wide or step.path.rsplit(".", 1)[-1] in HEADS_OF_WORDS:
-                    groups.name(last, "vocab")
-                elif self.is_activated(step):
-                    groups.name(last, "d_ff")
+        layers = [step for step in self.one_pass.steps if is_layer(step)]
+        ins = {step.id: groups.find(self.at[step.id].ins[0] + len(step.inputs[0].shape) - 1) for step in layers}
+        outs = {step.id: self.find_last(step) for step in (*layers, *tables)}
+        streams = {self.find_last(flow.steps[place]) for place in list_sums(flow)} & {*ins.values(), *outs.values()}
+        for stream in streams:
+            groups.name(stream, "d_model")
+        vocabularies = {step.settings.get("num_embeddings") for step in tables} - {None}
+        back = {ins[step.id] for step in layers if outs[step.id] in streams}
+        for step in layers:
+            wide = step.settings.get("out_features") in vocabularies and not self.is_read(step)
+            if wide or step.path.rsplit(".", 1)[-1] in HEADS_OF_WORDS:
+                groups.name(outs[step.id], "vocab")
+            elif ins[step.id] in streams and outs[step.id] in back - streams and self.is_activated(step):
+                groups.name(outs[step.id], "d_ff")
+
+    def find_last(self, step: Step) -> int:
+        """The last axis of what a step makes."""
+        return self.groups.find(self.at[step.id].outs[0] + len(step.outputs[0].shape) - 1)
 
     def is_read(self, step: Step) -> bool:
         """Whether a layer of the model goes on with what the step made."""

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SCALINGS
+from xray.ir.flow.operation_kinds import CARRYING, SCALINGS
 from xray.ir.kinds import EXCHANGES
 from xray.story.anatomy.tree import Attention
+from xray.story.body.modulation import find_beside_gate
 from xray.story.body.stages import Branching, peel_end
 from xray.story.branches.inner_norms import find_inner_norm
 from xray.story.branches.operands import Side
@@ -30,6 +31,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.lanes import cut_way, order_rows
 from xray.story.recognition.between import Region, find_region
+from xray.story.recognition.value_shapes import number
 
 
 def chart_attention(flow: Flow, found: Branching) -> Chart:
@@ -70,6 +72,9 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
         for node in nodes
     ]
     return Chart(tuple(nodes), tuple(edges), tuple(dict.fromkeys(feet)), head, tuple(memory))
+
+
+BESIDE_REMARK = "how much goes on, what stands beside the stream says"
 
 
 def name_lengths(nodes: list[Node], sides: tuple[Side, Side, Side]) -> list[Node]:
@@ -172,14 +177,25 @@ def draw_end(
         last, row = "output", row + 1
     start = site.output if site.output is not None else joined[-1] if joined else site.weighted_sum
     tail = find_region(flow, start, end)
-    for number, part in enumerate(cut_way(flow, tail.inner, None) if tail is not None else []):
+    for count, part in enumerate(cut_way(flow, tail.inner, None) if tail is not None else []):
         if part.kind not in ("heads", "bend", "scale", "rotate"):
+            continue
+        if part.kind == "scale" and all(is_by_one(flow, node) for node in part.nodes):
             continue
         label = "ROLLED BACK" if any(flow.op(node) == "roll" for node in part.nodes) else None
         if any(flow.op(node) in EXCHANGES for node in part.nodes):
             label = "ADDED UP OVER RANKS"
         label = label or {"heads": "CUT ANEW", "scale": "SCALE"}.get(part.kind, "MULTIPLIED")
-        nodes.append(Node(f"tail{number}", label, row, BROAD, steps_at(flow, *reversed(part.nodes)), part.record))
-        edges.append(Edge(last, f"tail{number}"))
-        last, row = f"tail{number}", row + 1
+        is_beside = find_beside_gate(flow, part.nodes[-1]) is not None
+        label, remark = ("× GATE", BESIDE_REMARK) if is_beside else (label, "")
+        steps = steps_at(flow, *reversed(part.nodes))
+        nodes.append(Node(f"tail{count}", label, row, BROAD, steps, part.record, "", remark))
+        edges.append(Edge(last, f"tail{count}"))
+        last, row = f"tail{count}", row + 1
     return last
+
+
+def is_by_one(flow: Flow, place: int) -> bool:
+    """Whether a step multiplies or divides by 1, or only moves numbers."""
+    step = flow.steps[place]
+    return step.op in CARRYING or (len(step.inputs) == 1 and number(step) == 1)

@@ -6,6 +6,7 @@ from math import prod
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SCALINGS, SUMS
 from xray.story.anatomy.tree import Attention
+from xray.story.body.modulation import list_modulation
 from xray.story.body.stages import Branching, opening_norms
 from xray.story.branches.operands import Side, read_sides
 from xray.story.charts.chart import (
@@ -70,7 +71,8 @@ def read_attention_lanes(flow: Flow, found: Branching) -> Lanes:
 
 def list_opening(flow: Flow, found: Branching) -> frozenset[int]:
     """The steps of a branch up to the end of the norm that it begins with: they are drawn apart."""
-    ends = [norm.end for norm in opening_norms(flow, found.region, found.region.start)]
+    norms = opening_norms(flow, found.region, found.region.start)
+    ends = [node for norm in norms for node in (norm.end, *list_modulation(flow, norm))]
     return frozenset(node for node in found.region.inner if ends and node <= max(ends))
 
 

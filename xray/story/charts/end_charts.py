@@ -9,6 +9,7 @@ from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, LOOKUPS, 
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
 from xray.story.body.entrance import cuts_patches, looks_up_places
+from xray.story.body.modulation import list_modulation
 from xray.story.body.stages import find_any_norm
 from xray.story.body.towers import Towering
 from xray.story.charts.chart import BROAD, MIDDLE, Chart, Edge, Node, describe_dropout, list_dropouts, steps_at
@@ -166,7 +167,9 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         elif is_loss(flow, node):
             labels[node] = f"{name_loss(flow.steps[node])}: THE LOSS"
         elif is_last_norm(flow, towering, node):
-            labels[node] = "LAST NORM"
+            final = towering.final
+            is_adapted = final is not None and bool(list_modulation(flow, final))
+            labels[node] = "LAST NORM, SCALED AND SHIFTED" if is_adapted else "LAST NORM"
         elif flow.steps[node].error is not None:
             to_words = flow.steps[node].settings.get("out_features") == towering.tower.vocab
             labels[node] = "LINEAR TO VOCABULARY" if to_words else label_step(flow, node)

@@ -3,9 +3,11 @@
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import SUMS
 from xray.story.anatomy.tree import Attention, Branch, Convolution, Experts, FeedForward, Recurrence, Stage, Unknown
+from xray.story.body.modulation import find_beside_gate, list_modulation
 from xray.story.body.stages import Branching, Staging, name_norm, peel_end
-from xray.story.charts.attention_chart import chart_attention
+from xray.story.charts.attention_chart import BESIDE_REMARK, chart_attention
 from xray.story.charts.attention_lanes import list_opening
 from xray.story.charts.chart import (
     BROAD,
@@ -72,11 +74,20 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
         end = found.region.end
         node = Node(f"op{end}", label_step(flow, end), 0, BROAD, steps_at(flow, end), flow.output(end))
         chart = Chart((node,), (), (node.key,), node.key)
+    gate = find_beside_gate(flow, found.region.end)
+    if gate is not None and isinstance(found.branch, FeedForward | Experts):
+        chart = stack_charts(chart, chart_gate(flow, gate))
     closing, _ = peel_end(flow, found.region)
     is_drawn = closing is None or not isinstance(found.branch, Attention | FeedForward | Experts)
     return (
         chart if is_drawn or closing is None else stack_charts(chart, chart_norm(flow, closing, "closing", wide=False))
     )
+
+
+def chart_gate(flow: Flow, gate: int) -> Chart:
+    """A gate at the end of a branch as a chart of its own."""
+    node = Node("beside", "× GATE", 0, BROAD, steps_at(flow, gate), flow.output(gate), "", BESIDE_REMARK)
+    return Chart((node,), (), (node.key,), node.key)
 
 
 def is_opening(flow: Flow, norm: Norm, staging: Staging) -> bool:
@@ -96,16 +107,22 @@ def chart_norm(flow: Flow, norm: Norm, key: str, wide: bool) -> Chart:
     remark = {
         "rms": "every vector brought to a mean square of 1",
         "layer": "every vector brought to mean 0, variance 1",
-    }
+    }.get(kind or "", "")
+    label = f"{kind.upper()} NORM" if kind else "NORM"
+    modulation = list_modulation(flow, norm)
+    if modulation:
+        shifts = any(flow.op(node) in SUMS for node in modulation)
+        label = f"{label}, {'SCALED AND SHIFTED' if shifts else 'SCALED'}"
+        remark = "how much, what stands beside the stream says"
     node = Node(
         key,
-        f"{kind.upper()} NORM" if kind else "NORM",
+        label,
         0,
-        (0.5, 0.4) if wide else MIDDLE,
-        steps_at(flow, norm.end, *(node for node in norm.nodes if node != norm.end)),
-        flow.output(norm.end),
+        (0.5, 0.4) if wide else BROAD if modulation else MIDDLE,
+        steps_at(flow, *reversed(modulation), norm.end, *(node for node in norm.nodes if node != norm.end)),
+        flow.output(modulation[-1] if modulation else norm.end),
         extra,
-        remark.get(kind or "", ""),
+        remark,
     )
     return Chart((node,), (), (key,), key)
 

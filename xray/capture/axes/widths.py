@@ -1,0 +1,46 @@
+"""Which widths have a word: d_model is that of a residual stream, d_ff that of a layer out of it and back into it."""
+
+from collections.abc import Iterator
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import SUMS
+from xray.ir.trace import Step
+
+FARTHEST = 600
+"""So many steps are gone back from a sum, to where its branch began."""
+
+
+def list_sums(flow: Flow) -> Iterator[int]:
+    """The sums that add to a tensor what was worked out of it."""
+    for place, step in enumerate(flow.steps):
+        if step.op in SUMS and len(step.inputs) == 2 and flow.is_leaf(place) and is_residual(flow, place):
+            yield place
+
+
+def is_residual(flow: Flow, place: int) -> bool:
+    """Whether one of both tensors that a step adds up was worked out of the other one."""
+    (left, right), (one, other) = flow.steps[place].inputs, flow.makers[place]
+    if left.shape != right.shape or len(left.shape) < 2 or one is None or other is None or one == other:
+        return False
+    return is_made_of(flow, max(one, other), min(one, other))
+
+
+def is_made_of(flow: Flow, place: int, origin: int) -> bool:
+    """Whether what a step makes was worked out of what another one made."""
+    seen: set[int] = set()
+    todo = [place]
+    while todo and len(seen) < FARTHEST:
+        for maker in flow.makers[todo.pop()]:
+            if maker == origin:
+                return True
+            if maker is not None and maker > origin and maker not in seen:
+                seen.add(maker)
+                todo.append(maker)
+    return False
+
+
+def is_layer(step: Step) -> bool:
+    """Whether a step is a linear layer over the last axis."""
+    if step.op not in ("linear", "conv1d") or "kernel_size" in step.settings:
+        return False
+    return bool(step.outputs) and bool(step.inputs) and len(step.outputs[0].shape) > 1 and bool(step.inputs[0].shape)

@@ -1,0 +1,49 @@
+"""Adaptive norms: rows scaled, shifted and let through by what stands beside the stream, as time and class (DiT)."""
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
+from xray.story.body.stages import comes_from_learned, is_modulated
+from xray.story.recognition.norms import Norm
+
+MOST = 4
+
+
+def list_modulation(flow: Flow, norm: Norm) -> tuple[int, ...]:
+    """The steps right behind a norm that scale and shift each row by what is the same for all places; none if not."""
+    if not is_modulated(flow, norm):
+        return ()
+    found: list[int] = []
+    here = norm.end
+    while len(found) < MOST:
+        onward = [one for one in flow.readers.get(here, ()) if is_from_beside(flow, one, here)]
+        if len(onward) != 1 or len(flow.readers.get(here, ())) != 1:
+            break
+        here = onward[0]
+        found.append(here)
+    return tuple(found)
+
+
+def find_beside_gate(flow: Flow, end: int) -> int | None:
+    """The step that ends a branch by letting as much of it through as what stands beside the stream says."""
+    here: int | None = end
+    while here is not None and flow.op(here) in CARRYING and flow.makers[here]:
+        here = flow.makers[here][0]
+    if here is None or flow.op(here) not in SCALINGS:
+        return None
+    return here if any(is_from_beside(flow, here, one) for one in flow.makers[here] if one is not None) else None
+
+
+def is_from_beside(flow: Flow, place: int, row: int) -> bool:
+    """Whether a step multiplies or adds to a row what is learned beside it and the same for all places."""
+    step = flow.steps[place]
+    if step.op not in SCALINGS | SUMS or len(step.inputs) != 2 or not step.outputs:
+        return False
+    others = [(record, maker) for record, maker in flow.given(place) if maker != row]
+    if len(others) != 1:
+        return False
+    record, maker = others[0]
+    shape = step.outputs[0].shape
+    if maker is None or record.shape[-1:] != shape[-1:] or len(shape) < 3:
+        return False
+    lengths = record.shape[:-1][-1:] if len(record.shape) > 1 else ()
+    return lengths == (1,) and shape[-2] > 1 and comes_from_learned(flow, maker)
