@@ -213,3 +213,66 @@ def test_tensors_that_only_one_side_has_are_named():
 
     assert told(net(x, y), net(x, z))[1:] == ["  forward: tensors at net#0: y -> z"]
     assert told(net(x), net(x, z))[1:] == ["  forward: tensors at net#0: none -> z"]
+
+
+class Plain(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.inner, self.outer = nn.Linear(width, width), nn.Linear(width, width)
+
+    def forward(self, x):
+        return x + self.outer(torch.relu(self.inner(x)))
+
+
+class Normed(Plain):
+    def __init__(self, width):
+        super().__init__(width)
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, x):
+        return x + self.outer(torch.relu(self.norm(self.inner(x))))
+
+
+class First(nn.Module):
+    part, count = Plain, 2
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(self.part(3) for _ in range(self.count))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class Second(First):
+    part, count = Normed, 3
+
+
+def test_two_architectures_differ_by_what_one_of_them_lacks():
+    old, new = (xray.trace(one(), torch.ones(2, 3)) for one in (First, Second))
+
+    found = diff(old, new)
+
+    told = [(one.aspect, one.step) for one in found.changes if not one.inside and one.aspect != "parameters"]
+    assert told == [
+        ("renamed", "Second#0"),
+        ("step added", "layers.0.norm#0"),
+        ("step added", "layers.1.norm#0"),
+        ("step added", "layers.2#0"),
+    ]
+
+
+def test_blocks_that_do_other_things_are_not_taken_for_each_other():
+    class Third(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.squash = nn.Sequential(nn.Tanh(), nn.Tanh())
+
+        def forward(self, x):
+            return self.squash(x)
+
+    old, new = (xray.trace(one(), torch.ones(2, 3)) for one in (First, Third))
+
+    assert diff(old, new).first.aspect == "step missing"

@@ -1,8 +1,9 @@
 """Which step of one recording is which of another: by what they do and where they stand, names last.
 
 Two passes are laid side by side as trees. Below each pair of blocks their steps are paired in order: first those that
-hold the same, then those of the same name, then those that hold the same under another name. So a layer put between two
-others is one layer added, a renamed module is one rename, and one operation more does not shift all that follow it.
+hold the same, then those of the same name, then those that hold the same under another name, last those that do much
+the same, whatever they are called: so the layers of two architectures are held against each other. A layer put between
+two others is one layer added, a renamed module is one rename, and one operation more does not shift all that follow it.
 
 How to use it:
 
@@ -11,6 +12,7 @@ How to use it:
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -47,6 +49,8 @@ class Node:
 
 
 Key = Callable[[Node], object]
+LIKE = 0.5
+"""Two blocks are one under another name where they share so much of what they do."""
 
 
 def align_passes(before: Pass, after: Pass) -> Iterator[Pair]:
@@ -133,8 +137,7 @@ def pair_up(
 ) -> Iterator[tuple[Node | None, Node | None]]:
     """Neighbours in pairs: by the first stage what it finds alike, and what lies between by the stages after it."""
     if not stages or not before or not after:
-        yield from ((node, None) for node in before)
-        yield from ((None, node) for node in after)
+        yield from pair_alike(before, after)
         return
     key, *rest = stages
     for start, end, other_start, other_end, alike in find_runs(
@@ -144,6 +147,39 @@ def pair_up(
             yield from zip(before[start:end], after[other_start:other_end], strict=True)
         else:
             yield from pair_up(before[start:end], after[other_start:other_end], rest)
+
+
+def pair_alike(before: Sequence[Node], after: Sequence[Node]) -> Iterator[tuple[Node | None, Node | None]]:
+    """Neighbours under other names and of other classes: blocks that mostly hold the same operations, in order."""
+    left = list(after)
+    for node in before:
+        place = next((place for place, other in enumerate(left) if are_alike(node, other)), None)
+        if place is None:
+            yield node, None
+            continue
+        yield from ((None, other) for other in left[:place])
+        yield node, left[place]
+        del left[: place + 1]
+    yield from ((None, other) for other in left)
+
+
+def are_alike(node: Node, other: Node) -> bool:
+    """Whether half of what either of two blocks does, the other does as well; of whole models, the smaller of them."""
+    if not (node.held and other.held and node.step.module and other.step.module):
+        return False
+    if any(inner.contents == alone.contents for alone, outer in ((node, other), (other, node)) for inner in outer.held):
+        return False  # one was put around the other
+    one, two = count_operations(node), count_operations(other)
+    are_whole = node.step.parent is None and other.step.parent is None
+    return (one & two).total() >= LIKE * (min if are_whole else max)(one.total(), two.total())
+
+
+def count_operations(node: Node) -> Counter[str]:
+    """How often a block does what, in all that it holds; parts that are alike count as one, however many layers."""
+    if not node.held:
+        return Counter([node.step.op])
+    parts = {inner.contents if inner.held else inner.step.id: inner for inner in node.held}
+    return sum(map(count_operations, parts.values()), Counter[str]())
 
 
 def find_runs(before: Sequence[object], after: Sequence[object]) -> Iterator[tuple[int, int, int, int, bool]]:

@@ -114,6 +114,7 @@ def compare_passes(before: Pass, after: Pass) -> Iterator[Change]:
     moved: Step | None = None
     pairs = list(align_passes(before, after))
     weighed = hold_other_params(pairs)
+    is_other = any(pair.before and pair.after and is_other_whole(pair.before, pair.after) for pair in pairs)
     for pair in pairs:
         step = pair.after or pair.before
         if step is None:
@@ -126,7 +127,10 @@ def compare_passes(before: Pass, after: Pass) -> Iterator[Change]:
             yield Change("step missing", kind, number, step.id, inside=pair.inside)
         else:
             moved = moved or (step if pair.moved else None)
-            yield from compare_names(kind, number, pair, pair.before, pair.after)
+            both_blocks = {pair.before.id} <= before.blocks and {pair.after.id} <= after.blocks
+            yield from compare_names(
+                kind, number, pair, pair.before, pair.after, says_op=not (is_other and both_blocks)
+            )
             yield from compare_records(kind, number, pair.before, pair.after, "inputs")
             made = list(compare_records(kind, number, pair.before, pair.after, "outputs"))
             if differ_in_params(pair) and step.id not in weighed and not made:
@@ -152,11 +156,18 @@ def differ_in_params(pair: Pair) -> bool:
     return (pair.before.params if pair.before else 0) != (pair.after.params if pair.after else 0)
 
 
-def compare_names(kind: PassKind, number: int, pair: Pair, before: Step, after: Step) -> Iterator[Change]:
-    """Whether a step has another name, or does something else under the same one."""
+def is_other_whole(before: Step, after: Step) -> bool:
+    """Whether two whole models are of different classes; then the classes of their parts are others, too."""
+    return before.parent is None and before.module != after.module
+
+
+def compare_names(
+    kind: PassKind, number: int, pair: Pair, before: Step, after: Step, *, says_op: bool
+) -> Iterator[Change]:
+    """Whether a step has another name, or does something else under the same one, where that is to be said."""
     if pair.renamed:
         yield Change("renamed", kind, number, after.id, was=before.id, words=(before.path, after.path))
-    if before.op != after.op:
+    if says_op and before.op != after.op:
         yield Change("operation", kind, number, after.id, was=other_id(before, after), words=(before.op, after.op))
 
 
