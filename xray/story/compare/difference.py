@@ -178,7 +178,7 @@ def compare_records(
     was = other_id(before, after)
     old = {record.name: record for record in getattr(before, side)}
     new = {record.name: record for record in getattr(after, side)}
-    if list(old) != list(new):
+    if set(old) != set(new):
         words = list_names([name for name in old if name not in new]), list_names([n for n in new if n not in old])
         yield Change("tensors", kind, number, after.id, was=was, words=words)
     for one, other in ((record, new[name]) for name, record in old.items() if name in new):
