@@ -170,7 +170,13 @@ function sayMore(part, step, block) {
   if (part.kind === "group") return "gathered to fit; touch to open";
   const params = step.params ? `${step.params.toLocaleString("en")} parameters` : "";
   if (block) return [`${count(part).toLocaleString("en")} steps`, params].filter(Boolean).join(" · ");
+  if (handsOn(step)) return "hands on the same tensor";
   return step.does ?? (params || (step.module ? step.op : ""));
+}
+
+/** Whether what comes out is the very tensor that another step made, as from a dropout that is off. */
+function handsOn(step) {
+  return step.outputs.length > 0 && step.outputs.every((one) => one.source && one.source !== step.id);
 }
 
 function sayPart(part, step) {

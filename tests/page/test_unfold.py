@@ -229,3 +229,12 @@ def test_a_model_without_a_poster_unfolds_too(open_page):
     trace = Trace("Blind", {}, {}, (model_of(*blind_attention()),))
     with open_page(trace, "#view=walk&block=whole") as page:
         assert page.locator(".unfolded .part").count() > 1
+
+
+@pytest.mark.slow
+def test_a_dropout_that_is_off_is_said_to_hand_on_the_same_tensor(at):
+    page = at("#view=walk&block=encoder.layers.0.self_attention%230&phase=inference&turn=2")
+    part = page.locator(".unfolded .part", has_text="Dropout").first
+
+    assert part.locator(".does").text_content() == "hands on the same tensor"
+    assert page.locator(".unfolded .part", has_text="Softmax").locator(".does").text_content().startswith("softmax")
