@@ -21,7 +21,7 @@ function listKind(sites) {
 }
 
 /** The attention that the place says, with the head and sequence there are; null where no weights were kept. */
-function siteAt(scene) {
+export function siteAt(scene) {
   const { layers } = listKind(listSites(scene));
   const site = layers.find((one) => one.layer === place.layer && one.nth === 0) ?? layers[0];
   if (!site) return null;

@@ -20,6 +20,7 @@ import { drawCandidates, showTurns, startTurns } from "./turns.js";
 import { showUnfolded, startUnfold } from "./unfold.js";
 import { startView } from "./view.js";
 import { drawWalk, goStation, showRail, startWalk } from "./walk.js";
+import { lightWord } from "./words.js";
 
 const VIEWS = {
   walk: { name: "Walk", draw: () => drawWalk(place.station >= 8 ? drawCandidates() : []) ?? drawTree() },
@@ -117,6 +118,7 @@ function show(changed) {
   drawView(changed.has("station") || changed.has("step") || changed.has("view"));
   showPlace(changed, showUnfolded(changed));
   showCrumbs();
+  lightWord(changed);
   lightAxis();
   showAxes();
   if (changed.has("station") && place.view === "walk" && facts.stations.length) {

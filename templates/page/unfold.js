@@ -9,6 +9,7 @@ import { collapseAll, expandAll, openKeys, openTo, showMember, toggle, unfolded 
 import { amend, move, place } from "./place.js";
 import { isBlock, isInside, keyOf, lineOf, WHOLE } from "./tree.js";
 import { boxOf, currentView, flyBack, flyTo, isInView, setExtra, wasDrag, wholeBox } from "./view.js";
+import { chooseWord } from "./words.js";
 
 const WATCHED = ["block", "open", "step", "map", "phase", "turn", "start"];
 const state = { key: "", box: null, layer: null, x: 0, y: 0, before: null, held: null };
@@ -174,7 +175,7 @@ function onTouch(event) {
     return;
   }
   if (event.target.closest("[data-step], [data-station], [data-opens], [data-about]")) return;
-  if (event.target.closest(".unfolded .frame")) return;
+  if (event.target.closest(".unfolded .frame") || chooseWord(event.target)) return;
   if (place.block) return move({ block: "" });
   const block = blockAt(event);
   if (block) unfold(block.id);

@@ -36,3 +36,18 @@ def test_the_map_says_what_the_turn_that_is_looked_at_could_have_said(at, page_t
     title = page.locator(".drawing .note", has_text="COULD HAVE SAID")
     shown = title.evaluate("one => one.nextElementSibling.textContent.trim()")
     assert shown.rstrip("…") == best[: len(shown.rstrip("…"))]
+
+
+@pytest.mark.slow
+def test_a_word_of_a_picture_on_the_map_is_chosen_and_lit_everywhere(at, page_trace):
+    page = at("#view=attention&attention=encoder&phase=inference&turn=2")
+    words = [word for word in page_trace.passes_of("encode")[0].tokens["src"][0] if word.isalpha()]
+    drawn = page.locator(".drawing .note:not([data-about]) > text").all_text_contents()
+    word = next(one for one in words if one in drawn)
+    text = page.locator(".drawing .note:not([data-about]) > text").nth(drawn.index(word))
+    text.dispatch_event("click")
+
+    assert page.locator(".query.lit_word").text_content() == word
+    assert page.locator(".drawing .lit_word").count() >= 2
+    text.dispatch_event("click")
+    assert page.locator(".drawing .lit_word").count() == 0

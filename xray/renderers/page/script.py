@@ -19,6 +19,7 @@ MODULES = (
     "attention",
     "chances",
     "nodes",
+    "words",
     "tree",
     "opened",
     "flow",
