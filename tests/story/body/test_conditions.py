@@ -14,6 +14,8 @@ from story.body.truth import list_differences
 import xray
 from xray import anatomy
 from xray.story.anatomy.tree import Attention, FeedForward, Head, Link
+from xray.story.body.reading import read_pass
+from xray.story.charts.stage_chart import chart_stage
 
 WORDS = {"vocab_size": 131}
 HEARD = {"max_source_positions": 20, "pad_token_id": 0, "num_mel_bins": 8}
@@ -175,3 +177,12 @@ def count_calls(trace):
     finally:
         sys.setprofile(before)
     return count
+
+
+def test_rows_of_all_sequences_in_one_are_not_called_heads():
+    model = torch.nn.Transformer(32, 4, 1, 1, 77, batch_first=True).eval()
+    reading = read_pass(xray.trace(model, torch.rand(2, 5, 32), torch.rand(2, 7, 32)).passes[0])
+
+    nodes = [node for staging in reading.towers[1].stagings for node in chart_stage(reading.flow, staging).nodes]
+
+    assert {len(node.record.shape) for node in nodes if node.label.startswith("HEADS")} == {4}

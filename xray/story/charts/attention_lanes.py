@@ -184,8 +184,15 @@ def lane_node(flow: Flow, lane: Lane, part: Part, key: str, row: int, *, is_wais
         steps_with_block(flow, *reversed(part.nodes)),
         part.record,
         "",
-        REMARKS.get(part.kind, ""),
+        "" if keeps_rows(flow, part) else REMARKS.get(part.kind, ""),
     )
+
+
+def keeps_rows(flow: Flow, part: Part) -> bool:
+    """Whether a move cuts no heads: rows are as wide as before, and have no more axes (torch flattens the batch)."""
+    given = flow.steps[part.nodes[0]].inputs
+    before, after = given[0].shape if given else (), part.record.shape
+    return part.kind == "heads" and bool(after) and before[-1:] == after[-1:] and len(after) < len(before)
 
 
 def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool) -> str:
@@ -203,6 +210,8 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool) -> str:
     if not narrow and part.kind in ("heads", "bend"):
         ops = [flow.op(node).upper() for node in part.nodes if flow.op(node) in ("pad", "roll")]
         return " AND ".join(ops) if ops else "CUT ANEW"
+    if keeps_rows(flow, part):
+        return f"CUT ANEW {letters}"
     if part.kind == "rotate" and not narrow:  # no heads are cut yet that could be turned
         done = {flow.op(node) for node in part.nodes}
         told = " AND ".join(word for word, ops in (("SCALE", SCALINGS), ("SHIFT", SUMS)) if done & ops)
