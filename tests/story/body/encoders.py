@@ -193,7 +193,8 @@ def funnel(c):
     sizes = {"heads": c.n_head, "d_k": c.d_head, "positions": "relative", "kernel": "plain"}
     think = post("layer", plain(c, d_ff=c.d_inner))
     seen, pooled = (post("layer", looks_both_ways(c, **sizes, causal=causal)) for causal in (False, Silent(False)))
-    groups = (group((0, 1, 2, 4), c.d_model, seen, think), group((3,), c.d_model, pooled, think))
+    whole, halving = group((0, 1, 4), c.d_model, seen, think), group((2,), c.d_model, seen, think)
+    groups = (whole, halving, group((3,), c.d_model, pooled, think))
     return encoder_only(c, groups=groups, final=None, parts=("norm",), causal=Silent(False))
 
 
