@@ -32,6 +32,7 @@ REMARKS = {
     "norm": "brought to one length",
     "rotate": "turned by their place, so that scores tell how far apart two are",
     "cache": "with those of the places before",
+    "beside": "two parts of each row beside each other",
     "join": "those of another stream stand beside them",
     "repeat": "each key head is shared by several query heads",
     "scale": "multiplied by a number",
@@ -225,6 +226,7 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool) -> str:
         "rotate": "ROTATE",
         "cache": "CACHE",
         "join": "JOIN",
+        "beside": "SIDE BY SIDE",
         "repeat": "REPEAT",
         "scale": "SCALE",
     }

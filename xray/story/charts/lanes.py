@@ -10,10 +10,23 @@ from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, JOINS, REPEATS, SCA
 from xray.ir.records import TensorRecord
 from xray.ir.turns import read_turn
 from xray.story.body.stages import find_any_norm
+from xray.story.branches.operands import is_cut
 from xray.story.recognition.between import is_linear, is_scale
 
-Kind = Literal["linear", "norm", "heads", "rotate", "cache", "join", "repeat", "scale", "bend", "turn"]
-RANK: tuple[Kind, ...] = ("linear", "bend", "norm", "heads", "scale", "rotate", "cache", "join", "repeat", "turn")
+Kind = Literal["linear", "norm", "heads", "rotate", "cache", "join", "beside", "repeat", "scale", "bend", "turn"]
+RANK: tuple[Kind, ...] = (
+    "linear",
+    "bend",
+    "norm",
+    "heads",
+    "scale",
+    "rotate",
+    "cache",
+    "join",
+    "repeat",
+    "beside",
+    "turn",
+)
 
 
 @dataclass(frozen=True)
@@ -36,7 +49,8 @@ def cut_way(flow: Flow, nodes: Collection[int], end: TensorRecord | None) -> lis
     found: list[Part] = []
     for run in cut_runs(flow, nodes):
         kind = name_run(flow, run)
-        record = flow.output(run[-1])
+        cut = cut_before(flow, run[-1])
+        record = flow.output(run[-1]) if cut is None else flow.steps[cut].inputs[0]
         first = flow.steps[run[0]].inputs
         before = found[-1].record if found else first[0] if first else None
         is_same = kind == "heads" and before is not None and before.shape == record.shape
@@ -112,7 +126,9 @@ def name_run(flow: Flow, run: Sequence[int]) -> Kind | None:
     if op == "extend":
         return "cache"
     if op in JOINS | WRITES:
-        return None if any(0 in record.shape for record in step.inputs) else name_join(flow, last)
+        if any(0 in record.shape for record in step.inputs):
+            return None
+        return name_join(flow, last) if cut_before(flow, last) is None else "beside"
     if op in REPEATS and step.inputs and step.outputs:
         return "repeat" if prod(step.outputs[0].shape) > prod(step.inputs[0].shape) else "heads"
     if op in CARRYING:
@@ -130,6 +146,12 @@ def name_join(flow: Flow, node: int) -> Kind:
     """What rows are put beside: those that were there before the pass, or others that it made itself."""
     is_all_made = all(maker is not None for maker in flow.makers[node])
     return "join" if flow.op(node) in JOINS - {"cache"} and is_all_made else "cache"
+
+
+def cut_before(flow: Flow, place: int) -> int | None:
+    """The cut whose part of each row a step fills, as with the turned numbers beside the others; no cache does that."""
+    into = flow.makers[place][0] if flow.op(place) in WRITES and flow.makers[place] else None
+    return into if into is not None and is_cut(flow, into) else None
 
 
 def take_turn(flow: Flow, parts: list[Part]) -> tuple[list[Part], Part | None]:

@@ -1,0 +1,26 @@
+from dataclasses import replace
+
+from small_blocks import call, forward, tensor
+
+from xray.ir.flow.dataflow import read_flow
+from xray.story.charts.lanes import cut_way
+
+
+def write_into(width):
+    """Rows of 7 that a step makes empty, a cut of them, and numbers written into that."""
+    empty = call("empty", "new_empty", [], (2, 5, 7))
+    cut = call("index", "index", [empty.id], (2, 5, width))
+    cut = replace(cut, inputs=(tensor("input", (2, 5, 7), empty.id),))
+    return [empty, cut, call("copy_", "copy_", [cut.id, ""], (2, 5, width))]
+
+
+def parts_of(steps):
+    return [(part.kind, part.record.shape) for part in cut_way(read_flow(forward(*steps)), range(len(steps)), None)]
+
+
+def test_two_parts_of_each_row_beside_each_other_are_no_cache():
+    assert ("beside", (2, 5, 7)) in parts_of(write_into(3))
+
+
+def test_whole_rows_written_into_others_may_be_a_cache():
+    assert "cache" in [kind for kind, _ in parts_of(write_into(7))]
