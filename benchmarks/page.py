@@ -53,8 +53,8 @@ def main() -> None:
         browser.close()
     head = ("page", "MB", "opens s", "of it busy s", "unfold ms", "open all ms")
     print_table("ms: main thread", head, [row[:6] for row in rows])
-    head = ("page", "pan fps", "pan ms", "zoom fps", "zoom ms", "performance fps", "performance ms")
-    print_table("ms: main thread per frame", head, [(row[0], *row[6:]) for row in rows])
+    moving = ("page", "pan fps", "pan ms", "zoom fps", "zoom ms", "performance fps", "performance ms")
+    print_table("ms: main thread per frame", moving, [(row[0], *row[6:]) for row in rows])
 
 
 def measure_page(browser: Browser, file: Path) -> tuple[str, ...]:
