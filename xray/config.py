@@ -152,7 +152,7 @@ class TrainConfig(Settings):
     shortened (0: never). `weight_decay` is that of AdamW. `precision` "auto" computes in bfloat16 where the device is
     faster in it. `best_by` says what makes the best checkpoint, the held-out loss or the share of held-out answers that
     are right word for word; with `average` the mean of the weights after the last so many epochs is kept too.
-    `compiled` lets PyTorch compile the model, which takes a minute before the first step. `valid_share` is the share of
+    `compiled` lets PyTorch compile the model, which takes minutes before the first step. `valid_share` is the share of
     the pairs held out to measure on, `seed` what all chance is drawn from.
     """
 

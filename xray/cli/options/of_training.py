@@ -147,7 +147,10 @@ class LessonOptions(Given):
     compiled: Annotated[
         bool | None,
         option(
-            "Let PyTorch compile the model; pays in runs of hours.", LESSONS, "no-compile", "--compile/--no-compile"
+            "Let PyTorch compile the model; minutes, and no gain on CPUs so far.",
+            LESSONS,
+            "no-compile",
+            "--compile/--no-compile",
         ),
     ] = None
     valid_share: Annotated[float | None, option("The share of pairs held out.", LESSONS, TrainConfig.valid_share)] = (
