@@ -3,10 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from xray.ir.flow.dataflow import Flow
-from xray.ir.trace import Step
+from xray.ir.flow.dataflow import Flow, read_flow
+from xray.ir.trace import Pass, Step
 from xray.story.alarms.arguments import given_values, list_given
+from xray.story.alarms.bench import read_preview
 from xray.story.alarms.kinds import Alarm, alarm_at
 from xray.story.alarms.reach import block_of
 from xray.story.alarms.squares import Square, joint
@@ -59,9 +61,10 @@ def find_documents(flow: Flow) -> tuple[str, Values] | None:
             if (np.diff(rows, axis=-1) >= 0).all() and any(len(np.unique(row)) > 1 for row in rows):
                 return name, rows
         if "position" in name and given.ndim == 2:
-            starts = given == 0
+            hidden = find_padding(values, given.shape)
+            starts = (given == 0) & ~hidden
             steps = np.diff(given, axis=-1)
-            regular = starts[:, 0].all() and ((steps == 1) | starts[:, 1:]).all()
+            regular = (starts | hidden)[:, 0].all() and ((steps == 1) | starts[:, 1:] | hidden[:, 1:]).all()
             documents = starts.cumsum(axis=-1).astype(float)
             if regular and any(len(find_long(row)) > 1 for row in documents):
                 return name, documents
@@ -69,6 +72,13 @@ def find_documents(flow: Flow) -> tuple[str, Values] | None:
             places = np.arange(int(given[-1]))
             return name, np.searchsorted(given, places, side="right").astype(float)[None]
     return None
+
+
+def find_padding(values: Mapping[str, Values], shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """The places that a given mask of this shape says to be padding, where places are counted anyhow."""
+    masks = [one for name, one in values.items() if name.endswith("mask") and one.shape == shape]
+    hidden: NDArray[np.bool_] = masks[0] == 0 if masks else np.zeros(shape, dtype=bool)
+    return hidden
 
 
 def find_long(row: Values) -> list[float]:
@@ -142,6 +152,31 @@ def check_padding_side(flow: Flow, squares: Sequence[Square], values: Mapping[st
             )
             yield alarm_at(flow.one_pass, flow.steps[joint(flow, square.site)], "padding side", text, name)
             return
+
+
+def check_growth(before: Pass, now: Pass) -> Iterator[Alarm]:
+    """Padding on the wrong side where whole passes follow one another, each with one word more: there is no cache."""
+    old, new = find_ids(before), find_ids(now)
+    if old is None or new is None or new.shape != (len(old), old.shape[1] + 1) or (new[:, :-1] != old).any():
+        return
+    for name, mask in given_values(read_flow(now)).items():
+        if name.endswith("mask") and mask.shape == new.shape and np.isin(mask, (0.0, 1.0)).all():
+            holes = [number for number, row in enumerate(mask) if has_hole(row == 0)]
+            if holes:
+                text = (
+                    f"{name} {mask.shape} hides keys between others that are seen, in sequence {holes[0]}: its padding "
+                    "stands on the right, and the word that this pass has more than the one before comes after it."
+                )
+                yield alarm_at(now, now.steps[0], "padding side", text, name)
+                return
+
+
+def find_ids(one_pass: Pass) -> Values | None:
+    """The words that the whole model was given, as far as all of them are known."""
+    for record in one_pass.steps[0].inputs if one_pass.steps else ():
+        if record.role == "ids" and record.given is None and len(record.shape) == 2:
+            return read_preview(record)
+    return None
 
 
 def has_hole(row: Values) -> bool:

@@ -16,7 +16,7 @@ from xray.story.alarms.kinds import Alarm
 from xray.story.alarms.large import check_large
 from xray.story.alarms.meaning import check_meaning
 from xray.story.alarms.reach import check_reach, fits, follow, is_masked_by
-from xray.story.alarms.sequences import check_packed, check_padding_side, check_window
+from xray.story.alarms.sequences import check_growth, check_packed, check_padding_side, check_window
 from xray.story.alarms.squares import check_blind, check_form, read_squares
 
 
@@ -79,7 +79,7 @@ def audit(trace: Trace) -> Audit:
     alarms: list[Alarm] = []
     told: set[tuple[object, ...]] = set()
     attentions = 0
-    for one_pass in trace.passes:
+    for before, one_pass in zip((None, *trace.passes), trace.passes, strict=False):
         flow = read_flow(one_pass)
         sites = list_sites(flow)
         attentions += len(sites)
@@ -89,7 +89,8 @@ def audit(trace: Trace) -> Audit:
             reached = sum(is_masked_by(flow, site, tainted, mask) for site in fitting)
             if fitting:
                 masks.append(Followed(mask.name, mask.shape, one_pass.kind, one_pass.number, reached, len(fitting)))
-        for alarm in audit_pass(one_pass):
+        grown = () if before is None else check_growth(before, one_pass)
+        for alarm in (*audit_pass(one_pass), *grown):
             key = (alarm.kind, alarm.pass_kind, alarm.location or alarm.step, alarm.mask)
             if key not in told:
                 told.add(key)

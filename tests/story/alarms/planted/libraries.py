@@ -199,6 +199,25 @@ def padded_right(bug: bool) -> xray.Trace:
     return recorder.trace
 
 
+@pair("GPT-2 writing on behind padding without a cache", "padding side")
+def padded_right_without_cache(bug: bool) -> xray.Trace:
+    model = make_gpt2().eval()
+    given = {"input_ids": words(), "attention_mask": padding(left=not bug), "use_cache": False}
+    with torch.no_grad(), xray.record(model) as recorder:
+        model.generate(**given, max_new_tokens=3, min_new_tokens=3, do_sample=False)
+    return recorder.trace
+
+
+@pair("a loop of one's own that writes on behind padding", "padding side")
+def loop_behind_padding(bug: bool) -> xray.Trace:
+    model, ids, mask = make_gpt2().eval(), words(), padding(left=not bug)
+    with torch.no_grad(), xray.record(model) as recorder:
+        for _ in range(2):
+            new = model(input_ids=ids, attention_mask=mask, use_cache=False).logits[:, -1:].argmax(-1)
+            ids, mask = torch.cat([ids, new], 1), torch.cat([mask, torch.ones_like(new)], 1)
+    return recorder.trace
+
+
 @pair("Llama writing on behind padding", "padding side")
 def padded_right_in_llama(bug: bool) -> xray.Trace:
     model = make_llama().eval()
