@@ -198,6 +198,7 @@ def test_any_model_is_divided_by_a_given_plan(gpt, tmp_path, capsys):
         ("tp", "'tp' is no axis"),
         ("", "'' is no axis"),
         ("heads=2", "dp, fsdp, tp, ep"),
+        ("cp=2", "by words on a GPU alone"),
         ("tp=2,tp=2", "tp stands twice"),
         ("tp=999999999999999999999", "1 to 65,536 ranks"),
         ("dp=60000,tp=60000", "more than 65,536 ranks"),

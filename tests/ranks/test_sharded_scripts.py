@@ -6,10 +6,14 @@ from collections import Counter
 import pytest
 import torch
 from sharded import WORDS, divide_by_heads, divide_by_words, make_gpt
+from torch import nn
+from torch.distributed._functional_collectives import all_to_all_single_autograd
 from torch.distributed.tensor.debug import CommDebugMode
+from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 
 import xray
 from xray.ranks.fake_group import fake_ranks
+from xray.story.failure.rules import find_misfit
 
 
 def record_divided(divide, ranks=2):
@@ -92,6 +96,45 @@ def test_exchanges_are_those_that_torch_counts(divide):
         known[names.get(name, name)] += times
     assert Counter(step.op for step in trace.steps if "group" in step.settings) == known
     assert known
+
+
+class Sending(nn.Module):
+    """An expert on each rank: half of the words go to the other one, and come back."""
+
+    def __init__(self):
+        super().__init__()
+        self.expert = nn.Linear(16, 16)
+
+    def forward(self, x):
+        world = torch.distributed.group.WORLD
+        sent = all_to_all_single_autograd(x, None, None, world)
+        return x + all_to_all_single_autograd(self.expert(sent), None, None, world)
+
+
+def test_words_that_are_sent_to_experts_are_steps_both_ways():
+    with fake_ranks(2):
+        model = Sending()
+        with xray.record(model) as recorder:
+            model(torch.rand(8, 16, requires_grad=True)).sum().backward()
+
+    sent = [step for step in recorder.trace.steps if step.op == "all_to_all"]
+    assert [step.settings.get("during") for step in sent] == [None, None, "backward", "backward"]
+    assert {(step.settings["group_ranks"], step.settings["bytes"]) for step in sent} == {("0,1", 8 * 16 * 4)}
+    expert = step_of(recorder.trace, "expert#0")
+    assert expert.inputs[0].source == sent[0].id
+    assert sent[1].inputs[0].source == expert.id
+
+
+def test_a_part_that_does_not_fit_is_told_by_the_sizes_that_met():
+    with fake_ranks(2):
+        mesh = torch.distributed.init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
+        model = nn.Sequential(nn.Linear(8, 12), nn.Unflatten(1, (3, 4)))
+        divided = parallelize_module(model, mesh, {"0": ColwiseParallel()})
+        with pytest.raises(RuntimeError) as caught:
+            xray.trace(divided, torch.rand(2, 8))
+
+    failed = [step for step in caught.value.xray_trace.steps if step.error is not None]
+    assert {operand.sizes for operand in find_misfit(failed[-1]).operands} == {(2, 6)}
 
 
 def test_the_process_is_alone_again_afterwards():

@@ -77,6 +77,11 @@ def parse_mesh(text: str) -> Mesh:
     for part in text.replace(" ", "").split(","):
         name, equals, size = part.partition("=")
         shown = show_controls(part)
+        if name == "cp" and equals:
+            raise UsageError(
+                f"{shown}: torch divides attention among ranks by words on a GPU alone, and here none is used. Leave "
+                "cp out; a plan can divide the stream between layers by words (sequence_parallel)."
+            )
         if name not in MEANINGS or not equals:
             raise UsageError(
                 f"{shown!r} is no axis of a mesh with its ranks. Write them as in {EXAMPLE}; there are "

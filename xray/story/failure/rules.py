@@ -36,8 +36,9 @@ def find_misfit(step: Step) -> Misfit:
     """What does not fit at a step that failed, found from its shapes and settings, or else from what was raised.
 
     Where nothing is found the operands are still told, none of their axes marked. Of many, those that do not fit come
-    first.
+    first. Of tensors that ranks share it is this rank's parts that met.
     """
+    step = replace(step, inputs=tuple(replace(one, shape=one.local or one.shape) for one in step.inputs))
     operands = tuple(read_operand(record) for record in step.inputs)
     for look in LOOKS:
         found = look(step, operands)
