@@ -111,10 +111,10 @@ def measure_back(name, mesh_text, rank, store):
     args = take_share(specimen.target(whole), mesh, rank)
     find_loss(whole(**specimen.target(whole).kwargs)).backward()
     if mesh.axes == ("dp",):  # torch's own, as everybody calls it
-        model = specimen.make()
+        model = run = specimen.make()
         run = DistributedDataParallel(model)
     else:
-        run = model = divide(specimen.make(), mesh, specimen.plan, trains=True)
+        model = run = divide(specimen.make(), mesh, specimen.plan, trains=True)
     with Ledger() as ledger:
         find_loss(run(**args)).backward()
     gradients = {path: one.grad for path, one in model.named_parameters()}

@@ -148,7 +148,8 @@ def test_the_way_back_is_told_by_the_modules_it_belongs_to():
         ("GPT.all_reduce", "dp", "gradients"),
     ]
     assert {step.settings["group_ranks"] for step in back} == {"2,3", "1,3"}
-    gradients = {one.name: one for one in trace.steps if one.op == "backward" for one in one.outputs}
+    backward = next(step for step in trace.steps if step.op == "backward")
+    gradients = {one.name: one for one in backward.outputs}
     up = gradients["layers.0.up.weight.grad"]
     assert (up.shape, up.local, up.placement) == ((128, 32), (64, 32), "[R, S(0)]")
     printed = " ".join(xray.render(trace, "table").split())
