@@ -13,6 +13,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_modul
 
 import xray
 from xray.ranks.fake_group import fake_ranks
+from xray.renderers.page.ranks import pack_ranks
 from xray.story.failure.rules import find_misfit
 
 
@@ -135,6 +136,14 @@ def test_a_part_that_does_not_fit_is_told_by_the_sizes_that_met():
 
     failed = [step for step in vars(caught.value)["xray_trace"].steps if step.error is not None]
     assert {operand.sizes for operand in find_misfit(failed[-1]).operands} == {(2, 6)}
+
+
+def test_the_page_tells_of_a_script_what_is_known_without_its_mesh():
+    packed = pack_ranks(record_divided(divide_by_heads))
+
+    assert packed is not None
+    assert (packed["mesh"], packed["rank"], packed["slices"]) == ({}, None, [])
+    assert {one[0] for one in packed["weights"]} >= {"layers.*.up.weight", "layers.*.attention.out.weight"}
 
 
 def test_the_process_is_alone_again_afterwards():

@@ -93,8 +93,13 @@ class Slice:
 
 
 def list_slices(trace: Trace) -> tuple[Slice, ...]:
-    """What the ranks of a mesh share, by the words of the axes that it mostly divides, each once."""
+    """What the ranks of a mesh share, by the words of the axes that it mostly divides, each once.
+
+    None where the trace does not tell its mesh, as that of a script that has divided its model itself.
+    """
     sizes = read_mesh(trace)
+    if not sizes:
+        return ()
     places = find_places(trace, sizes)
     axes = str(trace.config.get("axes_of_mesh", "")).split(", ")
     found: dict[str, Slice] = {}
