@@ -1,6 +1,6 @@
 """The card of costs: what the record of a run proves of them."""
 
-from small_traces import small_trace
+from small_traces import small_inference_passes, small_trace
 
 from xray.ir.peak import find_peak
 from xray.story.cards.costs import list_costs
@@ -17,12 +17,16 @@ def test_the_counts_are_those_of_the_whole_trace():
 
 
 def test_the_fullest_moment_holds_the_weights_too():
-    trace = small_trace()
+    trace = small_trace(*small_inference_passes())
     fullest = max(find_peak(one).bytes for one in trace.passes)
 
     assert dict(list_costs(trace))["memory at the fullest"] == (
         f"at least {say_short(count_work(trace).param_bytes + fullest, 'B')}"
     )
+
+
+def test_of_a_way_back_no_fullest_moment_is_told():
+    assert "memory at the fullest" not in dict(list_costs(small_trace()))
 
 
 def test_parameters_that_every_place_meets_are_not_told_twice():
