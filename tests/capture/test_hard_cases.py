@@ -416,7 +416,8 @@ def test_a_model_wrapped_for_distributed_training_is_recorded_inside(tmp_path):
 
     paths = [step.path for step in recorder.trace.steps]
     assert paths[:2] == ["DistributedDataParallel", "module"]
-    assert paths[-1] == "backward"
+    assert paths[-2:] == ["backward", "all_reduce"]
+    assert recorder.trace.steps[-1].parent == recorder.trace.steps[-2].id
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without")

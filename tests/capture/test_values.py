@@ -20,7 +20,7 @@ def mask_of(*rows):
         ((".xx", "..x", "..."), "causal", (".ff", "..f", "...")),
         ((".xx", "..x", "..x"), "padding+causal", (".fb", "..b", "..p")),
         (("x..", "...", "..."), "custom", ("x..", "...", "...")),
-        ((".x.", "...", "x.."), "custom", (".x.", "...", "p..")),
+        ((".x.", "...", "x.."), "custom", (".x.", "...", "x..")),
     ],
 )
 def test_the_reason_of_every_hidden_cell_is_read_off_the_mask(rows, kind, cells):

@@ -9,6 +9,7 @@ from story.alarms.planted.pairs import PAIRS, trace_pair
 
 from xray.story.alarms.whole import audit
 
+pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without")
 ROOMS = (flex, reach, inverted, meaning, future, sequences, of_torch, varlen)
 FILES = {Path(str(room.__file__)).name for room in (*ROOMS, pairs)}
 FAST = PAIRS[::10]

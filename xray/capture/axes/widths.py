@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SUMS
+from xray.ir.flow.operation_kinds import FINDINGS, PRODUCTS, SUMS
+from xray.ir.flow.projections import LINEARS
 from xray.ir.trace import Step
 
 FARTHEST = 600
 """So many steps are gone back from a sum, to where its branch began."""
+MIXING = LINEARS | PRODUCTS | FINDINGS
 
 
 def list_sums(flow: Flow) -> Iterator[int]:
@@ -26,17 +28,20 @@ def is_residual(flow: Flow, place: int) -> bool:
 
 
 def is_made_of(flow: Flow, place: int, origin: int) -> bool:
-    """Whether what a step makes was worked out of what another one made."""
-    seen: set[int] = set()
+    """Whether what a step makes was worked out of what another one made, with weights or a product on the way.
+
+    A polynomial of the same tensor, such as GELU's, is no branch.
+    """
+    seen = {place}
     todo = [place]
+    is_found = False
     while todo and len(seen) < FARTHEST:
         for maker in flow.makers[todo.pop()]:
-            if maker == origin:
-                return True
+            is_found = is_found or maker == origin
             if maker is not None and maker > origin and maker not in seen:
                 seen.add(maker)
                 todo.append(maker)
-    return False
+    return is_found and any(flow.steps[one].params or flow.op(one) in MIXING for one in seen)
 
 
 def is_layer(step: Step) -> bool:
