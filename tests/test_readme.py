@@ -32,12 +32,14 @@ def test_the_first_screen_has_the_picture_and_the_command():
     assert (ROOT / re.search(r"!\[.*?\]\((.*?)\)", README)[1]).is_file()
 
 
+@pytest.mark.slow
 def test_the_demo_writes_what_the_readme_says(demo_folder):
     named = re.findall(r"`([a-z]+\.(?:svg|png|pdf|html|txt|json))`", README.split("## What do I see")[0])
 
     assert sorted(named) == sorted(path.name for path in (demo_folder / "xray-demo").iterdir())
 
 
+@pytest.mark.slow
 def test_every_command_runs_and_writes_what_it_names(workplace):
     reader, found = Reader(), {}
 

@@ -41,6 +41,7 @@ def test_the_notebook_is_stored_without_results():
     assert (TUTORIAL["nbformat"], len({cell["id"] for cell in TUTORIAL["cells"]})) == (4, len(TUTORIAL["cells"]))
 
 
+@pytest.mark.slow
 def test_every_cell_runs_and_the_shapes_are_as_told(played):
     _, names, _ = played
 

@@ -103,6 +103,7 @@ print(code, [name for name in sys.argv[1].split() if name in sys.modules])
 
 
 @pytest.mark.parametrize("name", SMALL)
+@pytest.mark.slow
 def test_a_small_model_needs_little_more_than_torch(tmp_path, name):
     """Each of these takes as long to load as all that a small model needs."""
     source = f"import torch\nfrom torch import nn\n\ndef build():\n    return {SMALL[name]}\n"
@@ -113,5 +114,6 @@ def test_a_small_model_needs_little_more_than_torch(tmp_path, name):
 
 
 @pytest.mark.parametrize("options", [["--phase", "training"], ["--phase", "inference", "--kv-cache"]])
+@pytest.mark.slow
 def test_the_chatbot_is_traced_without_torchs_compiler(tmp_path, options):
     assert python(tmp_path, "-c", LOADED, "sympy torch._dynamo torch._inductor", "trace", *options).stdout == "0 []\n"

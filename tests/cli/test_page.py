@@ -37,6 +37,7 @@ def test_a_page_is_made_of_an_untrained_chatbot(no_run, capsys):
     assert (no_run / "p.html").stat().st_size < 3_000_000
 
 
+@pytest.mark.slow
 def test_trace_writes_a_page_by_its_suffix(no_run):
     assert run(["trace", "--phase", "training", "-q", "-o", "p.html", "-o", "t.json"]) == 0
     assert (no_run / "p.html").stat().st_size > 1_000_000

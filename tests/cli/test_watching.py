@@ -102,6 +102,7 @@ def test_one_signal_saves_the_step_at_hand(pairs, tmp_path, monkeypatch, number,
     assert read_checkpoint(RunFolder(tmp_path / "runs/pairs"), LAST).facts["step"] == 1
 
 
+@pytest.mark.slow
 def test_sigterm_while_reading_leaves_nothing(tmp_path):
     """A pipe that nobody writes to: the corpus never comes."""
     os.mkfifo(tmp_path / "pipe")

@@ -169,6 +169,7 @@ def test_checkpointed_layers_lead_to_the_result():
 
 
 @pytest.mark.parametrize("name", ["BERT", "GPT-2"])
+@pytest.mark.slow
 def test_a_compiled_model_is_seen_and_stays_compiled(name):
     specimen = BY_NAME[name]
     torch.compiler.reset()

@@ -57,6 +57,7 @@ def test_the_phase_can_be_changed_by_keyboard(laptop):
     assert laptop.locator("[data-phase=inference]").get_attribute("aria-pressed") == "true"
 
 
+@pytest.mark.slow
 def test_the_turn_can_be_changed_by_keyboard(at):
     page = at("#phase=inference&turn=2")
     tab_to(page, "at.id === 'turn'")

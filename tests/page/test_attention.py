@@ -136,6 +136,7 @@ def test_another_head_moves_the_map_and_the_step(at):
 
 
 @pytest.mark.parametrize("name", ["Llama", "T5", "ViT", "BERT"])
+@pytest.mark.slow
 def test_any_model_that_ran_with_values_has_its_attention(visit, tmp_path, name):
     import torch
     from families.specimens import BY_NAME

@@ -55,6 +55,7 @@ def test_play_leads_to_the_words(at, page_trace):
     assert "Pause" in page.inner_text("#show_play")
 
 
+@pytest.mark.slow
 def test_every_turn_ends_with_its_recorded_word(at, page_trace):
     said = titles(at(START))["The word goes round"]
     words = [one.tokens["new"][0][0] for one in page_trace.passes if one.kind == "decode"]
@@ -63,6 +64,7 @@ def test_every_turn_ends_with_its_recorded_word(at, page_trace):
     assert all(f"“{word}”" in text for word, text in zip(words, said, strict=False))
 
 
+@pytest.mark.slow
 def test_the_share_that_is_said_was_recorded(at, page_trace):
     (said,) = titles(at(START))["Shares of one whole"][:1]
     head = int(re.search(r"head (\d+)", said)[1])
@@ -139,6 +141,7 @@ def test_without_it_they_move_and_pause_holds_them(visit, page_file):
         assert painted(page) == held
 
 
+@pytest.mark.slow
 def test_the_wrong_way_is_told_beside_the_right_one(at):
     said = titles(at(START))["The wrong way: a view without the transpose"]
 
@@ -146,6 +149,7 @@ def test_the_wrong_way_is_told_beside_the_right_one(at):
     assert "no error would be raised" in said[0]
 
 
+@pytest.mark.slow
 def test_a_residual_network_performs_its_tensors(visit, image_file):
     with visit(image_file, START) as page:
         page.click("#show_start")

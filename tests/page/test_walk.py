@@ -17,6 +17,7 @@ def chapters(trace, phase, turn=0):
 
 
 @pytest.mark.parametrize(("phase", "turn"), [("training", 0), ("inference", 2)])
+@pytest.mark.slow
 def test_every_station_tells_its_chapter(at, page_trace, phase, turn):
     page = at(f"#phase={phase}&turn={turn}")
     told_of = chapters(page_trace, phase, turn)

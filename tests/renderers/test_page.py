@@ -117,6 +117,7 @@ def test_where_room_is_scarce_values_go_first(page_trace):
     assert len(unpacked(scarce)["passes"]) == len(unpacked(roomy)["passes"])
 
 
+@pytest.mark.slow
 def test_where_there_is_no_room_at_all_it_says_so(page_trace):
     with pytest.raises(DrawError, match="Trace fewer turns"):
         pack_facts(page_trace, 100)

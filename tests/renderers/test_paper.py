@@ -99,6 +99,7 @@ def test_a_drawing_of_unknown_proportion_keeps_within_the_same_bound():
 
 
 @pytest.mark.skipif(not STATUS.exists(), reason="the system does not tell the peak of a process")
+@pytest.mark.slow
 def test_a2_at_300_dpi_takes_less_than_300_megabytes(training_trace, tmp_path):
     path = tmp_path / "trace.json"
     path.write_text(trace_to_json(training_trace))

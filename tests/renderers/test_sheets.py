@@ -83,6 +83,7 @@ def test_neighbours_go_on_where_the_sheet_before_ended(cut):
     assert shifts[2][1] - shifts[0][1] == pytest.approx(up, abs=0.01)
 
 
+@pytest.mark.slow
 def test_each_sheet_says_where_it_belongs(cut):
     told = [page.extract_text().splitlines()[-1] for page in pages_of(cut[0])]
 

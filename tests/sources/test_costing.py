@@ -55,6 +55,7 @@ def run_at(cost, length):
     return cost.find_run((1, length))
 
 
+@pytest.mark.slow
 def test_forward_flops_are_those_that_torch_counts(llama):
     ids = torch.arange(256)[None] % 61
     with FlopCounterMode(display=False) as counter, torch.no_grad():

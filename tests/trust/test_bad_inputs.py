@@ -298,6 +298,7 @@ def test_no_number_takes_training_by_surprise(place, option):
     ],
     ids=lambda command: " ".join(command[:1] + command[-1:]),
 )
+@pytest.mark.slow
 def test_no_number_takes_a_command_by_surprise(place, trace_file, kept_run, command):
     (place / "few.txt").write_text("hi\n")
     known = {"trace": place / "few.txt" if command[0] == "answer" else trace_file, "run": kept_run}
@@ -370,6 +371,7 @@ SURROUNDINGS = {
 
 
 @pytest.mark.parametrize("kind", in_tiers(SURROUNDINGS, "missing home", "ascii"))
+@pytest.mark.slow
 def test_drawing_works_wherever_it_is_started(place, trace_file, kind):
     done = in_process_of_its_own("draw", trace_file, "-o", "a.svg", env=SURROUNDINGS[kind])
     assert done.returncode == 0, done.stderr

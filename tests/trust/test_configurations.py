@@ -56,6 +56,7 @@ TEXTS = st.sampled_from(["word", "bpe"])
 
 @cases(8)
 @given(model=MODELS, lessons=LESSONS, tokeniser=TEXTS)
+@pytest.mark.slow
 def test_any_valid_configuration_trains_a_step_is_traced_and_drawn(model, lessons, tokeniser):
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)

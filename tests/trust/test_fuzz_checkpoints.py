@@ -55,6 +55,7 @@ def load_or_refuse(folder):
         assert_plain(str(error))
 
 
+@pytest.mark.slow
 def test_one_flipped_bit_anywhere_is_noticed(folder, kept_run):
     whole = (kept_run / LAST).read_bytes()
 
@@ -289,6 +290,7 @@ def test_a_changed_corpus_is_noticed_before_training_goes_on(copy, kept_run):
     try_many(100, case)
 
 
+@pytest.mark.slow
 def test_a_corpus_with_a_right_digest_but_wrong_bytes_is_refused_or_harmless(copy, kept_run):
     """Whoever can write the digest can write the corpus: offsets, lengths and ids are checked before they are used."""
     whole, run = (kept_run / CORPUS).read_bytes(), json.loads((kept_run / "run.json").read_bytes())

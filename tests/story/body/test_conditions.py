@@ -156,6 +156,7 @@ def test_torchs_own_transformer_has_both_towers(training):
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt_oss"])
+@pytest.mark.slow
 def test_work_grows_in_step_with_the_layers(name):
     work = [count_calls(record_family(FAMILIES[name], num_hidden_layers=layers)[1]) for layers in (4, 8, 16)]
 
