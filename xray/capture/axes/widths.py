@@ -32,16 +32,9 @@ def is_made_of(flow: Flow, place: int, origin: int) -> bool:
 
     A polynomial of the same tensor, such as GELU's, is no branch.
     """
-    seen = {place}
-    todo = [place]
-    is_found = False
-    while todo and len(seen) < FARTHEST:
-        for maker in flow.makers[todo.pop()]:
-            is_found = is_found or maker == origin
-            if maker is not None and maker > origin and maker not in seen:
-                seen.add(maker)
-                todo.append(maker)
-    return is_found and any(flow.steps[one].params or flow.op(one) in MIXING for one in seen)
+    branch = list(flow.behind(place, most=FARTHEST, within=lambda one: one > origin))
+    is_found = any(origin in flow.makers[one] for one in branch)
+    return is_found and any(flow.steps[one].params or flow.op(one) in MIXING for one in branch)
 
 
 def is_layer(step: Step) -> bool:

@@ -1,6 +1,8 @@
 """Who made what and who reads it, in one pass: the data flow that recognition walks along."""
 
-from collections.abc import Iterator, Mapping
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from xray.ir.flow.operation_kinds import CARRYING
@@ -51,6 +53,27 @@ class Flow:
             return None
         record = self.steps[place].inputs[0]
         return (record, self.makers[place][0]) if record.shape else None
+
+    def behind(
+        self,
+        *places: int | None,
+        most: int = sys.maxsize,
+        within: Callable[[int], bool] = lambda _: True,
+        ends: Callable[[int], bool] = lambda _: False,
+    ) -> Iterator[int]:
+        """The steps that led to some, these first, then the nearest; at most so many.
+
+        `within` says which ones to go to at all, `ends` behind which one nothing is looked for.
+        """
+        todo, seen = deque(places), set[int]()
+        while todo and len(seen) < most:
+            here = todo.popleft()
+            if here is None or here in seen or not within(here):
+                continue
+            seen.add(here)
+            yield here
+            if not ends(here):
+                todo.extend(self.makers[here])
 
     def is_leaf(self, place: int) -> bool:
         """Whether nothing recorded stands inside the step."""

@@ -62,16 +62,8 @@ def list_inner(flow: Flow, factors: Iterable[int], data: Collection[int]) -> set
 
 def follow(flow: Flow, factor: int, data: Collection[int]) -> Iterator[int]:
     """The moves that a product's data comes through, backwards, all ways where one joins several."""
-    todo = [maker for maker in flow.makers[factor] if maker in data]
-    seen: set[int] = set()
-    while todo and len(seen) < MOST:
-        here = todo.pop()
-        if here is None or here in seen or here not in data:
-            continue
-        seen.add(here)
-        yield here
-        if flow.op(here) in MOVES:
-            todo += [maker for maker in flow.makers[here] if maker is not None]
+    first = (maker for maker in flow.makers[factor] if maker in data)
+    return flow.behind(*first, most=MOST, within=data.__contains__, ends=lambda here: flow.op(here) not in MOVES)
 
 
 def list_behind(flow: Flow, turn: Collection[int]) -> Iterator[int]:

@@ -1,11 +1,11 @@
 """Where streams end: links between towers, the head, and the parameters that nothing was said of."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS
-from xray.ir.flow.projections import data_input, is_product
+from xray.ir.flow.operation_kinds import LOOKUPS
+from xray.ir.flow.projections import is_product
 from xray.story.anatomy.tree import Attention, Experts, Head, Link, Unknown, Untold
 from xray.story.body.entrance import table_rows
 from xray.story.body.towers import Towering
@@ -183,7 +183,7 @@ def read_untold(flow: Flow, towers: Sequence[Towering]) -> tuple[Untold, ...]:
     for one, other in combinations(towers, 2):
         meeting = compare_at(flow, one, other)
         if meeting is not None:
-            told |= steps_to(flow, meeting, told)
+            told.update(list(flow.behind(meeting, within=lambda place: place not in told)))
     covered: set[int] = set()
     for node in told:
         here: int | None = node
@@ -198,18 +198,3 @@ def read_untold(flow: Flow, towers: Sequence[Towering]) -> tuple[Untold, ...]:
             continue
         found.setdefault(step.path, step.params)
     return tuple(Untold(path, params) for path, params in found.items())
-
-
-def steps_to(flow: Flow, end: int, told: Collection[int]) -> set[int]:
-    """The steps behind one, as far as the nearest that are told already."""
-    found: set[int] = set()
-    todo = [end]
-    while todo:
-        here = todo.pop()
-        if here not in found and here not in told:
-            found.add(here)
-            todo += [maker for maker in flow.makers[here] if maker is not None]
-    return found
-
-
-__all__ = ["CARRYING", "DROPOUTS", "data_input", "read_head", "read_links", "read_untold"]

@@ -2,13 +2,11 @@
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SCALINGS
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SCALINGS, SIDE_BY_SIDE
 from xray.ir.flow.projections import data_input
 from xray.story.anatomy.tree import FeedForward
 from xray.story.branches.feed_forward import is_bend, is_gate, name_activation
-from xray.story.recognition.between import Region, is_linear, is_scale, projections_in, width_out
-
-PUTTING = frozenset({"cat", "concat", "concatenate"})
+from xray.story.recognition.between import Region, cut_region, is_linear, is_scale, projections_in, width_out
 
 
 def split_merged(flow: Flow, region: Region, sites: tuple[Site, ...]) -> tuple[Region, Region] | None:
@@ -18,7 +16,7 @@ def split_merged(flow: Flow, region: Region, sites: tuple[Site, ...]) -> tuple[R
     if last is None or number is None:
         return None
     joined = flow.carried_from(flow.makers[last][number])
-    if joined is None or flow.op(joined) not in PUTTING or len(flow.makers[joined]) != 2:
+    if joined is None or flow.op(joined) not in SIDE_BY_SIDE or len(flow.makers[joined]) != 2:
         return None
     parts = [part for maker in flow.makers[joined] if (part := cut_region(flow, region, maker)) is not None]
     attending = [part for part in parts if any(site.weighted_sum in part.inner for site in sites)]
@@ -38,18 +36,6 @@ def find_last_linear(flow: Flow, region: Region) -> int | None:
             return None
         here = next((maker for maker in flow.makers[here] if maker in region.inner), None)
     return None
-
-
-def cut_region(flow: Flow, region: Region, end: int | None) -> Region | None:
-    """The part of a region that leads to one of its steps."""
-    nodes: set[int] = set()
-    todo = [end]
-    while todo:
-        here = todo.pop()
-        if here is not None and here not in nodes and here in region.inner:
-            nodes.add(here)
-            todo += flow.makers[here]
-    return Region(region.start, end, frozenset(nodes), region.beside) if nodes and end is not None else None
 
 
 def describe_half(flow: Flow, region: Region) -> FeedForward | None:

@@ -7,13 +7,13 @@ from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow, read_flow
 from xray.ir.flow.remembering import once
 from xray.ir.trace import Pass, Trace
-from xray.story.anatomy.tree import Attention, Experts, Tower
+from xray.story.anatomy.tree import Attention, Tower
 from xray.story.body.spine import Chain, Joint, find_chains
 from xray.story.body.towers import Towering, read_tower
 from xray.story.branches.joint import find_beside
 from xray.story.branches.operands import read_sides
 
-LEAST_JOINTS = 2
+LEAST_JOINTS, MOST_BEHIND = 2, 80
 FEATURE_MAP = 4
 """How many axes a picture has: batch, channels, height, width."""
 
@@ -149,7 +149,7 @@ def end_behind(flow: Flow, start: int | None, ends: dict[int, list[Chain]]) -> i
     found: set[int] = set()
     seen: set[int] = set()
     todo = [start] if start is not None else []
-    while todo and len(seen) < 80:
+    while todo and len(seen) < MOST_BEHIND:
         here = todo.pop()
         if here in seen:
             continue
@@ -184,17 +184,4 @@ def find_memories(flow: Flow, families: Sequence[Sequence[Chain]], sites: Sequen
 
 def tower_behind(flow: Flow, place: int | None, ends: dict[int, int]) -> int | None:
     """The tower whose end a tensor is made of, within a few steps."""
-    todo = [place] if place is not None else []
-    seen: set[int] = set()
-    while todo and len(seen) < 80:
-        here = todo.pop(0)
-        if here in seen:
-            continue
-        seen.add(here)
-        if here in ends:
-            return ends[here]
-        todo += [maker for maker in flow.makers[here] if maker is not None]
-    return None
-
-
-__all__ = ["Experts", "Reading", "read_pass", "read_passes"]
+    return next((ends[here] for here in flow.behind(place, most=MOST_BEHIND) if here in ends), None)

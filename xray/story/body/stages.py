@@ -28,6 +28,7 @@ from xray.story.branches.others import describe_convolution, describe_recurrence
 from xray.story.branches.sequences import split_sequence
 from xray.story.recognition.between import (
     Region,
+    cut_region,
     does_mix,
     find_region,
     is_linear,
@@ -117,7 +118,7 @@ def split_parallel(flow: Flow, region: Region, sites: Sequence[Site]) -> list[Re
     while here is not None and here in region.inner:
         if flow.op(here) in SUMS and len(flow.steps[here].inputs) == 2:
             makers = [maker for maker in flow.makers[here] if maker is not None and maker in region.inner]
-            parts = [part for maker in makers if (part := sub_region(flow, region, maker)) is not None]
+            parts = [part for maker in makers if (part := cut_region(flow, region, maker)) is not None]
             own = [part.inner - other.inner for part, other in zip(parts, reversed(parts), strict=True)]
             if len(parts) == 2 and all(does_mix(flow, nodes) for nodes in own):
                 kinds = [name_kind(flow, nodes, sites) for nodes in own]
@@ -133,19 +134,6 @@ def split_parallel(flow: Flow, region: Region, sites: Sequence[Site]) -> list[Re
             return [region]
         here = next((maker for maker in flow.makers[here] if maker is not None and maker in region.inner), None)
     return [region]
-
-
-def sub_region(flow: Flow, region: Region, end: int) -> Region | None:
-    """The part of a region that leads to one of its steps."""
-    nodes: set[int] = set()
-    todo = [end]
-    while todo:
-        here = todo.pop()
-        if here in nodes or here not in region.inner:
-            continue
-        nodes.add(here)
-        todo += [maker for maker in flow.makers[here] if maker is not None]
-    return Region(region.start, end, frozenset(nodes), region.beside) if nodes else None
 
 
 def name_kind(flow: Flow, nodes: frozenset[int], sites: Sequence[Site]) -> str:

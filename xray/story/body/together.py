@@ -139,17 +139,9 @@ def find_memory(flow: Flow, one: Towering) -> str | None:
 
 def source_outside(flow: Flow, place: int | None) -> str | None:
     """The step of an earlier pass that something is made of."""
-    todo = [place] if place is not None else []
-    seen: set[int] = set()
-    while todo and len(seen) < MOST_BEHIND:
-        here = todo.pop(0)
-        if here in seen:
-            continue
-        seen.add(here)
+    for here in flow.behind(place, most=MOST_BEHIND):
         for record, maker in flow.given(here):
-            if maker is not None:
-                todo.append(maker)
-            elif record.source is not None and record.role != "parameter" and len(record.shape) >= 3:
+            if maker is None and record.source is not None and record.role != "parameter" and len(record.shape) >= 3:
                 return record.source
     return None
 

@@ -16,7 +16,7 @@ from xray.story.branches.scores import read_scores
 from xray.story.recognition.between import Region, is_linear, width_in, width_out
 from xray.story.recognition.scored_parts import list_behind
 
-NEAR = 24
+NEAR, FAR = 24, 200
 
 
 def describe_attention(
@@ -166,29 +166,13 @@ def name_source(flow: Flow, site: Site, key: Side, region: Region, towers: Mappi
     """Whether keys come from the stream itself, or from which tower's end."""
     if key.is_own:
         return "self"
-    here = [maker for maker in (site.key.origin, *key.nodes) if maker is not None]
     seen: set[int] = set()
-    while here and len(seen) < 200:
-        place = here.pop(0)
-        if place in seen:
-            continue
-        seen.add(place)
+    for place in flow.behind(site.key.origin, *key.nodes, most=FAR):
         if place in towers:
             return towers[place]
-        here += [maker for maker in flow.makers[place] if maker is not None]
-    return "self" if site.kind == "self" or seen & list_before(flow, region.start) else None
-
-
-def list_before(flow: Flow, start: int | None) -> set[int]:
-    """The last steps that led to where a branch begins: what comes from there is the stream itself, before a pool."""
-    found: set[int] = set()
-    todo = [] if start is None else [start]
-    while todo and len(found) < NEAR:
-        here = todo.pop(0)
-        if here not in found:
-            found.add(here)
-            todo += [maker for maker in flow.makers[here] if maker is not None]
-    return found
+        seen.add(place)
+    is_pooled = not seen.isdisjoint(flow.behind(region.start, most=NEAR))  # what comes from there is the stream itself
+    return "self" if site.kind == "self" or is_pooled else None
 
 
 def count_cut_window(flow: Flow, site: Site, query: Side, key: Side, region: Region) -> int | None:

@@ -46,14 +46,7 @@ def describe_feed_forward(flow: Flow, region: Region, nodes: Collection[int]) ->
 
 def steps_behind(flow: Flow, end: int, nodes: Collection[int]) -> set[int]:
     """The steps among some that lead to one, itself included."""
-    found: set[int] = set()
-    todo = [end]
-    while todo:
-        here = todo.pop()
-        if here not in found and here in nodes:
-            found.add(here)
-            todo += [maker for maker in flow.makers[here] if maker is not None]
-    return found
+    return set(flow.behind(end, within=nodes.__contains__))
 
 
 def inner_kernel(flow: Flow, inner: Collection[int]) -> tuple[int, ...] | None:

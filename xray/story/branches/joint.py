@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
 from xray.story.branches.operands import Side
 from xray.story.recognition.between import Region, is_linear
 
 MOST_BEHIND = 80
-PUTTING = frozenset({"cat", "concat", "concatenate"})
 ANOTHER = "another stream"
 """What a stream is called of which no tower is known."""
 
@@ -17,15 +17,7 @@ def name_beside(flow: Flow, key: Side, region: Region, towers: Mapping[int, str]
     maker = find_beside(flow, key, region)
     if maker is None:
         return None
-    todo, seen = [maker], set[int]()
-    while todo and len(seen) < MOST_BEHIND:
-        here = todo.pop(0)
-        if here in towers:
-            return towers[here]
-        if here not in seen:
-            seen.add(here)
-            todo += [one for one in flow.makers[here] if one is not None]
-    return ANOTHER
+    return next((towers[here] for here in flow.behind(maker, most=MOST_BEHIND) if here in towers), ANOTHER)
 
 
 def find_beside(flow: Flow, key: Side, region: Region) -> int | None:
@@ -33,7 +25,7 @@ def find_beside(flow: Flow, key: Side, region: Region) -> int | None:
     if not key.is_own:
         return None
     for node in sorted(key.nodes):
-        if flow.op(node) not in PUTTING:
+        if flow.op(node) not in SIDE_BY_SIDE:
             continue
         given = list(flow.given(node))
         mine = region.inner | {region.start}
@@ -48,13 +40,4 @@ def find_beside(flow: Flow, key: Side, region: Region) -> int | None:
 
 def is_worked_out(flow: Flow, maker: int) -> bool:
     """Whether a linear layer of data stands near behind a step, so that it is no table and no parameter."""
-    todo, seen = [maker], set[int]()
-    while todo and len(seen) < MOST_BEHIND:
-        here = todo.pop(0)
-        if here in seen:
-            continue
-        seen.add(here)
-        if is_linear(flow, here):
-            return True
-        todo += [one for one in flow.makers[here] if one is not None]
-    return False
+    return any(is_linear(flow, here) for here in flow.behind(maker, most=MOST_BEHIND))

@@ -4,14 +4,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from xray.ir.flow.operation_kinds import CARRYING, REPEATS, SCALINGS
+from xray.ir.flow.operation_kinds import CARRYING, REPEATS, SCALINGS, SIDE_BY_SIDE
 from xray.ir.kinds import plain_name
 from xray.ir.records import TensorRecord
 from xray.ir.storage import bytes_per_element, count_bytes
 from xray.ir.trace import Pass, PassKind, Step, Trace
 from xray.story.body.reading import read_pass
 
-JOINS = frozenset({"cat", "concat", "concatenate", "extend"})
+JOINS = SIDE_BY_SIDE | {"extend"}
 WRITES = frozenset({"index_copy", "index_put", "copy", "slice_scatter", "scatter"})
 ATTENTION = "scaled_dot_product"
 FARTHEST = 40

@@ -62,14 +62,7 @@ def find_region(flow: Flow, start: int | None, end: int, entry: TensorRecord | N
     Where `start` is None the way begins at whatever comes from outside with the shape of `entry`.
     """
     floor = -1 if start is None else start
-    seen: set[int] = set()
-    todo = [end]
-    while todo:
-        here = todo.pop()
-        if here in seen or here <= floor:
-            continue
-        seen.add(here)
-        todo += [maker for maker in flow.makers[here] if maker is not None and maker > floor]
+    seen = set(flow.behind(end, within=lambda place: place > floor))
     inner: set[int] = set()
     for place in sorted(seen):
         for record, maker in flow.given(place):
@@ -80,6 +73,12 @@ def find_region(flow: Flow, start: int | None, end: int, entry: TensorRecord | N
     if end not in inner:
         return None
     return Region(start, end, frozenset(inner), frozenset(seen - inner))
+
+
+def cut_region(flow: Flow, region: Region, end: int | None) -> Region | None:
+    """The part of a region that leads to one of its steps."""
+    nodes = frozenset(flow.behind(end, within=region.inner.__contains__))
+    return None if end is None or not nodes else Region(region.start, end, nodes, region.beside)
 
 
 def is_same_input(record: TensorRecord, entry: TensorRecord | None) -> bool:

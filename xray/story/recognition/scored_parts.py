@@ -169,19 +169,12 @@ def condition_of(flow: Flow, place: int) -> Operand | None:
 
 def list_behind(flow: Flow, maker: int | None) -> list[int]:
     """The steps behind one, the nearest first, at most `MOST_BEHIND`."""
-    found: list[int] = []
-    todo = [] if maker is None else [maker]
-    seen = set(todo)
-    while todo and len(found) < MOST_BEHIND:
-        here = todo.pop(0)
-        found.append(here)
-        if flow.op(here) in LOOKUPS | FILLINGS or is_projection(flow, here):
-            continue
-        for one in flow.makers[here]:
-            if one is not None and one not in seen:
-                seen.add(one)
-                todo.append(one)
-    return found
+    return list(flow.behind(maker, most=MOST_BEHIND, ends=lambda here: is_source(flow, here)))
+
+
+def is_source(flow: Flow, place: int) -> bool:
+    """Whether a step makes numbers that are not worked out of a mask: looked up, filled in, projected."""
+    return flow.op(place) in LOOKUPS | FILLINGS or is_projection(flow, place)
 
 
 def find_bias(flow: Flow, operand: Operand, behind: list[int]) -> Operand | None:
