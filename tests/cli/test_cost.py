@@ -3,23 +3,13 @@
 import json
 
 import pytest
+from settings import LLAMA
 
 from xray.cli.app import run
 
 pytest.importorskip("transformers", reason="the library whose models are measured here")
 
-SETTINGS = {
-    "model_type": "llama",
-    "architectures": ["LlamaForCausalLM"],
-    "hidden_size": 24,
-    "intermediate_size": 53,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 3,
-    "num_key_value_heads": 1,
-    "head_dim": 8,
-    "vocab_size": 61,
-    "max_position_embeddings": 100,
-}
+SETTINGS = {**LLAMA, "max_position_embeddings": 100}
 
 
 @pytest.fixture

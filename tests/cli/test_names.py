@@ -4,24 +4,13 @@ import json
 import sys
 
 import pytest
+from settings import LLAMA
 
 from xray.cli.app import run
 from xray.ir.files import read_trace_file
 
 pytest.importorskip("transformers", reason="the library whose models are named here")
 huggingface_hub = pytest.importorskip("huggingface_hub", reason="the hub's client")
-
-LLAMA = {
-    "model_type": "llama",
-    "architectures": ["LlamaForCausalLM"],
-    "hidden_size": 24,
-    "intermediate_size": 53,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 3,
-    "num_key_value_heads": 1,
-    "head_dim": 8,
-    "vocab_size": 61,
-}
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from xray.errors import TraceError, UsageError
 from xray.ir.files import read_trace_file
 from xray.ranks.fake_group import fake_ranks
 from xray.ranks.mesh import parse_mesh
-from xray.ranks.recording import Asked, record_rank
+from xray.ranks.recording import Share, record_rank
 from xray.story.facts.exchanges import bytes_by_layer, list_slices, list_waits
 from xray.story.facts.pipeline import list_cuts, list_stages
 
@@ -75,7 +75,7 @@ def test_one_rank_of_two_tells_whole_part_and_placement(llama, tmp_path, capsys)
 
 def test_the_poster_has_a_card_of_who_holds_what_and_waits_where():
     specimen = SPECIMENS["Llama"]
-    trace = record_rank(specimen.target(), Asked(parse_mesh("dp=2,tp=2"), 1)).trace
+    trace = record_rank(specimen.target(), Share(parse_mesh("dp=2,tp=2"), 1)).trace
 
     held = {one.name: (one.whole, one.here, one.group, one.ranks, one.place) for one in list_slices(trace)}
     assert held == {
@@ -101,7 +101,7 @@ def test_the_poster_has_a_card_of_who_holds_what_and_waits_where():
 
 
 def test_a_pipeline_tells_what_crosses_its_cut():
-    trace = record_rank(SPECIMENS["Llama"].target(), Asked(parse_mesh("pp=2,dp=2"))).trace
+    trace = record_rank(SPECIMENS["Llama"].target(), Share(parse_mesh("pp=2,dp=2"))).trace
 
     assert list_stages(trace) == (range(1), range(1, 2))
     (cut,) = list_cuts(trace)
@@ -113,7 +113,7 @@ def test_a_pipeline_tells_what_crosses_its_cut():
 
 def test_a_rank_differs_from_the_whole_by_its_parts_and_its_exchanges():
     specimen = SPECIMENS["Llama"]
-    trace = record_rank(specimen.target(), Asked(parse_mesh("tp=2"))).trace
+    trace = record_rank(specimen.target(), Share(parse_mesh("tp=2"))).trace
     whole = run_target(specimen.target()).trace
 
     changes = xray.diff(whole, trace).changes
@@ -124,7 +124,7 @@ def test_a_rank_differs_from_the_whole_by_its_parts_and_its_exchanges():
 
 
 def test_a_pipeline_alone_divides_no_tensor():
-    trace = record_rank(SPECIMENS["Llama"].target(), Asked(parse_mesh("pp=2,tp=1"))).trace
+    trace = record_rank(SPECIMENS["Llama"].target(), Share(parse_mesh("pp=2,tp=1"))).trace
 
     assert {one.local for step in trace.steps for one in step.outputs} == {None}
     assert [cut.bytes for cut in list_cuts(trace)] == [4 * 6 * 64 * 4]
@@ -133,7 +133,7 @@ def test_a_pipeline_alone_divides_no_tensor():
 def test_the_way_back_is_told_by_the_modules_it_belongs_to():
     specimen = SPECIMENS["GPT"]
 
-    trace = record_rank(specimen.target(), Asked(parse_mesh("dp=2,fsdp=2"), 3, None, trains=True)).trace
+    trace = record_rank(specimen.target(), Share(parse_mesh("dp=2,fsdp=2"), 3, None, trains=True)).trace
 
     back = [step for step in trace.steps if step.settings.get("during") == "backward"]
     assert {step.parent for step in back} == {"backward#0"}
@@ -161,7 +161,7 @@ def test_the_way_back_is_told_by_the_modules_it_belongs_to():
 def test_gradients_of_inputs_are_added_up_where_tensor_parallel_begins():
     specimen = SPECIMENS["GPT"]
 
-    trace = record_rank(specimen.target(), Asked(parse_mesh("tp=2"), 0, specimen.plan, trains=True)).trace
+    trace = record_rank(specimen.target(), Share(parse_mesh("tp=2"), 0, specimen.plan, trains=True)).trace
 
     total, inputs = list_waits(trace)
     assert (total[0].is_back, total[1]) == (False, ("out", "down"))
@@ -172,7 +172,7 @@ def test_uneven_parts_are_told_rank_by_rank():
     parts = []
     for rank in range(4):
         target = Target(make_library("Llama", intermediate_size=70), (), SPECIMENS["Llama"].target(True).kwargs)
-        trace = record_rank(target, Asked(parse_mesh("tp=4"), rank)).trace
+        trace = record_rank(target, Share(parse_mesh("tp=4"), rank)).trace
         made = next(step for step in trace.steps if step.path == "model.layers.0.mlp.up_proj").outputs[0]
         assert (made.shape, made.placement) == ((4, 6, 70), "[S(2)]")
         parts.append(made.local[-1])
@@ -243,12 +243,12 @@ def test_experts_that_more_ranks_than_there_are_should_share_are_refused():
     with pytest.raises(
         UsageError, match=r"^3 ranks cannot share 4 experts\. Choose ep so that it divides 4: ep=1, ep=2"
     ):
-        record_rank(SPECIMENS["Mixtral"].target(), Asked(parse_mesh("ep=3")))
+        record_rank(SPECIMENS["Mixtral"].target(), Share(parse_mesh("ep=3")))
 
 
 def test_ranks_that_cannot_share_gradients_are_refused_on_the_way_back():
     with pytest.raises(UsageError, match=r"Choose fsdp in place of dp, or leave --phase training out\.$"):
-        record_rank(SPECIMENS["Mixtral"].target(), Asked(parse_mesh("dp=2,ep=2"), trains=True))
+        record_rank(SPECIMENS["Mixtral"].target(), Share(parse_mesh("dp=2,ep=2"), trains=True))
 
 
 def test_ranks_do_not_begin_inside_others():
@@ -269,7 +269,7 @@ def test_a_model_that_fails_leaves_no_ranks_behind():
     target = SPECIMENS["GPT"].target()
     plan = {"layers.*.up": "colwise"}  # and nothing that adds up behind it
 
-    outcome = record_rank(target, Asked(parse_mesh("tp=2"), 0, plan))
+    outcome = record_rank(target, Share(parse_mesh("tp=2"), 0, plan))
 
     assert outcome.error is not None
     assert not torch.distributed.is_initialized()

@@ -16,7 +16,7 @@ from sharded import GPT
 import xray
 from xray.capture.targets.inputs import Target
 from xray.ranks.mesh import parse_mesh
-from xray.ranks.recording import Asked, record_rank
+from xray.ranks.recording import Share, record_rank
 from xray.renderers.page.ranks import pack_ranks
 from xray.story.facts.exchanges import list_slices
 from xray.story.facts.held_weights import list_held
@@ -25,7 +25,7 @@ from xray.story.facts.rounds import fold_exchanges
 
 def record(mesh, layers, rank=0, *, trains=False):
     target = SPECIMENS["GPT"].target(GPT(layers=layers, vocab=47).eval())
-    return record_rank(target, Asked(parse_mesh(mesh), rank, PLAN, trains)).trace
+    return record_rank(target, Share(parse_mesh(mesh), rank, PLAN, trains)).trace
 
 
 def test_each_weight_is_told_with_its_place_in_the_whole():
@@ -49,7 +49,7 @@ def test_uneven_parts_of_a_weight_are_told_of_every_rank():
 def test_uneven_parts_of_an_axis_are_told_of_every_rank():
     target = Target(make_library("Llama", intermediate_size=70), (), SPECIMENS["Llama"].target(True).kwargs)
 
-    slices = {one.name: one for one in list_slices(record_rank(target, Asked(parse_mesh("tp=4"), 3)).trace)}
+    slices = {one.name: one for one in list_slices(record_rank(target, Share(parse_mesh("tp=4"), 3)).trace)}
 
     assert slices["d_ff"].parts == (18, 18, 18, 16)
     assert slices["heads"].parts == ()

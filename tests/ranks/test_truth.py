@@ -26,7 +26,7 @@ from xray.capture.targets.training import find_loss
 from xray.ranks.dividing import divide
 from xray.ranks.fake_group import fake_ranks
 from xray.ranks.mesh import parse_mesh
-from xray.ranks.recording import Asked, record_rank, take_share
+from xray.ranks.recording import Share, record_rank, take_share
 
 TESTS = Path(__file__).parents[1]
 CASES = [
@@ -69,7 +69,7 @@ NAMES = {
 
 def record(name, mesh, rank=0, *, trains=False):
     specimen = SPECIMENS[name]
-    outcome = record_rank(specimen.target(), Asked(parse_mesh(mesh), rank, specimen.plan, trains))
+    outcome = record_rank(specimen.target(), Share(parse_mesh(mesh), rank, specimen.plan, trains))
     assert outcome.error is None
     return outcome.trace
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from sources.test_named import LLAMA, T5, VIT
+from settings import JETMOE, LLAMA, T5, VIT
 
 from xray.capture.targets.target import run_target
 from xray.errors import TraceError, UsageError
@@ -15,18 +15,6 @@ pytest.importorskip("transformers", reason="the library whose models are built h
 tokenizers = pytest.importorskip("tokenizers", reason="it comes with the library")
 
 WORDS = {"who": 7, "is": 11, "Ripley": 13}
-JETMOE = {
-    "architectures": ["JetMoeForCausalLM"],
-    "model_type": "jetmoe",
-    "hidden_size": 24,
-    "intermediate_size": 53,
-    "num_hidden_layers": 2,
-    "num_key_value_heads": 3,
-    "kv_channels": 8,
-    "num_local_experts": 4,
-    "num_experts_per_tok": 2,
-    "vocab_size": 61,
-}
 
 
 def write_folder(folder, settings, words=WORDS):

@@ -2,12 +2,12 @@
 
 import typer
 
-from xray.cli.findings import Asked, show_findings
+from xray.cli.findings import Options, show_findings
 from xray.cli.options.groups import open_groups
 
 
 @open_groups
-def anatomy(context: typer.Context, asked: Asked) -> None:
+def anatomy(context: typer.Context, asked: Options) -> None:
     """Show what a network is made of: towers, layers, attention, feed-forwards, experts, norms, head.
 
     It is read off what the recorded steps compute, never off names; what they do not prove is left out.

@@ -2,12 +2,12 @@
 
 import typer
 
-from xray.cli.findings import Asked, show_findings
+from xray.cli.findings import Options, show_findings
 from xray.cli.options.groups import open_groups
 
 
 @open_groups
-def audit(context: typer.Context, asked: Asked) -> None:
+def audit(context: typer.Context, asked: Options) -> None:
     """Follow each mask from the argument to the kernel, and raise an alarm where one goes astray.
 
     Masks that reach no attention or not every layer, that are turned round, too weak or along the wrong axis; attention

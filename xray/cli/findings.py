@@ -27,7 +27,7 @@ RUN_FILE = "run.json"
 
 
 @dataclass(frozen=True)
-class Asked:
+class Options:
     """What of, written where, and in which colours."""
 
     source: Annotated[
@@ -66,7 +66,7 @@ Found = TypeVar("Found", bound=Findings)
 
 def show_findings(
     context: typer.Context,
-    asked: Asked,
+    asked: Options,
     name: str,
     read: "Callable[[Trace], Found]",
     spell: "Callable[[Found, Trace, Screen], str]",

@@ -24,7 +24,7 @@ BATCH = "batch"
 
 
 @dataclass(frozen=True)
-class Asked:
+class Share:
     """A mesh, the rank on it that is recorded, and a plan where the model's own is not the one.
 
     Where it `trains`, the way back from the loss is recorded too.
@@ -36,16 +36,16 @@ class Asked:
     trains: bool = False
 
 
-def ask(mesh: str, rank: int, plan: Path | None, *, trains: bool = False) -> Asked:
+def ask(mesh: str, rank: int, plan: Path | None, *, trains: bool = False) -> Share:
     """What the command line asks for.
 
     Raises:
         UsageError: the mesh is not of the right form, or the plan cannot be read.
     """
-    return Asked(parse_mesh(mesh), rank, None if plan is None else read_plan(plan), trains)
+    return Share(parse_mesh(mesh), rank, None if plan is None else read_plan(plan), trains)
 
 
-def record_rank(target: Target, asked: Asked, preview: PreviewRule | None = None) -> Outcome:
+def record_rank(target: Target, asked: Share, preview: PreviewRule | None = None) -> Outcome:
     """The trace of one rank of a mesh, told against the whole; no other rank is there.
 
     Raises:
@@ -92,7 +92,7 @@ def check_way_back(mesh: Mesh) -> None:
         )
 
 
-def run_whole(target: Target, asked: Asked, preview: PreviewRule | None) -> tuple[Target, nn.Module, Outcome]:
+def run_whole(target: Target, asked: Share, preview: PreviewRule | None) -> tuple[Target, nn.Module, Outcome]:
     """The undivided run, in the first way that works, and a model like the one that ran, which has not run yet."""
     while True:
         spare = copy.deepcopy(target.model)
@@ -103,7 +103,7 @@ def run_whole(target: Target, asked: Asked, preview: PreviewRule | None) -> tupl
         target = other
 
 
-def run_part(target: Target, model: nn.Module, mesh: Mesh, asked: Asked, rank: int) -> Outcome:
+def run_part(target: Target, model: nn.Module, mesh: Mesh, asked: Share, rank: int) -> Outcome:
     """The run of one rank, with its part of the inputs."""
     with fake_ranks(mesh.count, rank):
         divided = divide(model, mesh, asked.plan, trains=asked.trains)

@@ -102,56 +102,38 @@ def pair(
     name: str, kind: str, inputs: Callable[[], dict[str, Any]], good: Any, *, base: Any = Layer, **others: Any
 ) -> Any:
     """Notes a function that hides keys, or attends, with a bug; `good` is the one that does it well."""
+    says, prepare = others.pop("says", {}), others.pop("prepare", None)
 
-    def note(bad: Any) -> Any:
-        makes = {key: others.pop(key) for key in ("prepare", "says") if key in others}
-        says, prepare = makes.get("says", {}), makes.get("prepare")
-        PAIRS.append(
-            Pair(
-                name,
-                kind,
-                lambda: Stack(base, bad, prepare, **says),
-                lambda: Stack(base, good, prepare, **says),
-                inputs,
-                bad,
-                **others,
-            )
-        )
-        return bad
+    def build(how: Any) -> nn.Module:
+        return Stack(base, how, prepare, **says)
 
-    return note
+    return whole(name, kind, inputs, lambda: build(good), build, **others)
 
 
 def prepared(
     name: str, kind: str, inputs: Callable[[], dict[str, Any]], good: Any, how: Any, base: Any = Layer, **others: Any
 ) -> Any:
     """Notes a function that makes the mask of all layers, with a bug."""
+    says = others.pop("says", {})
 
-    def note(bad: Any) -> Any:
-        says = others.pop("says", {})
-        PAIRS.append(
-            Pair(
-                name,
-                kind,
-                lambda: Stack(base, how, bad, **says),
-                lambda: Stack(base, how, good, **says),
-                inputs,
-                bad,
-                **others,
-            )
-        )
-        return bad
+    def build(prepare: Any) -> nn.Module:
+        return Stack(base, how, prepare, **says)
 
-    return note
+    return whole(name, kind, inputs, lambda: build(good), build, **others)
 
 
 def whole(
-    name: str, kind: str, inputs: Callable[[], dict[str, Any]], good: Callable[[], nn.Module], **others: Any
+    name: str,
+    kind: str,
+    inputs: Callable[[], dict[str, Any]],
+    good: Callable[[], nn.Module],
+    build: Callable[[Any], nn.Module] = lambda bad: bad(),
+    **others: Any,
 ) -> Any:
-    """Notes a class of models with a bug."""
+    """Notes a class of models with a bug, or what `build` makes a model with a bug of."""
 
     def note(bad: Any) -> Any:
-        PAIRS.append(Pair(name, kind, bad, good, inputs, bad, **others))
+        PAIRS.append(Pair(name, kind, lambda: build(bad), good, inputs, bad, **others))
         return bad
 
     return note

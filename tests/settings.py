@@ -1,0 +1,76 @@
+"""Settings of small models, as a config.json has them: every size another number, so that none is taken for another."""
+
+LLAMA = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 24,
+    "intermediate_size": 53,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "num_key_value_heads": 1,
+    "head_dim": 8,
+    "vocab_size": 61,
+    "dtype": "bfloat16",
+}
+JETMOE = {
+    "architectures": ["JetMoeForCausalLM"],
+    "model_type": "jetmoe",
+    "hidden_size": 24,
+    "intermediate_size": 53,
+    "num_hidden_layers": 2,
+    "num_key_value_heads": 3,
+    "kv_channels": 8,
+    "num_local_experts": 4,
+    "num_experts_per_tok": 2,
+    "vocab_size": 61,
+}
+T5 = {
+    "architectures": ["T5ForConditionalGeneration"],
+    "model_type": "t5",
+    "d_model": 21,
+    "d_kv": 7,
+    "d_ff": 37,
+    "num_layers": 2,
+    "num_heads": 3,
+    "vocab_size": 61,
+    "is_encoder_decoder": True,
+    "decoder_start_token_id": 0,
+}
+VIT = {
+    "architectures": ["ViTForImageClassification"],
+    "model_type": "vit",
+    "hidden_size": 21,
+    "intermediate_size": 37,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "image_size": 12,
+    "patch_size": 4,
+}
+LLAVA = {
+    "architectures": ["LlavaForConditionalGeneration"],
+    "model_type": "llava",
+    "image_token_index": 60,
+    "text_config": {**LLAMA, "dtype": "float32"},
+    "vision_config": {**VIT, "model_type": "clip_vision_model", "num_attention_heads": 3},
+}
+DEEPSEEK = {
+    "architectures": ["DeepseekV3ForCausalLM"],
+    "model_type": "deepseek_v3",
+    "hidden_size": 24,
+    "intermediate_size": 53,
+    "moe_intermediate_size": 11,
+    "num_hidden_layers": 2,
+    "first_k_dense_replace": 1,
+    "num_attention_heads": 3,
+    "num_key_value_heads": 3,
+    "n_routed_experts": 6,
+    "n_group": 2,
+    "topk_group": 1,
+    "num_experts_per_tok": 2,
+    "kv_lora_rank": 9,
+    "q_lora_rank": 13,
+    "qk_rope_head_dim": 4,
+    "qk_nope_head_dim": 8,
+    "v_head_dim": 8,
+    "vocab_size": 61,
+}
