@@ -40,6 +40,18 @@ def small_arguments(folder, *more):
     return ["-m", "xray", "train", str(folder / "pairs.csv"), "--out", str(folder / "run"), *sizes, *lessons, *more]
 
 
+def stop_after_an_epoch(folder, *arguments, number=signal.SIGTERM, which=lambda launcher: launcher):
+    """Begin training, send the signal to one of the processes once an epoch is done; what all said until they ended."""
+    with start(folder, small_arguments(folder, *arguments)) as process:
+        before = []
+        for line in process.stdout:
+            before.append(line)
+            if line.startswith("epoch 1 of "):
+                break
+        os.kill(which(process.pid), number)
+        return "".join(before) + process.stdout.read()
+
+
 @pytest.fixture
 def together(tmp_path):
     """A small run trained by two processes, and what they said."""
@@ -72,12 +84,7 @@ def test_two_processes_learn_what_one_learns(together, alone):
 @pytest.mark.slow
 def test_all_processes_stop_together_and_keep_everything(tmp_path):
     write_pairs(tmp_path / "pairs.csv")
-    with start(tmp_path, small_arguments(tmp_path, "--epochs", "100000")) as process:
-        for line in process.stdout:
-            if line.startswith("epoch 1 of 100000: loss"):
-                break
-        process.send_signal(signal.SIGTERM)
-        said = process.stdout.read()
+    said = stop_after_an_epoch(tmp_path, "--epochs", "100000")
     assert "everything is kept. Go on with: xray train --resume" in said
     assert said.count("Traceback") <= 1  # torchrun's own
     assert read_checkpoint(RunFolder(tmp_path / "run"), LAST).facts["epoch"] >= 1

@@ -1,10 +1,12 @@
 """Weights divided among several processes: they learn what whole ones learn, and go on with any number of processes."""
 
 import signal
+import sys
+from pathlib import Path
 
 import pytest
 import torch
-from learn.test_processes import small_arguments, start
+from learn.test_processes import small_arguments, start, stop_after_an_epoch
 from small_runs import finish_small, write_pairs
 
 from xray.errors import ConfigError, UsageError
@@ -59,15 +61,29 @@ def test_divided_weights_learn_what_whole_ones_learn(tmp_path, alone):
 @pytest.mark.slow
 def test_a_divided_run_goes_on_with_other_processes(tmp_path, alone):
     write_pairs(tmp_path / "pairs.csv")
-    with start(tmp_path, small_arguments(tmp_path, "--epochs", "8", "--shard", *MORE)) as process:
-        for line in process.stdout:
-            if line.startswith("epoch 1 of 8: loss"):
-                break
-        process.send_signal(signal.SIGTERM)
-        said = process.stdout.read()
+    said = stop_after_an_epoch(tmp_path, "--epochs", "8", "--shard", *MORE)
     assert "everything is kept. Go on with: xray train --resume" in said
     finish(tmp_path, 3, "--resume", "--shard")
     assert_alike(alone, tmp_path / "run", LAST)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="the processes of a launcher are found by /proc")
+def test_a_divided_run_goes_on_after_one_process_was_killed(tmp_path, alone):
+    """The other process cannot go on by itself; what was kept last is whole and taken up by three."""
+    write_pairs(tmp_path / "pairs.csv")
+    said = stop_after_an_epoch(
+        tmp_path, "--epochs", "8", "--shard", *MORE, number=signal.SIGKILL, which=find_last_process
+    )
+    assert "Signal 9" in said
+    assert read_checkpoint(RunFolder(tmp_path / "run"), LAST).facts["epoch"] < 8
+    finish(tmp_path, 3, "--resume", "--shard")
+    assert_alike(alone, tmp_path / "run", LAST)
+
+
+def find_last_process(launcher):
+    """The process that a launcher started last."""
+    return int(Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()[-1])
 
 
 def test_weights_are_not_divided_among_one():
