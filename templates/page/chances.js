@@ -1,8 +1,8 @@
 /** The words that a turn could have said, on the map: those of the turn that is looked at. */
 
-import { facts, passesOf, sayPercent } from "./facts.js";
+import { passesOf, sayPercent } from "./facts.js";
 
-const TITLE = /^TURN \d+ COULD HAVE SAID$/;
+const LETTERS = 9;
 
 /** Put the words, chances and bars of a turn in the place of those that the map was drawn with. */
 export function showChances(svg, scene) {
@@ -10,47 +10,34 @@ export function showChances(svg, scene) {
   const drawn = svg && pass && findDrawn(svg);
   if (!drawn) return;
   drawn.title.textContent = `TURN ${pass.number} COULD HAVE SAID`;
-  const bars = drawn.rows.map(({ word, share, bar }, at) => {
+  drawn.rows.forEach(({ word, share, bar }, at) => {
     const [name, chance] = pass.candidates[at] ?? ["", 0];
-    word.textContent = name.length > 9 ? `${name.slice(0, 8)}…` : name;
-    share.textContent = name ? sayPercent(chance).replace(" ", "") : "";
-    return name ? drawBar(bar, Math.max(4, drawn.full * chance)) : "";
+    word.dataset.word = name;
+    textOf(word).textContent = name.length > LETTERS ? `${name.slice(0, LETTERS - 1)}…` : name;
+    textOf(share).textContent = name ? sayPercent(chance).replace(" ", "") : "";
+    bar.path.setAttribute("d", name ? drawBar(bar, chance) : "");
   });
-  drawn.bars?.setAttribute("d", bars.join(""));
 }
 
-/** The texts and bars as they were drawn, read once; null where the map has none. */
+/** The texts and bars by their marks, looked for once; null where the map has none. */
 function findDrawn(svg) {
   if (svg.chances !== undefined) return svg.chances;
-  const notes = [...svg.querySelectorAll(".note > text:only-child")];
-  const at = notes.findIndex((text) => TITLE.test(text.textContent));
+  const [title] = svg.querySelectorAll(".chance_title");
+  const words = [...svg.querySelectorAll(".chance_word")];
+  const shares = [...svg.querySelectorAll(".chance_share")];
+  const bars = [...svg.querySelectorAll(".chance_bar")];
   svg.chances = null;
-  if (at < 0) return null;
-  const rows = [];
-  for (let next = at + 1; /%$/.test(notes[next + 1]?.textContent ?? ""); next += 2) {
-    rows.push({ word: notes[next], share: alignRight(notes[next + 1]) });
-  }
-  const bars = [...svg.querySelectorAll(".graph > path")].find(
-    (path) => path.getAttribute("fill") === "var(--line-inference)" && startsOf(path).length === rows.length,
-  );
-  const starts = bars ? startsOf(bars) : [];
-  const left = Math.min(...starts.map(([x]) => x));
-  rows.forEach((row, number) => {
-    row.bar = starts.length ? { x: left - 4, y: starts[number][1], height: 14 } : null;
-  });
-  const [, first] = facts.passes.find((one) => one.candidates?.length).candidates[0];
-  const full = bars ? widthOf(bars) / first : 0;
-  svg.chances = { title: notes[at], rows, bars: bars ?? null, full };
+  if (!title) return null;
+  for (const share of shares) alignRight(textOf(share));
+  svg.chances = {
+    title: textOf(title),
+    rows: words.map((word, at) => ({ word, share: shares[at], bar: measureBar(bars[at]) })),
+  };
   return svg.chances;
 }
 
-/** Where each part of a path begins. */
-function startsOf(path) {
-  return [...path.getAttribute("d").matchAll(/M(-?[\d.]+),(-?[\d.]+)/g)].map((found) => [+found[1], +found[2]]);
-}
-
-function widthOf(path) {
-  return path.getBBox().width;
+function textOf(group) {
+  return group.querySelector("text");
 }
 
 /** A text that keeps its right edge when it changes. */
@@ -58,9 +45,17 @@ function alignRight(text) {
   const { x, width } = text.getBBox();
   text.setAttribute("x", x + width);
   text.setAttribute("text-anchor", "end");
-  return text;
 }
 
-function drawBar(bar, width) {
-  return bar ? `M${bar.x},${bar.y}h${width}v${-bar.height}h${-width}z` : "";
+/** Where a bar is, and how long it would be if the chance were one. */
+function measureBar(bar) {
+  const path = bar.querySelector("path");
+  const { x, y, width, height } = path.getBBox();
+  return { path, x, y, height, full: width / Number(bar.dataset.share) };
+}
+
+/** A bar that is as long as its chance, never so short that nobody sees it. */
+function drawBar({ x, y, height, full }, chance) {
+  const width = Math.max(4, full * chance);
+  return `M${x},${y}h${width}v${height}h${-width}z`;
 }

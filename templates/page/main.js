@@ -6,7 +6,7 @@ import { byId, el, hue, say } from "./dom.js";
 import { facts, listPhases, loadFacts, sayMissing, scenesOf } from "./facts.js";
 import { drawFind, unmark } from "./find.js";
 import { recallMarks } from "./marks.js";
-import { drawMasks, hasMasks, onMask } from "./masks.js";
+import { drawMasks, hasMasks } from "./masks.js";
 import { startMinimap } from "./minimap.js";
 import { lightAxis, showMap, showPlace, startNodes } from "./nodes.js";
 import { onSlice } from "./numbers.js";
@@ -53,7 +53,6 @@ function start() {
   startShow();
   startPrint();
   onSlice(drawView);
-  onMask(drawView);
   onMove(show);
   addEventListener("hashchange", () => move(sensible(readAddress()), { back: true }));
   addEventListener("keydown", onKey);

@@ -1,19 +1,12 @@
 /** Masks cell by cell: which query may not see which key, in both words, and why. */
 
 import { chooser, el, sequenceChooser } from "./dom.js";
-import { facts, passesOf, sayPercent, sayShape, sceneAt, wordsAlong } from "./facts.js";
+import { facts, passesOf, sayPercent, sayShape, sceneAt, stepsOf, wordsAlong } from "./facts.js";
 import { makeGrid } from "./grid.js";
 import { move, place } from "./place.js";
 import { listSites, wordsAt } from "./sites.js";
 
 const KINDS = { ".": "visible", p: "padding", f: "future", b: "both", x: "hidden" };
-let picked = "";
-let redraw = () => {};
-
-/** Tell the masks how to be drawn anew when another one is chosen. */
-export function onMask(callback) {
-  redraw = callback;
-}
 
 /** The masks of a scene, each with its step and its record: those made in it, then those that came from outside. */
 function listMasks(scene) {
@@ -110,9 +103,7 @@ export function drawMasks() {
   const scene = sceneAt(place);
   const masks = listMasks(scene);
   if (!masks.length) return [el("h2", {}, "Masks"), el("p", {}, "Nothing is hidden in this pass.")];
-  const wanted = [4, 5].includes(place.station) ? "tgt_mask" : "src_mask";
-  const fallback = masks.filter((one) => one.step.path.startsWith(wanted)).at(-1) ?? masks[0];
-  const shown = masks.find((one) => identify(one) === picked) ?? fallback;
+  const shown = masks.find((one) => identify(one) === place.mask) ?? maskHere(scene, masks);
   const sequence = Math.min(place.sequence, shown.count - 1);
   return [
     el("h2", {}, "Masks"),
@@ -124,10 +115,7 @@ export function drawMasks() {
         "mask",
         masks.map((one) => [identify(one), one.name]),
         identify(shown),
-        (id) => {
-          picked = id;
-          redraw();
-        },
+        (mask) => move({ mask }),
       ),
       shown.count > 1 &&
         sequenceChooser(
@@ -145,6 +133,13 @@ export function drawMasks() {
       "the step with this mask",
     ),
   ];
+}
+
+/** The last mask that the station makes or reads, else the first of all. */
+function maskHere(scene, masks) {
+  const here = stepsOf(scene).filter((step) => step.station === place.station);
+  const known = new Set(here.flatMap((step) => [step.id, ...step.inputs.map((record) => record.source)]));
+  return masks.findLast((one) => known.has(one.step.id)) ?? masks[0];
 }
 
 function identify(mask) {
@@ -198,18 +193,16 @@ export function sentenceFor(scene, record, sequence) {
 
 /** One cell in words. */
 export function explainCell(words, cells, row, column) {
-  const query = words.queries[row]
-    ? `“${words.queries[row]}” (query ${row + 1})`
-    : cells.length === 1
-      ? "Every query"
-      : `Query ${row + 1}`;
+  const one = words.queries[row] ? `“${words.queries[row]}” (query ${row + 1})` : `Query ${row + 1}`;
+  const isForAll = cells.length === 1 && !words.queries[row];
   const key = words.keys[column] ? `“${words.keys[column]}” (key ${column + 1})` : `key ${column + 1}`;
   const letter = cells[row][column];
-  if (letter === ".") return `${query} may look at ${key}.`;
+  if (letter === ".") return `${isForAll ? "Every query" : one} may look at ${key}.`;
   const why = {
     p: "it is padding",
     f: "it comes later, in the future",
     b: "it is both: padding, and in the future",
   }[letter];
-  return `${query} may not look at ${key}: ${why ?? "the mask hides it"}.`;
+  const nobody = isForAll ? "No query may" : `${one} may not`;
+  return `${nobody} look at ${key}: ${why ?? "the mask hides it"}.`;
 }

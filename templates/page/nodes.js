@@ -2,8 +2,9 @@
 
 import { showChances } from "./chances.js";
 import { byId } from "./dom.js";
-import { facts, findStep, joinMap, listPhases, passesOf, sceneAt, scenesOf, stepsOf } from "./facts.js";
+import { facts, findStep, joinMap, passesOf, sceneAt, stepsOf } from "./facts.js";
 import { move, place } from "./place.js";
+import { listSites } from "./sites.js";
 import { boxOf, flyTo, isInView, showDrawing, wasDrag } from "./view.js";
 
 let nodes = [];
@@ -31,12 +32,7 @@ function asDrawn(drawing) {
 function listNodes() {
   nodes = [...byId("stage").querySelectorAll("[data-step]")];
   byStep.clear();
-  for (const node of nodes) {
-    byStep.set(`${node.dataset.pass}/${node.dataset.step}`, node);
-    for (const text of node.querySelectorAll("[data-axis]")) {
-      if (!/^\d+$/.test(text.textContent)) text.dataset.symbol = text.textContent;
-    }
-  }
+  for (const node of nodes) byStep.set(`${node.dataset.pass}/${node.dataset.step}`, node);
   nodes[0]?.setAttribute("tabindex", "0");
 }
 
@@ -65,19 +61,16 @@ function onTouch(event) {
   else open(target.dataset);
 }
 
-/** A thumbnail leads to what it shows: its kind of attention, in the phase that it was taken from. */
-function open({ opens, name }) {
-  const written = listPhases().includes("inference") ? scenesOf("inference").at(-1) : sceneAt(place);
-  const number = Number(name.match(/_(\d+)$/)?.[1]);
-  const kind =
-    /cross/.test(name) || number === 6 ? "cross" : /decoder/.test(name) || number === 5 ? "decoder" : "encoder";
-  if (opens === "attention") {
-    move({ view: "attention", attention: kind, phase: written.phase, turn: written.turn, layer: 0, head: 0 });
-    return;
-  }
-  const turn = Number(name.match(/turn_(\d+)/)?.[1]);
-  const at = turn ? { phase: "inference", turn } : {};
-  move({ view: "masks", station: /encoder|question/.test(name) ? 1 : 4, step: "", ...at });
+/** A picture leads to what it shows: its attention or its mask, in the pass that it was taken from. */
+function open({ opens, number, shows }) {
+  const scenes = facts.scenes.filter((one) => one.passes.includes(Number(number)));
+  const scene = scenes.find((one) => one === sceneAt(place)) ?? scenes.at(-1);
+  if (!scene) return;
+  const { phase, turn } = scene;
+  const station = findStep(scene, shows)?.station ?? place.station;
+  if (opens === "masks") move({ view: "masks", mask: shows, step: "", station, phase, turn });
+  const site = listSites(scene).find((one) => one.softmax.id === shows);
+  if (site) move({ view: "attention", attention: site.kind, layer: site.layer, head: 0, phase, turn });
 }
 
 /** Choose the step of a node or a text, in the layer that is being looked at; in this scene where it is `here`. */

@@ -14,6 +14,7 @@ export const place = {
   map: 0,
   moment: 0,
   word: -1,
+  mask: "",
   block: "",
   open: "",
   marks: "",

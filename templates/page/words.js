@@ -2,9 +2,9 @@
 
 import { siteAt } from "./attention.js";
 import { byId } from "./dom.js";
-import { sceneAt } from "./facts.js";
+import { sceneAt, scenesOf } from "./facts.js";
 import { move, place } from "./place.js";
-import { wordsAt } from "./sites.js";
+import { listSites, wordsAt } from "./sites.js";
 
 const WATCHED = ["word", "phase", "turn", "view", "attention", "sequence", "station", "map", "start"];
 
@@ -18,8 +18,8 @@ function askingWords() {
 export function lightWord(changed) {
   if (!WATCHED.some((name) => changed.has(name))) return;
   const word = place.word >= 0 ? (askingWords()[place.word] ?? null) : null;
-  for (const text of byId("stage").querySelectorAll(".note > text")) {
-    text.classList.toggle("lit_word", word !== null && text.textContent.trim() === word);
+  for (const shown of byId("stage").querySelectorAll("[data-word]")) {
+    shown.classList.toggle("lit_word", shown.dataset.word === word);
   }
   if (!globalThis.CSS?.highlights) return;
   CSS.highlights.delete("word");
@@ -44,11 +44,28 @@ function findRanges(word) {
   return ranges;
 }
 
-/** Choose the word that was touched on the map, where it is one that asks; whether it was. */
+/** Choose the word that was touched on the map, in an attention where it asks; whether it was. */
 export function chooseWord(target) {
-  const text = target.closest(".note:not([data-about]) > text");
-  const word = text && /\p{L}/u.test(text.textContent) ? askingWords().indexOf(text.textContent.trim()) : -1;
-  if (word < 0) return false;
-  move({ view: "attention", word: place.word === word ? -1 : word });
+  const word = target.closest("[data-word]")?.dataset.word;
+  const found = word ? findAsked(word) : null;
+  if (!found) return false;
+  const again = place.word === found.word && place.attention === found.attention;
+  move({ view: "attention", ...found, word: again ? -1 : found.word });
   return true;
+}
+
+/** Where a word asks: in the attention that is looked at, in another one beside it, or in the last turn. */
+function findAsked(word) {
+  const chosen = siteAt(sceneAt(place));
+  const here = askingWords().indexOf(word);
+  if (here >= 0) return { attention: chosen.site.kind, word: here };
+  for (const scene of [sceneAt(place), ...scenesOf("inference").slice(-1)]) {
+    for (const site of listSites(scene)) {
+      const at = wordsAt(site).queries.indexOf(word);
+      if (at < 0) continue;
+      const { phase, turn } = scene;
+      return { attention: site.kind, word: at, phase, turn, layer: 0, head: 0, sequence: 0 };
+    }
+  }
+  return null;
 }

@@ -104,7 +104,7 @@ def test_it_says_that_the_weights_are_those_before_dropout(at):
 
 @pytest.mark.slow
 def test_the_picture_on_the_map_opens_the_explorer(laptop):
-    laptop.locator("[data-name=attention_6]").click(force=True)
+    laptop.locator("[data-opens=attention][data-shows*=cross]").click(force=True)
 
     assert laptop.locator("[data-kind=cross]").get_attribute("aria-pressed") == "true"
 

@@ -32,7 +32,7 @@ def test_a_cell_of_the_targets_mask_tells_both_words_and_why(at, page_trace, let
 def test_the_padding_mask_speaks_for_every_query(at):
     page = at("#view=masks&station=1")
 
-    assert touch(page, 0, 9) == "Every query may not look at “<pad>” (key 10): it is padding."
+    assert touch(page, 0, 9) == "No query may look at “<pad>” (key 10): it is padding."
 
 
 @pytest.mark.slow
@@ -86,6 +86,10 @@ def test_arrow_keys_go_from_cell_to_cell(at):
 
 @pytest.mark.slow
 def test_the_mask_drawn_on_the_map_opens_them(laptop):
-    laptop.locator("[data-name=mask_decoder]").click(force=True)
+    laptop.locator("[data-opens=masks][data-shows='tgt_mask.combine#0'][data-number='0']").click(force=True)
 
     assert laptop.locator("[role=tab][aria-selected=true]").inner_text() == "Masks"
+    assert "mask=tgt_mask.combine" in laptop.evaluate("location.hash")
+    laptop.locator("[data-opens=masks][data-shows='src_mask#0'][data-number='1']").first.click(force=True)
+    assert laptop.locator("[data-phase=inference]").get_attribute("aria-pressed") == "true"
+    assert laptop.get_by_label("mask", exact=True).input_value() == "src_mask#0"

@@ -55,6 +55,7 @@ class Canvas:
         steps: tuple[str, ...] = (),
         kind: str = "note",
         about: tuple[str, ...] = (),
+        marks: tuple[tuple[str, str], ...] = (),
     ) -> Box:
         """Text without a shape; `x` is its left edge, centre or right edge, `y` its top; "words" are the data's own."""
         width, height = block_width(lines, self.measure) + 2, block_height(lines)
@@ -75,6 +76,7 @@ class Canvas:
                 tooltip=tooltip,
                 steps=steps,
                 about=about or steps,
+                marks=marks,
             )
         )
 

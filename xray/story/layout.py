@@ -19,13 +19,17 @@ SHIFTED = 0.9
 
 @dataclass(frozen=True)
 class Run:
-    """A piece of text in one style; `ink` is "text", "quiet", "axis:NAME" or "accent:NAME" of a theme."""
+    """A piece of text in one style; `ink` is "text", "quiet", "axis:NAME" or "accent:NAME" of a theme.
+
+    A size that is printed says of which `axis` it is.
+    """
 
     text: str
     size: int
     ink: str = "text"
     weight: Weight = "regular"
     shift: Literal["", "sup", "sub"] = ""
+    axis: str = ""
 
 
 Line = tuple[Run, ...]
@@ -35,10 +39,11 @@ Line = tuple[Run, ...]
 class Box:
     """A node: lines of text around a centre, with or without a filled shape behind them.
 
-    `on` is the surface of the theme that the text stands on; a filled box is filled with it. `outline` is a line role,
-    None for the surface's own line. `tooltip` tells where the facts come from; `steps` are the steps that it stands
-    for, as "training/head#0", `about` those that a text without a shape tells of. `record` is the tensor whose shape is
-    printed, `station` the number of the station that the box belongs to.
+    `on` is the surface of the theme that the text stands on; a filled box is filled with it, or with "line:NAME", the
+    colour of a line. `outline` is a line role, None for the surface's own line. `tooltip` tells where the facts come
+    from; `steps` are the steps that it stands for, as "training/head#0", `about` those that a text without a shape
+    tells of. `record` is the tensor whose shape is printed, `station` the number of the station that the box belongs
+    to. `marks` are names and values by which a page knows what else it shows, as the whole of a word that was cut.
     """
 
     id: str
@@ -59,6 +64,7 @@ class Box:
     record: TensorRecord | None = None
     station: int | None = None
     about: tuple[str, ...] = ()
+    marks: tuple[tuple[str, str], ...] = ()
 
     @property
     def top(self) -> float:
@@ -109,7 +115,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class Cells:
-    """Small squares from a top-left corner: letters of a mask, or attention weights from 0 to 1; None is left out."""
+    """Small squares from a top-left corner: letters of a mask, or attention weights from 0 to 1; None is left out.
+
+    `steps` are marked where a step is wrong; `about` is the step whose weights or mask it shows.
+    """
 
     id: str
     x: float
@@ -119,6 +128,7 @@ class Cells:
     kind: str
     tooltip: str = ""
     steps: tuple[str, ...] = ()
+    about: str = ""
 
     @property
     def width(self) -> float:

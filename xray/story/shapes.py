@@ -77,7 +77,7 @@ def digits(shape: ShapeText, size: int) -> Line:
     for place, (number, axis) in enumerate(zip(shape.sizes, shape.axes, strict=True)):
         if place:
             runs.append(Run(TIMES, size, "quiet"))
-        runs.append(Run(number, size, hue(axis), "bold"))
+        runs.append(Run(number, size, hue(axis), "bold", axis=axis))
     return tuple(runs)
 
 

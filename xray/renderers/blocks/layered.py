@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from graphviz import Digraph
 
@@ -17,36 +16,28 @@ from xray.renderers.blocks.nodes import (
     shortened,
     surface_of,
 )
+from xray.renderers.blocks.plans import MOST_GROUPS, Roles, draw_trace
 from xray.renderers.blocks.title import write_title
 from xray.renderers.fonts import text_width
 from xray.renderers.sheet.markup import clean, identity, table
 from xray.renderers.sheet.paper import POINTS_PER_INCH, Paper, check_dots, longest_side, paper_size
 from xray.renderers.themes import Theme
-from xray.story.alarms.kinds import TITLES, Alarm
+from xray.story.alarms.kinds import TITLES
 from xray.story.alarms.whole import find_alarms
-from xray.story.blocks.block_lines import Gate, list_entrances, list_exits, list_flows, thin_flows
-from xray.story.blocks.block_plan import READABLE, plan_blocks
+from xray.story.blocks.block_lines import Gate, list_entrances, list_exits
 from xray.story.blocks.items import Item
 from xray.story.blocks.opening import Choice
 from xray.story.blocks.pass_groups import PassGroup, group_passes, read_sizes
 from xray.story.compare.marks import Marks
 from xray.story.layout import Line, Run, line_width
-from xray.story.roles.listing import list_roles
 from xray.story.sheet.tooltip import describe
 
-Roles = Mapping[str, Mapping[str, str]]
-"""What each step is for in words, by its pass and its id."""
-
-MOST_GROUPS = 8
-"""More kinds of passes than this are counted, not drawn."""
 EARLIER = re.compile(r"(forward|decode|encode|training)(\d*):(.*)", re.DOTALL)
 """How a tensor's source names the pass that it was made in, where several have a step of that id."""
 MOST_READERS = 12
 """What comes in is led to so many nodes; further ones are counted."""
 FREE = 30
 """Points between what stands in a frame's corner and the middle of the frame, twice."""
-FEWEST_NODES = 24
-"""However many kinds of passes there are, each has room for so many nodes."""
 
 
 def write_modules(
@@ -72,9 +63,7 @@ def write_modules(
     page = theme.surfaces["page"]
     alarms = find_alarms(trace)
     groups = group_passes(trace)
-    if roles is None:  # of the passes that are drawn, the others are like them
-        roles = list_roles(replace(trace, passes=tuple(group.shown for group in groups[:MOST_GROUPS])))
-    drawn = draw_plans(groups[:MOST_GROUPS], alarms, roles, choice or Choice(), all_layers=all_layers)
+    drawn = draw_trace(trace, groups, alarms, choice or Choice(), roles, all_layers=all_layers)
     unseen = sum(len(group.passes) for group in groups[MOST_GROUPS:])
     graph = Digraph("modules")
     graph.attr(
@@ -101,28 +90,6 @@ def write_modules(
     for each in drawn:
         draw_group(graph, each, theme, mark_nodes(each, marks), drawn)
     return str(graph.source)
-
-
-def draw_plans(
-    groups: Sequence[PassGroup], alarms: Sequence[Alarm], roles: Roles, choice: Choice, *, all_layers: bool
-) -> tuple[Drawn, ...]:
-    """The plan of each group of passes, with the roles and alarms of its steps."""
-    found = []
-    for place, group in enumerate(groups):
-        plan = plan_blocks(group.shown, choice, all_layers=all_layers, room=room_for(len(groups)))
-        ours = {(one.kind, one.number) for one in group.passes}
-        own_alarms = {
-            plan.holder(alarm.step): alarm for alarm in reversed(alarms) if (alarm.pass_kind, alarm.number) in ours
-        }
-        key = group.shown.key
-        flows, unseen = thin_flows(plan, list_flows(plan))
-        found.append(Drawn(group, place, plan, roles.get(key, {}), own_alarms, flows, unseen))
-    return tuple(found)
-
-
-def room_for(groups: int) -> int:
-    """How many nodes each of so many kinds of passes may have."""
-    return max(FEWEST_NODES, READABLE // max(1, groups))
 
 
 def limit_size(dpi: int | None, paper: Paper | None) -> dict[str, str]:

@@ -4,15 +4,14 @@ from collections.abc import Iterator, Sequence
 
 from xray.ir.trace import Trace
 from xray.renderers.blocks.layered import (
-    MOST_GROUPS,
     MOST_READERS,
     describe_frame,
     describe_gate,
     describe_group,
-    draw_plans,
     find_before,
 )
 from xray.renderers.blocks.nodes import Drawn, describe_item, describe_shape
+from xray.renderers.blocks.plans import MOST_GROUPS, draw_plans
 from xray.renderers.themes import Theme, load_theme
 from xray.story.alarms.whole import find_alarms
 from xray.story.blocks.block_lines import list_entrances, list_exits

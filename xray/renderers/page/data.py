@@ -7,7 +7,7 @@ from typing import Any
 
 from xray.ir.records import MaskBlocks, MaskFacts, Number, Preview, TensorRecord, spell_number
 from xray.ir.trace import Pass, Setting, Step, Trace
-from xray.renderers.blocks.layered import Roles
+from xray.renderers.blocks.plans import Roles
 from xray.renderers.page.attentions import pack_attentions
 from xray.renderers.page.maps import Map
 from xray.renderers.page.ranks import pack_ranks

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from xray.ir.trace import Trace
-from xray.renderers.blocks.layered import MOST_GROUPS, Roles, room_for
+from xray.renderers.blocks.plans import MOST_GROUPS, Roles, room_for
 from xray.renderers.page.map import draw_block_map, draw_map
 from xray.renderers.page.nodes import join_nodes
 from xray.renderers.themes import Theme
@@ -42,7 +42,7 @@ def draw_maps(trace: Trace, theme: Theme, choice: Choice | None, roles: Roles) -
     Raises:
         DrawError: Graphviz cannot draw the trace.
     """
-    drawing = draw_map(trace, theme, choice)
+    drawing = draw_map(trace, theme, choice, roles)
     if is_whole_journey(trace) and choice is None:
         return (Map("poster", drawing, None),)
     plans = plan_groups(trace, choice or Choice())

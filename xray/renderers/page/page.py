@@ -13,7 +13,7 @@ from jinja2 import Environment, StrictUndefined
 from xray.assets import read_template
 from xray.errors import DrawError
 from xray.ir.trace import Trace
-from xray.renderers.blocks.layered import Roles
+from xray.renderers.blocks.plans import Roles
 from xray.renderers.fonts import font_face_css
 from xray.renderers.page.data import pack_page
 from xray.renderers.page.maps import Map, draw_maps

@@ -75,8 +75,8 @@ def write_dot(layout: Layout, theme: Theme, dpi: int | None = None, paper: Paper
 def write_box(graph: Digraph, box: Box, theme: Theme) -> None:
     """A shape with its facts, then a node for each line of text, so that every baseline is where it was put."""
     if box.filled:
-        surface = theme.surfaces[box.on]
-        line = theme.lines[box.outline] if box.outline else surface.line
+        fill, edge = paint_of(box.on, theme)
+        line = theme.lines[box.outline] if box.outline else edge
         style = {"shape": "circle", "style": "filled"} if box.shape == "circle" else {"style": "rounded,filled"}
         graph.node(
             name(box.id),
@@ -85,7 +85,7 @@ def write_box(graph: Digraph, box: Box, theme: Theme) -> None:
             height=inches(box.height),
             id=identity(box.id),
             tooltip=clean(box.tooltip) if box.tooltip else " ",
-            fillcolor=surface.fill,
+            fillcolor=fill,
             color=line,
             penwidth=number(box.outline_width * ZOOM),
             **style,
@@ -197,12 +197,18 @@ def write_background(layout: Layout, theme: Theme) -> str:
 
 
 def panel_parts(panel: Panel, theme: Theme) -> Iterable[str]:
-    kind, _, role = panel.fill.rpartition(":")
-    fill = theme.lines[role] if kind == "line" else theme.surfaces[role].fill
-    edge = fill if kind == "line" else theme.surfaces[role].line
+    fill, edge = paint_of(panel.fill, theme)
     line = theme.lines[panel.outline] if panel.outline else edge
     width = pen(panel.outline_width if panel.outline else 1.0)
     return [colour("c", line), colour("C", fill), f"S {len(width)} -{width}", drawn("b", panel.path)]
+
+
+def paint_of(role: str, theme: Theme) -> tuple[str, str]:
+    """The colours of a surface and of its edge; "line:NAME" is the colour of a line."""
+    kind, _, name_ = role.rpartition(":")
+    if kind == "line":
+        return theme.lines[name_], theme.lines[name_]
+    return theme.surfaces[name_].fill, theme.surfaces[name_].line
 
 
 def pen(width: float) -> str:

@@ -34,30 +34,38 @@ class Picture:
     weights: tuple[tuple[float | None, ...], ...]
     cut: bool
     tooltip: str
+    step: str
 
 
 def draw_heat_maps(
     canvas: Canvas, pictures: Sequence[Picture], left: float, top: float, width: float, bottom: float
 ) -> None:
     """The pictures side by side, in the largest cells that fit, cut where none fit."""
-    whole = fitted(canvas, pictures)
+    spoken, whole = pictures, fitted(canvas, pictures)
     for most in range(MOST, FEWEST - 1, -1):
         pictures = [cut_picture(picture, most) for picture in whole]
         for half_points in range(int(LARGEST * 2), int(SMALLEST * 2) - 1, -1):
             sizes = [block_size(canvas, picture, half_points / 2) for picture in pictures]
             room = width - sum(wide for wide, _ in sizes)
             if room >= AISLE * (len(pictures) - 1) and max((high for _, high in sizes), default=0) <= top - bottom:
-                draw_row(canvas, pictures, [wide for wide, _ in sizes], left, top, half_points / 2, room)
+                both = list(zip(pictures, spoken, strict=True))
+                draw_row(canvas, both, [wide for wide, _ in sizes], left, top, half_points / 2, room)
                 return
 
 
 def draw_row(
-    canvas: Canvas, pictures: list[Picture], widths: list[float], left: float, top: float, cell: float, room: float
+    canvas: Canvas,
+    pictures: Sequence[tuple[Picture, Picture]],
+    widths: Sequence[float],
+    left: float,
+    top: float,
+    cell: float,
+    room: float,
 ) -> None:
-    """The pictures side by side, what is left of the width between them."""
+    """The pictures side by side, what is left of the width between them; each comes with that whose words are whole."""
     gap = min(60.0, room / (len(pictures) - 1)) if len(pictures) > 1 else 0.0
-    for picture, wide in zip(pictures, widths, strict=True):
-        draw_picture(canvas, picture, left, top, cell)
+    for (picture, spoken), wide in zip(pictures, widths, strict=True):
+        draw_picture(canvas, picture, spoken, left, top, cell)
         left += wide + gap
 
 
@@ -94,6 +102,7 @@ def fitted(canvas: Canvas, pictures: Sequence[Picture]) -> list[Picture]:
             picture.weights,
             picture.cut,
             picture.tooltip,
+            picture.step,
         )
         for picture in pictures
     ]
@@ -104,25 +113,38 @@ def label_width(canvas: Canvas, picture: Picture) -> float:
     return max((canvas.text_width(word, NOTE) for word in picture.rows), default=0.0) + 6
 
 
-def draw_picture(canvas: Canvas, picture: Picture, left: float, top: float, cell: float) -> None:
+def draw_picture(canvas: Canvas, picture: Picture, spoken: Picture, left: float, top: float, cell: float) -> None:
+    """A picture with its words; in `spoken` none of them is cut."""
     title: Line = (Run(picture.title, OP, "text", "bold"),)
     canvas.note(left, top, (title, words(picture.remark, NOTE, "quiet")))
     x, y = left + label_width(canvas, picture), top - 30
-    canvas.cells.append(Cells(f"attention_{picture.station}", x, y, cell, picture.weights, "weights", picture.tooltip))
+    name = f"attention_{picture.station}"
+    canvas.cells.append(Cells(name, x, y, cell, picture.weights, "weights", picture.tooltip, about=picture.step))
     for place, word in enumerate(picture.rows):
-        canvas.note(x - 4, y - cell * (place + 0.5) + 6, (words(word, NOTE, "text"),), align="right")
+        at = y - cell * (place + 0.5) + 6
+        canvas.note(x - 4, at, (words(word, NOTE, "text"),), align="right", marks=mark_word(spoken.rows, place))
     bottom = y - cell * len(picture.rows)
-    draw_column_words(canvas, picture.columns, x, bottom, cell)
+    draw_column_words(canvas, picture.columns, x, bottom, cell, spoken.columns)
 
 
-def draw_column_words(canvas: Canvas, listed: Sequence[str], left: float, top: float, cell: float) -> None:
-    """Words under their columns, on as many steps down as they need not to touch; a thin line joins word and column."""
+def draw_column_words(
+    canvas: Canvas, listed: Sequence[str], left: float, top: float, cell: float, spoken: Sequence[str] = ()
+) -> None:
+    """Words under their columns, on as many steps down as they need not to touch; a thin line joins word and column.
+
+    In `spoken` none of the words is cut.
+    """
     for place, (word, start, level) in enumerate(place_words(canvas.measure, listed, cell)):
         y = top - 3 - level * STEP
         middle = left + cell * (place + 0.5)
         if level:
             canvas.line((middle, top - 1), (middle, y - 1), role="leader", width=0.7, head=False, kind="leader")
-        canvas.note(left + start, y, (words(word, NOTE, "text"),))
+        canvas.note(left + start, y, (words(word, NOTE, "text"),), marks=mark_word(spoken, place))
+
+
+def mark_word(spoken: Sequence[str], place: int) -> tuple[tuple[str, str], ...]:
+    """The whole word by which a page knows a text that may be cut."""
+    return (("word", spoken[place]),) if place < len(spoken) else ()
 
 
 def read_pictures(columns: Sequence[Column]) -> list[Picture]:
@@ -187,6 +209,7 @@ def read_picture(columns: Sequence[Column], phase: Column, panel: Panel, station
         shown,
         not whole,
         phase.look.tell(softmax.steps[:1]),
+        f"{one_pass.key}/{softmax.steps[0].id}",
     )
 
 

@@ -31,13 +31,21 @@ def draw_chances(
     room = min(len(listed), MOST_CHANCES, int((top - bottom) / CHANCE) - 1)
     if room < 1:
         return
-    canvas.note(left, top, (words("TURN 1 COULD HAVE SAID", NOTE, "accent:inference", "bold"),))
+    title = words("TURN 1 COULD HAVE SAID", NOTE, "accent:inference", "bold")
+    canvas.note(left, top, (title,), kind="note chance_title")
+    full = right - left - 66 - 40
     for place, (word, chance) in enumerate(listed[:room]):
         y = top - (place + 1) * CHANCE
-        canvas.note(left, y, (words(fit_text(word, NOTE, 62, canvas.measure), NOTE),))
-        full = right - left - 66 - 40
-        canvas.panel(left + 66, y - 10, left + 66 + max(2.0, full * chance), y - 3, "line:inference", 2)
-        canvas.note(right, y, (words(f"{chance:.1%}", NOTE, "quiet"),), align="right")
+        shown = words(fit_text(word, NOTE, 62, canvas.measure), NOTE)
+        canvas.note(left, y, (shown,), kind="note chance_word", marks=(("word", word),))
+        canvas.add(draw_bar(f"chance_{place}", left + 66, y - 6.5, max(2.0, full * chance), full))
+        canvas.note(right, y, (words(f"{chance:.1%}", NOTE, "quiet"),), align="right", kind="note chance_share")
+
+
+def draw_bar(name: str, left: float, y: float, width: float, full: float) -> Box:
+    """A bar, and which share it is of one that would stand for certainty."""
+    share = (("share", f"{width / full:.4f}"),)
+    return Box(name, left + width / 2, y, width, 7, (), "line:inference", kind="chance_bar", marks=share)
 
 
 def list_likeliest(phase: Column) -> list[tuple[str, float]]:
