@@ -39,7 +39,10 @@ async ([kind, frames]) => {
 
 
 def main() -> None:
-    """Print two tables: what opening costs, and for panning, zooming and playing frames a second and their cost."""
+    """Print two tables: what opening costs, and for panning, zooming and playing frames a second and their cost.
+
+    "near" is panning where boxes are so large that they show their cells.
+    """
     options = argparse.ArgumentParser()
     options.add_argument("pages", nargs="+", type=Path)
     wanted = options.parse_args()
@@ -53,7 +56,8 @@ def main() -> None:
         browser.close()
     head = ("page", "MB", "opens s", "of it busy s", "unfold ms", "open all ms")
     print_table("ms: main thread", head, [row[:6] for row in rows])
-    moving = ("page", "pan fps", "pan ms", "zoom fps", "zoom ms", "performance fps", "performance ms")
+    kinds = ("pan", "zoom", "near", "performance")
+    moving = ("page", *(f"{kind} {unit}" for kind in kinds for unit in ("fps", "ms")))
     print_table("ms: main thread per frame", moving, [(row[0], *row[6:]) for row in rows])
 
 
@@ -74,6 +78,10 @@ def measure_page(browser: Browser, file: Path) -> tuple[str, ...]:
     ]
     for kind in ("pan", "zoom"):
         found += measure(page, session, kind)
+    page.mouse.move(400, 400)
+    page.mouse.wheel(0, -600)
+    page.wait_for_timeout(600)
+    found += measure(page, session, "pan")
     page.goto(f"{file.resolve().as_uri()}#view=show")
     page.wait_for_selector("html[data-ready=yes]")
     page.wait_for_timeout(300)

@@ -18,3 +18,19 @@ def find_step(trace, path, kind, number=0):
 def sizes(record):
     """A record's shape as the page writes it."""
     return "×".join(map(str, record.shape))
+
+
+def record_family(name):
+    """The trace of a small model of a family, with the values that a page keeps."""
+    import torch
+    from families.specimens import BY_NAME
+
+    from xray.capture.recorder import Recorder
+    from xray.capture.targets.page_values import preview_for_page
+
+    specimen = BY_NAME[name]
+    model = specimen.build().eval()
+    recorder = Recorder(model, operations=True, preview=preview_for_page, shows_ids=True, weighs=True)
+    with torch.no_grad(), recorder:
+        model(**specimen.make_inputs())
+    return recorder.trace

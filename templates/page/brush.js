@@ -2,6 +2,7 @@
 
 import { sayNumber } from "./facts.js";
 
+const TINY = 4; // smaller cells are painted as one picture
 const FONT = '"Source Sans Pro", system-ui, sans-serif';
 
 /** A brush for one picture of a given size. */
@@ -146,8 +147,10 @@ export function inkOf(brush, value, most, kind) {
 export function cells(brush, matrix, { x, y, wide, high, kind = "value", shown, tell, ink, share = 1, most }) {
   const { pen } = brush;
   const full = most ?? mostOf(matrix);
+  const tiny = Math.min(wide, high) < TINY && !shown && !ink;
+  if (tiny) blit(brush, matrix, { x, y, wide, high, kind, share, full });
   const gap = Math.min(wide, high) > 5 ? 1 : 0;
-  for (let row = 0; row < matrix.rows; row += 1) {
+  for (let row = 0; row < matrix.rows && !tiny; row += 1) {
     for (let column = 0; column < matrix.columns; column += 1) {
       const there = (shown ? shown(row, column) : 1) * share;
       if (there <= 0.01) continue;
@@ -171,6 +174,31 @@ export function cells(brush, matrix, { x, y, wide, high, kind = "value", shown, 
       return tell ? tell(row, column) : sayNumber(matrix.at(row, column));
     },
   });
+}
+
+/** Very small cells as one picture, painted once and kept with the matrix. */
+function blit(brush, matrix, { x, y, wide, high, kind, share, full }) {
+  const { rows, columns } = matrix;
+  const key = [document.documentElement.dataset.theme, kind, full, rows, columns].join();
+  if (matrix.picture?.key !== key) {
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = [columns, rows];
+    matrix.picture = { key, canvas };
+    cells({ ...brush, hits: [], pen: canvas.getContext("2d") }, matrix, {
+      x: 0,
+      y: 0,
+      wide: 1,
+      high: 1,
+      kind,
+      most: full,
+      shown: () => 1,
+    });
+  }
+  const { pen } = brush;
+  pen.globalAlpha = share;
+  pen.imageSmoothingEnabled = Math.min(wide, high) * devicePixelRatio < 1;
+  pen.drawImage(matrix.picture.canvas, x, y, columns * wide, rows * high);
+  pen.globalAlpha = 1;
 }
 
 /** A ribbon from one height to another, filled from its beginning as far as `share`. */

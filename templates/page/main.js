@@ -8,6 +8,7 @@ import { drawFind, unmark } from "./find.js";
 import { recallMarks } from "./marks.js";
 import { drawMasks, hasMasks } from "./masks.js";
 import { startMinimap } from "./minimap.js";
+import { showNear, startNear } from "./near.js";
 import { lightAxis, showMap, showPlace, startNodes } from "./nodes.js";
 import { onSlice } from "./numbers.js";
 import { drawTree } from "./outline.js";
@@ -51,6 +52,7 @@ function start() {
   startAxes();
   startTheme();
   startShow();
+  startNear();
   startPrint();
   onSlice(drawView);
   onMove(show);
@@ -118,6 +120,7 @@ function show(changed) {
   showPlace(changed, showUnfolded(changed));
   showCrumbs();
   lightWord(changed);
+  showNear(changed);
   lightAxis();
   showAxes();
   if (changed.has("station") && place.view === "walk" && facts.stations.length) {

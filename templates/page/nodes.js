@@ -88,6 +88,16 @@ function choose(pass, id, here = null) {
   move({ ...changes, step: step.id, station: step.station ?? place.station, block });
 }
 
+/** The step that a node shows here: what is chosen of those it stands for, or the one of the layer that is looked at. */
+export function stepOf(node) {
+  const scene = sceneAt(place);
+  if (!keysOf(scene).has(node.dataset.pass)) return null;
+  const chosen = place.step && findStep(scene, place.step);
+  if (chosen && nodeOf(chosen) === node && hasNode(chosen)) return chosen;
+  const id = node.dataset.step;
+  return findStep(scene, id.replace(/\.layers\.\d+(?=[.#])/, `.layers.${place.layer}`)) ?? findStep(scene, id);
+}
+
 /** The pass that a node's steps ran in: all turns share one drawing, other passes have one each. */
 function keyOf(pass) {
   return pass.kind === "forward" ? `forward${pass.number || ""}` : pass.kind;

@@ -8,10 +8,16 @@ import { move, place } from "./place.js";
 
 const chosen = { step: "", record: 0, rows: -1, columns: -1, at: [] };
 let redraw = () => {};
+let approach = null;
 
 /** Tell the numbers how to be drawn anew when another slice is chosen. */
 export function onSlice(callback) {
   redraw = callback;
+}
+
+/** Tell the numbers how one comes near to them on the map. */
+export function onApproach(callback) {
+  approach = callback;
 }
 
 /** Statistics and heat map of one of a step's tensors. */
@@ -32,6 +38,8 @@ export function drawNumbers(scene, step) {
       ),
     drawStatistics(record),
     ...(record.block ? drawSlice(scene, record) : [drawMissing(scene, record)]),
+    record.block?.shape.length > 0 &&
+      el("p", {}, el("button", { type: "button", onclick: approach }, "come near on the map")),
   ].filter(Boolean);
 }
 

@@ -81,26 +81,28 @@ export function hiddenAt(site, sequence = 0) {
 export function matrixOf(step, record, { sequence = 0, head = 0 } = {}) {
   if (!record) return null;
   const made = madeRecord(step, record);
-  const { block } = made;
-  if (!block || block.shape.length < 1) return null;
-  const { shape } = block;
+  if (!made.block || made.block.shape.length < 1) return null;
+  const { shape } = made.block;
+  const lead = shape.slice(0, -2).map((_, axis) => {
+    const isHead = /heads/.test(made.axes[axis] ?? "") || (shape.length > 3 && axis === shape.length - 3);
+    return isHead ? head : axis === 0 ? sequence : 0;
+  });
+  return sliceOf(made, lead);
+}
+
+/** Rows and columns of a record's kept block, at an index along each axis before the last two. */
+export function sliceOf(record, lead) {
+  const { shape, values } = record.block;
   const rank = shape.length;
   const columns = shape[rank - 1];
   const rows = rank > 1 ? shape[rank - 2] : 1;
-  let begin = 0;
-  const before = shape.slice(0, -2);
-  before.forEach((size, axis) => {
-    const inner = before.slice(axis + 1).reduce((product, one) => product * one, 1);
-    const name = made.axes[axis] ?? "";
-    const wanted = /heads/.test(name) || (rank > 3 && axis === rank - 3) ? head : axis === 0 ? sequence : 0;
-    begin += Math.min(wanted, size - 1) * inner * rows * columns;
-  });
-  const { values } = block;
+  const begin =
+    lead.reduce((at, index, axis) => at * shape[axis] + Math.min(index, shape[axis] - 1), 0) * rows * columns;
   return {
     rows,
     columns,
-    record: made,
-    cut: rows < (made.shape.at(-2) ?? 1) || columns < made.shape.at(-1),
+    record,
+    cut: rows < (record.shape.at(-2) ?? 1) || columns < record.shape.at(-1),
     at: (row, column) => values[begin + row * columns + column],
   };
 }

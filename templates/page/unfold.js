@@ -7,7 +7,7 @@ import { drawBox } from "./flow_draw.js";
 import { nodesOf } from "./nodes.js";
 import { collapseAll, expandAll, openKeys, openTo, showMember, toggle, unfolded } from "./opened.js";
 import { amend, move, place } from "./place.js";
-import { isBlock, isInside, keyOf, lineOf, WHOLE } from "./tree.js";
+import { isBlock, isInside, isList, keyOf, lineOf, WHOLE } from "./tree.js";
 import { boxOf, currentView, flyBack, flyTo, isInView, setExtra, wasDrag, wholeBox } from "./view.js";
 import { chooseWord } from "./words.js";
 
@@ -164,6 +164,12 @@ function fold(changed) {
 export function unfold(id) {
   state.held = null;
   move({ block: place.block === id ? "" : id });
+}
+
+/** The step that a drawn part stands for; null where it stands for several. */
+export function stepOfPart(element) {
+  const found = state.box && findBox(state.box, (one) => one.key === element.dataset.key);
+  return found && !isList(found.box.part) ? found.box.member : null;
 }
 
 function onTouch(event) {

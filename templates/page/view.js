@@ -9,6 +9,7 @@ const view = { x: 0, y: 0, width: 1, height: 1 };
 let whole = { x: 0, y: 0, width: 1, height: 1 };
 let extra = null; // what stands on the drawing and may be larger than it
 const watchers = [];
+const resters = [];
 let drawing;
 let stage;
 let frame = 0;
@@ -44,6 +45,11 @@ export function showDrawing() {
 /** Call back whenever the window has moved. */
 export function onView(watcher) {
   watchers.push(watcher);
+}
+
+/** Call back whenever the window has come to rest. */
+export function onRest(rester) {
+  resters.push(rester);
 }
 
 /** Something that stands on the drawing and belongs to the whole, or null. */
@@ -98,6 +104,14 @@ export function flyTo(elements, margin = 0.25) {
   fly({ x: (left + right) / 2 - wide / 2, y, width: wide, height: high });
 }
 
+/** Move the window so close to an element that what is inside it can be read. */
+export function comeNear(element) {
+  const box = boxOf(element);
+  const width = Math.max(box.width / 0.96, (box.height / 0.5) * (stage.clientWidth / stage.clientHeight));
+  const height = (width * stage.clientHeight) / stage.clientWidth;
+  fly({ x: box.x + (box.width - width) / 2, y: box.y + (box.height - height) / 2, width, height });
+}
+
 /** Where an element is, in the drawing's own units. */
 export function boxOf(element) {
   const seen = element.getBoundingClientRect();
@@ -148,6 +162,7 @@ function settle(scale) {
   stage.classList.remove("moving");
   const pixel = `${(1 / scale).toPrecision(2)}px`;
   if (drawing.style.getPropertyValue("--pixel") !== pixel) drawing.style.setProperty("--pixel", pixel);
+  for (const rester of resters) rester();
 }
 
 function fly(box) {

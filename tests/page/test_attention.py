@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from page_helpers import find_pass, find_step
+from page_helpers import find_pass, find_step, record_family
 
 from xray.renderers.render import render
 from xray.story.weights.found import list_kinds
@@ -138,21 +138,11 @@ def test_another_head_moves_the_map_and_the_step(at):
 @pytest.mark.parametrize("name", ["Llama", "T5", "ViT", "BERT"])
 @pytest.mark.slow
 def test_any_model_that_ran_with_values_has_its_attention(visit, tmp_path, name):
-    import torch
-    from families.specimens import BY_NAME
-
-    from xray.capture.recorder import Recorder
-    from xray.capture.targets.page_values import preview_for_page
-
-    specimen = BY_NAME[name]
-    model = specimen.build().eval()
-    recorder = Recorder(model, operations=True, preview=preview_for_page, shows_ids=True, weighs=True)
-    with torch.no_grad(), recorder:
-        model(**specimen.make_inputs())
+    trace = record_family(name)
     path = tmp_path / "page.html"
-    path.write_text(render(recorder.trace, "html"), encoding="utf-8")
-    kinds = [kind.name for kind in list_kinds(recorder.trace)]
-    picture = read_pictures(recorder.trace, recorder.trace.passes[0], kinds[0])[0]
+    path.write_text(render(trace, "html"), encoding="utf-8")
+    kinds = [kind.name for kind in list_kinds(trace)]
+    picture = read_pictures(trace, trace.passes[0], kinds[0])[0]
     with visit(path, "#view=attention") as page:
         page.locator(".large [data-row='2'][data-column='1']").hover()
         said = page.locator(".large .readout").inner_text()

@@ -25,7 +25,7 @@ from xray.story.blocks.opening import Choice
 from xray.story.roles.listing import list_roles
 from xray.text import show_controls
 
-SHEETS = ("page", "map", "views", "cells", "ranks", "show", "unfold", "tree", "screens", "print")
+SHEETS = ("page", "map", "views", "cells", "near", "ranks", "show", "unfold", "tree", "screens", "print")
 """The page's style sheets, those that overrule others last."""
 MOST_BYTES = 3_000_000
 """No page is larger than this, as long as its drawing leaves room; values are left out first."""
