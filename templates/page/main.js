@@ -3,6 +3,7 @@
 import { drawAttention, hasAttention } from "./attention.js";
 import { showCrumbs } from "./crumbs.js";
 import { byId, el, hue, say } from "./dom.js";
+import { centreRows, isPhone, startDrawer } from "./drawer.js";
 import { facts, listPhases, loadFacts, sayMissing, scenesOf } from "./facts.js";
 import { drawFind, unmark } from "./find.js";
 import { recallMarks } from "./marks.js";
@@ -54,6 +55,7 @@ function start() {
   startShow();
   startNear();
   startPrint();
+  startDrawer();
   onSlice(drawView);
   onMove(show);
   addEventListener("hashchange", () => move(sensible(readAddress()), { back: true }));
@@ -67,7 +69,7 @@ function start() {
       "turn",
       "view",
       ...(place.map ? ["map"] : []),
-      ...(/(station|step)=/.test(location.hash) ? ["station"] : ["start"]),
+      ...(isPhone() || /(station|step)=/.test(location.hash) ? ["station"] : ["start"]),
     ]),
   );
   document.documentElement.dataset.ready = "yes";
@@ -117,6 +119,7 @@ function show(changed) {
   showRail();
   if (changed.has("view") && place.view !== "find") unmark();
   drawView(changed.has("station") || changed.has("step") || changed.has("view"));
+  centreRows(changed);
   showPlace(changed, showUnfolded(changed));
   showCrumbs();
   lightWord(changed);

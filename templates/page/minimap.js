@@ -1,6 +1,7 @@
 /** The whole in a corner of the map, with the window on it: to see where one is, and to drag the window along. */
 
 import { byId } from "./dom.js";
+import { isPhone } from "./drawer.js";
 import { currentView, lookAt, onView, wholeBox } from "./view.js";
 
 const MOST = { width: 170, height: 170 };
@@ -46,7 +47,7 @@ function paint() {
   const canvas = byId("minimap");
   const whole = wholeBox();
   const view = currentView();
-  canvas.hidden = innerWidth <= 900 || !byId("stage").querySelector("svg") || seesAll(whole, view);
+  canvas.hidden = isPhone() || !byId("stage").querySelector("svg") || seesAll(whole, view);
   if (canvas.hidden) return;
   const scale = scaleOf(whole);
   const [width, height] = [Math.round(whole.width * scale), Math.round(whole.height * scale)];

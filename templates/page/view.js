@@ -6,6 +6,7 @@ const CLOSEST = 0.02;
 const READABLE = 0.85; // at this scale the smallest words of a drawing can still be read
 const LARGEST = 1.5;
 const view = { x: 0, y: 0, width: 1, height: 1 };
+const size = { width: 1 }; // of the stage, as it was
 let whole = { x: 0, y: 0, width: 1, height: 1 };
 let extra = null; // what stands on the drawing and may be larger than it
 const watchers = [];
@@ -38,6 +39,7 @@ export function showDrawing() {
   drawing.style.width = `${width}px`;
   drawing.style.height = `${height}px`;
   Object.assign(view, fitted(whole));
+  size.width = stage.clientWidth;
   show();
   return true;
 }
@@ -205,8 +207,22 @@ function pan(across, down) {
   show();
 }
 
+/** Where the whole was seen it is seen again; else what was in the middle stays there, and as large. */
 function onResize() {
-  if (stage.clientWidth && stage.clientHeight) Object.assign(view, fitted(view));
+  const { clientWidth, clientHeight } = stage;
+  if (!clientWidth || !clientHeight) return;
+  const all = wholeBox();
+  const scale = view.width / size.width;
+  const [width, height] = [clientWidth * scale, clientHeight * scale];
+  if (view.width > all.width * 0.99 && view.height > all.height * 0.99) Object.assign(view, fitted(all));
+  else
+    Object.assign(view, {
+      x: view.x + (view.width - width) / 2,
+      y: view.y + (view.height - height) / 2,
+      width,
+      height,
+    });
+  size.width = clientWidth;
   show();
 }
 

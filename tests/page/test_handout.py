@@ -1,7 +1,6 @@
-"""Stations of any model, and the page on paper and on a phone."""
+"""Stations of any model, and the page on paper."""
 
 import pytest
-from page_helpers import PHONE
 from recorded import recorded
 
 from xray.renderers.render import render
@@ -55,22 +54,3 @@ def test_the_likeliest_words_stay_where_they_are_from_turn_to_turn(at):
         tops.append(page.locator(".candidates").bounding_box()["y"])
 
     assert len(set(tops)) == 1
-
-
-def test_a_phone_shows_a_station_large_enough_to_read(at):
-    page = at("#station=5", PHONE)
-    page.wait_for_timeout(100)
-    sizes = page.locator(".drawing .chosen text").evaluate_all(
-        "all => all.map(one => one.getBoundingClientRect().height).filter(high => high > 0)"
-    )
-
-    assert min(sizes) >= 9
-
-
-def test_buttons_on_a_phone_are_wide_enough_for_a_finger(at):
-    page = at("#station=5", PHONE)
-    small = page.locator("button:visible:not(.link)").evaluate_all(
-        "all => all.map(one => one.getBoundingClientRect()).filter(box => box.width < 43.5 || box.height < 43.5).length"
-    )
-
-    assert small == 0

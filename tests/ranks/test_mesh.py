@@ -67,7 +67,7 @@ def test_one_rank_of_two_tells_whole_part_and_placement(llama, tmp_path, capsys)
     assert untold == {"all_gather"}
     assert trace.config["mesh"] == "tp=2"
     assert "here 2×4×10×8 [S(1)]" in printed
-    assert "5 all_reduce along tp (0,1)" in " ".join(printed.split())
+    assert "5 all_reduce along tp (0, 1)" in " ".join(printed.split())
     assert not torch.distributed.is_initialized()
     added = {name for name in os.environ if not name.startswith("TORCHINDUCTOR")}  # torch's, whenever it is loaded
     assert added <= set(before)
@@ -147,14 +147,14 @@ def test_the_way_back_is_told_by_the_modules_it_belongs_to():
         ("GPT.reduce_scatter", "fsdp", "gradients"),
         ("GPT.all_reduce", "dp", "gradients"),
     ]
-    assert {step.settings["group_ranks"] for step in back} == {"2,3", "1,3"}
+    assert {step.settings["group_ranks"] for step in back} == {"2, 3", "1, 3"}
     backward = next(step for step in trace.steps if step.op == "backward")
     gradients = {one.name: one for one in backward.outputs}
     up = gradients["layers.0.up.weight.grad"]
     assert (up.shape, up.local, up.placement) == ((128, 32), (64, 32), "[R, S(0)]")
     printed = " ".join(xray.render(trace, "table").split())
     assert "On the way back, " in printed
-    assert "3 reduce_scatter of gradients along fsdp (2,3)" in printed
+    assert "3 reduce_scatter of gradients along fsdp (2, 3)" in printed
     assert "Back-propagation is not in the sum" in printed
 
 

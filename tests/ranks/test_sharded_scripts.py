@@ -75,7 +75,7 @@ def test_heads_are_divided_through_views_and_attention():
     assert {key: total.settings[key] for key in ("group", "group_size", "group_ranks", "bytes")} == {
         "group": "tp",
         "group_size": 2,
-        "group_ranks": "0,1",
+        "group_ranks": "0, 1",
         "bytes": 2 * 8 * 32 * 4,
     }
     assert step_of(trace, "layers.0.add#0").inputs[1].source == total.id
@@ -120,7 +120,7 @@ def test_words_that_are_sent_to_experts_are_steps_both_ways():
 
     sent = [step for step in recorder.trace.steps if step.op == "all_to_all"]
     assert [step.settings.get("during") for step in sent] == [None, None, "backward", "backward"]
-    assert {(step.settings["group_ranks"], step.settings["bytes"]) for step in sent} == {("0,1", 8 * 16 * 4)}
+    assert {(step.settings["group_ranks"], step.settings["bytes"]) for step in sent} == {("0, 1", 8 * 16 * 4)}
     expert = step_of(recorder.trace, "expert#0")
     assert expert.inputs[0].source == sent[0].id
     assert sent[1].inputs[0].source == expert.id

@@ -236,7 +236,7 @@ def name_group(given: Mapping[str, Any], groups: Mapping[str, str]) -> Mapping[s
 
 
 def spell_ranks(ranks: Sequence[int]) -> str:
-    """Ranks as people write them: "0-7", "0,8,16"."""
+    """Ranks as people write them: "0-7", "0, 8, 16"."""
     if len(ranks) > 2 and list(ranks) == list(range(ranks[0], ranks[-1] + 1)):
         return f"{ranks[0]}-{ranks[-1]}"
-    return ",".join(map(str, ranks))
+    return ", ".join(map(str, ranks))

@@ -28,6 +28,7 @@ MODULES = (
     "marks",
     "crumbs",
     "outline",
+    "drawer",
     "minimap",
     "ask",
     "find",

@@ -1,5 +1,6 @@
 """What ranks tell each other: which operation, along which axis of the mesh, how many bytes, and in which layer."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -37,12 +38,17 @@ def read_exchange(step: Step) -> Exchange | None:
         return None
     return Exchange(
         step.op,
-        group,
-        ranks,
+        space_commas(group),
+        space_commas(ranks),
         size,
         of=str(step.settings.get("of", "")),
         is_back=step.settings.get("during") == "backward",
     )
+
+
+def space_commas(text: str) -> str:
+    """A list as people write it; traces of before have "0,2"."""
+    return re.sub(r",(?=\S)", ", ", text)
 
 
 def list_exchange_steps(trace: Trace) -> tuple[tuple[Step, Exchange], ...]:
