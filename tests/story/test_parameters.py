@@ -143,3 +143,45 @@ def test_layers_that_use_the_same_weights_are_alike():
             setattr(part, own, getattr(model.rows[0].get_submodule(name), own))
 
     assert "LAYER × 2" in lines_of(poster_of(model, IDS))
+
+
+class Turned(nn.Module):
+    """A linear layer written as a product with its weights turned, as Falcon's."""
+
+    def __init__(self, wide, out):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(out, wide))
+
+    def forward(self, x):
+        return x @ self.weight.T
+
+
+class Beside(nn.Module):
+    """Attention and feed-forward that read one norm, added together."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.qkv, self.out = nn.LayerNorm(21), Turned(21, 63), Turned(21, 21)
+        self.wide, self.back = Turned(21, 85), Turned(85, 21)
+
+    def forward(self, x):
+        read = self.norm(x)
+        query, key, value = (
+            one.view(*one.shape[:2], 3, 7).transpose(1, 2) for one in self.qkv(read).split([21, 21, 21], -1)
+        )
+        seen = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        attended = self.out(seen.transpose(1, 2).reshape(x.shape))
+        return x + (self.back(functional.gelu(self.wide(read))) + attended)
+
+
+def test_branches_side_by_side_have_the_parameters_of_their_own_and_the_common_norm_is_of_neither():
+    layout = poster_of(nn.Sequential(nn.Embedding(11, 21), Beside(), Beside()), IDS % 11)
+
+    bars = bars_of(layout)
+
+    assert bars["self-attention × 2"] == 2 * (21 * 63 + 21 * 21)
+    assert bars["feed-forward × 2"] == 2 * 2 * 21 * 85
+    assert bars["norms and what is not placed"] == 2 * 2 * 21
+    assert {"1,323 parameters", "441 parameters"} <= {
+        run.text.strip() for box in layout.boxes for run in sum(box.lines, ())
+    }

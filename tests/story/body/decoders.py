@@ -384,9 +384,9 @@ def gpt_oss(c):
     return decoder_only(c, groups=two_kinds(c, (local, think), (whole, think), every=2), final="rms")
 
 
-@family("DeepseekV3ForCausalLM", "deepseek_v3:349, 485", half=True, num_hidden_layers=5, fast=True)
+@family("DeepseekV3ForCausalLM", "deepseek_v3:349, 459, 485", half=True, num_hidden_layers=5, fast=True)
 def deepseek_v3(c):
-    latent = Latent(c.q_lora_rank, c.kv_lora_rank)
+    latent = Latent(c.q_lora_rank, c.kv_lora_rank, c.kv_lora_rank + c.qk_rope_head_dim)  # what the cache is given
     d_k = c.qk_nope_head_dim + c.qk_rope_head_dim
     attend = pre("rms", attention(c, d_k=d_k, d_v=c.v_head_dim, latent=latent, fused="kv"))
     dense = pre("rms", gated(c))
@@ -398,7 +398,7 @@ def deepseek_v3(c):
 
 @family(
     "DeepseekV2ForCausalLM",
-    "deepseek_v2:290, 421",
+    "deepseek_v2:290, 395, 421",
     half=True,
     num_hidden_layers=3,
     first_k_dense_replace=1,
@@ -406,7 +406,7 @@ def deepseek_v3(c):
     moe_intermediate_size=1408,
 )
 def deepseek_v2(c):
-    latent = Latent(c.q_lora_rank, c.kv_lora_rank)
+    latent = Latent(c.q_lora_rank, c.kv_lora_rank, c.kv_lora_rank + c.qk_rope_head_dim)  # what the cache is given
     d_k = c.qk_nope_head_dim + c.qk_rope_head_dim
     attend = pre("rms", attention(c, d_k=d_k, d_v=c.v_head_dim, latent=latent, fused="kv"))
     dense = pre("rms", gated(c))

@@ -26,10 +26,15 @@ class Norm:
 
 @dataclass(frozen=True)
 class Latent:
-    """The widths of the narrow waists through which queries, and keys with values, are made; None where none is."""
+    """The widths of the narrow waists through which queries, and keys with values, are made; None where none is.
+
+    `kept` is how many numbers of each place a cache keeps, where it is the waist that it keeps; None where that is not
+    proven.
+    """
 
     q: int | None
     kv: int | None
+    kept: int | None = None
 
 
 @dataclass(frozen=True)

@@ -169,11 +169,13 @@ def describe_attention(branch: Attention) -> str:
     waist = (
         "" if latent is None else f"latent {join(latent.q and f'q {latent.q:,}', latent.kv and f'kv {latent.kv:,}')}"
     )
+    kept = latent.kept and f"{latent.kept:,} kept of each place" if latent is not None else ""
     return join(
         {True: "causal", False: "sees both ways", None: ""}[branch.causal],
         positions.get(branch.positions or ""),
         branch.qk_norm and "norms on q and k",
         waist,
+        kept,
         branch.cap and f"scores capped at {branch.cap:g}",
         branch.sinks and "sinks",
         branch.gate and "gated",

@@ -2,10 +2,11 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from math import prod
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, JOINS, SCALINGS, SUMS
 from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import Latent
@@ -102,7 +103,34 @@ def read_latent(flow: Flow, query: Side, key: Side, value: Side) -> Latent | Non
     keys = next((w for node in reversed(key.projections) if (w := waist_before(flow, key, node))), None)
     if kv is None or kv != keys:
         return None
-    return Latent(q, kv)
+    return Latent(q, kv, count_kept(flow, key, value))
+
+
+def count_kept(flow: Flow, key: Side, value: Side) -> int | None:
+    """How many numbers a cache keeps of each place, if it keeps the waist; None where it does not, or is not read."""
+    kept = {node for node in key.nodes | value.nodes if is_kept(flow, node)}
+    ups = [node for node in value.projections if waist_before(flow, value, node) is not None]
+    waist = {
+        node for node in kept for up in ups if node < up and node in flow.behind(up, within=value.nodes.__contains__)
+    }
+    late = {node for node in kept & value.nodes if ups and node > ups[-1]}
+    return None if not waist or late else sum(prod_of_row(flow, node) for node in kept)
+
+
+def prod_of_row(flow: Flow, node: int) -> int:
+    """How many numbers a step makes for one place of one sequence."""
+    shape = flow.output(node).shape
+    return prod(shape[1:-2]) * shape[-1]
+
+
+def is_kept(flow: Flow, node: int) -> bool:
+    """Whether a step puts rows behind those that were kept from before, or that begin with these: a cache."""
+    step = flow.steps[node]
+    if step.op not in JOINS or len(step.inputs) != 2 or not step.outputs or len(step.outputs[0].shape) < 3:
+        return False
+    before, maker = next(flow.given(node))
+    is_first = 0 in before.shape and step.inputs[1].shape == step.outputs[0].shape
+    return is_first or (maker is None and before.role != "parameter")
 
 
 def is_rotary(flow: Flow, side: Side, region: Region) -> bool:

@@ -96,7 +96,12 @@ def describe_heads(anatomy: Anatomy) -> str:
 def describe_latent(anatomy: Anatomy) -> str:
     for branch in attentions(anatomy):
         if branch.latent is not None and branch.latent.kv:
-            return f"Latent attention: keys and values are made from a waist of {branch.latent.kv} numbers."
+            waist, kept = branch.latent.kv, branch.latent.kept
+            told = f"Latent attention: keys and values are made from a waist of {waist} numbers"
+            if kept is None or kept < waist:
+                return f"{told}."
+            more = f", and {kept - waist} beside it" if kept > waist else ""
+            return f"{told}; a cache keeps this waist{more}, and no keys or values."
     return ""
 
 

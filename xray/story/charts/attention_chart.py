@@ -1,5 +1,6 @@
 """The chart of an attention: three ways up, the square of scores, the weighted sum, and back to the stream."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from xray.ir.flow.attention_sites import Site
@@ -25,11 +26,12 @@ from xray.story.charts.chart import (
     Chart,
     Edge,
     Node,
+    describe_params,
     draw_inner_norm,
     steps_at,
     steps_with_block,
 )
-from xray.story.charts.lanes import cut_way, order_rows
+from xray.story.charts.lanes import Part, cut_way, order_rows
 from xray.story.recognition.between import Region, find_region
 from xray.story.recognition.value_shapes import number
 
@@ -47,16 +49,24 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
     memory: list[str] = []
     row, tops = draw_shared(flow, shared, sides, nodes, edges, feet, memory)
     order = order_rows([lane.parts for lane in lanes])
+    drawn = {
+        node: f"{one.kind}{one.number}_{letters}"
+        for letters, parts in zip(("qkv", "kv"), shared, strict=True)
+        for one in parts
+        for node in one.nodes
+    }
     for lane in lanes:
         last = tops.get(lane.letter)
+        owners = dict(drawn)
         is_waist = any(part.kind == "linear" and part.number for part in lane.parts)
         for part in lane.parts:
             key = f"{part.kind}{part.number}_{lane.letter}"
             nodes.append(lane_node(flow, lane, part, key, row + order.index(part.key), is_waist=is_waist))
             if last is None:
                 (feet if lane.side.is_own else memory).append(key)
-            else:
-                edges.append(Edge(last, key, fan_of(part, branch, lane.letter)))
+            for source in list_sources(flow, part, lane.side.nodes, owners) or ([] if last is None else [last]):
+                edges.append(Edge(source, key, fan_of(part, branch, lane.letter) if source == last else 1))
+            owners |= dict.fromkeys(part.nodes, key)
             last = key
         if last is not None:
             tops[lane.letter] = last
@@ -72,6 +82,14 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
         for node in nodes
     ]
     return Chart(tuple(nodes), tuple(edges), tuple(dict.fromkeys(feet)), head, tuple(memory))
+
+
+def list_sources(flow: Flow, part: Part, nodes: Collection[int], owners: Mapping[int, str]) -> list[str]:
+    """The nodes that are drawn already and that a part of a way reads, be it over steps that are not drawn."""
+    read = [maker for node in part.nodes for maker in flow.makers[node]]
+    inside = set(nodes) - set(part.nodes)
+    behind = flow.behind(*read, within=inside.__contains__, ends=owners.__contains__)
+    return list(dict.fromkeys(owners[node] for node in sorted(behind) if node in owners))
 
 
 BESIDE_REMARK = "how much goes on, what stands beside the stream says"
@@ -169,7 +187,7 @@ def draw_end(
         last, row = "inner", row + 1
     if site.output is not None:
         step = flow.steps[site.output]
-        extra = f"{step.params:,} parameters" if step.params else ""
+        extra = describe_params(flow, site.output)
         nodes.append(
             Node("output", "LINEAR O", row, BROAD, (step,), flow.output(site.output), extra, "lets the heads mix")
         )

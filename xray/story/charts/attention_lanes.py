@@ -8,7 +8,7 @@ from xray.ir.flow.operation_kinds import SCALINGS, SUMS
 from xray.story.anatomy.tree import Attention
 from xray.story.body.modulation import list_modulation
 from xray.story.body.stages import Branching, opening_norms
-from xray.story.branches.operands import Side, read_sides
+from xray.story.branches.operands import Side, is_kept, read_sides
 from xray.story.charts.chart import (
     CENTRE,
     LEFT,
@@ -18,6 +18,7 @@ from xray.story.charts.chart import (
     Edge,
     Node,
     Place,
+    describe_params,
     steps_at,
     steps_with_block,
 )
@@ -149,7 +150,7 @@ def draw_shared(
         for number, part in enumerate(parts):
             key = f"{part.kind}{part.number}_{letters}"
             label = label_part(flow, part, ", ".join(letters.upper()), narrow=False)
-            extra = count_params(flow, part)
+            extra = describe_params(flow, *part.nodes)
             nodes.append(
                 Node(
                     key,
@@ -159,7 +160,7 @@ def draw_shared(
                     steps_at(flow, *reversed(part.nodes)),
                     part.record,
                     extra,
-                    "one linear layer makes several of them" if part.kind == "linear" else "",
+                    describe_shared(flow, part),
                 )
             )
             if last is None:
@@ -171,6 +172,13 @@ def draw_shared(
             tops |= dict.fromkeys(letters, last)
             row = start + len(parts)
     return row, tops
+
+
+def describe_shared(flow: Flow, part: Part) -> str:
+    """What happens where several ways are one yet, in plain words."""
+    if any(is_kept(flow, node) for node in part.nodes):
+        return "all that is kept of a place: keys and values are made of it anew"
+    return "one linear layer makes several of them" if part.kind == "linear" else ""
 
 
 def lane_node(flow: Flow, lane: Lane, part: Part, key: str, row: int, *, is_waist: bool) -> Node:
@@ -209,8 +217,10 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool) -> str:
             f"{word} {letters}" if narrow else f"ONE LINEAR FOR {letters}" if part.number == 0 else f"UP TO {letters}"
         )
     if not narrow and part.kind in ("heads", "bend"):
+        if any(is_kept(flow, node) for node in part.nodes):
+            return "KEPT IN THE CACHE"
         ops = [flow.op(node).upper() for node in part.nodes if flow.op(node) in ("pad", "roll")]
-        return " AND ".join(ops) if ops else "CUT ANEW"
+        return " AND ".join(ops) if ops else label_cut(flow, part)
     if keeps_rows(flow, part):
         return f"CUT ANEW {letters}"
     if part.kind == "rotate" and not narrow:  # no heads are cut yet that could be turned
@@ -236,6 +246,14 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool) -> str:
     return f"{words.get(part.kind, part.kind.upper())} {letters}"
 
 
+def label_cut(flow: Flow, part: Part) -> str:
+    """What a move is called that gives rows another shape: with how many numbers of each row go on, if not all do."""
+    given = flow.steps[part.nodes[0]].inputs
+    before, after = (given[0].shape if given else ()), part.record.shape
+    is_less = before[:-1] == after[:-1] and after[-1:] < before[-1:]
+    return f"CUT: {after[-1]:,} OF {before[-1]:,}" if is_less else "CUT ANEW"
+
+
 def repeat_times(flow: Flow, part: Part) -> int:
     """By how much a part repeats what it reads."""
     first = flow.steps[part.nodes[0]]
@@ -245,13 +263,7 @@ def repeat_times(flow: Flow, part: Part) -> int:
 
 def fan_of(part: Part, branch: Attention, letter: str) -> int:
     """How many arrows lead to a part: one for each head behind the cut."""
-    if part.kind == "linear" or part.kind == "norm":
+    if part.kind in ("linear", "norm") or part.record.axes[1:2] == ("1",):
         return 1
     heads = branch.heads if letter == "q" or part.kind == "repeat" else branch.kv_heads
     return min(heads or 1, MOST_ARROWS)
-
-
-def count_params(flow: Flow, part: Part) -> str:
-    """The parameters of a part's modules, in words."""
-    counted = sum({flow.steps[node].path: flow.steps[node].params for node in part.nodes}.values())
-    return f"{counted:,} parameters" if counted else ""

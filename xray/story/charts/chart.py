@@ -111,6 +111,23 @@ def steps_with_block(flow: Flow, *places: int) -> tuple[Step, ...]:
     return (flow.steps[block], *steps) if set(inside) == set(places) else steps
 
 
+def params_at(flow: Flow, place: int) -> int:
+    """The parameters of a step: its own, or those of the block that multiplies by them there and does nothing else."""
+    step = flow.steps[place]
+    block = flow.places.get(step.parent or "")
+    if step.params or block is None:
+        return step.params
+    others = [one for one in range(block + 1, flow.ends[block]) if one != place]
+    is_alone = all(record.role == "parameter" for one in others for record in flow.steps[one].inputs)
+    return flow.steps[block].params if is_alone else 0
+
+
+def describe_params(flow: Flow, *places: int) -> str:
+    """How many parameters some steps have together, each module counted once."""
+    counted = sum({flow.steps[place].path: params_at(flow, place) for place in places}.values())
+    return f"{counted:,} parameters" if counted else ""
+
+
 def list_dropouts(flow: Flow, *places: int) -> tuple[Step, ...]:
     """The dropouts right behind some steps, those that drop nothing included."""
     found = (one for place in places for one in (*flow.readers.get(place, ()), *flow.handed.get(place, ())))

@@ -6,7 +6,18 @@ from xray.story.body.stages import Branching, opening_norms
 from xray.story.branches.experts import find_choice
 from xray.story.branches.feed_forward import is_gate
 from xray.story.branches.inner_norms import find_inner_norm
-from xray.story.charts.chart import BROAD, LEFT_HALF, MIDDLE, RIGHT_HALF, Chart, Edge, Node, draw_inner_norm, steps_at
+from xray.story.charts.chart import (
+    BROAD,
+    LEFT_HALF,
+    MIDDLE,
+    RIGHT_HALF,
+    Chart,
+    Edge,
+    Node,
+    describe_params,
+    draw_inner_norm,
+    steps_at,
+)
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.recognition.between import is_linear, projections_in, width_out
 
@@ -47,7 +58,6 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
     if branch.gated and len(wide) == 2 and gate is not None:
         bent = next((one for one in wide if leads_through(flow, one, gate, wide, nodes)), wide[0])
         for key, one, place in (("gate", bent, LEFT_HALF), ("expand", next(w for w in wide if w != bent), RIGHT_HALF)):
-            step = flow.steps[one]
             label = f"GATE{with_bend}" if key == "gate" else "UP"
             drawn.append(
                 Node(
@@ -55,9 +65,9 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
                     label,
                     0,
                     place,
-                    (step,),
+                    steps_at(flow, one),
                     flow.output(one),
-                    params_of(step),
+                    describe_params(flow, one),
                     "one way opens and closes what the other one brings",
                 )
             )
@@ -76,7 +86,6 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
         edges = [Edge("gate", "multiply"), Edge("expand", "multiply")]
         feet, top, row = ("gate", "expand"), "multiply", 2
     else:
-        step = flow.steps[wide[0]]
         is_fused = branch.gated and gate is not None
         label = "ONE LINEAR FOR GATE AND UP" if is_fused else f"LINEAR{with_bend}"
         drawn.append(
@@ -85,9 +94,9 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
                 label,
                 0,
                 BROAD,
-                (step, *steps_at(flow, *([] if is_fused else between))),
+                steps_at(flow, wide[0], *([] if is_fused else between)),
                 flow.output(wide[0]),
-                params_of(step),
+                describe_params(flow, wide[0]),
                 "each place alone: out to d_ff",
             )
         )
@@ -112,17 +121,12 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
         drawn.append(draw_inner_norm(flow, inner, row))
         edges.append(Edge(top, "inner"))
         top, row = "inner", row + 1
-    step = flow.steps[last]
+    counted = describe_params(flow, last)
     drawn.append(
-        Node("contract", "LINEAR", row, BROAD, (step,), flow.output(last), params_of(step), "and back to d_model")
+        Node("contract", "LINEAR", row, BROAD, steps_at(flow, last), flow.output(last), counted, "and back to d_model")
     )
     edges.append(Edge(top, "contract"))
     return Chart(tuple(drawn), tuple(edges), feet, "contract")
-
-
-def params_of(step: object) -> str:
-    count = getattr(step, "params", 0)
-    return f"{count:,} parameters" if count else ""
 
 
 def leads_through(flow: Flow, start: int, gate: int, wide: list[int], nodes: frozenset[int]) -> bool:
@@ -138,7 +142,6 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
     if not isinstance(branch, Experts) or choice is None:
         return None
     chosen_at, router = choice
-    step = flow.steps[router]
     count, chosen = branch.experts or 0, branch.chosen or 0
     drawn = [
         Node(
@@ -146,9 +149,9 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
             "ROUTER",
             0,
             MIDDLE,
-            (step,),
+            steps_at(flow, router),
             flow.output(router),
-            params_of(step) or weights_of(flow, router),
+            describe_params(flow, router) or weights_of(flow, router),
             "a score for every expert, at every place",
         ),
         Node(
@@ -231,10 +234,10 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
     edges.append(Edge(top, "mixed"))
     feet = ["router"]
     if branch.shared:
-        drawn.append(Node("shared", "SHARED EXPERT", 1, (0.87, 0.24), remark="every place goes through it too"))
+        drawn.append(Node("shared", "SHARED EXPERT", 1, (0.845, 0.3), remark="every place goes through it too"))
         edges.append(Edge("shared", "mixed"))
         drawn = [
-            Node(**{**node.__dict__, "place": (0.36, 0.68)}) if node.key in ("router", "choice") else node
+            Node(**{**node.__dict__, "place": (0.345, 0.66)}) if node.key in ("router", "choice") else node
             for node in drawn
         ]
         feet.append("shared")

@@ -1,7 +1,8 @@
 """The way of queries, keys or values as the parts that a reader knows: projection, heads, norm, rotation, cache."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import prod
 from typing import Literal
 
@@ -60,7 +61,7 @@ def cut_way(flow: Flow, nodes: Collection[int], end: TensorRecord | None) -> lis
             found[-1] = Part(found[-1].kind, (*found[-1].nodes, *run), record)
         elif kind is not None:
             found.append(Part(kind, tuple(run), record))
-    found = settle_repeats(found)
+    found = settle_repeats(flow, found)
     if found and end is not None:
         found[-1] = Part(found[-1].kind, found[-1].nodes, end)
     counts: dict[str, int] = {}
@@ -71,10 +72,12 @@ def cut_way(flow: Flow, nodes: Collection[int], end: TensorRecord | None) -> lis
     return numbered
 
 
-def settle_repeats(parts: list[Part]) -> list[Part]:
+def settle_repeats(flow: Flow, parts: list[Part]) -> list[Part]:
     """The moves around a repeat go with it: an axis put in before, and taken away behind."""
     found: list[Part] = []
     for part in parts:
+        if part.kind == "repeat" and found and found[-1].kind == "heads":
+            found[-1], part = hand_on_axes(flow, found[-1], part)
         before = found[-1] if found else None
         if (before is not None and part.kind == "heads" and before.kind == "repeat") or (
             before is not None
@@ -90,8 +93,28 @@ def settle_repeats(parts: list[Part]) -> list[Part]:
     return found
 
 
+def hand_on_axes(flow: Flow, heads: Part, repeat: Part) -> tuple[Part, Part]:
+    """The cut and the repeat behind it, the axis that is put in to repeat along it no longer of the cut."""
+    nodes, moved = heads.nodes, repeat.nodes
+    while len(nodes) > 1 and puts_in_axis(flow, nodes[-1]):
+        nodes, moved = nodes[:-1], (nodes[-1], *moved)
+    if nodes == heads.nodes:
+        return heads, repeat
+    record = flow.steps[moved[0]].inputs[0]
+    return replace(heads, nodes=nodes, record=record), replace(repeat, nodes=moved)
+
+
+def puts_in_axis(flow: Flow, node: int) -> bool:
+    """Whether a step does no more than to put in an axis of length 1."""
+    before, after = next((one.shape for one in flow.steps[node].inputs), ()), flow.output(node).shape
+    return any(after[:place] + after[place + 1 :] == before for place, size in enumerate(after) if size == 1)
+
+
 def cut_runs(flow: Flow, nodes: Collection[int]) -> list[list[int]]:
-    """Steps in runs: cut wherever all data goes through one step; what branches and meets again is one run."""
+    """Steps in runs: cut wherever all data goes through one step; what branches and meets again is one run.
+
+    A step that cuts rows in parts goes with those that put them together again.
+    """
     inside = set(nodes)
     last_use = {node: node for node in inside}
     for node in inside:
@@ -107,7 +130,19 @@ def cut_runs(flow: Flow, nodes: Collection[int]) -> list[list[int]]:
             runs.append(group)
             group = []
         reach = max(reach, last_use[node])
-    return [*runs, group] if group else runs
+    runs += [group] if group else []
+    for one, following in pairwise(runs):
+        if parts_rows(flow, one[-1], following[-1]):
+            following.insert(0, one.pop())
+    return [run for run in runs if run]
+
+
+def parts_rows(flow: Flow, cut: int, end: int) -> bool:
+    """Whether a step cuts rows in parts that another one has together again, as wide as they were."""
+    given, made = flow.steps[cut].inputs, flow.steps[cut].outputs
+    if len(made) < 2 or len(given) != 1 or not made[0].shape or len(flow.readers.get(cut, ())) < 2:
+        return False
+    return made[0].shape[-1] < given[0].shape[-1] == flow.output(end).shape[-1]
 
 
 def name_run(flow: Flow, run: Sequence[int]) -> Kind | None:
@@ -143,7 +178,10 @@ def name_run(flow: Flow, run: Sequence[int]) -> Kind | None:
 
 
 def name_join(flow: Flow, node: int) -> Kind:
-    """What rows are put beside: those that were there before the pass, or others that it made itself."""
+    """What rows are put beside: those from before the pass, others that it made itself, or their own other part."""
+    given, made = flow.steps[node].inputs, flow.output(node)
+    if given and made.shape[-1:] > given[0].shape[-1:]:
+        return "beside"
     is_all_made = all(maker is not None for maker in flow.makers[node])
     return "join" if flow.op(node) in JOINS - {"cache"} and is_all_made else "cache"
 

@@ -7,7 +7,7 @@ from xray.ir.flow.operation_kinds import CURVES, FINDINGS, LOOKUPS, SCALINGS, SO
 from xray.ir.flow.projections import is_product
 from xray.story.body.stages import find_any_norm, name_norm
 from xray.story.branches.others import longest_chain
-from xray.story.charts.chart import Chart, Edge, Node, Place
+from xray.story.charts.chart import Chart, Edge, Node, Place, describe_params
 from xray.story.recognition.between import PLAIN, is_linear, read_sizes
 
 MOST_NODES, MOST_IN_ROW = 16, 3
@@ -201,8 +201,7 @@ def make_node(
     flow: Flow, node: int, group: tuple[int, ...], row: int, place: Place, labels: Mapping[int, str], prefix: str
 ) -> Node:
     """A step as a node."""
-    step = flow.steps[node]
-    extra = f"{step.params:,} parameters" if step.params else ""
+    extra = describe_params(flow, node)
     steps = tuple(flow.steps[one] for one in dict.fromkeys((node, *group)))
     if len(group) > 1 and find_any_norm(flow, node) is None:
         sums = [one for one in group if flow.op(one) in SUMS]

@@ -76,9 +76,12 @@ def find_region(flow: Flow, start: int | None, end: int, entry: TensorRecord | N
 
 
 def cut_region(flow: Flow, region: Region, end: int | None) -> Region | None:
-    """The part of a region that leads to one of its steps."""
+    """The part of a region that leads to one of its steps, with what its own steps read beside it."""
     nodes = frozenset(flow.behind(end, within=region.inner.__contains__))
-    return None if end is None or not nodes else Region(region.start, end, nodes, region.beside)
+    if end is None or not nodes:
+        return None
+    read = (maker for node in nodes for maker in flow.makers[node])
+    return Region(region.start, end, nodes, frozenset(flow.behind(*read, within=region.beside.__contains__)))
 
 
 def is_same_input(record: TensorRecord, entry: TensorRecord | None) -> bool:

@@ -243,13 +243,16 @@ def list_shares(columns: Sequence[Column], params: int) -> tuple[tuple[str, str,
 
 
 def split_nodes(staging: Staging) -> list[tuple[str, set[int]]]:
-    """A stage's steps by branch."""
+    """A stage's steps by branch; what branches side by side both begin with, a norm, belongs to neither."""
     found = []
+    apart = staging.branches if staging.stage.parallel else ()
+    inner = [one.region.inner for one in apart]
+    common = {node for nodes in inner for node in nodes if all(node in other for other in inner)}
     for one in staging.branches:
         name = name_branch(one.branch)
         if isinstance(one.branch, Attention) and one.branch.window:
             name = "SELF-ATTENTION"
-        found.append((name, set(one.region.inner | one.region.beside)))
+        found.append((name, set(one.region.inner | one.region.beside) - common))
     return found
 
 

@@ -184,12 +184,25 @@ def draw_remarks(
 def draw_panel_title(
     canvas: Canvas, panel: Panel, look: Look, left: float, floor: float, width: float, centre: float, surface: str
 ) -> None:
-    """What a panel is called, left of the way in, and its parameters right of it."""
-    room = width - 2 * PANEL_PAD - 24
-    title = fit_text(name_stage(panel.staging), LABEL, room, canvas.measure, "bold")
-    y = floor + TITLE_ROW
-    canvas.note(left + 20, y - 3, (words(title, LABEL, f"accent:{look.own}", "bold"),), surface)
+    """What a panel is called, left of the way in and, where it is long, right of it too; then its parameters."""
+    y, right = floor + TITLE_ROW, left + width - PANEL_PAD - 6
+    before, after = cut_title(canvas, name_stage(panel.staging), centre - 8 - (left + 20))
+    canvas.note(left + 20, y - 3, (words(before, LABEL, f"accent:{look.own}", "bold"),), surface)
+    x = centre + 10
+    if after:
+        after = fit_text(after, LABEL, right - x, canvas.measure, "bold")
+        canvas.note(x, y - 3, (words(after, LABEL, f"accent:{look.own}", "bold"),), surface)
+        x += canvas.text_width(after, LABEL, "bold") + 8
     counted = f"{panel.params:,} parameters"
-    x = max(left + 28 + canvas.text_width(title, LABEL, "bold"), centre + 10)
-    if panel.params and x + canvas.text_width(counted, NOTE) < left + width - PANEL_PAD - 6:
+    if panel.params and x + canvas.text_width(counted, NOTE) < right:
         canvas.note(x, y - 4, (words(counted, NOTE, "quiet"),), surface)
+
+
+def cut_title(canvas: Canvas, title: str, room: float) -> tuple[str, str]:
+    """As many words of a title as there is room for, and the others."""
+    listed = title.split(" ")
+    for count in range(len(listed), 0, -1):
+        before = " ".join(listed[:count])
+        if canvas.text_width(before, LABEL, "bold") <= room:
+            return before, " ".join(listed[count:])
+    return fit_text(listed[0], LABEL, room, canvas.measure, "bold"), " ".join(listed[1:])

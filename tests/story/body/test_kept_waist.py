@@ -1,0 +1,61 @@
+"""A waist is said to be what a cache keeps only where it is the waist that rows are put behind."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
+
+import xray
+from xray.story.anatomy.tree import Attention
+from xray.story.cards.sentences import describe_latent
+
+WIDTH, WAIST, HEADS, D_K = 21, 7, 3, 5
+
+
+class LatentAttention(nn.Module):
+    """Keys and values by way of a waist; what is put into a cache is the waist, the keys and values, or nothing."""
+
+    def __init__(self, keeps):
+        super().__init__()
+        self.keeps = keeps
+        self.query = nn.Linear(WIDTH, HEADS * D_K)
+        self.down, self.norm = nn.Linear(WIDTH, WAIST), nn.LayerNorm(WAIST)
+        self.up = nn.Linear(WAIST, 2 * HEADS * D_K)
+        self.out = nn.Linear(HEADS * D_K, WIDTH)
+
+    def put_away(self, rows, what):
+        return torch.cat([torch.tensor([]), rows], dim=-2) if self.keeps == what else rows
+
+    def forward(self, x):
+        batch, length, _ = x.shape
+        query = self.query(x).view(batch, length, HEADS, D_K).transpose(1, 2)
+        waist = self.put_away(self.norm(self.down(x)).view(batch, 1, length, WAIST), "waist")
+        both = self.up(waist).view(batch, length, HEADS, 2 * D_K).transpose(1, 2)
+        key, value = (self.put_away(rows, "keys") for rows in both.chunk(2, dim=-1))
+        seen = scaled_dot_product_attention(query, key, value, is_causal=True)
+        return self.out(seen.transpose(1, 2).reshape(batch, length, -1))
+
+
+class Layer(nn.Module):
+    def __init__(self, keeps):
+        super().__init__()
+        self.before, self.attention = nn.LayerNorm(WIDTH), LatentAttention(keeps)
+        self.think, self.wide, self.back = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 33), nn.Linear(33, WIDTH)
+
+    def forward(self, x):
+        x = x + self.attention(self.before(x))
+        return x + self.back(torch.relu(self.wide(self.think(x))))
+
+
+@pytest.mark.parametrize(
+    ("keeps", "kept", "told"),
+    [("waist", WAIST, True), ("keys", None, False), ("nothing", None, False)],
+)
+def test_a_cache_is_said_to_keep_the_waist_only_where_it_does(keeps, kept, told):
+    model = nn.Sequential(nn.Embedding(11, WIDTH), Layer(keeps), Layer(keeps))
+    trace = xray.trace(model, torch.tensor([[1, 2, 3, 4, 5]]))
+    found = xray.anatomy(trace)
+    (latent,) = (one.latent for one in found.towers[0].branches if isinstance(one, Attention))
+    assert (latent.kv, latent.kept) == (WAIST, kept)
+    assert ("a cache keeps this waist" in describe_latent(found)) == told
+    assert (b"KEPT IN THE CACHE" in xray.render(trace, "svg").encode()) == told

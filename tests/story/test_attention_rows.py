@@ -1,0 +1,98 @@
+"""The rows of an attention's chart: heads are whole before they are turned, and each way comes from where it does."""
+
+import torch
+from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
+
+import xray
+from xray.ir.flow.dataflow import read_flow
+from xray.story.body.reading import read_pass
+from xray.story.charts.stage_chart import chart_stage
+
+WIDTH, HEADS, KEY_HEADS, D_K = 35, 4, 2, 6
+IDS = torch.tensor([[1, 2, 3, 4, 5]])
+
+
+class InHalves(nn.Module):
+    """Rows turned in halves that are cut apart and put together again, values repeated along an axis of their own."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(WIDTH, heads * D_K) for heads in (HEADS, KEY_HEADS, KEY_HEADS))
+        self.out = nn.Linear(HEADS * D_K, WIDTH)
+        angles = torch.arange(5)[:, None] * 0.5 ** torch.arange(3)
+        self.register_buffer("cos", angles.cos())
+        self.register_buffer("sin", angles.sin())
+
+    def turn(self, rows):
+        one, other = rows.chunk(2, dim=-1)
+        return torch.cat([one * self.cos - other * self.sin, other * self.cos + one * self.sin], dim=-1)
+
+    def forward(self, x):
+        query, key, value = (
+            made(x).view(*x.shape[:2], -1, D_K).transpose(1, 2) for made in (self.query, self.key, self.value)
+        )
+        query, key = self.turn(query), self.turn(key)
+        key, value = (
+            one[:, :, None].expand(-1, -1, HEADS // KEY_HEADS, -1, -1).reshape(query.shape) for one in (key, value)
+        )
+        seen = scaled_dot_product_attention(query, key, value, is_causal=True)
+        return self.out(seen.transpose(1, 2).reshape(*x.shape[:2], -1))
+
+
+class Layer(nn.Module):
+    def __init__(self, attention):
+        super().__init__()
+        self.before, self.attention = nn.LayerNorm(WIDTH), attention
+        self.think, self.wide, self.back = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 55), nn.Linear(55, WIDTH)
+
+    def forward(self, x):
+        x = x + self.attention(self.before(x))
+        return x + self.back(torch.relu(self.wide(self.think(x))))
+
+
+def chart_of(make):
+    trace = xray.trace(nn.Sequential(nn.Embedding(11, WIDTH), Layer(make()), Layer(make())), IDS)
+    return chart_stage(read_flow(trace.passes[0]), read_pass(trace.passes[0]).towers[0].stagings[0])
+
+
+def test_heads_are_shown_whole_before_their_halves_are_turned():
+    shapes = {node.label: node.record.shape for node in chart_of(InHalves).nodes}
+
+    assert shapes["HEADS Q"] == shapes["ROTATE Q"] == (1, HEADS, 5, D_K)
+    assert shapes["HEADS K"] == shapes["ROTATE K"] == (1, KEY_HEADS, 5, D_K)
+
+
+def test_the_axis_along_which_values_are_repeated_belongs_to_the_repeat():
+    shapes = {node.label: node.record.shape for node in chart_of(InHalves).nodes}
+
+    assert shapes["HEADS V"] == (1, KEY_HEADS, 5, D_K)
+    assert shapes["REPEAT V ×2"] == (1, HEADS, 5, D_K)
+
+
+class BesideTheWaist(nn.Module):
+    """Keys of which one part goes through a waist, and another goes past it (DeepSeek)."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.down, self.up = nn.Linear(WIDTH, 2 * 8), nn.Linear(WIDTH, 9), nn.Linear(6, 2 * (5 + 7))
+        self.norm, self.out = nn.LayerNorm(6), nn.Linear(2 * 7, WIDTH)
+
+    def forward(self, x):
+        waist, past = self.down(x).split([6, 3], dim=-1)
+        both = self.up(self.norm(waist)).view(*x.shape[:2], 2, 12).transpose(1, 2)
+        key, value = both.split([5, 7], dim=-1)
+        beside = past.view(x.shape[0], 1, x.shape[1], 3).expand(-1, 2, -1, -1)
+        key = torch.cat([key, beside], dim=-1)
+        query = self.query(x).view(*x.shape[:2], 2, 8).transpose(1, 2)
+        seen = scaled_dot_product_attention(query, key, value, is_causal=True)
+        return self.out(seen.transpose(1, 2).reshape(*x.shape[:2], -1))
+
+
+def test_what_goes_past_a_waist_is_not_drawn_out_of_it():
+    chart = chart_of(BesideTheWaist)
+    ways = {(chart.node(one.source).label, chart.node(one.target).label) for one in chart.edges}
+
+    assert ("CUT: 6 OF 9", "HEADS K") in ways
+    assert ("UP TO K, V", "SIDE BY SIDE K") in ways
+    assert ("UP TO K, V", "HEADS K") not in ways
