@@ -1,5 +1,6 @@
 /** The page itself: unpack, set up, and redraw what changed whenever the reader moves. */
 
+import { keepAnchor, takeAnchor } from "./anchor.js";
 import { drawAttention, hasAttention } from "./attention.js";
 import { showCrumbs } from "./crumbs.js";
 import { byId, el, hue, say } from "./dom.js";
@@ -109,6 +110,7 @@ function show(changed) {
   }
   changed = new Set([...waiting, ...changed]);
   waiting = new Set();
+  const anchor = takeAnchor(changed);
   if (changed.has("map")) {
     showMap(place.map);
     for (const name of ["phase", "step"]) changed.add(name);
@@ -120,7 +122,8 @@ function show(changed) {
   if (changed.has("view") && place.view !== "find") unmark();
   drawView(changed.has("station") || changed.has("step") || changed.has("view"));
   centreRows(changed);
-  showPlace(changed, showUnfolded(changed));
+  showPlace(changed, showUnfolded(changed) || anchor !== null);
+  if (anchor) keepAnchor(anchor);
   showCrumbs();
   lightWord(changed);
   showNear(changed);

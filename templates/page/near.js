@@ -1,5 +1,6 @@
 /** Tensors as cells on the map: a box that is near enough shows what was recorded of it, there where it stands. */
 
+import { stepOfPart } from "./anchor.js";
 import { takeBrush } from "./brush.js";
 import { paintBox } from "./cells.js";
 import { byId, el, say } from "./dom.js";
@@ -10,7 +11,6 @@ import { siteOf, tensorOf } from "./panes.js";
 import { place } from "./place.js";
 import { tellCell } from "./telling.js";
 import { marksOf } from "./trail.js";
-import { stepOfPart } from "./unfold.js";
 import { boxOf, comeNear, currentView, onRest, onView, wasDrag } from "./view.js";
 
 const LEAST = { width: 150, height: 66 }; // a box is near when it is so large on the screen

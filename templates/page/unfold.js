@@ -7,8 +7,8 @@ import { drawBox } from "./flow_draw.js";
 import { nodesOf } from "./nodes.js";
 import { collapseAll, expandAll, openKeys, openTo, showMember, toggle, unfolded } from "./opened.js";
 import { amend, move, place } from "./place.js";
-import { isBlock, isInside, isList, keyOf, lineOf, WHOLE } from "./tree.js";
-import { boxOf, currentView, flyBack, flyTo, isInView, setExtra, wasDrag, wholeBox } from "./view.js";
+import { isBlock, isInside, keyOf, lineOf, WHOLE } from "./tree.js";
+import { boundsOf, boxOf, currentView, flyBack, flyTo, isInView, setExtra, wasDrag, wholeBox } from "./view.js";
 import { chooseWord } from "./words.js";
 
 const WATCHED = ["block", "open", "step", "map", "phase", "turn", "start"];
@@ -47,6 +47,11 @@ export function showUnfolded(changed) {
   return within || fresh;
 }
 
+/** What is unfolded as it is drawn: its box, its layer, and the part that was touched last. */
+export function shownBox() {
+  return state.layer?.isConnected ? state : { box: null };
+}
+
 function holds(part, step) {
   return part.kind === "whole" || part.steps.some((one) => one === step || isInside(step.id, one));
 }
@@ -68,7 +73,7 @@ function putOver(part) {
     .filter(({ step }) => part.kind === "whole" || isInside(step.id, part.step))
     .map(({ node }) => node);
   const boxes = (inner.length ? inner : nodes).map(boxOf);
-  const around = boxes.length ? bounds(boxes) : wholeBox();
+  const around = boxes.length ? boundsOf(boxes) : wholeBox();
   state.x = around.x + around.width / 2 - state.box.width / 2;
   state.y = around.y + around.height / 2 - state.box.height / 2;
 }
@@ -80,14 +85,6 @@ function drawnSteps() {
     const step = findStep(scene, node.dataset.step);
     return step ? [{ node, step }] : [];
   });
-}
-
-function bounds(boxes) {
-  const x = Math.min(...boxes.map((box) => box.x));
-  const y = Math.min(...boxes.map((box) => box.y));
-  const right = Math.max(...boxes.map((box) => box.x + box.width));
-  const bottom = Math.max(...boxes.map((box) => box.y + box.height));
-  return { x, y, width: right - x, height: bottom - y };
 }
 
 /** What was touched stays where it is; all around it makes room. */
@@ -164,12 +161,6 @@ function fold(changed) {
 export function unfold(id) {
   state.held = null;
   move({ block: place.block === id ? "" : id });
-}
-
-/** The step that a drawn part stands for; null where it stands for several. */
-export function stepOfPart(element) {
-  const found = state.box && findBox(state.box, (one) => one.key === element.dataset.key);
-  return found && !isList(found.box.part) ? found.box.member : null;
 }
 
 function onTouch(event) {

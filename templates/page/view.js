@@ -16,6 +16,7 @@ let stage;
 let frame = 0;
 let flight = 0;
 let rest = 0;
+let byHand = false;
 
 /** Take the drawing in hand. */
 export function startView() {
@@ -79,6 +80,27 @@ export function lookAt(x, y) {
   pan(x - view.x - view.width / 2, y - view.y - view.height / 2);
 }
 
+/** Put the middle of the window at a point, at once, at a scale or where that is too small at one to read. */
+export function lookFrom({ x, y }, scale) {
+  cancelAnimationFrame(flight);
+  const width = stage.clientWidth / Math.max(READABLE, scale);
+  const height = (width * stage.clientHeight) / stage.clientWidth;
+  const all = wholeBox();
+  const middle = width > all.width ? all.x + all.width / 2 : x; // what fits beside each other is seen beside each other
+  Object.assign(view, { x: middle - width / 2, y: y - height / 2, width, height });
+  show();
+}
+
+/** How large the drawing is on the screen. */
+export function scaleNow() {
+  return stage.clientWidth / view.width;
+}
+
+/** Whether the reader has moved the window since it last flew by itself. */
+export function wasMoved() {
+  return byHand;
+}
+
 /** The window as it is now, in the drawing's own units. */
 export function currentView() {
   return { ...view };
@@ -88,11 +110,9 @@ export function currentView() {
 export function flyTo(elements, margin = 0.25) {
   const boxes = elements.map(boxOf).filter((box) => box.width > 0);
   if (!boxes.length) return;
-  const left = Math.min(...boxes.map((box) => box.x));
-  const top = Math.min(...boxes.map((box) => box.y));
-  const right = Math.max(...boxes.map((box) => box.x + box.width));
-  const bottom = Math.max(...boxes.map((box) => box.y + box.height));
-  const box = fitted({ x: left, y: top, width: right - left, height: bottom - top });
+  const around = boundsOf(boxes);
+  const [top, bottom] = [around.y, around.y + around.height];
+  const box = fitted(around);
   const scale = stage.clientWidth / (box.width * (1 + margin));
   const readable = Math.min(LARGEST, Math.max(READABLE, scale));
   const wide = stage.clientWidth / readable;
@@ -103,7 +123,16 @@ export function flyTo(elements, margin = 0.25) {
   let y = low - high / 2;
   // no more of what is beside the drawing than there must be
   if (high < all.height) y = Math.min(Math.max(y, all.y), all.y + all.height - high);
-  fly({ x: (left + right) / 2 - wide / 2, y, width: wide, height: high });
+  fly({ x: around.x + around.width / 2 - wide / 2, y, width: wide, height: high });
+}
+
+/** The box around several boxes. */
+export function boundsOf(boxes) {
+  const x = Math.min(...boxes.map((box) => box.x));
+  const y = Math.min(...boxes.map((box) => box.y));
+  const right = Math.max(...boxes.map((box) => box.x + box.width));
+  const bottom = Math.max(...boxes.map((box) => box.y + box.height));
+  return { x, y, width: right - x, height: bottom - y };
 }
 
 /** Move the window so close to an element that what is inside it can be read. */
@@ -169,6 +198,7 @@ function settle(scale) {
 
 function fly(box) {
   const target = fitted(box);
+  byHand = false;
   cancelAnimationFrame(flight);
   if (matchMedia("(prefers-reduced-motion: reduce)").matches) {
     Object.assign(view, target);
@@ -188,6 +218,7 @@ function fly(box) {
 }
 
 function zoom(factor, at = { x: 0.5, y: 0.5 }) {
+  byHand = true;
   cancelAnimationFrame(flight);
   const least = whole.width * CLOSEST;
   const most = fitted(wholeBox()).width * 1.6;
@@ -201,6 +232,7 @@ function zoom(factor, at = { x: 0.5, y: 0.5 }) {
 }
 
 function pan(across, down) {
+  byHand = true;
   cancelAnimationFrame(flight);
   view.x += across;
   view.y += down;

@@ -25,6 +25,7 @@ MODULES = (
     "flow",
     "flow_draw",
     "unfold",
+    "anchor",
     "marks",
     "crumbs",
     "outline",
