@@ -151,10 +151,10 @@ def test_a_role_stands_below_the_name(words):
     assert [line.plain for line in list_below(section.rows[0], words, 40)] == [" linear: projection to queries"]
 
 
-def test_a_long_role_takes_two_lines_and_no_more(words):
-    (section,) = outline_pass(Pass("forward", 0, {}, (step("q", "linear"),)), roles={"q#0": "one two three four five"})
+def test_a_long_role_takes_three_lines_and_no_more(words):
+    (section,) = outline_pass(Pass("forward", 0, {}, (step("q", "linear"),)), roles={"q#0": "one two three four fives"})
 
-    assert [line.plain for line in list_below(section.rows[0], words, 14)] == [" linear: one", " two three fo…"]
+    assert [line.plain for line in list_below(section.rows[0], words, 11)] == [" linear:", " one two", " three fou…"]
 
 
 def test_an_operation_is_not_told_twice(words):

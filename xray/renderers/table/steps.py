@@ -20,6 +20,7 @@ SHAPES_WIDTH = 33
 NAME_WIDTH = 30
 NARROW_NAME = 18
 """A name that needs more is broken where there is no more room."""
+MOST_BELOW = 3
 MASK_WIDTH = 14
 """Room for `padding+causal`."""
 SHARE_WIDTH = 18
@@ -204,13 +205,13 @@ def below_name(row: Row) -> str:
 
 
 def list_below(row: Row, words: Words, width: int) -> tuple[Text, ...]:
-    """What stands below a step's name, on two lines at most."""
+    """What stands below a step's name, on three lines at most."""
     said = words.clean(below_name(row))
     if Text(said).cell_len <= width:
         return (words.quiet(said),) if said else ()
     indent = " " * min(len(said) - len(said.lstrip()), width // 2)
     lines = flow([words.quiet(word) for word in said.split()], width - len(indent))
-    kept = [*(line.plain for line in lines[:1]), " ".join(line.plain for line in lines[1:])]
+    kept = [*(line.plain for line in lines[: MOST_BELOW - 1]), " ".join(line.plain for line in lines[MOST_BELOW - 1 :])]
     return tuple(words.quiet(words.cut(indent + line, width)) for line in kept if line)
 
 
