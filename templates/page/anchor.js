@@ -67,10 +67,19 @@ export function stepOfPart(element) {
 
 /** Put what was in the middle there again, or what is around it or inside it now. */
 export function keepAnchor({ step, scale, x, y }) {
-  const elements = place.block ? standingIn(step) : standingFor(step);
+  const elements = listStanding(step);
   if (!elements.length) return;
   const box = boundsOf(elements.map(boxOf));
   lookFrom({ x: box.x + x * box.width, y: box.y + y * box.height }, scale);
+}
+
+/** What stands for a step: in what is unfolded, or else on the map; null where nothing does. */
+export function elementOf(step) {
+  return listStanding(step)[0] ?? null;
+}
+
+function listStanding(step) {
+  return place.block ? standingIn(step) : standingFor(step);
 }
 
 /** What of the unfolded block shows a step: its part, its frame, or the nearest that holds it. */

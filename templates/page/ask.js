@@ -3,6 +3,7 @@
 import { el, shapeEl } from "./dom.js";
 import { facts } from "./facts.js";
 import { move } from "./place.js";
+import { findWord } from "./words.js";
 
 const MOST = 4;
 const SMALL = new Set(
@@ -24,6 +25,7 @@ export function drawAnswers(query) {
   const sizes = sayNumbers(query);
   const questions = findQuestions(query);
   return [
+    ...drawWord(query),
     ...sizes.map((text) => el("p", { class: "answer" }, text)),
     ...questions.map(({ question, text, chapter }) =>
       el(
@@ -46,6 +48,18 @@ export function drawAnswers(query) {
         ),
       ),
     ),
+  ];
+}
+
+/** A word of the run, and the way to it: in the attention where it asks, and on the map. */
+function drawWord(query) {
+  const found = findWord(query);
+  if (!found) return [];
+  const says = `“${query.trim()}” is word ${found.word + 1} of those that ask in ${found.attention} attention.`;
+  const go = () => move({ view: "attention", ...found });
+  return [
+    el("p", { class: "answer" }, says),
+    el("p", {}, el("button", { type: "button", onclick: go }, "to this word")),
   ];
 }
 

@@ -23,6 +23,7 @@ import { drawCandidates, showTurns, startTurns } from "./turns.js";
 import { showUnfolded, startUnfold } from "./unfold.js";
 import { startView } from "./view.js";
 import { drawWalk, goStation, showRail, startWalk } from "./walk.js";
+import { flyToWord, leadsToWord } from "./word_flight.js";
 import { lightWord } from "./words.js";
 
 const VIEWS = {
@@ -122,11 +123,12 @@ function show(changed) {
   if (changed.has("view") && place.view !== "find") unmark();
   drawView(changed.has("station") || changed.has("step") || changed.has("view"));
   centreRows(changed);
-  showPlace(changed, showUnfolded(changed) || anchor !== null);
+  showPlace(changed, showUnfolded(changed) || anchor !== null || leadsToWord(changed));
   if (anchor) keepAnchor(anchor);
   showCrumbs();
   lightWord(changed);
   showNear(changed);
+  flyToWord(changed);
   lightAxis();
   showAxes();
   if (changed.has("station") && place.view === "walk" && facts.stations.length) {

@@ -126,6 +126,15 @@ export function flyTo(elements, margin = 0.25) {
   fly({ x: around.x + around.width / 2 - wide / 2, y, width: wide, height: high });
 }
 
+/** Move the window to an element, as near as it is if one can read there; not while the reader's hand is on the map. */
+export function glideTo(element) {
+  if (fingers.size) return;
+  if (scaleNow() < READABLE * 0.8) return flyTo([element]);
+  const box = boxOf(element);
+  const { width, height } = view;
+  fly({ x: box.x + (box.width - width) / 2, y: box.y + (box.height - height) / 2, width, height });
+}
+
 /** The box around several boxes. */
 export function boundsOf(boxes) {
   const x = Math.min(...boxes.map((box) => box.x));

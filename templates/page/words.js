@@ -54,6 +54,13 @@ export function chooseWord(target) {
   return true;
 }
 
+/** Where a word that somebody wrote asks, as a place to go to with the number of the word; null where it does not. */
+export function findWord(text) {
+  const word = text.trim();
+  if (!word || /^\d+$/.test(word)) return null;
+  return findAsked(word) ?? findAsked(word.toLowerCase());
+}
+
 /** Where a word asks: in the attention that is looked at, in another one beside it, or in the last turn. */
 function findAsked(word) {
   const chosen = siteAt(sceneAt(place));

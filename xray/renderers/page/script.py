@@ -26,6 +26,7 @@ MODULES = (
     "flow_draw",
     "unfold",
     "anchor",
+    "word_flight",
     "marks",
     "crumbs",
     "outline",
