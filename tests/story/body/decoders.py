@@ -79,12 +79,16 @@ def olmo(c):
 
 @family("Olmo2ForCausalLM", "olmo2:188, 277", num_hidden_layers=2)
 def olmo2(c):
-    return decoder_only(c, after("rms", attention(c, qk_norm=True)), after("rms", gated(c)), final="rms")
+    return decoder_only(
+        c, after("rms", attention(c, qk_norm=True, qk_norm_over="width")), after("rms", gated(c)), final="rms"
+    )
 
 
 @family("Olmo3ForCausalLM", "olmo3:136, 228", num_hidden_layers=8, sliding_window=4)
 def olmo3(c):
-    local, whole = (after("rms", attention(c, qk_norm=True, window=window)) for window in (4, None))
+    local, whole = (
+        after("rms", attention(c, qk_norm=True, qk_norm_over="width", window=window)) for window in (4, None)
+    )
     think = after("rms", gated(c))
     return decoder_only(c, groups=two_kinds(c, (local, think), (whole, think), every=4), final="rms")
 
@@ -341,7 +345,7 @@ def mixtral(c):
 
 @family("OlmoeForCausalLM", "olmoe:197, 338", half=True, num_hidden_layers=2)
 def olmoe(c):
-    attend = attention(c, qk_norm=True)
+    attend = attention(c, qk_norm=True, qk_norm_over="width")
     return decoder_only(c, pre("rms", attend), pre("rms", experts(c, c.num_experts)), final="rms")
 
 

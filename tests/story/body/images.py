@@ -261,6 +261,7 @@ def swinv2(c):
             "d_k": width // c.num_heads[stage],
             "positions": "relative",
             "qk_norm": True,
+            "qk_norm_over": "head",
             "kernel": "plain",
             "window": c.window_size**2 if stage < 3 else None,
         }

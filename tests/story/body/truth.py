@@ -91,6 +91,7 @@ def attention(c, **facts):
             d_v=d_k,
             positions="rotary",
             qk_norm=False,
+            qk_norm_over="head" if facts.get("qk_norm") else None,
             sinks=False,
             gate=False,
             kernel="scaled_dot_product_attention",

@@ -45,7 +45,8 @@ class Attention:
     beside those of the stream itself (joint attention). `window` is how many places each query sees at most, `kernel`
     the name of the fused operation that computed it, "plain" where every product was a step of its own. `cap` is the
     number that scores cannot pass (c·tanh(score / c)), `inner_norm` normalises what the heads found before the last
-    linear layer.
+    linear layer. `qk_norm_over` says what `qk_norm` normalises: each "head" by itself, d_k numbers, or the "width" of
+    all heads of a row at once.
     """
 
     source: str | None
@@ -56,6 +57,7 @@ class Attention:
     window: int | None = None
     positions: Positions | None = None
     qk_norm: bool | None = None
+    qk_norm_over: Literal["head", "width"] | None = None
     latent: Latent | None = None
     sinks: bool | None = None
     gate: bool | None = None

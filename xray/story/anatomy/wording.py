@@ -27,7 +27,18 @@ NORMS = {
     "instance": "instance norm",
 }
 LINKS = {"memory": "is the memory of", "joined": "is joined into", "compared": "is compared with"}
+OVER = {"head": ", head by head", "width": ", over all heads"}
 SCALES = {"learned": "scaled by channel", "number": "scaled by a number"}
+ACTIVATIONS = {
+    "relu": "ReLU",
+    "relu squared": "ReLU²",
+    "gelu": "GELU",
+    "gelu tanh": "GELU (tanh)",
+    "quick gelu": "QuickGELU",
+    "silu": "SiLU",
+    "sigmoid": "sigmoid",
+    "tanh": "tanh",
+}
 MOST_UNTOLD = 8
 
 
@@ -173,7 +184,7 @@ def describe_attention(branch: Attention) -> str:
     return join(
         {True: "causal", False: "sees both ways", None: ""}[branch.causal],
         positions.get(branch.positions or ""),
-        branch.qk_norm and "norms on q and k",
+        branch.qk_norm and f"norms on q and k{OVER.get(branch.qk_norm_over or '', '')}",
         waist,
         kept,
         branch.cap and f"scores capped at {branch.cap:g}",

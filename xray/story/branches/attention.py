@@ -11,7 +11,16 @@ from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import Attention, Positions
 from xray.story.branches.inner_norms import name_inner_norm
 from xray.story.branches.joint import name_beside
-from xray.story.branches.operands import Side, has_norm, is_narrowed, is_plain, is_rotary, read_latent, read_sides
+from xray.story.branches.operands import (
+    Side,
+    find_norm_of,
+    is_narrowed,
+    is_plain,
+    is_rotary,
+    name_normed,
+    read_latent,
+    read_sides,
+)
 from xray.story.branches.scores import read_scores
 from xray.story.recognition.between import Region, is_linear, width_in, width_out
 from xray.story.recognition.scored_parts import list_behind
@@ -30,16 +39,20 @@ def describe_attention(
     scores = read_scores(flow, site)
     turned = is_rotary(flow, query, region) and is_rotary(flow, key, region)
     plain = is_plain(flow, query) and is_plain(flow, key)
+    kv_heads = count_key_heads(flow, site, query, key, value, heads, d_k, d_v)
+    normed = [norm for side in (query, key) if (norm := find_norm_of(flow, side)) is not None]
+    widths = [d_k, *(None if d_k is None or count is None else d_k * count for count in (heads, kv_heads))]
     positions: Positions | None = "rotary" if turned else scores.bias if scores.bias != "none" or plain else None
     return Attention(
         source=name_source(flow, site, key, region, makers_of_towers),
         heads=heads,
-        kv_heads=count_key_heads(flow, site, query, key, value, heads, d_k, d_v),
+        kv_heads=kv_heads,
         d_k=d_k,
         d_v=d_v + sum(flow.output(twin.weighted_sum).shape[-1] for twin in twins),
         window=scores.window or count_cut_window(flow, site, query, key, region),
         positions=positions,
-        qk_norm=has_norm(flow, query) and has_norm(flow, key),
+        qk_norm=len(normed) == 2,
+        qk_norm_over=name_normed(flow, normed, widths) if len(normed) == 2 else None,
         latent=read_latent(flow, query, key, value),
         sinks=has_sinks(flow, site),
         gate=is_gated(flow, site, region),

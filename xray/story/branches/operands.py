@@ -1,8 +1,9 @@
 """Queries, keys and values: how they are made, whether they are turned, normalised, or go through a waist."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Literal
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
@@ -196,12 +197,21 @@ def is_cut(flow: Flow, place: int) -> bool:
     )
 
 
-def has_norm(flow: Flow, side: Side) -> bool:
-    """Whether an operand is normalised behind its last linear layer, before or after it is turned."""
-    return side.last is not None and any(
-        node > side.last and (norm := find_norm(flow, node)) is not None and is_behind(flow, norm, side)
-        for node in side.nodes
-    )
+def find_norm_of(flow: Flow, side: Side) -> Norm | None:
+    """The norm of an operand behind its last linear layer, before or after it is turned; None if there is none."""
+    if side.last is None:
+        return None
+    norms = (find_norm(flow, node) for node in sorted(side.nodes) if node > side.last)
+    return next((norm for norm in norms if norm is not None and is_behind(flow, norm, side)), None)
+
+
+def name_normed(flow: Flow, norms: Sequence[Norm], widths: Sequence[int | None]) -> Literal["head", "width"] | None:
+    """What norms of queries and keys act on: the numbers of one head, or of all heads of a row, as wide as told."""
+    sizes = [flow.output(norm.end).shape[-1:] for norm in norms]
+    head, *rest = widths
+    if all(size == (head,) for size in sizes):
+        return "head"
+    return "width" if sizes == [(width,) for width in rest] else None
 
 
 def is_behind(flow: Flow, norm: Norm, side: Side) -> bool:

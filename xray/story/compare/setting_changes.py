@@ -137,6 +137,7 @@ def list_tower_facts(tower: Tower) -> Iterator[tuple[str, Setting]]:
     yield "vocabulary", tower.vocab
     yield "positions", join([one.positions for one in attentions])
     yield "norm of queries and keys", join([one.qk_norm for one in attentions])
+    yield "what that norm acts on", join([one.qk_norm_over for one in attentions])
     yield "window", join([one.window for one in attentions])
     yield "latent of queries", join([(one.latent or Latent(None, None)).q for one in attentions])
     yield "latent of keys and values", join([(one.latent or Latent(None, None)).kv for one in attentions])
