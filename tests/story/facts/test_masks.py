@@ -1,8 +1,10 @@
 from dataclasses import replace
 
 import pytest
+import torch
 from small_traces import SRC_WORDS, TGT_WORDS, small_training_pass, src_mask, step
 
+from xray.capture.masks.spans import read_rows
 from xray.ir.records import MaskFacts
 from xray.ir.trace import Pass
 from xray.story.facts.mask_names import name_mask
@@ -58,10 +60,35 @@ def test_places_are_counted_in_row_major_order():
         ((".ff", "x.f", "xx."), "window"),
         ((".ff", "..f", ".x."), "custom"),
         ((".", "x"), "custom"),
+        (("..xx", "...x", "x...", "xx.."), "window on both sides"),
+        (("..xx", "...x", "....", "xx.."), "custom"),
+        (("..x", "x..", "xx."), "custom"),
     ],
 )
 def test_a_mask_is_called_a_window_only_where_its_cells_are_one(rows, told):
     assert name_mask(MaskFacts("custom", 0.5, cells=(rows,))) == told
+
+
+WHOLE = torch.ones(300, 300, dtype=torch.bool)
+
+
+@pytest.mark.parametrize(
+    ("visible", "told"),
+    [
+        (WHOLE.tril().triu(-100), "window"),
+        (WHOLE.tril(7).triu(-7), "window on both sides"),
+        (WHOLE.tril(1), "custom"),
+        (WHOLE, "custom"),
+        (WHOLE.tril().triu(-100) & (torch.arange(300) > 3), "custom"),
+        (torch.block_diag(*[torch.ones(100, 100)] * 3).bool().tril(), "custom"),
+        (torch.stack([WHOLE.tril().triu(-100), WHOLE.tril().triu(-50)]), "window"),
+        (torch.stack([WHOLE.tril().triu(-100), WHOLE.tril()]), "custom"),
+    ],
+)
+def test_a_mask_too_large_for_cells_is_called_a_window_where_its_rows_are_one(visible, told):
+    found = read_rows(visible)
+
+    assert name_mask(MaskFacts("custom", found.hidden_share, spans=found.spans)) == told
 
 
 def test_a_mask_whose_cells_are_not_known_is_called_by_its_kind():

@@ -8,6 +8,7 @@ from xray.renderers.fonts import text_width
 from xray.renderers.table.table import draw_tables
 from xray.story.facts.savings import count_savings
 from xray.story.poster import compose_poster
+from xray.story.sentences.of_runs import describe_savings
 
 COUNTS = {"multiplications": 781_184, "multiplications_without_cache": 1_761_408}
 
@@ -17,9 +18,9 @@ def test_a_trace_without_a_cache_saves_nothing():
 
 
 def test_the_saving_is_told_in_numbers_and_as_a_share():
-    saved = count_savings(small_trace(**COUNTS))
-
-    assert saved.sentence == "It takes 781,184 multiplications instead of 1,761,408: 56% saved."
+    assert (
+        describe_savings(small_trace(**COUNTS)) == "It takes 781,184 multiplications instead of 1,761,408: 56% saved."
+    )
 
 
 def test_a_saving_of_nothing_from_nothing_is_not_told():

@@ -1,101 +1,111 @@
-"""Every sentence of the sheet needs a fact: where the fact is false or unknown, the sentence is not there."""
+"""Every sentence of a sheet needs a fact: where the fact is false or unknown, the sentence is not there."""
 
+import ast
+import re
 from dataclasses import replace
 
 import pytest
+from documents import ROOT
+from printed import words_of
+from recorded import FAMILIES, recorded
+from story.sentences import pools
+from story.sentences.pools import FALSE, TOWER, make_anatomy, make_tower
 
-from xray.story.anatomy.tree import (
-    Anatomy,
-    Attention,
-    Convolution,
-    Experts,
-    FeedForward,
-    Group,
-    Head,
-    Latent,
-    Link,
-    Norm,
-    Recurrence,
-    Stage,
-    Tower,
-    Unknown,
+from xray.renderers.fonts import text_width
+from xray.story.body.whole import anatomy
+from xray.story.poster import compose_poster
+from xray.story.sentences import of_masks, of_models, of_parts, of_runs, of_stations
+from xray.story.sentences.catalogue import CATALOGUE
+from xray.story.sentences.of_models import list_sentences
+from xray.story.sentences.of_stations import describe_entrance, describe_station
+
+REMARKS = [sentence for group in of_parts.REMARKS.values() for sentence in group]
+GROUPS = (
+    (of_models.OF_MODELS, pools.MODELS, pools.OF_MODELS),
+    (REMARKS, pools.PARTS, pools.OF_PARTS),
+    ((of_stations.ASKS,), pools.ASKING, {"asks": {"memory", "no source"}}),
+    (of_models.OF_GROUPS, pools.GROUPS, pools.OF_GROUPS),
+    ((of_runs.DERIVED,), pools.MADE, {"derived": {"derived"}}),
+    (of_stations.OF_BRANCHES, pools.BRANCHES, pools.OF_BRANCHES),
+    (of_stations.OF_ENTRANCES, pools.TOWERS, pools.OF_ENTRANCES),
+    (of_stations.OF_MEMORIES, pools.TOWERS, pools.OF_MEMORIES),
+    (of_stations.OF_WORDS, pools.READING, pools.OF_WORDS),
+    (of_stations.OF_EXITS, pools.LEAVING, pools.OF_EXITS),
+    (of_stations.OF_LOOPS, pools.LOOPS, pools.OF_LOOPS),
+    (of_runs.OF_RUNS, pools.RUNS, pools.OF_RUNS),
+    (of_runs.OF_RECORDINGS, pools.RECORDINGS, pools.OF_RECORDINGS),
+    (of_runs.OF_LENGTHS, pools.WORDS, pools.OF_LENGTHS),
+    ((of_runs.READ, of_runs.SAID), pools.WORDS, pools.SHIFTED),
+    (of_runs.OF_FILLERS, pools.WORDS, pools.OF_FILLERS),
+    (of_runs.OF_APPENDING, pools.LOOPS, pools.OF_APPENDING),
+    (of_runs.OF_LOSSES, pools.STEPS, pools.OF_LOSSES),
+    (of_masks.OF_MASKS, pools.FACTS, pools.OF_MASKS),
+    (of_masks.OF_PICTURES, pools.PICTURES, pools.OF_PICTURES),
 )
-from xray.story.cards.sentences import CATALOGUE, list_sentences
-from xray.story.cards.stations import describe_entrance, describe_station
-
-SILENT = Attention(source="self", heads=None, kv_heads=None, d_k=None, d_v=None)
-"""An attention of which nothing is known."""
-FALSE = replace(
-    SILENT, heads=5, kv_heads=5, d_k=7, d_v=7, positions="none", qk_norm=False, sinks=False, gate=False, kernel="plain"
+TRIED = [(sentence, pool, proving[sentence.name]) for told, pool, proving in GROUPS for sentence in told]
+PROSE = re.compile(r"(?<![\w.])[a-z]{2,}[,;:]? [a-z]{1,}[,;:]? [a-z]{2,}(?![\w.])")
+ROOMS = ("cards", "charts", "regions", "sheet")
+CAPTIONS = (
+    "legend.py",
+    "width of one head, d_k",
+    "split into heads: no number changes",
+    "cut behind layer ",
+    ", on the way back",
+    "on the way back,",
+    "used for each place",
+    " from bottom to top. ",
+    ". Every box names its step, shapes and axes.",
+    "norms and what is not placed",
 )
-"""An attention of which all that is special is known not to be there."""
-NO_NORM = Norm(None, "none")
+"""What is said of the drawing itself, and what numbers are called."""
 
 
-def make_anatomy(*branches, norm=NO_NORM, shared=False, parallel=False, head=None, links=(), scale=None):
-    stages = (
-        (Stage(branches, True, norm),) if parallel else tuple(Stage((one,), False, norm, scale) for one in branches)
-    )
-    group = Group((0, 1), stages, 35, shared)
-    tower = Tower("text", "ids", None, 35, 61, (), (group,), None)
-    return Anatomy((tower,), links, head, None, None)
+def test_every_sentence_is_tried_and_has_a_name_of_its_own():
+    assert {sentence.name for sentence, _, _ in TRIED} == {sentence.name for sentence in CATALOGUE}
+    assert len(TRIED) == len(CATALOGUE)
+    assert len({sentence.name for sentence in CATALOGUE}) == len(CATALOGUE)
 
 
-TRUE = {
-    "norm": make_anatomy(FALSE, norm=Norm("rms", "before")),
-    "adaptive norm": make_anatomy(FALSE, norm=Norm("layer", "before", None, adaptive=True)),
-    "parallel": make_anatomy(FALSE, FeedForward(140, "gelu", gated=False), parallel=True),
-    "joint attention": make_anatomy(replace(FALSE, beside="vision")),
-    "positions": make_anatomy(replace(FALSE, positions="rotary")),
-    "grouped queries": make_anatomy(replace(FALSE, heads=10, kv_heads=5)),
-    "latent": make_anatomy(replace(FALSE, latent=Latent(None, 11))),
-    "norm of queries and keys": make_anatomy(replace(FALSE, qk_norm=True)),
-    "score cap": make_anatomy(replace(FALSE, cap=50.0)),
-    "inner norms": make_anatomy(replace(FALSE, inner_norm="rms")),
-    "layer scale": make_anatomy(FALSE, scale="learned"),
-    "sinks": make_anatomy(replace(FALSE, sinks=True)),
-    "gate of the output": make_anatomy(replace(FALSE, gate=True)),
-    "fused projection": make_anatomy(replace(FALSE, fused="qkv")),
-    "windows": make_anatomy(replace(FALSE, window=4)),
-    "gate": make_anatomy(FALSE, FeedForward(140, "silu", gated=True)),
-    "experts": make_anatomy(FALSE, Experts(8, 2, 0, 140, "silu", gated=False)),
-    "recurrence": make_anatomy(Recurrence(None, None)),
-    "convolution": make_anatomy(Convolution((3, 3), 1)),
-    "shared layers": make_anatomy(FALSE, shared=True),
-    "tied": make_anatomy(FALSE, head=Head("vocabulary", 61, tied=True)),
-    "links": make_anatomy(FALSE, links=(Link("joined", "vision", "text"),)),
-    "kernel": make_anatomy(replace(FALSE, kernel="scaled_dot_product_attention")),
-    "unknown": make_anatomy(Unknown(("mixer",))),
-}
-"""For each sentence an anatomy in which its fact is proven, and little else."""
-KNOWN_NOT_TO_BE = make_anatomy(FALSE, FeedForward(140, "relu", gated=False), head=Head("vocabulary", 61, tied=False))
-NOT_KNOWN = make_anatomy(
-    SILENT, FeedForward(None, None, gated=None), shared=None, head=Head("vocabulary", 61, tied=None)
-)
-BY_NAME = {sentence.name: sentence for sentence in CATALOGUE}
-
-
-def test_every_sentence_is_tried():
-    assert set(TRUE) == set(BY_NAME)
-
-
-@pytest.mark.parametrize("name", sorted(BY_NAME))
-def test_a_sentence_is_said_where_its_fact_is_proven(name):
-    assert BY_NAME[name].tell(TRUE[name])
-
-
-@pytest.mark.parametrize("name", sorted(BY_NAME))
-def test_a_sentence_is_not_said_where_its_fact_is_false(name):
-    assert not BY_NAME[name].tell(KNOWN_NOT_TO_BE)
-
-
-@pytest.mark.parametrize("name", sorted(BY_NAME))
-def test_a_sentence_is_not_said_where_its_fact_is_unknown(name):
-    assert not BY_NAME[name].tell(NOT_KNOWN)
+@pytest.mark.parametrize(("sentence", "pool", "proving"), TRIED, ids=[sentence.name for sentence, _, _ in TRIED])
+def test_a_sentence_is_said_where_its_fact_is_proven_and_nowhere_else(sentence, pool, proving):
+    assert {name for name, fact in pool.items() if sentence.tell(fact)} == set(proving)
 
 
 def test_nothing_is_said_of_what_is_not_known():
-    assert list_sentences(NOT_KNOWN) == []
+    assert list_sentences(pools.MODELS["not known"]) == []
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_poster_says_of_a_family_what_its_facts_prove_and_nothing_else(name):
+    trace = recorded(f"{name}, inference")
+    whole = anatomy(trace)
+    said = words_of(compose_poster(trace, text_width))
+
+    told = {sentence.name: sentence.tell(whole) for sentence in of_models.OF_MODELS}
+    texts = {sentence.name: sentence.tell(pools.MODELS[sentence.name]) for sentence in of_models.OF_MODELS}
+    assert [text for text in told.values() if text and text not in said] == []
+    assert [text for one, text in texts.items() if not told[one] and text in said] == []
+
+
+def list_literals(path):
+    """The texts of a file that are no docstring and no error."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    left = {id(one) for node in ast.walk(tree) if isinstance(node, ast.Raise | ast.Expr) for one in ast.walk(node)}
+    told = {
+        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+    }
+    inside = {id(one) for node in ast.walk(tree) if id(node) in told for one in ast.walk(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in left - inside:
+            yield node.value
+
+
+def test_no_sentence_stands_outside_the_catalogue():
+    paths = [path for room in ROOMS for path in sorted((ROOT / "xray" / "story" / room).glob("*.py"))]
+
+    found = [(path.name, text) for path in paths for text in list_literals(path) if PROSE.search(text)]
+
+    assert [one for one in found if not {*one} & {*CAPTIONS}] == []
 
 
 @pytest.mark.parametrize(
@@ -107,15 +117,11 @@ def test_nothing_is_said_of_what_is_not_known():
     ],
 )
 def test_a_station_tells_of_the_future_only_what_is_proven(causal, text):
-    tower = TRUE["norm"].towers[0]
-
-    assert describe_station(tower, replace(FALSE, causal=causal)) == text
+    assert describe_station(TOWER, replace(FALSE, causal=causal)) == text
 
 
 def test_an_image_is_in_patches_only_where_it_was_cut():
-    tower = replace(TRUE["norm"].towers[0], reads="image")
-
-    assert describe_entrance(tower) == "An image becomes vectors."
+    assert describe_entrance(replace(TOWER, reads="image")) == "An image becomes vectors."
 
 
 def test_windows_are_not_said_of_layers_that_have_none():
@@ -124,10 +130,21 @@ def test_windows_are_not_said_of_layers_that_have_none():
     assert "Windows in some layers: there each place sees at most 4 places." in told
 
 
+def test_norms_of_queries_are_not_said_of_attentions_that_have_none():
+    own = replace(FALSE, qk_norm=True, qk_norm_over="width")
+
+    assert "Queries and keys are normalised before they meet, all heads of a row at once." in list_sentences(
+        make_anatomy(own)
+    )
+    assert "Queries and keys are normalised in some attentions before they meet." in list_sentences(
+        make_anatomy(replace(own, qk_norm_over=None), FALSE)
+    )
+
+
 def test_weights_are_not_said_to_be_shared_where_a_group_has_its_own():
     shared = make_anatomy(FALSE, shared=True)
-    (tower,) = shared.towers
-    both = replace(shared, towers=(replace(tower, groups=(*tower.groups, replace(tower.groups[0], shared=False))),))
+    own = make_tower(FALSE).groups[0]
+    both = replace(shared, towers=(replace(shared.towers[0], groups=(*shared.towers[0].groups, own)),))
 
     assert "All layers use one and the same set of weights." in list_sentences(shared)
     assert "All layers use one and the same set of weights." not in list_sentences(both)

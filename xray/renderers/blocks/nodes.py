@@ -13,6 +13,7 @@ from xray.story.blocks.kinds import Kind, kind_of
 from xray.story.blocks.pass_groups import PassGroup, read_sizes
 from xray.story.blocks.pieces import Piece, PieceKind
 from xray.story.blocks.tree import name_place, name_range
+from xray.story.facts.mask_names import name_mask
 from xray.story.layout import Line, Run
 from xray.story.shapes import ShapeText, digits, symbols
 from xray.text import show_controls
@@ -228,7 +229,8 @@ def describe_mask(record: TensorRecord) -> list[Line]:
     if record.role != "mask" or record.mask is None:
         return []
     kind = {"padding+causal": "padding and causal", "custom": "hides by its own rule", "none": "hides nothing"}
-    said = kind.get(record.mask.kind, record.mask.kind)
+    name = name_mask(record.mask)
+    said = kind.get(name, name)
     if record.mask.kind == "none" and record.mask.polarity == "additive":
         return [(Run(said, 10, "text", "semibold"),)]
     means = {

@@ -10,9 +10,9 @@ from xray.ir.trace import Pass, Setting, Trace
 from xray.ir.work import StepWork
 from xray.renderers.table.words import Words, flow
 from xray.story.facts.outline import Section
-from xray.story.facts.savings import count_savings
 from xray.story.facts.selection import Pick, add_up_picked, pick_steps
 from xray.story.facts.settings import changed_settings
+from xray.story.sentences.of_runs import describe_savings
 from xray.text import say_short
 
 BOLD = Style(bold=True)
@@ -37,9 +37,9 @@ def draw_head(trace: Trace, words: Words, width: int) -> Iterator[RenderableType
     yield from flow([words.plain(word) for part in describe_trace(trace) for word in part.split()], width)
     yield from flow([size_words(name, size, words) for name, size in trace.sizes.items()], width)
     yield from settings_lines(trace, words, width)
-    saved = count_savings(trace)
-    if saved is not None:
-        yield from flow(words.sentence(f"With the key-value cache. {saved.sentence}"), width)
+    saved = describe_savings(trace)
+    if saved:
+        yield from flow(words.sentence(f"With the key-value cache. {saved}"), width)
     yield from dialogue_lines(trace, words, width)
 
 

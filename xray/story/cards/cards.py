@@ -1,6 +1,7 @@
 """The cards of a sheet, from the top down."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from xray.story.canvas import Canvas, words
 from xray.story.cards.costs import list_costs
@@ -10,11 +11,11 @@ from xray.story.cards.masks import draw_mask_cards
 from xray.story.cards.parameters import draw_parameters
 from xray.story.cards.pattern import draw_pattern
 from xray.story.cards.rank_card import RankCard
-from xray.story.cards.sentences import list_sentences
-from xray.story.cards.stations import draw_reading
+from xray.story.cards.reading import draw_reading
 from xray.story.cards.title import draw_title
 from xray.story.cards.told import Told, draw_bullets, draw_card
 from xray.story.facts.exchanges import add_exchanges
+from xray.story.sentences.of_models import list_sentences
 from xray.story.type_sizes import NOTE
 from xray.story.wording import fit_text
 
@@ -25,13 +26,9 @@ Draw = Callable[[Told, Canvas, float], float]
 
 def draw_sentences(told: Told, canvas: Canvas, top: float) -> float:
     """What this model does its own way."""
-    said = list_sentences(told.anatomy)
     failed = {step.path for step in told.trace.steps if step.error is not None}
-    untold = [one for one in told.anatomy.untold if one.params and one.path not in failed]
-    if untold:
-        names = ", ".join(f"{one.path} ({one.params:,})" for one in untold[:2])
-        more = f", and {len(untold) - 2} more" if len(untold) > 2 else ""
-        said.append(f"Not drawn, with parameters: {names}{more}.")
+    untold = tuple(one for one in told.anatomy.untold if one.path not in failed)
+    said = list_sentences(replace(told.anatomy, untold=untold))
     if not said:
         return top
     return draw_card(

@@ -7,6 +7,7 @@ from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told, draw_card
 from xray.story.charts.chart import Chart, Node
 from xray.story.layout import Line, Run, line_width
+from xray.story.sentences.of_parts import describe_box
 from xray.story.shapes import digits, hue, read_shape
 from xray.story.type_sizes import LABEL, NOTE
 
@@ -56,7 +57,7 @@ def list_formulas(tower: Tower, branch: Attention, nodes: Sequence[Node]) -> lis
     runs += [Run(" + mask", LABEL)] if "mask" in keys else []
     runs += [Run(" , sink", LABEL)] if branch.sinks else []
     runs.append(Run(" ) · V", LABEL))
-    lines = [("attention: each row sums to 1", tuple(runs))]
+    lines = [(f"attention{describe_box('formula', branch)}", tuple(runs))]
     if branch.heads and branch.d_k and tower.d_model:
         whole = branch.heads * branch.d_k == tower.d_model
         text: Line = (

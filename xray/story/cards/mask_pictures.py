@@ -5,23 +5,15 @@ from dataclasses import dataclass
 
 from xray.ir.records import FUTURE, VISIBLE, MaskFacts
 from xray.story.canvas import Canvas, words
-from xray.story.facts.mask_names import name_mask
-from xray.story.facts.masks import describe_blocks, draws_blocks, quarter_blocks
+from xray.story.facts.masks import draws_blocks, quarter_blocks
 from xray.story.layout import Cells, Run
+from xray.story.sentences.of_masks import Shown, describe_hidden, describe_shown
 from xray.story.shapes import ShapeText, digits
 from xray.story.type_sizes import LABEL, NOTE, OP
 from xray.story.wording import wrap
 
 MOST, LARGEST, SMALLEST, AISLE = 24, 20.0, 4.0, 24.0
 CORNER = 14
-WORDS = {
-    "padding": "hides padding",
-    "causal": "hides the future",
-    "padding+causal": "hides padding and the future",
-    "window": "shows each place the last few up to its own",
-    "custom": "hides by a rule of its own",
-    "none": "hides nothing",
-}
 
 
 @dataclass(frozen=True)
@@ -59,17 +51,9 @@ class MaskCard:
     @property
     def remark(self) -> str:
         """What it hides, how much, and how much of it is drawn."""
-        told = f"{WORDS[name_mask(self.facts)]}: {self.facts.hidden_share:.0%} of it"
-        if self.facts.blocks is not None and draws_blocks(self.facts):
-            corner = "; the first corner" if len(self.rows) < 2 * len(self.facts.blocks.cells[0]) else ""
-            return f"{told}; {describe_blocks(self.facts.blocks)}{corner}"
-        if self.is_corner:
-            return f"{told}; its first corner, by its kind"
-        if not self.facts.cells:
-            return f"{told}; too large to draw"
-        whole = len(self.rows) == max(len(self.facts.cells[0]), 1) and len(self.rows[0]) == len(self.facts.cells[0][0])
-        per_sequence = all(len(matrix) == 1 for matrix in self.facts.cells)
-        return told if whole or per_sequence else f"{told}; the first corner"
+        columns = len(self.rows[0]) if self.rows else 0
+        shown = describe_shown(Shown(self.facts, len(self.rows), columns, self.is_corner))
+        return f"{describe_hidden(self.facts)}{'; ' if shown else ''}{shown}"
 
 
 def draw_masks(canvas: Canvas, cards: Sequence[MaskCard], left: float, top: float, width: float) -> float:

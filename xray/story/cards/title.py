@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from xray.story.anatomy.tree import Attention, Experts, FeedForward, Tower
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told
-from xray.story.facts.totals import count_params, is_backward
+from xray.story.facts.totals import count_params
 from xray.story.layout import Line, Measure, Run, line_width
+from xray.story.sentences.of_runs import describe_recording
 from xray.story.shapes import hue
 from xray.story.type_sizes import LABEL, NOTE
 from xray.story.wording import fit_text, wrap
@@ -30,7 +31,7 @@ def draw_title(told: Told, canvas: Canvas, top: float) -> float:
 
 def list_credits(told: Told, measure: Measure, width: float) -> tuple[Line, ...]:
     """What was recorded, and after whose picture it is drawn."""
-    lines = [words(line, LABEL) for line in wrap(describe_recording(told), LABEL, width, measure)]
+    lines = [words(line, LABEL) for line in wrap(describe_recording(told.trace, told.roles), LABEL, width, measure)]
     return (*lines, *(words(line, NOTE, "quiet") for line in wrap(CREDIT, NOTE, width, measure)))
 
 
@@ -47,23 +48,6 @@ def draw_name(told: Told, canvas: Canvas, top: float) -> float:
     canvas.note(told.left - 2, top, (words(FIRST, size, "text", "black"),))
     canvas.note(told.left - 2, top - size, (words(SECOND, size, "accent:title", "black"),))
     return top - size * 2.12 - 4
-
-
-def describe_recording(told: Told) -> str:
-    """What was recorded."""
-    passes = told.trace.passes
-    if set(told.roles) <= {"training", "inference"}:
-        step = "one training step" if told.goes_back else f"one forward pass{' and its loss' if told.has_loss else ''}"
-        said = {"training": step, "inference": "one greedy answer"}
-        return f"Every tensor of {' and '.join(said[role] for role in told.roles)}, recorded by hooks."
-    trained = sum(any(is_backward(step) for step in one.steps) for one in passes)
-    if trained:
-        recorded = "one training step" if len(passes) == 1 else f"{len(passes)} passes, {trained} of them sent back"
-    elif len(passes) == 1:
-        recorded = "one forward pass and its loss" if told.has_loss else "one forward pass"
-    else:
-        recorded = f"{len(passes)} forward passes"
-    return f"Every tensor of {recorded}, recorded."
 
 
 def list_size_lines(told: Told, canvas: Canvas) -> list[Line]:

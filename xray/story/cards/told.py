@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from xray.ir.flow.operation_kinds import LOSSES
 from xray.ir.trace import Trace
 from xray.story.anatomy.tree import Anatomy, Tower
 from xray.story.canvas import Canvas, words
@@ -27,14 +26,7 @@ class Told:
     width: float
     roles: tuple[str, ...] = ("forward",)
     has_masks_beside: bool = False
-    goes_back: bool = False
     marked: str = ""
-
-    @property
-    def has_loss(self) -> bool:
-        """Whether a loss was worked out, or tried."""
-        losses = (step for step in self.trace.steps if step.op in LOSSES)
-        return any(losses) or any(record.role == "loss" for step in self.trace.steps for record in step.outputs)
 
     def nodes(self) -> Iterator[Node]:
         """Every node of every frame."""

@@ -18,6 +18,7 @@ from xray.story.charts.attention_lanes import (
     fan_of,
     is_brought,
     lane_node,
+    name_part,
     read_attention_lanes,
 )
 from xray.story.charts.attention_square import draw_square
@@ -50,7 +51,7 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
     row, tops = draw_shared(flow, shared, sides, nodes, edges, feet, memory)
     order = order_rows([lane.parts for lane in lanes])
     drawn = {
-        node: f"{one.kind}{one.number}_{letters}"
+        node: name_part(flow, one, letters)
         for letters, parts in zip(("qkv", "kv"), shared, strict=True)
         for one in parts
         for node in one.nodes
@@ -60,7 +61,7 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
         owners = dict(drawn)
         is_waist = any(part.kind == "linear" and part.number for part in lane.parts)
         for part in lane.parts:
-            key = f"{part.kind}{part.number}_{lane.letter}"
+            key = name_part(flow, part, lane.letter)
             nodes.append(lane_node(flow, lane, part, key, row + order.index(part.key), is_waist=is_waist))
             if last is None:
                 (feet if lane.side.is_own else memory).append(key)
@@ -90,9 +91,6 @@ def list_sources(flow: Flow, part: Part, nodes: Collection[int], owners: Mapping
     inside = set(nodes) - set(part.nodes)
     behind = flow.behind(*read, within=inside.__contains__, ends=owners.__contains__)
     return list(dict.fromkeys(owners[node] for node in sorted(behind) if node in owners))
-
-
-BESIDE_REMARK = "how much goes on, what stands beside the stream says"
 
 
 def name_lengths(nodes: list[Node], sides: tuple[Side, Side, Side]) -> list[Node]:
@@ -137,7 +135,7 @@ def name_turn(node: Node, branch: Attention) -> Node:
     """A rotation is called one only where it is proven to turn by places."""
     if branch.positions == "rotary" or not node.key.startswith("rotate"):
         return node
-    return replace(node, label=node.label.replace("ROTATE", "COMBINE"), remark="numbers of a row brought together")
+    return replace(node, label=node.label.replace("ROTATE", "COMBINE"))
 
 
 def draw_end(
@@ -160,8 +158,6 @@ def draw_end(
                 BROAD,
                 steps_with_block(flow, *reversed(joined)),
                 flow.output(joined[-1]),
-                "",
-                "the heads side by side again",
             )
         )
         edges.append(Edge(last, "concat", min(branch.heads or 1, MOST_ARROWS)))
@@ -175,8 +171,6 @@ def draw_end(
                 BROAD,
                 steps_at(flow, gate),
                 flow.output(gate),
-                "",
-                "opened or closed by the stream itself" if branch.gate else "multiplied in",
             )
         )
         edges.append(Edge(last, "gate"))
@@ -188,9 +182,7 @@ def draw_end(
     if site.output is not None:
         step = flow.steps[site.output]
         extra = describe_params(flow, site.output)
-        nodes.append(
-            Node("output", "LINEAR O", row, BROAD, (step,), flow.output(site.output), extra, "lets the heads mix")
-        )
+        nodes.append(Node("output", "LINEAR O", row, BROAD, (step,), flow.output(site.output), extra))
         edges.append(Edge(last, "output"))
         last, row = "output", row + 1
     start = site.output if site.output is not None else joined[-1] if joined else site.weighted_sum
@@ -204,12 +196,12 @@ def draw_end(
         if any(flow.op(node) in EXCHANGES for node in part.nodes):
             label = "ADDED UP OVER RANKS"
         label = label or {"heads": "CUT ANEW", "scale": "SCALE"}.get(part.kind, "MULTIPLIED")
-        is_beside = find_beside_gate(flow, part.nodes[-1]) is not None
-        label, remark = ("× GATE", BESIDE_REMARK) if is_beside else (label, "")
-        steps = steps_at(flow, *reversed(part.nodes))
-        nodes.append(Node(f"tail{count}", label, row, BROAD, steps, part.record, "", remark))
-        edges.append(Edge(last, f"tail{count}"))
-        last, row = f"tail{count}", row + 1
+        key = f"tail{count}"
+        if find_beside_gate(flow, part.nodes[-1]) is not None:
+            key, label = f"gated{count}", "× GATE"
+        nodes.append(Node(key, label, row, BROAD, steps_at(flow, *reversed(part.nodes)), part.record))
+        edges.append(Edge(last, key))
+        last, row = key, row + 1
     return last
 
 

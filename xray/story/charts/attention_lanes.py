@@ -27,19 +27,6 @@ from xray.story.recognition.between import is_linear, width_out
 
 MOST_ARROWS = 8
 
-REMARKS = {
-    "linear": "three views of each place: what it looks for, what it offers, what it says",
-    "heads": "cut into heads; each head looks on its own",
-    "norm": "brought to one length",
-    "rotate": "turned by their place, so that scores tell how far apart two are",
-    "cache": "with those of the places before",
-    "beside": "two parts of each row beside each other",
-    "join": "those of another stream stand beside them",
-    "repeat": "each key head is shared by several query heads",
-    "scale": "multiplied by a number",
-    "bend": "bent place by place",
-}
-
 
 @dataclass(frozen=True)
 class Lane:
@@ -148,7 +135,7 @@ def draw_shared(
         last: str | None = None
         start = row if letters == "kv" else 0
         for number, part in enumerate(parts):
-            key = f"{part.kind}{part.number}_{letters}"
+            key = name_part(flow, part, letters)
             label = label_part(flow, part, ", ".join(letters.upper()), narrow=False)
             extra = describe_params(flow, *part.nodes)
             nodes.append(
@@ -160,7 +147,6 @@ def draw_shared(
                     steps_at(flow, *reversed(part.nodes)),
                     part.record,
                     extra,
-                    describe_shared(flow, part),
                 )
             )
             if last is None:
@@ -174,11 +160,14 @@ def draw_shared(
     return row, tops
 
 
-def describe_shared(flow: Flow, part: Part) -> str:
-    """What happens where several ways are one yet, in plain words."""
-    if any(is_kept(flow, node) for node in part.nodes):
-        return "all that is kept of a place: keys and values are made of it anew"
-    return "one linear layer makes several of them" if part.kind == "linear" else ""
+def name_part(flow: Flow, part: Part, letters: str) -> str:
+    """The key of a part's node: its kind, which of that kind it is, and whose way it is on."""
+    kind: str = part.kind
+    if len(letters) > 1 and any(is_kept(flow, node) for node in part.nodes):
+        kind = "kept"
+    elif len(letters) == 1 and keeps_rows(flow, part):
+        kind = "cut"
+    return f"{kind}{part.number}_{letters}"
 
 
 def lane_node(flow: Flow, lane: Lane, part: Part, key: str, row: int, *, is_waist: bool) -> Node:
@@ -192,8 +181,6 @@ def lane_node(flow: Flow, lane: Lane, part: Part, key: str, row: int, *, is_wais
         lane.place,
         steps_with_block(flow, *reversed(part.nodes)),
         part.record,
-        "",
-        "" if keeps_rows(flow, part) else REMARKS.get(part.kind, ""),
     )
 
 

@@ -18,6 +18,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.lanes import Part
 from xray.story.recognition.scored_parts import Scored, read_scored
+from xray.story.sentences.of_parts import describe_box
 
 SQUARE: Place = (0.46, 0.9)
 
@@ -44,8 +45,6 @@ def draw_square(
                 KEYS_TURNED,
                 steps_at(flow, *turn.nodes),
                 turn.record,
-                "",
-                "keys laid on their side to meet every query",
             )
         )
         if "k" in tops:
@@ -63,8 +62,6 @@ def draw_square(
             SQUARE,
             steps_at(flow, site.scores, *sorted(scaled)),
             flow.output(site.scores),
-            "",
-            "how well each query meets each key",
         )
     )
     edges += [Edge(tops[letter], "scores") for letter in ("q", "k") if letter in tops]
@@ -76,7 +73,11 @@ def draw_square(
         edges.append(Edge(last, key))
         last, row = key, row + 1
     dropped = list_dropouts(flow, site.softmax)
-    extra = ", ".join(part for part in (list_extras(flow, site), describe_dropout(flow, dropped)) if part)
+    extra = ", ".join(
+        part
+        for part in (describe_box("cap", branch), describe_box("sink", branch), describe_dropout(flow, dropped))
+        if part
+    )
     nodes.append(
         Node(
             "softmax",
@@ -86,7 +87,6 @@ def draw_square(
             (*steps_at(flow, site.softmax), *dropped),
             flow.output(site.softmax),
             extra,
-            "each row shares out one whole of attention",
         )
     )
     edges.append(Edge(last, "softmax"))
@@ -99,8 +99,6 @@ def draw_square(
             WHOLE,
             steps_at(flow, site.weighted_sum),
             flow.output(site.weighted_sum),
-            "",
-            "what the values say, mixed by weight",
         )
     )
     edges.append(Edge("softmax", "values"))
@@ -116,12 +114,10 @@ def score_node(flow: Flow, part: Scored, branch: Attention, key: str, row: int) 
     steps = steps_at(flow, *reversed(part.nodes))
     extra = "broadcast" if record is not None and record.shape != out.shape else ""
     if part.kind == "mask":
-        hides = "what may not be seen is pushed far down"
-        return Node(key, "MASK", row, SQUARE, steps, out, extra, hides, "mask", beside=record)
+        return Node(key, "MASK", row, SQUARE, steps, out, extra, surface="mask", beside=record)
     named = {"alibi": "+ SLOPES BY DISTANCE (ALiBi)", "relative": "+ BIAS OF RELATIVE PLACES"}
     label = named.get(branch.positions or "", "+ A BIAS")
-    remark = "how far apart two are counts too" if branch.positions in named else "something is added to the scores"
-    return Node(key, label, row, SQUARE, steps, out, extra, remark, beside=record)
+    return Node(key, label, row, SQUARE, steps, out, extra, beside=record)
 
 
 def label_scores(flow: Flow, site: Site, scales: list[Scored]) -> str:
@@ -147,13 +143,3 @@ def name_factor(step: Step, width: int) -> str:
 def label_softmax(step: Step) -> str:
     dim = step.settings.get("dim")
     return f"SOFTMAX dim {dim}".replace("-", "−") if isinstance(dim, int) else "SOFTMAX"
-
-
-def list_extras(flow: Flow, site: Site) -> str:
-    """What else happens around the softmax: a cap, sinks."""
-    found = []
-    if any(flow.op(node) == "tanh" for node in site.scored):
-        found.append("scores capped by tanh")
-    if any(flow.op(node) == "cat" for node in site.scored):
-        found.append("with a sink")
-    return ", ".join(found)

@@ -9,6 +9,7 @@ from xray.ir.flow.operation_kinds import DROPOUTS
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.recognition.norms import Norm
+from xray.story.sentences.of_parts import Part, describe_box
 
 Place = tuple[float, float]
 """Where a lane stands: its centre and its width, in shares of the chart's width."""
@@ -144,6 +145,11 @@ def describe_dropout(flow: Flow, steps: Sequence[Step]) -> str:
     return ""
 
 
+def with_remarks(chart: Chart, part: Part) -> Chart:
+    """The chart with what can be said beside its boxes, as far as the facts of its part prove it."""
+    return replace(chart, nodes=tuple(replace(node, remark=describe_box(node.key, part)) for node in chart.nodes))
+
+
 def stack_charts(lower: Chart, upper: Chart) -> Chart:
     """One chart above another: what the lower one gives goes into the upper one's feet."""
     raised = upper.raised(lower.rows)
@@ -163,4 +169,4 @@ def draw_inner_norm(flow: Flow, norm: Norm, row: int) -> Node:
     steps = steps_with_block(flow, norm.end, *(node for node in reversed(norm.nodes) if node != norm.end))
     counted = steps[0].params
     extra = f"{counted:,} parameters" if counted else ""
-    return Node("inner", told, row, BROAD, steps, flow.output(norm.end), extra, "normalised before it is led back")
+    return Node("inner", told, row, BROAD, steps, flow.output(norm.end), extra)

@@ -15,7 +15,8 @@ from xray.story.body.towers import Towering
 from xray.story.charts.chart import BROAD, MIDDLE, Chart, Edge, Node, describe_dropout, list_dropouts, steps_at
 from xray.story.charts.operations_chart import chart_operations, label_step
 from xray.story.recognition.between import find_region, is_linear, is_scale
-from xray.story.wording import ELLIPSIS, PADDING
+from xray.story.sentences.of_runs import list_remarks_of_loss
+from xray.story.wording import ELLIPSIS
 from xray.text import show_controls
 
 INPUTS = {"ids": "TOKEN IDS", "image": "IMAGE", "audio": "SIGNAL", "vectors": "VECTORS"}
@@ -226,7 +227,7 @@ def add_loss(flow: Flow, chart: Chart, loss: int) -> Chart:
         "the loss",
         surface="phase",
         value=spell_value(step),
-        told=list_loss(flow, step),
+        told=list_remarks_of_loss(step, flow.one_pass.tokens.get("targets", ())),
     )
     edges = (*chart.edges, Edge(chart.head, "predictions"), Edge("predictions", "loss"), Edge("targets", "loss"))
     return Chart((*chart.nodes, *pair, box), edges, chart.feet, "loss")
@@ -246,21 +247,6 @@ def spell_value(step: Step) -> str:
         return "one number"
     value = preview.values[0]
     return value if isinstance(value, str) else f"{value:.4f}"
-
-
-def list_loss(flow: Flow, step: Step) -> tuple[str, ...]:
-    """Over what a loss is the mean, where words tell, and whether its targets are smoothed."""
-    if not step.outputs:
-        return ("no number came out",)
-    told = []
-    rows = flow.one_pass.tokens.get("targets", ())
-    places, heard = sum(map(len, rows)), sum(word != PADDING for row in rows for word in row)
-    if places:
-        told.append(f"mean over {heard} of {places} places; {places - heard} are {PADDING}, ignored")
-    share = step.settings.get("label_smoothing")
-    if isinstance(share, float) and share > 0:
-        told.append(f"label smoothing {share:g}: that share of each target is spread over all words")
-    return tuple(told)
 
 
 def list_picks(flow: Flow, head: int) -> list[int]:

@@ -2,6 +2,7 @@
 
 from xray.ir.flow.dataflow import Flow
 from xray.story.anatomy.tree import Experts, FeedForward
+from xray.story.anatomy.wording import ACTIVATIONS
 from xray.story.body.stages import Branching, opening_norms
 from xray.story.branches.experts import find_choice
 from xray.story.branches.feed_forward import is_gate
@@ -21,17 +22,6 @@ from xray.story.charts.chart import (
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.recognition.between import is_linear, projections_in, width_out
 
-NAMES = {
-    "relu": "ReLU",
-    "relu squared": "ReLU²",
-    "gelu": "GELU",
-    "gelu tanh": "GELU (tanh)",
-    "quick gelu": "QuickGELU",
-    "silu": "SiLU",
-    "sigmoid": "sigmoid",
-    "tanh": "tanh",
-}
-
 
 def chart_forward(flow: Flow, found: Branching) -> Chart | None:
     """The chart of a feed-forward: expand (and gate), bend, contract."""
@@ -46,7 +36,7 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
         opened = [norm.end for norm in opening_norms(flow, found.region, found.region.start)]
         own = [node for node in nodes if node > max(opened, default=-1)]
         return chart_operations(flow, own, found.region.end)
-    bend = NAMES.get(branch.activation or "", (branch.activation or "").upper())
+    bend = ACTIVATIONS.get(branch.activation or "", (branch.activation or "").upper())
     with_bend = f" + {bend}" if bend else ""
     between = [
         node for node in sorted(nodes) if wide[0] < node < last and node not in projections and flow.is_leaf(node)
@@ -68,7 +58,6 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
                     steps_at(flow, one),
                     flow.output(one),
                     describe_params(flow, one),
-                    "one way opens and closes what the other one brings",
                 )
             )
         drawn.append(
@@ -79,8 +68,6 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
                 BROAD,
                 steps_at(flow, gate),
                 flow.output(gate),
-                "",
-                "what the gate lets through",
             )
         )
         edges = [Edge("gate", "multiply"), Edge("expand", "multiply")]
@@ -97,7 +84,6 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
                 steps_at(flow, wide[0], *([] if is_fused else between)),
                 flow.output(wide[0]),
                 describe_params(flow, wide[0]),
-                "each place alone: out to d_ff",
             )
         )
         feet, top, row = ("expand",), "expand", 1
@@ -110,8 +96,6 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
                     BROAD,
                     steps_at(flow, gate),
                     flow.output(gate),
-                    "",
-                    "one half opens and closes the other",
                 )
             )
             edges.append(Edge("expand", "multiply"))
@@ -122,9 +106,7 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
         edges.append(Edge(top, "inner"))
         top, row = "inner", row + 1
     counted = describe_params(flow, last)
-    drawn.append(
-        Node("contract", "LINEAR", row, BROAD, steps_at(flow, last), flow.output(last), counted, "and back to d_model")
-    )
+    drawn.append(Node("contract", "LINEAR", row, BROAD, steps_at(flow, last), flow.output(last), counted))
     edges.append(Edge(top, "contract"))
     return Chart(tuple(drawn), tuple(edges), feet, "contract")
 
@@ -152,7 +134,6 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
             steps_at(flow, router),
             flow.output(router),
             describe_params(flow, router) or weights_of(flow, router),
-            "a score for every expert, at every place",
         ),
         Node(
             "choice",
@@ -161,8 +142,6 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
             MIDDLE,
             steps_at(flow, chosen_at),
             flow.output(chosen_at),
-            "",
-            "each place goes to the experts with the highest scores",
         ),
     ]
     edges = [Edge("router", "choice")]
@@ -185,7 +164,7 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
     row = 3
     heavy = [node for node in sorted(nodes) if is_stacked(flow, node, count)]
     if len(heavy) >= 2:
-        bend = NAMES.get(branch.activation or "", (branch.activation or "").upper())
+        bend = ACTIVATIONS.get(branch.activation or "", (branch.activation or "").upper())
         inside = "GATE, UP" if branch.gated else "EXPAND"
         drawn.append(
             Node(
@@ -196,7 +175,6 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
                 steps_at(flow, heavy[0]),
                 flow.output(heavy[0]),
                 stack_size(flow, heavy[0], count),
-                "every expert is a feed-forward of its own",
             )
         )
         drawn.append(
@@ -208,7 +186,6 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
                 steps_at(flow, heavy[-1]),
                 flow.output(heavy[-1]),
                 stack_size(flow, heavy[-1], count),
-                "a row for each place and each expert that it chose",
             )
         )
         edges += [
@@ -227,14 +204,12 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
             BROAD,
             steps_at(flow, end),
             flow.output(end),
-            "",
-            "what the chosen experts say, by how much they were wanted",
         )
     )
     edges.append(Edge(top, "mixed"))
     feet = ["router"]
     if branch.shared:
-        drawn.append(Node("shared", "SHARED EXPERT", 1, (0.845, 0.3), remark="every place goes through it too"))
+        drawn.append(Node("shared", "SHARED EXPERT", 1, (0.845, 0.3)))
         edges.append(Edge("shared", "mixed"))
         drawn = [
             Node(**{**node.__dict__, "place": (0.345, 0.66)}) if node.key in ("router", "choice") else node

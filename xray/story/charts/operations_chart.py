@@ -43,11 +43,11 @@ def chart_operations(
     rows: dict[int, list[int]] = {}
     for node in notable:
         rows.setdefault(level[node], []).append(node)
+    keys = {node: f"{'state' if is_state(flow, node, group) else prefix}{node}" for node, group in notable.items()}
     found: list[Node] = []
     for row, held in enumerate(piece for number in sorted(rows) for piece in cut_row(flow, rows[number])):
         for place, node in enumerate(held):
-            found.append(make_node(flow, node, notable[node], row, spread(place, len(held)), labels, prefix))
-    keys = {node: f"{prefix}{node}" for node in notable}
+            found.append(make_node(flow, node, notable[node], row, spread(place, len(held)), labels, keys[node]))
     begun = {after for _, after in edges}
     head = max(notable) if end not in notable else end
     return Chart(
@@ -197,27 +197,29 @@ def readers_of(
     return found
 
 
+def is_state(flow: Flow, node: int, group: Collection[int]) -> bool:
+    """Whether a drawn step stands for a state that is handed on from place to place."""
+    return len(group) > 1 and find_any_norm(flow, node) is None
+
+
 def make_node(
-    flow: Flow, node: int, group: tuple[int, ...], row: int, place: Place, labels: Mapping[int, str], prefix: str
+    flow: Flow, node: int, group: tuple[int, ...], row: int, place: Place, labels: Mapping[int, str], key: str
 ) -> Node:
     """A step as a node."""
     extra = describe_params(flow, node)
     steps = tuple(flow.steps[one] for one in dict.fromkeys((node, *group)))
-    if len(group) > 1 and find_any_norm(flow, node) is None:
+    if is_state(flow, node, group):
         sums = [one for one in group if flow.op(one) in SUMS]
         return Node(
-            f"{prefix}{node}",
+            key,
             "STATE, HANDED FROM PLACE TO PLACE",
             row,
             place,
             steps,
             flow.output(node),
             f"changed {len(sums)} times",
-            "what came before, in a shape that does not grow",
         )
-    return Node(
-        f"{prefix}{node}", labels.get(node) or label_step(flow, node), row, place, steps, flow.output(node), extra
-    )
+    return Node(key, labels.get(node) or label_step(flow, node), row, place, steps, flow.output(node), extra)
 
 
 def label_step(flow: Flow, node: int) -> str:

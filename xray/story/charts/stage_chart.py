@@ -5,9 +5,10 @@ from dataclasses import replace
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SUMS
 from xray.story.anatomy.tree import Attention, Branch, Convolution, Experts, FeedForward, Recurrence, Stage, Unknown
+from xray.story.anatomy.tree import Norm as NormFacts
 from xray.story.body.modulation import find_beside_gate, list_modulation
 from xray.story.body.stages import Branching, Staging, name_norm, peel_end
-from xray.story.charts.attention_chart import BESIDE_REMARK, chart_attention
+from xray.story.charts.attention_chart import chart_attention
 from xray.story.charts.attention_lanes import list_opening
 from xray.story.charts.chart import (
     BROAD,
@@ -19,13 +20,13 @@ from xray.story.charts.chart import (
     list_dropouts,
     stack_charts,
     steps_at,
+    with_remarks,
 )
 from xray.story.charts.forward_chart import chart_experts, chart_forward
 from xray.story.charts.operations_chart import chart_operations, label_step
 from xray.story.recognition.between import is_linear, strip_plain
 from xray.story.recognition.norms import Norm
-
-ADD_REMARK = "what came in is added back, so nothing is lost"
+from xray.story.sentences.of_parts import describe_box
 
 
 def chart_stage(flow: Flow, staging: Staging) -> Chart:
@@ -74,9 +75,10 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
         end = found.region.end
         node = Node(f"op{end}", label_step(flow, end), 0, BROAD, steps_at(flow, end), flow.output(end))
         chart = Chart((node,), (), (node.key,), node.key)
+    chart = with_remarks(chart, found.branch)
     gate = find_beside_gate(flow, found.region.end)
     if gate is not None and isinstance(found.branch, FeedForward | Experts):
-        chart = stack_charts(chart, chart_gate(flow, gate))
+        chart = stack_charts(chart, with_remarks(chart_gate(flow, gate), found.branch))
     closing, _ = peel_end(flow, found.region)
     is_drawn = closing is None or not isinstance(found.branch, Attention | FeedForward | Experts)
     return (
@@ -86,7 +88,7 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
 
 def chart_gate(flow: Flow, gate: int) -> Chart:
     """A gate at the end of a branch as a chart of its own."""
-    node = Node("beside", "× GATE", 0, BROAD, steps_at(flow, gate), flow.output(gate), "", BESIDE_REMARK)
+    node = Node("gated", "× GATE", 0, BROAD, steps_at(flow, gate), flow.output(gate))
     return Chart((node,), (), (node.key,), node.key)
 
 
@@ -104,16 +106,11 @@ def chart_norm(flow: Flow, norm: Norm, key: str, wide: bool) -> Chart:
     counted = step.params or parent_params(flow, norm)
     extra = f"{counted:,} parameters" if counted else ""
     kind = name_norm(flow, norm)
-    remark = {
-        "rms": "every vector brought to a mean square of 1",
-        "layer": "every vector brought to mean 0, variance 1",
-    }.get(kind or "", "")
     label = f"{kind.upper()} NORM" if kind else "NORM"
     modulation = list_modulation(flow, norm)
     if modulation:
         shifts = any(flow.op(node) in SUMS for node in modulation)
         label = f"{label}, {'SCALED AND SHIFTED' if shifts else 'SCALED'}"
-        remark = "how much, what stands beside the stream says"
     node = Node(
         key,
         label,
@@ -122,7 +119,7 @@ def chart_norm(flow: Flow, norm: Norm, key: str, wide: bool) -> Chart:
         steps_at(flow, *reversed(modulation), norm.end, *(node for node in norm.nodes if node != norm.end)),
         flow.output(modulation[-1] if modulation else norm.end),
         extra,
-        remark,
+        describe_box("norm", NormFacts(kind, None, adaptive=bool(modulation))),
     )
     return Chart((node,), (), (key,), key)
 
@@ -192,7 +189,7 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
         (*steps_at(flow, *places), *dropped),
         flow.output(end),
         describe_dropout(flow, dropped),
-        ADD_REMARK,
+        describe_box("add", None),
         outline="boundary",
     )
     edges = [Edge(head, "add") for head in chart.head.split(" ")]

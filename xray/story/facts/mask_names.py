@@ -1,20 +1,68 @@
-"""What a mask is called, by its kind and its cells."""
+"""What a mask is called, by its kind and by what its rows show."""
 
-from xray.ir.records import VISIBLE, MaskFacts
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from xray.ir.records import VISIBLE, MaskFacts, Span
+
+BACK, BOTH_SIDES = "window", "window on both sides"
+LEAST = 3
+"""A window is told of no fewer rows."""
+
+
+class Row(NamedTuple):
+    """The stretch of keys that a query shows: from the first key on, up to the one before the end."""
+
+    query: int
+    first: int
+    end: int
 
 
 def name_mask(facts: MaskFacts) -> str:
-    """What a mask hides, in a word: its kind, or "window" where every query reads the last few keys up to its own."""
-    cells = facts.cells or ()
-    return "window" if facts.kind == "custom" and cells and all(map(count_window, cells)) else facts.kind
+    """What a mask hides, in a word: its kind, or that it is a window, where every query reads the nearest few keys."""
+    if facts.kind != "custom":
+        return facts.kind
+    names = {name_window(size, rows) for size, rows in list_squares(facts)}
+    name = names.pop() if len(names) == 1 else ""
+    return name or facts.kind
 
 
-def count_window(rows: tuple[str, ...]) -> int:
-    """How many keys each query reads at most, its own the last; 0 where that is no rule, or as many as there are."""
-    if len(rows) < 3 or len(rows) != len(rows[0]):
-        return 0
-    wide = max(row.count(VISIBLE) for row in rows)
+def list_squares(facts: MaskFacts) -> Iterator[tuple[int, list[Row]]]:
+    """The matrices of a mask: how many queries and keys each has, and what its rows show; rows in between are even."""
+    for matrix in facts.cells or ():
+        is_square = len(matrix) == len(matrix[0])
+        yield len(matrix), [read_cells(query, cells) for query, cells in enumerate(matrix)] if is_square else []
+    for spans in () if facts.cells else facts.spans or ():
+        yield sum(count for count, *_ in spans), list(read_spans(spans))
+
+
+def read_cells(query: int, cells: str) -> Row:
+    """A row of cells; one that shows no single stretch shows nothing."""
+    first, count = cells.find(VISIBLE), cells.count(VISIBLE)
+    is_one = VISIBLE * count in cells
+    return Row(query, first, first + count) if count and is_one else Row(query, 0, 0)
+
+
+def read_spans(spans: Sequence[Span]) -> Iterator[Row]:
+    """The first and the last row of each run of rows that move on evenly."""
+    query = 0
+    for count, first, step, end, end_step in spans:
+        for row in sorted({0, count - 1}):
+            yield Row(query + row, first + row * step, end + row * end_step)
+        query += count
+
+
+def name_window(size: int, rows: Sequence[Row]) -> str:
+    """Whether each query shows as many keys before itself, and as many behind, as there are; empty where that is no
+    rule, or shows all that there are.
+    """
+    if size < LEAST or not rows:
+        return ""
+    back = max(row.query + 1 - row.first for row in rows)
+    ahead = max(row.end - row.query - 1 for row in rows)
     regular = all(
-        (cell == VISIBLE) == (0 <= query - key < wide) for query, row in enumerate(rows) for key, cell in enumerate(row)
+        row.first == max(0, row.query + 1 - back) and row.end == min(size, row.query + 1 + ahead) for row in rows
     )
-    return wide if regular and wide < len(rows) else 0
+    if not regular or back >= size or ahead >= size - 1 or (ahead and back < 2):
+        return ""
+    return BOTH_SIDES if ahead else BACK

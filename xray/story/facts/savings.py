@@ -17,11 +17,6 @@ class Savings:
         """What part of the work is saved."""
         return 1 - self.cached / self.recomputed
 
-    @property
-    def sentence(self) -> str:
-        """The saving in words, both counts in full."""
-        return f"It takes {self.cached:,} multiplications instead of {self.recomputed:,}: {self.share:.0%} saved."
-
 
 def count_savings(trace: Trace) -> Savings | None:
     """The saving that a trace was recorded with; None for one without a cache."""

@@ -6,6 +6,7 @@ from xray.ir.trace import Pass
 from xray.story.canvas import Canvas, words
 from xray.story.layout import Cells, Line, Run, line_width
 from xray.story.regions.foot import EDGE, LINE, MOST_TURNS, QUESTION_LINES, Foot, Mask, find_mask, heading
+from xray.story.sentences.of_runs import describe_read
 from xray.story.shapes import digits, read_shape
 from xray.story.sheet.columns import Column
 from xray.story.sheet.words import Words
@@ -50,8 +51,7 @@ def draw_turns(canvas: Canvas, column: Column, read: Words, foot: Foot, *, alone
         room = foot.right - foot.left - canvas.text_width(tag, NOTE, "semibold") - 4
         told = token_line(read.read_in(turn), NOTE, room, canvas.measure)
         lines.append((Run(tag, NOTE, "accent:inference", "semibold"), *told))
-    remark = "only its newest word is read" if read.reads_newest else "one word more each turn"
-    canvas.note(foot.left, foot.words, (heading("THE ANSWER SO FAR", remark),))
+    canvas.note(foot.left, foot.words, (heading("THE ANSWER SO FAR", describe_read(read)),))
     about = () if read.ids is None else (column.look.identity(read.ids),)
     canvas.note(foot.left, foot.words - EDGE, tuple(lines), kind="words", about=about)
     low = draw_turn_masks(canvas, column, read, foot, alone=alone)

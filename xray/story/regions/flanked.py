@@ -33,6 +33,8 @@ from xray.story.regions.long_ways import (
     draw_memory_rows,
 )
 from xray.story.regions.next_word import draw_said
+from xray.story.sentences.of_runs import list_appending
+from xray.story.sentences.of_stations import Again, describe_memory
 from xray.story.sheet.columns import Column
 from xray.story.sheet.placing import draw_station
 from xray.story.sheet.standing import Standing, common_floor, count_gaps, stand, stand_height
@@ -129,9 +131,11 @@ def list_gradients(trace: Trace) -> list[Step]:
     return [step for step in trace.steps if is_backward(step)]
 
 
-def has_again(trace: Trace, columns: Sequence[Column]) -> bool:
-    """Whether anything goes back to the beginning: gradients, or the new word."""
-    return bool(list_gradients(trace)) or any(is_looped(one) for one in columns[-1].phases)
+def what_loops(trace: Trace, column: Column) -> Again:
+    """What goes back to the beginning: gradients, or the new word of the phase that chooses one."""
+    looped = next((phase for phase in column.phases if is_looped(phase)), None)
+    last = () if looped is None else next(iter(looped.look.passes[-1].tokens.get("new", ())), ())
+    return Again(bool(list_gradients(trace)), looped is not None, last[-1] if last else "")
 
 
 def draw_flanked(canvas: Canvas, trace: Trace, columns: Sequence[Column], grid: Grid) -> float:
@@ -158,7 +162,8 @@ def draw_ribbons(canvas: Canvas, columns: Sequence[Column], standing: Sequence[S
     feet = second.drawn.memory
     if not feet[0]:
         return roof
-    tooltip = "memory: keys and values for every decoder layer\n" + starts[0].tooltip
+    told = describe_memory(columns[1].towering.tower)
+    tooltip = f"memory: {told}\n{starts[0].tooltip}"
     crown = draw_memory(canvas, starts[0], roof, feet[0], edge, grid.stairwell, tooltip)
     name = f"layer_name_{columns[1].look.own}_"
     apart = [(edge - 1, box.y) for box in canvas.boxes if box.id.startswith(name) and box.on != "page"]
@@ -166,7 +171,7 @@ def draw_ribbons(canvas: Canvas, columns: Sequence[Column], standing: Sequence[S
     draw_memory_rows(canvas, apart, crown, (starts[0].x + grid.stairwell) / 2, edge)
     for box, rows in zip(starts[1:], feet[1:], strict=True):
         draw_memory_once(canvas, box, first.drawn, crown, rows, edge, grid.stairwell)
-    draw_memory_note(canvas, columns[0], starts, crown)
+    draw_memory_note(canvas, columns[0], starts, crown, told)
     return crown
 
 
@@ -250,6 +255,7 @@ def draw_again(
             start = lane.centre + line_width(caption_line(phase), canvas.measure) / 2 + 12
             appending = phase.words.appending(phase.words.first)
             told = phase.look.tell((appending,)) if appending is not None else ""
-            draw_loop(canvas, word, grid.loop, low, grid.ledgers[1][1] + 4, (start, MARGIN + 18), told)
+            remarks = list_appending(what_loops(trace, column))
+            draw_loop(canvas, word, grid.loop, low, grid.ledgers[1][1] + 4, (start, MARGIN + 18), remarks, told)
             draw_said(canvas, phase, word, grid.loop - 16, last.drawn.top + 34)
             draw_station(canvas, grid.loop, last.drawn.shown[0].placed[0].boxes["values"].y, station)

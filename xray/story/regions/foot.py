@@ -8,11 +8,13 @@ from xray.ir.trace import Step
 from xray.story.canvas import Canvas, words
 from xray.story.facts.masks import describe_blocks, draws_blocks, quarter_blocks
 from xray.story.layout import LEADING, Cells, Line, Run, line_width
+from xray.story.sentences.of_masks import Shown, describe_hidden, describe_shown
+from xray.story.sentences.of_runs import READ, SAID, describe_fillers, describe_read
 from xray.story.shapes import digits, read_shape
 from xray.story.sheet.columns import Column
 from xray.story.sheet.words import Words
 from xray.story.type_sizes import LABEL, NOTE, OP
-from xray.story.wording import ELLIPSIS, PADDING, fit_text, token_lines
+from xray.story.wording import ELLIPSIS, PADDING, fit_text, token_lines, wrap
 
 MOST_ROWS, MOST_IDS, MOST_CELLS = 8, 16, 24
 LINE = NOTE * LEADING
@@ -81,8 +83,7 @@ def draw_batch(canvas: Canvas, column: Column, foot: Foot, *, is_left: bool) -> 
     lines = [*token_lines(rows[:count], NOTE, foot.right - foot.left - 2, canvas.measure)]
     if count < len(rows):
         lines.append(words(f"… and {len(rows) - count} rows more", NOTE, "quiet"))
-    length = f"{len(rows[0]) if rows else 0} tokens each, padded"
-    canvas.note(foot.left, foot.words, (heading(read.title, length),))
+    canvas.note(foot.left, foot.words, (heading(read.title, describe_read(read)),))
     about = () if read.ids is None else (column.look.identity(read.ids),)
     canvas.note(foot.left, foot.words - EDGE, tuple(lines), kind="words", about=about)
     under = EDGE + 4 if read.shift is None else 2 * EDGE + 18
@@ -126,7 +127,7 @@ def draw_ids(canvas: Canvas, column: Column, read: Words, foot: Foot, record: Te
     title = (Run("IDS ", OP, "text", "bold"), *digits(read_shape([(0, record)]), LABEL))
     canvas.note(left, foot.ids + 2, (title,), steps=(column.look.identity(step),))
     if is_left:
-        told = ("the same words", f"as numbers; {PAD} is", f"{PADDING}, only filler")
+        told = wrap(describe_fillers(read), NOTE, 92.0, canvas.measure)
         canvas.note(left - 14, top - 2, tuple(words(line, NOTE, "quiet") for line in told), align="right")
 
 
@@ -158,11 +159,13 @@ def draw_shift(
     start = min(left, centre - 10 - line_width(upper, canvas.measure))
     made = (shift, *(() if read is None or read.ids is None else (read.ids,)))
     canvas.note(start, top + 22, (upper,), tooltip=look.tell((shift,)), steps=tuple(map(look.identity, made)))
-    canvas.note(centre + 14, top + 20, (words("all but the last", NOTE, "quiet"),))
+    kept, said = ("", "") if read is None else (READ.tell(read), SAID.tell(read))
+    if kept:
+        canvas.note(centre + 14, top + 20, (words(kept, NOTE, "quiet"),))
     lower = (
         Run("TARGETS ", OP, "accent:training", "bold"),
         *digits(says, LABEL),
-        Run("  all but the first", NOTE, "quiet"),
+        Run(f"  {said}", NOTE, "quiet"),
     )
     canvas.note(right, top - rows * LINE - 6, (lower,), align="right")
 
@@ -258,14 +261,14 @@ def draw_mask_beside(canvas: Canvas, column: Column, foot: Foot, left: float, ri
     bottom = foot.ids + 12
     blocks = mask.facts.blocks if draws_blocks(mask.facts) else None
     if blocks is None and not mask.facts.cells:
-        told = (f"{mask.facts.hidden_share:.0%} of it hidden,", "too large to draw")
+        told = (f"{describe_hidden(mask.facts)};", describe_shown(Shown(mask.facts, 0, 0)))
         canvas.note(left, bottom + 60, (title, *(words(line, NOTE, "quiet") for line in told)))
         return
     if blocks is not None:
         rows: tuple[tuple[str | None, ...], ...] = quarter_blocks(blocks)
         rows, remark = tuple(row[:MOST_CELLS] for row in rows[:MOST_CELLS]), describe_blocks(blocks)
     else:
-        rows, remark = mask_rows(mask.facts.cells or ())
+        rows, remark = mask_rows(mask.facts)
     room = foot.roof - 8 - bottom - 30
     cell = min(11.0, (right - left) / max(len(row) for row in rows), room / len(rows))
     tooltip = look.tell(mask.steps)
@@ -275,12 +278,12 @@ def draw_mask_beside(canvas: Canvas, column: Column, foot: Foot, left: float, ri
     canvas.note(left, grid.y + 29, (title, words(remark, NOTE, "quiet")), tooltip=look.tell(mask.steps[-1:]))
 
 
-def mask_rows(cells: tuple[tuple[str, ...], ...]) -> tuple[tuple[tuple[str | None, ...], ...], str]:
+def mask_rows(facts: MaskFacts) -> tuple[tuple[tuple[str | None, ...], ...], str]:
     """Which cells are drawn: one line for each sequence, or the square of one answer that has padding."""
+    cells = facts.cells or ()
     if all(len(matrix) == 1 for matrix in cells):
         drawn = tuple(tuple(matrix[0][:MOST_CELLS]) for matrix in cells[:MOST_CELLS])
-        whole = len(cells) <= MOST_CELLS and len(cells[0][0]) <= MOST_CELLS
-        return drawn, "one row per question" if whole else "the first corner"
+        return drawn, describe_shown(Shown(facts, len(drawn), len(drawn[0])))
     chosen = next((place for place, matrix in enumerate(cells) if any("p" in row or "b" in row for row in matrix)), 0)
     drawn = tuple(tuple(row[:MOST_CELLS]) for row in cells[chosen][:MOST_CELLS])
     whole = len(cells[chosen]) <= MOST_CELLS

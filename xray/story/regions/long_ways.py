@@ -10,12 +10,10 @@ from xray.story.shapes import digits
 from xray.story.sheet.columns import Column
 from xray.story.sheet.frames import Drawn
 from xray.story.type_sizes import LABEL, NOTE
-from xray.story.wording import plural
+from xray.story.wording import plural, wrap
 
 RIBBON_TIP, CROWN = 13.0, 112.0
 """How high the tip of the ribbon's arrow is, and how far the arch rises above a tower."""
-
-LOOP_REMARKS = ("append the word, decode again until <eos>", "append it, decode again", "append it")
 
 
 def draw_memory(
@@ -108,12 +106,11 @@ def draw_memory_once(
         )
 
 
-def draw_memory_note(canvas: Canvas, column: Column, starts: Sequence[Box], crown: float) -> None:
+def draw_memory_note(canvas: Canvas, column: Column, starts: Sequence[Box], crown: float, told: str) -> None:
     """What the ribbon carries, written under its arch."""
     lines: list[Line] = [
         words("MEMORY", LABEL, "accent:encoder", "bold"),
-        words("keys and values for", NOTE),
-        words("every decoder layer", NOTE),
+        *(words(line, NOTE) for line in wrap(told, NOTE, 112.0, canvas.measure)),
     ]
     for phase, box in zip(column.phases, starts, strict=True):
         if box.record is not None:
@@ -152,11 +149,18 @@ def list_gradient_lines(steps: Sequence[Step]) -> tuple[Line, ...]:
 
 
 def draw_loop(
-    canvas: Canvas, word: Box, lane: float, low: float, end: float, caption: tuple[float, float], tooltip: str
+    canvas: Canvas,
+    word: Box,
+    lane: float,
+    low: float,
+    end: float,
+    caption: tuple[float, float],
+    remarks: Sequence[str],
+    tooltip: str,
 ) -> None:
     """The new word goes to the end of the answer, and the decoder reads it all again.
 
-    `end` is where the line comes back, `caption` from where and at which height there is room to say so.
+    `end` is where the line comes back, `caption` from where and at which height there is room for one of the remarks.
     """
     canvas.line(
         (word.right, word.y),
@@ -172,7 +176,6 @@ def draw_loop(
     )
     start, top = caption
     told = next(
-        (each for each in LOOP_REMARKS if canvas.text_width(each, NOTE, "semibold") <= lane + 4 - start),
-        LOOP_REMARKS[-1],
+        (each for each in remarks if canvas.text_width(each, NOTE, "semibold") <= lane + 4 - start), remarks[-1]
     )
     canvas.note(lane + 4, top, (words(told, NOTE, "accent:inference", "semibold"),), align="right")

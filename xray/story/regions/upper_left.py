@@ -8,7 +8,7 @@ from xray.story.cards.cards import draw_sentences
 from xray.story.cards.formulas import draw_formulas
 from xray.story.cards.legend import draw_legend
 from xray.story.cards.parameters import draw_parameters
-from xray.story.cards.stations import draw_reading
+from xray.story.cards.reading import draw_reading
 from xray.story.cards.title import draw_name, list_credits, list_size_lines
 from xray.story.cards.told import Told
 from xray.story.compare.marks import Marks

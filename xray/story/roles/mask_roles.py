@@ -8,7 +8,7 @@ from xray.ir.flow.operation_kinds import LOOKUPS, SHAPING
 from xray.ir.flow.remembering import once
 from xray.ir.records import MaskFacts
 from xray.story.branches.scores import hides_future
-from xray.story.facts.mask_names import name_mask
+from xray.story.facts.mask_names import BACK, BOTH_SIDES, name_mask
 from xray.story.recognition.scored_parts import Operand, condition_of, read_scored
 from xray.story.roles.giving import Given
 
@@ -16,7 +16,8 @@ WORDS = {
     "padding": "padding mask",
     "causal": "causal mask: no place sees the future",
     "padding+causal": "mask: padding, and the future",
-    "window": "mask: the future, and what is too far back",
+    BACK: "mask: the future, and what is too far back",
+    BOTH_SIDES: "mask: what is too far away",
 }
 JOINING = frozenset({"and", "logical_and", "bitwise_and", "mul", "add"})
 

@@ -1,41 +1,53 @@
-"""The catalogue of what a sheet may say of a model, each sentence with the fact that it needs."""
+"""What the card says of a model as a whole."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
-from xray.story.anatomy.tree import Anatomy, Attention, Convolution, Experts, FeedForward, Norm, Recurrence, Unknown
-from xray.story.charts.forward_chart import NAMES
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """Something that may be said: its name, and what tells it of a model, empty where its fact is not proven."""
-
-    name: str
-    tell: Callable[[Anatomy], str]
+from xray.story.anatomy.tree import (
+    Anatomy,
+    Attention,
+    Branch,
+    Convolution,
+    Experts,
+    FeedForward,
+    Group,
+    Norm,
+    Recurrence,
+    Stage,
+    Unknown,
+)
+from xray.story.anatomy.wording import ACTIVATIONS
+from xray.story.sentences.sentence import Sentence, fixed
 
 
 def list_sentences(anatomy: Anatomy) -> list[str]:
-    """All that can be said of a model, in the order of the catalogue."""
-    told = (sentence.tell(anatomy) for sentence in CATALOGUE)
+    """All that can be said of a model, in the order in which it is printed."""
+    told = (sentence.tell(anatomy) for sentence in OF_MODELS)
     return list(dict.fromkeys(text for text in told if text))
+
+
+def branches(anatomy: Anatomy) -> Iterator[Branch]:
+    """Every kind of branch in it."""
+    return (branch for tower in anatomy.towers for branch in tower.branches)
 
 
 def attentions(anatomy: Anatomy) -> Iterator[Attention]:
     """Every kind of attention in it."""
-    return (branch for tower in anatomy.towers for branch in tower.branches if isinstance(branch, Attention))
+    return (branch for branch in branches(anatomy) if isinstance(branch, Attention))
 
 
 def forwards(anatomy: Anatomy) -> Iterator[FeedForward | Experts]:
     """Every kind of feed-forward and of experts in it."""
-    return (
-        branch for tower in anatomy.towers for branch in tower.branches if isinstance(branch, FeedForward | Experts)
-    )
+    return (branch for branch in branches(anatomy) if isinstance(branch, FeedForward | Experts))
+
+
+def stages(anatomy: Anatomy) -> Iterator[Stage]:
+    """Every kind of stage in it."""
+    return (stage for tower in anatomy.towers for group in tower.groups for stage in group.stages)
 
 
 def norms(anatomy: Anatomy) -> Iterator[Norm]:
     """The norms of its stages."""
-    return (stage.norm for tower in anatomy.towers for group in tower.groups for stage in group.stages)
+    return (stage.norm for stage in stages(anatomy))
 
 
 def describe_norm(anatomy: Anatomy) -> str:
@@ -53,24 +65,6 @@ def describe_norm(anatomy: Anatomy) -> str:
     }
     why = ": divided by the root mean square; no mean is taken away" if kind == "RMS norm" else ""
     return f"{kind} {where[place]}{why}."
-
-
-def describe_adaptive(anatomy: Anatomy) -> str:
-    if any(norm.adaptive for norm in norms(anatomy)):
-        return "Adaptive norms: what stands beside the stream says how much each is scaled and shifted."
-    return ""
-
-
-def describe_parallel(anatomy: Anatomy) -> str:
-    if any(stage.parallel for tower in anatomy.towers for group in tower.groups for stage in group.stages):
-        return "Sublayers side by side: they read the same point of the stream, and are added together."
-    return ""
-
-
-def describe_joint(anatomy: Anatomy) -> str:
-    if any(branch.beside for branch in attentions(anatomy)):
-        return "Joint attention: keys and values of another stream stand beside the stream's own."
-    return ""
 
 
 def describe_positions(anatomy: Anatomy) -> str:
@@ -106,7 +100,15 @@ def describe_latent(anatomy: Anatomy) -> str:
 
 
 def describe_head_norm(anatomy: Anatomy) -> str:
-    return "Queries and keys are normalised before they meet." if any(b.qk_norm for b in attentions(anatomy)) else ""
+    own = [branch for branch in attentions(anatomy) if branch.qk_norm]
+    over = {branch.qk_norm_over for branch in own}
+    how = (
+        {"head": ", head by head", "width": ", all heads of a row at once"}.get(over.pop() or "")
+        if len(over) == 1
+        else ""
+    )
+    some = " in some attentions" if len(own) < len(list(attentions(anatomy))) else ""
+    return f"Queries and keys are normalised{some} before they meet{how or ''}." if own else ""
 
 
 def describe_cap(anatomy: Anatomy) -> str:
@@ -125,28 +127,10 @@ def describe_inner_norm(anatomy: Anatomy) -> str:
 
 
 def describe_scale(anatomy: Anatomy) -> str:
-    scales = {stage.scale for tower in anatomy.towers for group in tower.groups for stage in group.stages}
+    scales = {stage.scale for stage in stages(anatomy)}
     if "learned" in scales:
         return "Layer scale: what a sublayer gives is multiplied by a learned number for each channel, then added."
     return "What a sublayer gives is multiplied by a number before it is added." if "number" in scales else ""
-
-
-def describe_sinks(anatomy: Anatomy) -> str:
-    if any(branch.sinks for branch in attentions(anatomy)):
-        return "Sinks: a learned score stands beside the keys and takes a share of the weights."
-    return ""
-
-
-def describe_output_gate(anatomy: Anatomy) -> str:
-    return (
-        "A gate decides how much of what the heads found goes on." if any(b.gate for b in attentions(anatomy)) else ""
-    )
-
-
-def describe_fused(anatomy: Anatomy) -> str:
-    if any(branch.fused == "qkv" for branch in attentions(anatomy)):
-        return "One linear layer makes Q, K and V at once; each takes its slice."
-    return ""
 
 
 def describe_window(anatomy: Anatomy) -> str:
@@ -163,7 +147,7 @@ def describe_gate(anatomy: Anatomy) -> str:
     if not any(gated for _, gated in found):
         return ""
     names = {activation for activation, gated in found if gated}
-    name = NAMES.get(next(iter(names)) or "", "a bend") if len(names) == 1 else "a bend"
+    name = ACTIVATIONS.get(next(iter(names)) or "", "a bend") if len(names) == 1 else "a bend"
     return f"Gated feed-forward: {name} of one projection, times another, then back."
 
 
@@ -175,33 +159,10 @@ def describe_experts(anatomy: Anatomy) -> str:
     return ""
 
 
-def describe_recurrence(anatomy: Anatomy) -> str:
-    if any(isinstance(branch, Recurrence) for tower in anatomy.towers for branch in tower.branches):
-        return "A state is changed and handed on from place to place: it does not grow with the length."
-    return ""
-
-
-def describe_convolution(anatomy: Anatomy) -> str:
-    if any(isinstance(branch, Convolution) for tower in anatomy.towers for branch in tower.branches):
-        return "Convolutions mix neighbouring places."
-    return ""
-
-
 def describe_shared(anatomy: Anatomy) -> str:
     groups = [group for tower in anatomy.towers for group in tower.groups]
     if groups and all(group.shared for group in groups) and len(groups) == len(anatomy.towers):
         return "All layers use one and the same set of weights."
-    return ""
-
-
-def describe_tied(anatomy: Anatomy) -> str:
-    tied = anatomy.head is not None and anatomy.head.tied
-    return "The table of the words is also the last layer: one set of numbers for both." if tied else ""
-
-
-def describe_kernel(anatomy: Anatomy) -> str:
-    if any(branch.kernel not in (None, "plain") for branch in attentions(anatomy)):
-        return "Attention runs in one kernel: what is marked “derived” is never stored; its shape follows from Q, K, V."
     return ""
 
 
@@ -212,17 +173,30 @@ def describe_links(anatomy: Anatomy) -> str:
     )
 
 
-def describe_unknown(anatomy: Anatomy) -> str:
-    if any(isinstance(branch, Unknown) for tower in anatomy.towers for branch in tower.branches):
-        return "Some sublayers are drawn by their operations: what they are is not known."
-    return ""
+def describe_untold(anatomy: Anatomy) -> str:
+    untold = [one for one in anatomy.untold if one.params]
+    names = ", ".join(f"{one.path} ({one.params:,})" for one in untold[:2])
+    more = f", and {len(untold) - 2} more" if len(untold) > 2 else ""
+    return f"Not drawn, with parameters: {names}{more}." if untold else ""
 
 
-CATALOGUE = (
+OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("norm", describe_norm),
-    Sentence("adaptive norm", describe_adaptive),
-    Sentence("parallel", describe_parallel),
-    Sentence("joint attention", describe_joint),
+    fixed(
+        "adaptive norm",
+        "Adaptive norms: what stands beside the stream says how much each is scaled and shifted.",
+        lambda whole: any(norm.adaptive for norm in norms(whole)),
+    ),
+    fixed(
+        "parallel",
+        "Sublayers side by side: they read the same point of the stream, and are added together.",
+        lambda whole: any(stage.parallel for stage in stages(whole)),
+    ),
+    fixed(
+        "joint attention",
+        "Joint attention: keys and values of another stream stand beside the stream's own.",
+        lambda whole: any(branch.beside for branch in attentions(whole)),
+    ),
     Sentence("positions", describe_positions),
     Sentence("grouped queries", describe_heads),
     Sentence("latent", describe_latent),
@@ -230,18 +204,53 @@ CATALOGUE = (
     Sentence("score cap", describe_cap),
     Sentence("inner norms", describe_inner_norm),
     Sentence("layer scale", describe_scale),
-    Sentence("sinks", describe_sinks),
-    Sentence("gate of the output", describe_output_gate),
-    Sentence("fused projection", describe_fused),
+    fixed(
+        "sinks",
+        "Sinks: a learned score stands beside the keys and takes a share of the weights.",
+        lambda whole: any(branch.sinks for branch in attentions(whole)),
+    ),
+    fixed(
+        "gate of the output",
+        "A gate decides how much of what the heads found goes on.",
+        lambda whole: any(b.gate for b in attentions(whole)),
+    ),
+    fixed(
+        "fused projection",
+        "One linear layer makes Q, K and V at once; each takes its slice.",
+        lambda whole: any(branch.fused == "qkv" for branch in attentions(whole)),
+    ),
     Sentence("windows", describe_window),
     Sentence("gate", describe_gate),
     Sentence("experts", describe_experts),
-    Sentence("recurrence", describe_recurrence),
-    Sentence("convolution", describe_convolution),
+    fixed(
+        "recurrence",
+        "A state is changed and handed on from place to place: it does not grow with the length.",
+        lambda whole: any(isinstance(one, Recurrence) for one in branches(whole)),
+    ),
+    fixed(
+        "convolution",
+        "Convolutions mix neighbouring places.",
+        lambda whole: any(isinstance(one, Convolution) for one in branches(whole)),
+    ),
     Sentence("shared layers", describe_shared),
-    Sentence("tied", describe_tied),
+    fixed(
+        "tied",
+        "The table of the words is also the last layer: one set of numbers for both.",
+        lambda whole: whole.head is not None and whole.head.tied,
+    ),
     Sentence("links", describe_links),
-    Sentence("kernel", describe_kernel),
-    Sentence("unknown", describe_unknown),
+    fixed(
+        "kernel",
+        "Attention runs in one kernel: what is marked “derived” is never stored; its shape follows from Q, K, V.",
+        lambda whole: any(branch.kernel not in (None, "plain") for branch in attentions(whole)),
+    ),
+    fixed(
+        "unknown",
+        "Some sublayers are drawn by their operations: what they are is not known.",
+        lambda whole: any(isinstance(one, Unknown) for one in branches(whole)),
+    ),
+    Sentence("not drawn", describe_untold),
 )
 """Every sentence of the card, in the order in which they are printed."""
+OF_GROUPS: tuple[Sentence[Group], ...] = (fixed("shared group", "one set of weights", lambda group: group.shared),)
+"""What is said above the frame of a group of layers."""

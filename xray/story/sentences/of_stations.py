@@ -1,84 +1,257 @@
-"""The stations, in the order in which data passes them, and what happens at each."""
+"""What is said at the stations: what goes in, what each sublayer does, what comes out, and what begins anew."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from xray.story.anatomy.tree import Attention, Convolution, Experts, FeedForward, Recurrence, Tower
-from xray.story.canvas import Canvas, words
-from xray.story.cards.told import Told
-from xray.story.sheet.placing import draw_station
+from xray.config import EOS, SPECIAL_TOKENS
+from xray.story.anatomy.tree import (
+    Attention,
+    Branch,
+    Convolution,
+    EntrancePart,
+    Experts,
+    FeedForward,
+    Group,
+    Head,
+    Recurrence,
+    Tower,
+    Unknown,
+)
+from xray.story.sentences.sentence import Sentence, fixed, say_first
 from xray.story.sheet.words import Words
-from xray.story.type_sizes import LABEL, NOTE
-from xray.story.wording import wrap
 
 
-def draw_reading(told: Told, canvas: Canvas, top: float) -> float:
-    """The stations, in the order in which data passes them."""
-    canvas.note(told.left, top, (words("READ IT FROM THE BOTTOM UP", LABEL, "accent:station", "bold"),))
-    y = top - 28
-    for number, text in told.stations:
-        lines = tuple(words(line, NOTE) for line in wrap(text, NOTE, told.width - 34, canvas.measure, 2))
-        draw_station(canvas, told.left + 9, y, number, 9, "reading")
-        canvas.note(told.left + 26, y + len(lines) * NOTE * 0.56, lines)
-        y -= 19 if len(lines) == 1 else 31
-    return y + 8
+@dataclass(frozen=True)
+class Leaving:
+    """What comes out of a tower: the operations behind its last layer, in order, and the head, if it is the last."""
+
+    ops: tuple[str, ...]
+    head: Head | None
+    has_loss: bool = False
 
 
-def describe_station(tower: Tower, branch: object) -> str:
+@dataclass(frozen=True)
+class Again:
+    """What goes back to the beginning: gradients, a chosen word, and the last word that was chosen."""
+
+    goes_back: bool
+    is_looped: bool
+    last_word: str = ""
+
+    @property
+    def until(self) -> str:
+        """Until when words are chosen, where the run came to it."""
+        return f" until {SPECIAL_TOKENS[EOS]}" if self.last_word == SPECIAL_TOKENS[EOS] else ""
+
+
+def describe_station(tower: Tower, branch: Branch) -> str:
     """What happens at the station of a branch; no more than is proven."""
-    if isinstance(branch, Attention):
-        if branch.source != "self":
-            source = f"the {branch.source}" if branch.source else "another tensor"
-            return f"The {tower.name} asks; keys and values come from {source}."
-        if branch.beside:
-            return f"Places look at each other, and at those of {branch.beside}."
-        if branch.window:
-            return f"Every place looks at no more than {branch.window} places."
-        causal = branch.causal
-        return {
-            True: "Every place looks back, never ahead.",
-            False: "Every place looks at every other.",
-            None: "Places look at each other.",
-        }[causal]
-    if isinstance(branch, FeedForward):
-        if branch.kernel is not None:
-            return "Each place wider, mixed with its neighbours, and back."
-        return "Each place alone, wider and back."
-    if isinstance(branch, Experts):
-        few = f"{branch.chosen} of {branch.experts} experts" if branch.chosen and branch.experts else "experts"
-        return f"Each place alone, through {few}."
-    if isinstance(branch, Recurrence):
-        return "A state goes from place to place and is changed by each."
-    if isinstance(branch, Convolution):
-        return "Each place is mixed with its neighbours."
-    return "Operations without a common name."
+    if isinstance(branch, Attention) and branch.source != "self":
+        return ASKS.tell((tower, branch))
+    return say_first(OF_BRANCHES, branch)
 
 
 def describe_entrance(tower: Tower, reads: Sequence[Words] = ()) -> str:
     """What goes in; `reads` are the words of every phase."""
-    parts = {part.part: part for part in tower.entrance}
     if reads:
-        return describe_words(reads, "positions" in parts)
-    patches = ", one for each patch" if "patches" in parts else ""
-    first = {
-        "ids": "Ids become vectors.",
-        "image": f"An image becomes vectors{patches}.",
-        "audio": "A signal becomes vectors.",
-        "vectors": "Vectors come in.",
-    }.get(tower.reads or "", "What goes in.")
-    if "positions" not in parts:
-        return first
-    return first + (" Learned places are added." if parts["positions"].learned else " Places are added.")
+        return say_first(OF_WORDS, (tower, reads[0]))
+    return " ".join(text for one in OF_ENTRANCES if (text := one.tell(tower)))
 
 
-def describe_words(reads: Sequence[Words], has_places: bool) -> str:
-    """What goes in where words were recorded."""
-    first = reads[0]
-    if first.shift is not None:
-        return "Answers shifted by one: read a word, say the next."
-    if first.is_answer:
-        start = first.read_in(first.first)
-        return f"The answer starts with {' '.join(start)}, grows by one each turn."
-    places = "; places are added" if has_places else ""
-    if first.first.kind == "encode":
-        return f"The question: ids, vectors{', places' if has_places else ''}; read once."
-    return f"Words become ids, ids vectors{places}."
+def describe_exit(leaving: Leaving) -> str:
+    """What comes out of a tower."""
+    return say_first(OF_EXITS, leaving)
+
+
+def describe_memory(tower: Tower) -> str:
+    """What a tower takes from the memory that it looks at."""
+    return say_first(OF_MEMORIES, tower)
+
+
+def describe_again(again: Again) -> str:
+    """What begins anew when all is done."""
+    return say_first(OF_LOOPS, again)
+
+
+def ask(fact: tuple[Tower, Attention]) -> str:
+    tower, branch = fact
+    if branch.source == "self":
+        return ""
+    if branch.source is None:
+        return "Queries are the stream's own; keys and values come from another tensor."
+    return f"The {tower.name} asks; keys and values come from the {branch.source}."
+
+
+def describe_windowed(branch: Branch) -> str:
+    if not isinstance(branch, Attention) or not branch.window:
+        return ""
+    return f"Every place looks at no more than {branch.window} places."
+
+
+def describe_beside(branch: Branch) -> str:
+    if not isinstance(branch, Attention) or not branch.beside:
+        return ""
+    return f"Places look at each other, and at those of {branch.beside}."
+
+
+def describe_chosen(branch: Branch) -> str:
+    if not isinstance(branch, Experts):
+        return ""
+    few = f"{branch.chosen} of {branch.experts} experts" if branch.chosen and branch.experts else "experts"
+    return f"Each place alone, through {few}."
+
+
+ASKS = Sentence("asks", ask)
+OF_BRANCHES: tuple[Sentence[Branch], ...] = (
+    Sentence("station of joint attention", describe_beside),
+    Sentence("station of a window", describe_windowed),
+    fixed("looks back", "Every place looks back, never ahead.", lambda one: isinstance(one, Attention) and one.causal),
+    fixed(
+        "looks at all",
+        "Every place looks at every other.",
+        lambda one: isinstance(one, Attention) and one.causal is False,
+    ),
+    fixed("looks", "Places look at each other.", lambda one: isinstance(one, Attention)),
+    fixed(
+        "station of neighbours",
+        "Each place wider, mixed with its neighbours, and back.",
+        lambda one: isinstance(one, FeedForward) and one.kernel is not None,
+    ),
+    fixed("wider", "Each place alone, wider and back.", lambda one: isinstance(one, FeedForward)),
+    Sentence("station of experts", describe_chosen),
+    fixed(
+        "station of a state",
+        "A state goes from place to place and is changed by each.",
+        lambda one: isinstance(one, Recurrence),
+    ),
+    fixed(
+        "station of a convolution",
+        "Each place is mixed with its neighbours.",
+        lambda one: isinstance(one, Convolution),
+    ),
+    fixed("no name", "Operations without a common name.", lambda one: isinstance(one, Unknown)),
+)
+"""What a sublayer does, the first that is proven of its branch."""
+
+
+def part_of(tower: Tower, name: str) -> EntrancePart | None:
+    """A part of a tower's entrance; None if it has none of that name."""
+    return next((part for part in tower.entrance if part.part == name), None)
+
+
+def describe_image(tower: Tower) -> str:
+    patches = ", one for each patch" if part_of(tower, "patches") else ""
+    return f"An image becomes vectors{patches}." if tower.reads == "image" else ""
+
+
+def describe_places(tower: Tower) -> str:
+    places = part_of(tower, "positions")
+    return "" if places is None else "Learned places are added." if places.learned else "Places are added."
+
+
+OF_ENTRANCES: tuple[Sentence[Tower], ...] = (
+    fixed("ids", "Ids become vectors.", lambda tower: tower.reads == "ids"),
+    Sentence("image", describe_image),
+    fixed("audio", "A signal becomes vectors.", lambda tower: tower.reads == "audio"),
+    fixed("vectors", "Vectors come in.", lambda tower: tower.reads == "vectors"),
+    fixed("entrance", "What goes in.", lambda tower: tower.reads is None),
+    Sentence("places", describe_places),
+)
+"""What a tower reads: all that is proven, one after the other."""
+
+
+def describe_start(fact: tuple[Tower, Words]) -> str:
+    _, words = fact
+    if not words.is_answer:
+        return ""
+    grows = ", grows by one each turn" if words.grows else ""
+    return f"The answer starts with {' '.join(words.read_in(words.first))}{grows}."
+
+
+def describe_question(fact: tuple[Tower, Words]) -> str:
+    tower, words = fact
+    places = ", places" if part_of(tower, "positions") else ""
+    return f"The question: ids, vectors{places}; read once." if words.first.kind == "encode" else ""
+
+
+def describe_words(fact: tuple[Tower, Words]) -> str:
+    return f"Words become ids, ids vectors{'; places are added' if part_of(fact[0], 'positions') else ''}."
+
+
+OF_WORDS: tuple[Sentence[tuple[Tower, Words]], ...] = (
+    fixed(
+        "shift",
+        "Answers shifted by one: read a word, say the next.",
+        lambda fact: fact[1].is_shifted,
+    ),
+    Sentence("start", describe_start),
+    Sentence("question", describe_question),
+    Sentence("words", describe_words),
+)
+"""What a tower reads where its words were recorded, the first that is proven."""
+
+
+def looks_elsewhere(group: Group) -> bool:
+    """Whether layers have an attention whose keys come from another tower."""
+    branches = (branch for stage in group.stages for branch in stage.branches)
+    return any(isinstance(one, Attention) and one.source != "self" for one in branches)
+
+
+def describe_takers(tower: Tower) -> str:
+    every = bool(tower.groups) and all(map(looks_elsewhere, tower.groups))
+    return f"keys and values for every {tower.name} layer" if every else ""
+
+
+OF_MEMORIES: tuple[Sentence[Tower], ...] = (
+    Sentence("memory of every layer", describe_takers),
+    fixed("memory", "keys and values for some of the layers", lambda tower: any(map(looks_elsewhere, tower.groups))),
+)
+"""What is taken from a memory, the first that is proven."""
+
+CHOOSING = {
+    "last_row": "last row",
+    "select": "last row",
+    "softmax": "softmax",
+    "argmax": "argmax",
+    "multinomial": "one drawn by chance",
+}
+
+
+def describe_choice(leaving: Leaving) -> str:
+    chosen = [CHOOSING[op] for op in leaving.ops if op in CHOOSING]
+    if not leaving.ops or leaving.ops[-1] not in ("argmax", "multinomial"):
+        return ""
+    if leaving.has_loss:
+        return f"Training: loss. Inference: {', '.join(word for word in chosen if word != 'last row')}, a word."
+    return f"{', '.join(chosen).capitalize()}: the next word."
+
+
+def describe_head(leaving: Leaving) -> str:
+    head = leaving.head
+    scored = {"vocabulary": "A score for every word", "classes": "A score for every class"}.get(
+        head.kind if head else ""
+    )
+    if scored is None:
+        return "The loss: one number." if leaving.has_loss else ""
+    if leaving.has_loss:
+        return f"{scored}, compared with the target."
+    return f"{head.size:,} numbers come out." if head and head.kind == "classes" and head.size else f"{scored}."
+
+
+OF_EXITS: tuple[Sentence[Leaving], ...] = (
+    Sentence("next word", describe_choice),
+    Sentence("scores of words", describe_head),
+    fixed("leaves", "What leaves the tower.", lambda leaving: leaving.head is None or leaving.head.kind == "none"),
+)
+"""What comes out, the first that is proven."""
+
+OF_LOOPS: tuple[Sentence[Again], ...] = (
+    fixed(
+        "batch and turn",
+        "Gradients and a new batch, or append and go again.",
+        lambda again: again.goes_back and again.is_looped,
+    ),
+    fixed("batch", "Gradients flow back; then a new batch.", lambda again: again.goes_back),
+    Sentence("turn", lambda again: f"The word is appended; decode again{again.until}." if again.is_looped else ""),
+)
+"""What begins anew, the first that is proven."""

@@ -10,7 +10,6 @@ from xray.story.body.stages import Staging
 from xray.story.body.whole import anatomy
 from xray.story.canvas import Canvas
 from xray.story.cards.cards import AIR, CARDS, MOST_AIR
-from xray.story.cards.stations import describe_entrance, describe_station
 from xray.story.cards.told import Told
 from xray.story.charts.end_charts import PICKS
 from xray.story.charts.stage_chart import name_branch
@@ -18,13 +17,20 @@ from xray.story.compare.marks import Marks
 from xray.story.compare.outlines import card_blocks, card_height, draw_marks_card, outline_marks
 from xray.story.facts.totals import count_params
 from xray.story.layout import Layout, Measure
-from xray.story.regions.flanked import draw_flanked, has_again, is_flanked, is_looped, list_gradients, plan_grid
+from xray.story.regions.flanked import draw_flanked, is_flanked, list_gradients, plan_grid, what_loops
 from xray.story.regions.heat_maps import read_pictures
 from xray.story.regions.links import draw_links, draw_turns
 from xray.story.regions.long_ways import list_gradient_lines
-from xray.story.regions.remarks import list_remarks
 from xray.story.regions.upper_left import AIR as CARD_AIR
 from xray.story.regions.upper_left import PICTURES, draw_head, draw_middle, draw_upper_left
+from xray.story.sentences.of_runs import list_remarks
+from xray.story.sentences.of_stations import (
+    Leaving,
+    describe_again,
+    describe_entrance,
+    describe_exit,
+    describe_station,
+)
 from xray.story.sheet.columns import Column, list_links, read_columns
 from xray.story.sheet.counting import Count
 from xray.story.sheet.planning import Frame
@@ -76,7 +82,6 @@ def gather(trace: Trace, whole: Anatomy, columns: Sequence[Column]) -> Told:
         MARGIN,
         INFO,
         roles=tuple(role for role in ("training", "inference", "forward") if role in roles),
-        goes_back=bool(list_gradients(trace)),
     )
 
 
@@ -176,37 +181,24 @@ def list_stations(trace: Trace, columns: Sequence[Column], anatomy: Anatomy) -> 
             number, text = found[-1]
             found[-1] = (number, text.removesuffix(".") + ": the memory.")
         if column.last_station and column.is_last:
-            found.append((column.last_station, describe_exit(anatomy, column)))
-    if is_flanked(columns) and has_again(trace, columns):
-        found.append((columns[-1].last_station + 1, describe_again(trace, columns[-1])))
+            found.append((column.last_station, describe_exit(what_leaves(anatomy, column))))
+    again = describe_again(what_loops(trace, columns[-1])) if is_flanked(columns) else ""
+    if again:
+        found.append((columns[-1].last_station + 1, again))
     return tuple(sorted(found))
 
 
-def describe_again(trace: Trace, column: Column) -> str:
-    """What begins anew when all is done."""
-    loops = any(map(is_looped, column.phases))
-    if list_gradients(trace):
-        again = "Gradients and a new batch, or append and go again." if loops else ""
-        return again or "Gradients flow back, weights move, a new batch."
-    return "The word is appended; decode again until <eos>."
-
-
-def describe_exit(anatomy: Anatomy, column: Column) -> str:
-    """What comes out of a tower."""
-    ends = {node.key for phase in column.phases if phase.exit is not None for node in phase.exit.nodes}
-    picks = any(
-        phase.exit is not None and phase.exit.node(phase.exit.head).steps[0].op in PICKS for phase in column.phases
-    )
-    if "loss" in ends:
-        both = "Training: loss. Inference: softmax, argmax, a word."
-        return both if picks else "A score for every word, compared with the target."
-    if picks:
-        return "Last row, softmax, argmax: the next word."
-    head = anatomy.head
+def what_leaves(anatomy: Anatomy, column: Column) -> Leaving:
+    """What comes out of a tower: that of its phase that chooses a word, where one does."""
+    charts = [phase.exit for phase in column.phases if phase.exit is not None]
+    picking = next((chart for chart in charts if chart.node(chart.head).steps[0].op in PICKS), None)
+    nodes = sorted(picking.nodes, key=lambda node: node.row) if picking is not None else []
     is_last = column.name == anatomy.towers[-1].name or len(anatomy.towers) == 1
-    if head is None or not is_last or head.kind == "none":
-        return "What leaves the tower."
-    return "A score for every word." if head.kind == "vocabulary" else f"{head.size:,} numbers come out."
+    return Leaving(
+        tuple(node.steps[0].op for node in nodes),
+        anatomy.head if is_last else None,
+        any(node.key == "loss" for chart in charts for node in chart.nodes),
+    )
 
 
 def list_shares(columns: Sequence[Column], params: int) -> tuple[tuple[str, str, int], ...]:

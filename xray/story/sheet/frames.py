@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 
 from xray.story.canvas import Canvas, words
 from xray.story.layout import Box, Run
+from xray.story.sentences.of_models import OF_GROUPS
+from xray.story.sentences.sentence import say_first
 from xray.story.sheet.panels import Lane, Shown, draw_panel, find_result
 from xray.story.sheet.planning import Frame, spell_layers
 from xray.story.sheet.single_rows import draw_compact, draw_pair
@@ -103,8 +105,8 @@ def draw_frame_title(
     )
     runs = [Run(f"{name} {title}".strip(), LABEL + 2, "text", "bold")]
     runs += [Run(times, LABEL + 2, "accent:boundary", "bold")] if times else []
-    if frame.group.shared:
-        runs.append(Run("  one set of weights", NOTE, "quiet"))
+    shared = say_first(OF_GROUPS, frame.group)
+    runs += [Run(f"  {shared}", NOTE, "quiet")] if shared else []
     each = " each" if count > 1 and not frame.group.shared else ""
     told = words(f"{frame.params:,} parameters{each}", NOTE, "quiet") if frame.params else ()
     if not name:

@@ -9,6 +9,7 @@ from xray.story.charts.chart import Chart, Node
 from xray.story.charts.narrow import narrow_chart
 from xray.story.charts.stage_chart import name_stage
 from xray.story.layout import Box, Point
+from xray.story.sentences.of_parts import describe_box
 from xray.story.sheet.placing import Look, Placed, draw_station, heights_of, place_chart
 from xray.story.sheet.planning import Panel
 from xray.story.type_sizes import LABEL, NOTE, PANEL_PAD
@@ -125,7 +126,7 @@ def chart_input(panel: Panel, look: Look) -> Chart:
         (0.5, 0.62),
         steps,
         own,
-        remark="one vector for every place",
+        remark=describe_box("input", None),
         outline="boundary",
     )
     chart = Chart((entering,), (), ("input",), "input")

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
+from xray.story.sentences.of_runs import DERIVED
 
 
 def describe(steps: Iterable[tuple[int, Step]]) -> str:
@@ -17,8 +18,7 @@ def describe(steps: Iterable[tuple[int, Step]]) -> str:
     lines = [step.path, f"{inputs} → {outputs}" if inputs else outputs]
     kinds = sorted({record.dtype for record in step.outputs})
     lines.append(f"{step.module} · {step.params:,} parameters · {', '.join(kinds)}")
-    if step.settings.get("derived"):
-        lines.append("derived: one kernel does it all and never stores this")
+    lines += [told] if (told := DERIVED.tell(step)) else []
     if len(listed) > 1:
         lines.append(f"turn {listed[0][0]} of {len(listed)}")
     if step.location:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from xray.ir.flow.dataflow import Flow
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
+from xray.story.wording import PADDING
 
 Rows = tuple[tuple[str, ...], ...]
 TITLES = {"src": "QUESTIONS", "tgt": "ANSWERS"}
@@ -66,6 +67,24 @@ class Words:
         """Whether every pass reads its newest word alone, because a cache holds what it needs of the others."""
         lengths = [step.inputs[0].shape[-1] for _, step in self.steps(self.lookup.id) if step.inputs]
         return len(lengths) > 1 and set(lengths) == {1}
+
+    @property
+    def grows(self) -> bool:
+        """Whether each pass reads one word more than the one before it."""
+        counts = [len(self.read_in(one_pass)) for one_pass in self.passes]
+        return len(counts) > 1 and counts == list(range(counts[0], counts[0] + len(counts)))
+
+    @property
+    def is_shifted(self) -> bool:
+        """Whether what is read is all but the last word of each row, and what is to be said all but the first."""
+        reads, says = self.first.tokens.get(self.read, ()), self.targets
+        pairs = zip(self.rows, reads, says, strict=False)
+        return bool(reads) and bool(says) and all(row[:-1] == read and row[1:] == said for row, read, said in pairs)
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether rows are filled up to one length."""
+        return any(PADDING in row for row in self.rows)
 
     def appending(self, one_pass: Pass) -> Step | None:
         """The step that puts a pass's new word behind what it read."""

@@ -8,13 +8,13 @@ from xray.ir.trace import Pass, Step, Trace
 from xray.story.anatomy.tree import Attention, FeedForward
 from xray.story.body.stages import Staging
 from xray.story.body.whole import anatomy
-from xray.story.cards.sentences import list_sentences
-from xray.story.cards.stations import describe_entrance, describe_station
 from xray.story.charts.chart import Chart, Node
 from xray.story.charts.stage_chart import name_stage
 from xray.story.roles.attention_roles import is_scaled_by_root
+from xray.story.sentences.of_models import list_sentences
+from xray.story.sentences.of_stations import describe_entrance, describe_exit, describe_station
 from xray.story.sheet.columns import Column, read_columns
-from xray.story.sheet.compose import describe_exit
+from xray.story.sheet.compose import what_leaves
 from xray.story.walk.chapters import Answer, Chapter, Text
 from xray.story.walk.facts import TOOLS
 from xray.story.walk.prose import fill_in
@@ -74,7 +74,7 @@ def list_stops_of(trace: Trace, column: Column) -> Iterator[Stop]:
             title = f"{tower.name}: {name_stage(panel.staging).lower()}{times}"
             yield make_stop(column, panel.station, title, list(told), panel.chart, list_answers(column, panel.staging))
     if column.exit is not None and column.last_station:
-        text: list[Text] = [(describe_exit(whole, column),)]
+        text: list[Text] = [(describe_exit(what_leaves(whole, column)),)]
         yield make_stop(column, column.last_station, f"{tower.name}: what comes out", text, column.exit)
 
 

@@ -1,0 +1,352 @@
+"""Things that sentences may be told of, each with little proven of it, and which sentences each of them proves."""
+
+from dataclasses import replace
+
+from small_traces import TGT_WORDS, record, small_trace, small_training_pass, step
+
+from xray.ir.records import MaskBlocks, MaskFacts
+from xray.ir.trace import Pass
+from xray.story.anatomy.tree import (
+    Anatomy,
+    Attention,
+    Convolution,
+    EntrancePart,
+    Experts,
+    FeedForward,
+    Group,
+    Head,
+    Latent,
+    Link,
+    Norm,
+    Recurrence,
+    Stage,
+    Tower,
+    Unknown,
+    Untold,
+)
+from xray.story.sentences.of_masks import Shown
+from xray.story.sentences.of_stations import Again, Leaving
+from xray.story.sheet.words import Words
+
+SILENT = Attention(source="self", heads=None, kv_heads=None, d_k=None, d_v=None)
+"""An attention of which nothing is known."""
+FALSE = replace(
+    SILENT, heads=5, kv_heads=5, d_k=7, d_v=7, positions="none", qk_norm=False, sinks=False, gate=False, kernel="plain"
+)
+"""An attention of which all that is special is known not to be there."""
+PLAIN, GATED = FeedForward(140, "relu", gated=False), FeedForward(140, "silu", gated=True, fused=False)
+EXPERTS = Experts(8, 2, 0, 140, "relu", gated=False)
+NO_NORM = Norm(None, "none")
+
+
+def make_tower(*branches, norm=NO_NORM, shared=False, parallel=False, scale=None):
+    stages = (
+        (Stage(branches, True, norm),) if parallel else tuple(Stage((one,), False, norm, scale) for one in branches)
+    )
+    return Tower("text", "ids", None, 35, 61, (), (Group((0, 1), stages, 35, shared),), None)
+
+
+def make_anatomy(*branches, head=None, links=(), **tower):
+    return Anatomy((make_tower(*branches, **tower),), links, head, None, None)
+
+
+MODELS = {
+    "norm": make_anatomy(FALSE, norm=Norm("rms", "before")),
+    "adaptive norm": make_anatomy(FALSE, norm=Norm("layer", "before", None, adaptive=True)),
+    "parallel": make_anatomy(FALSE, PLAIN, parallel=True),
+    "joint attention": make_anatomy(replace(FALSE, beside="vision")),
+    "positions": make_anatomy(replace(FALSE, positions="rotary")),
+    "grouped queries": make_anatomy(replace(FALSE, heads=10, kv_heads=5)),
+    "latent": make_anatomy(replace(FALSE, latent=Latent(None, 11))),
+    "norm of queries and keys": make_anatomy(replace(FALSE, qk_norm=True, qk_norm_over="head")),
+    "score cap": make_anatomy(replace(FALSE, cap=50.0)),
+    "inner norms": make_anatomy(replace(FALSE, inner_norm="rms")),
+    "layer scale": make_anatomy(FALSE, scale="learned"),
+    "sinks": make_anatomy(replace(FALSE, sinks=True)),
+    "gate of the output": make_anatomy(replace(FALSE, gate=True)),
+    "fused projection": make_anatomy(replace(FALSE, fused="qkv")),
+    "windows": make_anatomy(replace(FALSE, window=4)),
+    "gate": make_anatomy(FALSE, GATED),
+    "experts": make_anatomy(FALSE, EXPERTS),
+    "recurrence": make_anatomy(Recurrence(None, None)),
+    "convolution": make_anatomy(Convolution((3, 3), 1)),
+    "shared layers": make_anatomy(FALSE, shared=True),
+    "tied": make_anatomy(FALSE, head=Head("vocabulary", 61, tied=True)),
+    "links": make_anatomy(FALSE, links=(Link("joined", "vision", "text"),)),
+    "kernel": make_anatomy(replace(FALSE, kernel="scaled_dot_product_attention")),
+    "unknown": make_anatomy(Unknown(("mixer",))),
+    "not drawn": replace(make_anatomy(FALSE), untold=(Untold("mixer", 11), Untold("nothing", 0))),
+    "known not to be": make_anatomy(FALSE, PLAIN, head=Head("vocabulary", 61, tied=False)),
+    "not known": make_anatomy(
+        SILENT, FeedForward(None, None, gated=None), shared=None, head=Head("vocabulary", 61, tied=None)
+    ),
+}
+"""For each sentence of a model an anatomy in which its fact is proven, and little else."""
+OF_MODELS = {name: {name} for name in MODELS if name not in ("known not to be", "not known")}
+OF_MODELS["norm"] |= {"adaptive norm"}
+
+ATTENTIONS = {
+    "not known": SILENT,
+    "known not to be": FALSE,
+    "one head": replace(FALSE, heads=1, kv_heads=1),
+    "memory": replace(FALSE, source="encoder"),
+    "no source": replace(FALSE, source=None),
+    "beside": replace(FALSE, beside="vision"),
+    "causal": replace(FALSE, causal=True),
+    "sees both ways": replace(FALSE, causal=False),
+    "window": replace(FALSE, window=4),
+    "fused": replace(FALSE, fused="qkv"),
+    "latent": replace(FALSE, latent=Latent(None, 11), qk_norm=True, qk_norm_over="head"),
+    "kept": replace(FALSE, latent=Latent(None, 11, 11)),
+    "grouped": replace(FALSE, heads=10, kv_heads=5),
+    "rotary": replace(FALSE, positions="rotary"),
+    "alibi": replace(FALSE, positions="alibi"),
+    "relative": replace(FALSE, positions="relative"),
+    "norms": replace(FALSE, qk_norm=True),
+    "norms of heads": replace(FALSE, qk_norm=True, qk_norm_over="head"),
+    "norms of rows": replace(FALSE, qk_norm=True, qk_norm_over="width"),
+    "sinks": replace(FALSE, sinks=True),
+    "cap": replace(FALSE, cap=30.0),
+    "gate": replace(FALSE, gate=True),
+    "inner norm": replace(FALSE, inner_norm="rms"),
+}
+FORWARDS = {
+    "forward": PLAIN,
+    "forward, not known": FeedForward(None, None, gated=None),
+    "gated": GATED,
+    "gated in one": replace(GATED, fused=True),
+    "gated, not known how": replace(GATED, fused=None),
+    "forward with an inner norm": replace(PLAIN, inner_norm="layer"),
+    "forward with a kernel": replace(PLAIN, kernel=(3, 3)),
+}
+MANY = {
+    "experts": EXPERTS,
+    "experts, one shared": replace(EXPERTS, shared=1),
+    "experts, not known": Experts(None, None, None, None, None, gated=None),
+}
+OTHERS = {"state": Recurrence(None, None), "convolution": Convolution((3,), 1), "no name": Unknown(("mixer",))}
+BRANCHES = {**ATTENTIONS, **FORWARDS, **MANY, **OTHERS}
+NORMS = {
+    "rms": Norm("rms", None),
+    "layer": Norm("layer", None, adaptive=False),
+    "adaptive": Norm("group", None, adaptive=True),
+    "norm, not known": Norm(None, None),
+}
+PARTS = {**BRANCHES, **NORMS, "the stream": None}
+HEADS = set(ATTENTIONS) - {"not known", "one head"}
+APART = set(ATTENTIONS) - {"fused", "latent", "kept"}
+WIDE = set(FORWARDS) - {"forward, not known"}
+OF_PARTS = {
+    "stream": {"the stream"},
+    "residual sum": {"the stream"},
+    "adapted norm": {"adaptive"},
+    "RMS norm": {"rms"},
+    "layer norm": {"layer"},
+    "norm of heads": {"norms of heads"},
+    "norm of rows": {"norms of rows"},
+    "gate from beside": {*ATTENTIONS, *FORWARDS, *MANY},
+    "three views": APART - {"memory", "no source"},
+    "two sources": {"memory"},
+    "one for several": {"fused", "latent", "kept"},
+    "kept waist": {"kept"},
+    "cut into heads": HEADS,
+    "turned by places": {"rotary"},
+    "cache": set(ATTENTIONS),
+    "joined keys": {"beside"},
+    "repeated keys": {"grouped"},
+    "turned keys": set(ATTENTIONS),
+    "scores": set(ATTENTIONS),
+    "mask": set(ATTENTIONS),
+    "bias": {"alibi", "relative"},
+    "rows sum to 1": set(ATTENTIONS) - {"not known", "sinks"},
+    "a sink's share": {"sinks"},
+    "with a sink": {"sinks"},
+    "sum of a row": set(ATTENTIONS) - {"not known", "sinks"},
+    "capped by tanh": {"cap"},
+    "weighted sum": set(ATTENTIONS),
+    "joined heads": HEADS,
+    "mixed heads": HEADS,
+    "inner norm of attention": {"inner norm"},
+    "inner norm of a feed-forward": {"forward with an inner norm"},
+    "gated heads": {"gate"},
+    "two ways": {"gated"},
+    "gate times up": {"gated"},
+    "two halves": {"gated in one"},
+    "each place alone": WIDE - {"gated", "forward with a kernel"},
+    "back again": WIDE,
+    "router": set(MANY) - {"experts, not known"},
+    "choice": set(MANY) - {"experts, not known"},
+    "each expert": set(MANY) - {"experts, not known"},
+    "mixed experts": set(MANY) - {"experts, not known"},
+    "shared expert": {"experts, one shared"},
+    "state": {"state"},
+}
+"""For each sentence beside a box the parts that prove it; it may be said of no other."""
+
+OF_BRANCHES = {
+    "station of joint attention": {"beside"},
+    "station of a window": {"window"},
+    "looks back": {"causal"},
+    "looks at all": {"sees both ways"},
+    "looks": set(ATTENTIONS),
+    "station of neighbours": {"forward with a kernel"},
+    "wider": set(FORWARDS),
+    "station of experts": set(MANY),
+    "station of a state": {"state"},
+    "station of a convolution": {"convolution"},
+    "no name": {"no name"},
+}
+ASKING = {name: (make_tower(FALSE), one) for name, one in ATTENTIONS.items()}
+TOWER = make_tower(FALSE)
+TOWERS = {
+    "ids": TOWER,
+    "image": replace(TOWER, reads="image"),
+    "audio": replace(TOWER, reads="audio"),
+    "vectors": replace(TOWER, reads="vectors"),
+    "not known": replace(TOWER, reads=None),
+    "places": replace(TOWER, entrance=(EntrancePart("positions"),)),
+    "memory": make_tower(replace(FALSE, source="encoder")),
+    "some memory": replace(TOWER, groups=(*TOWER.groups, *make_tower(replace(FALSE, source="encoder")).groups)),
+}
+READ_IDS = {"ids", "places", "memory", "some memory"}
+OF_ENTRANCES = {
+    "ids": READ_IDS,
+    "image": {"image"},
+    "audio": {"audio"},
+    "vectors": {"vectors"},
+    "entrance": {"not known"},
+    "places": {"places"},
+}
+OF_MEMORIES = {"memory of every layer": {"memory"}, "memory": {"memory", "some memory"}}
+VOCABULARY = Head("vocabulary", 61)
+LEAVING = {
+    "nothing": Leaving((), None),
+    "no head": Leaving((), Head("none")),
+    "scores": Leaving((), VOCABULARY),
+    "classes": Leaving((), Head("classes", 7)),
+    "loss": Leaving((), VOCABULARY, has_loss=True),
+    "word": Leaving(("linear", "last_row", "softmax", "argmax"), VOCABULARY),
+    "drawn": Leaving(("linear", "softmax", "multinomial"), VOCABULARY),
+    "softmax alone": Leaving(("linear", "softmax"), None),
+}
+OF_EXITS = {
+    "next word": {"word", "drawn"},
+    "scores of words": {"scores", "classes", "loss", "word", "drawn"},
+    "leaves": {"nothing", "no head", "softmax alone"},
+}
+LOOPS = {
+    "nothing": Again(goes_back=False, is_looped=False),
+    "gradients": Again(goes_back=True, is_looped=False),
+    "turns": Again(goes_back=False, is_looped=True),
+    "both": Again(goes_back=True, is_looped=True, last_word="<eos>"),
+}
+OF_LOOPS = {"batch and turn": {"both"}, "batch": {"gradients", "both"}, "turn": {"turns", "both"}}
+OF_APPENDING = {name: {"turns", "both"} for name in ("append", "append, shorter", "append, shortest")}
+STEPS = {
+    "failed": (step("loss", "cross_entropy", error="ValueError"), TGT_WORDS),
+    "smoothed": (step("loss", "cross_entropy", outputs=("one",), settings={"label_smoothing": 0.1}), ()),
+    "with words": (step("loss", "cross_entropy", outputs=("one",), settings={"label_smoothing": 0.0}), TGT_WORDS),
+    "without words": (step("loss", "cross_entropy", outputs=("one",)), ()),
+}
+OF_LOSSES = {"failed loss": {"failed"}, "mean of a loss": {"with words"}, "label smoothing": {"smoothed"}}
+CELLS = ((".ff", "..f", "..."),)
+FACTS = {
+    "padding": MaskFacts("padding", 0.1, cells=(("..p",), ("...",))),
+    "causal": MaskFacts("causal", 0.3, cells=CELLS),
+    "padding+causal": MaskFacts("padding+causal", 0.5),
+    "window": MaskFacts("custom", 0.5, cells=((".ff", "..f", "x.."),)),
+    "window on both sides": MaskFacts("custom", 0.5, spans=(((1, 0, 0, 2, 0), (98, 0, 1, 3, 1), (1, 98, 0, 100, 0)),)),
+    "custom": MaskFacts("custom", 0.5),
+    "none": MaskFacts("none", 0.0, cells=(("...", "...", "..."),)),
+}
+OF_MASKS = {f"mask: {name}": {name} for name in FACTS}
+BLOCKS = MaskBlocks(2, 2, (("./", "x."),))
+PICTURES = {
+    "whole": Shown(FACTS["causal"], 3, 3),
+    "a corner": Shown(FACTS["causal"], 2, 2),
+    "rows": Shown(FACTS["padding"], 2, 3),
+    "a corner of rows": Shown(FACTS["padding"], 1, 3),
+    "too large": Shown(FACTS["custom"], 0, 0),
+    "by its kind": Shown(MaskFacts("causal", 0.5), 14, 14, is_known=True),
+    "by blocks": Shown(replace(FACTS["custom"], blocks=BLOCKS), 4, 4),
+}
+OF_PICTURES = {
+    "blocks of a mask": {"by blocks"},
+    "corner by its kind": {"by its kind"},
+    "too large": {"too large", "by its kind", "by blocks"},
+    "corner": {"a corner", "a corner of rows"},
+    "row for each": {"rows", "a corner of rows"},
+}
+
+GROUPS = {
+    "shared": Group((0, 1), (), 35, shared=True),
+    "their own": Group((0, 1), (), 35, shared=False),
+    "not known": Group((0, 1), (), 35),
+}
+OF_GROUPS = {"shared group": {"shared"}}
+MADE = {"stored": step("x", "softmax"), "derived": step("x", "softmax", settings={"derived": True})}
+KNOWN = {"trained": True, "batch": 2}
+"""Settings of a run of which nothing has to be said."""
+UNSAID = (small_training_pass(),)
+RUNS = {
+    "nothing": small_trace(*UNSAID, **KNOWN),
+    "not known": replace(small_trace(*UNSAID), config={}),
+    "untrained": small_trace(*UNSAID, batch=2),
+    "unknown words": small_trace(replace(UNSAID[0], tokens={"src": (("<unk>",),)}), **KNOWN),
+    "batches of tokens": small_trace(*UNSAID, trained=True, batch_tokens=4096),
+    "batches": small_trace(*UNSAID, trained=True, batch=64),
+    "norm before": small_trace(*UNSAID, **KNOWN, norm="before"),
+    "no cross mask": small_trace(*UNSAID, **KNOWN, cross_mask="none"),
+    "decoder shares": small_trace(*UNSAID, **KNOWN, sharing="decoder"),
+    "all share": small_trace(*UNSAID, **KNOWN, sharing="all"),
+    "no scale": small_trace(*UNSAID, **KNOWN, scale_embeddings=False),
+    "infinity": small_trace(*UNSAID, **KNOWN, mask_value="-inf"),
+    "kept keys": small_trace(*UNSAID, **KNOWN, kv_cache=True),
+    "savings": small_trace(*UNSAID, **KNOWN, multiplications=3, multiplications_without_cache=4),
+}
+OF_RUNS = {name: {name} for name in RUNS if name not in ("nothing", "not known", "batches of tokens")}
+OF_RUNS["batches"] |= {"batches of tokens"}
+RECORDINGS = {
+    "phases": (small_trace(), ("training", "inference")),
+    "passes": (small_trace(), ("forward",)),
+}
+OF_RECORDINGS = {"phases": {"phases"}, "passes": set(RECORDINGS)}
+
+
+def make_words(rows=TGT_WORDS, turns=(), shift=None, says=(), kind="training"):
+    """Words that a tower reads, in one pass or in turns."""
+    tokens = [{"read": turn} for turn in turns] or [{"tgt": rows, "read": [row[:-1] for row in rows], "targets": says}]
+    passes = tuple(Pass(kind, number, one, ()) for number, one in enumerate(tokens))
+    return Words(passes, "read", "tgt", record("ids", "batch tgt_len", "ids"), step("embed", "embedding"), None, shift)
+
+
+SHIFT = step("shift", "shift")
+NEWEST = step("embed", "embedding", [record("ids", "1 1", "ids")])
+TURNS = ((("<sos>",),), (("<sos>", "a"),), (("<sos>", "a", "series"),))
+WORDS = {
+    "padded": make_words(),
+    "full": make_words((("<sos>", "a", "series"),)),
+    "not even": make_words((("a",), ("a", "series"))),
+    "shifted": make_words(shift=SHIFT, says=[row[1:] for row in TGT_WORDS]),
+    "not shifted by one": make_words(shift=SHIFT, says=[row[2:] for row in TGT_WORDS]),
+    "turns": make_words(turns=TURNS, kind="decode"),
+    "turns that jump": make_words(turns=TURNS[::2], kind="decode"),
+    "question": replace(make_words((("who", "is"),)), passes=(Pass("encode", 0, {"tgt": (("who", "is"),)}, ()),)),
+}
+WORDS["newest alone"] = replace(
+    WORDS["turns that jump"], passes=tuple(replace(one, steps=(NEWEST,)) for one in WORDS["turns that jump"].passes)
+)
+BATCHES = {"padded", "full", "shifted", "not shifted by one", "question"}
+OF_LENGTHS = {"newest word": {"newest alone"}, "one word more": {"turns"}, "length of rows": BATCHES}
+SHIFTED = {"all but the last": {"shifted"}, "all but the first": {"shifted"}}
+OF_FILLERS = {
+    "ids of words": BATCHES | {"not even"},
+    "filler": {"padded", "shifted", "not shifted by one"},
+}
+READING = {name: (TOWER, one) for name, one in WORDS.items()}
+OF_WORDS = {
+    "shift": {"shifted"},
+    "start": {"turns", "turns that jump", "newest alone"},
+    "question": {"question"},
+    "words": set(WORDS),
+}

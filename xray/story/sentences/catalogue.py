@@ -1,0 +1,44 @@
+"""The catalogue: every sentence that a sheet can say."""
+
+from typing import Any
+
+from xray.story.sentences.of_masks import OF_MASKS, OF_PICTURES
+from xray.story.sentences.of_models import OF_GROUPS, OF_MODELS
+from xray.story.sentences.of_parts import REMARKS
+from xray.story.sentences.of_runs import (
+    DERIVED,
+    OF_APPENDING,
+    OF_FILLERS,
+    OF_LENGTHS,
+    OF_LOSSES,
+    OF_RECORDINGS,
+    OF_RUNS,
+    READ,
+    SAID,
+)
+from xray.story.sentences.of_stations import ASKS, OF_BRANCHES, OF_ENTRANCES, OF_EXITS, OF_LOOPS, OF_MEMORIES, OF_WORDS
+from xray.story.sentences.sentence import Sentence
+
+CATALOGUE: tuple[Sentence[Any], ...] = (
+    *OF_MODELS,
+    *OF_GROUPS,
+    *(sentence for group in REMARKS.values() for sentence in group),
+    ASKS,
+    *OF_BRANCHES,
+    *OF_ENTRANCES,
+    *OF_WORDS,
+    *OF_EXITS,
+    *OF_MEMORIES,
+    *OF_LOOPS,
+    *OF_RUNS,
+    *OF_RECORDINGS,
+    *OF_LENGTHS,
+    READ,
+    SAID,
+    DERIVED,
+    *OF_FILLERS,
+    *OF_APPENDING,
+    *OF_LOSSES,
+    *OF_MASKS,
+    *OF_PICTURES,
+)

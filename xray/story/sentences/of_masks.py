@@ -1,0 +1,75 @@
+"""What is said of a mask: what it hides, how much of it, and how much of it can be drawn."""
+
+from dataclasses import dataclass
+
+from xray.ir.records import MaskFacts
+from xray.story.facts.mask_names import BACK, BOTH_SIDES, name_mask
+from xray.story.facts.masks import describe_blocks, draws_blocks
+from xray.story.sentences.sentence import Sentence, fixed, say_first
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A mask, and how many rows and columns of it are drawn; `is_known` where its cells follow from its kind."""
+
+    facts: MaskFacts
+    rows: int
+    columns: int
+    is_known: bool = False
+
+
+def describe_hidden(facts: MaskFacts) -> str:
+    """What a mask hides, and how much of it."""
+    return f"{say_first(OF_MASKS, facts)}: {facts.hidden_share:.0%} of it"
+
+
+def describe_shown(shown: Shown) -> str:
+    """How much of a mask is drawn; empty where it is drawn as a whole."""
+    return say_first(OF_PICTURES, shown)
+
+
+def named(name: str, text: str) -> Sentence[MaskFacts]:
+    return fixed(f"mask: {name}", text, lambda facts: name_mask(facts) == name)
+
+
+OF_MASKS: tuple[Sentence[MaskFacts], ...] = (
+    named("padding", "hides padding"),
+    named("causal", "hides the future"),
+    named("padding+causal", "hides padding and the future"),
+    named(BACK, "shows each place the last few up to its own"),
+    named(BOTH_SIDES, "shows each place the nearest few on both sides"),
+    named("custom", "hides by a rule of its own"),
+    named("none", "hides nothing"),
+)
+"""What a mask hides, the first that is proven."""
+
+
+def describe_drawn_blocks(shown: Shown) -> str:
+    blocks = shown.facts.blocks
+    if blocks is None or not draws_blocks(shown.facts):
+        return ""
+    return describe_blocks(blocks) + ("; the first corner" if shown.rows < 2 * len(blocks.cells[0]) else "")
+
+
+def is_cut(shown: Shown) -> bool:
+    """Whether cells are drawn in part: those of one sequence, or a row for each sequence where one row is all."""
+    cells = shown.facts.cells
+    if not cells:
+        return False
+    rows = len(cells) if is_row_each(shown) else len(cells[0])
+    return (shown.rows, shown.columns) != (rows, len(cells[0][0]))
+
+
+def is_row_each(shown: Shown) -> bool:
+    """Whether all queries of a sequence see the same, so that a mask has one row for each sequence."""
+    return bool(shown.facts.cells) and all(len(matrix) == 1 for matrix in shown.facts.cells or ())
+
+
+OF_PICTURES: tuple[Sentence[Shown], ...] = (
+    Sentence("blocks of a mask", describe_drawn_blocks),
+    fixed("corner by its kind", "its first corner, by its kind", lambda shown: shown.is_known),
+    fixed("too large", "too large to draw", lambda shown: not shown.facts.cells),
+    fixed("corner", "the first corner", is_cut),
+    fixed("row for each", "one row for each sequence", is_row_each),
+)
+"""How much of a mask is drawn, the first that is proven."""

@@ -1,0 +1,170 @@
+"""What is said beside the boxes of a part: a box is known by its kind, what may be said there by the part's facts."""
+
+from collections.abc import Callable, Mapping
+
+from xray.story.anatomy.tree import Attention, Branch, Experts, FeedForward, Norm, Recurrence
+from xray.story.sentences.sentence import Sentence, fixed, say_first
+
+Part = Branch | Norm | None
+"""What the boxes belong to; None for what belongs to no part but to the stream itself."""
+
+
+def describe_box(key: str, part: Part) -> str:
+    """What happens in a box, in plain words, as far as the facts of its part prove it."""
+    return say_first(REMARKS.get(kind_of(key), ()), part)
+
+
+def kind_of(key: str) -> str:
+    """The kind of a box by its key: "linear of several" of "linear0_qkv"."""
+    kind, _, lanes = key.partition("_")
+    return kind.rstrip("0123456789") + (" of several" if len(lanes) > 1 else "")
+
+
+def of_attention(name: str, text: str, needs: Callable[[Attention], object]) -> Sentence[Part]:
+    return fixed(name, text, lambda part: isinstance(part, Attention) and needs(part))
+
+
+def of_forward(name: str, text: str, needs: Callable[[FeedForward], object]) -> Sentence[Part]:
+    return fixed(name, text, lambda part: isinstance(part, FeedForward) and needs(part))
+
+
+def of_experts(name: str, text: str, needs: Callable[[Experts], object]) -> Sentence[Part]:
+    return fixed(name, text, lambda part: isinstance(part, Experts) and needs(part))
+
+
+def of_norm(name: str, text: str, needs: Callable[[Norm], object]) -> Sentence[Part]:
+    return fixed(name, text, lambda part: isinstance(part, Norm) and needs(part))
+
+
+def any_attention(part: Attention) -> bool:
+    """For what is said of every softmax over queries and keys."""
+    return True
+
+
+def has_heads(part: Attention) -> bool:
+    return part.heads is not None and part.heads > 1
+
+
+def shares_keys(part: Attention) -> bool:
+    return part.heads is not None and part.kv_heads is not None and part.heads > part.kv_heads
+
+
+def is_apart(part: Attention) -> bool:
+    """Whether queries, keys and values are known to have a linear layer each."""
+    return part.latent is None and part.fused is None
+
+
+def is_split(part: FeedForward) -> bool:
+    """Whether gate and up are a linear layer each."""
+    return bool(part.gated) and part.fused is False
+
+
+def norms_over(part: Attention, what: str) -> bool:
+    """Whether the norms that are drawn are those of queries and keys, and none of a waist."""
+    return part.qk_norm_over == what and part.latent is None
+
+
+REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
+    "input": (fixed("stream", "one vector for every place", lambda part: part is None),),
+    "add": (fixed("residual sum", "what came in is added back, so nothing is lost", lambda part: part is None),),
+    "norm": (
+        of_norm("adapted norm", "how much, what stands beside the stream says", lambda part: part.adaptive),
+        of_norm("RMS norm", "every vector brought to a mean square of 1", lambda part: part.kind == "rms"),
+        of_norm("layer norm", "every vector brought to mean 0, variance 1", lambda part: part.kind == "layer"),
+        of_attention("norm of heads", "each head normalised by itself", lambda part: norms_over(part, "head")),
+        of_attention("norm of rows", "normalised over all heads at once", lambda part: norms_over(part, "width")),
+    ),
+    "gated": (
+        fixed(
+            "gate from beside",
+            "how much goes on, what stands beside the stream says",
+            lambda part: isinstance(part, Attention | FeedForward | Experts),
+        ),
+    ),
+    "linear": (
+        of_attention(
+            "three views",
+            "three views of each place: what it looks for, what it offers, what it says",
+            lambda part: part.source == "self" and is_apart(part),
+        ),
+        of_attention(
+            "two sources",
+            "what each place looks for; what the other side offers and says",
+            lambda part: part.source not in ("self", None) and is_apart(part),
+        ),
+    ),
+    "linear of several": (
+        of_attention("one for several", "one linear layer makes several of them", lambda part: not is_apart(part)),
+    ),
+    "kept of several": (
+        of_attention(
+            "kept waist",
+            "all that is kept of a place: keys and values are made of it anew",
+            lambda part: part.latent is not None and part.latent.kept,
+        ),
+    ),
+    "heads": (of_attention("cut into heads", "cut into heads; each head looks on its own", has_heads),),
+    "rotate": (
+        of_attention(
+            "turned by places",
+            "turned by their place, so that scores tell how far apart two are",
+            lambda part: part.positions == "rotary",
+        ),
+    ),
+    "cache": (of_attention("cache", "with those of the places before", any_attention),),
+    "join": (of_attention("joined keys", "those of another stream stand beside them", lambda part: part.beside),),
+    "repeat": (of_attention("repeated keys", "each key head is shared by several query heads", shares_keys),),
+    "turn": (of_attention("turned keys", "keys laid on their side to meet every query", any_attention),),
+    "scores": (of_attention("scores", "how well each query meets each key", any_attention),),
+    "mask": (of_attention("mask", "what may not be seen is pushed far down", any_attention),),
+    "bias": (
+        of_attention("bias", "how far apart two are counts too", lambda part: part.positions in ("alibi", "relative")),
+    ),
+    "softmax": (
+        of_attention("rows sum to 1", "each row shares out one whole of attention", lambda part: part.sinks is False),
+        of_attention("a sink's share", "what is left of one whole, the sink has taken", lambda part: part.sinks),
+    ),
+    "cap": (of_attention("capped by tanh", "scores capped by tanh", lambda part: part.cap),),
+    "sink": (of_attention("with a sink", "with a sink", lambda part: part.sinks),),
+    "formula": (of_attention("sum of a row", ": each row sums to 1", lambda part: part.sinks is False),),
+    "values": (of_attention("weighted sum", "what the values say, mixed by weight", any_attention),),
+    "concat": (of_attention("joined heads", "the heads side by side again", has_heads),),
+    "output": (of_attention("mixed heads", "lets the heads mix", has_heads),),
+    "inner": (
+        of_attention("inner norm of attention", "normalised before it is led back", lambda part: part.inner_norm),
+        of_forward("inner norm of a feed-forward", "normalised before it is led back", lambda part: part.inner_norm),
+    ),
+    "gate": (
+        of_attention("gated heads", "opened or closed by the stream itself", lambda part: part.gate),
+        of_forward("two ways", "one way opens and closes what the other one brings", is_split),
+    ),
+    "multiply": (
+        of_forward("gate times up", "what the gate lets through", is_split),
+        of_forward("two halves", "one half opens and closes the other", lambda part: part.gated and part.fused),
+    ),
+    "expand": (
+        of_forward(
+            "each place alone",
+            "each place alone: out to d_ff",
+            lambda part: part.d_ff and part.kernel is None and not is_split(part),
+        ),
+    ),
+    "contract": (of_forward("back again", "and back to d_model", lambda part: part.d_ff),),
+    "router": (of_experts("router", "a score for every expert, at every place", lambda part: part.experts),),
+    "choice": (of_experts("choice", "which experts work for each place", lambda part: part.chosen),),
+    "each": (of_experts("each expert", "every expert is a feed-forward of its own", lambda part: part.experts),),
+    "mixed": (
+        of_experts(
+            "mixed experts", "what the chosen experts say, by how much they were wanted", lambda part: part.chosen
+        ),
+    ),
+    "shared": (of_experts("shared expert", "every place goes through it too", lambda part: part.shared),),
+    "state": (
+        fixed(
+            "state",
+            "what came before, in a shape that does not grow",
+            lambda part: isinstance(part, Recurrence),
+        ),
+    ),
+}
+"""What may be said beside a box of each kind; the first whose fact is proven is said."""
