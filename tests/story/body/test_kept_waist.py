@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
-from xray.story.cards.sentences import describe_latent
 
 import xray
 from xray.story.anatomy.tree import Attention
+from xray.story.sentences.of_models import describe_latent
 
 WIDTH, WAIST, HEADS, D_K = 21, 7, 3, 5
 

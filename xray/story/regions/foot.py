@@ -8,7 +8,7 @@ from xray.ir.trace import Step
 from xray.story.canvas import Canvas, words
 from xray.story.facts.masks import describe_blocks, draws_blocks, quarter_blocks
 from xray.story.layout import LEADING, Cells, Line, Run, line_width
-from xray.story.sentences.of_masks import Shown, describe_hidden, describe_shown
+from xray.story.sentences.of_masks import Shown, describe_shown
 from xray.story.sentences.of_runs import READ, SAID, describe_fillers, describe_read
 from xray.story.shapes import digits, read_shape
 from xray.story.sheet.columns import Column
@@ -261,7 +261,7 @@ def draw_mask_beside(canvas: Canvas, column: Column, foot: Foot, left: float, ri
     bottom = foot.ids + 12
     blocks = mask.facts.blocks if draws_blocks(mask.facts) else None
     if blocks is None and not mask.facts.cells:
-        told = (f"{describe_hidden(mask.facts)};", describe_shown(Shown(mask.facts, 0, 0)))
+        told = (f"{mask.facts.hidden_share:.0%} hidden,", describe_shown(Shown(mask.facts, 0, 0)))
         canvas.note(left, bottom + 60, (title, *(words(line, NOTE, "quiet") for line in told)))
         return
     if blocks is not None:
