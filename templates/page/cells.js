@@ -19,7 +19,12 @@ export function paintBox(brush, { element, tensors, on, isWide }, label) {
     : { x: on.x + 10, y: on.y + label.height + 2, width: on.width - 20, height: on.height - label.height - 10 };
   if (room.width < 60 || room.height < 24) return false;
   const ink = getComputedStyle(element.querySelector(":scope > text")).fill;
-  const worded = { ...brush, paint: { ...brush.paint, text: ink, found: ink } };
+  paintPanes(brush, { ...brush, paint: { ...brush.paint, text: ink, found: ink } }, tensors, room);
+  return true;
+}
+
+/** Paint tensors into a room, as many panes as fit, their words with a brush of its own. */
+export function paintPanes(brush, worded, tensors, room) {
   const plan = planNamed(worded, tensors, room) ?? { ...planPanes(tensors, room), side: 0, top: 0 };
   let at = 0;
   for (const tensor of tensors) {
@@ -37,7 +42,6 @@ export function paintBox(brush, { element, tensors, on, isWide }, label) {
       at += 1;
     }
   }
-  return true;
 }
 
 /** The panes with words beside and above them, where they can be read then; null where they cannot. */

@@ -6,7 +6,8 @@ const LONGEST = 12;
 
 /**
  * A grid as an element. `paint(row, column)` gives the classes and the share of a cell, `tell(row, column)` its sentence;
- * `choose`, where given, is called when the word of a row is touched; `chosen` is a row that is framed.
+ * `choose`, where given, is called when the word of a row is touched; `chosen` is a row that is framed, `start` a cell that is
+ * pointed at from the beginning.
  */
 export function makeGrid({
   name,
@@ -19,6 +20,7 @@ export function makeGrid({
   tell,
   choose,
   chosen = -1,
+  start = null,
 }) {
   const letter = Number.parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
   const side = rowWords.length ? widest(rowWords) * 6.6 * letter + 10 : 0;
@@ -101,6 +103,7 @@ export function makeGrid({
     readout.textContent = text;
     if (touched) say(text);
   };
+  if (start) point(start.row, start.column, false);
   drawing.addEventListener("pointermove", (event) => onCell(event, (row, column) => point(row, column, false)));
   drawing.addEventListener("click", (event) => onCell(event, (row, column) => point(row, column, true)));
   drawing.addEventListener("keydown", (event) => {

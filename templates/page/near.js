@@ -5,6 +5,7 @@ import { takeBrush } from "./brush.js";
 import { paintBox } from "./cells.js";
 import { byId, el, say } from "./dom.js";
 import { findStep, sceneAt } from "./facts.js";
+import { followCell, repaintFollowed } from "./following.js";
 import { nodeOf, stepOf } from "./nodes.js";
 import { onApproach } from "./numbers.js";
 import { siteOf, tensorOf } from "./panes.js";
@@ -30,7 +31,10 @@ export function startNear() {
   onRest(paint);
   onApproach(approach);
   onView(shift);
-  byId("theme").addEventListener("click", paint);
+  byId("theme").addEventListener("click", () => {
+    paint();
+    repaintFollowed();
+  });
   byId("stage").addEventListener("pointermove", (event) => event.pointerType !== "touch" && point(event));
   byId("stage").addEventListener("pointerleave", () => show(null));
   byId("stage").addEventListener("click", hold, { capture: true });
@@ -222,6 +226,7 @@ function hold(event) {
   const cell = wasDrag() ? null : cellAt(event);
   state.pinned = cell && { ...cell, fresh: true };
   if (!cell) return mark();
+  followCell(cell);
   say(tellCell(sceneAt(place), cell));
   show(cell, event);
   setTimeout(() => {

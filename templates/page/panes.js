@@ -76,6 +76,7 @@ function namesOf(scene, step, record, lead) {
   const rowWords = along(rank - 2);
   return {
     site,
+    paneWords: along(rank - 3),
     rowWords: site && !rowWords.length ? wordsAt(site, sequence).queries : rowWords,
     columnWords: along(rank - 1),
   };
@@ -112,8 +113,8 @@ export function rangesIn(tensor, pane, region) {
 /** What a place along an axis is called: its word, or the axis with a number. */
 export function sayPlace(tensor, axis, index) {
   const rank = tensor.rank;
-  const words = axis === rank - 1 ? tensor.columnWords : axis === rank - 2 ? tensor.rowWords : [];
+  const words = [tensor.columnWords, tensor.rowWords, tensor.paneWords][rank - 1 - axis] ?? [];
   if (words[index] !== undefined) return `“${words[index]}”`;
   const name = { heads: "head", d_k: "number", d_model: "number", d_ff: "number" }[tensor.record.axes[axis]];
-  return `${name ?? (tensor.record.axes[axis] || `axis ${axis + 1}`)} ${index + 1}`;
+  return `${name ?? (tensor.record.axes[axis] || `axis ${axis + 1}, place`)} ${index + 1}`;
 }

@@ -2,6 +2,7 @@
 
 import { chooser, el, shapeEl } from "./dom.js";
 import { facts, findStep, sayNumber, sceneAt, stepsOf } from "./facts.js";
+import { drawFollowed } from "./following.js";
 import { drawNumbers } from "./numbers.js";
 import { move, place } from "./place.js";
 
@@ -36,6 +37,7 @@ export function drawStep() {
       ...fact("settings", settings(step)),
       ...fact("source", step.location ?? "not known"),
     ),
+    ...drawFollowed(scene, step),
     ...drawNumbers(scene, step),
   ];
 }

@@ -6,7 +6,7 @@ import { indexIn } from "./panes.js";
 const FAR = 8; // so many steps before and after are followed
 const MOST = 80;
 const list = (text) => new Set(text.split(" "));
-const MOVES = list("view reshape flatten unflatten unsqueeze squeeze _unsafe_view");
+const CUTS = list("view reshape flatten unflatten unsqueeze squeeze _unsafe_view");
 const TURNS = list("transpose permute t swapaxes");
 const COPIES = list("contiguous clone dropout identity detach expand expand_as broadcast_to");
 const ONE_BY_ONE = list(
@@ -15,10 +15,23 @@ const ONE_BY_ONE = list(
 const ROWS = list("linear softmax log_softmax layer_norm rms_norm");
 const PRODUCTS = list("matmul bmm");
 
-/** The steps with the region of what they put out that belong to a cell, its own first; a region is a range along each axis. */
+/** Whether a step only cuts axes in another way, or puts in some of size 1: the numbers keep their order. */
+function isMove({ op, settings }) {
+  return CUTS.has(op) || (op === "index" && /^(:|\.\.\.|None)(, (:|\.\.\.|None))*$/.test(settings.index ?? ""));
+}
+
+/** What belongs to a cell: see `follow`. */
 export function marksOf(scene, { tensor, ...at }) {
-  const step = makerOf(scene, tensor.record.source) ?? tensor.step;
-  const own = { step, region: indexIn(tensor, at).map((index) => [index, index + 1]), kind: "own" };
+  const region = indexIn(tensor, at).map((index) => [index, index + 1]);
+  return follow(scene, makerOf(scene, tensor.record.source) ?? tensor.step, region);
+}
+
+/**
+ * A region of what a step put out, a range along each axis, and the regions of other steps that it was made from or
+ * that are made from it; `kind` is "own", "same" where its numbers only changed their place, or "made".
+ */
+export function follow(scene, step, region) {
+  const own = { step, region, kind: "own" };
   const found = new Map([[step.id, own]]);
   walk(own, found, (one) => listSources(scene, one));
   walk(own, found, (one) => listReaders(scene, one));
@@ -41,7 +54,8 @@ function walk(start, found, nextOf) {
   }
 }
 
-function makerOf(scene, id) {
+/** The step of a scene that made a tensor, by its source. */
+export function makerOf(scene, id) {
   for (const pass of passesOf(scene)) if (id && pass.byId.has(id)) return pass.byId.get(id);
   return null;
 }
@@ -63,14 +77,14 @@ function listSources(scene, { step, region }) {
 /** What is made from a region of a step's output. */
 function listReaders(scene, { step, region }) {
   return passesOf(scene).flatMap((pass) =>
-    (readersOf(pass).get(step.id) ?? []).flatMap(({ reader, at }) => {
+    (readingsOf(pass).get(step.id) ?? []).flatMap(({ reader, at }) => {
       const to = on(reader, at, reader.inputs[at], reader.outputs[0], region);
       return to ? [{ step: reader, ...to }] : [];
     }),
   );
 }
 
-function readersOf(pass) {
+function readingsOf(pass) {
   if (pass.readers) return pass.readers;
   pass.readers = new Map();
   for (const reader of pass.steps) {
@@ -84,10 +98,30 @@ function readersOf(pass) {
   return pass.readers;
 }
 
+/** Whether a step gives its numbers another place, or shows them again, and does nothing else. */
+export function onlyMoves(step) {
+  return isMove(step) || TURNS.has(step.op) || COPIES.has(step.op);
+}
+
+/** Whether a step turns axes, or only cuts them in another way. */
+export function turnsAxes(step) {
+  return TURNS.has(step.op);
+}
+
+/** Whether a step does the same to every number, and so shows a smaller operand again and again. */
+export function goesOneByOne(step) {
+  return ONE_BY_ONE.has(step.op);
+}
+
+/** The steps that read what a step put out, without the blocks around them. */
+export function readersOf(scene, step) {
+  return passesOf(scene).flatMap((pass) => (readingsOf(pass).get(step.id) ?? []).map(({ reader }) => reader));
+}
+
 /** The region of an input that a region of the output was made from; null where that is not known. */
 function back(step, at, record, out, region) {
   const { op } = step;
-  if (MOVES.has(op)) return asFound(reshape(region, out.shape, record.shape), true);
+  if (isMove(step)) return asFound(reshape(region, out.shape, record.shape), true);
   if (TURNS.has(op)) {
     const order = orderOf(step, record, out);
     return asFound(order && record.shape.map((_, axis) => region[order.indexOf(axis)]), true);
@@ -106,7 +140,7 @@ function back(step, at, record, out, region) {
 function on(step, at, record, out, region) {
   const { op } = step;
   if (!out) return null;
-  if (MOVES.has(op)) return asFound(reshape(region, record.shape, out.shape), true);
+  if (isMove(step)) return asFound(reshape(region, record.shape, out.shape), true);
   if (TURNS.has(op))
     return asFound(
       orderOf(step, record, out)?.map((axis) => region[axis]),

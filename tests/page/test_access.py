@@ -13,6 +13,7 @@ VIEWS = {
     "debate": "#station=6&phase=inference&turn=3",
     "candidates": "#station=8&phase=inference&turn=2",
     "step": "#view=step&step=encoder.layers.0.self_attention.scores%230",
+    "followed": "#view=step&step=encoder.layers.0.self_attention.split_query.view%230",
     "attention": "#view=attention&attention=cross&phase=inference&turn=4",
     "masks": "#view=masks&station=4",
     "find": "#view=find",
