@@ -5,6 +5,7 @@ import { byId } from "./dom.js";
 const CLOSEST = 0.02;
 const READABLE = 0.85; // at this scale the smallest words of a drawing can still be read
 const LARGEST = 1.5;
+const NEAR = 104; // of so many pixels is a box at least that one has come near to
 const view = { x: 0, y: 0, width: 1, height: 1 };
 const size = { width: 1 }; // of the stage, as it was
 let whole = { x: 0, y: 0, width: 1, height: 1 };
@@ -147,9 +148,11 @@ export function boundsOf(boxes) {
 /** Move the window so close to an element that what is inside it can be read. */
 export function comeNear(element) {
   const box = boxOf(element);
-  const width = Math.max(box.width / 0.96, (box.height / 0.5) * (stage.clientWidth / stage.clientHeight));
+  const wide = Math.max(box.width / 0.96, (box.height / 0.5) * (stage.clientWidth / stage.clientHeight));
+  const width = Math.min(wide, (box.height / NEAR) * stage.clientWidth);
   const height = (width * stage.clientHeight) / stage.clientWidth;
-  fly({ x: box.x + (box.width - width) / 2, y: box.y + (box.height - height) / 2, width, height });
+  const x = width < box.width ? box.x - width * 0.02 : box.x + (box.width - width) / 2;
+  fly({ x, y: box.y + (box.height - height) / 2, width, height });
 }
 
 /** Where an element is, in the drawing's own units. */

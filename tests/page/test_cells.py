@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from page_helpers import find_step, record_family
+from page_helpers import PHONE, find_step, record_family
 
 from xray.renderers.render import render
 
@@ -118,6 +118,15 @@ def test_an_unfolded_operation_shows_its_cells(at):
 
     assert "scores" in page.locator(".unfolded .near > .name").all_text_contents()
     assert hover(page, page.locator(".unfolded .near.chosen"), 0.6, 0.7).startswith("scores, head")
+
+
+@pytest.mark.slow
+def test_on_a_phone_one_comes_as_near(at):
+    page = at(AT_SCORES, PHONE)
+    page.locator("#views button", has_text="come near").evaluate("one => one.click()")
+    page.wait_for_timeout(300)
+
+    assert SCORES in shown(page)
 
 
 @pytest.mark.slow
