@@ -126,7 +126,7 @@ export const ATTENDING = {
             size: Math.min(14, high * 0.55),
             align: "center",
             weight: 700,
-            ink: share > 0.45 ? brush.paint.low : brush.paint.text,
+            halo: brush.paint.low,
           });
         }
       }

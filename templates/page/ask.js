@@ -1,8 +1,8 @@
 /** Asking: numbers, words and questions, answered from sizes, from the walk's own questions, and from what steps say. */
 
 import { el, shapeEl } from "./dom.js";
-import { facts } from "./facts.js";
-import { move } from "./place.js";
+import { chapterAt, facts, sceneAt } from "./facts.js";
+import { move, place } from "./place.js";
 import { findWord } from "./words.js";
 
 const MOST = 4;
@@ -24,28 +24,18 @@ export function wordsIn(text) {
 export function drawAnswers(query) {
   const sizes = sayNumbers(query);
   const questions = findQuestions(query);
+  const told = findTold(query);
   return [
     ...drawWord(query),
     ...sizes.map((text) => el("p", { class: "answer" }, text)),
+    ...told.map(({ text, chapter }) => el("div", { class: "answer" }, el("p", {}, ...spell(text)), leadTo(chapter))),
     ...questions.map(({ question, text, chapter }) =>
       el(
         "details",
         { open: questions.length === 1 },
         el("summary", {}, question),
-        el("p", {}, ...text.map((part) => (typeof part === "string" ? part : shapeEl(part.shape, part.axes)))),
-        el(
-          "p",
-          {},
-          el(
-            "button",
-            {
-              type: "button",
-              onclick: () =>
-                move({ view: "walk", step: "", station: chapter.station, phase: chapter.phase, turn: chapter.turn }),
-            },
-            `to station ${chapter.station}, ${chapter.title}`,
-          ),
-        ),
+        el("p", {}, ...spell(text)),
+        leadTo(chapter),
       ),
     ),
   ];
@@ -61,6 +51,29 @@ function drawWord(query) {
     el("p", { class: "answer" }, says),
     el("p", {}, el("button", { type: "button", onclick: go }, "to this word")),
   ];
+}
+
+function spell(text) {
+  return text.map((part) => (typeof part === "string" ? part : shapeEl(part.shape, part.axes)));
+}
+
+function leadTo({ station, title, phase, turn }) {
+  const go = () => move({ view: "walk", step: "", station, phase, turn });
+  return el("p", {}, el("button", { type: "button", onclick: go }, `to station ${station}, ${title}`));
+}
+
+/** What the walk says in this pass with all the words of a query. */
+function findTold(query) {
+  const wanted = wordsIn(query).filter((word) => !/^\d+$/.test(word));
+  if (!wanted.length) return [];
+  const chapters = facts.stations.flatMap(({ number }) => chapterAt({ station: number }, sceneAt(place)) ?? []);
+  const told = chapters.flatMap((chapter) => chapter.text.map((text) => ({ text, chapter })));
+  return told
+    .filter(({ text }) => {
+      const said = wordsIn(text.filter((part) => typeof part === "string").join(" "));
+      return wanted.every((word) => said.some((one) => alike(one, word)));
+    })
+    .slice(0, MOST);
 }
 
 /** Numbers of a query that are a size of this model: "950 is tgt_vocab". */

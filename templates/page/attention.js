@@ -147,6 +147,8 @@ function paint(read) {
 
 function drawLarge(read, site, chosen) {
   const wrote = read.wrote.length ? " A row reads one word and writes the next." : "";
+  const { sorts } = wordsAt(site, chosen.sequence);
+  const sort = sorts[0] === sorts[1] && sorts[0] !== "word" ? ` The numbers beside it are ${sorts[0]}s.` : "";
   return el(
     "div",
     { class: "large", "data-layer": site.layer, "data-head": chosen.head },
@@ -165,7 +167,7 @@ function drawLarge(read, site, chosen) {
     el(
       "p",
       { class: "quiet" },
-      `Rows are queries, columns keys; softmax weights before dropout, each row sums to 1. Entropy of this head ${entropyOf(read).toFixed(2)} bits.${wrote}`,
+      `Rows are queries, columns keys; softmax weights before dropout, each row sums to 1. Entropy of this head ${entropyOf(read).toFixed(2)} bits.${wrote}${sort}`,
     ),
   );
 }

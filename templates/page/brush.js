@@ -73,13 +73,13 @@ export function stagger(share, at, count, overlap = 0.6) {
   return ease((share - at * long * (1 - overlap)) / long);
 }
 
-/** Some words; gives their width. */
+/** Some words; gives their width. A halo keeps them apart from what lies under them. */
 export function write(
   brush,
   text,
   x,
   y,
-  { size = 16, ink = brush.paint.text, weight = 400, align = "left", share = 1 } = {},
+  { size = 16, ink = brush.paint.text, weight = 400, align = "left", share = 1, halo = "" } = {},
 ) {
   const { pen } = brush;
   if (share <= 0) return 0;
@@ -87,6 +87,12 @@ export function write(
   pen.font = `${weight} ${size}px ${FONT}`;
   pen.fillStyle = ink;
   pen.textAlign = align;
+  if (halo) {
+    pen.strokeStyle = halo;
+    pen.lineWidth = size / 4;
+    pen.lineJoin = "round";
+    pen.strokeText(text, x, y);
+  }
   pen.fillText(text, x, y);
   pen.globalAlpha = 1;
   return pen.measureText(text).width;

@@ -113,6 +113,8 @@ export function sayNumber(value) {
 export function sayPercent(chance) {
   const share = chance * 100;
   if (share <= 0) return "0 %";
+  if (share >= 100) return "100 %";
+  if (share >= 99.95) return ">99.9 %";
   return share >= 0.1 ? `${share.toFixed(1)} %` : `${Number(share.toPrecision(2))} %`;
 }
 

@@ -5,7 +5,7 @@ import { drawAttention, hasAttention } from "./attention.js";
 import { showCrumbs } from "./crumbs.js";
 import { byId, el, hue, say } from "./dom.js";
 import { centreRows, isPhone, startDrawer } from "./drawer.js";
-import { facts, listPhases, loadFacts, sayMissing, scenesOf } from "./facts.js";
+import { facts, findStep, listPhases, loadFacts, sayMissing, sceneAt, scenesOf } from "./facts.js";
 import { drawFind, unmark } from "./find.js";
 import { recallMarks } from "./marks.js";
 import { drawMasks, hasMasks } from "./masks.js";
@@ -89,7 +89,8 @@ function sensible(asked) {
   const phase = phases.includes(asked.phase ?? place.phase) ? (asked.phase ?? place.phase) : phases[0];
   const turns = scenesOf(phase).map((scene) => scene.turn);
   const turn = asked.turn ?? place.turn;
-  const station = asked.station ?? place.station;
+  const step = /station=/.test(location.hash) ? null : findStep(sceneAt({ phase, turn }), asked.step);
+  const station = step?.station ?? asked.station ?? place.station;
   return {
     ...asked,
     phase,

@@ -1,14 +1,14 @@
 /** Masks cell by cell: which query may not see which key, in both words, and why. */
 
 import { chooser, el, sequenceChooser } from "./dom.js";
-import { facts, passesOf, sayPercent, sayShape, sceneAt, stepsOf, wordsAlong } from "./facts.js";
+import { facts, findStep, passesOf, sayPercent, sayShape, sceneAt, stepsOf, wordsAlong } from "./facts.js";
 import { makeGrid } from "./grid.js";
 import { move, place } from "./place.js";
 import { listSites, wordsAt } from "./sites.js";
 
 const KINDS = { ".": "visible", p: "padding", f: "future", b: "both", x: "hidden" };
 
-/** The masks of a scene, each with its step and its record: those made in it, then those that came from outside. */
+/** The masks of a scene, each with its step and its record: by who made them, else by who reads them first. */
 function listMasks(scene) {
   const made = [];
   const given = new Map();
@@ -18,12 +18,11 @@ function listMasks(scene) {
       if (record.role === "mask" && record.mask !== undefined && record.source === step.id) made.push({ step, record });
     }
     for (const record of step.inputs) {
-      if (record.mask !== undefined && record.source === null && !given.has(record.mask)) {
-        given.set(record.mask, { step, record });
-      }
+      if (record.mask !== undefined && !given.has(record.mask)) given.set(record.mask, { step, record });
     }
   }
-  const all = [...made, ...given.values()];
+  const known = new Set(made.map(({ record }) => record.mask));
+  const all = [...made, ...[...given.values()].filter(({ record }) => !known.has(record.mask))];
   const kept = all.filter(({ record }) => facts.masks[record.mask].cells).map((one) => asRecorded(scene, one));
   const blocks = all.filter(({ record }) => facts.masks[record.mask].blocks).map(asBlocks);
   return kept.length || blocks.length ? [...blocks, ...kept] : listHidden(scene);
@@ -32,14 +31,31 @@ function listMasks(scene) {
 /** A mask that was recorded as a tensor. */
 function asRecorded(scene, { step, record }) {
   const mask = facts.masks[record.mask];
+  const axes = record.axes.map((axis, at) => axis || record.shape[at]).join(" × ");
   return {
     step,
+    number: record.mask,
     name: `${mask.kind} mask, ${sayShape(record.shape)}`,
-    says: `${mask.kind}, hides ${sayPercent(mask.share)} of ${sayShape(record.shape)} (${record.axes.join(" × ")}). ${readers(scene, step)}`,
+    says: `${mask.kind}, hides ${sayPercent(mask.share)} of ${sayShape(record.shape)} (${axes}). ${readers(scene, record)}`,
     count: mask.cells.length,
     cells: (sequence) => mask.cells[sequence],
-    words: (sequence) => sentenceFor(scene, record, sequence),
+    words: (sequence) => wordsBeside(scene, step, record, sequence),
   };
+}
+
+/** The words along a mask: those of its axes, or of the attention around the step that reads it. */
+function wordsBeside(scene, step, record, sequence) {
+  const own = sentenceFor(scene, record, sequence);
+  const site = listSites(scene).find((one) => isInside(one.softmax, step.parent));
+  if (own.keys.length || !site) return own;
+  const { queries, keys } = wordsAt(site, sequence);
+  const fits = (words, size) => (words.length === size ? words : []);
+  return { queries: fits(queries, record.shape.at(-2)), keys: fits(keys, record.shape.at(-1)) };
+}
+
+function isInside(step, id) {
+  for (let at = step; at; at = at.parent && at.pass.byId.get(at.parent)) if (at.id === id) return true;
+  return false;
 }
 
 /** The blocks by which flex attention runs through a mask, each drawn as four cells. */
@@ -73,7 +89,7 @@ function listHidden(scene) {
     const { shape } = site.weights;
     found.set(pattern, {
       step: site.mask ?? site.softmax,
-      name: `${site.title}, from layer ${site.layer + 1} on`,
+      name: site.layer ? `${site.title}, from layer ${site.layer + 1} on` : site.title,
       says: `What is hidden in the ${sayShape(shape.slice(-2))} weights of each head.`,
       count: site.hidden.length,
       cells: (sequence) => (site.hidden[sequence] ?? seeAll(shape)).map(tellLater),
@@ -102,9 +118,11 @@ export function hasMasks() {
 export function drawMasks() {
   const scene = sceneAt(place);
   const masks = listMasks(scene);
-  if (!masks.length) return [el("h2", {}, "Masks"), el("p", {}, "Nothing is hidden in this pass.")];
-  const shown = masks.find((one) => identify(one) === place.mask) ?? maskHere(scene, masks);
+  if (!masks.length) return [el("h2", {}, "Masks"), el("p", {}, "No cells of a mask are known in this pass.")];
+  const shown = masks.find((one) => identify(one) === place.mask) ?? maskOf(scene, masks) ?? maskHere(scene, masks);
   const sequence = Math.min(place.sequence, shown.count - 1);
+  const cells = shown.cells(sequence);
+  const isFree = cells.every((row) => /^\.*$/.test(row));
   return [
     el("h2", {}, "Masks"),
     el("p", {}, "A row is a query, the word that looks; a column is a key, the word that is looked at."),
@@ -126,13 +144,21 @@ export function drawMasks() {
         ),
     ),
     el("p", { class: "quiet" }, shown.says),
-    drawCells(shown.cells(sequence), shown.words(sequence), shown.tell),
+    isFree && el("p", {}, "Here nothing is hidden."),
+    drawCells(cells, shown.words(sequence), shown.tell),
     el(
       "button",
       { type: "button", onclick: () => move({ step: shown.step.id, view: "step" }) },
       "the step with this mask",
     ),
   ];
+}
+
+/** The mask that a chosen step makes or reads, where it is told of another step. */
+function maskOf(scene, masks) {
+  const step = findStep(scene, place.mask);
+  const known = new Set([...(step?.outputs ?? []), ...(step?.inputs ?? [])].map((record) => record.mask));
+  return masks.find((one) => one.number !== undefined && known.has(one.number));
 }
 
 /** The last mask that the station makes or reads, else the first of all. */
@@ -146,14 +172,13 @@ function identify(mask) {
   return mask.id ?? mask.step.id;
 }
 
-function readers(scene, maker) {
-  const found = passesOf(scene).flatMap((pass) =>
-    pass.steps.filter(
-      (step) => !step.block && step.inputs.some((record) => record.role === "mask" && record.source === maker.id),
-    ),
-  );
-  const names = [...new Set(found.map((step) => step.path.replace(/\.layers\.\d+/, "").replace(/\.mask$/, "")))];
-  return names.length ? `Read by ${names.join(", ")}.` : "No operation of this pass reads it directly.";
+/** Who reads a mask: by its cells, or as its maker put it out; layers that do the same are one. */
+function readers(scene, mask) {
+  const reads = (record) =>
+    record.role === "mask" && (record.mask === mask.mask || (record.source !== null && record.source === mask.source));
+  const found = passesOf(scene).flatMap((pass) => pass.steps.filter((step) => !step.block && step.inputs.some(reads)));
+  const names = [...new Set(found.map((step) => step.path.replace(/\.\d+(?=\.)/g, ".*").replace(/\.mask$/, "")))];
+  return names.length ? `Read by ${names.join(", ")}.` : "";
 }
 
 function drawCells(cells, words, tell) {

@@ -50,6 +50,7 @@ function end(scene) {
 /** What one pass can show: its entrance, its attentions, its exit; or its steps, where it has no attention. */
 function tellPass(scene, pass, turn, told) {
   const sites = listSites(scene).filter((site) => site.pass === pass && site.weights.block);
+  if (!sites.length && pass.attentions.length) return [];
   const entrance = tellEntrance(scene, pass, turn, told);
   if (!sites.length && !entrance.length) return turn ? [] : tellPlain(scene, pass);
   const moments = [...entrance];

@@ -1,7 +1,7 @@
 /** What an attention has to tell: queries, keys and values, scores, what is hidden, shares, what each row takes. */
 
-import { facts, sayNumber } from "./facts.js";
-import { hiddenAt, matrixOf, sizesOf, wordsAt } from "./sites.js";
+import { facts, sayNumber, sayPercent } from "./facts.js";
+import { hiddenAt, matrixOf, quote, sizesOf, wordsAt } from "./sites.js";
 
 /** One attention at full length. */
 export function tellSite(site) {
@@ -24,6 +24,7 @@ export function tellSite(site) {
   const hidden = hiddenBy(site, weights);
   const mixed = site.mixed && matrixOf(site.mixed, site.mixed.outputs[0], chosen);
   const d_k = query?.columns;
+  const [asker, asked] = sidesOf(site);
   const told = [];
   if (input && three.every(Boolean)) {
     told.push({
@@ -34,9 +35,9 @@ export function tellSite(site) {
       three,
       step: site.query.linear,
       seconds: 4,
-      title: site.crosses ? "The answer asks, the question replies" : "Three views of each row",
+      title: site.crosses ? `The ${asker} asks, the ${asked} replies` : "Three views of each row",
       says: site.crosses
-        ? "Queries come from the answer; keys and values from what the encoder made of the question."
+        ? `Queries come from the ${asker}; keys and values from what the encoder made${site.pass.tokens.decoder_input ? " of the question" : ""}.`
         : "Three linear layers make of every row a query (what it looks for), a key (what it offers) and a value (what it passes on).",
     });
     if (heads > 1 && query && three[0].columns === heads * query.columns && three[0].rows === query.rows) {
@@ -123,6 +124,11 @@ export function tellSite(site) {
   return told;
 }
 
+/** What looks across, and what it looks at: an answer at a question where words were recorded. */
+function sidesOf(site) {
+  return site.pass.tokens.decoder_input ? ["answer", "question"] : ["decoder", "encoder"];
+}
+
 /** An attention that is not the first: what is new about it, else one picture of who looks at whom. */
 export function tellMore(site, told) {
   const whole = tellSite(site);
@@ -147,7 +153,7 @@ function tellLook(site) {
   const names = wordsAt(site);
   const hidden = hiddenBy(site, weights);
   const title = site.crosses
-    ? "The answer looks at the question"
+    ? `The ${sidesOf(site).join(" looks at the ")}`
     : site.pass.kind === "decode"
       ? "The answer looks back at itself"
       : site.title;
@@ -211,14 +217,14 @@ function sayScale(scores, scaled) {
   return `So that long rows do not shout: ${sayNumber(before)} becomes ${sayNumber(after)}.`;
 }
 
-function sayStrongest(weights, { queries, keys }, { head }, row = 0) {
+function sayStrongest(weights, { queries, keys, sorts }, { head }, row = 0) {
   let best = { row, column: 0 };
   for (let at = row; at < weights.rows; at += 1) {
     for (let column = 0; column < weights.columns; column += 1) {
       if (Number(weights.at(at, column)) > Number(weights.at(best.row, best.column))) best = { row: at, column };
     }
   }
-  const share = (Number(weights.at(best.row, best.column)) * 100).toFixed(0);
-  const quoted = (word) => (/^\d+$/.test(word) ? `place ${word}` : `“${word}”`);
-  return `Every row adds up to 1. In head ${head + 1}, ${quoted(queries[best.row])} gives ${share} % of its attention to ${quoted(keys[best.column])}.`;
+  const share = sayPercent(Number(weights.at(best.row, best.column)));
+  const [query, key] = [quote(queries[best.row], sorts[0]), quote(keys[best.column], sorts[1])];
+  return `Every row adds up to 1. In head ${head + 1}, ${query} gives ${share} of its attention to ${key}.`;
 }

@@ -1,7 +1,7 @@
 /** What comes in: words, ids and the rows that they pick, or a picture and its patches. */
 
 import { sayShape } from "./facts.js";
-import { listSites, makerOf, matrixOf, valued } from "./sites.js";
+import { idsOf, listSites, makerOf, matrixOf, valued } from "./sites.js";
 
 /** Words, ids and rows: what is looked up, or what an image becomes. */
 export function tellEntrance(scene, pass, turn, told) {
@@ -14,8 +14,9 @@ export function tellEntrance(scene, pass, turn, told) {
   const station = first.station;
   const moments = [];
   if (lookup) {
-    const ids = readIds(lookup);
     const count = rows.rows;
+    const known = readIds(lookup);
+    const ids = known.length ? known : idsOf(scene, pass, count);
     if (words.length && !told.has("words")) {
       moments.push({
         act: "words",
@@ -28,10 +29,11 @@ export function tellEntrance(scene, pass, turn, told) {
       });
     }
     if (ids.length && !told.has("words")) {
+      const title = words.length ? "Every word is a number" : "Numbers come in";
       const example = words.length
         ? `“${words[0]}” is number ${ids[0]}.`
-        : `${ids.length} ids come in: ${ids.slice(0, 8).join(", ")} …`;
-      moments.push({ act: "ids", words, ids, station, title: "Every word is a number", says: example, step: lookup });
+        : `${ids.length} ids come in: ${ids.slice(0, 8).join(", ")}${ids.length > 8 ? " …" : ""}.`;
+      moments.push({ act: "ids", words, ids, station, title, says: example, step: lookup });
     }
     const table = lookup.inputs.find((one) => one.role === "parameter")?.shape[0] ?? null;
     const from = table ? ` of a table with ${table.toLocaleString("en")} rows` : " of a learnt table";
@@ -130,15 +132,17 @@ function readIds(lookup) {
   return block.values.slice(0, block.shape.at(-1));
 }
 
-/** Where a second thing is added to the rows, one for each place. */
+/** Where something is added to the rows that is of their places alone: counted, or the same for every sequence. */
 function findSum(pass, lookup) {
   const at = pass.steps.indexOf(lookup);
   for (const step of pass.steps.slice(at, at + 8)) {
     if (step.op !== "add" || step.block) continue;
     const parts = step.inputs.map((record) => matrixOf(step, record));
     const whole = matrixOf(step, step.outputs[0]);
-    if (parts.length !== 2 || parts.some((part) => !part || part.rows !== whole?.rows)) return null;
-    const axes = step.inputs[1].axes;
+    if (parts.length !== 2 || parts.some((part) => !part || part.rows !== whole?.rows)) continue;
+    const { shape } = step.inputs[1];
+    const isShared = shape.length < step.outputs[0].shape.length || shape[0] < step.outputs[0].shape[0];
+    if (!isShared && makerOf(step, step.inputs[1])?.op !== "positions") continue;
     return {
       act: "sum",
       parts,
@@ -146,7 +150,7 @@ function findSum(pass, lookup) {
       step,
       title: "Where each stands",
       seconds: 3.2,
-      says: `Rows do not know their order, so a pattern for every place is added: ${sayShape(step.inputs[1].shape)}${axes[0] === "1" ? ", the same for every text" : ""}. The shape stays.`,
+      says: `Rows do not know their order, so a pattern for every place is added: ${sayShape(step.inputs[1].shape)}${isShared ? ", the same for every sequence" : ""}. The shape stays.`,
     };
   }
   return null;

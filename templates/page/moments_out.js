@@ -4,6 +4,8 @@ import { facts, sayPercent, sayShape } from "./facts.js";
 import { listWords } from "./moments_in.js";
 import { makerOf, matrixOf, valued, wordsAt } from "./sites.js";
 
+const BENDS = /^(relu6?|gelu\w*|silu|swish|tanh|sigmoid|mish|elu|leaky_relu|quick_gelu)$/;
+
 /** The rows made wide, thinned out, and made narrow again. */
 export function tellWide(site, sites) {
   const { steps } = site.pass;
@@ -43,8 +45,15 @@ export function tellWide(site, sites) {
     seconds: 4,
     layer: site.layer,
     title: "Each row thinks alone",
-    says: `${width} numbers become ${large.columns}, bend (${bent.op}), and become ${result.columns} again.${share}`,
+    says: `${width} numbers become ${large.columns},${sayBent(bent)} and become ${result.columns} again.${share}`,
   };
+}
+
+/** How the wide rows are bent, where their step tells: by a function, or by a gate beside them that is. */
+function sayBent(bent) {
+  if (BENDS.test(bent.op)) return ` bend (${bent.op}),`;
+  const gate = bent.inputs.map((one) => makerOf(bent, one)).find((maker) => maker && BENDS.test(maker.op));
+  return bent.op === "mul" && gate ? ` are let through by a gate (${gate.op}),` : "";
 }
 
 /** What every layer reads, one after the other. */

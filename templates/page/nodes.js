@@ -3,6 +3,7 @@
 import { showChances } from "./chances.js";
 import { byId } from "./dom.js";
 import { facts, findStep, joinMap, passesOf, sceneAt, stepsOf } from "./facts.js";
+import { hasMasks } from "./masks.js";
 import { move, place } from "./place.js";
 import { listSites } from "./sites.js";
 import { boxOf, flyTo, isInView, showDrawing, wasDrag } from "./view.js";
@@ -68,7 +69,10 @@ function open({ opens, number, shows }) {
   if (!scene) return;
   const { phase, turn } = scene;
   const station = findStep(scene, shows)?.station ?? place.station;
-  if (opens === "masks") move({ view: "masks", mask: shows, step: "", station, phase, turn });
+  if (opens === "masks") {
+    const shown = hasMasks() ? { view: "masks", mask: shows, step: "" } : { view: "step", step: shows };
+    move({ ...shown, station, phase, turn });
+  }
   const site = listSites(scene).find((one) => one.softmax.id === shows);
   if (site) move({ view: "attention", attention: site.kind, layer: site.layer, head: 0, phase, turn });
 }

@@ -25,8 +25,10 @@ export function startShow() {
     el("button", { type: "button", "data-way": "show", onclick: () => move({ view: "show" }) }, "watch"),
     el("button", { type: "button", "data-way": "walk", onclick: explore }, "explore"),
   );
-  byId("show_asked").textContent = asked(moments);
-  byId("show_told").textContent = `${facts.title}: what happened inside, number by number, as it was recorded`;
+  const title = asked(moments);
+  const name = title === facts.title ? "What happened" : `${facts.title}: what happened`;
+  byId("show_asked").textContent = title;
+  byId("show_told").textContent = `${name} inside, number by number, as it was recorded`;
   byId("show_start").addEventListener("click", () => play());
   byId("show_play").addEventListener("click", () => (state.playing ? pause() : play()));
   byId("show_back").addEventListener("click", () => step(-1));

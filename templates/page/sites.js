@@ -3,6 +3,7 @@
 import { madeRecord, passesOf } from "./facts.js";
 
 const SCALING = new Set(["scale", "mul", "div"]);
+const ID = /^id (\d+)$/;
 const kept = new Map();
 
 /** The attentions of a scene, in the order in which data passes them. */
@@ -57,18 +58,37 @@ export function valued(step, at = 0) {
   return step?.outputs[at]?.block ? step.outputs[at] : null;
 }
 
-/** The words that ask and those that are looked at, for one sequence. */
+/** The words that ask and those that are looked at, for one sequence; ids or places where no words are known. */
 export function wordsAt(site, sequence = 0) {
   const at = Math.min(sequence, site.queries.length - 1);
   const count = (size) => Array.from({ length: size }, (_, place) => `${place + 1}`);
+  const [queries, keys] = [site.queries[at], site.keys[at]];
   return {
-    queries: (site.queries[at] ?? count(site.weights.shape.at(-2))).map(plain),
-    keys: (site.keys[at] ?? count(site.weights.shape.at(-1))).map(plain),
+    queries: (queries ?? count(site.weights.shape.at(-2))).map(plain),
+    keys: (keys ?? count(site.weights.shape.at(-1))).map(plain),
+    sorts: [sortOf(queries), sortOf(keys)],
   };
 }
 
+/** What stands for the rows of a matrix: "word", "id" or "place". */
+function sortOf(listed) {
+  if (!listed || listed.every((one, at) => one === `${at + 1}`)) return "place";
+  return listed.every((one) => ID.test(one)) ? "id" : "word";
+}
+
+/** A word as it is said in a sentence. */
+export function quote(word, sort) {
+  return sort === "word" ? `“${word}”` : `${sort} ${word}`;
+}
+
+/** The ids that a pass reads, where its attentions know them; none where they know words, or nothing. */
+export function idsOf(scene, pass, count) {
+  const found = listSites(scene).find((site) => site.pass === pass && site.queries[0]?.length === count);
+  return found && sortOf(found.queries[0]) === "id" ? found.queries[0].map((one) => Number(plain(one))) : [];
+}
+
 function plain(word) {
-  return word.replace(/^id (?=\d)/, "");
+  return word.replace(ID, "$1");
 }
 
 /** Which cells of an attention are hidden, for one sequence. */

@@ -103,14 +103,24 @@ export function tell(text) {
 
 /** Steps as buttons, each with what comes out of it. */
 export function stepList(steps, { name = "Steps", full = false } = {}) {
+  const names = full ? steps.map((step) => step.path) : dropShared(steps.map(lastPart));
   return el(
     "ol",
     { class: full ? "steps full" : "steps", "aria-label": name },
-    ...steps.map((step) => stepItem(step, full)),
+    ...steps.map((step, at) => stepItem(step, names[at])),
   );
 }
 
-function stepItem(step, full) {
+/** Dotted names without the parts at their beginning that all of them have. */
+function dropShared(names) {
+  const parts = names.map((name) => name.split("."));
+  let shared = 0;
+  while (parts.length > 1 && parts.every((one) => one.length > shared + 1 && one[shared] === parts[0][shared]))
+    shared += 1;
+  return parts.map((one) => one.slice(shared).join("."));
+}
+
+function stepItem(step, name) {
   return el(
     "li",
     {},
@@ -121,7 +131,7 @@ function stepItem(step, full) {
         "data-id": step.id,
         onclick: () => move({ step: step.id, view: "step", station: step.station ?? place.station }),
       },
-      el("span", { class: "name", title: step.path }, full ? step.path : lastPart(step)),
+      el("span", { class: "name", title: step.path }, name),
       shapeOf(step),
     ),
   );

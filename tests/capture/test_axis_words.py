@@ -153,3 +153,27 @@ def test_a_normed_waist_is_no_stream_and_a_bent_end_no_way_out_and_back():
         "d_model",
         "",
     ]
+
+
+class Biased(Grouped):
+    """Attention with a table of biases, which has as many rows as all heads are wide."""
+
+    def __init__(self):
+        super().__init__(16, 4, 4, 4, by_hand=True)
+        self.far = nn.Embedding(16, 4)
+
+    def forward(self, ids):
+        x = self.words(ids)
+        query, key, value = (self.split(one(x), 4) for one in (self.query, self.key, self.value))
+        places = torch.arange(ids.shape[1])
+        bias = self.far((places[:, None] - places).abs()).permute(2, 0, 1)
+        heads = (query @ key.transpose(-1, -2) + bias).softmax(-1) @ value
+        joined = heads.transpose(1, 2).reshape(*ids.shape, 16)
+        return self.head(x + self.output(joined))
+
+
+def test_a_table_of_biases_is_no_vocabulary():
+    found = axes_of(Biased(), torch.zeros(2, 5, dtype=torch.long))
+
+    assert found["query"] == [("batch", "seq_len", "d_model")]
+    assert found["head"] == [("batch", "seq_len", "vocab")]

@@ -3,6 +3,9 @@
 from fnmatch import fnmatchcase
 
 import pytest
+from recorded import recorded
+
+from xray.renderers.render import render
 
 
 def search(page, text):
@@ -124,3 +127,15 @@ def test_a_found_step_takes_the_walk_along(laptop):
     laptop.locator("#found .steps button").first.click()
 
     assert laptop.locator("#rail [aria-current=step]").inner_text() == "6"
+
+
+@pytest.mark.slow
+def test_any_model_is_asked_about_what_its_walk_says(visit, tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text(render(recorded("Llama, inference"), "html"), encoding="utf-8")
+    with visit(path, "#view=find") as page:
+        page.fill("#query", "why rotary places?")
+        page.locator(".answer button").first.click()
+
+        assert "Rotary places" in page.locator("#views").inner_text()
+        assert page.locator("#rail [aria-current=step]").inner_text() == "1"

@@ -68,7 +68,10 @@ def test_all_masks_of_a_pass_can_be_chosen(at):
 def test_a_mask_says_who_reads_it(at):
     page = at("#view=masks&station=1")
 
-    assert "Read by encoder.self_attention, decoder.cross_attention." in page.locator("#views").inner_text()
+    assert (
+        "Read by encoder.layers.*.self_attention, decoder.layers.*.cross_attention."
+        in page.locator("#views").inner_text()
+    )
 
 
 @pytest.mark.slow

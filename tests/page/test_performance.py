@@ -71,7 +71,7 @@ def test_the_share_that_is_said_was_recorded(at, page_trace):
     weights = find_step(page_trace, "encoder.layers.0.self_attention.softmax", "encode").outputs[0].preview
     each = weights.shape[2] * weights.shape[3]
 
-    assert f"{max(weights.values[(head - 1) * each : head * each]):.0%}".replace("%", " %") in said
+    assert f"{max(weights.values[(head - 1) * each : head * each]):.1%}".replace("%", " %") in said
 
 
 def test_a_cell_under_the_pointer_says_its_recorded_value(at, page_trace):

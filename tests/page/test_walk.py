@@ -163,3 +163,9 @@ def test_another_layer_can_be_walked(at):
     page.locator(".steps button").first.click()
 
     assert page.locator("h2.path").inner_text() == "decoder.layers.2.self_attention.query"
+
+
+def test_a_link_to_a_step_leads_to_its_station_too(at):
+    page = at("#view=step&step=decoder.layers.0.cross_attention.softmax%230")
+
+    assert page.locator("#rail [aria-current=step]").inner_text() == "6"

@@ -245,7 +245,8 @@ class Namer:
         streams = {self.find_last(flow.steps[place]) for place in list_sums(flow)} & {*ins.values(), *outs.values()}
         for stream in streams:
             groups.name(stream, "d_model")
-        vocabularies = {step.settings.get("num_embeddings") for step in tables} - {None}
+        words = [step for step in tables if outs[step.id] in streams or self.is_read(step)]  # no table of biases
+        vocabularies = {step.settings.get("num_embeddings") for step in words} - {None}
         back = {ins[step.id] for step in layers if outs[step.id] in streams}
         for step in layers:
             wide = step.settings.get("out_features") in vocabularies and not self.is_read(step)

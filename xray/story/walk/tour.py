@@ -123,5 +123,5 @@ def describe_row(nodes: Sequence[Node]) -> Text:
     """What happens in a row, with the shapes that come out."""
     told: list[str | TensorRecord] = []
     for node in nodes:
-        told += [f"{', ' if told else ''}{node.label.replace('^', '')} ", node.record] if node.record else []
+        told += [f"{', ' if told else ''}{node.label.replace('^T', 'ᵀ')} ", node.record] if node.record else []
     return (*told, f": {nodes[0].remark}.")
