@@ -35,7 +35,9 @@ export function siteAt(scene) {
 
 /** What of the walk and the map goes with an attention: its step and station. */
 function follow(changes) {
-  const found = listSites(sceneAt(place)).filter((site) => site.kind === (changes.attention ?? place.attention));
+  const sites = listSites(sceneAt(place));
+  const { kind } = listKind(sites);
+  const found = sites.filter((site) => site.kind === (changes.attention ?? kind));
   const site = found.find((one) => one.layer === (changes.layer ?? place.layer)) ?? found[0];
   return { ...changes, ...(site && { step: site.softmax.id, station: site.softmax.station ?? place.station }) };
 }

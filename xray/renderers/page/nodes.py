@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 from html import unescape
+from itertools import zip_longest
 from typing import Any
 
-from xray.ir.trace import Pass, Trace
+from xray.ir.trace import Pass, Step, Trace
 from xray.renderers.page.map import pass_key
 from xray.story.blocks.items import NOBODY, Plan
 from xray.story.blocks.pass_groups import PassGroup
+from xray.story.body.reading import read_pass
 
 NODE = re.compile(r'data-pass="([^"]*)" data-step="([^"]*)"')
 
@@ -31,10 +34,39 @@ def join_pass(one_pass: Pass, group: PassGroup, plan: Plan, drawn: set[Node]) ->
     numbers: dict[Node, int] = {}
     known: dict[str | None, int] = {None: -1}
     keys = tuple(dict.fromkeys(map(pass_key, (one_pass, group.shown, *group.passes))))
+    alike = find_alike(one_pass, {step for key, step in drawn if key in keys})
     for step in one_pass.steps:
-        found = next((node for node in list_nodes(step.id, keys, plan) if node in drawn), None)
+        nodes = (*list_nodes(step.id, keys, plan), *((key, alike[step.id]) for key in keys if step.id in alike))
+        found = next((node for node in nodes if node in drawn), None)
         known[step.id] = known.get(step.parent, -1) if found is None else numbers.setdefault(found, len(numbers))
     return {"nodes": [list(node) for node in numbers], "at": [known[step.id] for step in one_pass.steps]}
+
+
+def find_alike(one_pass: Pass, drawn: set[str]) -> dict[str, str]:
+    """For steps of layers that are not drawn the step that is: at the same point of the same stage of another layer.
+
+    A stage that is drawn as one node stands by it for all of its steps.
+    """
+    reading, found = read_pass(one_pass), dict[str, str]()
+    for towering in reading.towers:
+        for stages in zip_longest(*towering.layers):
+            nodes = [[reading.flow.steps[place] for place in sorted(one.nodes)] for one in stages if one is not None]
+            shown = [steps for steps in nodes if any(step.id in drawn for step in steps)]
+            for steps in nodes:
+                own = next((step.id for step in reversed(steps) if step.id in drawn), None)
+                if steps in shown and sum(step.id in drawn for step in steps) == 1 and own is not None:
+                    found |= {step.id: own for step in steps if step.id != own}
+                elif steps not in shown and shown:
+                    found |= align(steps, max(shown, key=len), drawn)
+    return found
+
+
+def align(steps: Sequence[Step], others: Sequence[Step], drawn: set[str]) -> dict[str, str]:
+    """For steps those of another layer that do the same at the same point, as far as these are drawn."""
+    looks = [[(one.op, one.path.rpartition(".")[2]) for one in each] for each in (steps, others)]
+    blocks = SequenceMatcher(a=looks[0], b=looks[1], autojunk=False).get_matching_blocks()
+    pairs = [(steps[at + far], others[to + far]) for at, to, length in blocks for far in range(length)]
+    return {one.id: other.id for one, other in pairs if other.id in drawn}
 
 
 def list_nodes(step_id: str, keys: tuple[str, ...], plan: Plan) -> Iterator[Node]:
