@@ -101,13 +101,15 @@ def swin(c):
     groups, first = [], 0
     for stage, depth in enumerate(c.depths):
         width = c.embed_dim * 2**stage
-        window = c.window_size**2 if stage < 3 else None  # the last stage is one window
-        attend = looks_both_ways(
-            c, heads=c.num_heads[stage], d_k=width // c.num_heads[stage], positions="relative", window=window
-        )
+        sizes = {"heads": c.num_heads[stage], "d_k": width // c.num_heads[stage], "positions": "relative"}
         think = pre("layer", plain(c, d_ff=int(c.mlp_ratio * width)))
-        # every other layer is rolled, and hides by a mask what came from the other side
-        groups.append(group(range(first, first + depth), width, pre("layer", attend), think))
+        # every other layer is rolled, and hides by a mask what came from the other side; the last stage is one window
+        numbers = range(first, first + depth)
+        kinds = [(numbers[::2], False), (numbers[1::2], True)] if stage < 3 else [(numbers, None)]
+        for own, rolled in kinds:
+            window = None if rolled is None else c.window_size**2
+            attend = looks_both_ways(c, **sizes, window=window, rolled=rolled)
+            groups.append(group(own, width, pre("layer", attend), think))
         first += depth
     parts = entrance(f"patches {c.embed_dim}", "norm")
     return sees_images(
@@ -265,8 +267,11 @@ def swinv2(c):
             "kernel": "plain",
             "window": c.window_size**2 if stage < 3 else None,
         }
-        think = after("layer", plain(c, d_ff=int(c.mlp_ratio * width)))
-        whole, rolled = (looks_both_ways(c, **sizes, causal=causal) for causal in (False, Silent(False)))
+        cut, think = stage < 3, after("layer", plain(c, d_ff=int(c.mlp_ratio * width)))
+        whole, rolled = (
+            looks_both_ways(c, **sizes, causal=causal, rolled=rolled if cut else None)
+            for causal, rolled in ((False, False), (Silent(False), True))
+        )
         numbers = range(first, first + depth)
         kinds = [(numbers[::2], whole), (numbers[1::2], rolled)] if stage < 3 else [(numbers, whole)]
         groups += [group(own, width, after("layer", attend), think) for own, attend in kinds]

@@ -158,9 +158,13 @@ def clap(c):
             "positions": "relative",
             "window": hear.window_size**2 if stage < 3 else None,
         }
-        whole, rolled = (looks_both_ways(hear, kernel="plain", **sizes, causal=c) for c in (False, Silent(False)))
+        whole, rolled = (
+            looks_both_ways(hear, kernel="plain", **sizes, causal=causal, rolled=rolled if stage < 3 else None)
+            for causal, rolled in ((False, False), (False if stage else Silent(False), True))
+        )
         think = pre("layer", plain(hear, d_ff=int(hear.mlp_ratio * width)))
-        parts = [(range(first, first + depth), whole)] if stage else [((0,), whole), ((1,), rolled)]
+        own = range(first, first + depth)
+        parts = [(own[::2], whole), (own[1::2], rolled)] if stage < 3 else [(own, whole)]
         groups += [group(numbers, width, pre("layer", attend), think) for numbers, attend in parts]
         first += depth
     parts = entrance(f"patches {hear.patch_embeds_hidden_size}", "norm")

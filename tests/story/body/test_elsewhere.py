@@ -231,3 +231,23 @@ def test_a_learned_scale_of_what_a_branch_gives_is_told_where_there_is_one(name,
     (tower,) = anatomy(kept(name)[0]).towers
 
     assert {stage.scale for group in tower.groups for stage in group.stages} == {told}
+
+
+def test_rolled_windows_are_told_from_those_that_are_not():
+    rolled = [branch.rolled for branch in branches_of("swin_tiny_patch4_window7_224", Attention)]
+
+    assert rolled[:10] == [False, True] * 5  # timm's swin_transformer.py: shift_size is 0 in every other block
+    assert not any(rolled[10:])  # the last stage is one window
+
+
+def test_windows_that_are_not_rolled_and_pooled_queries_are_told_as_they_are():
+    found = branches_of("hiera_tiny_224", Attention)
+
+    assert not any(branch.rolled for branch in found)
+    # timm's hiera.py: the first block of each later stage pools its queries, in the windows of the stage before
+    assert [(place, branch.pooled, branch.window) for place, branch in enumerate(found) if branch.pooled] == [
+        (1, 4, 64),
+        (3, 4, 16),
+        (10, 4, None),
+    ]
+    assert {branch.pooled for branch in branches_of("vit_tiny_patch16_224", Attention)} == {None}

@@ -37,9 +37,9 @@ class LatentAttention(nn.Module):
 
 
 class Layer(nn.Module):
-    def __init__(self, keeps):
+    def __init__(self, attention):
         super().__init__()
-        self.before, self.attention = nn.LayerNorm(WIDTH), LatentAttention(keeps)
+        self.before, self.attention = nn.LayerNorm(WIDTH), attention
         self.think, self.wide, self.back = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 33), nn.Linear(33, WIDTH)
 
     def forward(self, x):
@@ -52,7 +52,7 @@ class Layer(nn.Module):
     [("waist", WAIST, True), ("keys", None, False), ("nothing", None, False)],
 )
 def test_a_cache_is_said_to_keep_the_waist_only_where_it_does(keeps, kept, told):
-    model = nn.Sequential(nn.Embedding(11, WIDTH), Layer(keeps), Layer(keeps))
+    model = nn.Sequential(nn.Embedding(11, WIDTH), *(Layer(LatentAttention(keeps)) for _ in range(2)))
     trace = xray.trace(model, torch.tensor([[1, 2, 3, 4, 5]]))
     found = xray.anatomy(trace)
     (latent,) = (one.latent for one in found.towers[0].branches if isinstance(one, Attention))

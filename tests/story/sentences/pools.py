@@ -31,7 +31,17 @@ from xray.story.sheet.words import Words
 SILENT = Attention(source="self", heads=None, kv_heads=None, d_k=None, d_v=None)
 """An attention of which nothing is known."""
 FALSE = replace(
-    SILENT, heads=5, kv_heads=5, d_k=7, d_v=7, positions="none", qk_norm=False, sinks=False, gate=False, kernel="plain"
+    SILENT,
+    heads=5,
+    kv_heads=5,
+    d_k=7,
+    d_v=7,
+    positions="none",
+    qk_norm=False,
+    sinks=False,
+    gate=False,
+    kernel="plain",
+    rolled=False,
 )
 """An attention of which all that is special is known not to be there."""
 PLAIN, GATED = FeedForward(140, "relu", gated=False), FeedForward(140, "silu", gated=True, fused=False)
@@ -66,6 +76,8 @@ MODELS = {
     "gate of the output": make_anatomy(replace(FALSE, gate=True)),
     "fused projection": make_anatomy(replace(FALSE, fused="qkv")),
     "windows": make_anatomy(replace(FALSE, window=4)),
+    "rolled windows": make_anatomy(replace(FALSE, window=4, rolled=True)),
+    "pooled queries": make_anatomy(replace(FALSE, pooled=4)),
     "gate": make_anatomy(FALSE, GATED),
     "experts": make_anatomy(FALSE, EXPERTS),
     "recurrence": make_anatomy(Recurrence(None, None)),
@@ -84,6 +96,7 @@ MODELS = {
 """For each sentence of a model an anatomy in which its fact is proven, and little else."""
 OF_MODELS = {name: {name} for name in MODELS if name not in ("known not to be", "not known")}
 OF_MODELS["norm"] |= {"adaptive norm"}
+OF_MODELS["windows"] |= {"rolled windows"}
 
 ATTENTIONS = {
     "not known": SILENT,

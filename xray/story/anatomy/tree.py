@@ -46,7 +46,8 @@ class Attention:
     the name of the fused operation that computed it, "plain" where every product was a step of its own. `cap` is the
     number that scores cannot pass (c·tanh(score / c)), `inner_norm` normalises what the heads found before the last
     linear layer. `qk_norm_over` says what `qk_norm` normalises: each "head" by itself, d_k numbers, or the "width" of
-    all heads of a row at once.
+    all heads of a row at once. `rolled` says, where places are cut into windows, whether they are rolled before (Swin),
+    `pooled` how many places become one query, where they do (Hiera).
     """
 
     source: str | None
@@ -67,6 +68,8 @@ class Attention:
     beside: str | None = None
     cap: float | None = None
     inner_norm: NormKind | None = None
+    rolled: bool | None = None
+    pooled: int | None = None
     part: str = "attention"
 
 

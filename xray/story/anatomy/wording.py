@@ -152,7 +152,8 @@ def describe_heads(branch: Attention) -> str:
         keys and f"{keys} of keys",
         branch.d_k and f"d_k {branch.d_k:,}",
         values and f"d_v {values:,}",
-        branch.window and f"window {branch.window:,}",
+        branch.window and f"window {branch.window:,}{', rolled' if branch.rolled else ''}",
+        branch.pooled and f"queries pooled {branch.pooled} to 1",
     )
 
 

@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS
+from xray.ir.records import MaskFacts
 from xray.story.anatomy.tree import Attention, Group, Stage, Unknown
 from xray.story.body.stages import Staging
+from xray.story.recognition.scored_parts import read_scored
 
 LONGEST_PATTERN = 12
 MIXING = ("mix", "cross")
@@ -71,7 +74,7 @@ def group_layers(flow: Flow, layers: Sequence[Layer]) -> list[Group]:
     for number, layer in enumerate(layers):
         stages = tuple(staging.stage for staging in layer)
         width = width_of(flow, layer)
-        key = (tuple(blur(stage) for stage in stages), width, shape_of(flow, layer))
+        key = (tuple(blur(stage) for stage in stages), width, shape_of(flow, layer), list_masks(flow, layer))
         groups.setdefault(key, []).append(number)
         alike.setdefault(key, stages)
         widths[key] = width
@@ -86,6 +89,18 @@ def blur(stage: Stage) -> Stage:
     """A stage without what tells one layer from another by its place alone: paths."""
     branches = tuple(Unknown(()) if isinstance(branch, Unknown) else branch for branch in stage.branches)
     return replace(stage, branches=branches)
+
+
+def list_masks(flow: Flow, layer: Layer) -> tuple[MaskFacts | None, ...]:
+    """What is recorded of the mask of each attention of a layer; None where it has none, or nothing is known of it."""
+    sites = [one.site for staging in layer for one in staging.branches if one.site is not None]
+    return tuple(find_mask(flow, site) for site in sites)
+
+
+def find_mask(flow: Flow, site: Site) -> MaskFacts | None:
+    """What is recorded of the mask that joins the scores of an attention."""
+    operands = [part.operand for part in read_scored(flow, site.scored) if part.operand is not None]
+    return next((one.record.mask for one in operands if one.record.mask is not None), None)
 
 
 def shape_of(flow: Flow, layer: Layer) -> tuple[int, ...]:

@@ -43,13 +43,14 @@ def describe_attention(
     normed = [norm for side in (query, key) if (norm := find_norm_of(flow, side)) is not None]
     widths = [d_k, *(None if d_k is None or count is None else d_k * count for count in (heads, kv_heads))]
     positions: Positions | None = "rotary" if turned else scores.bias if scores.bias != "none" or plain else None
+    cut = count_cut_window(flow, site, query, key, region)
     return Attention(
         source=name_source(flow, site, key, region, makers_of_towers),
         heads=heads,
         kv_heads=kv_heads,
         d_k=d_k,
         d_v=d_v + sum(flow.output(twin.weighted_sum).shape[-1] for twin in twins),
-        window=scores.window or count_cut_window(flow, site, query, key, region),
+        window=scores.window or cut,
         positions=positions,
         qk_norm=len(normed) == 2,
         qk_norm_over=name_normed(flow, normed, widths) if len(normed) == 2 else None,
@@ -62,6 +63,8 @@ def describe_attention(
         beside=name_beside(flow, key, region, makers_of_towers),
         cap=scores.cap,
         inner_norm=name_inner_norm(flow, site.output, {site.weighted_sum, *site.concat}),
+        rolled=None if cut is None else any(rolls_places(flow, node) for node in query.nodes),
+        pooled=count_pooled(flow, site, key, region),
     )
 
 
@@ -191,13 +194,38 @@ def name_source(flow: Flow, site: Site, key: Side, region: Region, towers: Mappi
 def count_cut_window(flow: Flow, site: Site, query: Side, key: Side, region: Region) -> int | None:
     """How many places a query sees where the places were cut into windows before they attend; None if they were not.
 
-    Both sides of the square are then as long as a window, and shorter than the stream; nothing was pooled.
+    Both sides of the square are then as long as a window, and shorter than the stream; or queries alone were pooled, in
+    each window as many.
     """
     square = flow.output(site.scores).shape[-2:]
     stream = flow.output(region.end).shape
-    if not key.is_own or len(square) != 2 or square[0] != square[1] or len(stream) < 3:
+    if not key.is_own or len(square) != 2 or len(stream) < 3:
         return None
     places = prod(stream[1:-1])
     if square[0] >= places or prod(flow.output(site.scores).shape[:-1]) < prod(stream[:-1]):
         return None
-    return square[0] if prod(query.end.shape[:-1]) % square[0] == 0 and places // square[0] > 1 else None
+    if square[0] != square[1] and count_pooled(flow, site, key, region) != square[1] // square[0]:
+        return None
+    return square[1] if prod(query.end.shape[:-1]) % square[0] == 0 and places // square[0] > 1 else None
+
+
+def count_pooled(flow: Flow, site: Site, key: Side, region: Region) -> int | None:
+    """How many places of the stream become one query, all of them being asked; None where each is its own."""
+    if not key.is_own or region.start is None:
+        return None
+    before, after = flow.output(region.start).shape, flow.output(region.end).shape
+    asking, asked = flow.output(site.scores).shape[-2:]
+    if len(before) != 3 or len(after) != 3 or not after[1] or not asking:
+        return None
+    times = before[1] // after[1]
+    return times if times > 1 and before[1] == times * after[1] and asked == times * asking else None
+
+
+def rolls_places(flow: Flow, node: int) -> bool:
+    """Whether a step rolls rows of places, and not the numbers of each."""
+    step = flow.steps[node]
+    if step.op != "roll" or not step.outputs:
+        return False
+    told, last = step.settings.get("dims", ""), len(step.outputs[0].shape) - 1
+    axes = [told] if isinstance(told, int) else [int(one) for one in str(told).split("x") if one.lstrip("-").isdigit()]
+    return bool(axes) and all(axis not in (-1, last) for axis in axes)

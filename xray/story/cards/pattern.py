@@ -1,25 +1,32 @@
 """Which layer is of which frame, where a tower has several."""
 
+from collections.abc import Sequence
+
+from xray.ir.records import MaskFacts
+from xray.story.anatomy.tree import Group
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told, draw_card
 from xray.story.charts.stage_chart import name_branch
+from xray.story.sentences.of_masks import describe_hidden
 from xray.story.sheet.planning import spell_layers
 from xray.story.type_sizes import NOTE
-from xray.story.wording import fit_text
+from xray.story.wording import wrap
 
-MOST_KINDS = 6
+MOST_KINDS = 8
 SWATCHES = ("encoder", "decoder", "inference", "training", "station", "op_convolution", "op_activation", "op_pooling")
 """Surfaces by which kinds of layers are told apart on the card."""
 
 
 def draw_pattern(told: Told, canvas: Canvas, top: float) -> float:
     """Which layer is of which frame, where a tower has several."""
-    several = [tower for tower, _, _ in told.frames if len(tower.groups) > 1]
+    several = [(tower, frames) for tower, frames, _ in told.frames if len(tower.groups) > 1]
     if not several:
         return top
 
     def draw(y: float) -> float:
-        for tower in several:
+        for tower, frames in several:
+            masks = {frame.group.layers[0]: frame.masks for frame in frames}
+            parts = [list_parts(group) for group in tower.groups]
             kinds = {number: kind for kind, group in enumerate(tower.groups) for number in group.layers}
             step = min(13.0, (told.width - 28) / len(kinds))
             for place, number in enumerate(sorted(kinds)):
@@ -28,10 +35,11 @@ def draw_pattern(told: Told, canvas: Canvas, top: float) -> float:
             y -= 19
             for kind, group in enumerate(tower.groups[:MOST_KINDS]):
                 canvas.panel(told.left + 14, y - 11, told.left + 26, y - 1, SWATCHES[kind % len(SWATCHES)], 2)
-                branches = [name_branch(branch).lower() for stage in group.stages for branch in stage.branches]
-                text = f"{spell_layers(group.layers)}: {', '.join(branches)}"
-                text = fit_text(text, NOTE, told.width - 50, canvas.measure)
-                y = canvas.note(told.left + 32, y, (words(text, NOTE),), "card").bottom - 3
+                text = f"{spell_layers(group.layers)}: {', '.join(parts[kind])}"
+                if parts.count(parts[kind]) > 1:
+                    text += describe_masks(masks.get(group.layers[0], ()))
+                lines = tuple(words(line, NOTE) for line in wrap(text, NOTE, told.width - 50, canvas.measure, 2))
+                y = canvas.note(told.left + 32, y, lines, "card").bottom - 3
             if len(tower.groups) > MOST_KINDS:
                 text = f"and {len(tower.groups) - MOST_KINDS} more kinds"
                 y = canvas.note(told.left + 32, y, (words(text, NOTE, "quiet"),), "card").bottom - 3
@@ -39,3 +47,14 @@ def draw_pattern(told: Told, canvas: Canvas, top: float) -> float:
         return y
 
     return draw_card(told, canvas, top, "WHICH LAYER IS WHICH", draw)
+
+
+def list_parts(group: Group) -> list[str]:
+    """What a layer of a group consists of."""
+    return [name_branch(branch).lower() for stage in group.stages for branch in stage.branches]
+
+
+def describe_masks(masks: Sequence[MaskFacts | None]) -> str:
+    """What the masks of a layer hide, where layers are alike but for that."""
+    told = [describe_hidden(mask) for mask in masks if mask is not None]
+    return f"; {' and '.join(dict.fromkeys(told))}" if told else "; no mask" if masks else ""

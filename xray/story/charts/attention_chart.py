@@ -17,6 +17,7 @@ from xray.story.charts.attention_lanes import (
     draw_shared,
     fan_of,
     is_brought,
+    label_cut,
     lane_node,
     name_part,
     read_attention_lanes,
@@ -48,7 +49,7 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
     edges: list[Edge] = []
     feet: list[str] = []
     memory: list[str] = []
-    row, tops = draw_shared(flow, shared, sides, nodes, edges, feet, memory)
+    row, tops = draw_shared(flow, shared, sides, nodes, edges, feet, memory, branch.window)
     order = order_rows([lane.parts for lane in lanes])
     drawn = {
         node: name_part(flow, one, letters)
@@ -195,7 +196,8 @@ def draw_end(
         label = "ROLLED BACK" if any(flow.op(node) == "roll" for node in part.nodes) else None
         if any(flow.op(node) in EXCHANGES for node in part.nodes):
             label = "ADDED UP OVER RANKS"
-        label = label or {"heads": "CUT ANEW", "scale": "SCALE"}.get(part.kind, "MULTIPLIED")
+        cut = "WINDOWS JOINED" if joins_windows(flow, part, branch.window) else label_cut(flow, part)
+        label = label or {"heads": cut, "scale": "SCALE"}.get(part.kind, "MULTIPLIED")
         key = f"tail{count}"
         if find_beside_gate(flow, part.nodes[-1]) is not None:
             key, label = f"gated{count}", "× GATE"
@@ -203,6 +205,15 @@ def draw_end(
         edges.append(Edge(last, key))
         last, row = key, row + 1
     return last
+
+
+def joins_windows(flow: Flow, part: Part, window: int | None) -> bool:
+    """Whether a move lays rows as long as a window one behind the other."""
+    given = flow.steps[part.nodes[0]].inputs
+    before, after = (given[0].shape if given else ()), part.record.shape
+    return (
+        bool(window) and len(before) == 3 and before[1] == window and before[0] > after[0] and before[2:] == after[-1:]
+    )
 
 
 def is_by_one(flow: Flow, place: int) -> bool:

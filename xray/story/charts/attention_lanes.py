@@ -8,6 +8,7 @@ from xray.ir.flow.operation_kinds import SCALINGS, SUMS
 from xray.story.anatomy.tree import Attention
 from xray.story.body.modulation import list_modulation
 from xray.story.body.stages import Branching, opening_norms
+from xray.story.branches.attention import rolls_places
 from xray.story.branches.operands import Side, is_kept, read_sides
 from xray.story.charts.chart import (
     CENTRE,
@@ -123,6 +124,7 @@ def draw_shared(
     edges: list[Edge],
     feet: list[str],
     memory: list[str],
+    window: int | None = None,
 ) -> tuple[int, dict[str, str]]:
     """What is made for several lanes at once, at the bottom; gives the next row and each lane's topmost node."""
     tops: dict[str, str] = {}
@@ -137,6 +139,8 @@ def draw_shared(
         for number, part in enumerate(parts):
             key = name_part(flow, part, letters)
             label = label_part(flow, part, ", ".join(letters.upper()), narrow=False)
+            if window and cuts_windows(flow, part, window):
+                label = f"CUT INTO WINDOWS OF {window}"
             extra = describe_params(flow, *part.nodes)
             nodes.append(
                 Node(
@@ -168,6 +172,15 @@ def name_part(flow: Flow, part: Part, letters: str) -> str:
     elif len(letters) == 1 and keeps_rows(flow, part):
         kind = "cut"
     return f"{kind}{part.number}_{letters}"
+
+
+def cuts_windows(flow: Flow, part: Part, window: int) -> bool:
+    """Whether a move makes a row of its own of every so many places of a longer one."""
+    given = flow.steps[part.nodes[0]].inputs
+    before, after = (given[0].shape if given else ()), part.record.shape
+    if part.kind != "heads" or len(after) < 3 or prod(before) != prod(after) or before[-1:] != after[-1:]:
+        return False
+    return after[-2] == window or (after[0] > before[0] and prod(after[1:-1]) == window)
 
 
 def lane_node(flow: Flow, lane: Lane, part: Part, key: str, row: int, *, is_waist: bool) -> Node:
@@ -206,7 +219,9 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool) -> str:
     if not narrow and part.kind in ("heads", "bend"):
         if any(is_kept(flow, node) for node in part.nodes):
             return "KEPT IN THE CACHE"
-        ops = [flow.op(node).upper() for node in part.nodes if flow.op(node) in ("pad", "roll")]
+        if any(rolls_places(flow, node) for node in part.nodes):
+            return "PLACES ROLLED"
+        ops = [flow.op(node).upper() for node in part.nodes if flow.op(node) == "roll" or pads(flow, node)]
         return " AND ".join(ops) if ops else label_cut(flow, part)
     if keeps_rows(flow, part):
         return f"CUT ANEW {letters}"
@@ -238,7 +253,19 @@ def label_cut(flow: Flow, part: Part) -> str:
     given = flow.steps[part.nodes[0]].inputs
     before, after = (given[0].shape if given else ()), part.record.shape
     is_less = before[:-1] == after[:-1] and after[-1:] < before[-1:]
-    return f"CUT: {after[-1]:,} OF {before[-1]:,}" if is_less else "CUT ANEW"
+    if is_less:
+        return f"CUT: {after[-1]:,} OF {before[-1]:,}"
+    if (before[:1], before[-1:]) != (after[:1], after[-1:]) or prod(before) != prod(after):
+        return "CUT ANEW"
+    if (len(before), len(after)) == (3, 4):
+        return f"LAID OUT IN {after[1]} ROWS OF {after[2]}"
+    return "LAID OUT IN ONE ROW" if (len(before), len(after)) == (4, 3) else "CUT ANEW"
+
+
+def pads(flow: Flow, node: int) -> bool:
+    """Whether a step puts rows around others, and is not told to put none."""
+    given = flow.steps[node].inputs
+    return flow.op(node) == "pad" and bool(given) and flow.output(node).shape != given[0].shape
 
 
 def repeat_times(flow: Flow, part: Part) -> int:

@@ -168,7 +168,7 @@ def name_run(flow: Flow, run: Sequence[int]) -> Kind | None:
         return "repeat" if prod(step.outputs[0].shape) > prod(step.inputs[0].shape) else "heads"
     if op in CARRYING:
         return "heads"
-    if op in DROPOUTS:
+    if op in DROPOUTS or (op == "pad" and step.inputs and step.outputs[0].shape == step.inputs[0].shape):
         return None
     if is_scale(flow, last):
         return "scale"

@@ -202,7 +202,9 @@ def name_branch(branch: Branch) -> str:
         if branch.source == "self":
             if branch.beside:
                 return "JOINT ATTENTION"
-            return "SELF-ATTENTION" if not branch.window else f"SELF-ATTENTION IN WINDOWS OF {branch.window}"
+            rolled = "ROLLED " if branch.rolled else ""
+            where = f" IN {rolled}WINDOWS OF {branch.window}" if branch.window else ""
+            return f"SELF-ATTENTION{where}" + (f", QUERIES POOLED {branch.pooled} TO 1" if branch.pooled else "")
         return "CROSS-ATTENTION"
     if isinstance(branch, Recurrence):
         return {"state space": "STATE SPACE", "linear attention": "LINEAR ATTENTION"}.get(

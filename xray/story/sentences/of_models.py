@@ -142,6 +142,19 @@ def describe_window(anatomy: Anatomy) -> str:
     return f"{where} each place sees at most {' or '.join(map(str, sizes))} places."
 
 
+def describe_rolled(anatomy: Anatomy) -> str:
+    found = {branch.rolled for branch in attentions(anatomy)}
+    some = " in some layers" if False in found or None in found else ""
+    return f"Windows are cut elsewhere{some}: places are rolled before, and back behind." if True in found else ""
+
+
+def describe_pooled(anatomy: Anatomy) -> str:
+    times = sorted({branch.pooled for branch in attentions(anatomy) if branch.pooled})
+    if not times:
+        return ""
+    return f"Queries are pooled, {' or '.join(map(str, times))} places to one: behind them the stream is shorter."
+
+
 def describe_gate(anatomy: Anatomy) -> str:
     found = {(branch.activation, branch.gated) for branch in forwards(anatomy)}
     if not any(gated for _, gated in found):
@@ -220,6 +233,8 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
         lambda whole: any(branch.fused == "qkv" for branch in attentions(whole)),
     ),
     Sentence("windows", describe_window),
+    Sentence("rolled windows", describe_rolled),
+    Sentence("pooled queries", describe_pooled),
     Sentence("gate", describe_gate),
     Sentence("experts", describe_experts),
     fixed(

@@ -85,7 +85,8 @@ def ask(fact: tuple[Tower, Attention]) -> str:
 def describe_windowed(branch: Branch) -> str:
     if not isinstance(branch, Attention) or not branch.window:
         return ""
-    return f"Every place looks at no more than {branch.window} places."
+    rolled = ", in windows cut elsewhere" if branch.rolled else ""
+    return f"Every place looks at no more than {branch.window} places{rolled}."
 
 
 def describe_beside(branch: Branch) -> str:

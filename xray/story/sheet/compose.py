@@ -242,7 +242,7 @@ def split_nodes(staging: Staging) -> list[tuple[str, set[int]]]:
     common = {node for nodes in inner for node in nodes if all(node in other for other in inner)}
     for one in staging.branches:
         name = name_branch(one.branch)
-        if isinstance(one.branch, Attention) and one.branch.window:
+        if isinstance(one.branch, Attention) and (one.branch.window or one.branch.pooled):
             name = "SELF-ATTENTION"
         found.append((name, set(one.region.inner | one.region.beside) - common))
     return found

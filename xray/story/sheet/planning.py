@@ -5,15 +5,18 @@ from dataclasses import dataclass, replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
+from xray.ir.records import MaskFacts
 from xray.ir.trace import Step
 from xray.story.anatomy.tree import Attention, Experts, FeedForward, Group
+from xray.story.body.layers import list_masks
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
 from xray.story.charts.chart import BROAD, Chart, Node, steps_at
 from xray.story.charts.stage_chart import chart_stage, name_stage
 from xray.story.sheet.counting import Count
+from xray.story.wording import plural
 
-MOST_FRAMES = 6
+MOST_FRAMES = 8
 """So many frames a tower may have."""
 
 Layer = Sequence[Staging]
@@ -35,7 +38,7 @@ class Panel:
 class Frame:
     """A group of layers with the panels of one of them, from the bottom up; `is_only`: it holds all layers.
 
-    A compact one is a row: what it holds is drawn in full elsewhere.
+    A compact one is a row: what it holds is drawn in full elsewhere. `masks` are those that its attentions read.
     """
 
     group: Group
@@ -43,6 +46,7 @@ class Frame:
     params: int
     is_only: bool
     is_compact: bool = False
+    masks: tuple[MaskFacts | None, ...] = ()
 
     @property
     def is_wide(self) -> bool:
@@ -98,7 +102,8 @@ def plan_frames(
             station += is_open
         params = sum(panel.params for panel in panels)
         compact = in_rows and not opened.get(number)
-        frames.append(Frame(groups[number], tuple(panels), params, len(groups) == 1, compact))
+        masks = list_masks(flow, layers[number])
+        frames.append(Frame(groups[number], tuple(panels), params, len(groups) == 1, compact, masks))
     return frames
 
 
@@ -139,7 +144,7 @@ def chart_closed(flow: Flow, staging: Staging) -> Chart:
 def describe_sizes(branch: object) -> str:
     """The sizes of a branch in a few words."""
     if isinstance(branch, Attention):
-        heads = f"{branch.heads} heads" if branch.heads else ""
+        heads = plural(branch.heads, "head") if branch.heads else ""
         return f"{heads} of {branch.d_k}" if heads and branch.d_k else heads
     if isinstance(branch, FeedForward):
         return f"d_ff {branch.d_ff:,}" if branch.d_ff else ""

@@ -1,0 +1,49 @@
+"""Layers that are alike but for their masks are told apart, and what differs is said."""
+
+import pytest
+import torch
+from printed import text_of
+from story.body.test_kept_waist import WIDTH, Layer
+from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
+
+LENGTH = 5
+
+
+class Masked(nn.Module):
+    """A single head that hides what it is told to hide."""
+
+    def __init__(self, mask):
+        super().__init__()
+        self.query, self.key, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.mask = mask
+
+    def forward(self, x):
+        query, key, value = (made(x)[:, None] for made in (self.query, self.key, self.value))
+        return self.out(scaled_dot_product_attention(query, key, value, attn_mask=self.mask)[:, 0])
+
+
+def model_of(*masks):
+    return nn.Sequential(nn.Embedding(11, WIDTH), *(Layer(Masked(mask)) for mask in masks))
+
+
+ODD = torch.eye(LENGTH, dtype=torch.bool) | torch.eye(LENGTH, dtype=torch.bool).flip(0)
+MORE = ODD | (torch.arange(LENGTH) == 0)
+"""Two masks without a name, of which one shows more."""
+
+
+@pytest.mark.parametrize(
+    ("masks", "layers"),
+    [((ODD, MORE, ODD, MORE), [(0, 2), (1, 3)]), ((ODD, ODD, ODD, ODD), [(0, 1, 2, 3)])],
+)
+def test_layers_are_told_apart_by_their_masks_alone(masks, layers):
+    trace = xray.trace(model_of(*masks), torch.arange(LENGTH)[None])
+
+    assert [group.layers for group in xray.anatomy(trace).towers[0].groups] == layers
+    boxes = compose_poster(trace, text_width).boxes
+    told = [text for box in boxes if "feed-forward; hides by a rule" in (text := " ".join(map(text_of, box.lines)))]
+    assert [text.rpartition("own: ")[2] for text in told] == (["64% of it", "52% of it"] if len(layers) > 1 else [])
