@@ -20,6 +20,7 @@ import { drawRanks, hasRanks } from "./ranks.js";
 import { canPerform, onShowKey, showShow, startShow } from "./show.js";
 import { drawStep } from "./step.js";
 import { drawCandidates, showTurns, startTurns } from "./turns.js";
+import { drawTwins, hasTwins, markTwin } from "./twins.js";
 import { showUnfolded, startUnfold } from "./unfold.js";
 import { startView } from "./view.js";
 import { drawWalk, goStation, showRail, startWalk } from "./walk.js";
@@ -33,6 +34,7 @@ const VIEWS = {
   masks: { name: "Masks", draw: drawMasks, is: hasMasks },
   tree: { name: "Steps", draw: drawTree, is: () => facts.stations.length > 0 },
   ranks: { name: "Ranks", draw: drawRanks, is: hasRanks },
+  twins: { name: "What if", draw: drawTwins, is: hasTwins },
   find: { name: "Find", draw: drawFind },
 };
 const AXES = ["batch", "heads", "src_len", "tgt_len", "d_model", "d_k", "d_ff", "src_vocab", "tgt_vocab"];
@@ -122,12 +124,13 @@ function show(changed) {
   showTurns();
   showRail();
   if (changed.has("view") && place.view !== "find") unmark();
-  drawView(changed.has("station") || changed.has("step") || changed.has("view"));
+  drawView(changed.has("view") || (place.view !== "twins" && (changed.has("station") || changed.has("step"))));
   centreRows(changed);
   showPlace(changed, showUnfolded(changed) || anchor !== null || leadsToWord(changed));
   if (anchor) keepAnchor(anchor);
   showCrumbs();
   lightWord(changed);
+  markTwin();
   showNear(changed);
   flyToWord(changed);
   lightAxis();

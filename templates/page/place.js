@@ -18,9 +18,10 @@ export const place = {
   block: "",
   open: "",
   marks: "",
+  twin: 0,
 };
-const NUMBERS = new Set(["turn", "station", "layer", "head", "sequence", "map", "moment", "word"]);
-const STEPS = new Set(["view", "phase", "station", "step", "map", "attention", "block"]);
+const NUMBERS = new Set(["turn", "station", "layer", "head", "sequence", "map", "moment", "word", "twin"]);
+const STEPS = new Set(["view", "phase", "station", "step", "map", "attention", "block", "twin"]);
 const DEFAULTS = { ...place };
 const listeners = [];
 

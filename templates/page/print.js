@@ -3,6 +3,7 @@
 import { el } from "./dom.js";
 import { chapterAt, facts, findStep, sceneAt } from "./facts.js";
 import { place } from "./place.js";
+import { drawTwinHandout } from "./twins.js";
 import { shapeOf, tell } from "./walk.js";
 
 /** Write the handout when the page is printed, and take it away afterwards. */
@@ -36,5 +37,6 @@ function drawHandout() {
         ),
       ),
     ),
+    ...drawTwinHandout(),
   ];
 }

@@ -1,6 +1,6 @@
 """One door to every form that a trace can be drawn in."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, TypedDict, Unpack, get_args, overload
 
 from xray.errors import UsageError
@@ -33,6 +33,7 @@ class TextOptions(BlockOptions, total=False):
     theme: Theme | None
     all_layers: bool
     paper: Paper | None
+    twins: Mapping[str, Trace] | None
 
 
 class Options(TextOptions, total=False):
@@ -59,6 +60,7 @@ def render(
     blocks: bool = False,
     dpi: int = 150,
     paper: Paper | None = None,
+    twins: Mapping[str, Trace] | None = None,
 ) -> str | bytes:
     """The trace drawn: the poster as "svg", "dot" (text), "png" or "pdf" (bytes), the page as "html", or the facts
     as "table", "markdown", "csv" or "json". "mermaid" is the drawing by blocks as a Mermaid flowchart.
@@ -66,16 +68,19 @@ def render(
     `paper` is "a0" to "a5", A2 for the poster if none is named; `dpi` is the resolution of a PNG of it. `all_layers`
     unfolds equal layers. A model that is no transformer, and with `blocks` or one of the three that follow any model,
     is drawn by blocks: `depth` levels of them are opened (as many as stay readable), and those whose paths fit a
-    pattern in `open`, as in "decoder.layers.*"; what fits one in `close` stays one node. In a notebook pictures, pages
-    and tables show themselves.
+    pattern in `open`, as in "decoder.layers.*"; what fits one in `close` stays one node. A page holds `twins`, other
+    recordings of the same model by name, beside this one. In a notebook pictures, pages and tables show themselves.
 
     Raises:
-        UsageError: the form is none of those, the PNG would have too many dots, or a pattern fits no block.
+        UsageError: the form is none of those, the PNG would have too many dots, a pattern fits no block, or a twin is
+            none.
         DrawError: the trace holds nothing that can be drawn.
     """
     check_wishes(trace, theme, paper, dpi)
     asked = blocks or depth is not None or open or close
     choice = Choice(depth, tuple(open), tuple(close)) if asked else None
+    if twins and form != "html":
+        raise UsageError(f"a twin stands on the page alone, not in the form {form!r}. Choose html.")
     if form == "json":
         return trace_to_json(trace)
     if form == "table":
@@ -97,7 +102,7 @@ def render(
     if form == "html":
         from xray.renderers.page.page import draw_page
 
-        return Page(draw_page(trace, theme=theme, blocks=choice))
+        return Page(draw_page(trace, theme=theme, blocks=choice, twins=twins))
     if form in ("svg", "dot", "png", "pdf"):
         from xray.renderers.sheet.poster import draw_poster
 

@@ -1,6 +1,6 @@
 """Axis words for X-Ray's own transformer: a twin whose sizes are all different tells which axis is which."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import torch
@@ -35,18 +35,31 @@ TWIN_WORDS = {
 AxisWords = Mapping[str, Mapping[tuple[str, str], tuple[str, ...]]]
 """For each step id, the axis words of its tensors, by ("in" or "out", name)."""
 
+Change = Callable[[Transformer], Transformer]
 
-def name_axes(passes: tuple[Pass, ...], config: ModelConfig, *, kv_cache: bool = False) -> tuple[Pass, ...]:
+
+def keep(model: Transformer) -> Transformer:
+    """The model as it is."""
+    return model
+
+
+def name_axes(
+    passes: tuple[Pass, ...], config: ModelConfig, *, kv_cache: bool = False, change: Change = keep
+) -> tuple[Pass, ...]:
     """The same passes, every axis with its word; sizes play no part, so equal sizes keep their own names.
+
+    `change` is what was done to the model before it was recorded.
 
     Raises:
         TraceError: a recorded shape contradicts the configuration, or one word stands for two sizes in a pass.
     """
-    words = trace_twin(config, kv_cache=kv_cache)
+    words = trace_twin(config, kv_cache=kv_cache, change=change)
     return tuple(name_pass(one_pass, words[one_pass.kind]) for one_pass in passes)
 
 
-def trace_twin(config: ModelConfig, *, kv_cache: bool = False) -> Mapping[PassKind, AxisWords]:
+def trace_twin(
+    config: ModelConfig, *, kv_cache: bool = False, change: Change = keep
+) -> Mapping[PassKind, AxisWords]:
     """The axis words of every step of every kind of pass, read off a twin.
 
     The twin computes: it is small, and what torch loads to run without storage takes longer.
@@ -62,7 +75,7 @@ def trace_twin(config: ModelConfig, *, kv_cache: bool = False) -> Mapping[PassKi
         max_len=TGT_LEN + 1,
     )
     with set_aside():
-        twin = Transformer(twin_config)
+        twin = change(Transformer(twin_config))
         src = torch.zeros(BATCH, SRC_LEN, dtype=torch.long)
         tgt = torch.zeros(BATCH, TGT_LEN + 1, dtype=torch.long)
         passes = list(record_training(twin, src, tgt, src_words=(), tgt_words=(), label_smoothing=0.0))

@@ -2,25 +2,29 @@
 
 import warnings
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
-from xray.capture.axes.twin import name_axes
+from xray.capture.axes.twin import Change, keep, name_axes
 from xray.capture.targets.page_values import preview_for_page
 from xray.capture.targets.passes import Words, record_inference, record_training
+from xray.capture.targets.twins import check_twin
 from xray.capture.values import PreviewRule, preview_everything_small
 from xray.config import SPECIAL_TOKENS
 from xray.data.tokens.tokeniser import Tokeniser
 from xray.errors import UsageError
 from xray.ir.trace import Pass, Setting, Trace
+from xray.ir.twins import TWIN
 from xray.ir.work import add_up_multiplications
 from xray.learn.answers.chatbot import Chatbot
 from xray.learn.runs.load import load_run, untrained_chatbot
 from xray.learn.runs.run_folder import RunFolder
 from xray.learn.threads import fitting_threads
+from xray.model.lacking import LACKING, leave_out
 
 Phase = Literal["training", "inference", "both"]
 Values = Literal["few", "page"]
@@ -63,16 +67,18 @@ class Run:
         *,
         kv_cache: bool = False,
         values: Values = "few",
+        twin: str | None = None,
     ) -> Trace:
         """Every tensor shape and every mask of a training step on the first pairs of the corpus, of an answer, or both.
 
         With `kv_cache` the answer is decoded as real systems do it, one query row a turn against growing keys.
         Of the values a "few" are kept: ids, the attention of the first sequence, single numbers. A "page" keeps a block
         of every tensor and what the whole of it comes to. Recording takes the explicit path through attention and
-        leaves the chatbot, its gradients and all random state as they were.
+        leaves the chatbot, its gradients and all random state as they were. A `twin` is the same chatbot with one thing
+        changed, the same weights and the same question: "kv-cache", "no-cross-mask", "no-scale" and others.
 
         Raises:
-            UsageError: the phase is unknown, or the question is empty.
+            UsageError: the phase is unknown, the question is empty, or there is no such twin of this chatbot.
             TraceError: the recorded shapes contradict the configuration.
         """
         if phase not in get_args(Phase):
@@ -83,6 +89,27 @@ class Run:
             raise UsageError(f"max_turns={max_turns!r} is out of range. It must be a whole number from 1 on.")
         asked = self.default_question if question is None else question
         check_question(asked)
+        if twin is not None:
+            check_twin(twin, self.chatbot.config, phase, kv_cache=kv_cache)
+        if twin not in LACKING:
+            caches = kv_cache if twin is None else twin == "kv-cache"
+            found = self._trace(phase, asked, max_turns, kv_cache=caches, values=values)
+        else:
+            change = partial(leave_out, lacking=twin)
+            other = Run(replace(self.chatbot, model=change(self.chatbot.model)))
+            found = other._trace(phase, asked, max_turns, kv_cache=kv_cache, values=values, change=change)
+        return found if twin is None else replace(found, config={**found.config, TWIN: twin})
+
+    def _trace(
+        self,
+        phase: Phase,
+        asked: str,
+        max_turns: int,
+        *,
+        kv_cache: bool,
+        values: Values,
+        change: Change = keep,
+    ) -> Trace:
         passes: tuple[Pass, ...] = ()
         preview = PREVIEWS[values]
         with fitting_threads(self.chatbot.config):
@@ -90,7 +117,7 @@ class Run:
                 passes += self._trace_training(preview)
             if phase != "training":
                 passes += self._trace_inference(asked, max_turns, kv_cache, preview)
-        passes = name_axes(passes, self.chatbot.config, kv_cache=kv_cache)
+        passes = name_axes(passes, self.chatbot.config, kv_cache=kv_cache, change=change)
         config: dict[str, Setting] = {
             **self.chatbot.config.to_dict(),
             "label_smoothing": self.chatbot.label_smoothing,

@@ -1,6 +1,6 @@
 """What a page knows: trace, walk and explanations, packed small, with as many values as there is room for."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -40,10 +40,16 @@ class Pool:
         return self.places[thing]
 
 
-def pack_page(trace: Trace, level: Level, maps: Sequence[Map] = (), roles: Roles | None = None) -> Packed:
+def pack_page(
+    trace: Trace,
+    level: Level,
+    maps: Sequence[Map] = (),
+    roles: Roles | None = None,
+    twins: Sequence[Mapping[str, Any]] = (),
+) -> Packed:
     """Everything behind the page as plain JSON values; `level` says how many values come along.
 
-    The first map is in the page already; `roles` say what each step is for.
+    The first map is in the page already; `roles` say what each step is for, `twins` what other recordings tell.
     """
     texts, masks = Pool(), Pool()
     passes = [
@@ -70,6 +76,7 @@ def pack_page(trace: Trace, level: Level, maps: Sequence[Map] = (), roles: Roles
         ],
         "chapters": chapters,
         "ranks": pack_ranks(trace),
+        "twins": list(twins),
         "texts": texts.kept,
         "masks": [pack_mask(mask) for mask in masks.kept],
         "values": level.name,

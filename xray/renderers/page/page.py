@@ -7,6 +7,7 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from string import printable
+from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
@@ -19,29 +20,39 @@ from xray.renderers.page.data import pack_page
 from xray.renderers.page.maps import Map, draw_maps
 from xray.renderers.page.paint import list_colours
 from xray.renderers.page.script import write_script
+from xray.renderers.page.twins import pack_twins
 from xray.renderers.page.values import LEVELS
 from xray.renderers.themes import AXES, Theme, load_theme
 from xray.story.blocks.opening import Choice
 from xray.story.roles.listing import list_roles
 from xray.text import show_controls
 
-SHEETS = ("page", "map", "views", "cells", "near", "ranks", "show", "unfold", "tree", "screens", "print")
+SHEETS = ("page", "map", "views", "cells", "near", "ranks", "show", "unfold", "tree", "twins", "screens", "print")
 """The page's style sheets, those that overrule others last."""
 MOST_BYTES = 3_000_000
 """No page is larger than this, as long as its drawing leaves room; values are left out first."""
 
 
-def draw_page(trace: Trace, *, theme: Theme | None = None, blocks: Choice | None = None) -> str:
+def draw_page(
+    trace: Trace,
+    *,
+    theme: Theme | None = None,
+    blocks: Choice | None = None,
+    twins: Mapping[str, Trace] | None = None,
+) -> str:
     """The page as HTML, in both themes; it begins in the given one, or in what the reader's system prefers.
 
-    `blocks` chooses the layered drawing as the map, and how deep it goes.
+    `blocks` chooses the layered drawing as the map, and how deep it goes. `twins` are other recordings of the same
+    model, by name, each held beside this one.
 
     Raises:
+        UsageError: a twin is of another model.
         DrawError: Graphviz cannot draw the map, or the drawing alone is larger than a page may be.
     """
     light = load_theme("light")
     dark = theme if theme is not None and theme.name != light.name else load_theme("dark")
     begins = "light" if theme is not None and theme.name == light.name else "auto"
+    told = pack_twins(trace, twins or {})
     roles = list_roles(trace)
     maps = draw_maps(trace, dark, blocks, roles)
     drawing = maps[0].drawing
@@ -61,10 +72,16 @@ def draw_page(trace: Trace, *, theme: Theme | None = None, blocks: Choice | None
         read_template("page/page.html")
     )
     room = MOST_BYTES - len(template.render(parts, facts="").encode())
-    return template.render(parts, facts=pack_facts(trace, room, maps, roles))
+    return template.render(parts, facts=pack_facts(trace, room, maps, roles, told))
 
 
-def pack_facts(trace: Trace, room: int, maps: Sequence[Map] = (), roles: Roles | None = None) -> str:
+def pack_facts(
+    trace: Trace,
+    room: int,
+    maps: Sequence[Map] = (),
+    roles: Roles | None = None,
+    twins: Sequence[Mapping[str, Any]] = (),
+) -> str:
     """What the page knows, compressed, with as many maps and values as there is room for.
 
     Raises:
@@ -72,7 +89,7 @@ def pack_facts(trace: Trace, room: int, maps: Sequence[Map] = (), roles: Roles |
     """
     for shown in (maps, maps[:1]):
         for level in LEVELS:
-            packed = pack_page(trace, level, shown, roles)
+            packed = pack_page(trace, level, shown, roles, twins)
             text = json.dumps(packed, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
             packed_text = b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
             if len(packed_text) <= room:
