@@ -1,6 +1,7 @@
 """What `xray trace` and its sisters record: the chatbot of a run folder, or somebody's own model."""
 
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -17,6 +18,7 @@ from xray.text import show_controls
 
 if TYPE_CHECKING:
     from xray.capture.targets.run import Phase, Run
+    from xray.capture.targets.target import Outcome
 
 
 def load_or_make(run: Path | None, device: str) -> "Run":
@@ -90,8 +92,37 @@ def record_target(
         say(f"xray: {show_controls(name)} ran {outcome.told}")
     valued = None if values is None else outcome.trace
     recorded = outcome.trace if valued is None else drop_values(valued)
+    return recorded, valued, read_failure(outcome)
+
+
+def record_twinned(name: str, request: Request, twins: Sequence[str]) -> tuple[Trace, dict[str, Trace]]:
+    """A model that somebody names with the values of a page, and its twins by their names.
+
+    Raises:
+        UsageError: there is no such twin of it.
+        TraceError: the model fails.
+    """
+    with loading():
+        from xray.capture.targets.page_values import preview_for_page
+        from xray.capture.targets.twins import record_twins
+        from xray.sources.loading import load_source
+
+    shown = show_controls(name)
+    with keep_stdout():
+        target = load_source(name, request)
+        outcome, others = record_twins(target, preview_for_page, twins, shown, answers=request.answer is not None)
+    if outcome.told:
+        say(f"xray: {shown} ran {outcome.told}")
+    error = read_failure(outcome)
+    if error is not None:
+        raise error
+    return outcome.trace, others
+
+
+def read_failure(outcome: "Outcome") -> XRayError | None:
+    """The failure that ended a recording, with where it was and what to do; None where it went well."""
     if outcome.error is None:
-        return recorded, valued, None
+        return None
     failed = next((step for step in reversed(outcome.trace.steps) if step.error is not None), None)
     line = find_user_line(outcome.error)
     where = f" at {failed.path}" if failed is not None else ""
@@ -103,7 +134,7 @@ def record_target(
         told = f"the forward raised {type(outcome.error).__name__}{show_controls(where)}: {reason}.{hint_at(failed)}"
     error = TraceError(f"{told} What ran before it is shown.")
     error.__cause__ = outcome.error
-    return recorded, valued, error
+    return error
 
 
 def hint_at(failed: Step | None) -> str:

@@ -1,6 +1,6 @@
 """A model named on the command line: brought in with its inputs, run once, and recorded."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -60,13 +60,22 @@ def run_target(target: Target, preview: PreviewRule | None = None) -> Outcome:
     Where it fails and there is another way to run it, that one is taken; where all fail, the first one counts.
     `preview` says which values to keep.
     """
-    first = outcome = run_once(target, preview)
-    while outcome.error is not None and target.otherwise is not None:
-        other = target.otherwise(outcome.error)
+    return find_way(target, preview)[1]
+
+
+def find_way(
+    target: Target, preview: PreviewRule | None = None, before: Callable[[Target], None] = lambda _: None
+) -> tuple[Target, Outcome]:
+    """The first way to run the model that works, and what was recorded; `before` is told of each that is tried."""
+    before(target)
+    first = found = target, run_once(target, preview)
+    while found[1].error is not None and found[0].otherwise is not None:
+        other = found[0].otherwise(found[1].error)
         if other is None:
             return first
-        target, outcome = other, run_once(other, preview)
-    return first if outcome.error is not None else outcome
+        before(other)
+        found = other, run_once(other, preview)
+    return first if found[1].error is not None else found
 
 
 def run_once(target: Target, preview: PreviewRule | None, *, trains: bool = False) -> Outcome:
