@@ -15,7 +15,16 @@ export function drawAttentions(here, names) {
   const told = [...kinds.filter((one) => one.hidden), ...kinds.filter((one) => !one.hidden)].flatMap((one) =>
     drawAttention(one, names),
   );
-  return told.length ? told : [el("p", { class: "quiet" }, "Every mask and every weight of attention is the same.")];
+  return told.length ? told : [el("p", { class: "quiet" }, sayAlike(kinds))];
+}
+
+/** Where nothing is drawn: that all is the same, or how little differs, as far as weights were kept. */
+function sayAlike(kinds) {
+  const moved = kinds.map((one) => one.moved).filter((one) => one !== null);
+  if (!moved.length) return "No weights of attention were kept here to be compared.";
+  const most = Math.max(...moved);
+  if (!most) return "What the masks hide and every weight of attention is the same.";
+  return `What the masks hide is the same, and no weight of attention differs by more than ${sayNumber(most)}.`;
 }
 
 function drawAttention({ title, softmax, bits, hidden, head }, names) {

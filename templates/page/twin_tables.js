@@ -11,7 +11,8 @@ export function sayPass({ kind, number }) {
   if (kind === "decode") return `turn ${number}`;
   if (kind === "encode") return "the question read";
   if (kind === "training") return "training step";
-  return number ? `pass ${number}` : "this pass";
+  const at = facts.passes.findIndex((one) => one.kind === kind && one.number === number);
+  return facts.passes.length > 1 || at < 0 ? `pass ${at < 0 ? number + 1 : at + 1}` : "this pass";
 }
 
 /** What matters most, in a few sentences: whether it says the same and how surely, and the work. */
@@ -63,6 +64,7 @@ function sayWork(twin) {
 
 function sayRatio(one, other) {
   if (!one) return "none before";
+  if (other >= 2 * one) return `${(other / one).toFixed(1)} times as many`;
   const share = Math.abs(100 * (1 - other / one));
   return `${share < 10 ? share.toFixed(1) : share.toFixed(0)}\u00a0% ${other < one ? "fewer" : "more"}`;
 }

@@ -18,6 +18,7 @@ const ASPECTS = {
   shape: "shape",
   mask: "mask",
   part: "part of a rank",
+  settings: "setting",
 };
 const MOST_SHOWN = 12;
 let marked = [];
@@ -94,7 +95,7 @@ function drawChanges(here) {
     el(
       "p",
       { class: "quiet" },
-      `${group(changes.length + more)} ${plural}, outlined on the map; what is the same in all layers has one line.`,
+      `${group(changes.length + more)} ${plural}; what the map draws of them is outlined, what is the same in all layers has one line.`,
     ),
     el("ol", { class: "twin_changes" }, ...changes.slice(0, MOST_SHOWN).map(drawChange)),
     changes.length > MOST_SHOWN &&
@@ -133,11 +134,12 @@ function drawChange(change) {
 /** What the step is for, where the page says it. */
 function doesOf({ at, behind, aspect }) {
   const step = !behind && aspect !== "step added" && at && findStep(sceneAt(place), at);
-  return step ? step.does : "";
+  return step && !step.block ? step.does : "";
 }
 
 function tellSizes({ aspect, records: [before, after], words, tensor, behind, at }) {
   if (aspect === "step added" && behind && at) return [el("small", {}, `behind ${at.replace(/#0$/, "")}`)];
+  if (words && aspect === "settings") return [el("small", {}, `${tensor} `), words[0], " → ", el("b", {}, words[1])];
   if (words) return [el("span", {}, words[0]), " → ", el("b", {}, words[1])];
   if (!before || !after) return [];
   if (aspect === "mask") return [sayMask(before.mask), " → ", el("b", {}, sayMask(after.mask))];
@@ -168,6 +170,19 @@ export function drawTwinHandout() {
   );
 }
 
+/** The node that draws a step itself, or else the nearest step beside it: a scale stands with its scores. */
+function nodeNear(step) {
+  const { steps } = step.pass;
+  const at = steps.indexOf(step);
+  const near = [0, -1, 1, -2, 2].map((far) => steps[at + far]).filter((one) => one && one.parent === step.parent);
+  return near.map((one) => nodesOf([one])[0]).find((node, place) => node && draws(node, near[place]));
+}
+
+function draws(node, step) {
+  const bare = (id) => id.replace(/\.\d+(?=[.#])/g, "");
+  return bare(node.dataset.step) === bare(step.id);
+}
+
 /** Outline on the map what differs in the scene that is looked at, while this view is open. */
 export function markTwin() {
   for (const node of marked) node.classList.remove("differs");
@@ -178,6 +193,6 @@ export function markTwin() {
     const pass = passes.find((one) => one.kind === pair.kind && one.number === pair.number);
     return pair.changes.filter((change) => !change.behind).map((change) => pass.byId.get(change.at));
   });
-  marked = nodesOf(steps.filter((step) => step && !step.block));
+  marked = [...new Set(steps.filter((step) => step && !step.block).map(nodeNear))].filter(Boolean);
   for (const node of marked) node.classList.add("differs");
 }

@@ -192,3 +192,56 @@ def test_attention_is_drawn_to_a_file(trace_file, tmp_path, name, start):
 def test_attention_says_what_there_is(trace_file, capsys, arguments, part):
     assert run(["attention", str(trace_file), *arguments]) == 2
     assert part in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--twin", "no-cache"], "the twin 'no-cache' is unknown. Choose kv-cache, no-kv-cache"),
+        (["FILE", "--twin", "no-scale"], "a trace file is recorded already. Give the trace of its twin"),
+        (["FILE", "--twin", "missing.json"], "missing.json"),
+    ],
+)
+def test_a_twin_that_cannot_be_is_refused(trace_file, no_run, capsys, arguments, told):
+    assert run(["page", *(str(trace_file) if one == "FILE" else one for one in arguments), "-o", "p.html"]) in (1, 2)
+    assert told in capsys.readouterr().err
+    assert not (no_run / "p.html").exists()
+
+
+def test_another_recording_of_the_model_is_a_twin(no_run, trace_file, cached_trace, both_trace, capsys):
+    (no_run / "cached.json").write_text(render(cached_trace, "json"), encoding="utf-8")
+
+    assert run(["page", str(trace_file), "--twin", "cached.json", "-o", "p.html"]) == 0
+    facts = unpack((no_run / "p.html").read_text(encoding="utf-8"))
+
+    assert [(one["name"], one["says"]) for one in facts["twins"]] == [("cached", None)]
+
+
+@pytest.mark.slow
+def test_twins_of_the_chatbot_are_recorded_for_its_page(no_run):
+    assert run(["page", "--twin", "kv-cache", "--twin", "no-cross-mask", "--twin", "no-scale", "-o", "p.html"]) == 0
+    facts = unpack((no_run / "p.html").read_text(encoding="utf-8"))
+
+    assert [one["name"] for one in facts["twins"]] == ["kv-cache", "no-cross-mask", "no-scale"]
+    assert all("changed" not in one and one["says"] for one in facts["twins"])
+    assert (no_run / "p.html").stat().st_size < 4_000_000
+
+
+@pytest.mark.slow
+def test_twins_of_another_model_are_recorded_for_its_page(no_run, monkeypatch):
+    source = no_run / "mine.py"
+    source.write_text(
+        "import torch\n"
+        "class Mine(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return torch.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)\n"
+        "def build():\n"
+        "    return Mine(), (torch.randn(2, 3, 5, 7),)\n",
+        encoding="utf-8",
+    )
+
+    assert run(["page", f"{source}:build", "--twin", "no-causal-mask", "--twin", "no-scale", "-o", "p.html"]) == 0
+    (causal, scale) = unpack((no_run / "p.html").read_text(encoding="utf-8"))["twins"]
+
+    assert {one["aspect"] for one in causal["passes"][0]["changes"]} >= {"step missing"}
+    assert [one["words"][1] for one in scale["passes"][0]["changes"]] == ["1", "1"]

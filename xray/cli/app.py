@@ -24,7 +24,7 @@ COMMANDS = {
     "anatomy": "xray anatomy examples/tiny_gpt.py:build -o anatomy.json",
     "audit": "xray audit examples/tiny_gpt.py:build -o audit.json",
     "cost": "xray cost hf:Qwen/Qwen3-8B --seq-len 32768 --batch 1,8",
-    "page": "xray page --run runs/movie_qa --open",
+    "page": "xray page --twin kv-cache --twin no-cross-mask --twin no-scale --open",
     "walk": "xray walk --quiz",
     "attention": 'xray attention "Who is Ripley?" --kind cross -o attention.svg',
     "worksheet": "xray worksheet -o sheet.pdf --stations 2,5 --share 0.5 --seed 7",

@@ -136,6 +136,6 @@ def read_source(
     asked = None
     if any(is_given(context, name) for name in answers):
         asked = Asked(ask, max_turns if is_given(context, "max_turns") else TURNS)
-    if not names and asked is None or is_trace(source):
+    if (not names and asked is None) or is_trace(source):
         return read_or_run(source, values="page"), {}
     return record_twinned(str(source), Request(answer=asked), names)

@@ -57,9 +57,7 @@ def name_axes(
     return tuple(name_pass(one_pass, words[one_pass.kind]) for one_pass in passes)
 
 
-def trace_twin(
-    config: ModelConfig, *, kv_cache: bool = False, change: Change = keep
-) -> Mapping[PassKind, AxisWords]:
+def trace_twin(config: ModelConfig, *, kv_cache: bool = False, change: Change = keep) -> Mapping[PassKind, AxisWords]:
     """The axis words of every step of every kind of pass, read off a twin.
 
     The twin computes: it is small, and what torch loads to run without storage takes longer.

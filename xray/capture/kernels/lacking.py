@@ -1,14 +1,13 @@
 """Fused attention that lacks its scale or its causal mask: what reaches the kernel is changed before anyone sees it."""
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-Lack = Literal["no-scale", "no-causal-mask"]
 NAMES = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
 LOW = -1e4
 """A number added to a score that is below this hides it."""
@@ -17,11 +16,12 @@ LOW = -1e4
 class Lacking(TorchFunctionMode):
     """While it is on, every call of scaled_dot_product_attention lacks what is to be left out.
 
-    It has to be put on inside a recording, so that the recorder sees what the kernel sees. `changed` counts the calls
-    in which there was something to leave out; `kept` says why one was left as it was.
+    `lack` is the name of the twin, no-scale or no-causal-mask. It has to be put on inside a recording, so that the
+    recorder sees what the kernel sees. `changed` counts the calls in which there was something to leave out; `kept`
+    says why one was left as it was.
     """
 
-    def __init__(self, lack: Lack) -> None:
+    def __init__(self, lack: str) -> None:
         super().__init__()
         self.lack = lack
         self.changed = 0

@@ -91,7 +91,7 @@ class Run:
         check_question(asked)
         if twin is not None:
             check_twin(twin, self.chatbot.config, phase, kv_cache=kv_cache)
-        if twin not in LACKING:
+        if twin is None or twin not in LACKING:
             caches = kv_cache if twin is None else twin == "kv-cache"
             found = self._trace(phase, asked, max_turns, kv_cache=caches, values=values)
         else:

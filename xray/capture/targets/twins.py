@@ -102,7 +102,7 @@ def record_twin(
     mode = None
     if twin == "no-kv-cache" and answers and target.call is not None:
         changed = replace(target, call=partial(target.call, use_cache=False))
-    elif twin in ("no-scale", "no-causal-mask"):
+    elif twin in LACKS:
         mode = Lacking(twin)
         changed = replace(target, call=partial(call_within, mode, target.call))
     else:

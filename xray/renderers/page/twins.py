@@ -100,7 +100,12 @@ def pack_record(record: TensorRecord) -> Packed:
 
 def pack_pair(before: Scored, after: Scored) -> Packed:
     """One kind of attention in both: sizes, how widely it looks, what is hidden, the head that differs most."""
-    packed: Packed = {"title": before.title, "softmax": before.softmax, "hidden": pack_hidden(before, after)}
+    packed: Packed = {
+        "title": before.title,
+        "softmax": before.softmax,
+        "hidden": pack_hidden(before, after),
+        "moved": round_number(find_most_moved(before, after)),
+    }
     if (before.queries, before.keys) == (after.queries, after.keys) and before.bits is not None:
         packed["bits"] = [round_number(before.bits), round_number(after.bits)]
         pair = find_furthest(before, after)
@@ -109,6 +114,18 @@ def pack_pair(before: Scored, after: Scored) -> Packed:
             packed["head"]["weights"] = [[[round_number(v) for v in row] for row in one.weights] for one in pair]
             packed["head"]["hidden"] = [spell_cells(one) for one in pair]
     return packed
+
+
+def find_most_moved(before: Scored, after: Scored) -> float | None:
+    """By how much the weight differs that differs most; None where no weights can be laid over each other."""
+    others = {(one.layer, one.nth, one.head, one.sequence): one.weights for one in after.pictures}
+    moved = [
+        abs(left - right)
+        for one in before.pictures
+        for row, other in zip(one.weights, others.get((one.layer, one.nth, one.head, one.sequence), ()), strict=False)
+        for left, right in zip(row, other, strict=False)
+    ]
+    return max(moved) if moved and (before.queries, before.keys) == (after.queries, after.keys) else None
 
 
 def pack_hidden(before: Scored, after: Scored) -> Packed | None:

@@ -10,16 +10,17 @@ How to use it:
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from xray.errors import UsageError
 from xray.ir.records import Preview, TensorRecord
-from xray.ir.trace import Pass, PassKind, Step, Trace
+from xray.ir.trace import Pass, PassKind, Setting, Step, Trace
 from xray.ir.work import measure_work
 from xray.story.body.reading import read_pass
-from xray.story.compare.changes import group_changes, leave_echoes
+from xray.story.compare.changes import group_changes, leave_echoes, leave_numbers
 from xray.story.compare.difference import Aspect, Change, diff
 from xray.story.facts.kept_keys import measure_growth
-from xray.story.weights.found import list_attentions
+from xray.story.weights.found import FoundAttention, list_attentions
 from xray.story.weights.picture import Picture
 from xray.story.weights.reading import draw_heads
 
@@ -81,7 +82,7 @@ class GroupedChange:
     recording has, the one `behind` which it ran or which holds it.
     """
 
-    aspect: Aspect
+    aspect: Aspect | Literal["settings"]
     step: str
     at: str | None
     behind: bool
@@ -127,7 +128,7 @@ def hold_beside(trace: Trace, twin: Trace, name: str) -> tuple[Beside, ...]:
             *key,
             tell_side(trace, old[key], kept[0]) if key in old else None,
             tell_side(twin, new[key], kept[1]) if key in new else None,
-            tuple(group_places(changes[key], old[key], new[key])) if key in changes else (),
+            tuple(list_changes(changes.get(key, ()), old[key], new[key])) if key in old and key in new else (),
         )
         for key in dict.fromkeys((*old, *new))
     )
@@ -189,7 +190,7 @@ def list_scored(trace: Trace, one_pass: Pass) -> Iterator[Scored]:
     """The kinds of attention of a pass, each with the scores of its first layer and the pictures of all."""
     steps = read_pass(one_pass).flow.steps
     kinds: dict[str, list[Picture]] = {}
-    firsts = {}
+    firsts: dict[str, FoundAttention] = {}
     for found in list_attentions(trace, one_pass):
         firsts.setdefault(found.kind.name, found)
         kinds.setdefault(found.kind.name, []).extend(draw_heads(trace, one_pass, found))
@@ -197,6 +198,29 @@ def list_scored(trace: Trace, one_pass: Pass) -> Iterator[Scored]:
         softmax = steps[found.site.softmax]
         shape = softmax.outputs[0].shape
         yield Scored(name, found.kind.title, shape[-2], shape[-1], softmax.id, tuple(kinds[name]))
+
+
+def list_changes(changes: Sequence[Change], before: Pass, after: Pass) -> Iterator[GroupedChange]:
+    """All that differs in a pass: what its steps are, make and read, then with which settings they run."""
+    yield from group_places(changes, before, after)
+    found: dict[tuple[str, str, str, str], list[Step]] = {}
+    for step in before.steps:
+        other = after.by_id.get(step.id)
+        if other is None or step.op != other.op:
+            continue
+        for name in sorted(set(step.settings) | set(other.settings)):
+            was, now = (write_setting(one.settings.get(name)) for one in (step, other))
+            if was != now:
+                found.setdefault((leave_numbers(step.id), name, was, now), []).append(step)
+    for (_, name, was, now), steps in found.items():
+        yield GroupedChange(
+            "settings", steps[0].path, steps[0].id, False, len(steps) - 1, 0, name, (was, now), None, None
+        )
+
+
+def write_setting(value: Setting) -> str:
+    """A setting as one reads it, numbers to a few digits."""
+    return "none" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def group_places(changes: Sequence[Change], before: Pass, after: Pass) -> Iterator[GroupedChange]:
@@ -229,8 +253,6 @@ def find_furthest(before: Scored, after: Scored) -> tuple[Picture, Picture] | No
     """The head of one sequence whose width of looking differs most, in both recordings; None without such a pair."""
     others = {(one.layer, one.nth, one.head, one.sequence): one for one in after.pictures}
     pairs = [
-        (one, others[key])
-        for one in before.pictures
-        if (key := (one.layer, one.nth, one.head, one.sequence)) in others
+        (one, others[key]) for one in before.pictures if (key := (one.layer, one.nth, one.head, one.sequence)) in others
     ]
     return max(pairs, key=lambda pair: abs(pair[0].entropy - pair[1].entropy), default=None)
