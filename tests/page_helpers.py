@@ -1,5 +1,10 @@
 """What tests of the page need: screens to see it on, and the facts behind what it shows."""
 
+import gzip
+import json
+import re
+from base64 import b64decode
+
 LAPTOP = {"width": 1440, "height": 900}
 PHONE = {"width": 390, "height": 844}
 PROJECTOR = {"width": 1920, "height": 1080}
@@ -34,3 +39,13 @@ def record_family(name):
     with torch.no_grad(), recorder:
         model(**specimen.make_inputs())
     return recorder.trace
+
+
+def unpack(html):
+    """What a page knows, read from its text."""
+    return unpacked(re.search(r'id="facts">([^<]*)<', html)[1])
+
+
+def unpacked(facts):
+    """What a page knows, as it is packed into it."""
+    return json.loads(gzip.decompress(b64decode(facts)))

@@ -1,14 +1,14 @@
 """The page as text: what it is built from, what it may do, how much it carries."""
 
-import gzip
 import json
 import re
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from dataclasses import replace
 from hashlib import sha256
 
 import pytest
 import torch
+from page_helpers import unpack, unpacked
 from small_runs import MODEL, write_pairs
 from torch import nn
 
@@ -36,14 +36,6 @@ def page_trace(tmp_path_factory):
 @pytest.fixture(scope="module")
 def html(page_trace):
     return render(page_trace, "html")
-
-
-def unpack(html):
-    return unpacked(re.search(r'id="facts">([^<]*)<', html)[1])
-
-
-def unpacked(facts):
-    return json.loads(gzip.decompress(b64decode(facts)))
 
 
 @pytest.mark.parametrize("tag", ["script", "style"])
