@@ -115,7 +115,7 @@ export const ENTERING = {
 
   /** Ribbons from the rows to queries, keys and values. */
   three(brush, moment, t) {
-    const { input, source, three, queries, keys, crosses = moment.site.crosses } = moment;
+    const { input, source, three, queries, keys, sides, crosses = moment.site.crosses } = moment;
     const total = three.reduce((sum, one) => sum + one.rows, 0);
     const gap = 34;
     const high = Math.max(2, Math.min(20, (brush.height - 40 - gap * 3) / total));
@@ -128,8 +128,8 @@ export const ENTERING = {
     const inputs =
       crosses && source
         ? [
-            [input, queries, brush.paint.decoder, "answer"],
-            [source, keys, brush.paint.encoder, "question"],
+            [input, queries, brush.paint.decoder, sides[0]],
+            [source, keys, brush.paint.encoder, sides[1]],
           ]
         : [[input, queries, colourOf(brush, moment), ""]];
     const tall = inputs.reduce((sum, [one]) => sum + one.rows * high, 0) + gap * (inputs.length - 1);
@@ -242,12 +242,12 @@ export const ENTERING = {
     const right = (head, row, column) => row * whole.columns + head * part + column;
     const wrong = (head, row, column) => (head * whole.rows + row) * part + column;
     const second = rows.top + (whole.rows + 3) * rows.high;
-    draw(rows.top, right, "right: view, then transpose. Each head has a slice of every word", brush.paint.inference);
+    draw(rows.top, right, "right: view, then transpose. Each head has a slice of every row", brush.paint.inference);
     nameRows(brush, queries, left - 10, { ...rows, top: rows.top });
     draw(
       second,
       swap < 0.5 ? right : wrong,
-      swap < 0.5 ? "the same numbers …" : "wrong: a view alone. Each head has a few whole words",
+      swap < 0.5 ? "the same numbers …" : "wrong: a view alone. Each head has a few whole rows",
       brush.paint.minus,
     );
   },

@@ -30,6 +30,7 @@ export function tellSite(site) {
     told.push({
       ...common,
       act: "three",
+      sides: [asker, asked],
       input,
       source,
       three,
@@ -95,7 +96,7 @@ export function tellSite(site) {
       step: site.mask ?? site.softmax,
       seconds: 3,
       title: "What may not be seen goes dark",
-      says: `${hidden.count} of ${weights.rows * weights.columns} scores are hidden: ${hidden.why}.`,
+      says: `${hidden.count} of ${weights.rows * weights.columns} scores are hidden: ${hidden.why}.${(scaled ?? scores) ? "" : " The numbers are the shares that come out of the others."}`,
     });
   told.push({
     ...common,

@@ -61,6 +61,7 @@ def test_it_performs_from_the_beginning_to_the_end(open_model, name):
             titles.append(page.inner_text("#show_title"))
 
         assert titles[-1] == "The end"
+        assert ("The decoder asks, the encoder replies" in titles) == (name == "T5")
         assert len(titles) > 7
         assert ("Shares of one whole" in titles) == (name in WITH_ATTENTION)
 

@@ -54,3 +54,17 @@ def test_the_likeliest_words_stay_where_they_are_from_turn_to_turn(at):
         tops.append(page.locator(".candidates").bounding_box()["y"])
 
     assert len(set(tops)) == 1
+
+
+@pytest.mark.slow
+def test_on_paper_the_map_stands_without_buttons_and_with_all_its_phases(at):
+    page = at("#phase=inference&turn=2")
+    page.emulate_media(media="print")
+    faint = page.locator(".drawing .other_phase").evaluate_all(
+        "all => all.filter(one => getComputedStyle(one).opacity !== '1').length"
+    )
+
+    assert page.locator("button:visible").count() == 0
+    assert page.locator(".drawing .other_phase").count() > 10
+    assert faint == 0
+    page.emulate_media(media="screen")

@@ -11,7 +11,7 @@ from xray.renderers.blocks.plans import Roles
 from xray.renderers.page.attentions import pack_attentions
 from xray.renderers.page.maps import Map
 from xray.renderers.page.ranks import pack_ranks
-from xray.renderers.page.values import Level, cut_values
+from xray.renderers.page.values import LEVELS, Level, cut_values
 from xray.renderers.page.walk import pack_walk, scene_phase
 from xray.story.alarms.whole import find_alarms
 from xray.story.blocks.kinds import kind_of
@@ -187,12 +187,15 @@ def pack_values(preview: Preview, step: Step, level: Level) -> Packed:
 def say_kept(trace: Trace, level: Level) -> str:
     """How many of the numbers that the steps made are on the page, and which were left out."""
     made = kept = 0
+    has_weights = False
     for step in (step for one_pass in trace.passes for step in one_pass.leaves):
         for record in step.outputs:
             made += prod(record.shape)
             block = cut_values(record.preview, step.op, level) if record.preview is not None else None
             kept += prod(block.shape) if block is not None else 0
-    return f"{kept:,} of the {made:,} numbers that the steps made ({level.says})"
+            has_weights |= block is not None and step.op == "softmax"
+    says = level.says if has_weights or level is not LEVELS[0] else "all that was recorded"
+    return f"{kept:,} of the {made:,} numbers that the steps made ({says})"
 
 
 def pack_mask(mask: MaskFacts) -> Packed:
