@@ -291,6 +291,8 @@ OF_PICTURES = {
     "row for each": {"rows", "a corner of rows"},
 }
 
+LOADS = {"few": (3, 0, 5), "many": (1, 2) * 64, "not kept": ()}
+OF_LOADS = {"load of experts": {"few", "many"}}
 GROUPS = {
     "shared": Group((0, 1), (), 35, shared=True),
     "their own": Group((0, 1), (), 35, shared=False),

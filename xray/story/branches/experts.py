@@ -1,5 +1,6 @@
 """What experts are: how many, which of them a router chooses, and what every place goes through beside them."""
 
+from collections import Counter
 from collections.abc import Collection
 from math import prod
 
@@ -11,7 +12,8 @@ from xray.story.anatomy.tree import Experts, FeedForward
 from xray.story.branches.feed_forward import describe_feed_forward, is_bend, name_activation, steps_behind
 from xray.story.recognition.between import Region, is_linear, projections_in, width_out
 
-GROUPED = frozenset({"_grouped_mm", "grouped_mm", "_scaled_grouped_mm"})
+STACKED = frozenset({"_grouped_mm", "grouped_mm", "_scaled_grouped_mm", "bmm", "matmul", "einsum", "baddbmm"})
+"""Products with the weights of all experts at once."""
 
 
 def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Experts | None:
@@ -20,7 +22,7 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
     if choice is None:
         return None
     chosen_at, router = choice
-    experts = width_out(flow, router)
+    experts = count_experts(flow, nodes, chosen_at, router)
     found = describe_each(flow, nodes, experts, router)
     return Experts(
         experts=experts,
@@ -30,6 +32,18 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
         activation=None if found is None else found.activation,
         gated=None if found is None else found.gated,
     )
+
+
+def count_experts(flow: Flow, nodes: Collection[int], choice: int, router: int) -> int:
+    """How many experts a router scores; no more than it is chosen from, where there are weights for as many."""
+    scored = flow.steps[choice].inputs[0].shape[-1:]
+    stacks = {
+        record.shape[:1]
+        for node in nodes
+        for record in flow.steps[node].inputs
+        if flow.op(node) in STACKED and len(record.shape) == 3
+    }
+    return scored[0] if scored and scored in stacks else width_out(flow, router)
 
 
 def count_chosen(flow: Flow, choice: int) -> int:
@@ -46,6 +60,20 @@ def count_chosen(flow: Flow, choice: int) -> int:
                 todo.append(reader)
                 widest = max(widest, flow.output(reader).shape[-1] if joins else 1)
     return widest
+
+
+def count_places(flow: Flow, nodes: Collection[int]) -> tuple[int, ...]:
+    """How many places chose each expert, by the recorded choice; empty where its values were not kept."""
+    choice = find_choice(flow, nodes)
+    if choice is None:
+        return ()
+    step, experts = flow.steps[choice[0]], count_experts(flow, nodes, *choice)
+    again = [node for node in nodes if flow.op(node) == step.op and flow.is_leaf(node)]
+    if (step.op != "topk" and len(again) > 1) or step.inputs[0].shape[-1:] != (experts,):
+        return ()
+    kept = next((one.preview for one in step.outputs if one.preview and one.preview.shape == one.shape), None)
+    counted = Counter(() if kept is None else kept.values)
+    return tuple(counted[number] for number in range(experts)) if counted else ()
 
 
 def find_choice(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
@@ -92,7 +120,7 @@ def describe_each(flow: Flow, nodes: Collection[int], experts: int, router: int)
         for node in sorted(nodes)
         if flow.is_leaf(node)
         and any(len(record.shape) == 3 and record.shape[0] == experts for record in flow.steps[node].inputs)
-        and flow.op(node) in GROUPED | {"bmm", "matmul", "einsum", "baddbmm"}
+        and flow.op(node) in STACKED
     ]
     if len(products) >= 2:
         last = products[-1]
