@@ -27,7 +27,7 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
     return Experts(
         experts=experts,
         chosen=count_chosen(flow, chosen_at),
-        shared=count_shared(flow, nodes, router),
+        shared=count_shared(flow, nodes, router) or (None if list_stacks(flow, nodes) - {experts} else 0),
         d_ff=None if found is None else found.d_ff,
         activation=None if found is None else found.activation,
         gated=None if found is None else found.gated,
@@ -37,13 +37,18 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
 def count_experts(flow: Flow, nodes: Collection[int], choice: int, router: int) -> int:
     """How many experts a router scores; no more than it is chosen from, where there are weights for as many."""
     scored = flow.steps[choice].inputs[0].shape[-1:]
-    stacks = {
-        record.shape[:1]
+    return scored[0] if scored and scored[0] in list_stacks(flow, nodes) else width_out(flow, router)
+
+
+def list_stacks(flow: Flow, nodes: Collection[int]) -> set[int]:
+    """How many weights products have at once, one behind the other: as many as there are experts of a kind."""
+    return {
+        record.shape[0]
         for node in nodes
-        for record in flow.steps[node].inputs
-        if flow.op(node) in STACKED and len(record.shape) == 3
+        if flow.op(node) in STACKED
+        for record in flow.steps[node].inputs[1:2]
+        if len(record.shape) == 3
     }
-    return scored[0] if scored and scored in stacks else width_out(flow, router)
 
 
 def count_chosen(flow: Flow, choice: int) -> int:
