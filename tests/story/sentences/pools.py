@@ -84,6 +84,7 @@ MODELS = {
     "convolution": make_anatomy(Convolution((3, 3), 1)),
     "shared layers": make_anatomy(FALSE, shared=True),
     "tied": make_anatomy(FALSE, head=Head("vocabulary", 61, tied=True)),
+    "compared": make_anatomy(FALSE, links=(Link("compared", "vision", "text"),)),
     "links": make_anatomy(FALSE, links=(Link("joined", "vision", "text"),)),
     "kernel": make_anatomy(replace(FALSE, kernel="scaled_dot_product_attention")),
     "unknown": make_anatomy(Unknown(("mixer",))),

@@ -97,6 +97,8 @@ def read_head(flow: Flow, towers: Sequence[Towering]) -> Head | None:
     shape = flow.output(head).shape
     if size == flow.output(last.chains[-1].end).shape[-1]:
         return Head("none")
+    if len(shape) == 3 and last.tower.causal and any(rows and rows % size == 0 for rows in vocabs):
+        return None  # a part of the table that the ids are from: words of one kind (CSM), or classes
     scores = len(shape) == 2 or (len(shape) == 3 and last.tower.reads in ("ids", "audio"))
     return Head("classes", size) if scores else None
 

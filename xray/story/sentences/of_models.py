@@ -186,6 +186,13 @@ def describe_links(anatomy: Anatomy) -> str:
     )
 
 
+def describe_comparison(anatomy: Anatomy) -> str:
+    compared = [link for link in anatomy.links if link.kind == "compared"]
+    if not compared:
+        return ""
+    return f"What the {compared[0].source} tower gives is compared with what the {compared[0].target} tower gives."
+
+
 def describe_untold(anatomy: Anatomy) -> str:
     untold = [one for one in anatomy.untold if one.params]
     names = ", ".join(f"{one.path} ({one.params:,})" for one in untold[:2])
@@ -254,6 +261,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
         lambda whole: whole.head is not None and whole.head.tied,
     ),
     Sentence("links", describe_links),
+    Sentence("compared", describe_comparison),
     fixed(
         "kernel",
         "Attention runs in one kernel: what is marked “derived” is never stored; its shape follows from Q, K, V.",
