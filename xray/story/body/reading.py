@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow, read_flow
+from xray.ir.flow.operation_kinds import LOOKUPS
 from xray.ir.flow.remembering import once
 from xray.ir.trace import Pass, Trace
 from xray.story.anatomy.tree import Attention, Tower
@@ -13,7 +14,7 @@ from xray.story.body.towers import Towering, read_tower
 from xray.story.branches.joint import find_beside
 from xray.story.branches.operands import read_sides
 
-LEAST_JOINTS, MOST_BEHIND = 2, 80
+LEAST_JOINTS, MOST_BEHIND, FAR_BEHIND = 2, 80, 200
 FEATURE_MAP = 4
 """How many axes a picture has: batch, channels, height, width."""
 
@@ -52,7 +53,7 @@ def read_pass(one_pass: Pass) -> Reading:
     memories = find_memories(flow, families, sites)
     used: dict[str, int] = {}
     for number, family in enumerate(families):
-        first = read_tower(flow, family, sites, names)
+        first = read_tower(flow, family, sites, names | dict.fromkeys(list_sums(family), "self"))
         name = name_tower(first.tower, number in memories, any_cross(first.tower))
         used[name] = used.get(name, 0) + 1
         name = name if used[name] == 1 else f"{name} {used[name]}"
@@ -87,6 +88,11 @@ def tell_apart(flow: Flow, one: Towering, towers: Sequence[Towering], sites: Seq
     names |= {end: other.tower.name for other in others for end in (other.end, *other.sums)}
     found = read_tower(flow, chains, sites, names)
     return replace(found, tower=replace(found.tower, name=one.tower.name, entrance=one.tower.entrance))
+
+
+def list_sums(chains: Sequence[Chain]) -> list[int]:
+    """The sums of some chains: a key that comes from one of them comes from the stream itself, of a layer before."""
+    return [joint.add for chain in chains for joint in chain.joints]
 
 
 def list_joints(one: Towering) -> list[Joint]:
@@ -144,24 +150,17 @@ def join_chains(flow: Flow, chains: Sequence[Chain]) -> list[list[Chain]]:
 def end_behind(flow: Flow, start: int | None, ends: dict[int, list[Chain]]) -> int | None:
     """The end of a chain that the beginning of another is made of, if no table is looked into on the way.
 
-    Where several are put together there, all of one tower, it is the last of them: the others are ways past it.
+    Where several are put together there, all of one tower, it is the last of them: the others are ways past it. Tables
+    do not count if the chain before began with one of them too: a wider stream goes past both (Gemma 3n).
     """
-    found: set[int] = set()
-    seen: set[int] = set()
-    todo = [start] if start is not None else []
-    while todo and len(seen) < MOST_BEHIND:
-        here = todo.pop()
-        if here in seen:
-            continue
-        seen.add(here)
-        if here in ends:
-            found.add(here)
-            continue
-        if flow.op(here) in ("embedding", "embedding_bag"):
-            return None
-        todo += [maker for maker in flow.makers[here] if maker is not None]
-    families = {id(ends[end]) for end in found}
-    return max(found) if len(families) == 1 else None
+    is_told = set(ends) | {place for place, step in enumerate(flow.steps) if step.op in LOOKUPS}
+    behind = set(flow.behind(start, most=FAR_BEHIND, ends=is_told.__contains__)) & is_told
+    found = {here for here in behind if here in ends}
+    if len({id(ends[end]) for end in found}) != 1:
+        return None
+    last = max(found)
+    looked_up = behind - found
+    return last if not looked_up or not looked_up.isdisjoint(flow.behind(ends[last][-1].start)) else None
 
 
 def find_memories(flow: Flow, families: Sequence[Sequence[Chain]], sites: Sequence[Site]) -> set[int]:
