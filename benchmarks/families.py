@@ -116,7 +116,17 @@ LACKING: Mapping[str, Mapping[str, Any]] = {
     "diffusion_gemma": {"text_config": {"num_experts": 8, "top_k_experts": 2, "moe_intermediate_size": 704}},
 }
 """Settings that a family cannot be built without and has no default for; every published model brings them."""
-REASONS: Mapping[str, str] = {}
+CHOSEN_DEPTH = "what a layer reads is chosen by attention over what earlier blocks gave, so no one stream goes through"
+BACKBONE = "convolutions, each behind the other; its attention is in the class with a head"
+REASONS: Mapping[str, str] = {
+    "deepseek_v4": "four streams are kept side by side, and every sublayer mixes them anew: no sum adds to one stream",
+    "inkling2": CHOSEN_DEPTH,
+    "inkling2_text": CHOSEN_DEPTH,
+    "encodec": "convolutions and recurrent cells, in stages of different width",
+    "mobilenet_v1": "convolutions, each behind the other, without a sum",
+    "pp_ocrv6_small_rec": BACKBONE,
+    "pp_ocrv6_tiny_rec": BACKBONE,
+}
 """Why families are drawn by blocks, as they compute."""
 
 

@@ -1,6 +1,7 @@
 """A small copy of a model's settings: the same parts, fewer of each."""
 
 import copy
+from contextlib import suppress
 from typing import Any
 
 from xray.sources.sizes import list_places
@@ -13,6 +14,8 @@ FEW = {
         "num_layers",
         "encoder_layers",
         "decoder_layers",
+        "num_encoder_layers",
+        "num_decoder_layers",
         "depth",
         "num_blocks",
     ),
@@ -31,7 +34,8 @@ def shrink(config: Any) -> Any:
             for name in names:
                 count = getattr(place, name, None)
                 if isinstance(count, int) and count > most:
-                    setattr(place, name, most)
+                    with suppress(NotImplementedError):  # a number that others add up to is not for setting
+                        setattr(place, name, most)
         for name, value in list(vars(place).items()):
             if isinstance(value, list) and len(value) in counts:
                 setattr(place, name, value[:2])

@@ -1,0 +1,22 @@
+"""A small copy of settings leaves alone what is not for setting."""
+
+import pytest
+
+from xray.sources.shrinking import shrink
+
+transformers = pytest.importorskip("transformers", reason="the library whose settings are shrunk here")
+
+
+def test_a_number_that_others_add_up_to_is_left_to_them():
+    whole = transformers.ProphetNetConfig()
+
+    small = shrink(whole)
+
+    assert (small.num_encoder_layers, small.num_decoder_layers) == (2, 2)
+    assert (whole.num_encoder_layers, whole.num_decoder_layers) == (12, 12)
+
+
+def test_settings_that_cannot_be_smaller_stay_as_they_are():
+    whole = transformers.FunnelConfig()
+
+    assert shrink(whole).block_sizes == whole.block_sizes
