@@ -16,7 +16,7 @@ export function paintBox(brush, { element, tensors, on, isWide }, label) {
   const aside = !isWide && on.width > 3.5 * on.height && on.width - label.width > on.width * 0.4;
   const room = aside
     ? { x: on.x + label.width, y: on.y + 6, width: on.width - label.width - 8, height: on.height - 12 }
-    : { x: on.x + 10, y: on.y + label.height + 2, width: on.width - 20, height: on.height - label.height - 10 };
+    : { x: on.x + 10, y: on.y + label.height + 2, width: on.width - 20, height: on.height - label.height - 10, isWide };
   if (room.width < 60 || room.height < 24) return false;
   const ink = getComputedStyle(element.querySelector(":scope > text")).fill;
   paintPanes(brush, { ...brush, paint: { ...brush.paint, text: ink, found: ink } }, tensors, room);
@@ -54,7 +54,13 @@ function planNamed(brush, tensors, room) {
     [side, 0],
   ]) {
     if (!left && !above) continue;
-    const smaller = { x: room.x + left, y: room.y + above, width: room.width - left, height: room.height - above };
+    const smaller = {
+      ...room,
+      x: room.x + left,
+      y: room.y + above,
+      width: room.width - left,
+      height: room.height - above,
+    };
     const plan = planPanes(tensors, smaller);
     if (plan.high >= 10 && (!above || plan.wide >= 16)) return { ...plan, side: left, top: above };
   }
@@ -83,7 +89,7 @@ function planPanes(tensors, room) {
   const { across, down, caption } = best;
   return {
     ...{ each, across, caption, wide, high, width, height, shown },
-    x: room.x + Math.max(0, (room.width - across * width - (across - 1) * GAP) / 2),
+    x: room.x + (room.isWide ? 0 : 1) * Math.max(0, (room.width - across * width - (across - 1) * GAP) / 2),
     y: room.y + caption + Math.max(0, (room.height - down * (height + caption) - (down - 1) * GAP) / 2),
   };
 }

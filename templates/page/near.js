@@ -12,12 +12,12 @@ import { siteOf, tensorOf } from "./panes.js";
 import { place } from "./place.js";
 import { tellCell } from "./telling.js";
 import { marksOf } from "./trail.js";
-import { boxOf, comeNear, currentView, onRest, onView, wasDrag } from "./view.js";
+import { boundsOf, boxOf, comeNear, currentView, onRest, onView, wasDrag } from "./view.js";
 
 const LEAST = { width: 150, height: 66 }; // a box is near when it is so large on the screen
 const SMALLEST_WORD = 11.5;
-const AROUND = 0.2; // so much is painted beyond each edge of the window
-const state = { boxes: null, near: [], hits: [], view: null, pinned: null };
+const AROUND = 0.2; // so much of the window is painted beyond each of its edges
+const state = { boxes: null, near: [], hits: [], area: null, view: null, pinned: null };
 let canvas;
 let marks;
 let says;
@@ -82,6 +82,7 @@ function paint() {
   for (const { element } of before) if (!found.some((one) => one.element === element)) restore(element);
   if (!found.length) return takeAway();
   if (!canvas.isConnected) stage.append(canvas);
+  state.area = areaOf(found);
   const brush = prepare(canvas);
   for (const one of found) {
     const label = shrink(one);
@@ -138,17 +139,24 @@ function stepsIn(scene, element, step) {
   return nodeOf(site.scale) === element ? [step, site.scale] : [step];
 }
 
-function prepare(target) {
+/** Where there are cells to paint: around all near boxes, as far as the window and a little beyond it. */
+function areaOf(found) {
   const { clientWidth, clientHeight } = byId("stage");
-  const [left, top] = [clientWidth * AROUND, clientHeight * AROUND];
-  const [width, height] = [clientWidth + 2 * left, clientHeight + 2 * top];
-  target.style.left = `${-left}px`;
-  target.style.top = `${-top}px`;
+  const { x, y, width, height } = boundsOf(found.map(({ on }) => on));
+  const [left, top] = [Math.max(x, -clientWidth * AROUND), Math.max(y, -clientHeight * AROUND)];
+  const right = Math.min(x + width, clientWidth * (1 + AROUND));
+  const bottom = Math.min(y + height, clientHeight * (1 + AROUND));
+  return { x: left, y: top, width: Math.ceil(right - left), height: Math.ceil(bottom - top) };
+}
+
+function prepare(target, { x, y, width, height } = state.area) {
+  target.style.left = `${x}px`;
+  target.style.top = `${y}px`;
   target.style.width = `${width}px`;
   target.style.height = `${height}px`;
-  target.style.transformOrigin = `${left}px ${top}px`;
+  target.style.transformOrigin = `${-x}px ${-y}px`;
   const brush = takeBrush(target, width, height);
-  brush.pen.translate(left, top);
+  brush.pen.translate(-x, -y);
   return brush;
 }
 
