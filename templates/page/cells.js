@@ -3,7 +3,7 @@
 import { cells, frame, mostOf, widthOf, write } from "./brush.js";
 import { rangesIn, sayPlace } from "./panes.js";
 import { place } from "./place.js";
-import { darken, nameColumns, nameRows, numbersIn, sideOf } from "./placing.js";
+import { darken, nameColumns, nameRows, sideOf } from "./placing.js";
 import { hiddenAt } from "./sites.js";
 
 const SMALLEST = 1.25; // no cell is smaller; what there is no room for then is left out
@@ -144,9 +144,37 @@ function paintValues(brush, tensor, matrix, spot) {
   cells({ ...brush, hits: [] }, matrix, { ...spot, kind, most: mostOfAll(tensor), ink: inks[kind] });
   const isHidden = hiddenIn(tensor);
   if (isHidden) darken(brush, matrix, { place: spot }, (row, column) => (isHidden(row, column) ? 1 : 0));
-  if (kind === "id") writeIds(brush, matrix, spot);
-  else if (kind !== "mask" && spot.high >= 18)
-    numbersIn(brush, matrix, spot.x, { top: spot.y, high: spot.high }, spot.wide, (...at) => !isHidden?.(...at));
+  if (kind !== "mask" && spot.high >= 15 && spot.wide >= 15) writeNumbers(brush, tensor, matrix, spot, isHidden);
+}
+
+/** The numbers of cells in which they fit: ids, values to two digits, weights in per cent. */
+function writeNumbers(brush, tensor, matrix, spot, isHidden) {
+  const size = Math.min(14, spot.high * 0.55);
+  const most = mostOfAll(tensor);
+  const numbers = { id: (value) => `${value}`, weight: sayShare, value: spot.wide < 30 ? () => "" : sayShort };
+  for (let row = 0; row < matrix.rows; row += 1) {
+    for (let column = 0; column < matrix.columns; column += 1) {
+      const value = matrix.at(row, column);
+      if (typeof value !== "number" || isHidden?.(row, column) || Math.abs(value) > 1e6) continue;
+      const text = numbers[tensor.kind](value);
+      if (text === "" || widthOf(brush, text, size, 600) > spot.wide - 4) continue;
+      const strong = tensor.kind !== "id" && Math.abs(value) > 0.4 * most;
+      write(brush, text, spot.x + (column + 0.5) * spot.wide, spot.y + (row + 0.5) * spot.high, {
+        ...{ size, align: "center", weight: 600, ink: strong ? brush.paint.page : brush.paint.text },
+      });
+    }
+  }
+}
+
+/** A weight in per cent, never rounded down to nothing or up to all. */
+function sayShare(value) {
+  const share = Math.round(value * 100);
+  if (share === 0 && value > 0) return "";
+  return share === 100 && value < 1 ? `${Math.floor(value * 1000) / 10}` : `${share}`;
+}
+
+function sayShort(value) {
+  return value !== 0 && Math.abs(value) < 1e-3 ? "" : Number(value.toPrecision(2)).toString();
 }
 
 /** Which cells go dark: those that the mask hides, behind the mask and among the weights; null elsewhere. */
@@ -180,16 +208,6 @@ function mostOfAll(tensor) {
 
 function inkOfMask(brush, letter) {
   return brush.paint.of(`cell-${KINDS[letter] ?? "weight_hidden"}`);
-}
-
-function writeIds(brush, matrix, spot) {
-  if (spot.wide < 26 || spot.high < 13) return;
-  const size = Math.min(15, spot.high * 0.55, spot.wide * 0.3);
-  for (let row = 0; row < matrix.rows; row += 1)
-    for (let column = 0; column < matrix.columns; column += 1)
-      write(brush, `${matrix.at(row, column)}`, spot.x + (column + 0.5) * spot.wide, spot.y + (row + 0.5) * spot.high, {
-        ...{ size, align: "center", weight: 600 },
-      });
 }
 
 /** Which step and which head a pane shows, where it fits. */

@@ -45,6 +45,7 @@ function approach() {
   const step = findStep(sceneAt(place), place.step);
   const box = byId("stage").querySelector(".unfolded .chosen") ?? nodeOf(step);
   if (box) comeNear(box);
+  else say("The map has no box of its own for this step.");
 }
 
 /** What stands on the map has changed, or what is told of it. */
