@@ -323,7 +323,8 @@ def record(model: nn.Module, *, axes: Axes | None = None, **others: nn.Module) -
 
     Modules outside the model, such as the loss, can be given by name: `record(model, loss=criterion)`. `axes` gives
     words for the axes of inputs, by name or place: `axes={"x": ("batch", "time", "features")}`; they spread along the
-    data from there. Of ids that the model reads or that are chosen between its calls, the first few values are kept.
+    data from there. Of ids that the model reads, that are chosen between its calls, or that name the experts which a
+    router chose, the values are kept where they are few.
 
     Raises:
         TraceError: `model` is no torch.nn.Module; on reading the trace, words that do not fit the inputs.
