@@ -19,7 +19,7 @@ class InHalves(nn.Module):
     def __init__(self):
         super().__init__()
         self.query, self.key, self.value = (nn.Linear(WIDTH, heads * D_K) for heads in (HEADS, KEY_HEADS, KEY_HEADS))
-        self.out = nn.Linear(HEADS * D_K, WIDTH)
+        self.end: nn.Module = nn.Linear(HEADS * D_K, WIDTH)
         angles = torch.arange(5)[:, None] * 0.5 ** torch.arange(3)
         self.register_buffer("cos", angles.cos())
         self.register_buffer("sin", angles.sin())
@@ -37,7 +37,7 @@ class InHalves(nn.Module):
             one[:, :, None].expand(-1, -1, HEADS // KEY_HEADS, -1, -1).reshape(query.shape) for one in (key, value)
         )
         seen = scaled_dot_product_attention(query, key, value, is_causal=True)
-        return self.out(seen.transpose(1, 2).reshape(*x.shape[:2], -1))
+        return self.end(seen.transpose(1, 2).reshape(*x.shape[:2], -1))
 
 
 class Layer(nn.Module):
@@ -96,3 +96,23 @@ def test_what_goes_past_a_waist_is_not_drawn_out_of_it():
     assert ("CUT: 6 OF 9", "HEADS K") in ways
     assert ("UP TO K, V", "SIDE BY SIDE K") in ways
     assert ("UP TO K, V", "HEADS K") not in ways
+
+
+class BesideRows(InHalves):
+    """Heads beside which stand rows that were made by another way (ConvBERT)."""
+
+    def __init__(self, joined=True):
+        super().__init__()
+        self.joined, self.other = joined, nn.Linear(WIDTH, WIDTH - HEADS * D_K)
+        self.end = nn.Identity() if joined else nn.Linear(HEADS * D_K, WIDTH)
+
+    def forward(self, x):
+        seen = super().forward(x)
+        return torch.cat([seen, self.other(x).tanh()], dim=-1) if self.joined else seen
+
+
+def test_rows_of_another_way_are_told_where_they_are_put_beside_the_heads():
+    told = "WITH ANOTHER WAY BESIDE IT"
+
+    assert told in {node.label for node in chart_of(BesideRows).nodes}
+    assert told not in {node.label for node in chart_of(lambda: BesideRows(joined=False)).nodes}

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, SCALINGS
+from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SIDE_BY_SIDE
 from xray.ir.kinds import EXCHANGES
 from xray.story.anatomy.tree import Attention
 from xray.story.body.modulation import find_beside_gate
@@ -189,13 +189,15 @@ def draw_end(
     start = site.output if site.output is not None else joined[-1] if joined else site.weighted_sum
     tail = find_region(flow, start, end)
     for count, part in enumerate(cut_way(flow, tail.inner, None) if tail is not None else []):
-        if part.kind not in ("heads", "bend", "scale", "rotate"):
+        is_joined = part.kind in ("beside", "join") and tail is not None and takes_in(flow, part, tail)
+        if part.kind not in ("heads", "bend", "scale", "rotate") and not is_joined:
             continue
         if part.kind == "scale" and all(is_by_one(flow, node) for node in part.nodes):
             continue
         label = "ROLLED BACK" if any(flow.op(node) == "roll" for node in part.nodes) else None
         if any(flow.op(node) in EXCHANGES for node in part.nodes):
             label = "ADDED UP OVER RANKS"
+        label = "WITH ANOTHER WAY BESIDE IT" if is_joined else label
         cut = "WINDOWS JOINED" if joins_windows(flow, part, branch.window) else label_cut(flow, part)
         label = label or {"heads": cut, "scale": "SCALE"}.get(part.kind, "MULTIPLIED")
         key = f"tail{count}"
@@ -205,6 +207,16 @@ def draw_end(
         edges.append(Edge(last, key))
         last, row = key, row + 1
     return last
+
+
+def takes_in(flow: Flow, part: Part, way: Region) -> bool:
+    """Whether a part puts beside the rows of a way what was made elsewhere, as a convolution's rows (ConvBERT)."""
+    return any(
+        maker is not None and maker not in way.inner and maker != way.start
+        for node in part.nodes
+        if flow.op(node) in SIDE_BY_SIDE
+        for maker in flow.makers[node]
+    )
 
 
 def joins_windows(flow: Flow, part: Part, window: int | None) -> bool:
