@@ -89,11 +89,17 @@ PICTURES = (
     of_example("whisper", "Whisper", "Sound in, words out: convolutions before the encoder."),
     of_family("mixtral", "Mixtral", "Experts: a router sends each place to two of eight."),
     of_family(
-        "deepseek_v3", "DeepSeek-V3", "Latent attention through a narrow waist, and 256 experts beside a shared one."
+        "deepseek_v3",
+        "DeepSeek-V3",
+        "Latent attention through a narrow waist, which is what a cache keeps, and 256 experts beside a shared one.",
     ),
     of_family("gpt_oss", "gpt-oss", "Sinks, and windows in every other layer."),
     of_family("falcon", "Falcon", "Attention and feed-forward side by side, one key head for 71 heads of queries."),
-    of_family("gemma3_text", "Gemma 3", "Norms before and behind every sublayer, and on queries and keys."),
+    of_family(
+        "gemma3_text",
+        "Gemma 3",
+        "Windows in five layers of six, here of 4 words; norms before and behind every sublayer, on queries and keys.",
+    ),
     of_family(
         "swin", "Swin", "Windows that are rolled, cut, attended to and joined again, in stages of growing width."
     ),

@@ -101,3 +101,10 @@ def test_numbers_that_json_cannot_write_are_spelt_out():
     preview = take_preview(torch.tensor([float("nan"), float("inf"), float("-inf"), 0.5]), (4,))
 
     assert preview.values == ("nan", "inf", "-inf", 0.5)
+
+
+def test_yes_and_no_are_kept_as_numbers_that_a_trace_can_be_read_back_with():
+    preview = take_preview(torch.tensor([[True, False, True]]), (1, 3))
+
+    assert [type(value) for value in preview.values] == [int, int, int]
+    assert preview.values == (1, 0, 1)

@@ -7,6 +7,7 @@ from page_helpers import unpack
 from recorded import recorded
 
 from xray.cli.app import run
+from xray.cli.options.twins import sort_twins
 from xray.renderers.render import render
 
 
@@ -246,3 +247,11 @@ def test_twins_of_another_model_are_recorded_for_its_page(no_run, monkeypatch):
 
     assert {one["aspect"] for one in causal["passes"][0]["changes"]} >= {"step missing"}
     assert [one["words"][1] for one in scale["passes"][0]["changes"]] == ["1", "1"]
+
+
+def test_files_of_one_name_are_two_twins(tmp_path):
+    given = [str(tmp_path / "a" / "twin.json"), str(tmp_path / "b" / "twin.json"), "no-scale"]
+
+    names, files = sort_twins(given, None)
+
+    assert (names, list(files)) == (["no-scale"], ["twin", given[1]])

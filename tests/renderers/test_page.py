@@ -14,11 +14,13 @@ from torch import nn
 
 import xray
 from xray.capture.targets.run import Run
-from xray.errors import DrawError
+from xray.errors import DrawError, UsageError
+from xray.ir.twins import TWINS
 from xray.learn.runs.load import untrained_chatbot
 from xray.renderers.page import page as page_module
 from xray.renderers.page.data import pack_page
 from xray.renderers.page.page import draw_page, pack_facts
+from xray.renderers.page.twins import pack_twins
 from xray.renderers.page.values import LEVELS
 from xray.renderers.render import render
 from xray.renderers.themes import load_theme
@@ -145,3 +147,17 @@ def test_a_plain_traces_page_has_its_few_values(both_trace):
 
     assert facts["has_values"]
     assert facts["passes"][0]["steps"][-1]["op"] == "backward"
+
+
+def test_a_twin_is_told_by_what_it_changes_only_where_nothing_else_is_changed(page_trace):
+    twin = replace(page_trace, config={**page_trace.config, "twin": "no-scale", "answer": "other"})
+    asked = replace(twin, config={**twin.config, "question": "Where?"})
+
+    told = {one["name"]: one["says"] for one in pack_twins(page_trace, {"one": twin, "two": asked, "same": page_trace})}
+
+    assert told == {"one": TWINS["no-scale"], "two": None, "same": None}
+
+
+def test_a_twin_stands_on_a_page_alone(page_trace):
+    with pytest.raises(UsageError, match="a twin stands on the page alone, not in the form 'svg'"):
+        render(page_trace, "svg", twins={"one": page_trace})

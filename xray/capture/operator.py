@@ -26,6 +26,8 @@ OPAQUE = frozenset({"multi_head_attention_forward"})
 """Python functions of torch whose insides are worth seeing, and are seen at the level below."""
 CHOICES = frozenset({"argmax", "multinomial"})
 """What chooses the next word, between two calls of a model."""
+ROUTES = frozenset({"topk", "argmax"})
+"""What chooses experts, within a model."""
 TORCH = torch.__file__.removesuffix("__init__.py")
 DISTRIBUTED = f"{TORCH}distributed{os.sep}"
 VALUES = frozenset({int, float, bool, str, torch.dtype})
@@ -173,7 +175,7 @@ class Operator:
         else:
             call.outputs = self.sight.see_result(result, call)
             self.sight.weigh(call)
-            if self.sight.shows_ids and name in CHOICES and call.parent is None:
+            if self.sight.shows_ids and (name in ROUTES or (name in CHOICES and call.parent is None)):
                 call.outputs = [self.sight.show_ids(seen) for seen in call.outputs]
 
     def _pass_on(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

@@ -56,9 +56,13 @@ def preview_attention(path: str, op: str, tensor: Tensor) -> Preview | None:
 
 
 def take_preview(tensor: Tensor, shape: tuple[int, ...]) -> Preview:
-    """The block of the given shape at the tensor's start, floats to six significant digits."""
+    """The block of the given shape at the tensor's start, floats to six significant digits, yes and no as 1 and 0."""
     block = tensor.detach()[tuple(slice(size) for size in shape)].cpu().reshape(-1)
-    values = write_floats(block.tolist()) if block.is_floating_point() else tuple(map(int, block.tolist()))
+    values = (
+        write_floats(block.tolist())
+        if block.is_floating_point()
+        else tuple((block.byte() if block.dtype == torch.bool else block).tolist())
+    )
     return Preview(start=(0,) * len(shape), shape=shape, values=values)
 
 

@@ -84,6 +84,7 @@ MODELS = {
     "convolution": make_anatomy(Convolution((3, 3), 1)),
     "shared layers": make_anatomy(FALSE, shared=True),
     "tied": make_anatomy(FALSE, head=Head("vocabulary", 61, tied=True)),
+    "compared": make_anatomy(FALSE, links=(Link("compared", "vision", "text"),)),
     "links": make_anatomy(FALSE, links=(Link("joined", "vision", "text"),)),
     "kernel": make_anatomy(replace(FALSE, kernel="scaled_dot_product_attention")),
     "unknown": make_anatomy(Unknown(("mixer",))),
@@ -291,6 +292,8 @@ OF_PICTURES = {
     "row for each": {"rows", "a corner of rows"},
 }
 
+LOADS = {"few": (3, 0, 5), "many": (1, 2) * 64, "not kept": ()}
+OF_LOADS = {"load of experts": {"few", "many"}}
 GROUPS = {
     "shared": Group((0, 1), (), 35, shared=True),
     "their own": Group((0, 1), (), 35, shared=False),

@@ -24,6 +24,7 @@ GROUPS = (
     (of_models.OF_MODELS, pools.MODELS, pools.OF_MODELS),
     (REMARKS, pools.PARTS, pools.OF_PARTS),
     ((of_stations.ASKS,), pools.ASKING, {"asks": {"memory", "no source"}}),
+    (of_parts.OF_LOADS, pools.LOADS, pools.OF_LOADS),
     (of_models.OF_GROUPS, pools.GROUPS, pools.OF_GROUPS),
     ((of_runs.DERIVED,), pools.MADE, {"derived": {"derived"}}),
     (of_stations.OF_BRANCHES, pools.BRANCHES, pools.OF_BRANCHES),
@@ -56,7 +57,6 @@ CAPTIONS = (
     " from bottom to top. ",
     ". Every box names its step, shapes and axes.",
     "norms and what is not placed",
-    "not used in this pass",
 )
 """What is said of the drawing itself, and what numbers are called."""
 

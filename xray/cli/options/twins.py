@@ -15,8 +15,12 @@ def sort_twins(given: Sequence[str], source: Path | None) -> tuple[list[str], di
     Raises:
         UsageError: a name is unknown, or there is nothing to record it with.
     """
-    files = {Path(one).stem: Path(one) for one in given if one.endswith(".json")}
     names = [one for one in dict.fromkeys(given) if not one.endswith(".json")]
+    files: dict[str, Path] = {}
+    for one in dict.fromkeys(given):
+        if one.endswith(".json"):
+            stem = Path(one).stem
+            files[one if stem in files or stem in names else stem] = Path(one)
     for name in names:
         if name not in TWINS:
             raise UsageError(

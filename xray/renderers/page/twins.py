@@ -16,6 +16,10 @@ MOST_CHANGES = 80
 """Of a pass no more changes are told; the others are counted."""
 MOST_CELLS = 64 * 64
 """Larger squares are not drawn beside each other."""
+CHANGING = frozenset(
+    {TWIN, "kv_cache", "cross_mask", "scale_embeddings", "answer", "multiplications", "multiplications_without_cache"}
+)
+"""The settings of a trace that a twin may change."""
 SAME = 0.005
 """Widths that differ by less, in bits, are told alike."""
 
@@ -29,11 +33,19 @@ def pack_twins(trace: Trace, twins: Mapping[str, Trace]) -> list[Packed]:
     return [
         {
             "name": name,
-            "says": TWINS.get(str(twin.config.get(TWIN))),
+            "says": TWINS.get(str(twin.config.get(TWIN))) if is_alike(trace, twin) else None,
             "passes": [pack_beside(one) for one in hold_beside(trace, twin, name)],
         }
         for name, twin in twins.items()
     ]
+
+
+def is_alike(trace: Trace, twin: Trace) -> bool:
+    """Whether both are of one run and one question, as far as their settings say: one thing is changed alone."""
+    one, other = (
+        {name: value for name, value in each.config.items() if name not in CHANGING} for each in (trace, twin)
+    )
+    return one == other
 
 
 def pack_beside(one: Beside) -> Packed:

@@ -89,26 +89,31 @@ def read_joint(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | No
         if stream is None or stream < branch:
             region = find_region(flow, stream, branch, step.inputs[stream_number])
         if region is None and stream is not None and stream in known and place - stream < FARTHEST_BESIDE:
-            beside = known[stream]
-            stream = beside.stream
+            stream = known[stream].stream
             if stream is None or stream < branch:
                 region = find_region(flow, stream, branch, step.inputs[stream_number])
-            if region is not None and does_mix(flow, region.inner & beside.region.inner):
-                region = None  # it goes on from the other branch, and does not stand beside it (Autoformer)
-        if region is not None and does_mix(flow, region.inner) and not is_other_stream(flow, branch, stream, known):
+        if region is not None and does_mix(flow, region.inner) and not is_other_stream(flow, branch, region, known):
             return Joint(place, stream, region)
     return read_projected(flow, place, known)
 
 
-def is_other_stream(flow: Flow, branch: int, stream: int | None, known: Mapping[int, Joint]) -> bool:
-    """Whether what is added is itself a stream, and not one that began at the other: places added anew (DETR)."""
+def is_other_stream(flow: Flow, branch: int, region: Region, known: Mapping[int, Joint]) -> bool:
+    """Whether what is added is itself a stream that began elsewhere: places added anew (DETR).
+
+    One that began at the stream, or that was first worked out of it, is none: a convolution with a sum of its own
+    behind an attention (Inkling).
+    """
+    stream = region.start
     norm = find_norm(flow, strip_plain(flow, branch))
     here = strip_plain(flow, branch if norm is None else norm.origin)
     if stream is None or here not in known:
         return False
+    root = here
     while here is not None and here > stream:
-        here = known[here].stream if here in known else step_back(flow, here)
-    return here != stream
+        root, here = here, known[here].stream if here in known else step_back(flow, here)
+    return here != stream and not (
+        root in region.inner and does_mix(flow, {one for one in region.inner if one <= root})
+    )
 
 
 def find_learned_start(flow: Flow, maker: int) -> int | None:
@@ -133,7 +138,7 @@ def read_projected(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint 
                 break
             here = onward
             region = find_region(flow, here, branch) if here < branch and not is_shortcut(flow, here) else None
-            if region is not None and is_other_stream(flow, branch, here, known):
+            if region is not None and is_other_stream(flow, branch, region, known):
                 break
             if region is not None and sum(is_learned(flow, node) for node in region.inner) > 1:
                 past = find_region(flow, here, flow.makers[place][stream_number] or 0)

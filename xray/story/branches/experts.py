@@ -1,6 +1,7 @@
 """What experts are: how many, which of them a router chooses, and what every place goes through beside them."""
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
@@ -11,7 +12,8 @@ from xray.story.anatomy.tree import Experts, FeedForward
 from xray.story.branches.feed_forward import describe_feed_forward, is_bend, name_activation, steps_behind
 from xray.story.recognition.between import Region, is_linear, projections_in, width_out
 
-GROUPED = frozenset({"_grouped_mm", "grouped_mm", "_scaled_grouped_mm"})
+STACKED = frozenset({"_grouped_mm", "grouped_mm", "_scaled_grouped_mm", "bmm", "matmul", "einsum", "baddbmm"})
+"""Products with the weights of all experts at once."""
 
 
 def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Experts | None:
@@ -20,16 +22,33 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
     if choice is None:
         return None
     chosen_at, router = choice
-    experts = width_out(flow, router)
+    experts = count_experts(flow, nodes, chosen_at, router)
     found = describe_each(flow, nodes, experts, router)
     return Experts(
         experts=experts,
         chosen=count_chosen(flow, chosen_at),
-        shared=count_shared(flow, nodes, router),
+        shared=count_shared(flow, nodes, router) or (None if list_stacks(flow, nodes) - {experts} else 0),
         d_ff=None if found is None else found.d_ff,
         activation=None if found is None else found.activation,
         gated=None if found is None else found.gated,
     )
+
+
+def count_experts(flow: Flow, nodes: Collection[int], choice: int, router: int) -> int:
+    """How many experts a router scores; no more than it is chosen from, where there are weights for as many."""
+    scored = flow.steps[choice].inputs[0].shape[-1:]
+    return scored[0] if scored and scored[0] in list_stacks(flow, nodes) else width_out(flow, router)
+
+
+def list_stacks(flow: Flow, nodes: Collection[int]) -> set[int]:
+    """How many weights products have at once, one behind the other: as many as there are experts of a kind."""
+    return {
+        record.shape[0]
+        for node in nodes
+        if flow.op(node) in STACKED
+        for record in flow.steps[node].inputs[1:2]
+        if len(record.shape) == 3
+    }
 
 
 def count_chosen(flow: Flow, choice: int) -> int:
@@ -48,6 +67,20 @@ def count_chosen(flow: Flow, choice: int) -> int:
     return widest
 
 
+def count_places(flow: Flow, nodes: Collection[int]) -> tuple[int, ...]:
+    """How many places chose each expert, by the recorded choice; empty where its values were not kept."""
+    choice = find_choice(flow, nodes)
+    if choice is None:
+        return ()
+    step, experts = flow.steps[choice[0]], count_experts(flow, nodes, *choice)
+    again = [node for node in nodes if flow.op(node) == step.op and flow.is_leaf(node)]
+    if (step.op != "topk" and len(again) > 1) or step.inputs[0].shape[-1:] != (experts,):
+        return ()
+    kept = next((one.preview for one in step.outputs if one.preview and one.preview.shape == one.shape), None)
+    counted = Counter(() if kept is None else kept.values)
+    return tuple(counted[number] for number in range(experts)) if counted else ()
+
+
 def find_choice(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
     """The step that chooses experts, and the linear layer whose scores it reads: the router."""
     choices = [
@@ -63,20 +96,9 @@ def find_choice(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
         shape = flow.output(choice).shape
         if flow.op(choice) == "topk" and shape and shape[-1] >= width_out(flow, router):
             continue
-        if flow.op(choice) == "topk" and not chooses_from(flow, choice, width_out(flow, router)):
-            continue
         if flow.op(choice) == "topk" or found is None:
             found = (choice, router)
     return found if found is not None and flow.op(found[0]) in ("topk", "argmax", "max") else None
-
-
-def chooses_from(flow: Flow, choice: int, scores: int) -> bool:
-    """Whether a step chooses among as many scores as a router gives, be they in groups; else it chooses places."""
-    shape = next((record.shape for record in flow.steps[choice].inputs), ())
-    return scores in (shape[-1:] and shape[-1], prod(shape[-2:])) and flow.steps[choice].settings.get("dim", -1) in (
-        -1,
-        len(shape) - 1,
-    )
 
 
 def router_behind(flow: Flow, choice: int, nodes: Collection[int]) -> int | None:
@@ -103,7 +125,7 @@ def describe_each(flow: Flow, nodes: Collection[int], experts: int, router: int)
         for node in sorted(nodes)
         if flow.is_leaf(node)
         and any(len(record.shape) == 3 and record.shape[0] == experts for record in flow.steps[node].inputs)
-        and flow.op(node) in GROUPED | {"bmm", "matmul", "einsum", "baddbmm"}
+        and flow.op(node) in STACKED
     ]
     if len(products) >= 2:
         last = products[-1]
@@ -160,7 +182,7 @@ def count_idle(flow: Flow, region: Region, experts: Experts) -> int | None:
     """How many parameters a place passes by: those of the experts that are not chosen for it. None if not known."""
     nodes = region.inner
     choice = find_choice(flow, nodes)
-    if choice is None or not experts.experts or not experts.chosen or count_routers(flow, nodes) > 1:
+    if choice is None or not experts.experts or not experts.chosen:
         return None
     idle = experts.experts - experts.chosen
     stacked = {
@@ -171,45 +193,10 @@ def count_idle(flow: Flow, region: Region, experts: Experts) -> int | None:
         if maker is None and record.role == "parameter" and is_stack(record, experts.experts)
     }
     if stacked:
-        return count_idle_of_stacks(flow, stacked, idle, experts.experts, choice[1])
+        return idle * sum(stacked.values())
     groups = group_by_parent(flow, [node for node in projections_in(flow, nodes) if node != choice[1]])
-    blocks = [flow.steps[flow.places[flow.steps[group[0]].parent or ""]] for group in groups]
-    own = {block.params for block in blocks}
-    if len(own) != 1:
-        return None
-    each = own.pop()
-    if len({block.path for block in blocks}) > 1 or len(blocks) == 1:
-        return idle * each
-    return None if each % experts.experts else idle * (each // experts.experts)  # one block holds all of them (DBRX)
-
-
-def count_routers(flow: Flow, nodes: Collection[int]) -> int:
-    """How many linear layers score experts: words and images may each have their own (ERNIE 4.5 VL)."""
-    routers = {
-        router
-        for node in nodes
-        if flow.op(node) == "topk"
-        and (router := router_behind(flow, node, nodes)) is not None
-        and chooses_from(flow, node, width_out(flow, router))
-    }
-    return len({flow.steps[router].path for router in routers})
-
-
-def count_idle_of_stacks(
-    flow: Flow, stacked: Mapping[tuple[int, int], int], idle: int, experts: int, router: int
-) -> int | None:
-    """The same where stacks hold all experts; one that is read anew for each expert is counted once (DBRX)."""
-    each = sum(stacked.values())
-    holders = {holder for node, _ in stacked if (holder := block_of(flow, node)) is not None}
-    held = sum(flow.steps[holder].params for holder in holders)
-    if not held or each * experts <= held:
-        return idle * each
-    return None if held % experts or block_of(flow, router) in holders else idle * (held // experts)
-
-
-def block_of(flow: Flow, node: int) -> int | None:
-    """The block that a step runs in."""
-    return flow.places.get(flow.steps[node].parent or "")
+    own = {flow.steps[flow.places[flow.steps[group[0]].parent or ""]].params for group in groups if groups}
+    return idle * own.pop() if len(own) == 1 else None
 
 
 def is_stack(record: TensorRecord, experts: int) -> bool:

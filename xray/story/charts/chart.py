@@ -32,7 +32,8 @@ class Node:
     `record` is printed as its shape, or `value` in its place; `steps` are the recorded steps, the one that gives the
     record first. `extra` stands beside the label, with the shape of what is read `beside` the data, a mask. `remark`
     tells what happens there in plain words, `told` what has to be said in the node itself. `row` counts from 0 at the
-    bottom. A "sign" is a circle with nothing but its label.
+    bottom. A "sign" is a circle with nothing but its label, "bars" stand beside each other under theirs,
+    as high as their numbers.
     """
 
     key: str
@@ -48,7 +49,8 @@ class Node:
     beside: TensorRecord | None = None
     value: str = ""
     told: tuple[str, ...] = ()
-    form: Literal["box", "sign"] = "box"
+    form: Literal["box", "sign", "bars"] = "box"
+    bars: tuple[int, ...] = ()
 
     @property
     def is_derived(self) -> bool:

@@ -2,20 +2,20 @@
 
 from collections.abc import Collection
 from dataclasses import replace
-from math import isclose, sqrt
+from math import isclose, prod, sqrt
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, LOOKUPS, LOSSES, SCALINGS, SUMS
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
-from xray.story.body.entrance import cuts_patches
+from xray.story.body.entrance import cuts_patches, learned_source, looks_up_places
 from xray.story.body.modulation import list_modulation
 from xray.story.body.stages import find_any_norm
-from xray.story.body.tables import looks_up_places
-from xray.story.body.towers import Towering
+from xray.story.body.towers import POOLINGS, Towering
 from xray.story.charts.chart import BROAD, MIDDLE, Chart, Edge, Node, describe_dropout, list_dropouts, steps_at
 from xray.story.charts.operations_chart import chart_operations, label_step
 from xray.story.recognition.between import find_region, is_linear, is_scale
+from xray.story.recognition.value_shapes import number
 from xray.story.sentences.of_runs import list_remarks_of_loss
 from xray.story.wording import ELLIPSIS
 from xray.text import show_controls
@@ -35,7 +35,10 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
     if not nodes or start is None:
         return None
     labels = {node: label for node in nodes if (label := label_entry(flow, node))}
-    chart = chart_places(flow, towering, start) or chart_operations(flow, nodes, start, labels, "in")
+    chart = chart_places(flow, towering, start)
+    if chart is None:
+        chart = chart_operations(flow, nodes, start, labels, "in")
+        chart = None if chart is None else add_scale(flow, chart, nodes)
     if chart is None:
         return None
     given = find_input(flow, towering)
@@ -49,6 +52,16 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
     told = tuple(f"“{show_controls(text)}”" for text in quote_input(flow.one_pass))
     below = Node("given", INPUTS.get(towering.tower.reads or "", "INPUT"), 0, MIDDLE, (step,), record, told=told)
     return Chart((below, *raised.nodes), (Edge("given", foot), *raised.edges), ("given",), raised.head)
+
+
+def add_scale(flow: Flow, chart: Chart, nodes: Collection[int]) -> Chart:
+    """The chart with the number on top by which all that it gives is multiplied, if it is."""
+    drawn = max(flow.places[step.id] for node in chart.nodes for step in node.steps)
+    scales = [one for one in sorted(nodes) if one > drawn and is_scale(flow, one) and number(flow.steps[one]) != 1]
+    if len(scales) != 1 or len(flow.output(scales[0]).shape) != 3:
+        return chart
+    label = "× √d_model" if is_root(flow, scales[0]) else "× ONE NUMBER"
+    return add_above(chart, Node("scale", label, 0, MIDDLE, steps_at(flow, *scales), flow.output(scales[0])))
 
 
 def quote_input(one_pass: Pass) -> tuple[str, ...]:
@@ -109,7 +122,7 @@ def without_places(chart: Chart) -> Chart:
 
 def is_root(flow: Flow, node: int) -> bool:
     """Whether a step multiplies by the root of the width of what it reads."""
-    factor = flow.steps[node].settings.get("factor")
+    factor = flow.steps[node].settings.get("factor", number(flow.steps[node]))
     return isinstance(factor, float) and isclose(factor, sqrt(flow.output(node).shape[-1]), rel_tol=1e-4)
 
 
@@ -123,7 +136,9 @@ def label_entry(flow: Flow, node: int) -> str:
     if op in SUMS and any(record.role == "parameter" for record in flow.steps[node].inputs):
         return "+ LEARNED PLACES"
     if op == "cat" and any(record.shape[1:2] == (1,) for record in flow.steps[node].inputs):
-        return "WITH ONE MORE ROW"
+        record, maker = next(flow.given(node))
+        is_learned = record.shape[1:2] == (1,) and learned_source(flow, record, maker) is not None
+        return "A LEARNED ROW IN FRONT" if is_learned else "WITH ONE MORE ROW"
     return ""
 
 
@@ -178,7 +193,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     chart = chart_operations(flow, nodes, top, labels, "out")
     if chart is None:
         return None
-    chart = replace(chart, nodes=tuple(map(show_given, chart.nodes)))
+    chart = replace(chart, nodes=tuple(tell_pooled(flow, show_given(node), end) for node in chart.nodes))
     if loss is not None:
         return add_loss(flow, chart, loss)
     for node in picks:
@@ -191,6 +206,35 @@ def show_given(node: Node) -> Node:
     """A step that failed with the shape that it was given."""
     step = node.steps[0] if node.steps else None
     return replace(node, record=next(iter(step.inputs), None)) if step is not None and step.error is not None else node
+
+
+def tell_pooled(flow: Flow, node: Node, end: int) -> Node:
+    """The same, called by which row of the stream it reads, if not all of them go into it."""
+    places = [flow.places[step.id] for step in node.steps if step.id in flow.places]
+    here = next((maker for maker in flow.makers[min(places)] if maker is not None), None) if places else None
+    while here is not None and here > end:
+        told = name_rows(flow, here)
+        if told:
+            return replace(node, label=f"{node.label} OF {told}")
+        if flow.op(here) not in CARRYING | DROPOUTS or not flow.makers[here]:
+            break
+        here = flow.makers[here][0]
+    return node
+
+
+def name_rows(flow: Flow, node: int) -> str:
+    """Which of a stream's rows a step hands on as one: the first, the last, another one, or their mean."""
+    step = flow.steps[node]
+    before, after = (step.inputs[0].shape if step.inputs else ()), flow.output(node).shape
+    if step.op in POOLINGS and len(before) == 3:
+        is_one = (after == (*before[:2], 1)) or (before[:1], before[2:]) == (after[:1], after[-1:])
+        return "A MEAN OF ROWS" if is_one and prod(after) == prod(before[:1]) * max(after[1:]) else ""
+    if step.op not in ("index", "select") or len(before) != 3 or (before[0], before[2]) != after:
+        return ""
+    parts = str(step.settings.get("index", "")).split(", ")
+    place = str(parts[1] if step.op == "index" and len(parts) > 1 and parts[0] == ":" else step.settings.get("index"))
+    told = {"0": "THE FIRST ROW", "-1": "THE LAST ROW"}.get(place, "")
+    return told or "ONE ROW OF EACH"
 
 
 def find_maker_in(flow: Flow, place: int, number: int, end: int) -> int | None:

@@ -4,7 +4,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.story.anatomy.tree import Experts, FeedForward
 from xray.story.anatomy.wording import ACTIVATIONS
 from xray.story.body.stages import Branching, opening_norms
-from xray.story.branches.experts import find_choice
+from xray.story.branches.experts import count_places, find_choice
 from xray.story.branches.feed_forward import is_gate
 from xray.story.branches.inner_norms import find_inner_norm
 from xray.story.charts.chart import (
@@ -15,12 +15,17 @@ from xray.story.charts.chart import (
     Chart,
     Edge,
     Node,
+    Place,
     describe_params,
     draw_inner_norm,
     steps_at,
 )
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.recognition.between import is_linear, projections_in, width_out
+from xray.story.sentences.of_parts import describe_load
+
+FAN: Place = (0.5, 0.94)
+"""How wide experts stand beside each other, and the bars below them."""
 
 
 def chart_forward(flow: Flow, found: Branching) -> Chart | None:
@@ -145,6 +150,11 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
         ),
     ]
     edges = [Edge("router", "choice")]
+    load = count_places(flow, nodes)
+    if load:
+        drawn.append(Node("load", describe_load(load), 2, FAN, form="bars", bars=load))
+        edges.append(Edge("choice", "load"))
+    below, row = drawn[-1].key, drawn[-1].row + 1
     shown = min(count, 6)
     for number in range(shown):
         is_chosen = number < min(chosen, shown - 1 if count > chosen else shown)
@@ -154,14 +164,14 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
             Node(
                 f"expert{number}",
                 label,
-                2,
-                ((number + 0.5) / shown, 0.94 / shown),
+                row,
+                ((number + 0.5) / shown, FAN[1] / shown),
                 surface="own" if is_chosen else "ghost",
             )
         )
         if is_chosen:
-            edges.append(Edge("choice", f"expert{number}"))
-    row = 3
+            edges.append(Edge(below, f"expert{number}"))
+    row += 1
     heavy = [node for node in sorted(nodes) if is_stacked(flow, node, count)]
     if len(heavy) >= 2:
         bend = ACTIVATIONS.get(branch.activation or "", (branch.activation or "").upper())

@@ -7,12 +7,13 @@ from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
 from xray.story.anatomy.tree import Attention, Branch, Experts, FeedForward, Recurrence
 from xray.story.body.stages import Branching, Staging, peel_end
 from xray.story.body.towers import Towering
-from xray.story.branches.experts import find_choice
+from xray.story.branches.experts import count_places, find_choice
 from xray.story.branches.feed_forward import is_gate
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.recognition.between import PLAIN, projections_in, strip_plain, width_out
 from xray.story.roles.attention_roles import give_attention
 from xray.story.roles.giving import Given
+from xray.story.sentences.of_parts import describe_load
 
 
 def give_layers(given: Given, towering: Towering, side: str) -> None:
@@ -135,7 +136,8 @@ def give_experts(given: Given, found: Branching, words: str, apart: set[int]) ->
         return
     given.block(nodes - apart, words, apart)
     given.linear(choice[1], "experts: router, a score for each")
-    given.part([choice[0]], "experts: the highest scores are chosen")
+    load = describe_load(count_places(flow, nodes))
+    given.part([choice[0]], f"experts: the highest scores are chosen{'; ' if load else ''}{load}")
     for node in projections_in(flow, nodes):
         given.linear(node, "experts: a projection of the chosen")
     if flow.op(found.region.end) not in PLAIN | CARRYING:

@@ -130,8 +130,7 @@ def describe_scale(anatomy: Anatomy) -> str:
     scales = {stage.scale for stage in stages(anatomy)}
     if "learned" in scales:
         return "Layer scale: what a sublayer gives is multiplied by a learned number for each channel, then added."
-    what = "a sublayer gives" if None not in scales else "some sublayers give"
-    return f"What {what} is multiplied by a number before it is added." if "number" in scales else ""
+    return "What a sublayer gives is multiplied by a number before it is added." if "number" in scales else ""
 
 
 def describe_window(anatomy: Anatomy) -> str:
@@ -185,6 +184,13 @@ def describe_links(anatomy: Anatomy) -> str:
     return (
         f"What the {joined[0].source} tower gives is put into the {joined[0].target} tower's stream." if joined else ""
     )
+
+
+def describe_comparison(anatomy: Anatomy) -> str:
+    compared = [link for link in anatomy.links if link.kind == "compared"]
+    if not compared:
+        return ""
+    return f"What the {compared[0].source} tower gives is compared with what the {compared[0].target} tower gives."
 
 
 def describe_untold(anatomy: Anatomy) -> str:
@@ -255,6 +261,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
         lambda whole: whole.head is not None and whole.head.tied,
     ),
     Sentence("links", describe_links),
+    Sentence("compared", describe_comparison),
     fixed(
         "kernel",
         "Attention runs in one kernel: what is marked “derived” is never stored; its shape follows from Q, K, V.",

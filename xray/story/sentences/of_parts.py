@@ -1,6 +1,6 @@
 """What is said beside the boxes of a part: a box is known by its kind, what may be said there by the part's facts."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from xray.story.anatomy.tree import Attention, Branch, Experts, FeedForward, Norm, Recurrence
 from xray.story.sentences.sentence import Sentence, fixed, say_first
@@ -12,6 +12,11 @@ Part = Branch | Norm | None
 def describe_box(key: str, part: Part) -> str:
     """What happens in a box, in plain words, as far as the facts of its part prove it."""
     return say_first(REMARKS.get(kind_of(key), ()), part)
+
+
+def describe_load(counts: Sequence[int]) -> str:
+    """How many places chose each expert; empty where that was not recorded."""
+    return say_first(OF_LOADS, counts)
 
 
 def kind_of(key: str) -> str:
@@ -168,3 +173,16 @@ REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
     ),
 }
 """What may be said beside a box of each kind; the first whose fact is proven is said."""
+MOST_COUNTS = 12
+
+
+def spell_load(counts: Sequence[int]) -> str:
+    if not counts:
+        return ""
+    if len(counts) > MOST_COUNTS:
+        return f"places that chose an expert: {min(counts):,} to {max(counts):,}"
+    return f"places that chose each: {', '.join(f'{count:,}' for count in counts)}"
+
+
+OF_LOADS: tuple[Sentence[Sequence[int]], ...] = (Sentence("load of experts", spell_load),)
+"""What is said above the bars of experts."""

@@ -16,7 +16,7 @@ from xray.story.type_sizes import DIGIT, FOUR_LINES, NOTE, OP, SYMBOL, THREE_LIN
 from xray.story.wording import fit_text, wrap
 
 SMALLEST_BESIDE = 13
-GHOST, RIBBON_ROW, SIGN = 22.0, 36.0, 22.0
+GHOST, RIBBON_ROW, SIGN, BARS = 22.0, 36.0, 22.0, 44.0
 """How high a node without a shape is, what is left free for a ribbon below what it feeds, how large a sign is."""
 
 
@@ -93,8 +93,8 @@ class Placed:
 
 def row_height(canvas: Canvas, node: Node, width: float, look: Look) -> float:
     """How high a node has to be for what it says."""
-    if node.form == "sign":
-        return SIGN
+    if node.form != "box":
+        return SIGN if node.form == "sign" else BARS
     if node.told:
         return TWO_LINES + (24 if node.value else 4) + 13 * len(wrap_told(canvas, node, node.place[1] * width))
     if node.record is None or not node.steps:
@@ -139,6 +139,8 @@ def place_chart(
         y += RIBBON_ROW if any(node.key in chart.memory for node in chart.in_row(row)) else 0
         for node in chart.in_row(row):
             boxes[node.key] = canvas.add(make_box(canvas, node, left, width, y + height / 2, height, look, station))
+            if node.form == "bars":
+                draw_bars(canvas, node, boxes[node.key], look)
         y += height + gap
     every = list(boxes.values())
     for edge in chart.edges:
@@ -161,6 +163,8 @@ def make_box(
 ) -> Box:
     """A node as a box: its name, its shape, the words of its axes."""
     own = SIGN if node.form == "sign" else node.place[1] * width
+    if node.form == "bars":
+        return Box(f"part_{len(canvas.boxes)}", left + node.place[0] * width, y, own, BARS, (), "card", filled=False)
     step = node.steps[0] if node.steps else None
     return Box(
         id=look.identity(step) if step is not None else f"part_{len(canvas.boxes)}",
@@ -179,6 +183,18 @@ def make_box(
         record=node.record,
         station=station,
     )
+
+
+def draw_bars(canvas: Canvas, node: Node, box: Box, look: Look) -> None:
+    """A bar for each number from the foot of a box up, and above them what they count."""
+    text = fit_text(node.label, NOTE, box.width, canvas.measure)
+    surface = f"{look.own}_panel_two"
+    canvas.note(box.x, box.top, (words(text, NOTE, "quiet"),), surface, "center")
+    step, most = box.width / len(node.bars), max(max(node.bars), 1)
+    for number, count in enumerate(node.bars):
+        x = box.left + number * step
+        high = max(1.5, (BARS - 18) * count / most)
+        canvas.panel(x, box.bottom, x + step - min(3.0, step / 4), box.bottom + high, look.own, 1)
 
 
 def write_lines(canvas: Canvas, node: Node, own: float, height: float, look: Look) -> tuple[Line, ...]:

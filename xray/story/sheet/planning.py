@@ -79,9 +79,7 @@ def plan_frames(
     seen: list[frozenset[str]] = []
     for number in [number for number in order if number in kept]:
         for place, chart in enumerate(charts[number]):
-            keys = frozenset(
-                f"{node.key.rstrip('0123456789')} {node.label.rstrip('0123456789')}" for node in chart.nodes
-            )
+            keys = frozenset(map(name_kind, chart.nodes))
             stage = layers[number][place].stage
             keys |= {f"{branch.part} {getattr(branch, 'source', '')}" for branch in stage.branches}
             if all(not keys <= other for other in seen):
@@ -105,6 +103,12 @@ def plan_frames(
         masks = list_masks(flow, layers[number])
         frames.append(Frame(groups[number], tuple(panels), params, len(groups) == 1, compact, masks))
     return frames
+
+
+def name_kind(node: Node) -> str:
+    """What a node is, whatever its sizes are; moves that only lay rows out anew are all of one kind."""
+    is_move = node.key.startswith(("heads", "tail", "cut"))
+    return f"{node.key.rstrip('0123456789')} {'' if is_move else node.label.rstrip('0123456789')}"
 
 
 def find_block(flow: Flow, layer: Layer) -> Step | None:

@@ -1,0 +1,51 @@
+"""A branch may end with a sum of its own, and the stream goes past it all the same."""
+
+import pytest
+import torch
+from handwritten import Attention
+from torch import Tensor, nn
+
+import xray
+from xray.story.anatomy import tree
+
+WIDTH, HEADS = 15, 3
+
+
+class ShortConvolution(nn.Module):
+    """Neighbours mixed in, and added to what was there."""
+
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Conv1d(WIDTH, WIDTH, 3, padding=2, groups=WIDTH, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.mix(x.transpose(1, 2))[..., : x.shape[1]].transpose(1, 2) + x
+
+
+class Layer(nn.Module):
+    """Attention and feed-forward, each with a convolution behind it."""
+
+    def __init__(self, *, ends_with_sums: bool):
+        super().__init__()
+        self.norms = nn.ModuleList([nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)])
+        self.attention = Attention(WIDTH, HEADS)
+        self.think = nn.Sequential(nn.Linear(WIDTH, 35), nn.GELU(), nn.Linear(35, WIDTH))
+        self.behind = nn.ModuleList([ShortConvolution() if ends_with_sums else nn.Identity() for _ in range(2)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        asked = self.norms[0](x)
+        x = x + self.behind[0](self.attention(asked, asked))
+        return x + self.behind[1](self.think(self.norms[1](x)))
+
+
+@pytest.mark.parametrize("ends_with_sums", [False, True])
+def test_a_sum_at_the_end_of_a_branch_is_of_the_branch(ends_with_sums):
+    model = nn.Sequential(*(Layer(ends_with_sums=ends_with_sums) for _ in range(2)))
+
+    (tower,) = xray.anatomy(xray.trace(model, torch.rand(2, 7, WIDTH))).towers
+
+    (group,) = tower.groups
+    assert group.count == 2
+    assert len(group.stages) == 2
+    assert isinstance(group.stages[0].branches[0], tree.Attention)
+    assert {one.norm.place for one in group.stages} == {"before"}

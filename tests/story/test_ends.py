@@ -1,0 +1,73 @@
+"""What stands at the two ends of a tower: learned rows in front, a number for all, and which rows are handed on."""
+
+import pytest
+import torch
+from story.body.test_kept_waist import WIDTH, LatentAttention, Layer
+from torch import nn
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
+
+
+class Ends(nn.Module):
+    """Two layers between an entrance and an exit of their own."""
+
+    def __init__(self, factor=None, row=None, out=lambda x: x):
+        super().__init__()
+        self.words, self.factor, self.out = nn.Embedding(12, WIDTH), factor, out
+        self.row = None if row is None else nn.Parameter(torch.zeros(1, 1, WIDTH)) if row else None
+        self.fixed = row is False
+        self.layers = nn.Sequential(*(Layer(LatentAttention("nothing")) for _ in range(2)))
+        self.head = nn.Linear(WIDTH, 4)
+
+    def forward(self, ids):
+        x = self.words(ids)
+        if self.factor is not None:
+            x = x * self.factor
+        if self.row is not None:
+            x = torch.cat([self.row.expand(len(x), -1, -1), x], dim=1)
+        if self.fixed:
+            x = torch.cat([x[:, -1:], x], dim=1)
+        return self.head(self.out(self.layers(x)))
+
+
+def labels_of(**options):
+    trace = xray.trace(Ends(**options), torch.tensor([[1, 2, 3], [4, 5, 6]]))
+    boxes = compose_poster(trace, text_width).boxes
+    return {"".join(run.text for run in box.lines[0]).partition("  ")[0] for box in boxes if box.lines}
+
+
+@pytest.mark.parametrize(
+    ("out", "told"),
+    [
+        (lambda x: x[:, 0], "LINEAR OF THE FIRST ROW"),
+        (lambda x: x[:, -1], "LINEAR OF THE LAST ROW"),
+        (lambda x: x[torch.arange(2), torch.tensor([1, 2])], "LINEAR OF ONE ROW OF EACH"),
+        (lambda x: x.mean(dim=1), "LINEAR OF A MEAN OF ROWS"),
+        (lambda x: x, "LINEAR"),
+        (lambda x: x[:, 1:], "LINEAR"),
+        (lambda x: x[0], "LINEAR"),
+        (lambda x: x * x.mean(dim=-1, keepdim=True), "LINEAR"),
+    ],
+)
+def test_a_head_says_which_row_it_reads_only_where_it_reads_one(out, told):
+    assert {label for label in labels_of(out=out) if label.startswith("LINEAR OF")} == {told} - {"LINEAR"}
+
+
+def test_a_row_in_front_is_learned_only_where_it_is_a_parameter():
+    assert "A LEARNED ROW IN FRONT" in labels_of(row=True)
+    assert "A LEARNED ROW IN FRONT" not in labels_of(row=False) | labels_of()
+
+
+def test_a_number_for_all_words_is_told_by_what_it_is():
+    assert "× √d_model" in labels_of(factor=WIDTH**0.5)
+    assert "× ONE NUMBER" in labels_of(factor=3.0)
+    assert not [label for label in labels_of() if label.startswith("×")]
+
+
+def test_scores_for_a_part_of_the_table_are_not_called_classes():
+    trace = xray.trace(Ends(), torch.tensor([[1, 2, 3], [4, 5, 6]]))
+    assert xray.anatomy(trace).head is None  # 4 scores for each place, and a table of 3 times 4 words
+    trace = xray.trace(Ends(out=lambda x: x[:, -1]), torch.tensor([[1, 2, 3], [4, 5, 6]]))
+    assert xray.anatomy(trace).head.kind == "classes"
