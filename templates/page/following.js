@@ -13,10 +13,21 @@ const HIGH = 150;
 const MOST_ROWS = 24;
 let held = null; // the cell that was touched on the map
 let again = () => {};
+let redraw = () => {};
+
+/** Tell what is followed how its view is drawn anew when another cell is touched. */
+export function onFollow(callback) {
+  redraw = callback;
+}
 
 /** Follow the number of a cell that was touched on the map. */
 export function followCell({ tensor, ...at }) {
   held = { id: tensor.record.source, region: indexIn(tensor, at).map((index) => [index, index + 1]) };
+}
+
+/** Show the cell that was touched in the view, where that was not drawn anew by the touch. */
+export function showFollowed() {
+  redraw();
 }
 
 /** Paint what is followed anew, in other colours. */

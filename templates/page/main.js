@@ -7,6 +7,7 @@ import { byId, el, hue, say } from "./dom.js";
 import { centreRows, isPhone, startDrawer } from "./drawer.js";
 import { facts, findStep, listPhases, loadFacts, sayMissing, sceneAt, scenesOf } from "./facts.js";
 import { drawFind, unmark } from "./find.js";
+import { onFollow } from "./following.js";
 import { recallMarks } from "./marks.js";
 import { drawMasks, hasMasks } from "./masks.js";
 import { startMinimap } from "./minimap.js";
@@ -61,6 +62,7 @@ function start() {
   startPrint();
   startDrawer();
   onSlice(drawView);
+  onFollow(() => place.view === "step" && drawView());
   onMove(show);
   addEventListener("hashchange", () => move(sensible(readAddress()), { back: true }));
   addEventListener("keydown", onKey);

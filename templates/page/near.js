@@ -5,7 +5,7 @@ import { takeBrush } from "./brush.js";
 import { paintBox } from "./cells.js";
 import { byId, el, say } from "./dom.js";
 import { findStep, sceneAt } from "./facts.js";
-import { followCell, repaintFollowed } from "./following.js";
+import { followCell, repaintFollowed, showFollowed } from "./following.js";
 import { nodeOf, stepOf } from "./nodes.js";
 import { onApproach } from "./numbers.js";
 import { siteOf, tensorOf } from "./panes.js";
@@ -240,6 +240,7 @@ function hold(event) {
   show(cell, event);
   setTimeout(() => {
     if (state.pinned) state.pinned.fresh = false;
+    showFollowed();
   });
 }
 
