@@ -1,13 +1,13 @@
 """Where streams end: links between towers, the head, and the parameters that nothing was said of."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import combinations
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import LOOKUPS
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.tree import Attention, Experts, Head, Link, Unknown, Untold
-from xray.story.body.entrance import table_rows
+from xray.story.body.tables import table_rows
 from xray.story.body.towers import Towering
 from xray.story.branches.experts import count_idle
 from xray.story.recognition.between import find_region, is_linear, width_out
@@ -26,17 +26,21 @@ def read_links(flow: Flow, towers: Sequence[Towering]) -> tuple[Link, ...]:
         for name in names_behind(flow, one.chains[0].start, ends):
             if name != one.tower.name:
                 found[Link("joined", name, one.tower.name)] = None
+    inside = list_inside(towers)
     for one, other in combinations(towers, 2):
         linked = any({link.source, link.target} == {one.tower.name, other.tower.name} for link in found)
-        if not linked and compare_at(flow, one, other) is not None:
+        if not linked and compare_at(flow, one, other, inside) is not None:
             found[Link("compared", one.tower.name, other.tower.name)] = None
     return tuple(found)
 
 
-def compare_at(flow: Flow, one: Towering, other: Towering) -> int | None:
-    """The product in which rows of two towers meet; None if there is none."""
-    first, second = (frozenset(reach_from(flow, tower)) for tower in (one, other))
-    for place in sorted(first & second):
+def compare_at(flow: Flow, one: Towering, other: Towering, inside: Collection[int]) -> int | None:
+    """The product in which rows of two towers meet behind both; None if there is none.
+
+    `inside` are the steps of all towers: what meets there meets in an attention.
+    """
+    first, second = (frozenset(reach_from(flow, tower, inside)) for tower in (one, other))
+    for place in sorted((first & second).difference(inside)):
         makers = flow.makers[place]
         if is_product(flow, place) and len(makers) >= 2:
             left, right = makers[-2:]
@@ -47,11 +51,16 @@ def compare_at(flow: Flow, one: Towering, other: Towering) -> int | None:
     return None
 
 
-def reach_from(flow: Flow, tower: Towering) -> set[int]:
-    """The end of a tower, and all steps that work on what it made."""
+def list_inside(towers: Sequence[Towering]) -> frozenset[int]:
+    """Every step of a layer of any tower."""
+    return frozenset(node for one in towers for staging in one.stagings for node in staging.nodes)
+
+
+def reach_from(flow: Flow, tower: Towering, inside: Collection[int]) -> set[int]:
+    """The end of a tower, and all steps that work on what it made, as far as the next tower."""
     found = {tower.end, *(chain.end for chain in tower.chains)}
     for place in range(min(found) + 1, len(flow.steps)):
-        if any(maker in found for maker in flow.makers[place]):
+        if place not in inside and any(maker in found for maker in flow.makers[place]):
             found.add(place)
     return found
 
@@ -75,7 +84,8 @@ def names_behind(flow: Flow, start: int | None, ends: dict[int, str]) -> list[st
 
 def read_head(flow: Flow, towers: Sequence[Towering]) -> Head | None:
     """What the last tower's stream is made into: scores for every word, or for a few classes."""
-    if any(compare_at(flow, one, other) is not None for one, other in combinations(towers, 2)):
+    inside = list_inside(towers)
+    if any(compare_at(flow, one, other, inside) is not None for one, other in combinations(towers, 2)):
         return Head("none")
     last = towers[-1]
     vocabs = {one.tower.vocab for one in towers if one.tower.vocab is not None}
@@ -92,6 +102,8 @@ def read_head(flow: Flow, towers: Sequence[Towering]) -> Head | None:
         return Head("none")
     head = heads[-1]
     size = width_out(flow, head)
+    if hands_out_rows(flow, head):
+        return Head("none")
     if size in vocabs:
         return Head("vocabulary", size, is_tied(flow, towers, head))
     shape = flow.output(head).shape
@@ -99,8 +111,20 @@ def read_head(flow: Flow, towers: Sequence[Towering]) -> Head | None:
         return Head("none")
     if len(shape) == 3 and last.tower.causal and any(rows and rows % size == 0 for rows in vocabs):
         return None  # a part of the table that the ids are from: words of one kind (CSM), or classes
-    scores = len(shape) == 2 or (len(shape) == 3 and last.tower.reads in ("ids", "audio"))
+    pooled = len(flow.output(last.chains[-1].end).shape) > 2
+    scores = (len(shape) == 2 and pooled) or (len(shape) == 3 and last.tower.reads in ("ids", "audio"))
     return Head("classes", size) if scores else None
+
+
+def hands_out_rows(flow: Flow, head: int) -> bool:
+    """Whether a model hands out what its last linear layer makes as a hidden state, and not as scores."""
+    made = {flow.steps[place].id for place in (head, *flow.readers.get(head, ()))}
+    return any(
+        record.source in made and any(word in record.name for word in ("hidden", "pool", "embed"))
+        for step in flow.steps
+        if step.parent is None
+        for record in step.outputs
+    )
 
 
 def is_tied(flow: Flow, towers: Sequence[Towering], head: int) -> bool | None:
@@ -182,8 +206,9 @@ def read_untold(flow: Flow, towers: Sequence[Towering]) -> tuple[Untold, ...]:
         region = find_region(flow, towers[-1].chains[-1].end, head)
         if region is not None:
             told |= region.inner | region.beside
+    inside = list_inside(towers)
     for one, other in combinations(towers, 2):
-        meeting = compare_at(flow, one, other)
+        meeting = compare_at(flow, one, other, inside)
         if meeting is not None:
             told.update(list(flow.behind(meeting, within=lambda place: place not in told)))
     covered: set[int] = set()

@@ -2,21 +2,27 @@
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS, SIDE_BY_SIDE, SOFTMAXES, SUMS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import EntrancePart, Reads
 from xray.story.body.stages import find_any_norm
+from xray.story.body.tables import (
+    MOST,
+    MOST_BESIDE,
+    MOVING,
+    PICKING,
+    is_float,
+    looks_up_places,
+    mixes_with,
+    table_rows,
+)
 from xray.story.recognition.between import is_linear, is_scale, read_sizes, width_out
 from xray.story.recognition.norms import Norm
 from xray.story.recognition.value_shapes import number
 
-MOST = 400
-MOST_BESIDE = 40
-PICKING = frozenset({"index", "index_select", "gather", "slice", "narrow"})
-COUNTING = frozenset({"arange", "cumsum"})
-MOVING = CARRYING | frozenset({"interpolate", "upsample", "roll", "repeat", "tile", "cat", "pad", "stack"})
 Part = tuple[int, EntrancePart]
 OVER_MANY = ("batch_norm", "group_norm", "instance_norm")
 SOUND = frozenset({"mels", "frames", "ticks", "samples"})
@@ -50,8 +56,10 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     given = [node for node in tables if node not in places]
     finders = [node for node in sorted(nodes) if flow.op(node) in FINDINGS]
     norms = list_norms(flow, nodes)
-    others = bool(finders) or any(is_linear(flow, node) and reads_vectors(flow, node) for node in nodes)
-    word = None if others else max(given, key=lambda node: table_rows(flow, node) or 0, default=None)
+    outer = [node for node in finders if source_of(flow, node, stops) is not None]
+    others = bool(outer) or any(is_linear(flow, node) and reads_vectors(flow, node) for node in nodes)
+    beside = mixes_with(flow, given, nodes, stops)
+    word = None if others or beside else max(given, key=lambda node: table_rows(flow, node) or 0, default=None)
     parts: list[Part] = []
     first_of = {flow.steps[node].path: node for node in reversed(tables)}
     for node in first_of.values():
@@ -62,11 +70,22 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     inside = {node for norm in norms for node in norm.nodes}
     own = [node for node in sorted(nodes) if node not in inside and flow.op(node) not in LOOKUPS]
     parts += describe_finders(flow, [node for node in finders if node not in inside])
+    joined = word is not None and any(maker in stops for node in nodes for maker in flow.makers[node])
     for node in own:
-        parts += [(node, part) for part in describe_step(flow, node)]
-    reads: Reads | None = "ids" if word is not None else name_input(flow, finders, nodes, stops)
+        if not joined or flow.op(node) not in SIDE_BY_SIDE:  # rows beside those of an image may be marks of its ends
+            parts += [(node, part) for part in describe_step(flow, node)]
+    if word is None and attends(flow, nodes):
+        reads = name_input(flow, finders, nodes, stops)
+        return Entrance(frozenset(), reads, (), None)  # more stands there than an entrance: no part of it is known
+    reads = "ids" if word is not None else name_input(flow, finders, nodes, stops)
     vocab = None if word is None else table_rows(flow, word)
     return Entrance(frozenset(nodes), reads, tuple(part for _, part in sorted(parts, key=lambda one: one[0])), vocab)
+
+
+def attends(flow: Flow, nodes: Collection[int]) -> bool:
+    """Whether weights are shared out among steps, and something is multiplied by them: layers that were not known."""
+    shared = [node for node in sorted(nodes) if flow.op(node) in SOFTMAXES]
+    return bool(shared) and any(is_linear(flow, node) and node > shared[0] for node in nodes)
 
 
 def walk_back(flow: Flow, start: int, stops: Collection[int]) -> set[int]:
@@ -152,7 +171,7 @@ def describe_sum(flow: Flow, node: int) -> Iterator[EntrancePart]:
         source = source_beside(flow, record, maker)
         if source is not None:
             learned = source.role == "parameter"
-            rows = source.shape[-2] if len(source.shape) >= 2 else None  # of a table; what is worked out has none
+            rows = prod(source.shape[:-1]) if len(source.shape) >= 2 else None  # what is worked out has none
             yield EntrancePart("positions", rows, learned=learned)
             return
 
@@ -163,6 +182,8 @@ def describe_join(flow: Flow, node: int) -> Iterator[EntrancePart]:
         source = learned_source(flow, record, maker) if len(record.shape) == 3 else None
         if source is not None and source.shape[-2:-1] in ((), record.shape[1:2]):  # not a part of a table that is cut
             count = record.shape[1]
+            if not count:
+                continue
             yield (
                 EntrancePart("class token", 1, learned=True)
                 if count == 1
@@ -172,7 +193,7 @@ def describe_join(flow: Flow, node: int) -> Iterator[EntrancePart]:
 
 def learned_source(flow: Flow, record: TensorRecord, maker: int | None) -> TensorRecord | None:
     """The parameter that a tensor is, moved or repeated at most; None if it is none."""
-    while record.role != "parameter" and maker is not None and flow.op(maker) in MOVING | {"add"}:
+    while record.role != "parameter" and maker is not None and flow.op(maker) in MOVING - SIDE_BY_SIDE | {"add"}:
         if not flow.makers[maker]:
             return None
         record, maker = next(flow.given(maker))
@@ -216,38 +237,6 @@ def makes_places(flow: Flow, node: int) -> bool:
     )
 
 
-def looks_up_places(flow: Flow, node: int) -> bool:
-    """Whether the ids of a lookup were counted out, or are the first ones of a row as long as the table."""
-    asked = next(((record, maker) for record, maker in flow.given(node) if not is_float(record)), None)
-    if asked is None:
-        return False
-    record, maker = asked
-    rows = table_rows(flow, node)
-    seen: set[int] = set()
-    todo = [] if maker is None else [maker]
-    lengths = {record.shape} if maker is None else set()
-    while todo and len(seen) < MOST_BESIDE:
-        here = todo.pop()
-        if here in seen:
-            continue
-        seen.add(here)
-        if flow.op(here) in COUNTING:
-            return True
-        given = list(flow.given(here))[: 1 if flow.op(here) in PICKING else None]  # not where something is picked
-        lengths |= {one.shape for one, before in given if before is None}
-        todo += [before for _, before in given if before is not None]
-    return rows is not None and bool(lengths & {(rows,), (1, rows)})
-
-
-def table_rows(flow: Flow, node: int) -> int | None:
-    """How many rows the table of a lookup has."""
-    step = flow.steps[node]
-    rows = step.settings.get("num_embeddings")
-    if isinstance(rows, int):
-        return rows
-    return next((record.shape[0] for record in step.inputs if len(record.shape) == 2 and is_float(record)), None)
-
-
 def reads_vectors(flow: Flow, node: int) -> bool:
     """Whether a step works on rows of numbers that come from outside."""
     return any(
@@ -256,19 +245,18 @@ def reads_vectors(flow: Flow, node: int) -> bool:
     )
 
 
-def is_float(record: TensorRecord) -> bool:
-    return record.dtype.startswith(("float", "bfloat", "complex"))
-
-
 def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int], stops: Collection[int]) -> Reads | None:
     """What is read where no words are: by its axes, or by how many it has; rows of numbers else."""
     if finders:
         source = source_of(flow, min(finders), stops)
         if source is None:
             return None
-        return "image" if len(source.shape) >= 4 and not is_sound(source) else "audio"
+        read = flow.steps[min(finders)].inputs[0].shape  # patches may come as flat rows, and are laid out just before
+        axes = len(read) if len(source.shape) == 2 and len(read) >= 4 and read[1] > 1 else len(source.shape)
+        return "image" if axes >= 4 and not is_sound(source) else "audio"
     reads = any(reads_vectors(flow, node) for node in nodes)
-    return "vectors" if reads or any(is_linear(flow, node) for node in nodes) else None
+    follows = any(maker in stops for node in nodes for maker in flow.makers[node])
+    return "vectors" if reads or (not follows and any(is_linear(flow, node) for node in nodes)) else None
 
 
 def is_sound(source: TensorRecord) -> bool:
@@ -286,5 +274,8 @@ def source_of(flow: Flow, node: int, stops: Collection[int]) -> TensorRecord | N
             return None
         if maker is None or not flow.makers[maker]:
             return record if maker is None else None
-        record, maker = flow.steps[maker].inputs[0], flow.makers[maker][0]
+        given = [(one, before) for one, before in flow.given(maker) if one.role != "parameter"]
+        if not given:
+            return None
+        record, maker = given[0]
     return None

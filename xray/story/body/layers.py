@@ -6,10 +6,12 @@ from itertools import pairwise
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import FINDINGS
+from xray.ir.flow.operation_kinds import FINDINGS, TURNS
+from xray.ir.flow.projections import is_product
 from xray.ir.records import MaskFacts
 from xray.story.anatomy.tree import Attention, Group, Stage, Unknown
 from xray.story.body.stages import Staging
+from xray.story.recognition.between import is_linear
 from xray.story.recognition.scored_parts import read_scored
 
 LONGEST_PATTERN = 12
@@ -25,6 +27,10 @@ def cut_layers(stagings: Sequence[Staging]) -> list[Layer]:
         if length is not None:
             cuts = [place for place in range(len(kinds)) if place % length == 0 or begins_anew(names, place, length)]
             return [tuple(stagings[one:other]) for one, other in pairwise([*cuts, len(kinds)])]
+    length = find_long_pattern(kinds)
+    if length is not None:
+        cuts = [*range(0, len(kinds) + 1, length), len(kinds)]
+        return [tuple(stagings[one:other]) for one, other in pairwise(cuts) if one < other]
     layers: list[list[Staging]] = []
     held: set[str] = set()
     for staging, kind in zip(stagings, kinds, strict=True):
@@ -36,10 +42,28 @@ def cut_layers(stagings: Sequence[Staging]) -> list[Layer]:
     return [tuple(layer) for layer in layers]
 
 
+def join_cuts(stagings: Sequence[Staging], cut: Sequence[Sequence[Layer]]) -> list[Layer]:
+    """The layers of a tower: those of its chains, unless one pattern goes through all of them with fewer layers."""
+    own = [layer for layers in cut for layer in layers]
+    if len(cut) > 1 and find_period([name_coarse(staging.stage) for staging in stagings]) is not None:
+        whole = cut_layers(stagings)
+        return whole if len(whole) < len(own) else own
+    return own
+
+
 def find_period(kinds: Sequence[str]) -> int | None:
     """After how many stages a pattern comes again, all the way to the end; None if none does."""
     for length in range(1, min(LONGEST_PATTERN, len(kinds) // 2) + 1):
         if len(kinds) % length == 0 and all(one == kinds[place % length] for place, one in enumerate(kinds)):
+            return length
+    return None
+
+
+def find_long_pattern(kinds: Sequence[str]) -> int | None:
+    """The same where something shorter than the pattern follows its last time (FastSpeech 2); it comes three times."""
+    for length in range(3, min(LONGEST_PATTERN, len(kinds) // 3) + 1):
+        rest = len(kinds) % length
+        if find_period(kinds[: len(kinds) - rest]) == length:
             return length
     return None
 
@@ -112,9 +136,16 @@ def width_of(flow: Flow, layer: Layer) -> int | None:
     """How wide the stream is at a layer: the last axis, or that of the channels where everything is a convolution."""
     shape = flow.output(layer[0].joints[0].add).shape
     convolves = any(flow.op(node) in FINDINGS for one in layer for node in one.nodes)
-    if len(shape) == 4 and convolves:
+    if (len(shape) == 4 and convolves) or (len(shape) == 3 and convolves and is_channels_first(flow, layer)):
         return shape[1]
     return shape[-1]
+
+
+def is_channels_first(flow: Flow, layer: Layer) -> bool:
+    """Whether convolutions read the rows of a layer as they lie: none is turned, and nothing else mixes their ends."""
+    nodes = {node for one in layer for node in one.nodes}
+    mixing = [node for node in nodes if is_linear(flow, node) or is_product(flow, node)]
+    return all(flow.op(node) in FINDINGS for node in mixing) and not any(flow.op(node) in TURNS for node in nodes)
 
 
 def learned_paths(flow: Flow, layer: Layer) -> frozenset[str]:

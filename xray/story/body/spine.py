@@ -89,9 +89,12 @@ def read_joint(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | No
         if stream is None or stream < branch:
             region = find_region(flow, stream, branch, step.inputs[stream_number])
         if region is None and stream is not None and stream in known and place - stream < FARTHEST_BESIDE:
-            stream = known[stream].stream
+            beside = known[stream]
+            stream = beside.stream
             if stream is None or stream < branch:
                 region = find_region(flow, stream, branch, step.inputs[stream_number])
+            if region is not None and does_mix(flow, region.inner & beside.region.inner):
+                region = None  # it goes on from the other branch, and does not stand beside it (Autoformer)
         if region is not None and does_mix(flow, region.inner) and not is_other_stream(flow, branch, region, known):
             return Joint(place, stream, region)
     return read_projected(flow, place, known)

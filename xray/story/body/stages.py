@@ -8,22 +8,20 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CARRYING,
     DROPOUTS,
-    FINDINGS,
     JOINS,
     LENGTHS,
     LOOKUPS,
     SCALINGS,
-    SOFTMAXES,
     SUMS,
 )
 from xray.ir.flow.projections import is_product
-from xray.story.anatomy.tree import Branch, FeedForward, Norm, NormKind, Stage, Unknown
+from xray.story.anatomy.tree import Branch, Norm, NormKind, Stage, Unknown
 from xray.story.body.merged import describe_half, split_merged
 from xray.story.body.scale import name_scale
 from xray.story.body.spine import Joint
 from xray.story.branches.attention import describe_attention
+from xray.story.branches.distinctions import are_twins, describe_plain, has_scores, is_across_channels
 from xray.story.branches.experts import describe_experts
-from xray.story.branches.feed_forward import describe_feed_forward
 from xray.story.branches.others import describe_convolution, describe_recurrence
 from xray.story.branches.sequences import split_sequence
 from xray.story.recognition.between import (
@@ -33,16 +31,14 @@ from xray.story.recognition.between import (
     find_region,
     is_linear,
     is_scale,
-    projections_in,
     strip_plain,
-    width_in,
-    width_out,
 )
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.recognition.norms import find_norm
 from xray.story.recognition.scored_parts import list_behind
 
 MOST_PATHS = 6
+MOST_BEHIND = 60
 
 
 @dataclass(frozen=True)
@@ -165,45 +161,6 @@ def read_branch(flow: Flow, region: Region, sites: Sequence[Site], towers: Mappi
     return Branching(found or Unknown(list_paths(flow, nodes)), region)
 
 
-def has_scores(flow: Flow, nodes: frozenset[int]) -> bool:
-    """Whether a branch shares out weights and multiplies by them: more than a convolution, if no known attention."""
-    return any(flow.op(node) in SOFTMAXES for node in nodes) and any(is_product(flow, node) for node in nodes)
-
-
-def describe_plain(flow: Flow, region: Region, nodes: frozenset[int]) -> FeedForward | None:
-    """The facts of a feed-forward; None if there is none, or it stands behind or before a convolution (ConvNeXt)."""
-    found = None if is_across_places(flow, region) else describe_feed_forward(flow, region, nodes)
-    if found is None or (found.kernel is None and describe_convolution(flow, nodes) is not None):
-        return None
-    return found
-
-
-def is_across_places(flow: Flow, region: Region) -> bool:
-    """Whether the linear layers of a branch multiply columns of places, and not each place by itself (MLP-Mixer)."""
-    shape = flow.output(region.end).shape
-    own = [node for node in projections_in(flow, region.inner) if flow.op(node) not in FINDINGS]
-    if len(shape) != 3 or shape[1] == shape[2] or not own:
-        return False
-    return (width_in(flow, own[0]), width_out(flow, own[-1])) == (shape[1], shape[1])
-
-
-def is_across_channels(flow: Flow, site: Site, region: Region) -> bool:
-    """Whether an attention scores channels by what they are at all places, and not places (XCiT)."""
-    shape, square = flow.output(region.end).shape, flow.output(site.scores).shape[-2:]
-    if len(shape) != 3 or len(square) != 2 or square[0] != square[1] or square[0] == shape[1]:
-        return False
-    return site.query.end.shape[-1] == shape[1] and shape[2] % square[0] == 0
-
-
-def are_twins(flow: Flow, one: Site, other: Site) -> bool:
-    """Whether two attentions score the same queries and keys, each for a part of the values (DiffLlama)."""
-
-    def list_roots(site: Site) -> list[int | None]:
-        return [flow.carried_from(maker) for maker in flow.makers[site.scores][-2:]]
-
-    return list_roots(one) == list_roots(other)
-
-
 def list_paths(flow: Flow, nodes: frozenset[int]) -> tuple[str, ...]:
     """The paths of the learned steps of a branch that is not known."""
     paths = dict.fromkeys(flow.steps[node].path for node in sorted(nodes) if flow.steps[node].params)
@@ -282,8 +239,13 @@ def is_modulated(flow: Flow, norm: FoundNorm) -> bool:
         step = flow.steps[reader]
         if step.op in SCALINGS and len(step.inputs) == 2:
             for record, maker in flow.given(reader):
-                if maker not in (None, norm.end) and len(record.shape) >= 2 and comes_from_learned(flow, maker):
-                    return True
+                is_beside = maker not in (None, norm.end) and len(record.shape) >= 2
+                if (
+                    is_beside
+                    and comes_from_learned(flow, maker)
+                    and norm.end not in flow.behind(maker, most=MOST_BEHIND)
+                ):
+                    return True  # a gate that is worked out of what the norm makes scales nothing (A.X K2)
     return False
 
 

@@ -1,14 +1,14 @@
 """Towers: a stream with its layers, what it reads, and the steps before the first layer."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SUMS
-from xray.story.anatomy.tree import Attention, EntrancePart, Group, Tower
+from xray.story.anatomy.tree import Attention, EntrancePart, Group, Norm, Tower
 from xray.story.body.entrance import read_entrance
-from xray.story.body.layers import Layer, cut_layers, group_layers
+from xray.story.body.layers import Layer, cut_layers, group_layers, join_cuts
 from xray.story.body.spine import Chain, stream_norm
 from xray.story.body.stages import Staging, find_any_norm, name_norm, read_stage
 from xray.story.recognition.between import is_linear, strip_plain
@@ -53,7 +53,7 @@ def read_tower(flow: Flow, chains: Sequence[Chain], sites: Sequence[Site], names
 
     `names` has the towers before it by the steps that end them.
     """
-    layers: list[Layer] = []
+    cut: list[list[Layer]] = []
     stagings: list[Staging] = []
     final: FoundNorm | None = None
     opening: list[Staging] = []
@@ -61,11 +61,15 @@ def read_tower(flow: Flow, chains: Sequence[Chain], sites: Sequence[Site], names
         own = read_stagings(flow, chain, sites, names)
         if not stagings and is_opening(own):
             opening.append(own.pop(0))
-        layers += cut_layers(own)
+        cut.append(cut_layers(own))
         stagings += own
         final = last_norm(flow, own_end(own, chain))
         if final is not None and goes_past(flow, own_end(own, chain), final):
             final = None
+    layers = join_cuts(stagings, cut)
+    if final is not None and is_end_of_layer(layers):
+        layers[-1] = (*layers[-1][:-1], take_norm(flow, layers[-1][-1], final))
+        stagings[-1], final = layers[-1][-1], None
     entrance = read_entrance(flow, chains[0].start, chains[0].joints[0].add, names)
     parts, nodes = entrance.parts, set(entrance.nodes)
     if opening:
@@ -86,6 +90,25 @@ def read_tower(flow: Flow, chains: Sequence[Chain], sites: Sequence[Site], names
         final_norm=None if final is None else name_norm(flow, final),
     )
     return Towering(tower, tuple(chains), tuple(stagings), tuple(layers), frozenset(nodes), final)
+
+
+def is_end_of_layer(layers: Sequence[Layer]) -> bool:
+    """Whether the norm behind the last layer ends that: each layer before it ends with one (Conformer)."""
+    ends = [layer[-1].stage.norm.on == "stream" for layer in layers]
+    return len(ends) > 1 and all(ends[:-1]) and not ends[-1]
+
+
+def take_norm(flow: Flow, staging: Staging, norm: FoundNorm) -> Staging:
+    """A stage with the norm that stands behind its sum."""
+    own = staging.stage.norm
+    kind = name_norm(flow, norm)
+    found = Norm(
+        kind if own.place == "none" or kind == own.kind else None,
+        "after" if own.place == "none" else "both",
+        "stream",
+        own.adaptive or False,
+    )
+    return replace(staging, stage=replace(staging.stage, norm=found), norms=(*staging.norms, norm))
 
 
 def is_opening(stagings: Sequence[Staging]) -> bool:
@@ -112,6 +135,8 @@ def read_stagings(flow: Flow, chain: Chain, sites: Sequence[Site], names: Mappin
         after = stream_norm(flow, together[-1], following)
         if after is None and found and found[-1].stage.norm.on == "stream":
             after = last_norm(flow, chain.end if following is None else together[-1].add)
+            if following is not None and after is not None and after.end in following.region.inner:
+                after = None  # the next branch begins with it
         found.append(read_stage(flow, together, after, sites, names))
         place += 1
     return found

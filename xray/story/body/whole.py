@@ -6,6 +6,7 @@ from xray.story.anatomy.tree import Anatomy
 from xray.story.body.ends import count_active, read_head, read_links, read_untold
 from xray.story.body.reading import read_passes
 from xray.story.body.together import count_params, join_towers, list_others, pick_reading
+from xray.story.body.unused import count_unused
 
 
 @once
@@ -22,7 +23,8 @@ def anatomy(trace: Trace) -> Anatomy:
         return Anatomy((), (), None, params, None)
     others = list(list_others(readings, chosen))
     towers, links = join_towers(chosen, others)
-    active = [count_active(one.towers, one.flow, params) for one in readings if one is chosen or not others]
+    used = None if params is None else params - count_unused(trace)
+    active = [count_active(one.towers, one.flow, used) for one in readings if one is chosen or not others]
     return Anatomy(
         towers=towers,
         links=(*links, *read_links(chosen.flow, chosen.towers)),

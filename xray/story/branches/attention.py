@@ -43,9 +43,9 @@ def describe_attention(
     normed = [norm for side in (query, key) if (norm := find_norm_of(flow, side)) is not None]
     widths = [d_k, *(None if d_k is None or count is None else d_k * count for count in (heads, kv_heads))]
     positions: Positions | None = "rotary" if turned else scores.bias if scores.bias != "none" or plain else None
-    cut = count_cut_window(flow, site, query, key, region)
+    cut = count_cut_window(flow, site, query, key, region, heads)
     return Attention(
-        source=name_source(flow, site, key, region, makers_of_towers),
+        source=name_source(flow, site, key, value, region, makers_of_towers),
         heads=heads,
         kv_heads=kv_heads,
         d_k=d_k,
@@ -135,6 +135,23 @@ def has_sinks(flow: Flow, site: Site) -> bool:
     return any(
         flow.op(node) == "cat" and any(is_learned(flow, record, maker) for record, maker in flow.given(node))
         for node in site.scored
+    ) or any(is_sink_share(flow, site, node) for node in site.concat)
+
+
+def is_sink_share(flow: Flow, site: Site, node: int) -> bool:
+    """Whether a step multiplies what the heads found by what a sink leaves of it."""
+    return flow.op(node) in SCALINGS and any(
+        weighs_all_scores(flow, site, list_behind(flow, maker))
+        for maker in flow.makers[node]
+        if maker is not None and maker != site.weighted_sum and maker not in site.concat
+    )
+
+
+def weighs_all_scores(flow: Flow, site: Site, behind: Sequence[int]) -> bool:
+    """Whether a factor is the share that all scores have beside a learned one: a sink, applied after the softmax."""
+    sums = any(flow.op(one) == "logsumexp" and set(flow.makers[one]) & {site.scores, *site.scored} for one in behind)
+    return sums and any(
+        flow.op(one) in ("sub", "rsub") and any(is_learned(flow, *given) for given in flow.given(one)) for one in behind
     )
 
 
@@ -154,6 +171,8 @@ def is_gated(flow: Flow, site: Site, region: Region) -> bool:
             if maker is None or maker in site.concat or maker == site.weighted_sum or len(record.shape) < 2:
                 continue
             behind = list_behind(flow, maker)
+            if weighs_all_scores(flow, site, behind):
+                continue
             bent = any(flow.op(one) in CURVES for one in behind if one in region.inner)
             if bent and any(is_linear(flow, one) for one in behind if one in region.inner):
                 return True
@@ -178,31 +197,36 @@ def name_kernel(flow: Flow, site: Site) -> str | None:
     return None if parent is None else flow.op(parent)
 
 
-def name_source(flow: Flow, site: Site, key: Side, region: Region, towers: Mapping[int, str]) -> str | None:
-    """Whether keys come from the stream itself, or from which tower's end."""
-    if key.is_own:
+def name_source(
+    flow: Flow, site: Site, key: Side, value: Side, region: Region, towers: Mapping[int, str]
+) -> str | None:
+    """Whether keys and values come from the stream itself, or from which tower's end."""
+    if key.is_own and value.is_own:
         return "self"
+    other = value if key.is_own else key
     seen: set[int] = set()
-    for place in flow.behind(site.key.origin, *key.nodes, most=FAR):
+    for place in flow.behind(*(() if key.is_own else (site.key.origin,)), *other.nodes, most=FAR):
         if place in towers:
             return towers[place]
         seen.add(place)
+    if key.is_own:
+        return None
     is_pooled = not seen.isdisjoint(flow.behind(region.start, most=NEAR))  # what comes from there is the stream itself
     return "self" if site.kind == "self" or is_pooled else None
 
 
-def count_cut_window(flow: Flow, site: Site, query: Side, key: Side, region: Region) -> int | None:
+def count_cut_window(flow: Flow, site: Site, query: Side, key: Side, region: Region, heads: int | None) -> int | None:
     """How many places a query sees where the places were cut into windows before they attend; None if they were not.
 
     Both sides of the square are then as long as a window, and shorter than the stream; or queries alone were pooled, in
-    each window as many.
+    each window as many. Every place of the stream asks: images that were packed into one row are no windows.
     """
     square = flow.output(site.scores).shape[-2:]
     stream = flow.output(region.end).shape
     if not key.is_own or len(square) != 2 or len(stream) < 3:
         return None
     places = prod(stream[1:-1])
-    if square[0] >= places or prod(flow.output(site.scores).shape[:-1]) < prod(stream[:-1]):
+    if square[0] >= places or prod(flow.output(site.scores).shape[:-1]) < prod(stream[:-1]) * (heads or 1):
         return None
     if square[0] != square[1] and count_pooled(flow, site, key, region) != square[1] // square[0]:
         return None

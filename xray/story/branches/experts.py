@@ -1,7 +1,7 @@
 """What experts are: how many, which of them a router chooses, and what every place goes through beside them."""
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
@@ -96,9 +96,20 @@ def find_choice(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
         shape = flow.output(choice).shape
         if flow.op(choice) == "topk" and shape and shape[-1] >= width_out(flow, router):
             continue
+        if flow.op(choice) == "topk" and not chooses_from(flow, choice, width_out(flow, router)):
+            continue
         if flow.op(choice) == "topk" or found is None:
             found = (choice, router)
     return found if found is not None and flow.op(found[0]) in ("topk", "argmax", "max") else None
+
+
+def chooses_from(flow: Flow, choice: int, scores: int) -> bool:
+    """Whether a step chooses among as many scores as a router gives, be they in groups; else it chooses places."""
+    shape = next((record.shape for record in flow.steps[choice].inputs), ())
+    return scores in (shape[-1:] and shape[-1], prod(shape[-2:])) and flow.steps[choice].settings.get("dim", -1) in (
+        -1,
+        len(shape) - 1,
+    )
 
 
 def router_behind(flow: Flow, choice: int, nodes: Collection[int]) -> int | None:
@@ -182,7 +193,7 @@ def count_idle(flow: Flow, region: Region, experts: Experts) -> int | None:
     """How many parameters a place passes by: those of the experts that are not chosen for it. None if not known."""
     nodes = region.inner
     choice = find_choice(flow, nodes)
-    if choice is None or not experts.experts or not experts.chosen:
+    if choice is None or not experts.experts or not experts.chosen or count_routers(flow, nodes) > 1:
         return None
     idle = experts.experts - experts.chosen
     stacked = {
@@ -193,10 +204,45 @@ def count_idle(flow: Flow, region: Region, experts: Experts) -> int | None:
         if maker is None and record.role == "parameter" and is_stack(record, experts.experts)
     }
     if stacked:
-        return idle * sum(stacked.values())
+        return count_idle_of_stacks(flow, stacked, idle, experts.experts, choice[1])
     groups = group_by_parent(flow, [node for node in projections_in(flow, nodes) if node != choice[1]])
-    own = {flow.steps[flow.places[flow.steps[group[0]].parent or ""]].params for group in groups if groups}
-    return idle * own.pop() if len(own) == 1 else None
+    blocks = [flow.steps[flow.places[flow.steps[group[0]].parent or ""]] for group in groups]
+    own = {block.params for block in blocks}
+    if len(own) != 1:
+        return None
+    each = own.pop()
+    if len({block.path for block in blocks}) > 1 or len(blocks) == 1:
+        return idle * each
+    return None if each % experts.experts else idle * (each // experts.experts)  # one block holds all of them (DBRX)
+
+
+def count_routers(flow: Flow, nodes: Collection[int]) -> int:
+    """How many linear layers score experts: words and images may each have their own (ERNIE 4.5 VL)."""
+    routers = {
+        router
+        for node in nodes
+        if flow.op(node) == "topk"
+        and (router := router_behind(flow, node, nodes)) is not None
+        and chooses_from(flow, node, width_out(flow, router))
+    }
+    return len({flow.steps[router].path for router in routers})
+
+
+def count_idle_of_stacks(
+    flow: Flow, stacked: Mapping[tuple[int, int], int], idle: int, experts: int, router: int
+) -> int | None:
+    """The same where stacks hold all experts; one that is read anew for each expert is counted once (DBRX)."""
+    each = sum(stacked.values())
+    holders = {holder for node, _ in stacked if (holder := block_of(flow, node)) is not None}
+    held = sum(flow.steps[holder].params for holder in holders)
+    if not held or each * experts <= held:
+        return idle * each
+    return None if held % experts or block_of(flow, router) in holders else idle * (held // experts)
+
+
+def block_of(flow: Flow, node: int) -> int | None:
+    """The block that a step runs in."""
+    return flow.places.get(flow.steps[node].parent or "")
 
 
 def is_stack(record: TensorRecord, experts: int) -> bool:

@@ -3,10 +3,11 @@
 from collections.abc import Collection
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CURVES, FINDINGS, SCALINGS
+from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, CURVES, FINDINGS, SCALINGS
 from xray.ir.flow.projections import data_input, is_product
 from xray.story.anatomy.tree import FeedForward
 from xray.story.branches.inner_norms import name_inner_norm
+from xray.story.branches.others import count_groups
 from xray.story.recognition.between import Region, projections_in, read_sizes, width_out
 
 SPLITTERS = frozenset({"chunk", "split", "unbind", "split_with_sizes", "tensor_split"})
@@ -37,10 +38,22 @@ def describe_feed_forward(flow: Flow, region: Region, nodes: Collection[int]) ->
     return FeedForward(
         d_ff=d_ff,
         activation=name_activation(flow, [node for node in inner if not gates or node < gates[-1]] + bends[:0], wide),
-        gated=None if is_open and not gated else gated,
+        gated=None if not gated and (is_open or meets_others(flow, inner, wide)) else gated,
         fused=is_fused if gated else None,
         kernel=inner_kernel(flow, inner),
         inner_norm=name_inner_norm(flow, last, inner),
+    )
+
+
+def meets_others(flow: Flow, inner: Collection[int], wide: Collection[int]) -> bool:
+    """Whether wide rows are multiplied by rows from elsewhere, as by what a table holds for each word (Gemma 3n)."""
+    own = {*inner, *wide}
+    return any(
+        flow.op(node) in SCALINGS
+        and len(flow.steps[node].inputs) == 2
+        and flow.steps[node].inputs[0].shape == flow.steps[node].inputs[1].shape
+        and any(record.role != "parameter" and maker not in own for record, maker in flow.given(node))
+        for node in inner
     )
 
 
@@ -52,7 +65,7 @@ def steps_behind(flow: Flow, end: int, nodes: Collection[int]) -> set[int]:
 def inner_kernel(flow: Flow, inner: Collection[int]) -> tuple[int, ...] | None:
     """The size of a convolution of each channel by itself among the steps between the linear layers."""
     for node in inner:
-        if flow.op(node) in FINDINGS and flow.steps[node].settings.get("groups") == width_out(flow, node):
+        if flow.op(node) in FINDINGS and count_groups(flow, node) == width_out(flow, node):
             kernel = read_sizes(flow, node, "kernel_size")
             if max(kernel, default=1) > 1:
                 return kernel
@@ -72,7 +85,7 @@ def is_gate(flow: Flow, node: int, nodes: set[int], wide: Collection[int]) -> bo
     makers = flow.makers[node]
     if any(maker is None or maker not in nodes for maker in makers):
         return False
-    roots = [flow.carried_from(maker) for maker in makers]
+    roots = [flow.carried_from(maker, CARRYING | CLAMPS) for maker in makers]
     straight = [root in wide for root in roots]
     if roots[0] == roots[1]:
         return True and makers[0] != makers[1]

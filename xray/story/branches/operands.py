@@ -11,7 +11,7 @@ from xray.ir.flow.operation_kinds import CARRYING, JOINS, SCALINGS, SUMS
 from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import Latent
-from xray.story.recognition.between import Region, is_linear, projections_in, width_out
+from xray.story.recognition.between import Region, is_linear, is_scale, projections_in, width_out
 from xray.story.recognition.norms import Norm, find_norm
 
 TURNED = (
@@ -86,11 +86,12 @@ def waist_before(flow: Flow, side: Side, projection: int) -> int | None:
             return None
         if here in side.projections:
             record = flow.steps[projection].inputs[number]
-            return record.shape[-1] if record.shape[-1] < width_out(flow, projection) else None
+            width = min(record.shape[-1], width_out(flow, here))  # rows may stand beside themselves (A.X K2)
+            return width if record.shape[-1] < width_out(flow, projection) else None
         norm = find_norm(flow, here)
         if norm is not None and norm.origin is not None:
             here = norm.origin
-        elif flow.op(here) in CARRYING | {"cat", "copy_"} and flow.makers[here]:
+        elif (flow.op(here) in CARRYING | {"cat", "copy_"} or is_scale(flow, here)) and flow.makers[here]:
             here = next((maker for maker in reversed(flow.makers[here]) if maker is not None), None)
         else:
             return None

@@ -22,10 +22,24 @@ def describe_convolution(flow: Flow, nodes: Collection[int]) -> Convolution | No
         if flow.op(node) not in FINDINGS:
             continue
         kernel = read_sizes(flow, node, "kernel_size")
-        groups = flow.steps[node].settings.get("groups", 1)
+        groups = count_groups(flow, node)
         if kernel and max(kernel) > 1 and (found is None or max(kernel) > max(found.kernel or (0,))):
-            found = Convolution(kernel, groups if isinstance(groups, int) else None)
+            found = Convolution(kernel, groups)
     return found
+
+
+def count_groups(flow: Flow, node: int) -> int | None:
+    """Into how many groups a convolution cuts its channels: by its settings, else by the shape of its weights."""
+    step = flow.steps[node]
+    told = step.settings.get("groups")
+    if isinstance(told, int) and not isinstance(told, bool):
+        return told
+    if len(step.inputs) < 2 or "transpose" in step.op:
+        return None
+    rows, weights = step.inputs[0].shape, step.inputs[1].shape
+    if len(weights) != len(rows) or len(rows) < 3 or not weights[1]:
+        return None
+    return rows[1] // weights[1]
 
 
 def describe_recurrence(flow: Flow, nodes: Collection[int]) -> Recurrence | None:

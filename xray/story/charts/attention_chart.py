@@ -10,6 +10,7 @@ from xray.ir.kinds import EXCHANGES
 from xray.story.anatomy.tree import Attention
 from xray.story.body.modulation import find_beside_gate
 from xray.story.body.stages import Branching, peel_end
+from xray.story.branches.attention import is_sink_share
 from xray.story.branches.inner_norms import find_inner_norm
 from xray.story.branches.operands import Side
 from xray.story.charts.attention_lanes import (
@@ -149,33 +150,20 @@ def draw_end(
     inner = None if site.output is None else find_inner_norm(flow, site.output, {site.weighted_sum, *site.concat})
     moves = site.concat if inner is None else tuple(node for node in site.concat if node not in inner.nodes)
     gate = next((node for node in moves if flow.op(node) in SCALINGS and len(flow.steps[node].inputs) == 2), None)
-    joined = [node for node in moves if gate is None or node < gate] or moves
+    joined = [node for node in moves if gate is None or node < gate] or [node for node in moves if node != gate]
+    drawn: list[Node] = []
     if joined and flow.output(joined[-1]).shape != flow.output(site.weighted_sum).shape:
-        nodes.append(
-            Node(
-                "concat",
-                "CONCAT HEADS",
-                row,
-                BROAD,
-                steps_with_block(flow, *reversed(joined)),
-                flow.output(joined[-1]),
-            )
-        )
-        edges.append(Edge(last, "concat", min(branch.heads or 1, MOST_ARROWS)))
-        last, row = "concat", row + 1
+        steps = steps_with_block(flow, *reversed(joined))
+        drawn.append(Node("concat", "CONCAT HEADS", row, BROAD, steps, flow.output(joined[-1])))
     if gate is not None:
-        nodes.append(
-            Node(
-                "gate",
-                "× GATE",
-                row,
-                BROAD,
-                steps_at(flow, gate),
-                flow.output(gate),
-            )
-        )
-        edges.append(Edge(last, "gate"))
-        last, row = "gate", row + 1
+        factor = "× WHAT THE SINK LEAVES" if is_sink_share(flow, site, gate) else "× GATE"
+        place = 0 if joined and joined[0] > gate else len(drawn)  # heads may be scaled before they lie side by side
+        drawn.insert(place, Node("gate", factor, row, BROAD, steps_at(flow, gate), flow.output(gate)))
+    for box in drawn:
+        nodes.append(replace(box, row=row))
+        heads = min(branch.heads or 1, MOST_ARROWS) if box.key == "concat" else 1
+        edges.append(Edge(last, box.key, heads))
+        last, row = box.key, row + 1
     if inner is not None:
         nodes.append(draw_inner_norm(flow, inner, row))
         edges.append(Edge(last, "inner"))

@@ -8,9 +8,10 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, LOOKUPS, LOSSES, SCALINGS, SUMS
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
-from xray.story.body.entrance import cuts_patches, learned_source, looks_up_places
+from xray.story.body.entrance import cuts_patches, learned_source
 from xray.story.body.modulation import list_modulation
 from xray.story.body.stages import find_any_norm
+from xray.story.body.tables import looks_up_places
 from xray.story.body.towers import POOLINGS, Towering
 from xray.story.charts.chart import BROAD, MIDDLE, Chart, Edge, Node, describe_dropout, list_dropouts, steps_at
 from xray.story.charts.operations_chart import chart_operations, label_step

@@ -7,6 +7,7 @@ from math import prod
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CARRYING,
+    CLAMPS,
     CURVES,
     DROPOUTS,
     FINDINGS,
@@ -122,7 +123,7 @@ def is_scale(flow: Flow, place: int) -> bool:
 def strip_plain(flow: Flow, place: int | None) -> int | None:
     """The step whose numbers are only moved, renamed, dropped or scaled until here."""
     while place is not None and flow.makers[place]:
-        if flow.op(place) in CARRYING | DROPOUTS:
+        if flow.op(place) in CARRYING | DROPOUTS | CLAMPS:
             place = flow.makers[place][0]
         elif is_scale(flow, place):
             wanted = flow.output(place).shape

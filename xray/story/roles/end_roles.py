@@ -7,7 +7,8 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, JOINS, LOOKUPS, SHAPING, SOFTMAXES, SUMS
 from xray.ir.flow.projections import is_projection
 from xray.story.anatomy.tree import Head
-from xray.story.body.entrance import cuts_patches, is_number_scale, list_norms, looks_up_places, source_beside
+from xray.story.body.entrance import cuts_patches, is_number_scale, list_norms, source_beside
+from xray.story.body.tables import looks_up_places
 from xray.story.body.towers import Towering
 from xray.story.charts.end_charts import chart_exit, find_input, is_loss
 from xray.story.recognition.between import is_linear

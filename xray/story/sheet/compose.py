@@ -7,6 +7,7 @@ from math import sqrt
 from xray.ir.trace import Trace
 from xray.story.anatomy.tree import Anatomy, Attention
 from xray.story.body.stages import Staging
+from xray.story.body.unused import count_unused
 from xray.story.body.whole import anatomy
 from xray.story.canvas import Canvas
 from xray.story.cards.cards import AIR, CARDS, MOST_AIR
@@ -78,7 +79,7 @@ def gather(trace: Trace, whole: Anatomy, columns: Sequence[Column]) -> Told:
         whole,
         tuple((one.towering.tower, whole_frames(columns, one), one.look) for one in columns if one.is_first),
         list_stations(trace, columns, whole),
-        list_shares(columns, count_params(trace)),
+        list_shares(columns, count_params(trace), count_unused(trace)),
         MARGIN,
         INFO,
         roles=tuple(role for role in ("training", "inference", "forward") if role in roles),
@@ -201,7 +202,7 @@ def what_leaves(anatomy: Anatomy, column: Column) -> Leaving:
     )
 
 
-def list_shares(columns: Sequence[Column], params: int) -> tuple[tuple[str, str, int], ...]:
+def list_shares(columns: Sequence[Column], params: int, unused: int) -> tuple[tuple[str, str, int], ...]:
     """The parameters by part, over all layers, each counted once; what is left is named as what it is: the rest."""
     found: list[tuple[str, str, int]] = []
     seen: set[str] = set()
@@ -228,9 +229,12 @@ def list_shares(columns: Sequence[Column], params: int) -> tuple[tuple[str, str,
             places = {column.reading.flow.places[step.id] for node in leaving.nodes for step in node.steps}
             final = column.towering.final
             add(count, f"{name}{'last norm' if final and places <= set(final.nodes) else 'head'}", own, [places])
-    total = sum(n for _, _, n in found)
-    if params > total:
-        found.append(("norms and what is not placed", "card", params - total))
+    rest = params - sum(n for _, _, n in found)
+    if rest > unused > 0:
+        found.append(("not used in this pass", "card", unused))
+        rest -= unused
+    if rest > 0:
+        found.append(("norms and what is not placed", "card", rest))
     return tuple(found)
 
 

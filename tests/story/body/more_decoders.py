@@ -1,0 +1,206 @@
+"""More decoders that read words and go on writing them. The code is that of transformers 5.23."""
+
+from story.body.decoders import two_kinds
+from story.body.truth import (
+    Silent,
+    after,
+    attention,
+    both,
+    decoder_only,
+    entrance,
+    experts,
+    family,
+    gated,
+    group,
+    network,
+    plain,
+    pre,
+    tower,
+)
+
+from xray.story.anatomy.tree import Head, Latent, Norm, Recurrence, Stage
+
+TWO = {"num_hidden_layers": 2}
+FOUR = {"num_hidden_layers": 4}
+LOCAL, WHOLE = "sliding_attention", "full_attention"
+EVERY_FOURTH = {"layer_types": [LOCAL, LOCAL, LOCAL, WHOLE]}
+
+
+@family("ApertusForCausalLM", "apertus:197, 268", named=True, **TWO)
+def apertus(c):
+    # xIELU, whose slopes are learned, is none of the bends that have a name
+    think = plain(c, activation=Silent("xielu"))
+    return decoder_only(c, pre("rms", attention(c, qk_norm=True)), pre("rms", think), final="rms")
+
+
+@family("CwmForCausalLM", "cwm:162, 260", named=True, **TWO)
+def cwm(c):
+    return decoder_only(c, pre("rms", attention(c)), pre("rms", gated(c)), final="rms")
+
+
+@family("HyperCLOVAXForCausalLM", "hyperclovax:181, 264", named=True, **TWO)
+def hyperclovax(c):
+    # the second norm of each branch is on by default (line 275)
+    return decoder_only(c, both("rms", attention(c)), both("rms", gated(c)), final="rms")
+
+
+@family("HunYuanDenseV1ForCausalLM", "hunyuan_v1_dense:153, 224", named=True, head_dim=128, **TWO)
+def hunyuan_v1_dense(c):
+    return decoder_only(c, pre("rms", attention(c, qk_norm=True)), pre("rms", gated(c)), final="rms")
+
+
+@family("GPTNeoXJapaneseForCausalLM", "gpt_neox_japanese:136, 310", named=True, **TWO)
+def gpt_neox_japanese(c):
+    think = plain(c, d_ff=c.intermediate_multiple_size * c.hidden_size)
+    attend = attention(c, fused="qkv", kernel="plain")
+    return decoder_only(c, pre("layer", attend), pre("layer", think), final="layer")
+
+
+@family("FuyuForCausalLM", "fuyu:243; persimmon:176, 300", named=True, text_config={"model_type": "persimmon", **TWO})
+def fuyu(c):
+    read = c.text_config
+    attend, think = attention(read, qk_norm=True, fused="qkv"), plain(read)
+    return decoder_only(read, pre("layer", attend), pre("layer", think), final="layer", tied=False)
+
+
+@family("GraniteSWAForCausalLM", "granite_swa:122, 235", named=True, layer_types=[WHOLE, LOCAL, LOCAL, LOCAL], **FOUR)
+def granite_swa(c):
+    # what the heads found is scaled by sigmoid(logsumexp of the scores - sink), which is a sink (line 111)
+    local, whole = (
+        pre("rms", attention(c, sinks=True, kernel="plain", window=window)) for window in (c.sliding_window, None)
+    )
+    think = pre("rms", gated(c))
+    groups = group((0,), c.hidden_size, whole, think), group((1, 2, 3), c.hidden_size, local, think)
+    return decoder_only(c, groups=groups, final="rms")
+
+
+@family("Cohere2MoeForCausalLM", "cohere2_moe:167, 272, 345", named=True, **FOUR)
+def cohere2_moe(c):
+    # ten places are within the window of 4,096
+    think = experts(c, c.num_experts)
+    local = pre("layer", attention(c, window=Silent(c.sliding_window)), think)
+    whole = pre("layer", attention(c, positions="none"), think)
+    return decoder_only(c, groups=two_kinds(c, (local,), (whole,), every=4), final="layer")
+
+
+@family("FlexOlmoForCausalLM", "flex_olmo:200, 334, 350", named=True, **TWO)
+def flex_olmo(c):
+    attend, think = attention(c, qk_norm=True, qk_norm_over="width"), experts(c, c.num_experts)
+    return decoder_only(c, after("rms", attend), after("rms", think), final="rms")
+
+
+@family("AfmoeForCausalLM", "afmoe:197, 299, 388", named=True, **EVERY_FOURTH, **FOUR)
+def afmoe(c):
+    # only layers with a window of 1,024 turn by place; two shared experts are one that is twice as wide (line 206)
+    local = attention(c, qk_norm=True, gate=True, window=Silent(c.sliding_window))
+    whole = attention(c, qk_norm=True, gate=True, positions="none")
+    sparse = both("rms", experts(c, c.num_experts, d_ff=c.moe_intermediate_size, shared=1))
+    groups = (
+        group((0,), c.hidden_size, both("rms", local), both("rms", gated(c))),
+        group((1, 2), c.hidden_size, both("rms", local), sparse),
+        group((3,), c.hidden_size, both("rms", whole), sparse),
+    )
+    return decoder_only(c, groups=groups, final="rms")
+
+
+@family("Ernie4_5_MoeForCausalLM", "ernie4_5_moe:208, 359, 389", named=True, **TWO)
+def ernie4_5_moe(c):
+    attend = pre("rms", attention(c))
+    think = experts(
+        c, c.moe_num_experts, chosen=c.moe_k, d_ff=c.moe_intermediate_size, shared=1
+    )  # both shared ones are one
+    groups = (
+        group(1, c.hidden_size, attend, pre("rms", gated(c))),
+        group((1,), c.hidden_size, attend, pre("rms", think)),
+    )
+    return decoder_only(c, groups=groups, final="rms")
+
+
+@family("HYV3ForCausalLM", "hy_v3:199, 368", named=True, **TWO)
+def hy_v3(c):
+    attend = pre("rms", attention(c, qk_norm=True))
+    think = pre("rms", experts(c, c.num_experts, d_ff=c.moe_intermediate_size, shared=1))
+    groups = group(1, c.hidden_size, attend, pre("rms", gated(c))), group((1,), c.hidden_size, attend, think)
+    return decoder_only(c, groups=groups, final="rms")
+
+
+def attends_latent(c, **facts):
+    """Attention whose queries, keys and values are made through narrow waists (DeepSeek-V2 and its kin)."""
+    latent = Latent(c.q_lora_rank, c.kv_lora_rank, c.kv_lora_rank + c.qk_rope_head_dim)  # what the cache is given
+    sizes = {"d_k": c.qk_nope_head_dim + c.qk_rope_head_dim, "d_v": c.v_head_dim, "fused": "kv"}
+    return attention(c, latent=latent, kv_heads=c.num_attention_heads, **sizes | facts)
+
+
+def of_deepseek(c, last, **facts):
+    """A dense layer, and one with experts."""
+    attend = pre("rms", attends_latent(c, **facts))
+    think = experts(c, c.n_routed_experts, shared=c.n_shared_experts, d_ff=c.moe_intermediate_size)
+    groups = (
+        group(1, c.hidden_size, attend, pre("rms", gated(c))),
+        group((1,), c.hidden_size, attend, last("rms", think)),
+    )
+    return decoder_only(c, groups=groups, final="rms")
+
+
+MIXED = {"mlp_layer_types": ["dense", "sparse"]}
+
+
+@family("AXK1ForCausalLM", "axk1:239, 366, 486", named=True, **TWO)
+def axk1(c):
+    # what the experts give is normalised before it is added (line 239)
+    return of_deepseek(c, both)
+
+
+@family("AXK2ForCausalLM", "axk2:99, 502, 660", named=True, **MIXED, **TWO)
+def axk2(c):
+    # each norm is gated by what it made itself: nothing beside it scales it (line 99)
+    return of_deepseek(c, pre, gate=True)
+
+
+@family("DeepseekV32ForCausalLM", "deepseek_v32:335, 601", named=True, first_k_dense_replace=1, **MIXED, **TWO)
+def deepseek_v32(c):
+    # ten places are fewer than the indexer chooses
+    return of_deepseek(c, pre)
+
+
+@family("BambaForCausalLM", "bamba:182, 840", named=True, attn_layer_indices=[1], **TWO)
+def bamba(c):
+    state = pre("rms", Recurrence("state space", Silent("a matrix for each head")))  # type: ignore[arg-type]
+    think = pre("rms", gated(c))
+    groups = group(1, c.hidden_size, state, think), group((1,), c.hidden_size, pre("rms", attention(c)), think)
+    return decoder_only(c, groups=groups, final="rms")
+
+
+@family("FalconH1ForCausalLM", "falcon_h1:169, 865", named=True, **TWO)
+def falcon_h1(c):
+    # both read one norm, and are added together (line 934)
+    state = Recurrence("state space", Silent("a matrix for each head"))  # type: ignore[arg-type]
+    side = Stage((state, attention(c)), True, Norm("rms", "before", None, False))
+    return decoder_only(c, side, pre("rms", gated(c)), final="rms")
+
+
+@family(
+    "GraniteMoeHybridForCausalLM",
+    "granitemoehybrid:122, 503, 941",
+    named=True,
+    layer_types=["mamba", "attention"],
+    **TWO,
+)
+def granitemoehybrid(c):
+    state = pre("rms", Recurrence("state space", Silent("a matrix for each head")))  # type: ignore[arg-type]
+    think = pre("rms", experts(c, c.num_local_experts, shared=1))
+    attend = pre("rms", attention(c, positions="none"))
+    groups = group(1, c.hidden_size, state, think), group((1,), c.hidden_size, attend, think)
+    return decoder_only(c, groups=groups, final="rms")
+
+
+@family("CpmAntForCausalLM", "cpmant:61, 162, 525", named=True, **TWO)
+def cpmant(c):
+    # prompts that were counted out stand before the words in one table; a word's kind is added. The mask lets a prompt
+    # see all (line 589); its head scores the words without the prompts
+    rows = c.vocab_size + c.prompt_types * c.prompt_length
+    attend = attention(c, kernel="plain", positions="relative", causal=False, d_k=c.dim_head)
+    layers = group(2, c.hidden_size, pre("rms", attend), pre("rms", gated(c, d_ff=c.dim_ff, activation="gelu")))
+    parts = entrance(f"words {rows}", f"table {c.segment_types}")
+    text = tower(c, "text", "ids", False, parts, (layers,), "rms", vocab=rows)
+    return network(text, head=Head("classes", c.vocab_size))

@@ -1,0 +1,210 @@
+"""More networks that read images or sound, alone or beside words. The code is that of transformers 5.23."""
+
+from dataclasses import replace
+
+from story.body.images import count_patches, of_clip, of_vit
+from story.body.joined import sees, writes
+from story.body.truth import (
+    attention,
+    bare,
+    entrance,
+    family,
+    gated,
+    group,
+    left_out,
+    looks_both_ways,
+    network,
+    plain,
+    post,
+    pre,
+    scaled,
+    sees_images,
+    tower,
+    within,
+    words,
+)
+
+from xray.story.anatomy.tree import Convolution, Head, Link
+
+TWO = {"num_hidden_layers": 2}
+
+
+@family("Aimv2Model", "aimv2:267, 325", named=True, vision_config=TWO, text_config=TWO)
+def aimv2(c):
+    see, read = c.vision_config, c.text_config
+    sides = [(pre("rms", looks_both_ways(one)), pre("rms", gated(one))) for one in (see, read)]
+    parts = entrance(f"patches {see.hidden_size}", "norm", f"positions {count_patches(see)}")
+    found = of_clip(c, *sides, image_parts=parts, finals=("rms", "rms"))
+    image, text = found.towers
+    attend = replace(text.groups[0].stages[0], branches=(looks_both_ways(read, causal=False),))
+    layers = (replace(text.groups[0], stages=(attend, text.groups[0].stages[1])),)
+    return replace(found, towers=(image, replace(text, causal=False, groups=layers)))
+
+
+@family("CLIPSegModel", "clipseg:268, 341", named=True, vision_config=TWO, text_config=TWO)
+def clipseg(c):
+    see, read = c.vision_config, c.text_config
+    parts = entrance(f"patches {see.hidden_size}", "class token 1", f"positions {count_patches(see) + 1}", "norm")
+    return of_clip(
+        c,
+        (pre("layer", looks_both_ways(see)), pre("layer", plain(see))),
+        (pre("layer", looks_both_ways(read, causal=True)), pre("layer", plain(read))),
+        image_parts=parts,
+        finals=("layer", "layer"),
+    )
+
+
+def compared(image, text):
+    return network(image, text, links=(Link("compared", "vision", "text"),), head=Head("none"))
+
+
+def of_roberta(read, final):
+    parts = words(read, f"table {read.type_vocab_size}", f"positions {read.max_position_embeddings}", "norm")
+    layers = group(
+        read.num_hidden_layers, read.hidden_size, post("layer", looks_both_ways(read)), post("layer", plain(read))
+    )
+    return tower(read, "text", "ids", False, parts, (layers,), final)
+
+
+@family("AltCLIPModel", "altclip:199, 319, 401, 474", named=True, vision_config=TWO, text_config=TWO)
+def altclip(c):
+    # a RoBERTa with one more norm behind its last layer reads the words
+    see = c.vision_config
+    image = sees(see, "vision", "class token 1", f"positions {count_patches(see) + 1}", "norm")
+    return network(
+        image, of_roberta(c.text_config, "layer"), links=(Link("compared", "vision", "text"),), head=Head("none")
+    )
+
+
+@family("ChineseCLIPModel", "chinese_clip:237, 328, 430", named=True, vision_config=TWO, text_config=TWO)
+def chinese_clip(c):
+    see = c.vision_config
+    image = sees(see, "vision", "class token 1", f"positions {count_patches(see) + 1}", "norm")
+    return network(
+        image, of_roberta(c.text_config, None), links=(Link("compared", "vision", "text"),), head=Head("none")
+    )
+
+
+@family("ASTModel", "audio_spectrogram_transformer:130, 195", named=True, **TWO)
+def audio_spectrogram_transformer(c):
+    # sound as a picture of frames and mels; a token for the teacher stands beside the class token
+    steps = ((c.num_mel_bins, c.frequency_stride), (c.max_length, c.time_stride))
+    high, wide = ((size - c.patch_size) // step + 1 for size, step in steps)
+    places = f"positions {high * wide + 2}"
+    parts = entrance(f"convolution {c.hidden_size}", "class token 1", "class token 1", places)
+    layers = (group(2, c.hidden_size, pre("layer", looks_both_ways(c)), pre("layer", plain(c))),)
+    return network(tower(c, "audio", "audio", False, parts, layers, "layer"), head=Head("none"))
+
+
+@family("Dinov2WithRegistersForImageClassification", "dinov2_with_registers:194, 300", named=True, **TWO)
+def dinov2_with_registers(c):
+    places = f"positions {count_patches(c) + 1}"
+    parts = entrance(f"patches {c.hidden_size}", "class token 1", places, f"registers {c.num_register_tokens}")
+    return scaled(of_vit(c, looks_both_ways(c), plain(c, d_ff=c.hidden_size * c.mlp_ratio), parts=parts))
+
+
+@family("DINOv3ViTModel", "dinov3_vit:278, 407", named=True, **TWO)
+def dinov3_vit(c):
+    # it has no registers by default: a join of nothing
+    parts = entrance(f"patches {c.hidden_size}", "class token 1")
+    found = scaled(of_vit(c, looks_both_ways(c, positions="rotary"), plain(c), parts=parts))
+    return replace(found, head=Head("none"))
+
+
+@family("GLPNModel", "glpn:58, 151, 236", named=True)
+def glpn(c):
+    groups, first = [], 0
+    for stage, depth in enumerate(c.depths):
+        width, heads = c.hidden_sizes[stage], c.num_attention_heads[stage]
+        attend = looks_both_ways(c, heads=heads, d_k=width // heads, kernel="plain")
+        think = plain(c, d_ff=width * c.mlp_ratios[stage], kernel=(3, 3))
+        groups.append(group(range(first, first + depth), width, pre("layer", attend), pre("layer", think)))
+        first += depth
+    joins = left_out("encoder.layer_norm.0")
+    joins += left_out("encoder.patch_embeddings.{}", "encoder.layer_norm.{}", stages=(1, 2))
+    joins += left_out("encoder.patch_embeddings.3")
+    parts = entrance(f"convolution {c.hidden_sizes[0]}", "norm")
+    return sees_images(c, groups=groups, parts=parts, final="layer", untold=joins, head=Head("none"))
+
+
+@family("FocalNetForImageClassification", "focalnet:360", named=True)
+def focalnet(c):
+    # neighbours are mixed by convolutions of growing reach, gated by a linear layer; their widest is told
+    groups, first = [], 0
+    for stage, depth in enumerate(c.depths):
+        width = c.embed_dim * 2**stage
+        reach = c.focal_windows[stage] + 2 * (c.focal_levels[stage] - 1)
+        mix, think = Convolution((reach, reach), width), plain(c, d_ff=int(c.mlp_ratio * width))
+        groups.append(group(range(first, first + depth), width, pre("layer", mix), pre("layer", think)))
+        first += depth
+    parts = entrance(f"patches {c.embed_dim}", "norm")
+    joins = left_out("focalnet.encoder.stages.{}.downsample", stages=(0, 1, 2))
+    return sees_images(c, groups=groups, parts=parts, untold=joins, final="layer", causal=None)
+
+
+@family("ConvNextV2ForImageClassification", "convnextv2:133", named=True)
+def convnextv2(c):
+    groups, first = [], 0
+    for stage, depth in enumerate(c.depths):
+        width = c.hidden_sizes[stage]
+        groups.append(group(range(first, first + depth), width, within(Convolution((7, 7), width))))
+        first += depth
+    name = "convnextv2.encoder.stages.{}.downsampling_layer"
+    joins = left_out(f"{name}.0", f"{name}.1", stages=(1, 2, 3))
+    parts = entrance(f"patches {c.hidden_sizes[0]}", "norm")
+    return sees_images(c, groups=groups, parts=parts, untold=joins, final="layer", causal=None)
+
+
+@family("Glm4vVisionModel", "glm4v:315, 398", named=True, depth=2)
+def glm4v_vision(c):
+    # patches come as flat rows, those of all images one behind the other; each image attends by itself
+    attend = looks_both_ways(c, heads=c.num_heads, positions="rotary", fused="qkv")
+    layers = (group(2, c.hidden_size, pre("rms", attend), pre("rms", gated(c, d_ff=c.out_hidden_size))),)
+    image = tower(c, "vision", "image", False, entrance(f"patches {c.hidden_size}", "norm"), layers, "rms")
+    return network(image, head=Head("none"))
+
+
+@family("Cosmos3EdgeVisionModel", "cosmos3_edge:426, 525", named=True, **TWO)
+def cosmos3_edge_vision(c):
+    # two images in one row attend one by one: their values are no wider for it, and there is no window
+    parts = entrance(f"projection {c.hidden_size}", f"positions {c.num_patches}")
+    layers = (group(2, c.hidden_size, pre("layer", looks_both_ways(c)), pre("layer", plain(c))),)
+    rows = tower(c, "stack", "vectors", False, parts, layers, "layer", vocab=None)
+    return network(rows, head=Head("none"))
+
+
+@family("DacModel", "dac:175, 212, 236", named=True)
+def dac(c):
+    # channels stand before places all the way; three sums follow on each width, down and up again
+    down = [c.encoder_hidden_size * 2**stage for stage in range(len(c.downsampling_ratios))]
+    up = [c.decoder_hidden_size // 2 ** (stage + 1) for stage in range(len(c.upsampling_ratios))]
+    groups, first = [], 0
+    for width in (*down, *up):
+        groups.append(group(range(first, first + 3), width, bare(Convolution((7,), 1))))
+        first += 3
+    sound = tower(c, "audio", "audio", None, entrance(f"convolution {c.encoder_hidden_size}"), groups, None)
+    ends = left_out("encoder.block.{}.snake1", "encoder.block.{}.conv1", stages=range(len(down)))
+    ends += left_out("encoder.snake1", "encoder.conv2", "quantizer", "decoder.conv1")
+    ends += left_out("decoder.block.{}.snake1", "decoder.block.{}.conv_t1", stages=range(len(up)))
+    ends += left_out("decoder.snake1", "decoder.conv2")
+    return network(sound, head=Head("none"), untold=ends)
+
+
+@family(
+    "DeepseekVLForConditionalGeneration",
+    "deepseek_vl:66; siglip:250; llama:206, 273",
+    named=True,
+    vision_config={"model_type": "siglip_vision_model", **TWO},
+    text_config={"model_type": "llama", **TWO},
+)
+def deepseek_vl(c):
+    see, read = c.vision_config, c.text_config
+    parts = (f"projection {read.hidden_size}", f"projection {read.hidden_size}")
+    text = writes(read, pre("rms", attention(read)), pre("rms", gated(read)), parts=parts)
+    return network(
+        sees(see, "vision", f"positions {count_patches(see)}"),
+        text,
+        links=(Link("joined", "vision", "text"),),
+        head=Head("vocabulary", read.vocab_size, True),
+        untold=left_out("model.vision_model.head"),
+    )

@@ -1,0 +1,118 @@
+"""Tables that are looked into before the first layer: which one holds the words, which places, which neither."""
+
+from collections.abc import Collection
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, SIDE_BY_SIDE, SUMS
+from xray.ir.records import TensorRecord
+
+MOST = 400
+MOST_BESIDE = 40
+PICKING = frozenset({"index", "index_select", "gather", "slice", "narrow"})
+FILLING = frozenset({"masked_fill", "masked_fill_", "pad"})
+COUNTING = frozenset({"arange", "cumsum"})
+MOVING = CARRYING | frozenset({"interpolate", "upsample", "roll", "repeat", "tile", "cat", "pad", "stack"})
+
+
+def mixes_with(flow: Flow, given: Collection[int], nodes: Collection[int], stops: Collection[int]) -> bool:
+    """Whether rows of all tables are added to, or widen, rows that are made of other things: kinds, and no words.
+
+    So are the kinds of modality that are added to another tower's rows (BridgeTower), and what is known of a whole
+    series beside its values (Autoformer).
+    """
+    return bool(given) and all(meets_other_rows(flow, node, nodes, stops) for node in given)
+
+
+def meets_other_rows(flow: Flow, node: int, nodes: Collection[int], stops: Collection[int]) -> bool:
+    """Whether what is looked up meets rows that no table made, in a sum or side by side."""
+    for here in sorted(steps_from(flow, node, nodes)):
+        wide = flow.op(here) in SIDE_BY_SIDE and flow.output(here).shape[-1:] != flow.steps[here].inputs[0].shape[-1:]
+        if not (wide or (flow.op(here) in SUMS and len(flow.steps[here].inputs) == 2)):
+            continue
+        for record, maker in flow.given(here):
+            if len(record.shape) >= 3 and is_float(record) and is_other_row(flow, record, maker, stops):
+                return True
+    return False
+
+
+def steps_from(flow: Flow, node: int, nodes: Collection[int]) -> set[int]:
+    """The steps that hand on, add and join what a step made."""
+    found, todo = {node}, [node]
+    while todo:
+        for reader in flow.readers.get(todo.pop(), ()):
+            goes_on = flow.op(reader) in MOVING | SUMS | DROPOUTS | {"where"}
+            if reader in nodes and reader not in found and goes_on:
+                found.add(reader)
+                todo.append(reader)
+    return found - {node}
+
+
+def is_other_row(flow: Flow, record: TensorRecord, maker: int | None, stops: Collection[int]) -> bool:
+    """Whether rows come from outside as numbers, or from another tower, and from no table."""
+    if maker is None:
+        return record.role == "activation"
+    found = list(flow.behind(maker, most=MOST, ends=lambda one: one in stops or flow.op(one) in LOOKUPS))
+    if any(flow.op(one) in LOOKUPS for one in found):
+        return False
+    outside = any(
+        before is None and given.role == "activation" and is_float(given) and len(given.shape) >= 2
+        for one in found
+        if one not in stops
+        for given, before in flow.given(one)
+    )
+    return outside or any(one in stops for one in found)
+
+
+def looks_up_places(flow: Flow, node: int) -> bool:
+    """Whether the ids of a lookup were counted out, or are the first ones of a row as long as the table."""
+    asked = next(((record, maker) for record, maker in flow.given(node) if not is_float(record)), None)
+    if asked is None:
+        return False
+    record, maker = asked
+    rows = table_rows(flow, node)
+    if hands_on_ids(flow, maker):
+        return False
+    seen: set[int] = set()
+    todo = [] if maker is None else [maker]
+    lengths = {record.shape} if maker is None else set()
+    while todo and len(seen) < MOST_BESIDE:
+        here = todo.pop()
+        if here in seen:
+            continue
+        seen.add(here)
+        if flow.op(here) in COUNTING:
+            return True
+        given = list(flow.given(here))
+        if flow.op(here) in PICKING | FILLING:  # not where something is picked, or filled in
+            given = given[:1]
+        elif flow.op(here) == "where":
+            given = given[1:]
+        lengths |= {one.shape for one, before in given if before is None}
+        todo += [before for _, before in given if before is not None]
+    return rows is not None and bool(lengths & {(rows,), (1, rows)})
+
+
+def hands_on_ids(flow: Flow, maker: int | None) -> bool:
+    """Whether ids that came in are among those looked up: put behind some that were counted out, as prompts (CPM-Ant).
+
+    A row of ids that is the same for all sequences may be one of places.
+    """
+    joins = False
+    for here in flow.behind(maker, most=MOST_BESIDE, within=lambda one: flow.op(one) in CARRYING | SIDE_BY_SIDE):
+        joins = joins or flow.op(here) in SIDE_BY_SIDE
+        if joins and any(before is None and one.role == "ids" and one.shape[0] > 1 for one, before in flow.given(here)):
+            return True
+    return False
+
+
+def table_rows(flow: Flow, node: int) -> int | None:
+    """How many rows the table of a lookup has."""
+    step = flow.steps[node]
+    rows = step.settings.get("num_embeddings")
+    if isinstance(rows, int):
+        return rows
+    return next((record.shape[0] for record in step.inputs if len(record.shape) == 2 and is_float(record)), None)
+
+
+def is_float(record: TensorRecord) -> bool:
+    return record.dtype.startswith(("float", "bfloat", "complex"))

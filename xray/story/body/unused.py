@@ -1,0 +1,37 @@
+"""Parameters that a model has and that no recorded step works with: another tower that got no input."""
+
+from math import prod
+
+from xray.ir.flow.remembering import once
+from xray.ir.trace import Trace
+
+
+@once
+def count_unused(trace: Trace) -> int:
+    """How many parameters the outermost blocks hold that no step of the trace uses.
+
+    Those that are used belong to innermost blocks, or are read by the own steps of an outer one. What several blocks
+    share is taken away more than once, so that there may be more, and never fewer.
+    """
+    held: dict[str, int] = {}
+    outer: set[str] = set()
+    own: dict[str, int] = {}
+    roots: dict[str, int] = {}
+    for one_pass in trace.passes:
+        steps = {step.id: step for step in one_pass.steps}
+        for step in one_pass.steps:
+            parent = steps.get(step.parent or "")
+            while parent is not None and not parent.params:
+                parent = steps.get(parent.parent or "")
+            if step.params:
+                held[step.path] = max(step.params, held.get(step.path, 0))
+                if parent is None:
+                    roots[step.path] = held[step.path]
+                elif parent.path != step.path:
+                    outer.add(parent.path)
+            elif parent is not None and "same_weights_as" not in step.settings:
+                read = sum(prod(record.shape) for record in step.inputs if record.role == "parameter")
+                own[parent.path] = own.get(parent.path, 0) + read
+    used = sum(count for path, count in held.items() if path not in outer)
+    used += sum(count for path, count in own.items() if path in outer)
+    return max(sum(roots.values()) - used, 0) if len(roots) == 1 else 0

@@ -1,0 +1,80 @@
+"""What tells a branch from another kind that looks like it: by what its steps do, beyond which steps there are."""
+
+from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, SIDE_BY_SIDE, SOFTMAXES
+from xray.ir.flow.projections import is_product
+from xray.story.anatomy.tree import FeedForward
+from xray.story.branches.feed_forward import describe_feed_forward
+from xray.story.branches.others import describe_convolution
+from xray.story.recognition.between import Region, projections_in, width_in, width_out
+
+
+def has_scores(flow: Flow, nodes: frozenset[int]) -> bool:
+    """Whether a branch shares out weights and multiplies by them: more than a convolution, if no known attention."""
+    return any(flow.op(node) in SOFTMAXES for node in nodes) and any(is_product(flow, node) for node in nodes)
+
+
+def describe_plain(flow: Flow, region: Region, nodes: frozenset[int]) -> FeedForward | None:
+    """The facts of a feed-forward; None if there is none, or it stands behind or before a convolution (ConvNeXt)."""
+    found = None if is_across_places(flow, region) else describe_feed_forward(flow, region, nodes)
+    if found is None or (found.kernel is None and describe_convolution(flow, nodes) is not None):
+        return None
+    if found.kernel is not None and is_around_convolution(flow, found, nodes):
+        return None
+    return found
+
+
+def is_around_convolution(flow: Flow, found: FeedForward, nodes: frozenset[int]) -> bool:
+    """Whether linear layers serve the convolution between them: rows grow no wider, or are normalised on the way.
+
+    So it is in a Conformer and in an EfficientNet, and not in a SegFormer.
+    """
+    last = projections_in(flow, nodes)[-1]
+    return (found.d_ff or 0) <= width_out(flow, last) or any(flow.op(node).startswith("batch_norm") for node in nodes)
+
+
+def is_across_places(flow: Flow, region: Region) -> bool:
+    """Whether the linear layers of a branch multiply columns of places, and not each place by itself (MLP-Mixer)."""
+    shape = flow.output(region.end).shape
+    own = [node for node in projections_in(flow, region.inner) if flow.op(node) not in FINDINGS]
+    if len(shape) != 3 or shape[1] == shape[2] or not own:
+        return False
+    return (width_in(flow, own[0]), width_out(flow, own[-1])) == (shape[1], shape[1])
+
+
+def is_across_channels(flow: Flow, site: Site, region: Region) -> bool:
+    """Whether an attention scores channels by what they are at all places, and not places (XCiT)."""
+    shape, square = flow.output(region.end).shape, flow.output(site.scores).shape[-2:]
+    if len(shape) != 3 or len(square) != 2 or square[0] != square[1] or square[0] == shape[1]:
+        return False
+    return site.query.end.shape[-1] == shape[1] and shape[2] % square[0] == 0
+
+
+def are_twins(flow: Flow, one: Site, other: Site) -> bool:
+    """Whether two attentions score the same queries and keys, each for a part of the values (DiffLlama)."""
+
+    def list_roots(site: Site) -> list[int | None]:
+        return [flow.carried_from(maker) for maker in flow.makers[site.scores][-2:]]
+
+    return list_roots(one) == list_roots(other) and is_widened(flow, one, other)
+
+
+def is_widened(flow: Flow, one: Site, other: Site) -> bool:
+    """Whether what two attentions found is put side by side, so that rows get wider, and not one below the other."""
+    joins = [next(iter(list_joins(flow, site.weighted_sum)), None) for site in (one, other)]
+    if joins[0] is None or joins[0] != joins[1]:
+        return True
+    return flow.output(joins[0]).shape[-1] > flow.steps[joins[0]].inputs[0].shape[-1]
+
+
+def list_joins(flow: Flow, start: int) -> list[int]:
+    """The first step that puts what a step made beside something else."""
+    todo = [start]
+    for here in todo:
+        for reader in flow.readers.get(here, ()):
+            if flow.op(reader) in SIDE_BY_SIDE:
+                return [reader]
+            if flow.op(reader) in CARRYING and reader not in todo:
+                todo.append(reader)
+    return []
