@@ -297,9 +297,10 @@ OF_LOADS = {"load of experts": {"few", "many"}}
 GROUPS = {
     "shared": Group((0, 1), (), 35, shared=True),
     "their own": Group((0, 1), (), 35, shared=False),
+    "run twice": Group((0, 1, 2, 3), (), 35, shared=False, weight_sets=2),
     "not known": Group((0, 1), (), 35),
 }
-OF_GROUPS = {"shared group": {"shared"}}
+OF_GROUPS = {"shared group": {"shared"}, "sets of weights": {"run twice"}}
 MADE = {"stored": step("x", "softmax"), "derived": step("x", "softmax", settings={"derived": True})}
 KNOWN = {"trained": True, "batch": 2}
 """Settings of a run of which nothing has to be said."""

@@ -148,12 +148,16 @@ class Stage:
 
 @dataclass(frozen=True)
 class Group:
-    """Layers that are alike in structure, by their numbers from 0; `shared` where they use one set of weights."""
+    """Layers that are alike in structure, by their numbers from 0; `shared` where they use one set of weights.
+
+    Where they are run several times each (HRM), `weight_sets` says how many there are.
+    """
 
     layers: tuple[int, ...]
     stages: tuple[Stage, ...]
     d_model: int | None = None
     shared: bool | None = None
+    weight_sets: int | None = None
 
     @property
     def count(self) -> int:

@@ -113,7 +113,8 @@ def describe_layers(group: Group) -> str:
     steps = {after - before for before, after in pairwise(numbers)}
     every = f" every {steps.copy().pop()}" if len(steps) == 1 and steps != {1} else ""
     dots = "–" if steps == {1} or every else "…"
-    return f"{first}{dots}{last}{every} ×{group.count}{', shared' if group.shared else ''}"
+    sets = f", {group.weight_sets} sets of weights" if group.weight_sets else ", shared" if group.shared else ""
+    return f"{first}{dots}{last}{every} ×{group.count}{sets}"
 
 
 def describe_part(branch: Branch) -> str:

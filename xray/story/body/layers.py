@@ -104,7 +104,13 @@ def group_layers(flow: Flow, layers: Sequence[Layer]) -> list[Group]:
         widths[key] = width
         held.setdefault(key, []).append(learned_paths(flow, layer))
     return [
-        Group(tuple(numbers), alike[key], widths[key], is_shared(held[key]) if len(numbers) > 1 else None)
+        Group(
+            tuple(numbers),
+            alike[key],
+            widths[key],
+            is_shared(held[key]) if len(numbers) > 1 else None,
+            count_weight_sets(held[key]),
+        )
         for key, numbers in groups.items()
     ]
 
@@ -163,3 +169,9 @@ def is_shared(held: Sequence[frozenset[str]]) -> bool | None:
     if not held[0]:
         return None
     return all(one == held[0] for one in held)
+
+
+def count_weight_sets(held: Sequence[frozenset[str]]) -> int | None:
+    """How many sets of weights serve layers of which each runs several times; None where none does, or all are one."""
+    sets = len(set(held))
+    return sets if 1 < sets < len(held) else None

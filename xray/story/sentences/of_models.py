@@ -201,6 +201,10 @@ def describe_untold(anatomy: Anatomy) -> str:
     return f"Not drawn, with parameters: {names}{more}." if untold else ""
 
 
+def describe_weight_sets(group: Group) -> str:
+    return f"{group.weight_sets} sets of weights" if group.weight_sets else ""
+
+
 OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("norm", describe_norm),
     fixed(
@@ -276,5 +280,8 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("not drawn", describe_untold),
 )
 """Every sentence of the card, in the order in which they are printed."""
-OF_GROUPS: tuple[Sentence[Group], ...] = (fixed("shared group", "one set of weights", lambda group: group.shared),)
+OF_GROUPS: tuple[Sentence[Group], ...] = (
+    fixed("shared group", "one set of weights", lambda group: group.shared),
+    Sentence("sets of weights", describe_weight_sets),
+)
 """What is said above the frame of a group of layers."""

@@ -1,0 +1,77 @@
+"""Streams that do not simply go on: one row of a wider stream a layer, and layers that run several times."""
+
+import torch
+from handwritten import Attention
+from torch import Tensor, nn
+
+import xray
+
+WIDTH, HEADS, VOCAB = 15, 3, 61
+
+
+class Layer(nn.Module):
+    """Attention and feed-forward before whom a norm stands."""
+
+    def __init__(self):
+        super().__init__()
+        self.norms = nn.ModuleList([nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)])
+        self.attention = Attention(WIDTH, HEADS)
+        self.think = nn.Sequential(nn.Linear(WIDTH, 35), nn.GELU(), nn.Linear(35, WIDTH))
+
+    def forward(self, x: Tensor) -> Tensor:
+        asked = self.norms[0](x)
+        x = x + self.attention(asked, asked)
+        return x + self.think(self.norms[1](x))
+
+
+class Wide(nn.Module):
+    """Two copies of the stream: every layer predicts both, works on one, and corrects both by what it found."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(VOCAB, WIDTH)
+        self.layers = nn.ModuleList(Layer() for _ in range(3))
+        self.mixes = nn.ModuleList(nn.Linear(2, 2) for _ in range(3))
+        self.head = nn.Linear(WIDTH, VOCAB)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.words(ids)
+        wide = torch.stack([x, x * 0.5])
+        for layer, mix in zip(self.layers, self.mixes, strict=True):
+            predicted = wide + mix(wide.permute(1, 2, 3, 0)).permute(3, 0, 1, 2)
+            found = layer(predicted[0])
+            wide = predicted + (found - predicted[0])
+        return self.head(wide[0])
+
+
+class Looped(nn.Module):
+    """Two layers that run three times."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(VOCAB, WIDTH)
+        self.layers = nn.ModuleList(Layer() for _ in range(2))
+        self.head = nn.Linear(WIDTH, VOCAB)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.words(ids)
+        for _ in range(3):
+            for layer in self.layers:
+                x = layer(x)
+        return self.head(x)
+
+
+def test_layers_on_one_row_of_a_wider_stream_are_one_tower():
+    (tower,) = xray.anatomy(xray.trace(Wide(), torch.arange(14).view(2, 7))).towers
+
+    mixing, working = tower.groups
+    assert [branch.part for stage in mixing.stages for branch in stage.branches] == ["unknown"]
+    assert [branch.part for stage in working.stages for branch in stage.branches] == ["attention", "feed_forward"]
+    assert (tower.name, mixing.count, working.count) == ("text", 3, 3)
+
+
+def test_layers_that_run_several_times_say_how_many_weights_there_are():
+    (tower,) = xray.anatomy(xray.trace(Looped(), torch.arange(14).view(2, 7))).towers
+
+    (group,) = tower.groups
+    assert (group.count, group.shared, group.weight_sets) == (6, False, 2)
