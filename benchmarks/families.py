@@ -1,11 +1,13 @@
 """Every family of the transformers library by its settings alone: is it recorded, how, how fast, and why not.
 
     python benchmarks/families.py [FAMILY ...] [--limit 60] [--jobs 2] [-o families.jsonl] [--keep FOLDER]
+    python benchmarks/families.py --redraw --keep FOLDER -o families.jsonl
     python benchmarks/families.py --table families.jsonl > docs/reference/families.md
 
 Each family is built with the settings that are its default, in a process of its own with a time limit, in seconds of
 the processor. `--keep` leaves every trace in a folder, to be read and drawn again; families that the output has
-already are not measured anew. `--table` writes the published page from such an output.
+already are not measured anew. `--redraw` draws the kept ones anew, and strikes off the output what is not kept, so
+that the next run measures it. `--table` writes the published page from such an output.
 """
 
 import argparse
@@ -28,7 +30,8 @@ from typing import Any
 
 from families_page import read_rows, write_page
 
-from xray.ir.json_form import trace_to_json
+from xray.errors import TraceError
+from xray.ir.json_form import trace_from_json, trace_to_json
 from xray.ir.trace import Trace
 from xray.renderers.sheet.poster import draw_poster
 from xray.story.body.reading import read_passes
@@ -138,10 +141,14 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("-o", "--output", type=Path, help="a file to append a JSON line for each family to")
     parser.add_argument("--keep", type=Path, help="a folder for the traces")
+    parser.add_argument("--redraw", action="store_true", help="draw what is kept anew, for -o, and record nothing")
     parser.add_argument("--table", type=Path, help="write the page from this output, and measure nothing")
     options = parser.parse_args()
     if options.table is not None:
         sys.stdout.write(write_page(read_rows(options.table), version("transformers"), REASONS))
+        return
+    if options.redraw:
+        redraw(options.output, options.keep)
         return
     load_before_forking()
     classes = choose_classes()
@@ -160,6 +167,21 @@ def main() -> None:
                     file.write(json.dumps({"family": family, **found}) + "\n")
     for counted in (told, drawn):
         print(f"{len(families)} families: " + ", ".join(f"{count} {what}" for what, count in counted.most_common()))
+
+
+def redraw(output: Path, keep: Path) -> None:
+    """Draw every family of an output anew from its kept trace; what has none that can be read is struck off."""
+    drawn = []
+    for row in read_rows(output):
+        try:
+            trace = trace_from_json(lzma.decompress((keep / f"{row['family']}.json.xz").read_bytes()))
+        except (OSError, TraceError):
+            continue
+        drawn.append(json.dumps({**row, **draw(trace)}))
+        print(row["family"], flush=True)
+    aside = output.with_suffix(".aside")
+    aside.write_text("".join(f"{row}\n" for row in drawn), encoding="utf-8")
+    aside.replace(output)
 
 
 def load_before_forking() -> None:
