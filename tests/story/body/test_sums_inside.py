@@ -49,3 +49,24 @@ def test_a_sum_at_the_end_of_a_branch_is_of_the_branch(ends_with_sums):
     assert len(group.stages) == 2
     assert isinstance(group.stages[0].branches[0], tree.Attention)
     assert {one.norm.place for one in group.stages} == {"before"}
+
+
+@pytest.mark.slow
+def test_inkling_is_layers_of_attention_and_experts():
+    """The router scores its shared experts too, and counts places with a sum along a row: that is no state."""
+    transformers = pytest.importorskip("transformers", reason="the library whose model this is")
+    sizes = {"hidden_size": 24, "intermediate_size": 53, "moe_intermediate_size": 12, "vocab_size": 61, "d_rel": 4}
+    heads = {"num_attention_heads": 3, "num_key_value_heads": 1, "head_dim": 8}
+    windowed = {"swa_num_attention_heads": 3, "swa_num_key_value_heads": 1, "swa_head_dim": 8}
+    config = transformers.AutoConfig.for_model(
+        "inkling_text", **sizes, **heads, **windowed, num_hidden_layers=3, n_routed_experts=6, num_experts_per_tok=2
+    )
+    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+
+    (tower,) = xray.anatomy(xray.trace(model, torch.arange(14).view(2, 7))).towers
+
+    assert sum(group.count for group in tower.groups) == 3
+    assert {(stage.branches[0].part) for group in tower.groups for stage in group.stages} == {"attention", "experts"}
+    assert {(branch.experts, branch.chosen) for branch in tower.branches if isinstance(branch, tree.Experts)} == {
+        (6, 2)
+    }

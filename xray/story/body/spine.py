@@ -15,6 +15,7 @@ LONGEST_SHORTCUT = 10
 SHORTENING = frozenset({"max", "max_pool2d", "avg_pool2d", "mean", "max_pool1d", "amax"})
 MOST_AT_ONE_POINT = 4
 """No stream has more sums than this at one point of it: such a point is a tensor that many steps look back to."""
+MOST_SUMS_OF_A_BRANCH = 2
 FARTHEST_BESIDE = 600
 """Within so many steps a branch that stands beside another one is looked for."""
 POOLS = frozenset(
@@ -104,19 +105,19 @@ def is_other_stream(flow: Flow, branch: int, region: Region, known: Mapping[int,
     """Whether what is added is itself a stream that began elsewhere: places added anew (DETR).
 
     One that began at the stream, or that was first worked out of it, is none: a convolution with a sum of its own
-    behind an attention (Inkling).
+    behind an attention (Inkling). With more sums than a branch has it is a stack of layers (HRM).
     """
     stream = region.start
     norm = find_norm(flow, strip_plain(flow, branch))
     here = strip_plain(flow, branch if norm is None else norm.origin)
     if stream is None or here not in known:
         return False
-    root = here
+    root, sums = here, 0
     while here is not None and here > stream:
+        sums += here in known
         root, here = here, known[here].stream if here in known else step_back(flow, here)
-    return here != stream and not (
-        root in region.inner and does_mix(flow, {one for one in region.inner if one <= root})
-    )
+    is_own = root in region.inner and does_mix(flow, {one for one in region.inner if one <= root})
+    return here != stream and not (is_own and sums <= MOST_SUMS_OF_A_BRANCH)
 
 
 def find_learned_start(flow: Flow, maker: int) -> int | None:

@@ -96,20 +96,23 @@ def find_choice(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
         shape = flow.output(choice).shape
         if flow.op(choice) == "topk" and shape and shape[-1] >= width_out(flow, router):
             continue
-        if flow.op(choice) == "topk" and not chooses_from(flow, choice, width_out(flow, router)):
+        if flow.op(choice) == "topk" and not chooses_from(
+            flow, choice, {width_out(flow, router), *list_stacks(flow, nodes)}
+        ):
             continue
         if flow.op(choice) == "topk" or found is None:
             found = (choice, router)
     return found if found is not None and flow.op(found[0]) in ("topk", "argmax", "max") else None
 
 
-def chooses_from(flow: Flow, choice: int, scores: int) -> bool:
-    """Whether a step chooses among as many scores as a router gives, be they in groups; else it chooses places."""
+def chooses_from(flow: Flow, choice: int, counts: Collection[int]) -> bool:
+    """Whether a step chooses among as many scores as a router gives or as there are experts, be they in groups.
+
+    Else it chooses places.
+    """
     shape = next((record.shape for record in flow.steps[choice].inputs), ())
-    return scores in (shape[-1:] and shape[-1], prod(shape[-2:])) and flow.steps[choice].settings.get("dim", -1) in (
-        -1,
-        len(shape) - 1,
-    )
+    is_last = flow.steps[choice].settings.get("dim", -1) in (-1, len(shape) - 1)
+    return is_last and not {*shape[-1:], prod(shape[-2:])}.isdisjoint(counts)
 
 
 def router_behind(flow: Flow, choice: int, nodes: Collection[int]) -> int | None:
@@ -223,7 +226,7 @@ def count_routers(flow: Flow, nodes: Collection[int]) -> int:
         for node in nodes
         if flow.op(node) == "topk"
         and (router := router_behind(flow, node, nodes)) is not None
-        and chooses_from(flow, node, width_out(flow, router))
+        and chooses_from(flow, node, {width_out(flow, router)})
     }
     return len({flow.steps[router].path for router in routers})
 

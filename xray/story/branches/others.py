@@ -56,7 +56,10 @@ def describe_recurrence(flow: Flow, nodes: Collection[int]) -> Recurrence | None
     state = next((record for record in states if record is not None), None)
     if state is not None:
         return Recurrence("linear attention", state.shape)
-    if ops["cumsum"] and ops["exp"] and (ops["sum"] or any(is_product(flow, node) for node in nodes)):
+    adds_up = any(
+        flow.op(node) == "cumsum" and len(flow.output(node).shape) > 2 for node in nodes if flow.is_leaf(node)
+    )
+    if adds_up and ops["exp"] and (ops["sum"] or any(is_product(flow, node) for node in nodes)):
         return Recurrence("state space" if ops["softplus"] and ops["conv1d"] else None, None)
     return None
 
