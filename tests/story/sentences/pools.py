@@ -204,12 +204,19 @@ OF_BRANCHES = {
     "looks at all": {"sees both ways"},
     "looks": set(ATTENTIONS),
     "station of neighbours": {"forward with a kernel"},
-    "wider": set(FORWARDS),
     "station of experts": set(MANY),
     "station of a state": {"state"},
     "station of a convolution": {"convolution"},
     "no name": {"no name"},
 }
+THINKING = {
+    "wider": (replace(PLAIN, d_ff=36), 35),
+    "narrower": (replace(PLAIN, d_ff=34), 35),
+    "as wide": (replace(PLAIN, d_ff=35), 35),
+    "width not known": (replace(PLAIN, d_ff=36), None),
+    "d_ff not known": (replace(PLAIN, d_ff=None), 35),
+}
+OF_FORWARDS = {"wider": {"wider"}, "narrower": {"narrower"}, "alone": set(THINKING)}
 ASKING = {name: (make_tower(FALSE), one) for name, one in ATTENTIONS.items()}
 TOWER = make_tower(FALSE)
 TOWERS = {

@@ -28,6 +28,7 @@ GROUPS = (
     (of_models.OF_GROUPS, pools.GROUPS, pools.OF_GROUPS),
     ((of_runs.DERIVED,), pools.MADE, {"derived": {"derived"}}),
     (of_stations.OF_BRANCHES, pools.BRANCHES, pools.OF_BRANCHES),
+    (of_stations.OF_FORWARDS, pools.THINKING, pools.OF_FORWARDS),
     (of_stations.OF_ENTRANCES, pools.TOWERS, pools.OF_ENTRANCES),
     (of_stations.OF_MEMORIES, pools.TOWERS, pools.OF_MEMORIES),
     (of_stations.OF_WORDS, pools.READING, pools.OF_WORDS),

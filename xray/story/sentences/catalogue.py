@@ -16,7 +16,16 @@ from xray.story.sentences.of_runs import (
     READ,
     SAID,
 )
-from xray.story.sentences.of_stations import ASKS, OF_BRANCHES, OF_ENTRANCES, OF_EXITS, OF_LOOPS, OF_MEMORIES, OF_WORDS
+from xray.story.sentences.of_stations import (
+    ASKS,
+    OF_BRANCHES,
+    OF_ENTRANCES,
+    OF_EXITS,
+    OF_FORWARDS,
+    OF_LOOPS,
+    OF_MEMORIES,
+    OF_WORDS,
+)
 from xray.story.sentences.sentence import Sentence
 
 CATALOGUE: tuple[Sentence[Any], ...] = (
@@ -26,6 +35,7 @@ CATALOGUE: tuple[Sentence[Any], ...] = (
     *OF_LOADS,
     ASKS,
     *OF_BRANCHES,
+    *OF_FORWARDS,
     *OF_ENTRANCES,
     *OF_WORDS,
     *OF_EXITS,

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from sys import maxsize
 
 from xray.config import EOS, SPECIAL_TOKENS
 from xray.story.anatomy.tree import (
@@ -48,7 +49,15 @@ def describe_station(tower: Tower, branch: Branch) -> str:
     """What happens at the station of a branch; no more than is proven."""
     if isinstance(branch, Attention) and branch.source != "self":
         return ASKS.tell((tower, branch))
+    if isinstance(branch, FeedForward) and branch.kernel is None:
+        return say_first(OF_FORWARDS, (branch, width_at(tower, branch)))
     return say_first(OF_BRANCHES, branch)
+
+
+def width_at(tower: Tower, branch: Branch) -> int | None:
+    """How wide the stream is where a branch hangs on it."""
+    groups = (group for group in tower.groups if any(branch in stage.branches for stage in group.stages))
+    return next((group.d_model for group in groups), tower.d_model)
 
 
 def describe_entrance(tower: Tower, reads: Sequence[Words] = ()) -> str:
@@ -118,7 +127,6 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
         "Each place wider, mixed with its neighbours, and back.",
         lambda one: isinstance(one, FeedForward) and one.kernel is not None,
     ),
-    fixed("wider", "Each place alone, wider and back.", lambda one: isinstance(one, FeedForward)),
     Sentence("station of experts", describe_chosen),
     fixed(
         "station of a state",
@@ -133,6 +141,14 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
     fixed("no name", "Operations without a common name.", lambda one: isinstance(one, Unknown)),
 )
 """What a sublayer does, the first that is proven of its branch."""
+
+
+OF_FORWARDS: tuple[Sentence[tuple[FeedForward, int | None]], ...] = (
+    fixed("wider", "Each place alone, wider and back.", lambda fact: (fact[0].d_ff or 0) > (fact[1] or maxsize)),
+    fixed("narrower", "Each place alone, narrower and back.", lambda fact: (fact[0].d_ff or maxsize) < (fact[1] or 0)),
+    fixed("alone", "Each place alone.", lambda _: True),
+)
+"""What a feed-forward does on a stream of so many numbers."""
 
 
 def part_of(tower: Tower, name: str) -> EntrancePart | None:
