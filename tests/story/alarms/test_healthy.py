@@ -48,10 +48,11 @@ SMALL = {
     "pad_token_id": 0,
 }
 UNSUITED = (
-    *("clap", "deepseek_v2", "deepseek_v3", "falcon", "funnel", "jamba", "lfm2", "llava", "mamba2", "mobilebert"),
+    *("axk1", "axk2", "bamba", "bros", "clap", "deepseek_v2", "deepseek_v3", "deepseek_v32", "deepseek_vl", "dia"),
+    *("esmc", "falcon", "funnel", "fuyu", "granitemoehybrid", "jamba", "lfm2", "llava", "mamba2", "mobilebert"),
     *("paligemma", "qwen3_next", "recurrent_gemma", "rwkv", "zamba"),
 )
-"""Their settings depend on one another, they read an image for each word of a kind, or have no cache of two layers."""
+"""Their settings depend on one another, they read an image or boxes beside words, or have no cache of two layers."""
 
 
 def takes_mask(name):

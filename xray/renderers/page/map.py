@@ -18,6 +18,7 @@ from xray.story.canvas import AGAIN
 from xray.story.compare.marks import mark_alarms, mark_failures
 from xray.story.layout import Box, Cells, Layout, Line
 from xray.story.poster import compose_poster
+from xray.text import show_controls
 
 NODE = re.compile(r'<g id="([^"]*)" class="node([^"]*)">\n(.*?)\n?</g>\n', re.DOTALL)
 BOLD = re.compile(r'<text([^>]*font-weight="bold"[^>]*)>([^<]*)</text>')
@@ -132,7 +133,12 @@ def spell_marks(box: Box, told: tuple[Pass, Step] | None) -> str:
     marks = dict(box.marks)
     if told is not None:
         marks |= {"of": pass_key(told[0]), "about": told[1].id}
-    return "".join(f' data-{name}="{escape(value)}"' for name, value in marks.items())
+    return "".join(f' data-{name}="{spell(value)}"' for name, value in marks.items())
+
+
+def spell(value: str) -> str:
+    """A text from outside as the value of an attribute: nothing in it that anything obeys."""
+    return escape(show_controls(value))
 
 
 def spell_cells(trace: Trace, cells: Cells, shown: tuple[Pass, Step] | None) -> str:
@@ -141,7 +147,7 @@ def spell_cells(trace: Trace, cells: Cells, shown: tuple[Pass, Step] | None) -> 
         return ""
     number = next(number for number, one in enumerate(trace.passes) if one is shown[0])
     opens = "masks" if cells.kind == "mask" else "attention"
-    return f' data-opens="{opens}" data-number="{number}" data-shows="{escape(shown[1].id)}"'
+    return f' data-opens="{opens}" data-number="{number}" data-shows="{spell(shown[1].id)}"'
 
 
 def mark_step(one_pass: Pass, step: Step, kind: str, inner: str, lines: Sequence[Line]) -> str:
@@ -156,7 +162,7 @@ def mark_step(one_pass: Pass, step: Step, kind: str, inner: str, lines: Sequence
             return found[0]
         axis, awaited = awaited.axis, next(waiting, None)
         symbol = "" if found[2].isdigit() else f' data-symbol="{found[2]}"'
-        return f'<text{found[1]} data-axis="{escape(axis)}"{symbol}>{found[2]}</text>' if axis else found[0]
+        return f'<text{found[1]} data-axis="{spell(axis)}"{symbol}>{found[2]}</text>' if axis else found[0]
 
     return (
         f'<g class="node{kind}" data-pass="{pass_key(one_pass)}" data-step="{escape(step.id)}" role="button" '

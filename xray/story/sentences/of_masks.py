@@ -70,6 +70,6 @@ OF_PICTURES: tuple[Sentence[Shown], ...] = (
     fixed("corner by its kind", "its first corner, by its kind", lambda shown: shown.is_known),
     fixed("too large", "too large to draw", lambda shown: not shown.facts.cells),
     fixed("corner", "the first corner", is_cut),
-    fixed("row for each", "one row for each sequence", is_row_each),
+    fixed("row for each", "a row for each sequence", is_row_each),
 )
 """How much of a mask is drawn, the first that is proven."""
