@@ -129,6 +129,7 @@ REASONS: Mapping[str, str] = {
     "mobilenet_v1": "convolutions, each behind the other, without a sum",
     "pp_ocrv6_small_rec": BACKBONE,
     "pp_ocrv6_tiny_rec": BACKBONE,
+    "reformer": "reversible layers: two streams, inside an autograd function of their own",
 }
 """Why families are drawn by blocks, as they compute."""
 

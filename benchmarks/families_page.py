@@ -66,7 +66,7 @@ def list_blocks(rows: Sequence[Row], reasons: Mapping[str, str]) -> Iterator[str
     yield "A poster shows layers on a residual stream. These show none, or none that was found:"
     yield ""
     for row in sorted(rows, key=lambda row: not row.get("attentions")):
-        has = "has attention" if row.get("attentions") else "no attention"
+        has = "has attention" if row.get("attentions") else "no attention found"
         told = reasons.get(str(row["family"]))
         yield f"- `{row['family']}` ({has}){': ' + told if told else ''}"
 
