@@ -1,6 +1,7 @@
 /** What the page knows: the packed trace, unpacked once, and the few questions asked of it. */
 
 export const facts = {};
+const UNITS = ["bytes", "kB", "MB", "GB", "TB"];
 
 /** Unpack the trace that the page carries. */
 export async function loadFacts(packed) {
@@ -130,4 +131,15 @@ export function sayMissing() {
 /** A shape as 8×4×10×8. */
 export function sayShape(shape) {
   return shape.length ? shape.join("×") : "one number";
+}
+
+/** Bytes as people read them: "10.2 kB". */
+export function sayBytes(count) {
+  let size = count;
+  let unit = 0;
+  while (size >= 1000 && unit < UNITS.length - 1) {
+    size /= 1000;
+    unit += 1;
+  }
+  return unit ? `${Number(size.toPrecision(3))} ${UNITS[unit]}` : `${count} bytes`;
 }

@@ -1,13 +1,12 @@
 /** One rank of many: what it holds of each weight, how many bytes each layer exchanges, and where data waits, in order. */
 
 import { el, svgEl } from "./dom.js";
-import { facts, sayShape } from "./facts.js";
+import { facts, sayBytes, sayShape } from "./facts.js";
 import { move } from "./place.js";
 
 const MOST_CELLS = 32;
 const SIDE = 44;
 const THINNEST = 6;
-const UNITS = ["bytes", "kB", "MB", "GB", "TB"];
 
 /** Whether the trace is of one rank. */
 export function hasRanks() {
@@ -186,15 +185,4 @@ function drawSums(sums) {
       ),
     ),
   );
-}
-
-/** Bytes as people read them: "10.2 kB". */
-function sayBytes(count) {
-  let size = count;
-  let unit = 0;
-  while (size >= 1000 && unit < UNITS.length - 1) {
-    size /= 1000;
-    unit += 1;
-  }
-  return unit ? `${Number(size.toPrecision(3))} ${UNITS[unit]}` : `${count} bytes`;
 }

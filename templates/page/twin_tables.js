@@ -1,10 +1,8 @@
 /** Two recordings in words and in numbers: the verdict, what each said, what each computed, pass by pass. */
 
 import { el } from "./dom.js";
-import { facts, passesOf, sayNumber, sayPercent, sceneAt } from "./facts.js";
+import { facts, passesOf, sayBytes, sayNumber, sayPercent, sceneAt } from "./facts.js";
 import { move, place } from "./place.js";
-
-const UNITS = ["bytes", "kB", "MB", "GB", "TB"];
 
 /** What a pass is called. */
 export function sayPass({ kind, number }) {
@@ -200,15 +198,4 @@ function table(names, rows, title) {
 /** A count with commas. */
 export function group(count) {
   return count.toLocaleString("en");
-}
-
-/** Bytes as people read them: "10.2 kB". */
-function sayBytes(count) {
-  let size = count;
-  let unit = 0;
-  while (size >= 1000 && unit < UNITS.length - 1) {
-    size /= 1000;
-    unit += 1;
-  }
-  return unit ? `${Number(size.toPrecision(3))} ${UNITS[unit]}` : `${count} bytes`;
 }

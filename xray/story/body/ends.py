@@ -1,6 +1,6 @@
 """Where streams end: links between towers, the head, and the parameters that nothing was said of."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 
 from xray.ir.flow.dataflow import Flow
@@ -13,9 +13,22 @@ from xray.story.branches.experts import count_idle
 from xray.story.recognition.between import find_region, is_linear, width_out
 
 MOST_BEHIND = 400
+Meetings = Mapping[tuple[str, str], int]
+"""Products in which rows of two towers meet, by the names of these."""
 
 
-def read_links(flow: Flow, towers: Sequence[Towering]) -> tuple[Link, ...]:
+def list_meetings(flow: Flow, towers: Sequence[Towering]) -> Meetings:
+    """The products in which rows of two towers meet behind both, by the names of the two."""
+    inside = frozenset(node for one in towers for staging in one.stagings for node in staging.nodes)
+    reached = {one.tower.name: reach_from(flow, one, inside) for one in towers}
+    found = {
+        (one, other): find_meeting(flow, reached[one], reached[other], inside)
+        for one, other in combinations(reached, 2)
+    }
+    return {pair: place for pair, place in found.items() if place is not None}
+
+
+def read_links(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> tuple[Link, ...]:
     """How towers reach one another."""
     found: dict[Link, None] = {}
     ends = {end: one.tower.name for one in towers for end in (one.end, *one.sums)}
@@ -26,20 +39,17 @@ def read_links(flow: Flow, towers: Sequence[Towering]) -> tuple[Link, ...]:
         for name in names_behind(flow, one.chains[0].start, ends):
             if name != one.tower.name:
                 found[Link("joined", name, one.tower.name)] = None
-    inside = list_inside(towers)
-    for one, other in combinations(towers, 2):
-        linked = any({link.source, link.target} == {one.tower.name, other.tower.name} for link in found)
-        if not linked and compare_at(flow, one, other, inside) is not None:
-            found[Link("compared", one.tower.name, other.tower.name)] = None
+    for first, second in meetings:
+        if not any({link.source, link.target} == {first, second} for link in found):
+            found[Link("compared", first, second)] = None
     return tuple(found)
 
 
-def compare_at(flow: Flow, one: Towering, other: Towering, inside: Collection[int]) -> int | None:
-    """The product in which rows of two towers meet behind both; None if there is none.
+def find_meeting(flow: Flow, first: set[int], second: set[int], inside: Collection[int]) -> int | None:
+    """The product in which steps that two towers reach meet; None if there is none.
 
     `inside` are the steps of all towers: what meets there meets in an attention.
     """
-    first, second = (frozenset(reach_from(flow, tower, inside)) for tower in (one, other))
     for place in sorted((first & second).difference(inside)):
         makers = flow.makers[place]
         if is_product(flow, place) and len(makers) >= 2:
@@ -49,11 +59,6 @@ def compare_at(flow: Flow, one: Towering, other: Towering, inside: Collection[in
             ):
                 return place
     return None
-
-
-def list_inside(towers: Sequence[Towering]) -> frozenset[int]:
-    """Every step of a layer of any tower."""
-    return frozenset(node for one in towers for staging in one.stagings for node in staging.nodes)
 
 
 def reach_from(flow: Flow, tower: Towering, inside: Collection[int]) -> set[int]:
@@ -82,10 +87,9 @@ def names_behind(flow: Flow, start: int | None, ends: dict[int, str]) -> list[st
     return names
 
 
-def read_head(flow: Flow, towers: Sequence[Towering]) -> Head | None:
+def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Head | None:
     """What the last tower's stream is made into: scores for every word, or for a few classes."""
-    inside = list_inside(towers)
-    if any(compare_at(flow, one, other, inside) is not None for one, other in combinations(towers, 2)):
+    if meetings:
         return Head("none")
     last = towers[-1]
     vocabs = {one.tower.vocab for one in towers if one.tower.vocab is not None}
@@ -191,7 +195,7 @@ def count_active(towers: Sequence[Towering], flow: Flow, params: int | None) -> 
     return params
 
 
-def read_untold(flow: Flow, towers: Sequence[Towering]) -> tuple[Untold, ...]:
+def read_untold(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> tuple[Untold, ...]:
     """The outermost parts with parameters of which no step has a place in a tower; what joins two stages has none."""
     told: set[int] = set()
     for one in towers:
@@ -206,11 +210,8 @@ def read_untold(flow: Flow, towers: Sequence[Towering]) -> tuple[Untold, ...]:
         region = find_region(flow, towers[-1].chains[-1].end, head)
         if region is not None:
             told |= region.inner | region.beside
-    inside = list_inside(towers)
-    for one, other in combinations(towers, 2):
-        meeting = compare_at(flow, one, other, inside)
-        if meeting is not None:
-            told.update(list(flow.behind(meeting, within=lambda place: place not in told)))
+    for meeting in meetings.values():
+        told.update(list(flow.behind(meeting, within=lambda place: place not in told)))
     covered: set[int] = set()
     for node in told:
         here: int | None = node

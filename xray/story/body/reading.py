@@ -153,13 +153,12 @@ def end_behind(flow: Flow, start: int | None, ends: dict[int, list[Chain]]) -> i
     Where several are put together there, all of one tower, it is the last of them: the others are ways past it. Tables
     do not count if the chain before began with one of them too: a wider stream goes past both (Gemma 3n).
     """
-    is_told = set(ends) | {place for place, step in enumerate(flow.steps) if step.op in LOOKUPS}
-    behind = set(flow.behind(start, most=FAR_BEHIND, ends=is_told.__contains__)) & is_told
-    found = {here for here in behind if here in ends}
+    behind = list(flow.behind(start, most=FAR_BEHIND, ends=lambda here: here in ends or flow.op(here) in LOOKUPS))
+    found = [here for here in behind if here in ends]
     if len({id(ends[end]) for end in found}) != 1:
         return None
     last = max(found)
-    looked_up = behind - found
+    looked_up = {here for here in behind if here not in ends and flow.op(here) in LOOKUPS}
     return last if not looked_up or not looked_up.isdisjoint(flow.behind(ends[last][-1].start)) else None
 
 

@@ -3,7 +3,7 @@
 from xray.ir.flow.remembering import once
 from xray.ir.trace import Trace
 from xray.story.anatomy.tree import Anatomy
-from xray.story.body.ends import count_active, read_head, read_links, read_untold
+from xray.story.body.ends import count_active, list_meetings, read_head, read_links, read_untold
 from xray.story.body.reading import read_passes
 from xray.story.body.together import count_params, join_towers, list_others, pick_reading
 from xray.story.body.unused import count_unused
@@ -13,7 +13,8 @@ from xray.story.body.unused import count_unused
 def anatomy(trace: Trace) -> Anatomy:
     """What kind of network a trace is of: its towers, layer by layer, how they are linked, its head.
 
-    It is read off what the recorded steps compute, never off names. A field is proven by steps of the trace, or None.
+    It is read off what the recorded steps compute, never off names; but what a model itself hands out as a hidden state
+    is called no score. A field is proven by steps of the trace, or None.
     `to_dict()` gives it as plain lists and words, for JSON.
     """
     params = count_params(trace)
@@ -25,11 +26,12 @@ def anatomy(trace: Trace) -> Anatomy:
     towers, links = join_towers(chosen, others)
     used = None if params is None else params - count_unused(trace)
     active = [count_active(one.towers, one.flow, used) for one in readings if one is chosen or not others]
+    meetings = list_meetings(chosen.flow, chosen.towers)
     return Anatomy(
         towers=towers,
-        links=(*links, *read_links(chosen.flow, chosen.towers)),
-        head=read_head(chosen.flow, chosen.towers),
+        links=(*links, *read_links(chosen.flow, chosen.towers, meetings)),
+        head=read_head(chosen.flow, chosen.towers, meetings),
         params=params,
         active_params=active[0] if len(active) == 1 or len(set(active)) == 1 else None,
-        untold=read_untold(chosen.flow, chosen.towers),
+        untold=read_untold(chosen.flow, chosen.towers, meetings),
     )

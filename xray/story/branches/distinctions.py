@@ -62,19 +62,19 @@ def are_twins(flow: Flow, one: Site, other: Site) -> bool:
 
 def is_widened(flow: Flow, one: Site, other: Site) -> bool:
     """Whether what two attentions found is put side by side, so that rows get wider, and not one below the other."""
-    joins = [next(iter(list_joins(flow, site.weighted_sum)), None) for site in (one, other)]
-    if joins[0] is None or joins[0] != joins[1]:
+    join, another = (find_join(flow, site.weighted_sum) for site in (one, other))
+    if join is None or join != another:
         return True
-    return flow.output(joins[0]).shape[-1] > flow.steps[joins[0]].inputs[0].shape[-1]
+    return flow.output(join).shape[-1] > flow.steps[join].inputs[0].shape[-1]
 
 
-def list_joins(flow: Flow, start: int) -> list[int]:
+def find_join(flow: Flow, start: int) -> int | None:
     """The first step that puts what a step made beside something else."""
     todo = [start]
     for here in todo:
         for reader in flow.readers.get(here, ()):
             if flow.op(reader) in SIDE_BY_SIDE:
-                return [reader]
+                return reader
             if flow.op(reader) in CARRYING and reader not in todo:
                 todo.append(reader)
-    return []
+    return None
