@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from math import prod
 
+from xray.ir.flow.remembering import once
 from xray.ir.kinds import VIEWS, is_in_place
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
@@ -34,6 +35,7 @@ def count_bytes(record: TensorRecord) -> int:
     return prod(record.shape) * (bytes_per_element(record.dtype) or 0)
 
 
+@once
 def measure_storage(one_pass: Pass) -> Mapping[str, int]:
     """The bytes that each step stored anew, by its id; steps that stored nothing are left out.
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-from xray.ir.peak import find_peak
+from xray.ir.flow.remembering import once
+from xray.ir.peak import Peak, find_peak
 from xray.ir.products import NATIVE
-from xray.ir.trace import Pass, Trace
+from xray.ir.trace import Trace
 from xray.story.facts.kept_keys import look_at_pass, measure_growth
 from xray.story.facts.totals import count_work
 from xray.text import say_short
@@ -18,7 +19,7 @@ def list_costs(trace: Trace, active_params: int | None = None) -> Iterator[tuple
     if active_params and active_params != work.params:
         yield "of these for one place", f"{say_short(active_params)} ({active_params / work.params:.1%})"
     if not work.with_backward:
-        yield from list_fullest(trace.passes, work.param_bytes)
+        yield from list_fullest(trace, work.param_bytes)
     growth = measure_growth(trace)
     if growth is not None and growth.is_kept and growth.per_word:
         yield "kept for one more word", say_short(growth.per_word, "B")
@@ -27,12 +28,18 @@ def list_costs(trace: Trace, active_params: int | None = None) -> Iterator[tuple
         yield "FLOPs", f"{least}{say_short(work.flops)}"
 
 
-def list_fullest(passes: tuple[Pass, ...], param_bytes: int) -> Iterator[tuple[str, str]]:
+def list_fullest(trace: Trace, param_bytes: int) -> Iterator[tuple[str, str]]:
     """The fullest moment of all passes: what no run can do without there, the weights with it."""
-    peaks = [peak for one in passes if (peak := find_peak(one, look_at_pass(one).grown)) is not None]
-    if peaks and param_bytes:
-        fullest = max(peaks, key=lambda peak: peak.bytes)
+    fullest = find_fullest(trace)
+    if fullest is not None and param_bytes:
         yield "memory at the fullest", f"at least {say_short(param_bytes + fullest.bytes, 'B')}"
         made = fullest.step.outputs[:1]
         shape = f", {'×'.join(f'{size:,}' for size in made[0].shape)}" if made else ""
         yield "which is at", f"{fullest.step.op}{shape}"
+
+
+@once
+def find_fullest(trace: Trace) -> Peak | None:
+    """The fullest moment of all passes; None where nothing was stored."""
+    peaks = [peak for one in trace.passes if (peak := find_peak(one, look_at_pass(one).grown)) is not None]
+    return max(peaks, key=lambda peak: peak.bytes, default=None)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
+from xray.ir.flow.remembering import once
 from xray.ir.trace import Step, Trace
 
 
@@ -51,12 +52,14 @@ def space_commas(text: str) -> str:
     return re.sub(r",(?=\S)", ", ", text)
 
 
+@once
 def list_exchange_steps(trace: Trace) -> tuple[tuple[Step, Exchange], ...]:
     """The steps of a trace at which ranks tell each other something, in order."""
     read = ((step, read_exchange(step)) for step in trace.steps)
     return tuple((step, one) for step, one in read if one is not None)
 
 
+@once
 def add_exchanges(trace: Trace) -> tuple[Exchange, ...]:
     """All exchanges of a trace, added up by kind and group, in the order in which these first occur."""
     found: dict[tuple[str, str, str, str, bool], Exchange] = {}

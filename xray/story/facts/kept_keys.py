@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import prod
 
 from xray.ir.flow.operation_kinds import CARRYING, REPEATS, SCALINGS, SIDE_BY_SIDE
+from xray.ir.flow.remembering import once
 from xray.ir.kinds import plain_name
 from xray.ir.records import TensorRecord
 from xray.ir.storage import bytes_per_element, count_bytes
@@ -52,6 +53,7 @@ class Growth:
     is_kept: bool = True
 
 
+@once
 def measure_growth(trace: Trace) -> Growth | None:
     """The growth of a trace's key-value cache; None where neither a cache nor causal attention is in the record.
 
@@ -93,6 +95,7 @@ class Look:
         return bool(self.grown_from or self.fixed)
 
 
+@once
 def look_at_pass(one_pass: Pass) -> Look:
     """Find the steps of a pass that join new words to kept ones, and its other reads of what earlier passes made."""
     made: set[str] = set()

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from xray.ir.flow.remembering import once
 from xray.ir.storage import bytes_per_element
 from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS, Step, Trace
 from xray.ir.work import StepWork, count_flops, measure_work
@@ -53,6 +54,7 @@ def add_up(trace: Trace) -> Totals:
     )
 
 
+@once
 def count_work(trace: Trace) -> Work:
     """The FLOPs, the parameters and the memory of a whole trace, and what of it could not be counted."""
     total, unknown, with_backward = StepWork(), Counter[str](), False
