@@ -5,6 +5,7 @@ from dataclasses import replace
 from story.body.images import count_patches, of_clip, of_vit
 from story.body.joined import sees, writes
 from story.body.truth import (
+    after,
     attention,
     bare,
     entrance,
@@ -24,7 +25,7 @@ from story.body.truth import (
     words,
 )
 
-from xray.story.anatomy.tree import Convolution, Head, Link
+from xray.story.anatomy.tree import ANOTHER_ROW, Convolution, Head, Link
 
 TWO = {"num_hidden_layers": 2}
 
@@ -208,3 +209,39 @@ def deepseek_vl(c):
         head=Head("vocabulary", read.vocab_size, True),
         untold=left_out("model.vision_model.head"),
     )
+
+
+@family("LightGlueForKeypointMatching", "lightglue:247, 273, 301, 318", named=True, num_hidden_layers=3)
+def lightglue(c):
+    # what an attention found goes beside the stream into a feed-forward with a norm in its middle, and only then is
+    # added; keys of the second attention are those of the other image
+    sizes = {"heads": c.num_attention_heads, "d_k": c.descriptor_dim // c.num_attention_heads}
+    think = plain(c, d_ff=2 * c.descriptor_dim, activation="gelu")
+    own = within(looks_both_ways(c, **sizes, positions="rotary"), think)
+    other = within(looks_both_ways(c, **sizes, source=ANOTHER_ROW), think)
+    stages = (replace(own, parallel=False), replace(other, parallel=False))
+    layers = (group(c.num_hidden_layers, c.descriptor_dim, *stages),)
+    found = tower(c, "vision", "image", False, entrance(f"convolution {c.descriptor_dim}"), layers, None)
+    ends = left_out(
+        "keypoint_detector.keypoint_decoder.conv_score_a", "keypoint_detector.keypoint_decoder.conv_score_b"
+    )
+    ends += left_out("token_confidence.{}", "match_assignment_layers.{}.matchability", stages=range(2))
+    return network(found, untold=ends)
+
+
+@family("EfficientLoFTRModel", "efficientloftr:337, 444, 503, 509, 664", named=True)
+def efficientloftr(c):
+    # convolutions, then layers in which both images look at themselves, and in turn at each other
+    sizes = {"heads": c.num_attention_heads, "d_k": c.hidden_size // c.num_attention_heads}
+    think = plain(c, d_ff=2 * c.hidden_size, activation="leaky_relu")
+    own = after("layer", looks_both_ways(c, **sizes, positions="rotary"), think)
+    other = after("layer", looks_both_ways(c, **sizes, source=ANOTHER_ROW), think)
+    stages = (replace(own, parallel=False), replace(other, parallel=False))
+    groups, first = [], 0
+    for width, depth in ((64, 2), (128, 3), (256, 13)):
+        groups.append(group(range(first, first + depth), width, within(Convolution((3, 3), 1))))
+        first += depth
+    layers = (*groups, group(range(first, first + c.num_attention_layers), c.hidden_size, *stages))
+    found = tower(c, "vision", "image", False, entrance("convolution 64"), layers, None)
+    ends = left_out("backbone.stages.2.blocks.0", "backbone.stages.3.blocks.0")
+    return network(found, head=Head("none"), untold=ends)

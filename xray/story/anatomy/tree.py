@@ -7,6 +7,8 @@ Reads = Literal["ids", "image", "audio", "vectors"]
 NormKind = Literal["rms", "layer", "batch", "group", "instance"]
 NormPlace = Literal["before", "after", "both", "none"]
 Positions = Literal["rotary", "alibi", "relative", "none"]
+ANOTHER_ROW = "another row of the batch"
+"""What an attention looks at whose keys come from its own stream, but from the other half of a pair."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +43,13 @@ class Latent:
 class Attention:
     """Softmax over products of queries and keys (Vaswani et al. 2017, section 3.2).
 
-    `source` is "self" or the name of the tower that is looked at, `beside` that of one whose keys and values stand
-    beside those of the stream itself (joint attention). `window` is how many places each query sees at most, `kernel`
-    the name of the fused operation that computed it, "plain" where every product was a step of its own. `cap` is the
-    number that scores cannot pass (c·tanh(score / c)), `inner_norm` normalises what the heads found before the last
-    linear layer. `qk_norm_over` says what `qk_norm` normalises: each "head" by itself, d_k numbers, or the "width" of
-    all heads of a row at once. `rolled` says, where places are cut into windows, whether they are rolled before (Swin),
-    `pooled` how many places become one query, where they do (Hiera).
+    `source` is "self", `ANOTHER_ROW` or the name of the tower that is looked at, `beside` that of one whose keys and
+    values stand beside those of the stream itself (joint attention). `window` is how many places each query sees at
+    most, `kernel` the name of the fused operation that computed it, "plain" where every product was a step of its own.
+    `cap` is the number that scores cannot pass (c·tanh(score / c)), `inner_norm` normalises what the heads found before
+    the last linear layer. `qk_norm_over` says what `qk_norm` normalises: each "head" by itself, d_k numbers, or the
+    "width" of all heads of a row at once. `rolled` says, where places are cut into windows, whether they are rolled
+    before (Swin), `pooled` how many places become one query, where they do (Hiera).
     """
 
     source: str | None
@@ -71,6 +73,11 @@ class Attention:
     rolled: bool | None = None
     pooled: int | None = None
     part: str = "attention"
+
+    @property
+    def leaves_stream(self) -> bool:
+        """Whether keys and values come from beside the stream: from another tower, or from nobody knows where."""
+        return self.source not in ("self", ANOTHER_ROW)
 
 
 @dataclass(frozen=True)

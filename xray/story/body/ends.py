@@ -34,7 +34,7 @@ def read_links(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> tu
     ends = {end: one.tower.name for one in towers for end in (one.end, *one.sums)}
     for one in towers:
         for branch in one.tower.branches:
-            if isinstance(branch, Attention) and branch.source not in (None, "self", one.tower.name):
+            if isinstance(branch, Attention) and branch.leaves_stream and branch.source not in (None, one.tower.name):
                 found[Link("memory", str(branch.source), one.tower.name)] = None
         for name in names_behind(flow, one.chains[0].start, ends):
             if name != one.tower.name:

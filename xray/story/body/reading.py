@@ -120,7 +120,7 @@ def has_site(chain: Chain, sites: Sequence[object]) -> bool:
 
 def any_cross(tower: Tower) -> bool:
     """Whether a tower looks at anything but itself."""
-    return any(isinstance(branch, Attention) and branch.source != "self" for branch in tower.branches)
+    return any(isinstance(branch, Attention) and branch.leaves_stream for branch in tower.branches)
 
 
 def name_tower(tower: Tower, is_memory: bool, crosses: bool) -> str:

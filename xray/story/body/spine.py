@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, REPEATS, SUMS
+from xray.story.branches.rows import moves_rows
 from xray.story.recognition.between import Region, does_mix, find_region, is_linear, is_scale, strip_plain
 from xray.story.recognition.norms import Norm, find_norm
 
@@ -59,7 +60,10 @@ def find_joints(flow: Flow, sites: Sequence[Site] = ()) -> list[Joint]:
         if step.op in SUMS and place not in scored:
             joint = read_joint(flow, place, found)
             if joint is not None:
-                found[place] = joint
+                before = [add for add in found if add in joint.region.inner and adds_to_another_row(flow, add, joint)]
+                found[place] = leave_out(flow, joint, before)
+                for add in before:
+                    del found[add]
     begun = Counter(joint.stream for joint in found.values())
     return [one for one in found.values() if one.stream is None or begun[one.stream] <= MOST_AT_ONE_POINT]
 
@@ -99,6 +103,28 @@ def read_joint(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | No
         if region is not None and does_mix(flow, region.inner) and not is_other_stream(flow, branch, region, known):
             return Joint(place, stream, region)
     return read_projected(flow, place, known)
+
+
+def adds_to_another_row(flow: Flow, add: int, joint: Joint) -> bool:
+    """Whether a sum inside a branch adds to a row of the batch that was picked out of the same stream as the branch's.
+
+    The halves of a pair take turns then, with the same weights (EfficientLoFTR).
+    """
+    start = joint.stream
+    if start is None:
+        return False
+    mine, other = (
+        {maker for maker in flow.makers[one] if maker is not None and maker > start and moves_rows(flow, maker, start)}
+        for one in (joint.add, add)
+    )
+    return bool(mine) and bool(other) and mine != other
+
+
+def leave_out(flow: Flow, joint: Joint, sums: Sequence[int]) -> Joint:
+    """A joint whose branch begins behind some of the sums inside it; what led to these stands beside it."""
+    apart = frozenset(flow.behind(*sums, within=joint.region.inner.__contains__))
+    region = joint.region
+    return replace(joint, region=replace(region, inner=region.inner - apart, beside=region.beside | apart))
 
 
 def is_other_stream(flow: Flow, branch: int, region: Region, known: Mapping[int, Joint]) -> bool:

@@ -8,7 +8,7 @@ from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, REPEATS, SCALINGS
 from xray.ir.records import TensorRecord
-from xray.story.anatomy.tree import Attention, Positions
+from xray.story.anatomy.tree import ANOTHER_ROW, Attention, Positions
 from xray.story.branches.inner_norms import name_inner_norm
 from xray.story.branches.joint import name_beside
 from xray.story.branches.operands import (
@@ -21,6 +21,7 @@ from xray.story.branches.operands import (
     read_latent,
     read_sides,
 )
+from xray.story.branches.rows import looks_at_another_row
 from xray.story.branches.scores import read_scores
 from xray.story.recognition.between import Region, is_linear, width_in, width_out
 from xray.story.recognition.scored_parts import list_behind
@@ -45,7 +46,7 @@ def describe_attention(
     positions: Positions | None = "rotary" if turned else scores.bias if scores.bias != "none" or plain else None
     cut = count_cut_window(flow, site, query, key, region, heads)
     return Attention(
-        source=name_source(flow, site, key, value, region, makers_of_towers),
+        source=name_source(flow, site, (query, key, value), region, makers_of_towers),
         heads=heads,
         kv_heads=kv_heads,
         d_k=d_k,
@@ -198,11 +199,12 @@ def name_kernel(flow: Flow, site: Site) -> str | None:
 
 
 def name_source(
-    flow: Flow, site: Site, key: Side, value: Side, region: Region, towers: Mapping[int, str]
+    flow: Flow, site: Site, sides: tuple[Side, Side, Side], region: Region, towers: Mapping[int, str]
 ) -> str | None:
     """Whether keys and values come from the stream itself, or from which tower's end."""
+    query, key, value = sides
     if key.is_own and value.is_own:
-        return "self"
+        return ANOTHER_ROW if looks_at_another_row(flow, query, key, value, region) else "self"
     other = value if key.is_own else key
     seen: set[int] = set()
     for place in flow.behind(*(() if key.is_own else (site.key.origin,)), *other.nodes, most=FAR):

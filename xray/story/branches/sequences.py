@@ -13,11 +13,20 @@ def split_sequence(flow: Flow, region: Region, sites: Sequence[Site]) -> list[Re
     """The parts of a branch in which more is worked out behind an attention's output; else the branch itself."""
     if not has_more(flow, region.inner, sites):
         return [region]
-    parts = cut_nodes(flow, region.inner, sites, DEEPEST)
+    parts = join_rest(flow, cut_nodes(flow, region.inner, sites, DEEPEST), sites)
     whole = [nodes for nodes in parts if does_mix(flow, nodes) and is_whole(flow, nodes, sites)]
     if len(whole) < 2:
         return [region]
     return [Region(region.start, max(nodes), nodes, region.beside) for nodes in whole]
+
+
+def join_rest(flow: Flow, parts: Sequence[frozenset[int]], sites: Sequence[Site]) -> list[frozenset[int]]:
+    """Parts with those behind the last attention as one, if none of these is whole by itself (SuperGlue)."""
+    last = max((place for place, nodes in enumerate(parts) if own_sites(nodes, sites)), default=len(parts))
+    own, rest = list(parts[: last + 1]), parts[last + 1 :]
+    if len(rest) < 2 or any(is_whole(flow, nodes, sites) for nodes in rest):
+        return list(parts)
+    return [*own, frozenset().union(*rest)]
 
 
 def own_sites(nodes: Collection[int], sites: Sequence[Site]) -> list[Site]:

@@ -1,11 +1,15 @@
 """The charts of a feed-forward and of experts: out to d_ff and back, for all places alike or chosen for each."""
 
+from collections.abc import Sequence
+
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
+from xray.ir.flow.projections import data_input
 from xray.story.anatomy.tree import Experts, FeedForward
 from xray.story.anatomy.wording import ACTIVATIONS
-from xray.story.body.stages import Branching, opening_norms
+from xray.story.body.stages import Branching, find_any_norm, name_norm, opening_norms
 from xray.story.branches.experts import count_places, find_choice
-from xray.story.branches.feed_forward import is_gate
+from xray.story.branches.feed_forward import is_bend, is_gate
 from xray.story.branches.inner_norms import find_inner_norm
 from xray.story.charts.chart import (
     BROAD,
@@ -79,32 +83,37 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
         feet, top, row = ("gate", "expand"), "multiply", 2
     else:
         is_fused = branch.gated and gate is not None
-        label = "ONE LINEAR FOR GATE AND UP" if is_fused else f"LINEAR{with_bend}"
+        label = "ONE LINEAR FOR GATE AND UP" if is_fused else f"LINEAR{name_norm_between(flow, between)}{with_bend}"
+        joined = find_joined(flow, found, wide[0])
+        first = 0 if joined is None else 1
+        if joined is not None:
+            drawn.append(Node("join", "BESIDE THE STREAM", 0, BROAD, steps_at(flow, joined), flow.output(joined)))
+            edges.append(Edge("join", "expand"))
         drawn.append(
             Node(
                 "expand",
                 label,
-                0,
+                first,
                 BROAD,
                 steps_at(flow, wide[0], *([] if is_fused else between)),
                 flow.output(wide[0]),
                 describe_params(flow, wide[0]),
             )
         )
-        feet, top, row = ("expand",), "expand", 1
+        feet, top, row = (drawn[0].key,), "expand", first + 1
         if is_fused and gate is not None:
             drawn.append(
                 Node(
                     "multiply",
                     f"GATE{with_bend}, × UP",
-                    1,
+                    row,
                     BROAD,
                     steps_at(flow, gate),
                     flow.output(gate),
                 )
             )
             edges.append(Edge("expand", "multiply"))
-            top, row = "multiply", 2
+            top, row = "multiply", row + 1
     inner = find_inner_norm(flow, last, between)
     if inner is not None:
         drawn.append(draw_inner_norm(flow, inner, row))
@@ -114,6 +123,25 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
     drawn.append(Node("contract", "LINEAR", row, BROAD, steps_at(flow, last), flow.output(last), counted))
     edges.append(Edge(top, "contract"))
     return Chart(tuple(drawn), tuple(edges), feet, "contract")
+
+
+def find_joined(flow: Flow, found: Branching, wide: int) -> int | None:
+    """The step that puts what a part before it found beside the stream's own rows, for a linear layer to read both."""
+    number = data_input(flow, wide)
+    join = None if number is None else flow.carried_from(flow.makers[wide][number])
+    if join is None or flow.op(join) not in SIDE_BY_SIDE or found.region.start is None:
+        return None
+    is_wider = flow.output(join).shape[-1:] > flow.steps[join].inputs[0].shape[-1:]
+    own = [flow.carried_from(maker) == found.region.start for maker in flow.makers[join]]
+    return join if is_wider and own.count(True) == 1 < len(own) else None
+
+
+def name_norm_between(flow: Flow, between: Sequence[int]) -> str:
+    """The norm of the wide rows before they are bent, as it stands in a label; empty if there is none."""
+    bend = next((node for node in between if is_bend(flow, node)), None)
+    norm = next((one for node in between if bend and node < bend and (one := find_any_norm(flow, node))), None)
+    kind = None if norm is None else name_norm(flow, norm)
+    return "" if norm is None else f" + {kind.upper()} NORM" if kind else " + NORM"
 
 
 def leads_through(flow: Flow, start: int, gate: int, wide: list[int], nodes: frozenset[int]) -> bool:

@@ -4,7 +4,17 @@ from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SUMS
-from xray.story.anatomy.tree import Attention, Branch, Convolution, Experts, FeedForward, Recurrence, Stage, Unknown
+from xray.story.anatomy.tree import (
+    ANOTHER_ROW,
+    Attention,
+    Branch,
+    Convolution,
+    Experts,
+    FeedForward,
+    Recurrence,
+    Stage,
+    Unknown,
+)
 from xray.story.anatomy.tree import Norm as NormFacts
 from xray.story.body.modulation import find_beside_gate, list_modulation
 from xray.story.body.stages import Branching, Staging, name_norm, peel_end
@@ -205,7 +215,7 @@ def name_branch(branch: Branch) -> str:
             rolled = "ROLLED " if branch.rolled else ""
             where = f" IN {rolled}WINDOWS OF {branch.window}" if branch.window else ""
             return f"SELF-ATTENTION{where}" + (f", QUERIES POOLED {branch.pooled} TO 1" if branch.pooled else "")
-        return "CROSS-ATTENTION"
+        return "CROSS-ATTENTION" + (" TO ANOTHER ROW" if branch.source == ANOTHER_ROW else "")
     if isinstance(branch, Recurrence):
         return {"state space": "STATE SPACE", "linear attention": "LINEAR ATTENTION"}.get(
             branch.kind or "", "RECURRENCE"

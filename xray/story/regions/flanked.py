@@ -181,7 +181,7 @@ def list_closed(standing: Standing) -> list[Box]:
         shown.placed[0].boxes["closed"]
         for shown in standing.drawn.shown
         for branch in shown.panels[0].staging.stage.branches
-        if isinstance(branch, Attention) and branch.source != "self" and "closed" in shown.placed[0].boxes
+        if isinstance(branch, Attention) and branch.leaves_stream and "closed" in shown.placed[0].boxes
     ]
 
 

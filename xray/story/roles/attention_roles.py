@@ -58,7 +58,7 @@ def give_way(given: Given, parts: Sequence[Part], letters: str, branch: Attentio
     linears = [place for place, part in enumerate(parts) if part.kind == "linear"]
     for place, part in enumerate(parts):
         if part.kind == "linear":
-            crosses = branch.source != "self" and letters in CROSSING
+            crosses = branch.leaves_stream and letters in CROSSING
             words = CROSSING[letters] if crosses else f"projection to {what}"
             if len(linears) > 1 and place == linears[0]:
                 words = f"projection to a waist for {what}"

@@ -6,6 +6,7 @@ from sys import maxsize
 
 from xray.config import EOS, SPECIAL_TOKENS
 from xray.story.anatomy.tree import (
+    ANOTHER_ROW,
     Attention,
     Branch,
     Convolution,
@@ -88,6 +89,8 @@ def ask(fact: tuple[Tower, Attention]) -> str:
         return ""
     if branch.source is None:
         return "Queries are the stream's own; keys and values come from another tensor."
+    if branch.source == ANOTHER_ROW:
+        return f"Places look at those of {ANOTHER_ROW}, as of the other half of a pair."
     return f"The {tower.name} asks; keys and values come from the {branch.source}."
 
 
@@ -211,7 +214,7 @@ OF_WORDS: tuple[Sentence[tuple[Tower, Words]], ...] = (
 def looks_elsewhere(group: Group) -> bool:
     """Whether layers have an attention whose keys come from another tower."""
     branches = (branch for stage in group.stages for branch in stage.branches)
-    return any(isinstance(one, Attention) and one.source != "self" for one in branches)
+    return any(isinstance(one, Attention) and one.leaves_stream for one in branches)
 
 
 def describe_takers(tower: Tower) -> str:

@@ -52,7 +52,7 @@ def list_attentions(trace: Trace, one_pass: Pass) -> tuple[FoundAttention, ...]:
 
 def crosses(towering: Towering) -> bool:
     """Whether a tower looks at anything but itself."""
-    return any(isinstance(branch, Attention) and branch.source != "self" for branch in towering.tower.branches)
+    return any(isinstance(branch, Attention) and branch.leaves_stream for branch in towering.tower.branches)
 
 
 def list_of_tower(towering: Towering, name: str, crossed: str, towers: set[str]) -> Iterator[FoundAttention]:
