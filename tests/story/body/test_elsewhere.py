@@ -2,6 +2,7 @@
 
 import json
 import lzma
+from itertools import pairwise
 
 import pytest
 from story.body.elsewhere import DIFFUSERS, FOLDER, NAMES, USUAL, find_package, kept, path_of, record, write
@@ -11,6 +12,7 @@ from xray import anatomy
 from xray.story.anatomy.tree import Attention, FeedForward
 from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage
+from xray.story.sheet.columns import read_columns
 
 RELATIVE = ("vit_relpos", "beit", "swin")
 
@@ -149,11 +151,63 @@ def test_the_class_token_has_layers_of_its_own_that_look_at_the_patches():
     assert [(one.beside, one.heads) for one in token.branches if isinstance(one, Attention)] == [("vision", 4)]
 
 
-def test_blocks_without_a_sum_are_named_as_not_placed():
+def test_blocks_without_a_sum_stand_between_layers():
     found = anatomy(kept("efficientnet_b0")[0])
 
     assert found.towers[0].layers == 9  # of 16 blocks
-    assert {one.path for one in found.untold} == {"blocks.2.0", "blocks.3.0", "blocks.4.0", "blocks.5.0"}
+    # timm's efficientnet.py: blocks 2.0, 3.0, 4.0 and 5.0 change the width, and have no skip
+    assert [(one.d_in, one.d_out) for one in found.towers[0].bridges] == [(24, 40), (40, 80), (80, 112), (112, 192)]
+    assert found.untold == ()
+
+
+HIERARCHIES = {
+    "swin_tiny_patch4_window7_224": [96, 192, 384, 768],
+    "swinv2_tiny_window8_256": [96, 192, 384, 768],
+    "pvt_v2_b0": [32, 64, 160, 256],
+    "convnext_tiny": [96, 192, 384, 768],
+    "davit_tiny": [96, 192, 384, 768],
+    "twins_svt_small": [64, 128, 256, 512],
+}
+
+
+@pytest.mark.parametrize(("name", "widths"), HIERARCHIES.items())
+def test_stages_of_growing_width_are_bridged(name, widths):
+    found = anatomy(kept(name)[0])
+    (tower,) = found.towers
+
+    assert [(one.joined, one.d_in, one.d_out) for one in tower.bridges] == [(4, *pair) for pair in pairwise(widths)]
+    assert found.untold == ()
+
+
+def test_neighbours_are_drawn_side_by_side_as_they_are_joined():
+    (column,) = read_columns(kept("swin_tiny_patch4_window7_224")[0])
+
+    bridges = [frame.bridge for frame in column.frames if frame.bridge is not None]
+
+    assert [node.label for node in bridges[0].nodes] == [
+        "2×2 NEIGHBOURS SIDE BY SIDE: 96·4 = 384",
+        "LAYER NORM",
+        "LINEAR",
+    ]
+    assert len(bridges) == 3
+
+
+def test_a_mask_of_rolled_windows_is_no_bias_of_places():
+    reading = read_pass(kept("swin_tiny_patch4_window7_224")[0].passes[0])
+    rolled = chart_stage(reading.flow, reading.towers[0].layers[1][0])
+
+    assert [node.label for node in rolled.nodes if node.key.startswith(("bias", "mask"))] == [
+        "+ BIAS OF RELATIVE PLACES",
+        "MASK",
+    ]
+
+
+def test_shares_that_differ_from_layer_to_layer_are_told():
+    (tower,) = anatomy(kept("swin_tiny_patch4_window7_224")[0]).towers
+
+    # timm's swin_transformer.py: drop_path grows evenly from 0 to 0.1 over twelve layers
+    assert [group.dropouts for group in tower.groups if group.count > 1][-1] == pytest.approx((0.0, 0.1))
+    assert {group.dropouts for group in tower.groups if group.count == 1} == {None}
 
 
 def test_a_u_net_is_one_tower():

@@ -9,6 +9,7 @@ from xray.ir.trace import Pass
 from xray.story.anatomy.tree import (
     Anatomy,
     Attention,
+    Bridge,
     Convolution,
     EntrancePart,
     Experts,
@@ -60,6 +61,11 @@ def make_anatomy(*branches, head=None, links=(), **tower):
     return Anatomy((make_tower(*branches, **tower),), links, head, None, None)
 
 
+def bridge_layers(anatomy, *bridges):
+    """The same with what stands between its layers."""
+    return replace(anatomy, towers=(replace(anatomy.towers[0], bridges=bridges),))
+
+
 MODELS = {
     "norm": make_anatomy(FALSE, norm=Norm("rms", "before")),
     "adaptive norm": make_anatomy(FALSE, norm=Norm("layer", "before", None, adaptive=True)),
@@ -78,6 +84,7 @@ MODELS = {
     "windows": make_anatomy(replace(FALSE, window=4)),
     "rolled windows": make_anatomy(replace(FALSE, window=4, rolled=True)),
     "pooled queries": make_anatomy(replace(FALSE, pooled=4)),
+    "stages": bridge_layers(make_anatomy(FALSE), Bridge(1, 4, 35, 70)),
     "gate": make_anatomy(FALSE, GATED),
     "experts": make_anatomy(FALSE, EXPERTS),
     "recurrence": make_anatomy(Recurrence(None, None)),
@@ -89,13 +96,15 @@ MODELS = {
     "kernel": make_anatomy(replace(FALSE, kernel="scaled_dot_product_attention")),
     "unknown": make_anatomy(Unknown(("mixer",))),
     "not drawn": replace(make_anatomy(FALSE), untold=(Untold("mixer", 11), Untold("nothing", 0))),
+    "rows not counted": bridge_layers(make_anatomy(FALSE), Bridge(1, None, 35, 70)),
     "known not to be": make_anatomy(FALSE, PLAIN, head=Head("vocabulary", 61, tied=False)),
     "not known": make_anatomy(
         SILENT, FeedForward(None, None, gated=None), shared=None, head=Head("vocabulary", 61, tied=None)
     ),
 }
 """For each sentence of a model an anatomy in which its fact is proven, and little else."""
-OF_MODELS = {name: {name} for name in MODELS if name not in ("known not to be", "not known")}
+UNSAID_OF_MODELS = ("known not to be", "not known", "rows not counted")
+OF_MODELS = {name: {name} for name in MODELS if name not in UNSAID_OF_MODELS}
 OF_MODELS["norm"] |= {"adaptive norm"}
 OF_MODELS["windows"] |= {"rolled windows"}
 
@@ -305,9 +314,15 @@ GROUPS = {
     "shared": Group((0, 1), (), 35, shared=True),
     "their own": Group((0, 1), (), 35, shared=False),
     "run twice": Group((0, 1, 2, 3), (), 35, shared=False, weight_sets=2),
+    "dropped more and more": Group((0, 1), (), 35, dropouts=(0.0, 0.1)),
+    "dropped elsewhere": Group((0, 1), (), 35, dropouts=(0.1, 0.1)),
     "not known": Group((0, 1), (), 35),
 }
-OF_GROUPS = {"shared group": {"shared"}, "sets of weights": {"run twice"}}
+OF_GROUPS = {
+    "shared group": {"shared"},
+    "sets of weights": {"run twice"},
+    "dropouts that differ": {"dropped more and more", "dropped elsewhere"},
+}
 MADE = {"stored": step("x", "softmax"), "derived": step("x", "softmax", settings={"derived": True})}
 KNOWN = {"trained": True, "batch": 2}
 """Settings of a run of which nothing has to be said."""

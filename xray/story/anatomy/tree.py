@@ -157,7 +157,8 @@ class Stage:
 class Group:
     """Layers that are alike in structure, by their numbers from 0; `shared` where they use one set of weights.
 
-    Where they are run several times each (HRM), `weight_sets` says how many there are.
+    Where they are run several times each (HRM), `weight_sets` says how many there are. `dropouts` are the lowest and
+    the highest share that is dropped in them, where layers differ in nothing but that.
     """
 
     layers: tuple[int, ...]
@@ -165,6 +166,7 @@ class Group:
     d_model: int | None = None
     shared: bool | None = None
     weight_sets: int | None = None
+    dropouts: tuple[float, float] | None = None
 
     @property
     def count(self) -> int:
@@ -193,8 +195,21 @@ class EntrancePart:
 
 
 @dataclass(frozen=True)
+class Bridge:
+    """What stands between two layers and changes the stream: it is `before` the layer of that number, from 0.
+
+    `joined` is how many rows become one there, `d_in` and `d_out` how wide the stream is before and behind.
+    """
+
+    before: int
+    joined: int | None
+    d_in: int
+    d_out: int
+
+
+@dataclass(frozen=True)
 class Tower:
-    """A residual stream with its layers, from what it reads to its last norm."""
+    """A residual stream with its layers, from what it reads to its last norm; `bridges` stand between layers."""
 
     name: str
     reads: Reads | None
@@ -204,6 +219,7 @@ class Tower:
     entrance: tuple[EntrancePart, ...]
     groups: tuple[Group, ...]
     final_norm: NormKind | None
+    bridges: tuple[Bridge, ...] = ()
 
     @property
     def layers(self) -> int:

@@ -8,6 +8,7 @@ from xray.story.anatomy.tree import (
     Anatomy,
     Attention,
     Branch,
+    Bridge,
     Convolution,
     EntrancePart,
     Experts,
@@ -78,7 +79,11 @@ def list_lines(tower: Tower) -> Iterator[Line]:
     """The entrance of a tower, and the branches of each kind of its layers."""
     if tower.entrance:
         yield Line("", "entrance", join(*(describe_entrance(part) for part in tower.entrance)), "", "")
+    bridges = {bridge.before: bridge for bridge in tower.bridges}
     for group in tower.groups:
+        bridge = bridges.get(group.layers[0])
+        if bridge is not None:
+            yield Line(f"→ {bridge.before}", "between layers", describe_bridge(bridge), "", "")
         layers = describe_layers(group)
         for stage in group.stages:
             for number, branch in enumerate(stage.branches):
@@ -104,6 +109,12 @@ def list_ends(anatomy: Anatomy) -> Iterator[tuple[str, str]]:
         yield "not placed", f"{len(rest)} more, {count(sum(one.params for one in rest), 'parameter')}"
 
 
+def describe_bridge(bridge: Bridge) -> str:
+    """What becomes of the stream between two layers."""
+    wider = f"{bridge.d_in:,} → {bridge.d_out:,}" if bridge.d_in != bridge.d_out else ""
+    return join(bridge.joined and f"{bridge.joined} places to 1", wider)
+
+
 def describe_layers(group: Group) -> str:
     """Which layers a group holds, counted from 0, and whether they share their weights."""
     numbers = group.layers
@@ -114,7 +125,8 @@ def describe_layers(group: Group) -> str:
     every = f" every {steps.copy().pop()}" if len(steps) == 1 and steps != {1} else ""
     dots = "–" if steps == {1} or every else "…"
     sets = f", {group.weight_sets} sets of weights" if group.weight_sets else ", shared" if group.shared else ""
-    return f"{first}{dots}{last}{every} ×{group.count}{sets}"
+    dropped = f", dropout {group.dropouts[0]:.3g}–{group.dropouts[1]:.3g}" if group.dropouts else ""
+    return f"{first}{dots}{last}{every} ×{group.count}{sets}{dropped}"
 
 
 def describe_part(branch: Branch) -> str:

@@ -1,22 +1,26 @@
 """Layers: where the pattern of stages begins again; and groups of layers that are alike."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Literal
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import FINDINGS, TURNS
+from xray.ir.flow.operation_kinds import DROPOUTS, FINDINGS, TURNS
 from xray.ir.flow.projections import is_product
 from xray.ir.records import MaskFacts
 from xray.story.anatomy.tree import Attention, Group, Stage, Unknown
 from xray.story.body.stages import Staging
+from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.scored_parts import read_scored
 
 LONGEST_PATTERN = 12
 MIXING = ("mix", "cross")
 Layer = tuple[Staging, ...]
+Mask = MaskFacts | Literal["unknown", "none"]
+"""What is recorded of a mask; "unknown" where nothing is, "none" where scores meet no mask."""
 
 
 def cut_layers(stagings: Sequence[Staging]) -> list[Layer]:
@@ -95,6 +99,7 @@ def group_layers(flow: Flow, layers: Sequence[Layer]) -> list[Group]:
     alike: dict[tuple[object, ...], tuple[Stage, ...]] = {}
     widths: dict[tuple[object, ...], int | None] = {}
     held: dict[tuple[object, ...], list[frozenset[str]]] = {}
+    dropped: dict[tuple[object, ...], set[tuple[float, ...]]] = {}
     for number, layer in enumerate(layers):
         stages = tuple(staging.stage for staging in layer)
         width = width_of(flow, layer)
@@ -103,6 +108,7 @@ def group_layers(flow: Flow, layers: Sequence[Layer]) -> list[Group]:
         alike.setdefault(key, stages)
         widths[key] = width
         held.setdefault(key, []).append(learned_paths(flow, layer))
+        dropped.setdefault(key, set()).add(list_dropouts(flow, layer))
     return [
         Group(
             tuple(numbers),
@@ -110,9 +116,16 @@ def group_layers(flow: Flow, layers: Sequence[Layer]) -> list[Group]:
             widths[key],
             is_shared(held[key]) if len(numbers) > 1 else None,
             count_weight_sets(held[key]),
+            spread_of(dropped[key]),
         )
         for key, numbers in groups.items()
     ]
+
+
+def spread_of(dropped: Collection[tuple[float, ...]]) -> tuple[float, float] | None:
+    """The lowest and the highest share that layers drop, where they differ in that."""
+    shares = [share for one in dropped for share in one]
+    return (min(shares), max(shares)) if len(dropped) > 1 and any(shares) else None
 
 
 def blur(stage: Stage) -> Stage:
@@ -121,16 +134,27 @@ def blur(stage: Stage) -> Stage:
     return replace(stage, branches=branches)
 
 
-def list_masks(flow: Flow, layer: Layer) -> tuple[MaskFacts | None, ...]:
-    """What is recorded of the mask of each attention of a layer; None where it has none, or nothing is known of it."""
+def list_masks(flow: Flow, layer: Layer) -> tuple[Mask, ...]:
+    """What is recorded of the mask of each attention of a layer."""
     sites = [one.site for staging in layer for one in staging.branches if one.site is not None]
     return tuple(find_mask(flow, site) for site in sites)
 
 
-def find_mask(flow: Flow, site: Site) -> MaskFacts | None:
-    """What is recorded of the mask that joins the scores of an attention."""
-    operands = [part.operand for part in read_scored(flow, site.scored) if part.operand is not None]
-    return next((one.record.mask for one in operands if one.record.mask is not None), None)
+def find_mask(flow: Flow, site: Site) -> Mask:
+    """What is recorded of the mask that joins the scores of an attention, or that nothing is, or that none does."""
+    parts = [part for part in read_scored(flow, site.scored) if part.operand is not None]
+    known = (part.operand.record.mask for part in parts if part.operand is not None)
+    recorded = next((mask for mask in known if mask is not None), None)
+    return recorded or ("unknown" if any(part.kind == "mask" for part in parts) else "none")
+
+
+def list_dropouts(flow: Flow, layer: Layer) -> tuple[float, ...]:
+    """The shares that the dropouts of a layer drop, in order, be it that none of them is at work now."""
+    nodes = {node for staging in layer for node in staging.nodes}
+    nodes |= {one for node in nodes for one in flow.handed.get(node, ())}
+    settings = [flow.steps[node].settings for node in sorted(nodes) if flow.op(node) in DROPOUTS]
+    shares = (one.get("p", one.get("drop_prob")) for one in settings)
+    return tuple(float(one) for one in shares if isinstance(one, int | float))
 
 
 def shape_of(flow: Flow, layer: Layer) -> tuple[int, ...]:
@@ -139,12 +163,19 @@ def shape_of(flow: Flow, layer: Layer) -> tuple[int, ...]:
 
 
 def width_of(flow: Flow, layer: Layer) -> int | None:
-    """How wide the stream is at a layer: the last axis, or that of the channels where everything is a convolution."""
-    shape = flow.output(layer[0].joints[0].add).shape
+    """How wide the stream is at a layer."""
+    return flow.output(layer[0].joints[0].add).shape[find_width(flow, layer)]
+
+
+def find_width(flow: Flow, layer: Layer) -> int:
+    """Which axis of the stream is as wide as a row: as its layers make it, else as pictures and rows usually lie."""
+    joint = layer[0].joints[0]
+    found = find_channels(flow, joint.region.end)
+    axes = len(flow.output(joint.add).shape)
     convolves = any(flow.op(node) in FINDINGS for one in layer for node in one.nodes)
-    if (len(shape) == 4 and convolves) or (len(shape) == 3 and convolves and is_channels_first(flow, layer)):
-        return shape[1]
-    return shape[-1]
+    if found is not None or not convolves:
+        return -1 if found is None else found
+    return 1 if axes == 4 or (axes == 3 and is_channels_first(flow, layer)) else -1
 
 
 def is_channels_first(flow: Flow, layer: Layer) -> bool:

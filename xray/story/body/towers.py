@@ -11,6 +11,7 @@ from xray.story.body.entrance import read_entrance
 from xray.story.body.layers import Layer, cut_layers, group_layers, join_cuts
 from xray.story.body.spine import Chain, stream_norm
 from xray.story.body.stages import Staging, find_any_norm, name_norm, read_stage
+from xray.story.passages.bridges import Bridging, find_bridges
 from xray.story.recognition.between import is_linear, strip_plain
 from xray.story.recognition.norms import Norm as FoundNorm
 
@@ -27,6 +28,7 @@ class Towering:
     layers: tuple[Layer, ...]
     entrance: frozenset[int]
     final: FoundNorm | None
+    bridges: tuple[Bridging, ...] = ()
 
     @property
     def end(self) -> int:
@@ -41,11 +43,11 @@ class Towering:
 
     @property
     def nodes(self) -> set[int]:
-        """Every step that has a place in it; what joins two of its stages has none."""
+        """Every step that has a place in it."""
         found = set(self.entrance) | (set() if self.final is None else set(self.final.nodes))
         for staging in self.stagings:
             found |= staging.nodes
-        return found
+        return found.union(*(bridge.nodes for bridge in self.bridges))
 
 
 def read_tower(flow: Flow, chains: Sequence[Chain], sites: Sequence[Site], names: Mapping[int, str]) -> Towering:
@@ -79,6 +81,7 @@ def read_tower(flow: Flow, chains: Sequence[Chain], sites: Sequence[Site], names
             nodes |= one.nodes
     groups = group_layers(flow, layers)
     widths = {group.d_model for group in groups}
+    bridges = find_bridges(flow, layers, sites)
     tower = Tower(
         name="",
         reads=entrance.reads,
@@ -88,8 +91,9 @@ def read_tower(flow: Flow, chains: Sequence[Chain], sites: Sequence[Site], names
         entrance=parts,
         groups=tuple(groups),
         final_norm=None if final is None else name_norm(flow, final),
+        bridges=tuple(one.bridge for one in bridges),
     )
-    return Towering(tower, tuple(chains), tuple(stagings), tuple(layers), frozenset(nodes), final)
+    return Towering(tower, tuple(chains), tuple(stagings), tuple(layers), frozenset(nodes), final, bridges)
 
 
 def is_end_of_layer(layers: Sequence[Layer]) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from xray.ir.records import MaskFacts
 from xray.story.anatomy.tree import Group
+from xray.story.body.layers import Mask
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told, draw_card
 from xray.story.charts.stage_chart import name_branch
@@ -36,7 +37,10 @@ def draw_pattern(told: Told, canvas: Canvas, top: float) -> float:
             for kind, group in enumerate(tower.groups[:MOST_KINDS]):
                 canvas.panel(told.left + 14, y - 11, told.left + 26, y - 1, SWATCHES[kind % len(SWATCHES)], 2)
                 text = f"{spell_layers(group.layers)}: {', '.join(parts[kind])}"
-                if parts.count(parts[kind]) > 1:
+                like = [one for one, own in zip(tower.groups, parts, strict=True) if own == parts[kind]]
+                if len({one.d_model for one in like}) > 1 and group.d_model is not None:
+                    text += f"; d_model {group.d_model:,}"
+                elif len(like) > 1:
                     text += describe_masks(masks.get(group.layers[0], ()))
                 lines = tuple(words(line, NOTE) for line in wrap(text, NOTE, told.width - 50, canvas.measure, 2))
                 y = canvas.note(told.left + 32, y, lines, "card").bottom - 3
@@ -54,7 +58,9 @@ def list_parts(group: Group) -> list[str]:
     return [name_branch(branch).lower() for stage in group.stages for branch in stage.branches]
 
 
-def describe_masks(masks: Sequence[MaskFacts | None]) -> str:
+def describe_masks(masks: Sequence[Mask]) -> str:
     """What the masks of a layer hide, where layers are alike but for that."""
-    told = [describe_hidden(mask) for mask in masks if mask is not None]
-    return f"; {' and '.join(dict.fromkeys(told))}" if told else "; no mask" if masks else ""
+    told = [describe_hidden(mask) for mask in masks if isinstance(mask, MaskFacts)]
+    if told:
+        return f"; {' and '.join(dict.fromkeys(told))}"
+    return "; no mask" if masks and set(masks) == {"none"} else ""

@@ -186,9 +186,16 @@ def find_bias(flow: Flow, operand: Operand, behind: list[int]) -> Operand | None
             return nearest_like_scores(flow, operand, here)
     is_mask = operand.record.mask is not None or operand.record.role == "mask"
     hides = any(flow.op(here) in MASK_MAKERS | MASKINGS for here in behind)
-    if not is_mask and not hides and operand.maker is not None:
+    if not is_mask and not hides and not is_given(flow, operand.maker):
         return operand
     return None
+
+
+def is_given(flow: Flow, maker: int | None) -> bool:
+    """Whether a tensor came from outside, and was at most laid out anew on its way."""
+    while maker is not None and flow.op(maker) in CARRYING and len(flow.steps[maker].inputs) == 1:
+        maker = flow.makers[maker][0]
+    return maker is None
 
 
 def reads_table(flow: Flow, place: int) -> bool:
@@ -217,7 +224,8 @@ def find_mask(flow: Flow, operand: Operand, behind: list[int], *, has_bias: bool
     """The part of an addend that hides."""
     facts = operand.record.mask
     if not has_bias:
-        return operand if facts is not None or operand.record.role == "mask" or operand.maker is None else None
+        is_mask = facts is not None or operand.record.role == "mask"
+        return operand if is_mask or is_given(flow, operand.maker) else None
     for here in behind:
         if flow.op(here) not in MASKINGS | SUMS:
             continue

@@ -156,6 +156,16 @@ def describe_pooled(anatomy: Anatomy) -> str:
     return f"Queries are pooled, {' or '.join(map(str, times))} places to one: behind them the stream is shorter."
 
 
+def describe_bridges(anatomy: Anatomy) -> str:
+    for tower in anatomy.towers:
+        joined = {bridge.joined for bridge in tower.bridges}
+        if len(joined) == 1 and (times := joined.pop()) is not None:
+            rows = dict.fromkeys([tower.bridges[0].d_in, *(bridge.d_out for bridge in tower.bridges)])
+            wider = f", and rows are {', '.join(map(str, rows))} numbers wide" if len(rows) > 1 else ""
+            return f"Stages: between them {times} places become one{wider}."
+    return ""
+
+
 def describe_gate(anatomy: Anatomy) -> str:
     found = {(branch.activation, branch.gated) for branch in forwards(anatomy)}
     if not any(gated for _, gated in found):
@@ -205,6 +215,13 @@ def describe_weight_sets(group: Group) -> str:
     return f"{group.weight_sets} sets of weights" if group.weight_sets else ""
 
 
+def describe_dropouts(group: Group) -> str:
+    if group.dropouts is None:
+        return ""
+    low, high = group.dropouts
+    return f"dropout {low:.3g} to {high:.3g}" if low < high else "dropout not alike"
+
+
 OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("norm", describe_norm),
     fixed(
@@ -247,6 +264,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("windows", describe_window),
     Sentence("rolled windows", describe_rolled),
     Sentence("pooled queries", describe_pooled),
+    Sentence("stages", describe_bridges),
     Sentence("gate", describe_gate),
     Sentence("experts", describe_experts),
     fixed(
@@ -283,5 +301,6 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
 OF_GROUPS: tuple[Sentence[Group], ...] = (
     fixed("shared group", "one set of weights", lambda group: group.shared),
     Sentence("sets of weights", describe_weight_sets),
+    Sentence("dropouts that differ", describe_dropouts),
 )
 """What is said above the frame of a group of layers."""

@@ -224,6 +224,8 @@ def list_shares(columns: Sequence[Column], params: int, unused: int) -> tuple[tu
                 kinds.setdefault(kind, []).append(nodes)
         for kind, groups in kinds.items():
             add(count, f"{name}{kind.lower()} × {len(groups)}", own, groups)
+        between = [set(bridge.nodes) for bridge in column.towering.bridges]
+        add(count, f"{name}between layers × {len(between)}", own, between)
         leaving = next((one.exit for one in columns if one.towering is column.towering and one.exit), None)
         if leaving is not None:
             places = {column.reading.flow.places[step.id] for node in leaving.nodes for step in node.steps}

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from xray.story.canvas import Canvas, words
 from xray.story.layout import Box, Run
 from xray.story.sentences.of_models import OF_GROUPS
-from xray.story.sentences.sentence import say_first
-from xray.story.sheet.panels import Lane, Shown, draw_panel, find_result
+from xray.story.sheet.panels import Lane, Shown, draw_panel, find_result, place_charts
 from xray.story.sheet.planning import Frame, spell_layers
+from xray.story.sheet.routing import join
 from xray.story.sheet.single_rows import draw_compact, draw_pair
 from xray.story.type_sizes import LABEL, NOTE, PANEL_PAD
 
-TITLE_TOP = 34.0
+TITLE_TOP, BRIDGE = 34.0, 24.0
 MOST_HIGH, MOST_ROWS = 4, 25
 """So many high rows of single layers, and rows of nodes a tower may have before it is drawn closer."""
 
@@ -65,6 +65,9 @@ def draw_frames(
     is_paired = bool(rows) and is_many and all(group[0].is_compact for group in together[-len(rows) :])
     rest = together[: -len(rows)] if is_paired else together
     for number, group in enumerate(rest):
+        if group[0].bridge is not None:
+            y, feet, lasts = draw_bridge(canvas, group, lanes, y, gap, lasts)
+            firsts = firsts or feet
         if group[0].is_compact:
             y, lasts = draw_compact(canvas, group, lanes, left, width, y, lasts)
             continue
@@ -90,6 +93,22 @@ def draw_frames(
     return Drawn(tuple(firsts), tuple(lasts), tuple(map(tuple, memory)), tuple(shown), y)
 
 
+def draw_bridge(
+    canvas: Canvas, frames: Sequence[Frame], lanes: Sequence[Lane], floor: float, gap: float, lasts: Sequence[Box]
+) -> tuple[float, list[Box], list[Box]]:
+    """What the stream goes through between two frames; gives how high it reaches, where it is entered and left."""
+    charts = [frame.bridge for frame in frames if frame.bridge is not None]
+    if len(charts) < len(lanes):
+        return floor, [], list(lasts)
+    placed = place_charts(canvas, charts, lanes, floor, gap, None, on_page=True)
+    for lane, chart, one, last in zip(lanes, charts, placed, lasts, strict=False):
+        for foot in chart.feet:
+            join(canvas, last, one.boxes[foot], [], lane.look.phase, width=2, dashed=lane.look.is_dashed)
+    feet = [one.boxes[chart.feet[0]] for chart, one in zip(charts, placed, strict=True)]
+    heads = [one.boxes[chart.head] for chart, one in zip(charts, placed, strict=True)]
+    return max(one.top for one in placed) + BRIDGE, feet, heads
+
+
 def draw_frame_title(
     canvas: Canvas, frame: Frame, left: float, width: float, top: float, name: str, layers: int
 ) -> None:
@@ -105,7 +124,7 @@ def draw_frame_title(
     )
     runs = [Run(f"{name} {title}".strip(), LABEL + 2, "text", "bold")]
     runs += [Run(times, LABEL + 2, "accent:boundary", "bold")] if times else []
-    shared = say_first(OF_GROUPS, frame.group)
+    shared = ", ".join(said for sentence in OF_GROUPS if (said := sentence.tell(frame.group)))
     runs += [Run(f"  {shared}", NOTE, "quiet")] if shared else []
     each = " each" if count > 1 and not frame.group.shared else ""
     told = words(f"{frame.params:,} parameters{each}", NOTE, "quiet") if frame.params else ()

@@ -5,14 +5,15 @@ from dataclasses import dataclass, replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
-from xray.ir.records import MaskFacts
 from xray.ir.trace import Step
 from xray.story.anatomy.tree import Attention, Experts, FeedForward, Group
-from xray.story.body.layers import list_masks
+from xray.story.body.layers import Mask, list_masks
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
 from xray.story.charts.chart import BROAD, Chart, Node, steps_at
+from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.stage_chart import chart_stage, name_stage
+from xray.story.passages.bridges import label_bridge
 from xray.story.sheet.counting import Count
 from xray.story.wording import plural
 
@@ -38,7 +39,8 @@ class Panel:
 class Frame:
     """A group of layers with the panels of one of them, from the bottom up; `is_only`: it holds all layers.
 
-    A compact one is a row: what it holds is drawn in full elsewhere. `masks` are those that its attentions read.
+    A compact one is a row: what it holds is drawn in full elsewhere. `masks` are those that its attentions read,
+    `bridge` is what the stream goes through before it.
     """
 
     group: Group
@@ -46,7 +48,8 @@ class Frame:
     params: int
     is_only: bool
     is_compact: bool = False
-    masks: tuple[MaskFacts | None, ...] = ()
+    bridge: Chart | None = None
+    masks: tuple[Mask, ...] = ()
 
     @property
     def is_wide(self) -> bool:
@@ -101,8 +104,17 @@ def plan_frames(
         params = sum(panel.params for panel in panels)
         compact = in_rows and not opened.get(number)
         masks = list_masks(flow, layers[number])
-        frames.append(Frame(groups[number], tuple(panels), params, len(groups) == 1, compact, masks))
+        bridge = chart_bridge(flow, towering, groups[number].layers[0])
+        frames.append(Frame(groups[number], tuple(panels), params, len(groups) == 1, compact, bridge, masks))
     return frames
+
+
+def chart_bridge(flow: Flow, towering: Towering, layer: int) -> Chart | None:
+    """What the stream goes through before a layer; None where it goes on as it is."""
+    found = next((one for one in towering.bridges if one.bridge.before == layer), None)
+    if found is None:
+        return None
+    return chart_operations(flow, found.nodes, found.end, label_bridge(flow, found), f"bridge{layer}_")
 
 
 def name_kind(node: Node) -> str:

@@ -112,6 +112,7 @@ def count_gaps(column: Column) -> float:
     """How many gaps stand one above the other in a column: by so much it grows where each grows by a point."""
     found = 1.0 + max((chart.rows for chart in entrance_charts(column)), default=1)
     for frame in column.frames:
+        found += frame.bridge.rows if frame.bridge is not None else 0
         found += sum(panel.chart.rows + 0.6 for panel in frame.panels) if not frame.is_compact else 0.0
     return found + max((phase.exit.rows for phase in column.phases if phase.exit is not None), default=0)
 

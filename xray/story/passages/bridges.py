@@ -1,0 +1,123 @@
+"""Bridges: what stands between two layers of a tower, as the joining of neighbours into one wider row (Swin)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, SIDE_BY_SIDE
+from xray.story.anatomy.tree import Bridge
+from xray.story.body.layers import Layer, find_width
+from xray.story.passages.channels import find_channels
+from xray.story.recognition.between import find_region, is_linear, read_sizes
+
+MOST_STEPS = 60
+
+
+@dataclass(frozen=True)
+class Bridging:
+    """A bridge with its steps, and the last of them, which the next layer reads."""
+
+    bridge: Bridge
+    nodes: frozenset[int]
+    end: int
+
+
+def find_bridges(flow: Flow, layers: Sequence[Layer], sites: Sequence[Site]) -> tuple[Bridging, ...]:
+    """What stands between layers that follow one another and changes the stream: it is learned, or fewer rows are left.
+
+    What holds an attention, or more than can be drawn, is none. Rows that are left out, or put
+    beside others, change nothing.
+    """
+    found: list[Bridging] = []
+    attending = {site.softmax for site in sites}
+    for number in range(1, len(layers)):
+        before, start = end_of(layers[number - 1]), layers[number][0].joints[0].stream
+        region = None if start is None or start <= before else find_region(flow, before, start)
+        if region is None or start is None:
+            continue
+        nodes = region.inner
+        leaves = [node for node in nodes if flow.is_leaf(node)]
+        if len(leaves) > MOST_STEPS or not attending.isdisjoint(nodes):
+            continue
+        d_in, d_out = width_at(flow, before, layers[number - 1]), width_at(flow, start, layers[number])
+        joined = count_joined(flow.output(before).shape, flow.output(start).shape, d_in, d_out)
+        if joined or any(is_learned(flow, node) for node in leaves):
+            found.append(Bridging(Bridge(number, joined, d_in, d_out), nodes, start))
+    return tuple(found)
+
+
+def width_at(flow: Flow, place: int, layer: Layer) -> int:
+    """How wide the rows are that a step makes: as its own layers say, else as the layer has them."""
+    shape, axis = flow.output(place).shape, find_channels(flow, place)
+    return shape[find_width(flow, layer) if axis is None else axis]
+
+
+def end_of(layer: Layer) -> int:
+    """The step that ends a layer: its last sum, or the norm of that."""
+    last = layer[-1].joints[-1].add
+    return max([last, *(norm.end for norm in layer[-1].norms if norm.end > last)])
+
+
+def is_learned(flow: Flow, node: int) -> bool:
+    """Whether a step works with parameters."""
+    return bool(flow.steps[node].params) or any(record.role == "parameter" for record in flow.steps[node].inputs)
+
+
+def count_joined(before: Sequence[int], after: Sequence[int], d_in: int, d_out: int) -> int | None:
+    """How many rows become one; None where it is no whole number, or the same number of them."""
+    if before[0] != after[0] or not d_in or not d_out:
+        return None
+    rows, left = prod(before) // d_in, prod(after) // d_out
+    return rows // left if rows > left and rows % left == 0 else None
+
+
+def label_bridge(flow: Flow, bridging: Bridging) -> dict[int, str]:
+    """What steps of a bridge are called: where neighbours come side by side, and by how many places a kernel moves."""
+    labels = {}
+    for node in sorted(bridging.nodes):
+        if flow.op(node) in FINDINGS and not is_linear(flow, node):
+            labels[node] = label_convolution(flow, node)
+    joining = find_joining(flow, bridging)
+    if joining is not None:
+        wide, joined = flow.output(joining).shape[-1], bridging.bridge.joined
+        grid = find_grid(flow, bridging.nodes)
+        are_near = grid is not None and prod(grid) == joined
+        told = f"{'×'.join(map(str, grid or ()))} NEIGHBOURS" if are_near else f"{joined} PLACES"
+        labels[joining] = f"{told} SIDE BY SIDE: {bridging.bridge.d_in}·{joined} = {wide}"
+    return labels
+
+
+def label_convolution(flow: Flow, node: int) -> str:
+    """A convolution with its kernel, and by how many places that moves on."""
+    kernel, stride = (read_sizes(flow, node, name) for name in ("kernel_size", "stride"))
+    told = f"CONVOLUTION {'×'.join(map(str, kernel))}" if kernel else "CONVOLUTION"
+    return f"{told}, STEP {stride[0]}" if stride and set(stride) != {1} else told
+
+
+def find_joining(flow: Flow, bridging: Bridging) -> int | None:
+    """The move behind which as many rows as are joined stand side by side in one; None where none does that."""
+    joined, wide = bridging.bridge.joined, bridging.bridge.d_in
+    if joined is None:
+        return None
+    for node in sorted(bridging.nodes):
+        is_move = flow.op(node) in CARRYING | SIDE_BY_SIDE
+        if is_move and flow.is_leaf(node) and flow.output(node).shape[-1:] == (joined * wide,):
+            return node
+    return None
+
+
+def find_grid(flow: Flow, nodes: frozenset[int]) -> tuple[int, int] | None:
+    """How many neighbours across and down come side by side: the grid is cut so, or every so manieth row is taken."""
+    for node in sorted(nodes):
+        before, after = flow.steps[node].inputs[:1], flow.output(node).shape
+        if before and flow.op(node) in ("view", "reshape") and len(before[0].shape) == 4 and len(after) == 6:
+            height, width = before[0].shape[1:3]
+            if after[1] * after[2] == height and after[3] * after[4] == width:
+                return after[2], after[4]
+        steps = [one.partition("::")[2] for one in str(flow.steps[node].settings.get("index", "")).split(", ")]
+        sizes = [int(one) for one in steps if one.isdecimal()]
+        if flow.op(node) in ("index", "slice") and len(sizes) == 2:
+            return sizes[0], sizes[1]
+    return None

@@ -1,0 +1,86 @@
+"""Channels: which axis of a tensor is as wide as a row, followed from the layer that made it through every turn."""
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    CURVES,
+    DROPOUTS,
+    FINDINGS,
+    NORMS,
+    SCALINGS,
+    SIDE_BY_SIDE,
+    SUMS,
+    TURNS,
+)
+from xray.story.recognition.between import is_linear
+
+OVER_CHANNELS = ("batch_norm", "group_norm", "instance_norm", "conv", "max_pool", "avg_pool", "adaptive_")
+FARTHEST = 30
+
+
+def find_channels(flow: Flow, place: int) -> int | None:
+    """The axis of what a step makes that holds the numbers of one row; None where that is not known."""
+    way: list[int] = []
+    here: int | None = place
+    while here is not None and len(way) < FARTHEST:
+        op, axes = flow.op(here), len(flow.output(here).shape)
+        if op in FINDINGS or op.startswith(OVER_CHANNELS):
+            return follow(flow, way, 1)
+        if op in NORMS or is_linear(flow, here):
+            return follow(flow, way, axes - 1)
+        if op not in CARRYING | DROPOUTS | CURVES | SUMS | SCALINGS | SIDE_BY_SIDE:
+            return None
+        way.append(here)
+        here = step_back(flow, here)
+    return None
+
+
+def step_back(flow: Flow, place: int) -> int | None:
+    """The step that made what a step works on: of two tensors the one that is not stretched, and was made last."""
+    shape, joins = flow.output(place).shape, flow.op(place) in SIDE_BY_SIDE | SUMS | SCALINGS
+    makers = [
+        maker
+        for record, maker in flow.given(place)
+        if maker is not None and (flow.op(place) in SIDE_BY_SIDE or not joins or record.shape == shape)
+    ]
+    return max(makers, default=None) if joins else next(iter(makers), None)
+
+
+def follow(flow: Flow, way: list[int], axis: int | None) -> int | None:
+    """Where an axis is at the end of a way that is told backwards."""
+    for place in reversed(way):
+        step = flow.steps[place]
+        if axis is None or not step.inputs:
+            return axis
+        before, after = step.inputs[0].shape, flow.output(place).shape
+        if step.op in TURNS and len(before) == len(after):
+            axis = turn(flow, place, axis)
+        elif len(before) != len(after) or step.op in ("view", "reshape"):
+            axis = move(before, after, axis)
+    return axis
+
+
+def turn(flow: Flow, place: int, axis: int) -> int | None:
+    """Where an axis goes in a step that puts axes in another order."""
+    settings = flow.steps[place].settings
+    axes = len(flow.output(place).shape)
+    told = (
+        str(settings["dims"]).strip("()[]").split(",")
+        if "dims" in settings
+        else [str(one) for one in settings.values()]
+    )
+    numbers = [int(one) % axes for one in told if one.strip().lstrip("-").isdecimal()]
+    if len(numbers) == axes and sorted(numbers) == list(range(axes)):
+        return numbers.index(axis)
+    if len(numbers) == 2:
+        return {numbers[0]: numbers[1], numbers[1]: numbers[0]}.get(axis, axis)
+    return None
+
+
+def move(before: tuple[int, ...], after: tuple[int, ...], axis: int) -> int | None:
+    """Where an axis is when others are cut or joined: the last one stays it, the second one too, as it was."""
+    if axis == len(before) - 1 and after and after[-1] == before[-1]:
+        return len(after) - 1
+    if axis == 1 and len(after) > 1 and after[:2] == before[:2]:
+        return 1
+    return None
