@@ -218,3 +218,29 @@ def test_settings_are_listed_with_their_defaults(folder):
 
     assert settings["num_attention_heads"] == 3
     assert settings["rope_parameters.rope_theta"] == 10_000.0
+
+
+def test_settings_that_differ_by_layer_are_no_settings_of_all(folder):
+    """Reading such a setting for all layers raises an error that is no AttributeError."""
+    windows = {
+        "layer_types": ["sliding_attention", "full_attention"],
+        "sliding_window": 4,
+        "per_layer_config": {"1": {"sliding_window": None}},
+    }
+    sizes = {**LLAMA, **windows, "num_attention_heads": 4, "hidden_size": 64, "head_dim": 16, "embedding_rank": 16}
+
+    outcome = record(folder({**sizes, "model_type": "neomme", "architectures": ["NeoMMEForMaskedLM"]}))
+
+    assert outcome.told.startswith("without storage")
+
+
+def test_noise_alone_makes_no_model_that_acts(folder):
+    """ViTMAE takes noise, and images of four axes all the same."""
+    outcome = record(folder({**VIT, "hidden_size": 24, "model_type": "vit_mae", "architectures": ["ViTMAEModel"]}))
+
+    assert len(top_inputs(outcome.trace)["pixel_values"]) == 4
+
+
+def test_a_kind_that_the_library_names_and_does_not_have_is_passed_over(folder):
+    with pytest.raises(TraceError, match="has not the class VoxtralRealtimeTextModel"):
+        record(folder({"model_type": "voxtral_realtime_text", "architectures": ["VoxtralRealtimeTextModel"]}))

@@ -20,3 +20,17 @@ def test_settings_that_cannot_be_smaller_stay_as_they_are():
     whole = transformers.FunnelConfig()
 
     assert shrink(whole).block_sizes == whole.block_sizes
+
+
+def test_a_small_copy_has_a_layer_of_each_kind():
+    small = shrink(transformers.JambaConfig())
+
+    assert small.num_hidden_layers == 5
+    assert set(small.layers_block_type) == {"mamba", "attention"}
+
+
+def test_lists_of_layers_are_as_short_as_the_copy():
+    small = shrink(transformers.Qwen3NextConfig())
+
+    assert small.layer_types == ["linear_attention"] * 3 + ["full_attention"]
+    assert small.num_experts == 8

@@ -47,7 +47,7 @@ def describe_settings(module: nn.Module) -> Mapping[str, Setting]:
             settings[name] = make_plain(value)
         elif is_tuple_of_ints(value):
             settings[name] = "x".join(map(str, value))
-    window = getattr(attributes.get("config"), "sliding_window", None)
+    window = read_window(attributes.get("config"))
     if type(window) is int and "sliding_window" not in attributes:
         settings["config.sliding_window"] = window
     for weight in module._parameters.values():
@@ -55,6 +55,14 @@ def describe_settings(module: nn.Module) -> Mapping[str, Setting]:
             settings["weight_dtype"] = str(weight.dtype).removeprefix("torch.")
         break
     return settings
+
+
+def read_window(config: object) -> object:
+    """The window that a configuration names for all layers; None where it names none, or one for each layer."""
+    try:
+        return getattr(config, "sliding_window", None)
+    except Exception:  # a configuration with layers of their own raises an error of its own when it is asked for all
+        return None
 
 
 def make_plain(value: str | float) -> Setting:

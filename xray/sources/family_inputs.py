@@ -68,6 +68,10 @@ RULES: Mapping[str, Rule] = {
     "visual_pos": Rule(("batch 36 4",)),
     "qformer_input_ids": Rule(("batch words",), "ids"),
     "classes_input_ids": Rule(("batch*2 words",), "ids", wanted=False),
+    "classes_attention_mask": Rule(("batch*2 words",), "ones", wanted=False),
+    "classes_structure": Rule(("batch",), "twos", wanted=False),
+    "tasks_input_ids": Rule(("batch words",), "ids", wanted=False),
+    "tasks_attention_mask": Rule(("batch words",), "ones", wanted=False),
     "task_inputs": Rule(("batch task_words",), "ids", wanted=False),
     "query_embeds": Rule(("batch words d_model",), wanted=False),
     "inputs_embeds": Rule(("batch words d_model",), wanted=False),
@@ -134,7 +138,7 @@ MARKS = (
     (set(PATCHES) - {"pixel_values", "pixel_attention_mask"}, PATCHES),
     ({"prompt_masks"}, HALVES),
     ({"query_embeds"}, ASKING),
-    ({"noise", "timestep"}, CAMERAS),
+    ({"timestep"}, CAMERAS),
     ({"image_embeds_position_mask"}, PLACED),
     ({"perceiver_embeddings"}, ROWS_OF_IMAGES),
 )
@@ -160,7 +164,7 @@ AXES: Mapping[str, str] = {
 
 def propose_inputs(model: nn.Module, config: Any, wishes: Wishes, *, has_storage: bool) -> Iterator[Made]:
     """Keywords to call a model with, the likeliest first: which of them it takes, only a trial shows."""
-    sizes = Sizes(config, wishes, entrance=find_entrance(model))
+    sizes = Sizes(config, wishes, entrance=find_entrance(model), side=find_side(model))
     parameters = read_parameters(model)
     rules = choose_rules(parameters)
     asked = [
@@ -181,6 +185,12 @@ def propose_inputs(model: nn.Module, config: Any, wishes: Wishes, *, has_storage
 def find_entrance(model: nn.Module) -> int:
     """The width that the first linear layer of a model reads; 0 where it has none."""
     return next((one.in_features for one in model.modules() if isinstance(one, nn.Linear)), 0)
+
+
+def find_side(model: nn.Module) -> int:
+    """The side of the images for which a model's patches are cut, where a part of it says so; 0 where none does."""
+    sizes = (vars(one).get("img_size") for one in model.modules())
+    return next((size[-1] for size in sizes if isinstance(size, tuple) and size), 0)
 
 
 def guess(asked: Sequence[str], rules: Mapping[str, Rule], sizes: Sizes, *, has_storage: bool) -> Iterator[Made]:
@@ -261,6 +271,7 @@ FILLS: Mapping[str, Callable[[tuple[int, ...], Sizes], Tensor]] = {
     "ids": make_ids,
     "ones": lambda shape, _: torch.ones(shape, dtype=torch.long),
     "zeros": lambda shape, _: torch.zeros(shape, dtype=torch.long),
+    "twos": lambda shape, _: torch.full(shape, 2),
     "yes": lambda shape, _: torch.ones(shape, dtype=torch.bool),
     "no": lambda shape, _: torch.zeros(shape, dtype=torch.bool),
     "grid": lambda shape, sizes: torch.tensor([[1, sizes["rows"], sizes["columns"]]] * shape[0]),

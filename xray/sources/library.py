@@ -117,7 +117,10 @@ def list_kinds(transformers: Any, config: Any) -> dict[str, Any]:
         mapping = getattr(getattr(transformers, name), "_model_mapping", None)
         if mapping is None or type(config) not in mapping:
             continue
-        found = mapping[type(config)]
+        try:
+            found = mapping[type(config)]
+        except ValueError:  # the library names a class that it does not have
+            continue
         kinds[spell_kind(name)] = found[0] if isinstance(found, (tuple, list)) else found
     return kinds
 

@@ -4,39 +4,57 @@ import copy
 from contextlib import suppress
 from typing import Any
 
-from xray.sources.sizes import list_places
+from xray.sources.sizes import list_places, read_setting
 
-FEW = {
-    2: (
-        "num_hidden_layers",
-        "n_layer",
-        "n_layers",
-        "num_layers",
-        "encoder_layers",
-        "decoder_layers",
-        "num_encoder_layers",
-        "num_decoder_layers",
-        "depth",
-        "num_blocks",
-    ),
-    8: ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"),
-}
-"""How many of what a small copy has at most."""
+LAYERS = (
+    "num_hidden_layers",
+    "n_layer",
+    "n_layers",
+    "num_layers",
+    "encoder_layers",
+    "decoder_layers",
+    "num_encoder_layers",
+    "num_decoder_layers",
+    "depth",
+    "num_blocks",
+)
+EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "zero_expert_num")
+FEWEST_LAYERS, FEW_EXPERTS = 2, 8
+
+
+KINDS = ("layer_types", "layers_block_type", "mlp_layer_types")
+"""Where settings say of every layer which kind it is."""
+MOST_LAYERS = 12
+"""No small copy has more layers, whatever kinds there are behind them."""
 
 
 def shrink(config: Any) -> Any:
-    """The same settings with few layers and experts; lists with an entry for each layer are as short."""
+    """The same settings with few experts, and so many layers that there is one of each kind, two at least.
+
+    Lists with an entry for each layer are as short.
+    """
     small = copy.deepcopy(config)
     for place in list_places(small, ()):
-        layers = [getattr(place, name, None) for name in FEW[2]]
-        counts = {count for count in layers if isinstance(count, int) and count > 2}
-        for most, names in FEW.items():
+        layers = [read_setting(place, name) for name in LAYERS]
+        counts = {count for count in layers if isinstance(count, int) and count > FEWEST_LAYERS}
+        few = count_needed(place)
+        for most, names in ((few, LAYERS), (FEW_EXPERTS, EXPERTS)):
             for name in names:
-                count = getattr(place, name, None)
+                count = read_setting(place, name)
                 if isinstance(count, int) and count > most:
                     with suppress(NotImplementedError):  # a number that others add up to is not for setting
                         setattr(place, name, most)
         for name, value in list(vars(place).items()):
             if isinstance(value, list) and len(value) in counts:
-                setattr(place, name, value[:2])
+                setattr(place, name, value[:few])
     return small
+
+
+def count_needed(place: Any) -> int:
+    """How many layers, from the first, have one of each kind among them."""
+    needed = FEWEST_LAYERS
+    for name in KINDS:
+        kinds = read_setting(place, name)
+        if isinstance(kinds, (list, tuple)) and all(isinstance(kind, str) for kind in kinds):
+            needed = max(needed, *(kinds.index(kind) + 1 for kind in set(kinds)), 0)
+    return min(needed, MOST_LAYERS)

@@ -83,10 +83,17 @@ class Sizes:
     """Every word that the rules for inputs use, as a number."""
 
     def __init__(
-        self, config: Any, wishes: Wishes, settings: Mapping[str, Setting] = SETTINGS, entrance: int = 0
+        self,
+        config: Any,
+        wishes: Wishes,
+        settings: Mapping[str, Setting] = SETTINGS,
+        *,
+        entrance: int = 0,
+        side: int = 0,
     ) -> None:
         self.config = config
         self.entrance = entrance  # what the model's first linear layer reads
+        self.side = side  # of the images that a part of the model says it is for
         self.wishes = wishes
         self.settings = settings
 
@@ -173,7 +180,7 @@ class Sizes:
             return found.get("height", IMAGE_SIDE), found.get("width", IMAGE_SIDE)
         if isinstance(found, Sequence) and len(found) >= 2 and not isinstance(found, str):
             return int(found[-2]), int(found[-1])
-        side = first_number(found) or self._side_of_places() or IMAGE_SIDE
+        side = first_number(found) or self._side_of_places() or self.side or IMAGE_SIDE
         return side, side
 
     def _side_of_places(self) -> int | None:
@@ -186,10 +193,18 @@ def find_setting(config: Any, names: Sequence[str], of: Sequence[str] = ()) -> A
     """The first of these settings that there is: in the parts that are called so, then in the whole, then elsewhere."""
     for place in list_places(config, of):
         for name in names:
-            value = getattr(place, name, None)
+            value = read_setting(place, name)
             if value is not None:
                 return value
     return None
+
+
+def read_setting(place: Any, name: str) -> Any:
+    """A setting; None where there is none, or it cannot be told without saying of which layer."""
+    try:
+        return getattr(place, name, None)
+    except Exception:  # whatever a library's own settings raise when they are asked
+        return None
 
 
 def list_places(config: Any, of: Sequence[str]) -> Iterator[Any]:

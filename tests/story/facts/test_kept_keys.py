@@ -57,6 +57,26 @@ def test_one_pass_that_leaves_a_cache_tells_its_size(llama):
     assert [(turn.words, turn.bytes) for turn in growth.turns] == [(7, 2 * 7 * PER_WORD)]
 
 
+def test_a_state_that_is_written_anew_is_no_kept_word():
+    from transformers import Qwen3NextConfig, Qwen3NextForCausalLM
+
+    torch.manual_seed(0)
+    linear = {f"linear_{name}": count for name, count in {"num_key_heads": 2, "num_value_heads": 2}.items()}
+    linear |= {"linear_key_head_dim": 8, "linear_value_head_dim": 8}
+    attention = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4}
+    experts = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8}
+    experts["shared_expert_intermediate_size"] = 8
+    sizes = {**SIZES, "num_hidden_layers": 4}
+    model = Qwen3NextForCausalLM(Qwen3NextConfig(**sizes, **linear, **attention, **experts)).eval()
+
+    growth = generate(model)
+
+    assert growth.per_word == 1 * 2 * 2 * 4 * 4  # one layer of four has attention
+    assert [(turn.words, turn.bytes) for turn in growth.turns] == [
+        (words, 2 * words * growth.per_word) for words in (5, 6, 7, 8)
+    ]
+
+
 def test_without_a_cache_the_price_is_told_all_the_same(llama):
     with torch.no_grad():
         growth = measure_growth(xray.trace(llama, torch.ones(2, 7, dtype=torch.int64), use_cache=False))

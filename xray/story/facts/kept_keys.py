@@ -99,6 +99,7 @@ class Look:
 def look_at_pass(one_pass: Pass) -> Look:
     """Find the steps of a pass that join new words to kept ones, and its other reads of what earlier passes made."""
     made: set[str] = set()
+    states = {step.inputs[0].source for step in one_pass.steps if is_overwriting(step)}
     memories = list_memories(one_pass)
     grown: list[TensorRecord] = []
     grown_from: list[TensorRecord] = []
@@ -112,7 +113,7 @@ def look_at_pass(one_pass: Pass) -> Look:
             grown.append(step.outputs[0])
             grown_from.extend([past] if prod(past.shape) else [])
         for record in step.inputs:
-            if record is not past and is_from_before(record, made):
+            if record is not past and record.source not in states and is_from_before(record, made):
                 fixed[record.source, record.shape] = record
         made.update((step.id, *(record.source for record in step.outputs if record.source)))
     used = {(record.source, record.shape) for record in grown_from}
@@ -147,13 +148,18 @@ def list_memories(one_pass: Pass) -> set[str]:
 def find_past(step: Step, made: set[str]) -> TensorRecord | None:
     """The kept tensor that a step puts new words into, or behind; None for a step that does no such thing."""
     name = plain_name(step.op)
-    if name not in JOINS | WRITES or not step.inputs or not step.outputs:
+    if name not in JOINS | WRITES or not step.inputs or not step.outputs or is_overwriting(step):
         return None
     past, out = step.inputs[0], step.outputs[0]
     if len(out.shape) != HEADS_RANK or not is_floating(out) or (name in JOINS and len(step.inputs) != 2):
         return None
     is_empty = name in JOINS and prod(past.shape) == 0 and step.inputs[1].shape == out.shape
     return past if is_empty or step.op == "extend" or is_from_before(past, made) else None
+
+
+def is_overwriting(step: Step) -> bool:
+    """Whether a tensor is written anew as a whole: a state, which is as large after any number of words."""
+    return plain_name(step.op) == "copy" and len(step.inputs) == 2 and step.inputs[0].shape == step.inputs[1].shape
 
 
 def is_from_before(record: TensorRecord, made: set[str]) -> bool:
