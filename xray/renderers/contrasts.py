@@ -14,7 +14,7 @@ APART = 15.0
 apart by their shape, by dashes and by words."""
 
 ON_PAGE = ("training", "inference", "ribbon", "boundary", "leader", "card", "change", "failure")
-ON_PANELS = ("encoder", "decoder", "inference_on_panel")
+ON_PANELS = ("encoder", "decoder", "inference_on_panel", "condition")
 CELLS_ON_PAGE = ("visible", "padding", "future", "both", "hidden")
 NODES_ON_PAGE = ("training", "inference", "station")
 """What stands on the page as a node, and ends where its fill or its outline does."""

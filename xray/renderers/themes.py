@@ -43,8 +43,10 @@ ACCENTS = ["title", "training", "inference", "encoder", "decoder", "station", "b
 LIGHT_ACCENTS = ["training", "inference", "encoder", "decoder", "station"]
 LINES = [
     *("training", "inference", "encoder", "decoder", "ribbon", "casing", "boundary"),
-    *("leader", "card", "inference_on_panel", "change", "failure", "mark_casing"),
+    *("leader", "card", "inference_on_panel", "change", "failure", "mark_casing", "condition"),
 ]
+LENT_LINES = {"condition": "ribbon"}
+"""Lines that a theme may leave out, and which one it lends for each."""
 CELLS = ["visible", "padding", "future", "both", "hidden", "grid", "weight_low", "weight_high", "weight_hidden"]
 AXES = ["batch", "heads", "src_len", "tgt_len", "d_model", "d_k", "d_ff", "src_vocab", "tgt_vocab", "other"]
 
@@ -153,6 +155,9 @@ def parse_theme(text: str, where: str) -> Theme:
     surfaces: Any = table.get("surface")
     if isinstance(surfaces, dict):
         surfaces |= {name: surfaces[one] for name, one in STAND_INS.items() if name not in surfaces and one in surfaces}
+    lines: Any = table.get("line")
+    if isinstance(lines, dict):
+        lines |= {name: lines[one] for name, one in LENT_LINES.items() if name not in lines and one in lines}
     check_form(table, THEME_FORM, where)
     for name, colours in table["axis"].items():
         check_form(colours, AXES_FORM, f"{where} [axis.{name}]")

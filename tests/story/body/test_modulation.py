@@ -1,9 +1,18 @@
+import pytest
+import torch
 from story.body.elsewhere import kept
 
+import xray
+from xray import anatomy
 from xray.ir.flow.dataflow import read_flow
-from xray.story.body.modulation import find_beside_gate, list_modulation
+from xray.renderers.fonts import text_width
 from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage
+from xray.story.facts.totals import count_params
+from xray.story.passages.modulation import find_beside_gate, list_modulation
+from xray.story.poster import compose_poster
+from xray.story.sheet.columns import read_columns
+from xray.story.sheet.compose import list_shares
 
 
 def stages_of(name):
@@ -30,3 +39,63 @@ def test_an_ordinary_norm_is_scaled_by_nothing_beside_it():
 def test_a_learned_scale_at_the_end_of_a_branch_is_no_gate_from_beside():
     flow, stages = stages_of("vit_small_patch14_dinov2")
     assert not any(find_beside_gate(flow, joint.region.end) for stage in stages for joint in stage.joints)
+
+
+CONDITIONS = {
+    "DiTTransformer2DModel": [("timestep", "class_labels")],
+    "PixArtTransformer2DModel": [("timestep",)],
+    "SD3Transformer2DModel": [("timestep", "pooled_projections")] * 2,
+    "FluxTransformer2DModel": [("timestep", "pooled_projections")] * 2,
+    "AuraFlowTransformer2DModel": [("timestep",)] * 2,
+    "vit_tiny_patch16_224": [()],
+}
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_conditions_are_named_by_the_arguments_that_they_are_made_of(name):
+    assert [tower.conditions for tower in anatomy(kept(name)[0]).towers] == CONDITIONS[name]
+
+
+def test_parameters_of_a_condition_are_none_of_the_attention():
+    trace = kept("DiTTransformer2DModel")[0]
+    shares = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), 0)}
+
+    # diffusers' attention.py and normalization.py: four linear layers 128 wide with biases; in each layer an embedding
+    # of times and of 1,001 classes, and a linear layer to six times the width; in the end the first embedding once
+    # more, and a linear layer to twice the width
+    assert shares["self-attention × 4"] == 4 * 4 * (128 * 128 + 128)
+    embedding = (256 * 128 + 128) + (128 * 128 + 128) + 1001 * 128
+    assert shares["conditions"] == 4 * (embedding + 128 * 768 + 768) + (128 * 256 + 256)
+    assert sum(shares.values()) == count_params(trace)
+
+
+def test_the_way_of_a_condition_is_drawn_from_its_inputs_to_all_that_it_scales():
+    (column,) = read_columns(kept("DiTTransformer2DModel")[0])
+    labels = [node.label for node in sorted(column.condition.nodes, key=lambda node: node.row)]
+
+    assert {"TIMESTEP", "CLASS LABELS", "SINES AND COSINES", "LOOK UP"} <= set(labels)
+    assert column.condition.node(column.condition.head).record.shape == (2, 768)
+    layout = compose_poster(kept("DiTTransformer2DModel")[0], text_width)
+    assert sum(line.kind == "condition" for line in layout.curves) == 5  # two norms and two gates, and the last norm
+
+
+def test_a_norm_that_is_only_shifted_is_not_called_scaled():
+    class Shifted(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = torch.nn.LayerNorm(12)
+            self.attention = torch.nn.MultiheadAttention(12, 3, batch_first=True)
+            self.time = torch.nn.Linear(5, 12)
+
+        def forward(self, rows, time):
+            for _ in range(2):
+                read = self.norm(rows) + self.time(time)[:, None]
+                rows = rows + self.attention(read, read, read, need_weights=False)[0]
+            return rows
+
+    reading = read_pass(xray.trace(Shifted(), torch.rand(2, 7, 12), torch.rand(2, 5)).passes[0])
+    (tower,) = reading.towers
+
+    labels = [node.label for node in chart_stage(reading.flow, tower.layers[0][0]).nodes]
+    assert labels[0] == "LAYER NORM, SHIFTED"
+    assert tower.tower.conditions == ("time",)

@@ -209,7 +209,11 @@ class Bridge:
 
 @dataclass(frozen=True)
 class Tower:
-    """A residual stream with its layers, from what it reads to its last norm; `bridges` stand between layers."""
+    """A residual stream with its layers, from what it reads to its last norm; `bridges` stand between layers.
+
+    `conditions` are the arguments of the model out of which it is worked out how its sublayers are scaled, shifted and
+    gated (DiT).
+    """
 
     name: str
     reads: Reads | None
@@ -220,6 +224,7 @@ class Tower:
     groups: tuple[Group, ...]
     final_norm: NormKind | None
     bridges: tuple[Bridge, ...] = ()
+    conditions: tuple[str, ...] = ()
 
     @property
     def layers(self) -> int:

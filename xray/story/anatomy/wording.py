@@ -79,6 +79,8 @@ def list_lines(tower: Tower) -> Iterator[Line]:
     """The entrance of a tower, and the branches of each kind of its layers."""
     if tower.entrance:
         yield Line("", "entrance", join(*(describe_entrance(part) for part in tower.entrance)), "", "")
+    if tower.conditions:
+        yield Line("", "condition", f"of {', '.join(tower.conditions)}", "scales, shifts or gates", "")
     bridges = {bridge.before: bridge for bridge in tower.bridges}
     for group in tower.groups:
         bridge = bridges.get(group.layers[0])

@@ -227,7 +227,7 @@ def find_chains(flow: Flow, sites: Sequence[Site] = ()) -> list[Chain]:
                 ends[add] = chain
             continue
         previous = before[add]
-        chain = next((one for one in reversed(chains) if is_beside(one, joint)), None)
+        chain = next((one for one in reversed(chains) if is_beside(flow, one, joint)), None)
         if chain is None and previous is not None:
             chain = ends.get(previous)
             chain = None if chain is not None and chain.end != previous else chain
@@ -244,9 +244,20 @@ def goes_on(flow: Flow, joint: Joint, last: int) -> bool:
     return does_mix(flow, [node for node in joint.region.inner if node > last])
 
 
-def is_beside(chain: Chain, joint: Joint) -> bool:
+def is_beside(flow: Flow, chain: Chain, joint: Joint) -> bool:
     """Whether a sum adds a second branch that began where the chain's last one did."""
-    return bool(chain.joints) and chain.joints[-1].stream == joint.stream
+    if not chain.joints or chain.joints[-1].stream != joint.stream:
+        return False
+    return not are_parts(flow, joint.stream, chain.joints[-1].add, joint.add)
+
+
+def are_parts(flow: Flow, stream: int | None, one: int, other: int) -> bool:
+    """Whether two sums are as long as the parts that one tensor was cut in, as rows of text and film (CogVideoX)."""
+    whole, first, second = (flow.output(place).shape if place is not None else () for place in (stream, one, other))
+    if not len(whole) == len(first) == len(second):
+        return False
+    axes = [axis for axis, size in enumerate(whole) if (first[axis], second[axis]) != (size, size)]
+    return len(axes) == 1 and first[axes[0]] + second[axes[0]] == whole[axes[0]]
 
 
 def follow(first: int, inside: set[int], before: dict[int, int | None]) -> int:

@@ -10,7 +10,6 @@ from xray.ir.flow.operation_kinds import (
     DROPOUTS,
     JOINS,
     LENGTHS,
-    LOOKUPS,
     SCALINGS,
     SUMS,
 )
@@ -24,18 +23,17 @@ from xray.story.branches.distinctions import are_twins, describe_plain, has_scor
 from xray.story.branches.experts import describe_experts
 from xray.story.branches.others import describe_convolution, describe_recurrence
 from xray.story.branches.sequences import split_sequence
+from xray.story.passages.modulation import is_modulated
 from xray.story.recognition.between import (
     Region,
     cut_region,
     does_mix,
     find_region,
-    is_linear,
     is_scale,
     strip_plain,
 )
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.recognition.norms import find_norm
-from xray.story.recognition.scored_parts import list_behind
 
 MOST_PATHS = 6
 MOST_BEHIND = 60
@@ -231,30 +229,6 @@ def describe_norm(
     on = None if not ends else "branch" if behind else "stream"
     adaptive = any(is_modulated(flow, norm) for norm in (*before, *ends))
     return Norm(kind, place, on, adaptive)  # type: ignore[arg-type]
-
-
-def is_modulated(flow: Flow, norm: FoundNorm) -> bool:
-    """Whether what a norm makes is multiplied by something that the data around it makes (DiT)."""
-    for reader in flow.readers.get(norm.end, ()):
-        step = flow.steps[reader]
-        if step.op in SCALINGS and len(step.inputs) == 2:
-            for record, maker in flow.given(reader):
-                is_beside = maker not in (None, norm.end) and len(record.shape) >= 2
-                if (
-                    is_beside
-                    and comes_from_learned(flow, maker)
-                    and norm.end not in flow.behind(maker, most=MOST_BEHIND)
-                ):
-                    return True  # a gate that is worked out of what the norm makes scales nothing (A.X K2)
-    return False
-
-
-def comes_from_learned(flow: Flow, maker: int | None) -> bool:
-    """Whether what a step makes is worked out by learned numbers, as no mask of padding is."""
-    behind = list_behind(flow, maker)
-    return any(is_linear(flow, node) or flow.op(node) in LOOKUPS for node in behind) or any(
-        record.role == "parameter" for node in behind for record in flow.steps[node].inputs
-    )
 
 
 def name_norm(flow: Flow, norm: FoundNorm) -> NormKind | None:

@@ -12,6 +12,7 @@ from xray.story.body.layers import Layer, cut_layers, group_layers, join_cuts
 from xray.story.body.spine import Chain, stream_norm
 from xray.story.body.stages import Staging, find_any_norm, name_norm, read_stage
 from xray.story.passages.bridges import Bridging, find_bridges
+from xray.story.passages.conditions import Conditioning, find_conditioning
 from xray.story.recognition.between import is_linear, strip_plain
 from xray.story.recognition.norms import Norm as FoundNorm
 
@@ -29,6 +30,7 @@ class Towering:
     entrance: frozenset[int]
     final: FoundNorm | None
     bridges: tuple[Bridging, ...] = ()
+    condition: Conditioning | None = None
 
     @property
     def end(self) -> int:
@@ -47,6 +49,7 @@ class Towering:
         found = set(self.entrance) | (set() if self.final is None else set(self.final.nodes))
         for staging in self.stagings:
             found |= staging.nodes
+        found |= set() if self.condition is None else self.condition.nodes
         return found.union(*(bridge.nodes for bridge in self.bridges))
 
 
@@ -81,6 +84,8 @@ def read_tower(flow: Flow, chains: Sequence[Chain], sites: Sequence[Site], names
             nodes |= one.nodes
     groups = group_layers(flow, layers)
     widths = {group.d_model for group in groups}
+    streams = {joint.add for chain in chains for joint in chain.joints} | set(names)
+    condition = find_conditioning(flow, layers, final, streams)
     bridges = find_bridges(flow, layers, sites)
     tower = Tower(
         name="",
@@ -92,8 +97,9 @@ def read_tower(flow: Flow, chains: Sequence[Chain], sites: Sequence[Site], names
         groups=tuple(groups),
         final_norm=None if final is None else name_norm(flow, final),
         bridges=tuple(one.bridge for one in bridges),
+        conditions=() if condition is None else condition.inputs,
     )
-    return Towering(tower, tuple(chains), tuple(stagings), tuple(layers), frozenset(nodes), final, bridges)
+    return Towering(tower, tuple(chains), tuple(stagings), tuple(layers), frozenset(nodes), final, bridges, condition)
 
 
 def is_end_of_layer(layers: Sequence[Layer]) -> bool:

@@ -6,6 +6,7 @@ from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told, draw_card
 from xray.story.layout import Cells, Line, Run, line_width
 from xray.story.shapes import hue
+from xray.story.sheet.placing import CONDITION
 from xray.story.type_sizes import LABEL, NOTE
 from xray.story.wording import fit_text
 
@@ -41,6 +42,8 @@ def list_entries(told: Told) -> list[tuple[str, str, str]]:
         entries.append(("fill", "mask", "a mask is applied"))
     if any(node.surface == "memory" for node in nodes):
         entries.append(("line", "ribbon", "memory: keys and values"))
+    if told.has_condition:
+        entries.append(("fill", CONDITION, "condition: scales, shifts, gates"))
     entries += [("line", role, f"{role} path") for role in told.roles if role != "forward"]
     entries.append(("outline", "boundary", "enters or leaves a layer"))
     if told.marked:

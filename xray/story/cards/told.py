@@ -27,6 +27,7 @@ class Told:
     roles: tuple[str, ...] = ("forward",)
     has_masks_beside: bool = False
     marked: str = ""
+    has_condition: bool = False
 
     def nodes(self) -> Iterator[Node]:
         """Every node of every frame."""

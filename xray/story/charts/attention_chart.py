@@ -8,7 +8,6 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SIDE_BY_SIDE
 from xray.ir.kinds import EXCHANGES
 from xray.story.anatomy.tree import Attention
-from xray.story.body.modulation import find_beside_gate
 from xray.story.body.stages import Branching, peel_end
 from xray.story.branches.attention import is_sink_share
 from xray.story.branches.inner_norms import find_inner_norm
@@ -35,6 +34,7 @@ from xray.story.charts.chart import (
     steps_with_block,
 )
 from xray.story.charts.lanes import Part, cut_way, order_rows
+from xray.story.passages.modulation import find_beside_gate
 from xray.story.recognition.between import Region, find_region
 from xray.story.recognition.value_shapes import number
 

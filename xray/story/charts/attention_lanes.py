@@ -7,7 +7,6 @@ from math import prod
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SCALINGS, SHAPING, SUMS
 from xray.story.anatomy.tree import ANOTHER_ROW, Attention
-from xray.story.body.modulation import list_modulation
 from xray.story.body.stages import Branching, opening_norms
 from xray.story.branches.attention import rolls_places
 from xray.story.branches.operands import Side, is_kept, read_sides
@@ -26,6 +25,7 @@ from xray.story.charts.chart import (
     steps_with_block,
 )
 from xray.story.charts.lanes import Part, cut_way, take_turn
+from xray.story.passages.modulation import list_modulation
 from xray.story.recognition.between import is_linear, width_out
 
 MOST_ARROWS = 8

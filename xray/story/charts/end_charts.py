@@ -9,12 +9,13 @@ from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, LOOKUPS, 
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
 from xray.story.body.entrance import cuts_patches, learned_source
-from xray.story.body.modulation import list_modulation
 from xray.story.body.stages import find_any_norm
 from xray.story.body.tables import looks_up_places
 from xray.story.body.towers import POOLINGS, Towering
 from xray.story.charts.chart import BROAD, MIDDLE, Chart, Edge, Node, describe_dropout, list_dropouts, steps_at
 from xray.story.charts.operations_chart import chart_operations, label_step
+from xray.story.charts.stage_chart import name_modulation
+from xray.story.passages.modulation import list_modulation
 from xray.story.recognition.between import find_region, is_linear, is_scale
 from xray.story.recognition.value_shapes import number
 from xray.story.sentences.of_runs import list_remarks_of_loss
@@ -186,8 +187,8 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
             labels[node] = f"{name_loss(flow.steps[node])}: THE LOSS"
         elif is_last_norm(flow, towering, node):
             final = towering.final
-            is_adapted = final is not None and bool(list_modulation(flow, final))
-            labels[node] = "LAST NORM, SCALED AND SHIFTED" if is_adapted else "LAST NORM"
+            modulation = () if final is None else list_modulation(flow, final)
+            labels[node] = f"LAST NORM, {name_modulation(flow, modulation)}" if modulation else "LAST NORM"
         elif flow.steps[node].error is not None:
             to_words = flow.steps[node].settings.get("out_features") == towering.tower.vocab
             labels[node] = "LINEAR TO VOCABULARY" if to_words else label_step(flow, node)

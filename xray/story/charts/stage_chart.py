@@ -1,5 +1,6 @@
 """The chart of a stage: its norms, its branches, one above or beside the other, and the sum that ends it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
@@ -16,7 +17,6 @@ from xray.story.anatomy.tree import (
     Unknown,
 )
 from xray.story.anatomy.tree import Norm as NormFacts
-from xray.story.body.modulation import find_beside_gate, list_modulation
 from xray.story.body.stages import Branching, Staging, name_norm, peel_end
 from xray.story.charts.attention_chart import chart_attention
 from xray.story.charts.attention_lanes import list_opening
@@ -34,6 +34,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.forward_chart import chart_experts, chart_forward
 from xray.story.charts.operations_chart import chart_operations, label_step
+from xray.story.passages.modulation import find_beside_gate, list_modulation
 from xray.story.recognition.between import is_linear, strip_plain
 from xray.story.recognition.norms import Norm
 from xray.story.sentences.of_parts import describe_box
@@ -62,6 +63,9 @@ def add_shared_end(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     end = chart_operations(flow, shared, region.end, prefix="end")
     if end is None:
         return chart
+    gate = find_beside_gate(flow, region.end)
+    if gate is not None:
+        end = stack_charts(end, with_remarks(chart_gate(flow, gate), staging.branches[-1].branch))
     raised = end.raised(chart.rows)
     joints = tuple(Edge(head, foot) for head in chart.head.split(" ") for foot in raised.feet)
     return Chart(
@@ -119,8 +123,7 @@ def chart_norm(flow: Flow, norm: Norm, key: str, wide: bool) -> Chart:
     label = f"{kind.upper()} NORM" if kind else "NORM"
     modulation = list_modulation(flow, norm)
     if modulation:
-        shifts = any(flow.op(node) in SUMS for node in modulation)
-        label = f"{label}, {'SCALED AND SHIFTED' if shifts else 'SCALED'}"
+        label = f"{label}, {name_modulation(flow, modulation)}"
     node = Node(
         key,
         label,
@@ -132,6 +135,12 @@ def chart_norm(flow: Flow, norm: Norm, key: str, wide: bool) -> Chart:
         describe_box("norm", NormFacts(kind, None, adaptive=bool(modulation))),
     )
     return Chart((node,), (), (key,), key)
+
+
+def name_modulation(flow: Flow, modulation: Sequence[int]) -> str:
+    """What is done to what a norm makes, by what stands beside it."""
+    told = ["SHIFTED" if flow.op(node) in SUMS else "SCALED" for node in modulation]
+    return " AND ".join(dict.fromkeys(told))
 
 
 def parent_params(flow: Flow, norm: Norm) -> int:

@@ -67,6 +67,14 @@ def describe_norm(anatomy: Anatomy) -> str:
     return f"{kind} {where[place]}{why}."
 
 
+def describe_adaptive(anatomy: Anatomy) -> str:
+    if not any(norm.adaptive for norm in norms(anatomy)):
+        return ""
+    names = dict.fromkeys(name for tower in anatomy.towers for name in tower.conditions)
+    told = f", made of {' and '.join(names)}," if names else ""
+    return f"Adaptive norms: what stands beside the stream{told} says how much each is scaled or shifted."
+
+
 def describe_positions(anatomy: Anatomy) -> str:
     kinds = {branch.positions for branch in attentions(anatomy)}
     if "rotary" in kinds:
@@ -224,11 +232,7 @@ def describe_dropouts(group: Group) -> str:
 
 OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("norm", describe_norm),
-    fixed(
-        "adaptive norm",
-        "Adaptive norms: what stands beside the stream says how much each is scaled and shifted.",
-        lambda whole: any(norm.adaptive for norm in norms(whole)),
-    ),
+    Sentence("adaptive norm", describe_adaptive),
     fixed(
         "parallel",
         "Sublayers side by side: they read the same point of the stream, and are added together.",

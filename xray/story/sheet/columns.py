@@ -9,6 +9,7 @@ from xray.story.body.reading import Reading, read_passes
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
 from xray.story.charts.chart import Chart
+from xray.story.charts.condition_chart import chart_condition
 from xray.story.charts.end_charts import chart_entrance, chart_exit, find_input, without_places
 from xray.story.charts.narrow import align_rows, narrow_chart
 from xray.story.sheet.counting import Count
@@ -26,7 +27,8 @@ WIDE_DETAIL, DETAIL, NARROW_DETAIL, BRIEF = 620.0, 344.0, 316.0, 138.0
 class Column:
     """A tower with its charts, its frames and its look, and the pass that it was read from.
 
-    `twin` is the same tower in another phase, drawn narrow beside it. `words` are those that it reads.
+    `twin` is the same tower in another phase, drawn narrow beside it. `words` are those that it reads, `condition` is
+    how it is worked out what scales, shifts and gates its sublayers.
     """
 
     reading: Reading
@@ -43,6 +45,7 @@ class Column:
     is_last: bool = True
     words: Words | None = None
     twin: "Column | None" = None
+    condition: Chart | None = None
 
     @property
     def width(self) -> float:
@@ -165,6 +168,7 @@ def plan_columns(
 ) -> list[Column]:
     """A column for every tower, from the first that runs to the last; `readings` are asked for other phases."""
     columns: list[Column] = []
+    beside: set[int] = set()
     station = 1
     single = len(towers) == 1
     for number, (reading, towering) in enumerate(towers):
@@ -182,11 +186,15 @@ def plan_columns(
         column = grow(make(reading, towering), readings, make)
         twin = find_twin(reading, towering, readings)
         if twin is not None:
-            beside = grow(make(*twin), readings, make)
-            if shape_of(beside) == shape_of(column):
-                column = set_beside(column, beside)
+            other = grow(make(*twin), readings, make)
+            if shape_of(other) == shape_of(column):
+                column = set_beside(column, other)
         if not is_last and column.exit is not None and len(column.exit.nodes) == 1:
             column = replace(column, last_station=0)
+        condition = towering.condition
+        if condition is not None and column.twin is None:
+            column = replace(column, condition=chart_condition(reading.flow, condition, beside))
+            beside |= condition.first
         columns.append(column)
         station = max(station, *(panel.station for frame in column.frames for panel in frame.panels)) + 1
         station += bool(column.last_station)

@@ -1,11 +1,12 @@
 """The sheet of any transformer: towers beside each other, joined by what one takes from another, and the cards."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from math import sqrt
 
 from xray.ir.trace import Trace
 from xray.story.anatomy.tree import Anatomy, Attention
+from xray.story.body.reading import Reading
 from xray.story.body.stages import Staging
 from xray.story.body.unused import count_unused
 from xray.story.body.whole import anatomy
@@ -83,6 +84,7 @@ def gather(trace: Trace, whole: Anatomy, columns: Sequence[Column]) -> Told:
         MARGIN,
         INFO,
         roles=tuple(role for role in ("training", "inference", "forward") if role in roles),
+        has_condition=any(column.condition is not None for column in columns),
     )
 
 
@@ -209,7 +211,9 @@ def list_shares(columns: Sequence[Column], params: int, unused: int) -> tuple[tu
     several = sum(column.is_first for column in columns) > 1
 
     def add(count: Count, name: str, role: str, groups: list[set[int]]) -> None:
-        fresh = {path: n for path, n in count.fresh(groups).items() if path not in seen}
+        found_now = count.fresh(groups)
+        known = {*seen, *found_now}
+        fresh = {path: n for path, n in found_now.items() if path not in seen and not is_inside(path, known)}
         seen.update(fresh)
         if sum(fresh.values()):
             found.append((name, role, sum(fresh.values())))
@@ -218,17 +222,20 @@ def list_shares(columns: Sequence[Column], params: int, unused: int) -> tuple[tu
         own, name = column.look.own, f"{column.towering.tower.name} " if several else ""
         count = Count(column.reading.flow)
         add(count, f"{name}entrance", own, [set(column.towering.entrance)])
+        condition = column.towering.condition
+        add(count, f"{name}conditions", own, [set() if condition is None else set(condition.nodes)])
+        beside = nodes_beside(columns, column.reading)
         kinds: dict[str, list[set[int]]] = {}
         for staging in column.towering.stagings:
             for kind, nodes in split_nodes(staging):
-                kinds.setdefault(kind, []).append(nodes)
+                kinds.setdefault(kind, []).append(nodes - beside)
         for kind, groups in kinds.items():
             add(count, f"{name}{kind.lower()} × {len(groups)}", own, groups)
         between = [set(bridge.nodes) for bridge in column.towering.bridges]
         add(count, f"{name}between layers × {len(between)}", own, between)
         leaving = next((one.exit for one in columns if one.towering is column.towering and one.exit), None)
         if leaving is not None:
-            places = {column.reading.flow.places[step.id] for node in leaving.nodes for step in node.steps}
+            places = {column.reading.flow.places[step.id] for node in leaving.nodes for step in node.steps} - beside
             final = column.towering.final
             add(count, f"{name}{'last norm' if final and places <= set(final.nodes) else 'head'}", own, [places])
     rest = params - sum(n for _, _, n in found)
@@ -238,6 +245,17 @@ def list_shares(columns: Sequence[Column], params: int, unused: int) -> tuple[tu
     if rest > 0:
         found.append(("norms and what is not placed", "card", rest))
     return tuple(found)
+
+
+def is_inside(path: str, known: Collection[str]) -> bool:
+    """Whether a block lies within one that is counted as a whole: part of it runs once more elsewhere."""
+    return any(path[:place] in known for place, letter in enumerate(path) if letter == ".")
+
+
+def nodes_beside(columns: Sequence[Column], reading: Reading) -> frozenset[int]:
+    """The steps that work out what scales, shifts and gates any tower of a pass."""
+    conditions = [column.towering.condition for column in columns if column.reading is reading]
+    return frozenset[int]().union(*(one.nodes for one in conditions if one is not None))
 
 
 def split_nodes(staging: Staging) -> list[tuple[str, set[int]]]:

@@ -16,6 +16,8 @@ from xray.story.type_sizes import DIGIT, FOUR_LINES, NOTE, OP, SYMBOL, THREE_LIN
 from xray.story.wording import fit_text, wrap
 
 SMALLEST_BESIDE = 13
+CONDITION = "op_normalisation"
+"""The colour of what scales, shifts and gates from beside a stream."""
 GHOST, RIBBON_ROW, SIGN, BARS = 22.0, 36.0, 22.0, 44.0
 """How high a node without a shape is, what is left free for a ribbon below what it feeds, how large a sign is."""
 
@@ -36,7 +38,8 @@ class Look:
     def surface(self, node: Node) -> str:
         """The surface of the theme that a node stands on."""
         own = self.role if self.is_narrow else self.own
-        return {"own": own, "mask": "mask", "memory": self.memory, "phase": self.phase, "ghost": "card"}[node.surface]
+        surfaces = {"own": own, "mask": "mask", "memory": self.memory, "phase": self.phase, "ghost": "card"}
+        return surfaces.get(node.surface, CONDITION)
 
     @property
     def phase(self) -> str:
@@ -147,8 +150,10 @@ def place_chart(
         lower, upper = boxes.get(edge.source), boxes.get(edge.target)
         if lower is None or upper is None:
             continue
-        of_memory = not look.is_narrow and chart.node(edge.source).surface == "memory"
+        surface = chart.node(edge.source).surface
+        of_memory = not look.is_narrow and surface == "memory"
         line = look.phase if on_page else look.memory if of_memory else look.line
+        line = "leader" if surface == "condition" else line
         thick = 2 if on_page and look.phase != look.own else 1.6 if look.is_narrow else 1.2
         dashed = look.is_dashed and (on_page or look.is_narrow)
         if lower.top <= upper.bottom:

@@ -89,6 +89,7 @@ def plan_frames(
                 seen.append(keys)
                 opened.setdefault(number, set()).add(place)
     frames = []
+    beside = frozenset[int]() if towering.condition is None else towering.condition.nodes
     for number in kept:
         block = find_block(flow, layers[number])
         panels = []
@@ -96,12 +97,13 @@ def plan_frames(
             is_open = place in opened.get(number, set())
             is_row = in_rows and not opened.get(number)
             chart = charts[number][place] if is_open or is_row else chart_closed(flow, staging)
-            counted = sum(count.paths([staging.nodes]).values())
+            counted = sum(count.paths([staging.nodes - beside]).values())
             panels.append(
                 Panel(staging, chart, is_open, station if is_open else max(station - 1, first), counted, block)
             )
             station += is_open
-        params = sum(panel.params for panel in panels)
+        held = set().union(*(staging.nodes & beside for staging in layers[number]))
+        params = sum(panel.params for panel in panels) + sum(count.paths([held]).values())
         compact = in_rows and not opened.get(number)
         masks = list_masks(flow, layers[number])
         bridge = chart_bridge(flow, towering, groups[number].layers[0])

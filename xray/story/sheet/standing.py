@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from xray.story.canvas import Canvas
 from xray.story.charts.chart import Chart
 from xray.story.layout import Box, Measure, Run
+from xray.story.regions.conditions import draw_condition, lane_beside, make_room
 from xray.story.sheet.columns import Column
 from xray.story.sheet.frames import Drawn, draw_frames
 from xray.story.sheet.panels import SKIP, Lane, place_charts
@@ -77,6 +78,7 @@ def split_columns(measure: Measure, columns: list[Column], gap: float) -> list[C
                     is_last=is_last,
                     remarks=False,
                     twin=None,
+                    condition=column.condition if is_first else None,
                 )
             )
     return found
@@ -89,18 +91,28 @@ def frames_height(measure: Measure, frames: tuple[Frame, ...], column: Column, g
 
 
 def entrance_charts(column: Column) -> list[Chart]:
-    """What a tower reads, in every phase."""
-    return [phase.entrance for phase in column.phases if phase.entrance is not None]
+    """What a tower reads, in every phase; on the left where a condition stands beside it."""
+    charts = [phase.entrance for phase in column.phases if phase.entrance is not None]
+    return charts if column.condition is None else list(map(make_room, charts))
 
 
 def entrance_height(measure: Measure, column: Column, gap: float) -> float:
     """How much stands below a tower's frames, its words left out."""
     charts, lanes = entrance_charts(column), column.lanes(0)
     caption = 0.0 if column.words is not None else CAPTION
+    high = condition_height(measure, column, gap)
     if not charts:
-        return caption + (0.0 if column.is_first else 30.0)
+        return caption + (high + RISE if high else 0.0 if column.is_first else 30.0)
     placed = place_charts(Canvas(measure, is_trial=True), charts, lanes[: len(charts)], 0, gap, None)
-    return caption + placed[0].top + RISE
+    return caption + max(placed[0].top, high) + RISE
+
+
+def condition_height(measure: Measure, column: Column, gap: float) -> float:
+    """How high the condition beside an entrance stands; 0 where there is none."""
+    if column.condition is None:
+        return 0.0
+    lane = lane_beside(column, column.lanes(0)[0], 0)
+    return place_charts(Canvas(measure, is_trial=True), [column.condition], [lane], 0, gap, None)[0].top
 
 
 def common_floor(measure: Measure, columns: Sequence[Column], gap: float) -> float:
@@ -130,8 +142,8 @@ def stand(canvas: Canvas, column: Column, left: float, floor: float, gap: float,
     entrances: tuple[Placed, ...] = ()
     charts = entrance_charts(column)
     if charts:
-        below = 0.0 if column.words is not None else CAPTION
-        start = base - entrance_height(canvas.measure, column, gap) + below
+        trial = Canvas(canvas.measure, is_trial=True)
+        start = base - RISE - place_charts(trial, charts, lanes[: len(charts)], 0, gap, None)[0].top
         placed = place_charts(canvas, charts, lanes[: len(charts)], start, gap, column.first_station, on_page=True)
         entrances = tuple(placed)
     if column.is_first and column.words is None:
@@ -152,9 +164,20 @@ def stand(canvas: Canvas, column: Column, left: float, floor: float, gap: float,
     for lane, phase, entrance, first in zip(lanes, column.phases, entrances, drawn.firsts, strict=False):
         if phase.entrance is not None:
             rise(canvas, lane, entrance.boxes[phase.entrance.head], first, base)
+    condition = stand_condition(canvas, column, lanes[0], left, base, gap)
     exits = [stand_exit(canvas, column, number, lane, drawn, gap) for number, lane in enumerate(lanes)]
     top = max([drawn.top + 30, *(one.top for one in exits if one is not None)])
+    draw_condition(canvas, column, condition, drawn, exits[0])
     return Standing(left, entrances, drawn, tuple(exits), top)
+
+
+def stand_condition(canvas: Canvas, column: Column, lane: Lane, left: float, base: float, gap: float) -> Placed | None:
+    """How it is worked out what scales, shifts and gates a tower's sublayers, beside its entrance."""
+    if column.condition is None or not column.is_first:
+        return None
+    start = base - RISE - condition_height(canvas.measure, column, gap)
+    beside = lane_beside(column, lane, left)
+    return place_charts(canvas, [column.condition], [beside], start, gap, column.first_station, on_page=True)[0]
 
 
 def rise(canvas: Canvas, lane: Lane, below: Box, above: Box, edge: float) -> None:
@@ -177,7 +200,10 @@ def draw_caption(canvas: Canvas, column: Column, centre: float, entrances: Seque
         Run(f"{column.name.upper()} ", LABEL, f"accent:{column.look.own}", "bold"),
         Run(f"  {say_batch(column)}", NOTE, "quiet"),
     )
-    canvas.note(centre, bottom - 8, (told,), align="center")
+    middle = centre
+    if column.condition is not None:
+        middle = lowest.x if lowest is not None else centre - column.detail * 0.23
+    canvas.note(middle, bottom - 8, (told,), align="center")
     left = centre - column.detail / 2 - SKIP - PANEL_PAD
     draw_station(canvas, left + 18, lowest.y if lowest is not None else bottom - 14, column.first_station)
 

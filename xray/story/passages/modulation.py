@@ -1,11 +1,12 @@
 """Adaptive norms: rows scaled, shifted and let through by what stands beside the stream, as time and class (DiT)."""
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
-from xray.story.body.stages import comes_from_learned, is_modulated
+from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, SCALINGS, SUMS
+from xray.story.recognition.between import is_linear
 from xray.story.recognition.norms import Norm
+from xray.story.recognition.scored_parts import list_behind
 
-MOST = 4
+MOST, MOST_BEHIND, MOST_STEPS = 4, 60, 2000
 
 
 def list_modulation(flow: Flow, norm: Norm) -> tuple[int, ...]:
@@ -47,3 +48,34 @@ def is_from_beside(flow: Flow, place: int, row: int) -> bool:
         return False
     lengths = record.shape[:-1][-1:] if len(record.shape) > 1 else ()
     return lengths == (1,) and shape[-2] > 1 and comes_from_learned(flow, maker)
+
+
+def is_modulated(flow: Flow, norm: Norm) -> bool:
+    """Whether what a norm makes is multiplied by something that the data around it makes (DiT), or only moved by it."""
+    for reader in flow.readers.get(norm.end, ()):
+        step = flow.steps[reader]
+        if len(step.inputs) != 2 or (step.op not in SCALINGS and not is_from_beside(flow, reader, norm.end)):
+            continue
+        for record, maker in flow.given(reader):
+            is_beside = maker not in (None, norm.end) and len(record.shape) >= 2
+            if is_beside and comes_from_learned(flow, maker) and norm.end not in flow.behind(maker, most=MOST_BEHIND):
+                # a gate that is worked out of what the norm makes scales nothing (A.X K2)
+                return comes_from_data(flow, maker)
+    return False
+
+
+def comes_from_data(flow: Flow, maker: int | None) -> bool:
+    """Whether what a step makes is worked out of anything that is no parameter: a moved layer scale is not."""
+    return any(
+        record.role != "parameter" and before is None and record.shape
+        for node in flow.behind(maker, most=MOST_STEPS)
+        for record, before in flow.given(node)
+    )
+
+
+def comes_from_learned(flow: Flow, maker: int | None) -> bool:
+    """Whether what a step makes is worked out by learned numbers, as no mask of padding is."""
+    behind = list_behind(flow, maker)
+    return any(is_linear(flow, node) or flow.op(node) in LOOKUPS for node in behind) or any(
+        record.role == "parameter" for node in behind for record in flow.steps[node].inputs
+    )

@@ -1,0 +1,86 @@
+"""The chart of a condition: from what it is made of to what scales, shifts and gates the first layer."""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, SIDE_BY_SIDE
+from xray.ir.records import TensorRecord
+from xray.story.charts.chart import Chart, Edge, Node
+from xray.story.charts.operations_chart import chart_operations, is_substance, spread
+from xray.story.passages.conditions import Conditioning, list_given, name_source
+
+
+def chart_condition(flow: Flow, condition: Conditioning, drawn: Collection[int]) -> Chart | None:
+    """How a condition is worked out for the first layer, the steps left out that are drawn beside another tower."""
+    nodes = condition.first - set(drawn)
+    if not nodes:
+        return None
+    given = {node: (record, name_source(flow, node, record)) for node, record in list_given(flow, nodes)}
+    labels: dict[int, str] = {}
+    names: dict[int, str] = {}
+    for node, (_, name) in given.items():
+        told = name.replace("_", " ").upper() or "FROM OUTSIDE"
+        names[node] = told
+        if not is_substance(flow, node, nodes):
+            labels[node] = told
+    waves = list_waves(flow, nodes)
+    labels |= dict.fromkeys(waves[-1:], "SINES AND COSINES")
+    chart = chart_operations(flow, nodes, max(nodes), labels, "beside")
+    if chart is None:
+        return None
+    for node in waves[:-1]:
+        chart = skip_node(chart, f"beside{node}")
+
+    def settle(node: Node) -> Node:
+        place = flow.places[node.steps[0].id] if node.steps else -1
+        return replace(
+            node, surface="condition", record=given[place][0] if place in labels.keys() & given else node.record
+        )
+
+    chart = replace(chart, nodes=tuple(map(settle, chart.nodes)))
+    for node in names.keys() - labels.keys():
+        chart = add_input(chart, f"beside{node}", names[node], given[node][0])
+    return chart
+
+
+def add_input(chart: Chart, reader: str, name: str, record: TensorRecord) -> Chart:
+    """The chart with what one of its nodes reads from outside, in the row below that."""
+    if all(node.key != reader for node in chart.nodes):
+        return chart
+    if chart.node(reader).row == 0:
+        chart = chart.raised(1)
+    above = chart.node(reader)
+    below = Node(f"{reader}_input", name, above.row - 1, above.place, above.steps[:1], record, surface="condition")
+    beside = [*chart.in_row(below.row), below]
+    places = {
+        node.key: spread(number, len(beside)) for number, node in enumerate(sorted(beside, key=lambda one: one.place))
+    }
+    nodes = (replace(node, place=places.get(node.key, node.place)) for node in (*chart.nodes, below))
+    return replace(chart, nodes=tuple(nodes), edges=(*chart.edges, Edge(below.key, reader)))
+
+
+def list_waves(flow: Flow, nodes: Collection[int]) -> list[int]:
+    """The steps that put sines and cosines side by side, and such halves in another order, in order."""
+    found: list[int] = []
+    for node in sorted(nodes):
+        makers = [flow.carried_from(maker, CARRYING) for maker in flow.makers[node]]
+        if flow.op(node) in SIDE_BY_SIDE and all(
+            maker is not None and (flow.op(maker) in ("sin", "cos") or maker in found) for maker in makers
+        ):
+            found.append(node)
+    return found
+
+
+def skip_node(chart: Chart, key: str) -> Chart:
+    """The chart without a node: what went into it goes on to what read it, and all above it stands a row lower."""
+    if all(node.key != key for node in chart.nodes):
+        return chart
+    row = chart.node(key).row
+    is_alone = sum(node.row == row for node in chart.nodes) == 1
+    before = [edge.source for edge in chart.edges if edge.target == key]
+    after = [edge.target for edge in chart.edges if edge.source == key]
+    edges = [edge for edge in chart.edges if key not in (edge.source, edge.target)]
+    edges += [Edge(source, target) for source in before for target in after]
+    nodes = [replace(node, row=node.row - (is_alone and node.row > row)) for node in chart.nodes if node.key != key]
+    return replace(chart, nodes=tuple(nodes), edges=tuple(dict.fromkeys(edges)))

@@ -1,0 +1,98 @@
+"""Conditions: what is worked out beside a stream, and scales, shifts and gates its sublayers: time, class (DiT)."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.records import TensorRecord
+from xray.story.body.stages import Staging
+from xray.story.passages.modulation import find_beside_gate, list_modulation
+from xray.story.recognition.norms import Norm
+
+MOST_BEHIND = 2000
+
+
+@dataclass(frozen=True)
+class Conditioning:
+    """A tower's condition: the steps that work it out, those that scale, shift and gate by it, and what it is made of.
+
+    `first` are the steps that work it out for the first layer. `inputs` are the names of the arguments that it comes
+    from, those that can be told from others of the same shape.
+    """
+
+    nodes: frozenset[int]
+    first: frozenset[int]
+    readers: frozenset[int]
+    inputs: tuple[str, ...]
+
+
+def find_conditioning(
+    flow: Flow, layers: Sequence[Sequence[Staging]], final: Norm | None, stops: Collection[int]
+) -> Conditioning | None:
+    """What scales, shifts and gates the sublayers of a tower from beside; None where nothing does.
+
+    `stops` are steps of streams: what is worked out of one of them stands beside none.
+    """
+    found: list[tuple[int, frozenset[int]]] = []
+    read = {place for layer in layers for staging in layer for place in list_readers(flow, staging)}
+    read |= set(list_modulation(flow, final)) if final is not None else set()
+    first = {place for staging in layers[0] for place in list_readers(flow, staging)}
+    for place in sorted(read):
+        nodes = work_out(flow, place, stops)
+        if nodes is not None:
+            found.append((place, nodes))
+    whole = frozenset[int]().union(*(nodes for _, nodes in found))
+    given = list(list_given(flow, whole))
+    if not given:
+        return None
+    return Conditioning(
+        whole,
+        frozenset[int]().union(*(nodes for place, nodes in found if place in first)),
+        frozenset(place for place, _ in found),
+        tuple(dict.fromkeys(name for node, record in given if (name := name_source(flow, node, record)))),
+    )
+
+
+def list_readers(flow: Flow, staging: Staging) -> Iterator[int]:
+    """The steps of a stage that scale, shift or gate by what stands beside the stream."""
+    for norm in staging.norms:
+        yield from list_modulation(flow, norm)
+    for joint in staging.joints:
+        gate = find_beside_gate(flow, joint.region.end)
+        if gate is not None:
+            yield gate
+
+
+def work_out(flow: Flow, place: int, stops: Collection[int]) -> frozenset[int] | None:
+    """The steps behind the smaller of two tensors that a step brings together; None if a stream is among them."""
+    shapes = [(flow.output(maker).shape, maker) for maker in flow.makers[place] if maker is not None]
+    whole = flow.output(place).shape
+    beside = [maker for shape, maker in shapes if shape != whole]
+    if len(beside) != 1:
+        return None
+    nodes = frozenset(flow.behind(beside[0], most=MOST_BEHIND))
+    return None if not nodes.isdisjoint(stops) or len(nodes) == MOST_BEHIND else nodes
+
+
+def list_given(flow: Flow, nodes: Collection[int]) -> Iterator[tuple[int, TensorRecord]]:
+    """What comes from outside into some steps and is no parameter, each with the step that reads it."""
+    for node in sorted(nodes):
+        for record, maker in flow.given(node):
+            if maker is None and record.role != "parameter" and record.shape and flow.is_leaf(node):
+                yield node, record
+
+
+def name_source(flow: Flow, place: int, record: TensorRecord) -> str:
+    """What a tensor from outside is called, by the arguments of the blocks around it; "" where it may be several."""
+    name, here = record.name, flow.places.get(flow.steps[place].parent or "")
+    while here is not None:
+        given = flow.steps[here].inputs
+        names = {one.name for one in given if one.source is None and one.shape == record.shape}
+        if name not in names:
+            close = {one for one in names if name in one or one in name}
+            if len(names) == 1 or len(close) == 1:
+                name = next(iter(names if len(names) == 1 else close))
+            elif names:
+                return ""
+        here = flow.places.get(flow.steps[here].parent or "")
+    return name

@@ -1,0 +1,83 @@
+"""The way of a condition: from beside the entrance up along the frames, into all that it scales, shifts and gates."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+
+from xray.story.canvas import Canvas, words
+from xray.story.charts.chart import Chart
+from xray.story.layout import Box, Point
+from xray.story.sheet.columns import Column
+from xray.story.sheet.frames import Drawn
+from xray.story.sheet.panels import Lane
+from xray.story.sheet.placing import Placed
+from xray.story.type_sizes import LABEL, PANEL_PAD
+
+BESIDE, LIFT = 4.0, 13.0
+LEFT_SHARE, RIGHT_SHARE = (0.27, 0.6), 0.58
+"""How the boxes of an entrance are moved where a condition stands beside it, and where that begins."""
+
+
+def draw_condition(canvas: Canvas, column: Column, placed: Placed | None, drawn: Drawn, leaving: Placed | None) -> None:
+    """A line from the head of a condition along the right side of the charts, and a branch of it to each reader.
+
+    Where a tower goes on in another column, it comes from below.
+    """
+    chart = column.condition
+    if placed is not None and chart is not None:
+        lowest = min(placed.boxes.values(), key=lambda box: box.bottom)
+        canvas.note(lowest.x, lowest.bottom - 8, (words("CONDITION", LABEL, "text", "bold"),), align="center")
+    elif column.is_first:
+        return
+    readers = sorted(list_readers(column, drawn, leaving), key=lambda box: box.y)
+    if not readers:
+        return
+    x = readers[0].x + column.detail / 2 + BESIDE
+    way: tuple[Point, ...] = ((x, readers[-1].y), (readers[-1].right, readers[-1].y))
+    if placed is not None and chart is not None:
+        head = placed.boxes[chart.head]
+        way = ((head.x, head.top), (head.x, head.top + LIFT), (x, head.top + LIFT), *way)
+    else:
+        floor = drawn.shown[0].bottom - PANEL_PAD - LIFT
+        canvas.note(x, floor - 2, (words("CONDITION", LABEL, "text", "bold"),), align="center")
+        way = ((x, floor), *way)
+    ways = [way, *(((x, box.y), (box.right, box.y)) for box in readers[:-1])]
+    for points in ways:
+        canvas.line(*points, role="casing", width=4.8, radius=8, head=False, kind="casing")
+    for points in ways:
+        canvas.line(*points, role="condition", width=2.4, radius=8, head_size=0.6, kind="condition")
+
+
+def make_room(chart: Chart) -> Chart:
+    """The chart of an entrance, its boxes moved to the left."""
+    centre, share = LEFT_SHARE
+    nodes = (
+        replace(node, place=(centre + (node.place[0] - 0.5) * share, node.place[1] * share)) for node in chart.nodes
+    )
+    return replace(chart, nodes=tuple(nodes))
+
+
+def lane_beside(column: Column, lane: Lane, left: float) -> Lane:
+    """Where a condition stands: right of the entrance, as far as the frames reach."""
+    start = lane.left + lane.width * RIGHT_SHARE
+    return Lane(start, left + column.width - PANEL_PAD - start, lane.look)
+
+
+def list_readers(column: Column, drawn: Drawn, leaving: Placed | None) -> Iterator[Box]:
+    """The boxes in which the condition scales, shifts or gates."""
+    condition = column.towering.condition
+    if condition is None:
+        return
+    steps = {column.reading.flow.steps[place].id for place in condition.readers}
+    for shown in drawn.shown:
+        yield from pick_boxes(shown.panels[0].chart, shown.placed[0], steps)
+    final, flow = column.towering.final, column.reading.flow
+    is_read = final is not None and any(final.end in flow.makers[place] for place in condition.readers)
+    if column.exit is not None and leaving is not None and column.remarks and final is not None and is_read:
+        yield from pick_boxes(column.exit, leaving, {flow.steps[final.end].id})
+
+
+def pick_boxes(chart: Chart, placed: Placed, steps: Collection[str]) -> Iterator[Box]:
+    """The boxes of a chart that stand for any of some steps."""
+    for node in chart.nodes:
+        if node.key in placed.boxes and any(step.id in steps for step in node.steps):
+            yield placed.boxes[node.key]
