@@ -1,6 +1,6 @@
 """Layers: where the pattern of stages begins again; and groups of layers that are alike."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Literal
@@ -53,6 +53,84 @@ def join_cuts(stagings: Sequence[Staging], cut: Sequence[Sequence[Layer]]) -> li
         whole = cut_layers(stagings)
         return whole if len(whole) < len(own) else own
     return own
+
+
+def cut_by_blocks(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None:
+    """Stages in layers as the model's own blocks hold them; None where no blocks beside each other hold all sums.
+
+    Blocks that each mix places are layers, whatever they are; those of one class also where some only think and no
+    pattern of parts comes again (Nemotron-H). What they hold is cut again into blocks of one class that each mix places
+    (stages of Swin), and by its pattern. None too where that leaves something longer than any pattern.
+    """
+    holders = {id(one): list_holders(flow, one.joints[0].add) for one in stagings}
+    pieces = split_at_blocks(stagings, holders)
+    if len(pieces) < 2:
+        return None
+    if not all(map(does_mix_places, pieces)):
+        parts = [branch.part for one in stagings for branch in one.stage.branches]
+        if not are_of_one_class(flow, pieces, holders) or find_period(parts) is not None:
+            return None
+    layers: list[Layer] = []
+    while pieces:
+        piece, *pieces = pieces
+        inner = split_at_blocks(piece, holders)
+        is_stage = len(inner) > 1 and (are_of_one_class(flow, inner, holders) or begins_alike(flow, inner, holders))
+        if is_stage and all(map(does_mix_places, inner)):
+            pieces = [*inner, *pieces]
+        elif is_stage or find_period([name_coarse(staging.stage) for staging in piece]) is not None:
+            layers += cut_layers(piece)
+        else:
+            layers.append(piece)
+    return layers if all(len(layer) <= LONGEST_PATTERN for layer in layers) else None
+
+
+def list_holders(flow: Flow, place: int) -> list[int]:
+    """The blocks that hold a step, the outermost first."""
+    found: list[int] = []
+    parent = flow.places.get(flow.steps[place].parent or "")
+    while parent is not None:
+        found.insert(0, parent)
+        parent = flow.places.get(flow.steps[parent].parent or "")
+    return found
+
+
+def split_at_blocks(stagings: Sequence[Staging], holders: Mapping[int, list[int]]) -> list[Layer]:
+    """Stages by the outermost blocks that do not hold all of them; all in one where a sum stands beside these."""
+    own = [holders[id(one)] for one in stagings]
+    depth = count_shared(own)
+    if any(len(one) <= depth for one in own):
+        return [tuple(stagings)]
+    blocks = [one[depth] for one in own]
+    return [
+        tuple(one for one, held in zip(stagings, blocks, strict=True) if held == block)
+        for block in dict.fromkeys(blocks)
+    ]
+
+
+def count_shared(holders: Sequence[list[int]]) -> int:
+    """In how many blocks, from the outermost on, all stand."""
+    return next(
+        (depth for depth, held in enumerate(zip(*holders, strict=False)) if len(set(held)) > 1), min(map(len, holders))
+    )
+
+
+def are_of_one_class(flow: Flow, pieces: Sequence[Layer], holders: Mapping[int, list[int]]) -> bool:
+    """Whether the blocks of pieces are of one class."""
+    depth = count_shared([holders[id(one)] for piece in pieces for one in piece])
+    return len({flow.steps[holders[id(piece[0])][depth]].module for piece in pieces}) == 1
+
+
+def begins_alike(flow: Flow, pieces: Sequence[Layer], holders: Mapping[int, list[int]]) -> bool:
+    """Whether two blocks of one class with a convolution each stand before others (SwiftFormer)."""
+    first = pieces[:2]
+    return all([name_coarse(staging.stage) for staging in one] == ["convolve"] for one in first) and are_of_one_class(
+        flow, first, holders
+    )
+
+
+def does_mix_places(layer: Layer) -> bool:
+    """Whether one of its stages lets places see each other."""
+    return any(name_coarse(staging.stage) != "think" for staging in layer)
 
 
 def find_period(kinds: Sequence[str]) -> int | None:

@@ -1,6 +1,6 @@
 """The towers of one pass."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from xray.ir.flow.attention_sites import Site, list_sites
@@ -8,13 +8,15 @@ from xray.ir.flow.dataflow import Flow, read_flow
 from xray.ir.flow.operation_kinds import LOOKUPS
 from xray.ir.flow.remembering import once
 from xray.ir.trace import Pass, Trace
-from xray.story.anatomy.tree import Attention, Tower
+from xray.story.anatomy.tree import Attention, Branch, Tower
 from xray.story.body.spine import Chain, Joint, find_chains
 from xray.story.body.towers import Towering, read_tower
 from xray.story.branches.joint import find_beside
 from xray.story.branches.operands import read_sides
 
 LEAST_JOINTS, MOST_BEHIND, FAR_BEHIND = 2, 80, 200
+UNNAMED = "#"
+"""Stands before the number of a tower that has no name yet."""
 FEATURE_MAP = 4
 """How many axes a picture has: batch, channels, height, width."""
 
@@ -50,19 +52,63 @@ def read_pass(one_pass: Pass) -> Reading:
     families = [kept for one in join_chains(flow, find_chains(flow, sites)) if (kept := keep_stream(flow, one, sites))]
     names: dict[int, str] = {}
     towers: list[Towering] = []
-    memories = find_memories(flow, families, sites)
-    used: dict[str, int] = {}
+    sums = {add: f"{UNNAMED}{number}" for number, family in enumerate(families) for add in list_sums(family)}
     for number, family in enumerate(families):
-        first = read_tower(flow, family, sites, names | dict.fromkeys(list_sums(family), "self"))
-        name = name_tower(first.tower, number in memories, any_cross(first.tower))
-        used[name] = used.get(name, 0) + 1
-        name = name if used[name] == 1 else f"{name} {used[name]}"
-        tower = replace(first, tower=replace(first.tower, name=name))
+        tower = read_tower(flow, family, sites, names | dict.fromkeys(list_sums(family), "self"), sums)
         towers.append(tower)
-        names |= dict.fromkeys([tower.end, *tower.sums], name)
+        names |= dict.fromkeys([tower.end, *tower.sums], f"{UNNAMED}{number}")
+    towers = name_towers(towers, find_memories(flow, families, sites))
     if any(is_joint(tower.tower) for tower in towers):
         towers = [tell_apart(flow, one, towers, sites) for one in towers]
     return Reading(flow, tuple(towers), sites)
+
+
+def name_towers(towers: Sequence[Towering], memories: Collection[int]) -> list[Towering]:
+    """The same towers, named, and by their names in the attentions that look at them."""
+    names: list[str] = []
+    for number, one in enumerate(towers):
+        crosses = any_cross(one.tower) and not any(
+            f"{UNNAMED}{number}" in list_sources(towers[other].tower) for other in list_asked(one.tower)
+        )
+        name = name_tower(one.tower, number in memories, crosses)
+        used = 1 + sum(known.split(" ")[0] == name for known in names)
+        names.append(name if used == 1 else f"{name} {used}")
+    return [
+        replace(one, tower=tell_names(replace(one.tower, name=name), names))
+        for one, name in zip(towers, names, strict=True)
+    ]
+
+
+def list_sources(tower: Tower) -> set[str]:
+    """What the attentions of a tower look at."""
+    return {branch.source for branch in tower.branches if isinstance(branch, Attention) and branch.source is not None}
+
+
+def list_asked(tower: Tower) -> list[int]:
+    """The numbers of the towers that a tower without a name looks at."""
+    return [int(one.removeprefix(UNNAMED)) for one in list_sources(tower) if one.startswith(UNNAMED)]
+
+
+def tell_names(tower: Tower, names: Sequence[str]) -> Tower:
+    """A tower whose attentions tell other towers by their names."""
+
+    def settle(branch: Branch) -> Branch:
+        if not isinstance(branch, Attention):
+            return branch
+        source, beside = (
+            names[int(told.removeprefix(UNNAMED))] if told is not None and told.startswith(UNNAMED) else told
+            for told in (branch.source, branch.beside)
+        )
+        return replace(branch, source=source, beside=beside)
+
+    groups = tuple(
+        replace(
+            group,
+            stages=tuple(replace(stage, branches=tuple(map(settle, stage.branches))) for stage in group.stages),
+        )
+        for group in tower.groups
+    )
+    return replace(tower, groups=groups)
 
 
 def is_joint(tower: Tower) -> bool:

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SUMS
 from xray.story.anatomy.tree import Attention, EntrancePart, Group, Norm, Tower
 from xray.story.body.entrance import read_entrance
-from xray.story.body.layers import Layer, cut_layers, group_layers, join_cuts
+from xray.story.body.layers import Layer, cut_by_blocks, cut_layers, group_layers, join_cuts
 from xray.story.body.spine import Chain, stream_norm
 from xray.story.body.stages import Staging, find_any_norm, name_norm, read_stage
 from xray.story.passages.bridges import Bridging, find_bridges
@@ -53,17 +54,23 @@ class Towering:
         return found.union(*(bridge.nodes for bridge in self.bridges))
 
 
-def read_tower(flow: Flow, chains: Sequence[Chain], sites: Sequence[Site], names: Mapping[int, str]) -> Towering:
+def read_tower(
+    flow: Flow,
+    chains: Sequence[Chain],
+    sites: Sequence[Site],
+    names: Mapping[int, str],
+    beside: Mapping[int, str] = MappingProxyType({}),
+) -> Towering:
     """The tower of chains that follow one another, each on the result of the one before; it has no name yet.
 
-    `names` has the towers before it by the steps that end them.
+    `names` has the towers before it by the steps that end them, `beside` those that its attentions may look at too.
     """
     cut: list[list[Layer]] = []
     stagings: list[Staging] = []
     final: FoundNorm | None = None
     opening: list[Staging] = []
     for chain in chains:
-        own = read_stagings(flow, chain, sites, names)
+        own = read_stagings(flow, chain, sites, {**beside, **names})
         if not stagings and is_opening(own):
             opening.append(own.pop(0))
         cut.append(cut_layers(own))
@@ -71,7 +78,7 @@ def read_tower(flow: Flow, chains: Sequence[Chain], sites: Sequence[Site], names
         final = last_norm(flow, own_end(own, chain))
         if final is not None and goes_past(flow, own_end(own, chain), final):
             final = None
-    layers = join_cuts(stagings, cut)
+    layers = cut_by_blocks(flow, stagings) or join_cuts(stagings, cut)
     if final is not None and is_end_of_layer(layers):
         layers[-1] = (*layers[-1][:-1], take_norm(flow, layers[-1][-1], final))
         stagings[-1], final = layers[-1][-1], None

@@ -266,6 +266,8 @@ def name_bias(
     """What kind of positions is added to the scores: learned by distance, a slope for each head, or none."""
     if has_score_sum(flow, site):
         return "relative"
+    if any(one.maker is not None and holds_other_scores(flow, site, one.maker) for one in biases):
+        return None
     if any(is_learned(flow, one.record, one.maker, list_behind(flow, one.maker)) for one in biases):
         return "relative"
     if alone is not None and not np.isnan(alone).any():
@@ -318,14 +320,30 @@ def is_sloped(flow: Flow, behind: Sequence[int]) -> bool:
 
 
 def has_score_sum(flow: Flow, site: Site) -> bool:
-    """Whether another product of the queries is added to the scores, as positions relative to one another are."""
+    """Whether another product of the queries, or of the keys, is added to the scores, as positions are (XLNet)."""
     return any(
         flow.op(node) in SUMS
         and any(
             maker is not None
             and maker not in site.scored
             and any(is_product(flow, one) for one in [maker, *list_behind(flow, maker)[:12]])
+            and not holds_other_scores(flow, site, maker)
             for _, maker in flow.given(node)
         )
         for node in site.scored[1:]
     )
+
+
+def holds_other_scores(flow: Flow, site: Site, maker: int) -> bool:
+    """Whether an addend is a product of two that linear layers make, neither of them this attention's own (LiLT)."""
+    product = next((one for one in [maker, *list_behind(flow, maker)[:12]] if is_product(flow, one)), None)
+    if product is None:
+        return False
+    sides = [find_projections(flow, one) for one in flow.makers[product]]
+    own = [one for place in flow.makers[site.scores] for one in find_projections(flow, place)]
+    return all(sides) and not any(one in own for side in sides for one in side)
+
+
+def find_projections(flow: Flow, place: int | None) -> list[int]:
+    """The linear layers that a factor of a product was made by."""
+    return [one for one in list_behind(flow, place) if is_linear(flow, one)]

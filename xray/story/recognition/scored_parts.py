@@ -5,7 +5,7 @@ from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, MASKINGS, SCALINGS, SUMS
-from xray.ir.flow.projections import is_projection
+from xray.ir.flow.projections import is_product, is_projection
 from xray.ir.records import TensorRecord
 
 Kind = Literal["scale", "bias", "mask", "softmax"]
@@ -182,6 +182,8 @@ def find_bias(flow: Flow, operand: Operand, behind: list[int]) -> Operand | None
     if operand.record.role == "parameter":
         return operand
     for here in behind:
+        if is_product(flow, here) and not is_projection(flow, here):
+            return operand  # other scores
         if flow.op(here) in LOOKUPS or is_projection(flow, here) or reads_table(flow, here):
             return nearest_like_scores(flow, operand, here)
     is_mask = operand.record.mask is not None or operand.record.role == "mask"
