@@ -298,4 +298,4 @@ def data2vec_audio(c):
     found = of_wav2vec(c).towers[0]
     norms = entrance(*["norm"] * 6, f"convolution {c.conv_dim[-1]}", "norm", "norm")
     rest = entrance(f"projection {c.hidden_size}", "convolution", "norm")
-    return network(replace(found, entrance=(*norms, *rest)), head=Head("classes", c.vocab_size))
+    return network(replace(found, entrance=(*norms, *rest)), head=Head("numbers", c.vocab_size))

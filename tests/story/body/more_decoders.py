@@ -203,4 +203,4 @@ def cpmant(c):
     layers = group(2, c.hidden_size, pre("rms", attend), pre("rms", gated(c, d_ff=c.dim_ff, activation="gelu")))
     parts = entrance(f"words {rows}", f"table {c.segment_types}")
     text = tower(c, "text", "ids", False, parts, (layers,), "rms", vocab=rows)
-    return network(text, head=Head("classes", c.vocab_size))
+    return network(text, head=Head("numbers", c.vocab_size))

@@ -254,6 +254,7 @@ LEAVING = {
     "no head": Leaving((), Head("none")),
     "scores": Leaving((), VOCABULARY),
     "classes": Leaving((), Head("classes", 7)),
+    "numbers": Leaving((), Head("numbers", 7)),
     "loss": Leaving((), VOCABULARY, has_loss=True),
     "word": Leaving(("linear", "last_row", "softmax", "argmax"), VOCABULARY),
     "drawn": Leaving(("linear", "softmax", "multinomial"), VOCABULARY),
@@ -261,7 +262,7 @@ LEAVING = {
 }
 OF_EXITS = {
     "next word": {"word", "drawn"},
-    "scores of words": {"scores", "classes", "loss", "word", "drawn"},
+    "scores of words": {"scores", "classes", "numbers", "loss", "word", "drawn"},
     "leaves": {"nothing", "no head", "softmax alone"},
 }
 LOOPS = {

@@ -248,9 +248,12 @@ class Link:
 
 @dataclass(frozen=True)
 class Head:
-    """What is made of the stream in the end; `tied` where it uses the table of the words."""
+    """What is made of the stream in the end; `tied` where it uses the table of the words.
 
-    kind: Literal["vocabulary", "classes", "none"]
+    "numbers" are of each place, and what they are scores of is not known: classes, or words of another table.
+    """
+
+    kind: Literal["vocabulary", "classes", "numbers", "none"]
     size: int | None = None
     tied: bool | None = None
 

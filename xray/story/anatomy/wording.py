@@ -103,7 +103,8 @@ def list_ends(anatomy: Anatomy) -> Iterator[tuple[str, str]]:
     head = anatomy.head
     if head is not None and head.kind != "none":
         tied = {True: "uses the table of the words", False: "weights of its own", None: ""}[head.tied]
-        yield "head", join(f"{head.kind}{f' {head.size:,}' if head.size else ''}", tied)
+        what = f"{head.kind}{f' {head.size:,}' if head.size else ''}"
+        yield "head", join(f"{what} for each place" if head.kind == "numbers" else what, tied)
     for untold in anatomy.untold[:MOST_UNTOLD]:
         yield "not placed", f"{untold.path}, {count(untold.params, 'parameter')}"
     rest = anatomy.untold[MOST_UNTOLD:]

@@ -108,6 +108,8 @@ def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Hea
     size = width_out(flow, head)
     if hands_out_rows(flow, head):
         return Head("none")
+    if any(width_out(flow, one) == size and flow.makers[one] == flow.makers[head] for one in heads[:-1]):
+        return None  # one of several that read the same rows (MusicGen)
     if size in vocabs:
         return Head("vocabulary", size, is_tied(flow, towers, head))
     shape = flow.output(head).shape
@@ -116,8 +118,9 @@ def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Hea
     if len(shape) == 3 and last.tower.causal and any(rows and rows % size == 0 for rows in vocabs):
         return None  # a part of the table that the ids are from: words of one kind (CSM), or classes
     pooled = len(flow.output(last.chains[-1].end).shape) > 2
-    scores = (len(shape) == 2 and pooled) or (len(shape) == 3 and last.tower.reads in ("ids", "audio"))
-    return Head("classes", size) if scores else None
+    if len(shape) == 3 and last.tower.reads in ("ids", "audio"):
+        return Head("numbers", size)  # of each place: classes, letters, or words of a table that is another
+    return Head("classes", size) if len(shape) == 2 and pooled else None
 
 
 def hands_out_rows(flow: Flow, head: int) -> bool:
@@ -212,6 +215,11 @@ def read_untold(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> t
             told |= region.inner | region.beside
     for meeting in meetings.values():
         told.update(list(flow.behind(meeting, within=lambda place: place not in told)))
+    return list_apart(flow, told)
+
+
+def list_apart(flow: Flow, told: Collection[int]) -> tuple[Untold, ...]:
+    """The outermost parts with parameters none of whose steps is among those that are told of."""
     covered: set[int] = set()
     for node in told:
         here: int | None = node

@@ -15,6 +15,7 @@ from xray.story.body.tables import (
     MOVING,
     PICKING,
     is_float,
+    looks_up_ids,
     looks_up_places,
     mixes_with,
     table_rows,
@@ -59,7 +60,8 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     outer = [node for node in finders if source_of(flow, node, stops) is not None]
     others = bool(outer) or any(is_linear(flow, node) and reads_vectors(flow, node) for node in nodes)
     beside = mixes_with(flow, given, nodes, stops)
-    word = None if others or beside else max(given, key=lambda node: table_rows(flow, node) or 0, default=None)
+    worded = [] if others or beside else [node for node in given if looks_up_ids(flow, node)]
+    word = max(worded, key=lambda node: table_rows(flow, node) or 0, default=None)
     parts: list[Part] = []
     first_of = {flow.steps[node].path: node for node in reversed(tables)}
     for node in first_of.values():
@@ -256,7 +258,8 @@ def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int], sto
         return "image" if axes >= 4 and not is_sound(source) else "audio"
     reads = any(reads_vectors(flow, node) for node in nodes)
     follows = any(maker in stops for node in nodes for maker in flow.makers[node])
-    return "vectors" if reads or (not follows and any(is_linear(flow, node) for node in nodes)) else None
+    looks = any(flow.op(node) in LOOKUPS for node in nodes)
+    return "vectors" if reads or (not follows and not looks and any(is_linear(flow, node) for node in nodes)) else None
 
 
 def is_sound(source: TensorRecord) -> bool:

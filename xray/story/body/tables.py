@@ -87,9 +87,29 @@ def looks_up_places(flow: Flow, node: int) -> bool:
             given = given[:1]
         elif flow.op(here) == "where":
             given = given[1:]
-        lengths |= {one.shape for one, before in given if before is None}
+        lengths |= {one.shape for one, before in given if before is None and not is_float(one)}
         todo += [before for _, before in given if before is not None]
     return rows is not None and bool(lengths & {(rows,), (1, rows)})
+
+
+def looks_up_ids(flow: Flow, node: int) -> bool:
+    """Whether ids of a lookup come in as they are: none is worked out of other numbers (Mimi), or picked (LiLT).
+
+    What is picked from rows of several ids each tells something of a place: one of the corners of its box.
+    """
+    asked = next(((record, maker) for record, maker in flow.given(node) if not is_float(record)), None)
+    todo = [] if asked is None else [(*asked, False)]
+    seen: set[int] = set()
+    while todo and len(seen) < MOST_BESIDE:
+        record, maker, is_picked = todo.pop()
+        if maker is None:
+            if record.role != "parameter" and not (is_picked and len(record.shape) > 2):
+                return True
+        elif maker not in seen:
+            seen.add(maker)
+            picks = is_picked or flow.op(maker) in PICKING | {"select"}
+            todo += [(one, before, picks) for one, before in flow.given(maker) if not is_float(one)]
+    return asked is None
 
 
 def hands_on_ids(flow: Flow, maker: int | None) -> bool:

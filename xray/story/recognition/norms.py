@@ -46,6 +46,7 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
     nodes: list[int] = []
     statistics: set[int] = set()
     begun = 0
+    is_scaled = False
     here: int | None = place
     width = step.outputs[0].shape[-1:] if step.outputs else ()
     while here is not None and len(nodes) < LONGEST:
@@ -60,15 +61,18 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
         side = [number for number in range(len(step.inputs)) if number not in full]
         if len(full) != 1 or not all(is_side(flow, here, number, width) for number in side):
             break
-        for number in side:
-            maker = flow.makers[here][number]
-            if maker is not None:
-                found = collect_statistics(flow, maker)
-                if any(is_projection(flow, one) or flow.op(one) in FINDINGS for one in found):
-                    return None  # how much of a channel goes on is worked out of its mean (squeeze and excite)
-                statistics |= found
-                if any(flow.op(one) in STATISTICS for one in found):
-                    begun = len(nodes) + 1
+        beside = [maker for number in side if (maker := flow.makers[here][number]) is not None]
+        spreads = step.op in SCALINGS and any(has_statistics(flow, maker) for maker in beside)
+        if spreads and is_scaled:
+            break  # another norm, that this one reads (nanochat)
+        is_scaled = is_scaled or spreads
+        for maker in beside:
+            found = collect_statistics(flow, maker)
+            if any(is_projection(flow, one) or flow.op(one) in FINDINGS for one in found):
+                return None  # how much of a channel goes on is worked out of its mean (squeeze and excite)
+            statistics |= found
+            if any(flow.op(one) in STATISTICS for one in found):
+                begun = len(nodes) + 1
         nodes.append(here)
         here = flow.makers[here][full[0]]
     means = [one for one in statistics if flow.op(one) in STATISTICS]
@@ -79,6 +83,11 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
     entry = next(number for number, one in enumerate(flow.steps[first].inputs) if one.shape == flow.output(first).shape)
     centred = any(flow.op(node) in ("sub", "sub_") for node in nodes)
     return Norm(place, tuple(sorted({*nodes, *statistics})), flow.makers[first][entry], centred)
+
+
+def has_statistics(flow: Flow, place: int) -> bool:
+    """Whether a mean or a spread is among the steps that work something out."""
+    return any(flow.op(one) in STATISTICS for one in collect_statistics(flow, place))
 
 
 def is_norm_leaf(flow: Flow, place: int) -> bool:

@@ -248,9 +248,10 @@ def describe_choice(leaving: Leaving) -> str:
 
 def describe_head(leaving: Leaving) -> str:
     head = leaving.head
-    scored = {"vocabulary": "A score for every word", "classes": "A score for every class"}.get(
-        head.kind if head else ""
-    )
+    kind = head.kind if head else ""
+    if head and kind == "numbers" and head.size and not leaving.has_loss:
+        return f"{head.size:,} numbers come out for each place."
+    scored = {"vocabulary": "A score for every word", "classes": "A score for every class"}.get(kind)
     if scored is None:
         return "The loss: one number." if leaving.has_loss else ""
     if leaving.has_loss:

@@ -4,8 +4,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from math import sqrt
 
+from xray.ir.flow.dataflow import Flow
 from xray.ir.trace import Trace
-from xray.story.anatomy.tree import Anatomy, Attention
+from xray.story.anatomy.tree import Anatomy, Attention, Untold
+from xray.story.body.ends import list_apart
 from xray.story.body.reading import Reading
 from xray.story.body.stages import Staging
 from xray.story.body.unused import count_unused
@@ -55,7 +57,7 @@ def compose_sheet(
     if not columns:
         return None
     canvas = Canvas(measure)
-    whole = anatomy(trace)
+    whole = replace(anatomy(trace), untold=list_undrawn(columns))
     draw = draw_flanks if is_flanked(columns) else draw_beside
     width, height, listed, columns = draw(canvas, trace, whole, columns, marks)
     if marks is not None and marks.role == "failure" and not stands_on(canvas, marks):
@@ -64,6 +66,23 @@ def compose_sheet(
         drawn = [(phase.reading.flow, phase.towering) for column in columns for phase in column.phases]
         outline_marks(canvas, marks, listed, StandIns(drawn).names)
     return canvas.finish(width, height, trace.title, describe(whole, trace))
+
+
+def list_undrawn(columns: Sequence[Column]) -> tuple[Untold, ...]:
+    """The outermost parts with parameters of which nothing is drawn, in no pass that is."""
+    told: dict[int, tuple[Flow, set[int]]] = {}
+    for phase in (phase for column in columns for phase in column.phases):
+        flow = phase.reading.flow
+        nodes = told.setdefault(id(flow), (flow, set()))[1]
+        nodes |= phase.towering.nodes
+        nodes |= {flow.places[step.id] for node in phase.exit.nodes for step in node.steps} if phase.exit else set()
+    found = [list_apart(flow, nodes) for flow, nodes in told.values()]
+    ran = [{step.path for step in flow.steps} for flow, _ in told.values()]
+    return tuple(
+        one
+        for one in dict.fromkeys(one for apart in found for one in apart)
+        if all(one in apart or one.path not in paths for apart, paths in zip(found, ran, strict=True))
+    )
 
 
 def stands_on(canvas: Canvas, marks: Marks) -> bool:
