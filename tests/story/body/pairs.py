@@ -120,6 +120,11 @@ def bart(c):
     return of_bart(c, post, parts=parts, final=None)
 
 
+@family("MvpForConditionalGeneration", "mvp:122, 254, 327", named=True, encoder_layers=2, decoder_layers=2)
+def mvp(c):
+    return of_bart(c, post, parts=(f"positions {c.max_position_embeddings + 2}", "norm"), final=None, kernel="plain")
+
+
 @family("MBartForConditionalGeneration", "mbart:151, 268", tiny=True, **SMALL)
 def mbart(c):
     parts = (f"positions {c.max_position_embeddings + 2}", "norm")

@@ -5,6 +5,7 @@ from story.body import (
     encoders,
     images,
     joined,
+    mixed_layers,
     more_decoders,
     more_encoders,
     more_images,
@@ -13,6 +14,6 @@ from story.body import (
 )
 from story.body.truth import FAMILIES
 
-MODULES = (decoders, encoders, images, joined, more_decoders, more_encoders, more_images, pairs, states)
+MODULES = (decoders, encoders, images, joined, mixed_layers, more_decoders, more_encoders, more_images, pairs, states)
 
 __all__ = ["FAMILIES", "MODULES"]

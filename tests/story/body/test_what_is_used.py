@@ -1,0 +1,57 @@
+"""What of a model is used in a pass, what of it is drawn, and what is looked up that no word is."""
+
+import torch
+from story.body.test_kept_waist import WIDTH, LatentAttention, Layer
+from torch import nn
+
+import xray
+from xray.story.body.unused import count_unused
+
+IDS = torch.tensor([[1, 2, 3], [4, 5, 6]])
+SPARE = 5 * 7 + 7
+
+
+class Words(nn.Module):
+    """Two layers, a spare part that nothing runs, and heads on the table of the words."""
+
+    def __init__(self, heads=1, book=False):
+        super().__init__()
+        self.words = nn.Embedding(13, WIDTH)
+        self.book = nn.Embedding(5, WIDTH) if book else None
+        self.spread = nn.Linear(4, 5) if book else None
+        self.layers = nn.Sequential(*(Layer(LatentAttention("nothing")) for _ in range(2)))
+        self.spare = nn.Linear(5, 7)
+        self.heads = nn.ModuleList(nn.Linear(WIDTH, 13, bias=False) for _ in range(heads))
+        self.heads[0].weight = self.words.weight
+
+    def forward(self, given):
+        x = self.words(given) if self.book is None else self.book(self.spread(given).argmax(dim=-1))
+        x = self.layers(x)
+        return [head(x) for head in self.heads]
+
+
+def test_weights_that_two_blocks_share_are_used_once():
+    trace = xray.trace(Words(), IDS)
+
+    assert count_unused(trace) == SPARE
+    assert xray.anatomy(trace).active_params == xray.anatomy(trace).params - SPARE
+
+
+def test_one_of_several_heads_is_not_what_comes_out():
+    assert xray.anatomy(xray.trace(Words(), IDS)).head.kind == "vocabulary"
+    assert xray.anatomy(xray.trace(Words(heads=2), IDS)).head is None
+
+
+def test_what_is_not_drawn_is_named_and_nothing_else():
+    told = "Not drawn, with parameters"
+
+    assert told not in xray.render(xray.trace(Words(), IDS), "svg")
+    assert told in xray.render(xray.trace(Words(heads=2), IDS), "svg")
+
+
+def test_a_book_of_codes_holds_no_words_and_no_places():
+    tower = xray.anatomy(xray.trace(Words(book=True), torch.zeros(2, 3, 4))).towers[0]
+
+    assert tower.vocab is None
+    assert tower.reads != "ids"
+    assert {part.part for part in tower.entrance} == {"table"}
