@@ -105,6 +105,8 @@ def looks_up_ids(flow: Flow, node: int) -> bool:
         if maker is None:
             if record.role != "parameter" and not (is_picked and len(record.shape) > 2):
                 return True
+        elif not flow.steps[maker].inputs:
+            return True
         elif maker not in seen:
             seen.add(maker)
             picks = is_picked or flow.op(maker) in PICKING | {"select"}

@@ -1,6 +1,6 @@
 """What the card says of a model as a whole."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from xray.story.anatomy.tree import (
     Anatomy,
@@ -75,36 +75,82 @@ def describe_adaptive(anatomy: Anatomy) -> str:
     return f"Adaptive norms: what stands beside the stream{told} says how much each is scaled or shifted."
 
 
+def looking(anatomy: Anatomy) -> list[Attention]:
+    """Every kind of attention of a stream to itself."""
+    return [branch for branch in attentions(anatomy) if branch.source in ("self", None)]
+
+
 def describe_positions(anatomy: Anatomy) -> str:
-    kinds = {branch.positions for branch in attentions(anatomy)}
-    if "rotary" in kinds:
-        return "Rotary places: queries and keys are turned by their place."
-    if "alibi" in kinds:
-        return "ALiBi: a slope for each head makes what is far away count less."
-    if "relative" in kinds:
-        return "Relative places: how far apart two are is added to their score."
-    return ""
+    kinds = [branch.positions for branch in looking(anatomy)]
+    told = next((kind for kind in ("rotary", "alibi", "relative") if kind in kinds), "")
+    some, there = (" in some attentions", "there ") if any(kind != told for kind in kinds) else ("", "")
+    return {
+        "rotary": f"Rotary places{some}: {there}queries and keys are turned by their place.",
+        "alibi": f"ALiBi{some}: a slope for each head makes what is far away count less.",
+        "relative": f"Relative places{some}: how far apart two are is added to their score.",
+        "": "",
+    }[told]
 
 
 def describe_heads(anatomy: Anatomy) -> str:
-    for branch in attentions(anatomy):
-        if branch.heads and branch.kv_heads and branch.heads % branch.kv_heads == 0 and branch.heads > branch.kv_heads:
-            times = branch.heads // branch.kv_heads
-            many = f"each of the {branch.kv_heads} key heads serves" if branch.kv_heads > 1 else "one key head serves"
-            return f"Grouped queries: {many} {times} query heads."
-    return ""
+    shared = [count_sharing(branch) for branch in attentions(anatomy)]
+    grouped = sorted({one for one in shared if one is not None and one[1] > 1})
+    if not grouped:
+        return ""
+    some = " in some attentions" if any(one is None or one[1] == 1 for one in shared) else ""
+    if len(grouped) > 1:
+        return (
+            f"Grouped queries{some}: a key head serves {' or '.join(str(times) for _, times in grouped)} query heads."
+        )
+    keys, times = grouped[0]
+    many = f"each of the {keys} key heads serves" if keys > 1 else "one key head serves"
+    return f"Grouped queries{some}: {many} {times} query heads."
+
+
+def count_sharing(branch: Attention) -> tuple[int, int] | None:
+    """How many key heads there are, and how many query heads each serves; None where that is not known."""
+    heads, keys = branch.heads, branch.kv_heads
+    return (keys, heads // keys) if heads and keys and heads % keys == 0 else None
 
 
 def describe_latent(anatomy: Anatomy) -> str:
-    for branch in attentions(anatomy):
-        if branch.latent is not None and branch.latent.kv:
-            waist, kept = branch.latent.kv, branch.latent.kept
-            told = f"Latent attention: keys and values are made from a waist of {waist} numbers"
-            if kept is None or kept < waist:
-                return f"{told}."
-            more = f", and {kept - waist} beside it" if kept > waist else ""
-            return f"{told}; a cache keeps this waist{more}, and no keys or values."
-    return ""
+    waists = {None if branch.latent is None else (branch.latent.kv, branch.latent.kept) for branch in looking(anatomy)}
+    found = {one for one in waists if one is not None and one[0]}
+    if not found:
+        return ""
+    some = " in some attentions" if len(found) < len(waists) else ""
+    widths = " or ".join(map(str, sorted({waist for waist, _ in found if waist is not None})))
+    told = f"Latent attention{some}: keys and values are made from a waist of {widths} numbers"
+    waist, kept = found.pop()
+    if found or waist is None or kept is None or kept < waist:
+        return f"{told}."
+    more = f", and {kept - waist} beside it" if kept > waist else ""
+    return f"{told}; a cache keeps this waist{more}, and no keys or values."
+
+
+def some_layers(anatomy: Anatomy, holds: Callable[[Attention], object], words: str, start: str = "") -> str:
+    """Words that are true of attentions, said of some layers where they are not true of all that look at themselves."""
+    found = [bool(holds(branch)) for branch in attentions(anatomy)]
+    own = [bool(holds(branch)) for branch in looking(anatomy)]
+    if not any(found):
+        return ""
+    if all(own):
+        return start + (words if start else words[0].upper() + words[1:])
+    return f"{start.rstrip(': ')} in some layers: there {words}" if start else f"In some layers {words}"
+
+
+def describe_sinks(anatomy: Anatomy) -> str:
+    words = "a learned score stands beside the keys and takes a share of the weights."
+    return some_layers(anatomy, lambda branch: branch.sinks, words, "Sinks: ")
+
+
+def describe_output_gate(anatomy: Anatomy) -> str:
+    return some_layers(anatomy, lambda branch: branch.gate, "a gate decides how much of what the heads found goes on.")
+
+
+def describe_fused(anatomy: Anatomy) -> str:
+    words = "one linear layer makes Q, K and V at once; each takes its slice."
+    return some_layers(anatomy, lambda branch: branch.fused == "qkv", words)
 
 
 def describe_head_norm(anatomy: Anatomy) -> str:
@@ -180,7 +226,8 @@ def describe_gate(anatomy: Anatomy) -> str:
         return ""
     names = {activation for activation, gated in found if gated}
     name = ACTIVATIONS.get(next(iter(names)) or "", "a bend") if len(names) == 1 else "a bend"
-    return f"Gated feed-forward: {name} of one projection, times another, then back."
+    some = " in some layers" if any(not gated for _, gated in found) else ""
+    return f"Gated feed-forward{some}: {name} of one projection, times another, then back."
 
 
 def describe_experts(anatomy: Anatomy) -> str:
@@ -250,21 +297,9 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("score cap", describe_cap),
     Sentence("inner norms", describe_inner_norm),
     Sentence("layer scale", describe_scale),
-    fixed(
-        "sinks",
-        "Sinks: a learned score stands beside the keys and takes a share of the weights.",
-        lambda whole: any(branch.sinks for branch in attentions(whole)),
-    ),
-    fixed(
-        "gate of the output",
-        "A gate decides how much of what the heads found goes on.",
-        lambda whole: any(b.gate for b in attentions(whole)),
-    ),
-    fixed(
-        "fused projection",
-        "One linear layer makes Q, K and V at once; each takes its slice.",
-        lambda whole: any(branch.fused == "qkv" for branch in attentions(whole)),
-    ),
+    Sentence("sinks", describe_sinks),
+    Sentence("gate of the output", describe_output_gate),
+    Sentence("fused projection", describe_fused),
     Sentence("windows", describe_window),
     Sentence("rolled windows", describe_rolled),
     Sentence("pooled queries", describe_pooled),
