@@ -9,7 +9,7 @@ from xray.ir.flow.projections import is_product
 from xray.story.anatomy.tree import Attention, Experts, Head, Link, Unknown, Untold
 from xray.story.body.tables import table_rows
 from xray.story.body.towers import Towering
-from xray.story.branches.experts import count_idle
+from xray.story.branches.experts import count_idle, holds_choice
 from xray.story.recognition.between import find_region, is_linear, width_out
 
 MOST_BEHIND = 400
@@ -195,6 +195,8 @@ def count_active(towers: Sequence[Towering], flow: Flow, params: int | None) -> 
             if idle is None:
                 return None
             params -= idle
+        elif holds_choice(flow, one.region):
+            return None
     return params
 
 

@@ -219,6 +219,14 @@ def count_idle(flow: Flow, region: Region, experts: Experts) -> int | None:
     return None if each % experts.experts else idle * (each // experts.experts)  # one block holds all of them (DBRX)
 
 
+def holds_choice(flow: Flow, region: Region) -> bool:
+    """Whether some of as many weights as are chosen from work in a region, whatever it is else (JetMoe's attention)."""
+    nodes = region.inner | region.beside
+    chosen = {flow.steps[node].inputs[0].shape[-1] for node in nodes if flow.op(node) == "topk"}
+    stacks = (record.shape for node in nodes for record in flow.steps[node].inputs if record.role == "parameter")
+    return any(len(shape) >= 3 and shape[0] in chosen for shape in stacks)
+
+
 def count_routers(flow: Flow, nodes: Collection[int]) -> int:
     """How many linear layers score experts: words and images may each have their own (ERNIE 4.5 VL)."""
     routers = {
