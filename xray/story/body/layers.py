@@ -60,7 +60,8 @@ def cut_by_blocks(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None
 
     Blocks that each mix places are layers, whatever they are; those of one class also where some only think and no
     pattern of parts comes again (Nemotron-H). What they hold is cut again into blocks of one class that each mix places
-    (stages of Swin), and by its pattern. None too where that leaves something longer than any pattern.
+    (stages of Swin), all or none of them those of another tower, and by its pattern. None too where that leaves
+    something longer than any pattern.
     """
     holders = {id(one): list_holders(flow, one.joints[0].add) for one in stagings}
     pieces = split_at_blocks(stagings, holders)
@@ -75,7 +76,8 @@ def cut_by_blocks(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None
         piece, *pieces = pieces
         inner = split_at_blocks(piece, holders)
         is_stage = len(inner) > 1 and (are_of_one_class(flow, inner, holders) or begins_alike(flow, inner, holders))
-        if is_stage and all(map(does_mix_places, inner)):
+        looks = [any(name_coarse(staging.stage) == "cross" for staging in one) for one in inner]
+        if is_stage and all(map(does_mix_places, inner)) and len(set(looks)) == 1:
             pieces = [*inner, *pieces]
         elif is_stage or find_period([name_coarse(staging.stage) for staging in piece]) is not None:
             layers += cut_layers(piece)

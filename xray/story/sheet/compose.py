@@ -258,7 +258,7 @@ def list_shares(columns: Sequence[Column], params: int, unused: int) -> tuple[tu
             final = column.towering.final
             add(count, f"{name}{'last norm' if final and places <= set(final.nodes) else 'head'}", own, [places])
     rest = params - sum(n for _, _, n in found)
-    if rest > unused > 0:
+    if rest >= unused > 0:
         found.append(("not used in this pass", "card", unused))
         rest -= unused
     if rest > 0:

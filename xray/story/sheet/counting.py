@@ -6,7 +6,7 @@ from functools import cached_property
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.trace import SAME_WEIGHTS
+from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,23 @@ class Count:
         return list(found)
 
     def is_learned(self, place: int) -> bool:
-        """Whether a step works with parameters, itself or something inside it."""
+        """Whether a step works with parameters, itself or something inside it; not where it hands one on as it is."""
         step = self.flow.steps[place]
-        return bool(step.params) or any(record.role == "parameter" for record in step.inputs)
+        return bool(step.params) or (
+            any(record.role == "parameter" for record in step.inputs) and not self.hands_on(place)
+        )
+
+    def hands_on(self, place: int) -> bool:
+        """Whether a step gives a parameter as it got it, as a cast to the type that it has already."""
+        step = self.flow.steps[place]
+        return bool(step.outputs) and all(
+            record.role == "parameter" and record.source is None for record in step.outputs
+        )
+
+    @cached_property
+    def handing_on(self) -> frozenset[str]:
+        """The paths of steps that hand a parameter on as it is: what they share with another step is counted there."""
+        return frozenset(step.path for place, step in enumerate(self.flow.steps) if self.hands_on(place))
 
     def params(self, place: int) -> int:
         """The parameters of a step: its module's, or those that it is given where it is no module's."""
@@ -71,7 +85,11 @@ class Count:
         for nodes in groups:
             for place in self.blocks(nodes):
                 inside = self.flow.steps[place : self.flow.ends[place]]
-                shared = {step.path: step.settings[SAME_WEIGHTS] for step in inside if SAME_WEIGHTS in step.settings}
+                shared = {
+                    step.path: step.settings[SAME_WEIGHTS]
+                    for step in inside
+                    if SAME_WEIGHTS in step.settings and step.settings[SAME_WEIGHTS_AS] not in self.handing_on
+                }
                 known = sum(count for count in shared.values() if isinstance(count, int))
                 found.setdefault(self.flow.steps[place].path, self.params(place) - known)
         return found
