@@ -6,8 +6,7 @@ from math import sqrt
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.trace import Trace
-from xray.story.anatomy.tree import Anatomy, Attention, Untold
-from xray.story.body.ends import list_apart
+from xray.story.anatomy.tree import Anatomy, Attention
 from xray.story.body.reading import Reading
 from xray.story.body.stages import Staging
 from xray.story.body.unused import count_unused
@@ -36,7 +35,7 @@ from xray.story.sentences.of_stations import (
     describe_station,
 )
 from xray.story.sheet.columns import Column, list_links, read_columns
-from xray.story.sheet.counting import Count
+from xray.story.sheet.counting import Count, list_undrawn
 from xray.story.sheet.planning import Frame
 from xray.story.sheet.stand_ins import StandIns
 from xray.story.sheet.standing import common_floor, split_columns, stand, stand_height
@@ -57,7 +56,7 @@ def compose_sheet(
     if not columns:
         return None
     canvas = Canvas(measure)
-    whole = replace(anatomy(trace), untold=list_undrawn(columns))
+    whole = replace(anatomy(trace), untold=list_undrawn(list_told(columns)))
     draw = draw_flanks if is_flanked(columns) else draw_beside
     width, height, listed, columns = draw(canvas, trace, whole, columns, marks)
     if marks is not None and marks.role == "failure" and not stands_on(canvas, marks):
@@ -68,21 +67,15 @@ def compose_sheet(
     return canvas.finish(width, height, trace.title, describe(whole, trace))
 
 
-def list_undrawn(columns: Sequence[Column]) -> tuple[Untold, ...]:
-    """The outermost parts with parameters of which nothing is drawn, in no pass that is."""
+def list_told(columns: Sequence[Column]) -> list[tuple[Flow, set[int]]]:
+    """The steps that are drawn of each pass."""
     told: dict[int, tuple[Flow, set[int]]] = {}
     for phase in (phase for column in columns for phase in column.phases):
-        flow = phase.reading.flow
+        flow, condition = phase.reading.flow, phase.towering.condition
         nodes = told.setdefault(id(flow), (flow, set()))[1]
-        nodes |= phase.towering.nodes
+        nodes |= phase.towering.nodes | (set() if condition is None else set(condition.nodes))
         nodes |= {flow.places[step.id] for node in phase.exit.nodes for step in node.steps} if phase.exit else set()
-    found = [list_apart(flow, nodes) for flow, nodes in told.values()]
-    ran = [{step.path for step in flow.steps} for flow, _ in told.values()]
-    return tuple(
-        one
-        for one in dict.fromkeys(one for apart in found for one in apart)
-        if all(one in apart or one.path not in paths for apart, paths in zip(found, ran, strict=True))
-    )
+    return list(told.values())
 
 
 def stands_on(canvas: Canvas, marks: Marks) -> bool:

@@ -1,12 +1,14 @@
 """How many parameters belong to some steps: counted at the outermost blocks that hold nothing else, each once."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS
+from xray.story.anatomy.tree import Untold
+from xray.story.body.ends import list_apart
 
 
 @dataclass(frozen=True)
@@ -101,3 +103,14 @@ class Count:
             for place in self.blocks(nodes):
                 found.setdefault(self.flow.steps[place].path, self.params(place))
         return found
+
+
+def list_undrawn(told: Sequence[tuple[Flow, Collection[int]]]) -> tuple[Untold, ...]:
+    """The outermost parts with parameters none of whose steps is among those that are drawn, in no pass."""
+    found = [list_apart(flow, nodes) for flow, nodes in told]
+    ran = [{step.path for step in flow.steps} for flow, _ in told]
+    return tuple(
+        one
+        for one in dict.fromkeys(one for apart in found for one in apart)
+        if all(one in apart or one.path not in paths for apart, paths in zip(found, ran, strict=True))
+    )

@@ -1,0 +1,135 @@
+"""What the card says of the attentions of a model: of all of them, or of some."""
+
+from collections.abc import Callable, Iterator
+
+from xray.story.anatomy.tree import Anatomy, Attention, Branch
+
+
+def branches(anatomy: Anatomy) -> Iterator[Branch]:
+    """Every kind of branch in it."""
+    return (branch for tower in anatomy.towers for branch in tower.branches)
+
+
+def attentions(anatomy: Anatomy) -> Iterator[Attention]:
+    """Every kind of attention in it."""
+    return (branch for branch in branches(anatomy) if isinstance(branch, Attention))
+
+
+def looking(anatomy: Anatomy) -> list[Attention]:
+    """Every kind of attention of a stream to itself."""
+    return [branch for branch in attentions(anatomy) if branch.source in ("self", None)]
+
+
+def describe_positions(anatomy: Anatomy) -> str:
+    kinds = [branch.positions for branch in looking(anatomy)]
+    told = next((kind for kind in ("rotary", "alibi", "relative") if kind in kinds), "")
+    some, there = (" in some attentions", "there ") if any(kind != told for kind in kinds) else ("", "")
+    return {
+        "rotary": f"Rotary places{some}: {there}queries and keys are turned by their place.",
+        "alibi": f"ALiBi{some}: a slope for each head makes what is far away count less.",
+        "relative": f"Relative places{some}: how far apart two are is added to their score.",
+        "": "",
+    }[told]
+
+
+def describe_heads(anatomy: Anatomy) -> str:
+    shared = [count_sharing(branch) for branch in attentions(anatomy)]
+    grouped = sorted({one for one in shared if one is not None and one[1] > 1})
+    if not grouped:
+        return ""
+    some = " in some attentions" if any(one is None or one[1] == 1 for one in shared) else ""
+    if len(grouped) > 1:
+        return (
+            f"Grouped queries{some}: a key head serves {' or '.join(str(times) for _, times in grouped)} query heads."
+        )
+    keys, times = grouped[0]
+    many = f"each of the {keys} key heads serves" if keys > 1 else "one key head serves"
+    return f"Grouped queries{some}: {many} {times} query heads."
+
+
+def count_sharing(branch: Attention) -> tuple[int, int] | None:
+    """How many key heads there are, and how many query heads each serves; None where that is not known."""
+    heads, keys = branch.heads, branch.kv_heads
+    return (keys, heads // keys) if heads and keys and heads % keys == 0 else None
+
+
+def describe_latent(anatomy: Anatomy) -> str:
+    waists = {None if branch.latent is None else (branch.latent.kv, branch.latent.kept) for branch in looking(anatomy)}
+    found = {one for one in waists if one is not None and one[0]}
+    if not found:
+        return ""
+    some = " in some attentions" if len(found) < len(waists) else ""
+    widths = " or ".join(map(str, sorted({waist for waist, _ in found if waist is not None})))
+    told = f"Latent attention{some}: keys and values are made from a waist of {widths} numbers"
+    waist, kept = found.pop()
+    if found or waist is None or kept is None or kept < waist:
+        return f"{told}."
+    more = f", and {kept - waist} beside it" if kept > waist else ""
+    return f"{told}; a cache keeps this waist{more}, and no keys or values."
+
+
+def some_layers(anatomy: Anatomy, holds: Callable[[Attention], object], words: str, start: str = "") -> str:
+    """Words that are true of attentions, said of some layers where they are not true of all that look at themselves."""
+    found = [bool(holds(branch)) for branch in attentions(anatomy)]
+    own = [bool(holds(branch)) for branch in looking(anatomy)]
+    if not any(found):
+        return ""
+    if all(own):
+        return start + (words if start else words[0].upper() + words[1:])
+    return f"{start.rstrip(': ')} in some layers: there {words}" if start else f"In some layers {words}"
+
+
+def describe_sinks(anatomy: Anatomy) -> str:
+    words = "a learned score stands beside the keys and takes a share of the weights."
+    return some_layers(anatomy, lambda branch: branch.sinks, words, "Sinks: ")
+
+
+def describe_output_gate(anatomy: Anatomy) -> str:
+    return some_layers(anatomy, lambda branch: branch.gate, "a gate decides how much of what the heads found goes on.")
+
+
+def describe_fused(anatomy: Anatomy) -> str:
+    words = "one linear layer makes Q, K and V at once; each takes its slice."
+    return some_layers(anatomy, lambda branch: branch.fused == "qkv", words)
+
+
+def describe_head_norm(anatomy: Anatomy) -> str:
+    own = [branch for branch in attentions(anatomy) if branch.qk_norm]
+    over = {branch.qk_norm_over for branch in own}
+    how = (
+        {"head": ", head by head", "width": ", all heads of a row at once"}.get(over.pop() or "")
+        if len(over) == 1
+        else ""
+    )
+    some = " in some attentions" if len(own) < len(list(attentions(anatomy))) else ""
+    return f"Queries and keys are normalised{some} before they meet{how or ''}." if own else ""
+
+
+def describe_cap(anatomy: Anatomy) -> str:
+    caps = sorted({branch.cap for branch in attentions(anatomy) if branch.cap})
+    if not caps:
+        return ""
+    some = "in some layers " if any(branch.cap is None for branch in attentions(anatomy)) else ""
+    return f"Scores are capped {some}before softmax: none passes {' or '.join(f'{cap:g}' for cap in caps)}, by tanh."
+
+
+def describe_window(anatomy: Anatomy) -> str:
+    sizes = sorted({branch.window for branch in attentions(anatomy) if branch.window})
+    if not sizes:
+        return ""
+    some = any(branch.window is None for branch in attentions(anatomy))
+    where = "Windows in some layers: there" if some else "Windows:"
+    return f"{where} each place sees at most {' or '.join(map(str, sizes))} places."
+
+
+def describe_rolled(anatomy: Anatomy) -> str:
+    found = {branch.rolled for branch in attentions(anatomy)}
+    some = " in some layers" if False in found or None in found else ""
+    return f"Windows are cut elsewhere{some}: places are rolled before, and back behind." if True in found else ""
+
+
+def describe_pooled(anatomy: Anatomy) -> str:
+    times = sorted({branch.pooled for branch in attentions(anatomy) if branch.pooled})
+    if not times:
+        return ""
+    return f"Queries are pooled, {' or '.join(map(str, times))} places to one: behind them the stream is shorter."
