@@ -7,6 +7,8 @@ from torch.nn import functional
 import xray
 from xray import anatomy
 from xray.story.anatomy.tree import Attention, Convolution, EntrancePart, Experts, FeedForward
+from xray.story.body.reading import read_pass
+from xray.story.charts.stage_chart import chart_stage
 
 BATCH, PLACES, WIDTH, HEADS = 2, 5, 12, 3
 
@@ -47,6 +49,18 @@ class AttentionPart(nn.Module):
         return x + self.out(made.transpose(-2, -3).flatten(-2))
 
 
+class TanhGated(nn.Module):
+    """A layer that gives as much as tanh of a learned number says, which is nothing at first (Flamingo)."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer, self.alpha = layer, nn.Parameter(torch.zeros(1))
+
+    def forward(self, x):
+        norm, wide, back = self.layer.norm, self.layer.wide, self.layer.back
+        return x + torch.tanh(self.alpha) * back(self.layer.bend(wide(norm(x))))
+
+
 class ConvolutionPart(nn.Module):
     """Pointwise out and back with a convolution between, as in a Conformer."""
 
@@ -82,6 +96,13 @@ def read(model, *given):
         return anatomy(xray.trace(model, *given))
 
 
+def draw(model, *given):
+    """The nodes of every chart of a model's first tower."""
+    with torch.no_grad():
+        reading = read_pass(xray.trace(model, *given).passes[0])
+    return [node for one in reading.towers[0].stagings for node in chart_stage(reading.flow, one).nodes]
+
+
 def rows():
     return torch.randn(BATCH, PLACES, 7)
 
@@ -110,6 +131,14 @@ def test_a_sink_that_is_applied_after_the_softmax_is_no_gate():
 
     (told,) = [one for one in branches(found) if isinstance(one, Attention)]
     assert (told.sinks, told.gate) == (True, False)
+
+
+def test_a_sink_that_is_applied_after_the_softmax_is_not_written_into_its_box():
+    nodes = {node.label: node for node in draw(Reader(AttentionPart(sink=True), FeedForwardPart()), rows())}
+
+    assert "sink" not in nodes["SOFTMAX dim −1"].extra
+    assert nodes["SOFTMAX dim −1"].remark == "each row shares out one whole of attention"
+    assert "× WHAT THE SINK LEAVES" in nodes
 
 
 def test_pointwise_layers_around_a_convolution_that_grow_no_wider_are_no_feed_forward():
@@ -167,3 +196,18 @@ def test_parameters_that_no_step_uses_do_not_count_as_used_for_each_place():
     found = read(model, rows())
 
     assert (found.params, found.active_params) == (used + 31 * (WIDTH + 1), used)
+
+
+def test_a_gate_by_tanh_of_a_learned_number_is_told_and_drawn():
+    model = Reader(AttentionPart(), TanhGated(FeedForwardPart()))
+
+    found = read(model, rows())
+
+    assert [stage.scale for group in found.towers[0].groups for stage in group.stages] == [None, "tanh"]
+    assert "× TANH OF A LEARNED NUMBER" in [node.label for node in draw(model, rows())]
+
+
+def test_the_gated_linear_unit_of_a_convolution_is_drawn():
+    labels = [node.label for node in draw(Reader(AttentionPart(), ConvolutionPart()), rows())]
+
+    assert "HALF × SIGMOID OF HALF" in labels

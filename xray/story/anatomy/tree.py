@@ -143,14 +143,14 @@ Branch = Attention | FeedForward | Experts | Recurrence | Convolution | Unknown
 class Stage:
     """One residual sum: the branches that are added to the stream there, and their norm.
 
-    `scale` says by what the last branch is multiplied before it is added: "learned", a number for each channel, or the
-    same "number" for all.
+    `scale` says by what the last branch is multiplied before it is added: "learned", a number for each channel, the
+    same "number" for all, or "tanh" of a learned one (Idefics).
     """
 
     branches: tuple[Branch, ...]
     parallel: bool
     norm: Norm
-    scale: Literal["learned", "number"] | None = None
+    scale: Literal["learned", "number", "tanh"] | None = None
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ NORMS = {
 }
 LINKS = {"memory": "is the memory of", "joined": "is joined into", "compared": "is compared with"}
 OVER = {"head": ", head by head", "width": ", over all heads"}
-SCALES = {"learned": "scaled by channel", "number": "scaled by a number"}
+SCALES = {"learned": "scaled by channel", "number": "scaled by a number", "tanh": "scaled by tanh of a learned number"}
 ACTIVATIONS = {
     "relu": "ReLU",
     "relu squared": "ReLU²",

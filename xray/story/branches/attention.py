@@ -132,11 +132,16 @@ def count_repeats(flow: Flow, side: Side) -> int | None:
 
 
 def has_sinks(flow: Flow, site: Site) -> bool:
+    """Whether a learned score takes a share of the weights: beside the keys, or of what the heads found."""
+    return has_sinks_inside(flow, site) or any(is_sink_share(flow, site, node) for node in site.concat)
+
+
+def has_sinks_inside(flow: Flow, site: Site) -> bool:
     """Whether a learned score stands beside the keys when softmax shares out the weights."""
     return any(
         flow.op(node) == "cat" and any(is_learned(flow, record, maker) for record, maker in flow.given(node))
         for node in site.scored
-    ) or any(is_sink_share(flow, site, node) for node in site.concat)
+    )
 
 
 def is_sink_share(flow: Flow, site: Site, node: int) -> bool:

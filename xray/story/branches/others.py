@@ -4,15 +4,32 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Literal
 
+from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import FINDINGS, SCALINGS, SUMS, TURNS
+from xray.ir.flow.operation_kinds import FINDINGS, SCALINGS, SIDE_BY_SIDE, SUMS, TURNS
 from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import Convolution, Recurrence
-from xray.story.recognition.between import read_sizes
+from xray.story.recognition.between import Region, read_sizes
 
 LEAST_TURNS = 3
 Kind = Literal["state space", "linear attention", "gated"] | None
+
+
+def list_other_way(flow: Flow, region: Region, site: Site) -> frozenset[int]:
+    """The steps of a convolution whose rows are put beside what the heads found, and that no head needs (ConvBERT)."""
+    inside = region.inner | region.beside
+    own = set(flow.behind(site.weighted_sum, within=inside.__contains__))
+    reached = {site.weighted_sum}
+    found: set[int] = set()
+    for node in sorted(one for one in region.inner if one > site.weighted_sum):
+        if reached.isdisjoint(maker for maker in flow.makers[node] if maker is not None):
+            continue
+        reached.add(node)
+        for maker in flow.makers[node] if flow.op(node) in SIDE_BY_SIDE else ():
+            if maker is not None and maker not in reached:
+                found |= set(flow.behind(maker, within=inside.__contains__)) - own
+    return frozenset(found) if any(flow.op(node) in FINDINGS for node in found) else frozenset()
 
 
 def describe_convolution(flow: Flow, nodes: Collection[int]) -> Convolution | None:

@@ -55,8 +55,9 @@ def list_formulas(tower: Tower, branch: Attention, nodes: Sequence[Node]) -> lis
     runs += [Run(f" / {branch.cap:g} )", LABEL)] if branch.cap else []
     runs += [Run(" + bias", LABEL)] if "bias" in keys else []
     runs += [Run(" + mask", LABEL)] if "mask" in keys else []
-    runs += [Run(" , sink", LABEL)] if branch.sinks else []
-    runs.append(Run(" ) · V", LABEL))
+    behind = "shares" in keys
+    runs += [Run(" , sink", LABEL)] if branch.sinks and not behind else []
+    runs.append(Run(" ) · V × share" if behind else " ) · V", LABEL))
     lines = [(f"attention{describe_box('formula', branch)}", tuple(runs))]
     if branch.heads and branch.d_k and tower.d_model:
         whole = branch.heads * branch.d_k == tower.d_model

@@ -8,6 +8,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SIDE_BY_SIDE
 from xray.ir.kinds import EXCHANGES
 from xray.story.anatomy.tree import Attention
+from xray.story.body.scale import is_tanh_of_learned
 from xray.story.body.stages import Branching, peel_end
 from xray.story.branches.attention import is_sink_share
 from xray.story.branches.inner_norms import find_inner_norm
@@ -37,6 +38,8 @@ from xray.story.charts.lanes import Part, cut_way, order_rows
 from xray.story.passages.modulation import find_beside_gate
 from xray.story.recognition.between import Region, find_region
 from xray.story.recognition.value_shapes import number
+
+TANH_GATE = "× TANH OF A LEARNED NUMBER"
 
 
 def chart_attention(flow: Flow, found: Branching) -> Chart:
@@ -191,6 +194,8 @@ def draw_end(
         key = f"tail{count}"
         if find_beside_gate(flow, part.nodes[-1]) is not None:
             key, label = f"gated{count}", "× GATE"
+        elif any(is_tanh_of_learned(flow, maker) for node in part.nodes for maker in flow.makers[node]):
+            label = TANH_GATE
         nodes.append(Node(key, label, row, BROAD, steps_at(flow, *reversed(part.nodes)), part.record))
         edges.append(Edge(last, key))
         last, row = key, row + 1

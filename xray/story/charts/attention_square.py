@@ -7,6 +7,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SCALINGS
 from xray.ir.trace import Step
 from xray.story.anatomy.tree import Attention
+from xray.story.branches.attention import has_sinks_inside
 from xray.story.charts.chart import (
     WHOLE,
     Edge,
@@ -73,14 +74,13 @@ def draw_square(
         edges.append(Edge(last, key))
         last, row = key, row + 1
     dropped = list_dropouts(flow, site.softmax)
-    extra = ", ".join(
-        part
-        for part in (describe_box("cap", branch), describe_box("sink", branch), describe_dropout(flow, dropped))
-        if part
-    )
+    inside = has_sinks_inside(flow, site)
+    sink = describe_box("sink", branch) if inside else ""
+    extra = ", ".join(part for part in (describe_box("cap", branch), sink, describe_dropout(flow, dropped)) if part)
+    key = "shares" if branch.sinks and not inside else "softmax"
     nodes.append(
         Node(
-            "softmax",
+            key,
             label_softmax(flow.steps[site.softmax]),
             row,
             SQUARE,
@@ -89,7 +89,7 @@ def draw_square(
             extra,
         )
     )
-    edges.append(Edge(last, "softmax"))
+    edges.append(Edge(last, key))
     row += 1
     nodes.append(
         Node(
@@ -101,7 +101,7 @@ def draw_square(
             flow.output(site.weighted_sum),
         )
     )
-    edges.append(Edge("softmax", "values"))
+    edges.append(Edge(key, "values"))
     if "v" in tops:
         edges.append(Edge(tops["v"], "values"))
     return row + 1

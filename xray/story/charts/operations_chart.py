@@ -24,6 +24,7 @@ LABELS = {
     "fft_fftn": "FOURIER TRANSFORM",
     "embedding": "LOOK UP",
     "roll": "ROLL",
+    "glu": "HALF × SIGMOID OF HALF",
 }
 
 

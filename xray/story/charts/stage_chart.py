@@ -17,8 +17,9 @@ from xray.story.anatomy.tree import (
     Unknown,
 )
 from xray.story.anatomy.tree import Norm as NormFacts
+from xray.story.body.scale import find_tanh_gate
 from xray.story.body.stages import Branching, Staging, name_norm, peel_end
-from xray.story.charts.attention_chart import chart_attention
+from xray.story.charts.attention_chart import TANH_GATE, chart_attention
 from xray.story.charts.attention_lanes import list_opening
 from xray.story.charts.chart import (
     BROAD,
@@ -93,6 +94,10 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
     gate = find_beside_gate(flow, found.region.end)
     if gate is not None and isinstance(found.branch, FeedForward | Experts):
         chart = stack_charts(chart, with_remarks(chart_gate(flow, gate), found.branch))
+    tanh = find_tanh_gate(flow, found.region.end, found.region.inner)
+    if tanh is not None and isinstance(found.branch, FeedForward | Experts):
+        node = Node("tanh", TANH_GATE, 0, BROAD, steps_at(flow, tanh), flow.output(tanh))
+        chart = stack_charts(chart, Chart((node,), (), (node.key,), node.key))
     closing, _ = peel_end(flow, found.region)
     is_drawn = closing is None or not isinstance(found.branch, Attention | FeedForward | Experts)
     return (

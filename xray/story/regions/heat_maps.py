@@ -171,7 +171,7 @@ def real_cells(picture: Picture) -> int:
 
 def read_picture(columns: Sequence[Column], phase: Column, panel: Panel, station: int) -> Picture | None:
     """The first head's weights in the last pass of a phase, with words on both axes; None where they are not kept."""
-    softmax = next((node for node in panel.chart.nodes if node.key == "softmax"), None)
+    softmax = next((node for node in panel.chart.nodes if node.key in ("softmax", "shares")), None)
     source = next(
         (one for one in reversed(columns[:-1]) for one in one.phases if one.look.role == phase.look.role), None
     )

@@ -180,6 +180,11 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("score cap", describe_cap),
     Sentence("inner norms", describe_inner_norm),
     Sentence("layer scale", describe_scale),
+    fixed(
+        "gates by tanh",
+        "Gates by tanh: what some sublayers give is multiplied by tanh of a learned number, then added.",
+        lambda whole: any(stage.scale == "tanh" for stage in stages(whole)),
+    ),
     Sentence("sinks", describe_sinks),
     Sentence("gate of the output", describe_output_gate),
     Sentence("fused projection", describe_fused),

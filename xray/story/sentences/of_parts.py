@@ -129,6 +129,9 @@ REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
         of_attention("rows sum to 1", "each row shares out one whole of attention", lambda part: part.sinks is False),
         of_attention("a sink's share", "what is left of one whole, the sink has taken", lambda part: part.sinks),
     ),
+    "shares": (
+        of_attention("one whole before a sink", "each row shares out one whole of attention", lambda part: part.sinks),
+    ),
     "cap": (of_attention("capped by tanh", "scores capped by tanh", lambda part: part.cap),),
     "sink": (of_attention("with a sink", "with a sink", lambda part: part.sinks),),
     "formula": (of_attention("sum of a row", ": each row sums to 1", lambda part: part.sinks is False),),

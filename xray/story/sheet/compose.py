@@ -11,6 +11,7 @@ from xray.story.body.reading import Reading
 from xray.story.body.stages import Staging
 from xray.story.body.unused import count_unused
 from xray.story.body.whole import anatomy
+from xray.story.branches.others import list_other_way
 from xray.story.canvas import Canvas
 from xray.story.cards.cards import AIR, CARDS, MOST_AIR
 from xray.story.cards.told import Told
@@ -239,7 +240,7 @@ def list_shares(columns: Sequence[Column], params: int, unused: int) -> tuple[tu
         beside = nodes_beside(columns, column.reading)
         kinds: dict[str, list[set[int]]] = {}
         for staging in column.towering.stagings:
-            for kind, nodes in split_nodes(staging):
+            for kind, nodes in split_nodes(column.reading.flow, staging):
                 kinds.setdefault(kind, []).append(nodes - beside)
         for kind, groups in kinds.items():
             add(count, f"{name}{kind.lower()} × {len(groups)}", own, groups)
@@ -270,7 +271,7 @@ def nodes_beside(columns: Sequence[Column], reading: Reading) -> frozenset[int]:
     return frozenset[int]().union(*(one.nodes for one in conditions if one is not None))
 
 
-def split_nodes(staging: Staging) -> list[tuple[str, set[int]]]:
+def split_nodes(flow: Flow, staging: Staging) -> list[tuple[str, set[int]]]:
     """A stage's steps by branch; what branches side by side both begin with, a norm, belongs to neither."""
     found = []
     apart = staging.branches if staging.stage.parallel else ()
@@ -280,7 +281,9 @@ def split_nodes(staging: Staging) -> list[tuple[str, set[int]]]:
         name = name_branch(one.branch)
         if isinstance(one.branch, Attention) and (one.branch.window or one.branch.pooled):
             name = "SELF-ATTENTION"
-        found.append((name, set(one.region.inner | one.region.beside) - common))
+        other = list_other_way(flow, one.region, one.site) if one.site is not None else frozenset[int]()
+        found.append((name, set(one.region.inner | one.region.beside) - common - other))
+        found += [("CONVOLUTION BESIDE ATTENTION", set(other))] if other else []
     return found
 
 
