@@ -1,5 +1,7 @@
 """More decoders that read words and go on writing them. The code is that of transformers 5.23."""
 
+from dataclasses import replace
+
 from story.body.decoders import two_kinds
 from story.body.truth import (
     Silent,
@@ -16,9 +18,10 @@ from story.body.truth import (
     plain,
     pre,
     tower,
+    words,
 )
 
-from xray.story.anatomy.tree import Head, Latent, Norm, Recurrence, Stage
+from xray.story.anatomy.tree import Head, Latent, Norm, Recurrence, Stage, Untold
 
 TWO = {"num_hidden_layers": 2}
 FOUR = {"num_hidden_layers": 4}
@@ -192,6 +195,35 @@ def granitemoehybrid(c):
     attend = pre("rms", attention(c, positions="none"))
     groups = group(1, c.hidden_size, state, think), group((1,), c.hidden_size, attend, think)
     return decoder_only(c, groups=groups, final="rms")
+
+
+@family(
+    "DeepseekV4ForCausalLM",
+    "deepseek_v4:815, 947, 1121, 1186",
+    named=True,
+    layer_types=["heavily_compressed_attention", "compressed_sparse_attention"] * 2,
+    mlp_layer_types=["hash_moe", "hash_moe", "moe", "moe"],
+    **FOUR,
+)
+def deepseek_v4(c):
+    # one row of four streams is worked on, and all are mixed; one linear layer makes what is key and value; rows that
+    # stand for several places are keys too. Queries alone go through a waist. The compressors choose rows: not placed
+    attend = attention(
+        c, fused="kv", kernel="plain", sinks=True, qk_norm=True, other_rows=True, latent=Silent("of queries alone")
+    )
+    listed, scored = (
+        experts(c, c.num_local_experts, shared=c.n_shared_experts, d_ff=c.moe_intermediate_size, chosen_by=by)
+        for by in ("table", "router")
+    )
+    layers = tuple(
+        group((place,), c.hidden_size, pre("rms", attend), pre("rms", think))
+        for place, think in enumerate((listed, listed, scored, scored))  # the masks of neighbours differ
+    )
+    text = replace(tower(c, "text", "ids", True, words(c), layers, "rms"), streams=c.hc_mult)
+    idle = (  # ten places fill no row that stands for 128
+        Untold(f"model.layers.{place}.self_attn.compressor.gate_proj", c.hidden_size * c.head_dim) for place in (0, 2)
+    )
+    return network(text, head=Head("vocabulary", c.vocab_size, False), untold=tuple(idle))
 
 
 @family("CpmAntForCausalLM", "cpmant:61, 162, 525", named=True, **TWO)

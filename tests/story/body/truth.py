@@ -118,6 +118,7 @@ def plain(c, **facts):
 
 def experts(c, number, **facts):
     """Experts with gates, of which some are chosen."""
+    facts = {"chosen_by": "router"} | facts
     return replace(Experts(number, c.num_experts_per_tok, 0, c.intermediate_size, activation_of(c), True), **facts)
 
 

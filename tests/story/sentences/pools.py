@@ -66,11 +66,18 @@ def bridge_layers(anatomy, *bridges):
     return replace(anatomy, towers=(replace(anatomy.towers[0], bridges=bridges),))
 
 
+def stream_layers(anatomy, count):
+    """The same with so many streams side by side."""
+    return replace(anatomy, towers=(replace(anatomy.towers[0], streams=count),))
+
+
 MODELS = {
     "norm": make_anatomy(FALSE, norm=Norm("rms", "before")),
     "adaptive norm": make_anatomy(FALSE, norm=Norm("layer", "before", None, adaptive=True)),
     "parallel": make_anatomy(FALSE, PLAIN, parallel=True),
     "joint attention": make_anatomy(replace(FALSE, beside="vision")),
+    "streams": stream_layers(make_anatomy(FALSE), 4),
+    "other rows": make_anatomy(replace(FALSE, other_rows=True)),
     "positions": make_anatomy(replace(FALSE, positions="rotary")),
     "grouped queries": make_anatomy(replace(FALSE, heads=10, kv_heads=5)),
     "latent": make_anatomy(replace(FALSE, latent=Latent(None, 11))),

@@ -49,7 +49,8 @@ class Attention:
     `cap` is the number that scores cannot pass (c·tanh(score / c)), `inner_norm` normalises what the heads found before
     the last linear layer. `qk_norm_over` says what `qk_norm` normalises: each "head" by itself, d_k numbers, or the
     "width" of all heads of a row at once. `rolled` says, where places are cut into windows, whether they are rolled
-    before (Swin), `pooled` how many places become one query, where they do (Hiera).
+    before (Swin), `pooled` how many places become one query, where they do (Hiera). `other_rows` is True
+    where beside the key of each place stand keys that the stream makes too, but not one for each (DeepSeek-V4).
     """
 
     source: str | None
@@ -72,6 +73,7 @@ class Attention:
     inner_norm: NormKind | None = None
     rolled: bool | None = None
     pooled: int | None = None
+    other_rows: bool | None = None
     part: str = "attention"
 
     @property
@@ -99,7 +101,11 @@ class FeedForward:
 
 @dataclass(frozen=True)
 class Experts:
-    """Many feed-forwards of which a router chooses some for each place; `shared` ones see every place."""
+    """Many feed-forwards of which some are chosen for each place; `shared` ones see every place.
+
+    `chosen_by` says what chooses: the scores of a "router", or a "table" with the experts of each word, be it that a
+    router weighs them (hash layers, Roller et al. 2021).
+    """
 
     experts: int | None
     chosen: int | None
@@ -107,6 +113,7 @@ class Experts:
     d_ff: int | None
     activation: str | None
     gated: bool | None
+    chosen_by: Literal["router", "table"] | None = None
     part: str = "experts"
 
 
@@ -213,6 +220,7 @@ class Tower:
 
     `conditions` are the arguments of the model out of which it is worked out how its sublayers are scaled, shifted and
     gated (DiT).
+    `streams` is how many rows side by side it has for each place, where every sum mixes them anew (hyper-connections).
     """
 
     name: str
@@ -225,6 +233,7 @@ class Tower:
     final_norm: NormKind | None
     bridges: tuple[Bridge, ...] = ()
     conditions: tuple[str, ...] = ()
+    streams: int | None = None
 
     @property
     def layers(self) -> int:

@@ -69,6 +69,7 @@ def describe_tower(tower: Tower) -> str:
         tower.reads and f"reads {tower.reads}",
         tower.vocab and count(tower.vocab, "word"),
         tower.d_model and f"d_model {tower.d_model:,}",
+        tower.streams and f"{tower.streams} streams side by side",
         count(tower.layers, "layer"),
         causal,
         tower.final_norm and f"{NORMS[tower.final_norm]} at the end",
@@ -150,6 +151,7 @@ def describe_sizes(branch: Branch) -> str:
     if isinstance(branch, Experts):
         chosen = f"{branch.chosen} of {branch.experts:,} experts" if branch.chosen and branch.experts else ""
         shared = f"{branch.shared} for all" if branch.shared else ""
+        chosen += " by a table" if chosen and branch.chosen_by == "table" else ""
         return join(chosen, shared, branch.d_ff and f"d_ff {branch.d_ff:,}")
     if isinstance(branch, Recurrence):
         return "" if branch.state is None else f"state {times(branch.state)}"

@@ -250,6 +250,8 @@ def width_of(flow: Flow, layer: Layer) -> int | None:
 def find_width(flow: Flow, layer: Layer) -> int:
     """Which axis of the stream is as wide as a row: as its layers make it, else as pictures and rows usually lie."""
     joint = layer[0].joints[0]
+    if joint.mixing is not None:
+        return -1
     found = find_channels(flow, joint.region.end)
     axes = len(flow.output(joint.add).shape)
     convolves = any(flow.op(node) in FINDINGS for one in layer for node in one.nodes)

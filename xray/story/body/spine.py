@@ -9,6 +9,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, REPEATS, SUMS
 from xray.story.branches.rows import moves_rows
 from xray.story.recognition.between import Region, does_mix, find_region, is_linear, is_scale, strip_plain
+from xray.story.recognition.mixed_streams import Mixing, find_mixing
 from xray.story.recognition.norms import Norm, find_norm
 
 FARTHEST = 24
@@ -27,11 +28,15 @@ POOLS = frozenset(
 
 @dataclass(frozen=True)
 class Joint:
-    """A residual sum: `add` adds what `region` made to the stream that `stream` made (None: it came from outside)."""
+    """A residual sum: `add` adds what `region` made to the stream that `stream` made (None: it came from outside).
+
+    Where the stream is several ones side by side, `mixing` says how they become one row for the branch, and it them.
+    """
 
     add: int
     stream: int | None
     region: Region
+    mixing: Mixing | None = None
 
 
 @dataclass
@@ -102,7 +107,16 @@ def read_joint(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | No
                 region = None  # it goes on from the other branch, and does not stand beside it (Autoformer)
         if region is not None and does_mix(flow, region.inner) and not is_other_stream(flow, branch, region, known):
             return Joint(place, stream, region)
-    return read_projected(flow, place, known)
+    return read_projected(flow, place, known) or read_mixed(flow, place)
+
+
+def read_mixed(flow: Flow, place: int) -> Joint | None:
+    """The residual sum at a step whose stream is several ones side by side (DeepSeek-V4)."""
+    mixing = find_mixing(flow, place)
+    if mixing is None or not does_mix(flow, mixing.region.inner):
+        return None
+    region = replace(mixing.region, beside=mixing.region.beside | mixing.nodes)
+    return Joint(place, mixing.stream, region, mixing)
 
 
 def adds_to_another_row(flow: Flow, add: int, joint: Joint) -> bool:

@@ -85,7 +85,7 @@ def read_stage(
         halves = split_merged(flow, joint.region, tuple(sites))
         if halves is not None and (half := describe_half(flow, halves[1])) is not None:
             found += [read_branch(flow, halves[0], sites, towers), Branching(half, halves[1])]
-            before += [norm for norm in opening_norms(flow, joint.region, joint.stream) if norm not in before]
+            before += [norm for norm in opening_norms(flow, joint.region, joint.region.start) if norm not in before]
             together += 2
             continue
         for region in sorted(split_parallel(flow, joint.region, sites), key=lambda one: one.end):
@@ -93,7 +93,7 @@ def read_stage(
             behind += [ending] if ending is not None else []
             found += [read_branch(flow, one, sites, towers) for one in split_sequence(flow, region, sites)]
             together += 1
-            before += [norm for norm in opening_norms(flow, region, joint.stream) if norm not in before]
+            before += [norm for norm in opening_norms(flow, region, region.start) if norm not in before]
             del core
     norms += [*before, *behind]
     inside = () if norms else [node for one in joints for node in one.region.inner if find_any_norm(flow, node)]

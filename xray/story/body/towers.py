@@ -15,6 +15,7 @@ from xray.story.body.stages import Staging, find_any_norm, name_norm, read_stage
 from xray.story.passages.bridges import Bridging, find_bridges
 from xray.story.passages.conditions import Conditioning, find_conditioning
 from xray.story.recognition.between import is_linear, strip_plain
+from xray.story.recognition.mixed_streams import find_gather
 from xray.story.recognition.norms import Norm as FoundNorm
 
 POOLINGS = frozenset({"mean", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "avg_pool2d"})
@@ -75,8 +76,9 @@ def read_tower(
             opening.append(own.pop(0))
         cut.append(cut_layers(own))
         stagings += own
-        final = last_norm(flow, own_end(own, chain))
-        if final is not None and goes_past(flow, own_end(own, chain), final):
+        end = own_end(own, chain)
+        final = last_norm(flow, find_gathered(flow, chain, end))
+        if final is not None and goes_past(flow, end, final):
             final = None
     layers = cut_by_blocks(flow, stagings) or join_cuts(stagings, cut)
     if final is not None and is_end_of_layer(layers):
@@ -105,8 +107,15 @@ def read_tower(
         final_norm=None if final is None else name_norm(flow, final),
         bridges=tuple(one.bridge for one in bridges),
         conditions=() if condition is None else condition.inputs,
+        streams=count_streams(chains),
     )
     return Towering(tower, tuple(chains), tuple(stagings), tuple(layers), frozenset(nodes), final, bridges, condition)
+
+
+def count_streams(chains: Sequence[Chain]) -> int | None:
+    """How many streams side by side every sum of some chains mixes; None where one does not, or has others."""
+    counts = {None if joint.mixing is None else joint.mixing.count for chain in chains for joint in chain.joints}
+    return counts.pop() if len(counts) == 1 else None
 
 
 def is_end_of_layer(layers: Sequence[Layer]) -> bool:
@@ -179,6 +188,13 @@ def last_norm(flow: Flow, end: int) -> FoundNorm | None:
             if flow.op(reader) in CARRYING | DROPOUTS | POOLINGS:
                 todo.append(reader)
     return None
+
+
+def find_gathered(flow: Flow, chain: Chain, end: int) -> int:
+    """The step that makes one row of several streams behind the last of their sums; the end itself where it is one."""
+    mixes = chain.joints[-1].mixing is not None
+    gathered = find_gather(flow, end, flow.output(end).shape) if mixes else None
+    return end if gathered is None else gathered
 
 
 def goes_past(flow: Flow, end: int, norm: FoundNorm) -> bool:

@@ -38,7 +38,7 @@ def describe_attention(
     d_v = flow.output(site.weighted_sum).shape[-1]
     heads = count_heads(flow, site, d_v)
     scores = read_scores(flow, site)
-    turned = is_rotary(flow, query, region) and is_rotary(flow, key, region)
+    turned = is_rotary(flow, query.nodes) and is_rotary(flow, key.nodes)
     plain = is_plain(flow, query) and is_plain(flow, key)
     kv_heads = count_key_heads(flow, site, query, key, value, heads, d_k, d_v)
     normed = [norm for side in (query, key) if (norm := find_norm_of(flow, side)) is not None]
@@ -51,7 +51,7 @@ def describe_attention(
         kv_heads=kv_heads,
         d_k=d_k,
         d_v=d_v + sum(flow.output(twin.weighted_sum).shape[-1] for twin in twins),
-        window=scores.window or cut,
+        window=None if key.has_others else scores.window or cut,
         positions=positions,
         qk_norm=len(normed) == 2,
         qk_norm_over=name_normed(flow, normed, widths) if len(normed) == 2 else None,
@@ -66,6 +66,7 @@ def describe_attention(
         inner_norm=name_inner_norm(flow, site.output, {site.weighted_sum, *site.concat}),
         rolled=None if cut is None else any(rolls_places(flow, node) for node in query.nodes),
         pooled=count_pooled(flow, site, key, region),
+        other_rows=key.has_others or None,
     )
 
 

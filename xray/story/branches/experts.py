@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, SCALINGS, SUMS
 from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import Experts, FeedForward
@@ -31,6 +31,7 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
         d_ff=None if found is None else found.d_ff,
         activation=None if found is None else found.activation,
         gated=None if found is None else found.gated,
+        chosen_by="table" if flow.op(chosen_at) == "gather" else "router",
     )
 
 
@@ -53,7 +54,7 @@ def list_stacks(flow: Flow, nodes: Collection[int]) -> set[int]:
 
 def count_chosen(flow: Flow, choice: int) -> int:
     """How many experts are chosen for a place: as many as a step picks, or as are put side by side."""
-    if flow.op(choice) == "topk":
+    if flow.op(choice) in ("topk", "gather"):
         return flow.output(choice).shape[-1]
     todo, seen = [choice], {choice}
     widest = 1
@@ -70,7 +71,7 @@ def count_chosen(flow: Flow, choice: int) -> int:
 def count_places(flow: Flow, nodes: Collection[int]) -> tuple[int, ...]:
     """How many places chose each expert, by the recorded choice; empty where its values were not kept."""
     choice = find_choice(flow, nodes)
-    if choice is None:
+    if choice is None or flow.op(choice[0]) == "gather":
         return ()
     step, experts = flow.steps[choice[0]], count_experts(flow, nodes, *choice)
     again = [node for node in nodes if flow.op(node) == step.op and flow.is_leaf(node)]
@@ -102,7 +103,33 @@ def find_choice(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
             continue
         if flow.op(choice) == "topk" or found is None:
             found = (choice, router)
-    return found if found is not None and flow.op(found[0]) in ("topk", "argmax", "max") else None
+    return found if found is not None and flow.op(found[0]) in ("topk", "argmax", "max") else find_listed(flow, nodes)
+
+
+def find_listed(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
+    """The step that picks the scores of experts that a table names for each word, and the router that gives them.
+
+    (hash layers, Roller et al. 2021)
+    """
+    for node in sorted(nodes):
+        if flow.op(node) != "gather" or len(flow.makers[node]) != 2 or not flow.is_leaf(node):
+            continue
+        router = router_behind(flow, node, nodes)
+        names = flow.makers[node][1]
+        if router is None or names is None or not is_listed(flow, names):
+            continue
+        scored = flow.steps[node].inputs[0].shape[-1:]
+        if scored == (width_out(flow, router),) and scored[0] in list_stacks(flow, nodes):
+            return node, router
+    return None
+
+
+def is_listed(flow: Flow, names: int) -> bool:
+    """Whether whole numbers are rows of a table that is there before any data, picked by other whole numbers."""
+    if flow.op(names) not in LOOKUPS | {"index"} or len(flow.makers[names]) != 2:
+        return False
+    (table, maker), (ids, _) = flow.given(names)
+    return maker is None and len(table.shape) == 2 and "int" in table.dtype and "int" in ids.dtype
 
 
 def chooses_from(flow: Flow, choice: int, counts: Collection[int]) -> bool:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, JOINS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, JOINS, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import Latent
@@ -22,12 +22,17 @@ TURNED = (
 
 @dataclass(frozen=True)
 class Side:
-    """One operand of an attention followed back: the steps it is worked out by, and the linear layers among them."""
+    """One operand of an attention followed back: the steps it is worked out by, and the linear layers among them.
+
+    Where rows of another kind stand beside those of the places (DeepSeek-V4 has a row for several places), `has_others`
+    is said, and these are not followed.
+    """
 
     end: TensorRecord
     nodes: frozenset[int]
     projections: tuple[int, ...]
     is_own: bool
+    has_others: bool = False
 
     @property
     def last(self) -> int | None:
@@ -58,6 +63,7 @@ def follow_side(flow: Flow, reader: int, number: int, region: Region) -> Side:
     is_own = start in region.inner
     allowed = region.inner if is_own else None
     nodes: set[int] = set()
+    has_others = False
     todo = [start]
     while todo:
         here = todo.pop()
@@ -66,8 +72,28 @@ def follow_side(flow: Flow, reader: int, number: int, region: Region) -> Side:
         nodes.add(here)
         if allowed is None and (is_linear(flow, here) or len(nodes) > 40):
             continue
-        todo += [maker for maker in flow.makers[here] if maker is not None]
-    return Side(end, frozenset(nodes), tuple(projections_in(flow, nodes)), is_own)
+        places = None if allowed is None else find_places(flow, here, region)
+        has_others = has_others or places is not None
+        todo += [maker for maker in flow.makers[here] if maker is not None] if places is None else [places]
+    return Side(end, frozenset(nodes), tuple(projections_in(flow, nodes)), is_own, has_others)
+
+
+def find_places(flow: Flow, join: int, region: Region) -> int | None:
+    """Of rows that a step puts beside each other, those with one for each place of the stream; None if it is no such.
+
+    All of them have to be worked out of the stream.
+    """
+    step, places = flow.steps[join], flow.output(region.end).shape[-2:-1]
+    makers = flow.makers[join]
+    if (
+        step.op not in SIDE_BY_SIDE
+        or len(makers) < 2
+        or len(step.outputs[0].shape) < 3
+        or not region.inner.issuperset(makers)
+    ):
+        return None
+    whole = [maker for maker, record in zip(makers, step.inputs, strict=True) if record.shape[-2:-1] == places]
+    return whole[0] if len(whole) == 1 else None
 
 
 def is_narrowed(flow: Flow, side: Side) -> bool:
@@ -135,12 +161,11 @@ def is_kept(flow: Flow, node: int) -> bool:
     return is_first or (maker is None and before.role != "parameter")
 
 
-def is_rotary(flow: Flow, side: Side, region: Region) -> bool:
-    """Whether an operand is turned: one product with a table, and a product of its own numbers moved with another.
+def is_rotary(flow: Flow, own: Collection[int]) -> bool:
+    """Whether steps turn rows: one product with a table, and a product of their own numbers moved with another.
 
     Both tables come from beside the branch. The sum of both products is the turn (Su et al. 2021, section 3.4).
     """
-    own = side.nodes
     for node in own:
         if flow.op(node) not in SUMS | {"sub", "sub_"}:
             if flow.op(node) == "view_as_complex" and any(
@@ -148,7 +173,8 @@ def is_rotary(flow: Flow, side: Side, region: Region) -> bool:
             ):
                 return True
             continue
-        factors = [maker for maker in flow.makers[node] if maker in own and is_table_product(flow, maker, own)]
+        makers = [maker for maker in flow.makers[node] if maker is not None and maker in own]
+        factors = [maker for maker in makers if is_table_product(flow, maker, own)]
         if len(factors) == 2:
             moved = [moves_itself(flow, factor, own) for factor in factors]
             if any(moved):

@@ -12,7 +12,7 @@ from xray.story.body.scale import is_tanh_of_learned
 from xray.story.body.stages import Branching, peel_end
 from xray.story.branches.attention import is_sink_share
 from xray.story.branches.inner_norms import find_inner_norm
-from xray.story.branches.operands import Side
+from xray.story.branches.operands import Side, is_cut, is_rotary
 from xray.story.charts.attention_lanes import (
     MOST_ARROWS,
     draw_shared,
@@ -36,7 +36,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.lanes import Part, cut_way, order_rows
 from xray.story.passages.modulation import find_beside_gate
-from xray.story.recognition.between import Region, find_region
+from xray.story.recognition.between import Region, find_region, is_linear
 from xray.story.recognition.value_shapes import number
 
 TANH_GATE = "× TANH OF A LEARNED NUMBER"
@@ -154,6 +154,8 @@ def draw_end(
     moves = site.concat if inner is None else tuple(node for node in site.concat if node not in inner.nodes)
     gate = next((node for node in moves if flow.op(node) in SCALINGS and len(flow.steps[node].inputs) == 2), None)
     joined = [node for node in moves if gate is None or node < gate] or [node for node in moves if node != gate]
+    parted = next((node for node in joined if is_cut(flow, node)), None)  # a part of each row goes a way of its own
+    joined = joined if parted is None else joined[: joined.index(parted)]
     drawn: list[Node] = []
     if joined and flow.output(joined[-1]).shape != flow.output(site.weighted_sum).shape:
         steps = steps_with_block(flow, *reversed(joined))
@@ -179,9 +181,9 @@ def draw_end(
         last, row = "output", row + 1
     start = site.output if site.output is not None else joined[-1] if joined else site.weighted_sum
     tail = find_region(flow, start, end)
-    for count, part in enumerate(cut_way(flow, tail.inner, None) if tail is not None else []):
+    for count, part in enumerate(cut_tail(flow, tail.inner) if tail is not None else []):
         is_joined = part.kind in ("beside", "join") and tail is not None and takes_in(flow, part, tail)
-        if part.kind not in ("heads", "bend", "scale", "rotate") and not is_joined:
+        if part.kind not in ("linear", "heads", "bend", "scale", "rotate") and not is_joined:
             continue
         if part.kind == "scale" and all(is_by_one(flow, node) for node in part.nodes):
             continue
@@ -190,16 +192,39 @@ def draw_end(
             label = "ADDED UP OVER RANKS"
         label = "WITH ANOTHER WAY BESIDE IT" if is_joined else label
         cut = "WINDOWS JOINED" if joins_windows(flow, part, branch.window) else label_cut(flow, part)
-        label = label or {"heads": cut, "scale": "SCALE"}.get(part.kind, "MULTIPLIED")
+        label = label or {"heads": cut, "scale": "SCALE", "linear": name_linear(flow, part)}.get(part.kind)
+        label = label or ("ROTATE" if is_rotary(flow, part.nodes) else "MULTIPLIED")
         key = f"tail{count}"
         if find_beside_gate(flow, part.nodes[-1]) is not None:
             key, label = f"gated{count}", "× GATE"
         elif any(is_tanh_of_learned(flow, maker) for node in part.nodes for maker in flow.makers[node]):
             label = TANH_GATE
-        nodes.append(Node(key, label, row, BROAD, steps_at(flow, *reversed(part.nodes)), part.record))
+        extra = next(
+            (told for node in part.nodes if is_linear(flow, node) and (told := describe_params(flow, node))), ""
+        )
+        nodes.append(Node(key, label, row, BROAD, steps_at(flow, *reversed(part.nodes)), part.record, extra))
         edges.append(Edge(last, key))
         last, row = key, row + 1
     return last
+
+
+def cut_tail(flow: Flow, nodes: Collection[int]) -> list[Part]:
+    """The parts of the way behind the heads; what cuts a part of each row off to turn it goes with the turn."""
+    found: list[Part] = []
+    for part in cut_way(flow, nodes, None):
+        before = found[-1] if found else None
+        if before is not None and part.kind == "rotate" and before.kind == "heads" and is_cut(flow, before.nodes[-1]):
+            found[-1] = replace(part, nodes=(*before.nodes, *part.nodes))
+        else:
+            found.append(part)
+    return found
+
+
+def name_linear(flow: Flow, part: Part) -> str:
+    """What a linear layer behind the heads is called: one for all, or one for each of several groups."""
+    product = next((node for node in part.nodes if is_linear(flow, node)), None)
+    weights = () if product is None or flow.op(product) != "bmm" else flow.steps[product].inputs[-1].shape
+    return f"LINEAR IN {weights[0]} GROUPS" if len(weights) == 3 and weights[0] > 1 else "LINEAR"
 
 
 def takes_in(flow: Flow, part: Part, way: Region) -> bool:

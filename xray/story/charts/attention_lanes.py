@@ -9,7 +9,7 @@ from xray.ir.flow.operation_kinds import SCALINGS, SHAPING, SUMS
 from xray.story.anatomy.tree import ANOTHER_ROW, Attention
 from xray.story.body.stages import Branching, opening_norms
 from xray.story.branches.attention import rolls_places
-from xray.story.branches.operands import Side, is_kept, read_sides
+from xray.story.branches.operands import Side, is_kept, is_narrowed, is_rotary, read_sides
 from xray.story.branches.rows import SWAPS
 from xray.story.charts.chart import (
     CENTRE,
@@ -152,7 +152,8 @@ def draw_shared(
         start = row if letters == "kv" else 0
         for number, part in enumerate(parts):
             key = name_part(flow, part, letters)
-            label = label_part(flow, part, ", ".join(letters.upper()), narrow=False)
+            is_waist = any(is_narrowed(flow, side) for side in sides[3 - len(letters) :])
+            label = label_part(flow, part, ", ".join(letters.upper()), narrow=False, is_waist=is_waist)
             if window and cuts_windows(flow, part, window):
                 label = f"CUT INTO WINDOWS OF {window}"
             extra = describe_params(flow, *part.nodes)
@@ -218,13 +219,13 @@ def keeps_rows(flow: Flow, part: Part) -> bool:
     return part.kind == "heads" and bool(after) and before[-1:] == after[-1:] and len(after) < len(before)
 
 
-def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool) -> str:
-    """What a part of a lane is called."""
+def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: bool = False) -> str:
+    """What a part of a lane is called; `is_waist` where another linear layer leads wide again what one made narrow."""
     if part.kind == "linear":
         linears = [node for node in part.nodes if is_linear(flow, node)]
         step = flow.steps[linears[0]]
         wide = step.inputs[0].shape[-1] if step.inputs and step.inputs[0].shape else 0
-        if len(linears) == 1 and part.number == 0 and width_out(flow, linears[0]) * 2 <= wide and not narrow:
+        if len(linears) == 1 and part.number == 0 and width_out(flow, linears[0]) * 2 <= wide and is_waist:
             return f"DOWN TO A WAIST FOR {letters}"
         word = "LINEAR" if part.number == 0 else "UP"
         return (
@@ -239,7 +240,7 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool) -> str:
         return " AND ".join(ops) if ops else label_cut(flow, part)
     if keeps_rows(flow, part):
         return f"CUT ANEW {letters}"
-    if part.kind == "rotate" and not narrow:  # no heads are cut yet that could be turned
+    if part.kind == "rotate" and not narrow and not is_rotary(flow, part.nodes):
         done = {flow.op(node) for node in part.nodes}
         told = " AND ".join(word for word, ops in (("SCALE", SCALINGS), ("SHIFT", SUMS)) if done & ops)
         return f"{told or 'CHANGE'} {letters}"
@@ -272,7 +273,7 @@ def label_cut(flow: Flow, part: Part) -> str:
     if (before[:1], before[-1:]) != (after[:1], after[-1:]) or prod(before) != prod(after):
         return "CUT ANEW"
     if (len(before), len(after)) == (3, 4):
-        return f"LAID OUT IN {after[1]} ROWS OF {after[2]}"
+        return f"LAID OUT IN {after[1]} ROWS OF {after[2]}" if after[1] > 1 else "AN AXIS OF 1 PUT IN"
     return "LAID OUT IN ONE ROW" if (len(before), len(after)) == (4, 3) else "CUT ANEW"
 
 

@@ -17,6 +17,7 @@ from xray.story.charts.operations_chart import chart_operations, label_step
 from xray.story.charts.stage_chart import name_modulation
 from xray.story.passages.modulation import list_modulation
 from xray.story.recognition.between import find_region, is_linear, is_scale
+from xray.story.recognition.mixed_streams import find_gather
 from xray.story.recognition.value_shapes import number
 from xray.story.sentences.of_runs import list_remarks_of_loss
 from xray.story.wording import ELLIPSIS
@@ -185,6 +186,8 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
             labels[node] = "LINEAR TO VOCABULARY"
         elif is_loss(flow, node):
             labels[node] = f"{name_loss(flow.steps[node])}: THE LOSS"
+        elif towering.tower.streams and node == find_gather(flow, end, flow.output(end).shape):
+            labels[node] = f"{towering.tower.streams} STREAMS INTO ONE"
         elif is_last_norm(flow, towering, node):
             final = towering.final
             modulation = () if final is None else list_modulation(flow, final)

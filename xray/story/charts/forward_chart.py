@@ -170,7 +170,7 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
         ),
         Node(
             "choice",
-            f"{chosen} OF {count} CHOSEN",
+            f"{chosen} OF {count}, BY A TABLE" if branch.chosen_by == "table" else f"{chosen} OF {count} CHOSEN",
             1,
             MIDDLE,
             steps_at(flow, chosen_at),

@@ -37,6 +37,7 @@ from xray.story.charts.forward_chart import chart_experts, chart_forward
 from xray.story.charts.operations_chart import chart_operations, label_step
 from xray.story.passages.modulation import find_beside_gate, list_modulation
 from xray.story.recognition.between import is_linear, strip_plain
+from xray.story.recognition.mixed_streams import Mixing
 from xray.story.recognition.norms import Norm
 from xray.story.sentences.of_parts import describe_box
 
@@ -49,7 +50,26 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
     chart = charts[0] if len(charts) == 1 else join_beside(charts) if beside else join_above(charts)
     if len(before) == 1:
         chart = stack_charts(chart_norm(flow, before[0], "opening", beside), chart)
-    return add_sum(flow, staging, add_shared_end(flow, staging, chart))
+    chart = add_shared_end(flow, staging, chart)
+    for mixing in [joint.mixing for joint in staging.joints if joint.mixing is not None][:1]:
+        chart = stack_charts(chart_gather(flow, mixing), stack_charts(chart, chart_spread(flow, mixing)))
+    return add_sum(flow, staging, chart)
+
+
+def chart_gather(flow: Flow, mixing: Mixing) -> Chart:
+    """Several streams weighed and added up to the one row that a branch works on, as a chart of its own."""
+    learned = sum(flow.steps[node].params for node in mixing.weights if flow.is_leaf(node))
+    label, extra = f"{mixing.count} STREAMS INTO ONE", f"{learned:,} parameters" if learned else ""
+    places = (mixing.gather, *sorted(mixing.weights))
+    node = Node("gather", label, 0, BROAD, steps_at(flow, *places), flow.output(mixing.gather), extra)
+    return Chart((node,), (), (node.key,), node.key)
+
+
+def chart_spread(flow: Flow, mixing: Mixing) -> Chart:
+    """One row given back to every stream as a chart of its own."""
+    label = f"ONE INTO {mixing.count} STREAMS"
+    node = Node("spread", label, 0, BROAD, steps_at(flow, mixing.spread), flow.output(mixing.spread))
+    return Chart((node,), (), (node.key,), node.key)
 
 
 def add_shared_end(flow: Flow, staging: Staging, chart: Chart) -> Chart:
@@ -204,6 +224,9 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     label = "ADD" if after is None else f"ADD + {kind.upper()} NORM" if kind else "ADD + NORM"
     places = [end, *(joint.add for joint in reversed(staging.joints) if joint.add != end)]
     places += [] if after is None else [node for node in after.nodes if node not in places]
+    mixes = [joint.mixing.mix for joint in staging.joints if joint.mixing is not None]
+    label = "ADD TO THE STREAMS, MIXED" if mixes else label
+    places += mixes
     dropped = list_dropouts(flow, *(joint.region.end for joint in staging.joints))
     node = Node(
         "add",

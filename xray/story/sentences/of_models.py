@@ -117,8 +117,14 @@ def describe_experts(anatomy: Anatomy) -> str:
     for branch in forwards(anatomy):
         if isinstance(branch, Experts) and branch.experts and branch.chosen:
             shared = ", beside one that every place goes through" if branch.shared else ""
-            return f"Experts: a router sends each place to {branch.chosen} of {branch.experts}{shared}."
+            return f"Experts: {name_choosing(anatomy)} sends each place to {branch.chosen} of {branch.experts}{shared}."
     return ""
+
+
+def name_choosing(anatomy: Anatomy) -> str:
+    ways = {branch.chosen_by for branch in forwards(anatomy) if isinstance(branch, Experts)}
+    names = [name for way, name in (("router", "a router"), ("table", "a table of words")) if way in ways]
+    return ", in some layers ".join(names) or "what chooses them"
 
 
 def describe_shared(anatomy: Anatomy) -> str:
@@ -126,6 +132,14 @@ def describe_shared(anatomy: Anatomy) -> str:
     if groups and all(group.shared for group in groups) and len(groups) == len(anatomy.towers):
         return "All layers use one and the same set of weights."
     return ""
+
+
+def describe_streams(anatomy: Anatomy) -> str:
+    counts = sorted({tower.streams for tower in anatomy.towers if tower.streams})
+    if not counts:
+        return ""
+    many = " or ".join(map(str, counts))
+    return f"{many} streams side by side: a sublayer reads a weighted sum of them, and each sum mixes them anew."
 
 
 def describe_links(anatomy: Anatomy) -> str:
@@ -172,6 +186,12 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
         "joint attention",
         "Joint attention: keys and values of another stream stand beside the stream's own.",
         lambda whole: any(branch.beside for branch in attentions(whole)),
+    ),
+    Sentence("streams", describe_streams),
+    fixed(
+        "other rows",
+        "Beside the keys and values of the places stand others that the stream makes too.",
+        lambda whole: any(branch.other_rows for branch in attentions(whole)),
     ),
     Sentence("positions", describe_positions),
     Sentence("grouped queries", describe_heads),
