@@ -124,7 +124,6 @@ LACKING: Mapping[str, Mapping[str, Any]] = {
 CHOSEN_DEPTH = "what a layer reads is chosen by attention over what earlier blocks gave, so no one stream goes through"
 BACKBONE = "convolutions, each behind the other; its attention is in the class with a head"
 REASONS: Mapping[str, str] = {
-    "deepseek_v4": "four streams are kept side by side, and every sublayer mixes them anew: no sum adds to one stream",
     "inkling2": CHOSEN_DEPTH,
     "inkling2_text": CHOSEN_DEPTH,
     "encodec": "convolutions and recurrent cells, in stages of different width",

@@ -5,6 +5,8 @@ from story.body.building import record_family
 from story.body.table import FAMILIES
 
 from xray import anatomy
+from xray.story.anatomy.tree import Attention
+from xray.story.body.reading import read_passes
 
 
 @pytest.mark.parametrize(
@@ -26,3 +28,18 @@ def test_a_trace_is_read_once():
     _, trace = record_family(FAMILIES["gpt2"], num_hidden_layers=1)
 
     assert anatomy(trace) is anatomy(trace)
+
+
+def test_every_stage_tells_other_towers_by_their_names():
+    _, trace = record_family(FAMILIES["bart"], encoder_layers=1, decoder_layers=1)
+
+    (reading,) = read_passes(trace)
+
+    told = {
+        one.branch.source
+        for tower in reading.towers
+        for staging in (*tower.stagings, *(staging for layer in tower.layers for staging in layer))
+        for one in staging.branches
+        if isinstance(one.branch, Attention)
+    }
+    assert told == {"self", "encoder"}

@@ -8,8 +8,9 @@ from xray.ir.flow.dataflow import Flow, read_flow
 from xray.ir.flow.operation_kinds import LOOKUPS
 from xray.ir.flow.remembering import once
 from xray.ir.trace import Pass, Trace
-from xray.story.anatomy.tree import Attention, Branch, Tower
+from xray.story.anatomy.tree import Attention, Branch, Stage, Tower
 from xray.story.body.spine import Chain, Joint, find_chains
+from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering, read_tower
 from xray.story.branches.joint import find_beside
 from xray.story.branches.operands import read_sides
@@ -74,7 +75,7 @@ def name_towers(towers: Sequence[Towering], memories: Collection[int]) -> list[T
         used = 1 + sum(known.split(" ")[0] == name for known in names)
         names.append(name if used == 1 else f"{name} {used}")
     return [
-        replace(one, tower=tell_names(replace(one.tower, name=name), names))
+        tell_names(replace(one, tower=replace(one.tower, name=name)), names)
         for one, name in zip(towers, names, strict=True)
     ]
 
@@ -89,7 +90,7 @@ def list_asked(tower: Tower) -> list[int]:
     return [int(one.removeprefix(UNNAMED)) for one in list_sources(tower) if one.startswith(UNNAMED)]
 
 
-def tell_names(tower: Tower, names: Sequence[str]) -> Tower:
+def tell_names(towering: Towering, names: Sequence[str]) -> Towering:
     """A tower whose attentions tell other towers by their names."""
 
     def settle(branch: Branch) -> Branch:
@@ -101,14 +102,22 @@ def tell_names(tower: Tower, names: Sequence[str]) -> Tower:
         )
         return replace(branch, source=source, beside=beside)
 
-    groups = tuple(
-        replace(
-            group,
-            stages=tuple(replace(stage, branches=tuple(map(settle, stage.branches))) for stage in group.stages),
-        )
-        for group in tower.groups
+    def settle_stage(stage: Stage) -> Stage:
+        return replace(stage, branches=tuple(map(settle, stage.branches)))
+
+    def settle_staging(staging: Staging) -> Staging:
+        found = tuple(replace(one, branch=settle(one.branch)) for one in staging.branches)
+        return replace(staging, stage=settle_stage(staging.stage), branches=found)
+
+    tower = towering.tower
+    groups = tuple(replace(group, stages=tuple(map(settle_stage, group.stages))) for group in tower.groups)
+    settled = {id(one): settle_staging(one) for layer in (towering.stagings, *towering.layers) for one in layer}
+    return replace(
+        towering,
+        tower=replace(tower, groups=groups),
+        stagings=tuple(settled[id(one)] for one in towering.stagings),
+        layers=tuple(tuple(settled[id(one)] for one in layer) for layer in towering.layers),
     )
-    return replace(tower, groups=groups)
 
 
 def is_joint(tower: Tower) -> bool:
