@@ -8,7 +8,6 @@ from story.body.truth import (
     entrance,
     family,
     group,
-    left_out,
     looks_both_ways,
     network,
     plain,
@@ -116,7 +115,7 @@ def swin(c):
         c,
         groups=groups,
         parts=parts,
-        untold=left_out("swin.encoder.layers.{}.downsample", stages=(0, 1, 2)),
+        joined=4,
         final="layer",
     )
 
@@ -131,14 +130,11 @@ def segformer(c):
         groups.append(group(range(first, first + depth), width, pre("layer", attend), pre("layer", think)))
         first += depth
     parts = entrance(f"convolution {c.hidden_sizes[0]}", "norm")
-    joins = left_out("segformer.stages.0.layer_norm")
-    joins += left_out("segformer.stages.{}.patch_embeddings", "segformer.stages.{}.layer_norm", stages=(1, 2))
-    joins += left_out("segformer.stages.3.patch_embeddings")
     return sees_images(
         c,
         groups=groups,
         parts=parts,
-        untold=joins,
+        joined=4,
         final="layer",
     )
 
@@ -153,13 +149,10 @@ def pvt(c):
         groups.append(group(range(first, first + depth), width, pre("layer", attend), pre("layer", think)))
         first += depth
     parts = entrance(f"patches {c.hidden_sizes[0]}", "norm", f"positions {56 * 56}")
-    return sees_images(
-        c,
-        groups=groups,
-        parts=parts,
-        untold=left_out("pvt.encoder.patch_embeddings.{}", stages=(1, 2, 3)),
-        final="layer",
-    )
+    found = sees_images(c, groups=groups, parts=parts, joined=4, final="layer")
+    *others, last = found.towers[0].bridges  # a class token is put in front of the last stage
+    bridges = (*others, replace(last, joined=Silent(4)))
+    return replace(found, towers=(replace(found.towers[0], bridges=bridges),))
 
 
 @family("ConvNextForImageClassification", "convnext:114")
@@ -173,11 +166,7 @@ def convnext(c):
         c,
         groups=groups,
         parts=entrance(f"patches {c.hidden_sizes[0]}", "norm"),
-        untold=left_out(
-            "convnext.encoder.stages.{}.downsampling_layer.0",
-            "convnext.encoder.stages.{}.downsampling_layer.1",
-            stages=(1, 2, 3),
-        ),
+        joined=4,
         final="layer",
         causal=None,
     )
@@ -281,7 +270,7 @@ def swinv2(c):
         c,
         groups=groups,
         parts=parts,
-        untold=left_out("swinv2.encoder.layers.{}.downsample", stages=(0, 1, 2)),
+        joined=4,
         final="layer",
         causal=Silent(False),
     )

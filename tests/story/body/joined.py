@@ -4,11 +4,11 @@ from story.body.images import count_patches
 from story.body.truth import (
     Silent,
     attention,
+    between,
     entrance,
     family,
     gated,
     group,
-    left_out,
     looks_both_ways,
     memory,
     network,
@@ -168,9 +168,8 @@ def clap(c):
         groups += [group(numbers, width, pre("layer", attend), think) for numbers, attend in parts]
         first += depth
     parts = entrance(f"patches {hear.patch_embeds_hidden_size}", "norm")
-    sound = tower(hear, "audio", "audio", Silent(False), parts, groups, "layer")
+    sound = tower(hear, "audio", "audio", Silent(False), parts, groups, "layer", bridges=between(groups, 4))
     stages = (post("layer", looks_both_ways(read, kernel="plain")), post("layer", plain(read)))
     before = words(read, f"table {read.type_vocab_size}", f"positions {read.max_position_embeddings}", "norm")
     text = tower(read, "text", "ids", False, before, (group(read.num_hidden_layers, read.hidden_size, *stages),), None)
-    joins = left_out("audio_model.audio_encoder.layers.{}.downsample", stages=(0, 1, 2))
-    return network(sound, text, links=(Link("compared", "audio", "text"),), head=Head("none"), untold=joins)
+    return network(sound, text, links=(Link("compared", "audio", "text"),), head=Head("none"))

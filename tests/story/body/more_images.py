@@ -8,6 +8,7 @@ from story.body.truth import (
     after,
     attention,
     bare,
+    between,
     entrance,
     family,
     gated,
@@ -25,7 +26,7 @@ from story.body.truth import (
     words,
 )
 
-from xray.story.anatomy.tree import ANOTHER_ROW, Convolution, Head, Link
+from xray.story.anatomy.tree import ANOTHER_ROW, Bridge, Convolution, Head, Link
 
 TWO = {"num_hidden_layers": 2}
 
@@ -121,11 +122,8 @@ def glpn(c):
         think = plain(c, d_ff=width * c.mlp_ratios[stage], kernel=(3, 3))
         groups.append(group(range(first, first + depth), width, pre("layer", attend), pre("layer", think)))
         first += depth
-    joins = left_out("encoder.layer_norm.0")
-    joins += left_out("encoder.patch_embeddings.{}", "encoder.layer_norm.{}", stages=(1, 2))
-    joins += left_out("encoder.patch_embeddings.3")
     parts = entrance(f"convolution {c.hidden_sizes[0]}", "norm")
-    return sees_images(c, groups=groups, parts=parts, final="layer", untold=joins, head=Head("none"))
+    return sees_images(c, groups=groups, parts=parts, final="layer", joined=4, head=Head("none"))
 
 
 @family("FocalNetForImageClassification", "focalnet:360", named=True)
@@ -139,8 +137,7 @@ def focalnet(c):
         groups.append(group(range(first, first + depth), width, pre("layer", mix), pre("layer", think)))
         first += depth
     parts = entrance(f"patches {c.embed_dim}", "norm")
-    joins = left_out("focalnet.encoder.stages.{}.downsample", stages=(0, 1, 2))
-    return sees_images(c, groups=groups, parts=parts, untold=joins, final="layer", causal=None)
+    return sees_images(c, groups=groups, parts=parts, joined=4, final="layer", causal=None)
 
 
 @family("ConvNextV2ForImageClassification", "convnextv2:133", named=True)
@@ -150,10 +147,8 @@ def convnextv2(c):
         width = c.hidden_sizes[stage]
         groups.append(group(range(first, first + depth), width, within(Convolution((7, 7), width))))
         first += depth
-    name = "convnextv2.encoder.stages.{}.downsampling_layer"
-    joins = left_out(f"{name}.0", f"{name}.1", stages=(1, 2, 3))
     parts = entrance(f"patches {c.hidden_sizes[0]}", "norm")
-    return sees_images(c, groups=groups, parts=parts, untold=joins, final="layer", causal=None)
+    return sees_images(c, groups=groups, parts=parts, joined=4, final="layer", causal=None)
 
 
 @family("Glm4vVisionModel", "glm4v:315, 398", named=True, depth=2)
@@ -183,10 +178,17 @@ def dac(c):
     for width in (*down, *up):
         groups.append(group(range(first, first + 3), width, bare(Convolution((7,), 1))))
         first += 3
-    sound = tower(c, "audio", "audio", None, entrance(f"convolution {c.encoder_hidden_size}"), groups, None)
-    ends = left_out("encoder.block.{}.snake1", "encoder.block.{}.conv1", stages=range(len(down)))
+    joined = (*c.downsampling_ratios[: len(down) - 1], "code book", *(None for _ in up[1:]))
+    bridges = tuple(
+        Bridge(3 * stage, count, wide, out)
+        for stage, (count, wide, out) in enumerate(zip(joined, (*down, *up)[:-1], (*down, *up)[1:], strict=True), 1)
+        if count != "code book"
+    )
+    parts = entrance(f"convolution {c.encoder_hidden_size}")
+    sound = tower(c, "audio", "audio", None, parts, groups, None, bridges=bridges)
+    ends = left_out("encoder.block.{}.snake1", "encoder.block.{}.conv1", stages=(len(down) - 1,))
     ends += left_out("encoder.snake1", "encoder.conv2", "quantizer", "decoder.conv1")
-    ends += left_out("decoder.block.{}.snake1", "decoder.block.{}.conv_t1", stages=range(len(up)))
+    ends += left_out("decoder.block.{}.snake1", "decoder.block.{}.conv_t1", stages=(0,))
     ends += left_out("decoder.snake1", "decoder.conv2")
     return network(sound, head=Head("none"), untold=ends)
 
@@ -221,11 +223,13 @@ def lightglue(c):
     other = within(looks_both_ways(c, **sizes, source=ANOTHER_ROW), think)
     stages = (replace(own, parallel=False), replace(other, parallel=False))
     layers = (group(c.num_hidden_layers, c.descriptor_dim, *stages),)
-    found = tower(c, "vision", "image", False, entrance(f"convolution {c.descriptor_dim}"), layers, None)
+    # how sure each key point is, a linear layer tells between the layers: those that are sure go on no further
+    kept = tuple(Bridge(layer, None, c.descriptor_dim, c.descriptor_dim) for layer in range(1, c.num_hidden_layers))
+    parts = entrance(f"convolution {c.descriptor_dim}")
+    found = tower(c, "vision", "image", False, parts, layers, None, bridges=kept)
     ends = left_out(
         "keypoint_detector.keypoint_decoder.conv_score_a", "keypoint_detector.keypoint_decoder.conv_score_b"
     )
-    ends += left_out("token_confidence.{}", "match_assignment_layers.{}.matchability", stages=range(2))
     return network(found, untold=ends)
 
 
@@ -242,6 +246,5 @@ def efficientloftr(c):
         groups.append(group(range(first, first + depth), width, within(Convolution((3, 3), 1))))
         first += depth
     layers = (*groups, group(range(first, first + c.num_attention_layers), c.hidden_size, *stages))
-    found = tower(c, "vision", "image", False, entrance("convolution 64"), layers, None)
-    ends = left_out("backbone.stages.2.blocks.0", "backbone.stages.3.blocks.0")
-    return network(found, head=Head("none"), untold=ends)
+    found = tower(c, "vision", "image", False, entrance("convolution 64"), layers, None, bridges=between(groups, 4))
+    return network(found, head=Head("none"))

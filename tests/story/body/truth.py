@@ -11,6 +11,7 @@ from typing import Any
 from xray.story.anatomy.tree import (
     Anatomy,
     Attention,
+    Bridge,
     EntrancePart,
     Experts,
     FeedForward,
@@ -208,11 +209,21 @@ def encoder_only(c, *stages, final, parts=(), groups=None, causal=False, tied=Tr
     return decoder_only(c, *stages, final=final, parts=parts, groups=groups, tied=tied, causal=causal)
 
 
-def sees_images(c, *stages, final, parts=(), groups=None, causal=False, head=None, untold=()):
-    """A network of one tower that reads an image and scores classes."""
+def between(groups, joined):
+    """What stands between stages of different width, where so many places become one row at each."""
+    widths = dict(sorted((layer, one.d_model) for one in groups for layer in one.layers))
+    return tuple(
+        Bridge(layer, joined, widths[layer - 1], width)
+        for layer, width in widths.items()
+        if layer and width != widths[layer - 1]
+    )
+
+
+def sees_images(c, *stages, final, parts=(), groups=None, causal=False, head=None, untold=(), joined=None):
+    """A network of one tower that reads an image and scores classes; `joined` places become one between its stages."""
     groups = groups or (group(c.num_hidden_layers, c.hidden_size, *stages),)
     return network(
-        tower(c, "vision", "image", causal, parts, groups, final),
+        tower(c, "vision", "image", causal, parts, groups, final, bridges=between(groups, joined) if joined else ()),
         head=head or Head("classes", c.num_labels),
         untold=untold,
     )

@@ -203,9 +203,15 @@ def group_layers(flow: Flow, layers: Sequence[Layer]) -> list[Group]:
 
 
 def spread_of(dropped: Collection[tuple[float, ...]]) -> tuple[float, float] | None:
-    """The lowest and the highest share that layers drop, where they differ in that."""
-    shares = [share for one in dropped for share in one]
-    return (min(shares), max(shares)) if len(dropped) > 1 and any(shares) else None
+    """The lowest and the highest share that layers drop at one place, where they differ in that; else None.
+
+    Layers that drop at more places than others have no such places in common.
+    """
+    if len({len(one) for one in dropped}) != 1:
+        return None
+    differing = [shares for shares in zip(*dropped, strict=True) if len(set(shares)) > 1]
+    told = [share for shares in differing for share in shares]
+    return (min(told), max(told)) if told else None
 
 
 def blur(stage: Stage) -> Stage:

@@ -10,7 +10,7 @@ from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, SIDE_BY_SIDE
 from xray.story.anatomy.tree import Bridge
 from xray.story.body.layers import Layer, find_width
 from xray.story.passages.channels import find_channels
-from xray.story.recognition.between import find_region, is_linear, read_sizes
+from xray.story.recognition.between import does_mix, find_region, is_linear, read_sizes
 
 MOST_STEPS = 60
 
@@ -25,10 +25,10 @@ class Bridging:
 
 
 def find_bridges(flow: Flow, layers: Sequence[Layer], sites: Sequence[Site]) -> tuple[Bridging, ...]:
-    """What stands between layers that follow one another and changes the stream: it is learned, or fewer rows are left.
+    """What stands between layers that follow one another and makes rows fewer, or is learned.
 
-    What holds an attention, or more than can be drawn, is none. Rows that are left out, or put
-    beside others, change nothing.
+    Factors and norms alone are none, nor is what holds an attention, or more than can be drawn. Rows that are left out,
+    or put beside others, change nothing.
     """
     found: list[Bridging] = []
     attending = {site.softmax for site in sites}
@@ -43,7 +43,7 @@ def find_bridges(flow: Flow, layers: Sequence[Layer], sites: Sequence[Site]) -> 
             continue
         d_in, d_out = width_at(flow, before, layers[number - 1]), width_at(flow, start, layers[number])
         joined = count_joined(flow.output(before).shape, flow.output(start).shape, d_in, d_out)
-        if joined or any(is_learned(flow, node) for node in leaves):
+        if joined or any(is_learned(flow, node) and does_mix(flow, [node]) for node in leaves):
             found.append(Bridging(Bridge(number, joined, d_in, d_out), nodes, start))
     return tuple(found)
 
