@@ -220,7 +220,8 @@ class Tower:
 
     `conditions` are the arguments of the model out of which it is worked out how its sublayers are scaled, shifted and
     gated (DiT).
-    `streams` is how many rows side by side it has for each place, where every sum mixes them anew (hyper-connections).
+    `streams` is how many rows side by side it has for each place, where a sublayer reads a weighted sum of them and
+    gives each its share (hyper-connections).
     """
 
     name: str

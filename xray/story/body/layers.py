@@ -250,7 +250,10 @@ def shape_of(flow: Flow, layer: Layer) -> tuple[int, ...]:
 
 def width_of(flow: Flow, layer: Layer) -> int | None:
     """How wide the stream is at a layer."""
-    return flow.output(layer[0].joints[0].add).shape[find_width(flow, layer)]
+    joint = layer[0].joints[0]
+    if joint.mixing is not None:
+        return flow.output(joint.mixing.gather).shape[-1]
+    return flow.output(joint.add).shape[find_width(flow, layer)]
 
 
 def find_width(flow: Flow, layer: Layer) -> int:

@@ -87,6 +87,9 @@ def read_joint(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | No
         return None
     if not shape or not step.outputs[0].dtype.startswith(("float", "bfloat")):
         return None
+    mixed = read_mixed(flow, place)
+    if mixed is not None:
+        return mixed
     for stream_number in (0, 1):
         maker = flow.makers[place][stream_number]
         branch = flow.makers[place][1 - stream_number]
@@ -107,7 +110,7 @@ def read_joint(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | No
                 region = None  # it goes on from the other branch, and does not stand beside it (Autoformer)
         if region is not None and does_mix(flow, region.inner) and not is_other_stream(flow, branch, region, known):
             return Joint(place, stream, region)
-    return read_projected(flow, place, known) or read_mixed(flow, place)
+    return read_projected(flow, place, known)
 
 
 def read_mixed(flow: Flow, place: int) -> Joint | None:

@@ -94,6 +94,7 @@ def read_stage(
             found += [read_branch(flow, one, sites, towers) for one in split_sequence(flow, region, sites)]
             together += 1
             before += [norm for norm in opening_norms(flow, region, region.start) if norm not in before]
+            before += [norm for norm in norms_before_one(flow, joint) if norm not in before]
             del core
     norms += [*before, *behind]
     inside = () if norms else [node for one in joints for node in one.region.inner if find_any_norm(flow, node)]
@@ -180,6 +181,14 @@ def opening_norms(flow: Flow, region: Region, stream: int | None) -> list[FoundN
             found.append(norm)
             taken |= set(norm.nodes)
     return found
+
+
+def norms_before_one(flow: Flow, joint: Joint) -> list[FoundNorm]:
+    """The norm through which several streams go before they become one row."""
+    weighed = None if joint.mixing is None else flow.makers[joint.mixing.gather][0]
+    makers = () if weighed is None else (strip_plain(flow, maker) for maker in flow.makers[weighed])
+    norms = (find_any_norm(flow, maker) for maker in makers if maker is not None)
+    return [norm for norm in norms if norm is not None and strip_plain(flow, norm.origin) == joint.stream]
 
 
 def starts_at(flow: Flow, norm: FoundNorm, region: Region, stream: int | None) -> bool:

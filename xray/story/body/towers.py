@@ -15,7 +15,7 @@ from xray.story.body.stages import Staging, find_any_norm, name_norm, read_stage
 from xray.story.passages.bridges import Bridging, find_bridges
 from xray.story.passages.conditions import Conditioning, find_conditioning
 from xray.story.recognition.between import is_linear, strip_plain
-from xray.story.recognition.mixed_streams import find_gather
+from xray.story.recognition.mixed_streams import find_end
 from xray.story.recognition.norms import Norm as FoundNorm
 
 POOLINGS = frozenset({"mean", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "avg_pool2d"})
@@ -77,7 +77,7 @@ def read_tower(
         cut.append(cut_layers(own))
         stagings += own
         end = own_end(own, chain)
-        final = last_norm(flow, find_gathered(flow, chain, end))
+        final = last_norm(flow, find_end(flow, chain.joints[-1].mixing, end))
         if final is not None and goes_past(flow, end, final):
             final = None
     layers = cut_by_blocks(flow, stagings) or join_cuts(stagings, cut)
@@ -113,7 +113,7 @@ def read_tower(
 
 
 def count_streams(chains: Sequence[Chain]) -> int | None:
-    """How many streams side by side every sum of some chains mixes; None where one does not, or has others."""
+    """How many streams side by side every sum of some chains adds to; None where one adds to one alone."""
     counts = {None if joint.mixing is None else joint.mixing.count for chain in chains for joint in chain.joints}
     return counts.pop() if len(counts) == 1 else None
 
@@ -188,13 +188,6 @@ def last_norm(flow: Flow, end: int) -> FoundNorm | None:
             if flow.op(reader) in CARRYING | DROPOUTS | POOLINGS:
                 todo.append(reader)
     return None
-
-
-def find_gathered(flow: Flow, chain: Chain, end: int) -> int:
-    """The step that makes one row of several streams behind the last of their sums; the end itself where it is one."""
-    mixes = chain.joints[-1].mixing is not None
-    gathered = find_gather(flow, end, flow.output(end).shape) if mixes else None
-    return end if gathered is None else gathered
 
 
 def goes_past(flow: Flow, end: int, norm: FoundNorm) -> bool:

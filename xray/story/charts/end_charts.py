@@ -17,7 +17,7 @@ from xray.story.charts.operations_chart import chart_operations, label_step
 from xray.story.charts.stage_chart import name_modulation
 from xray.story.passages.modulation import list_modulation
 from xray.story.recognition.between import find_region, is_linear, is_scale
-from xray.story.recognition.mixed_streams import find_gather
+from xray.story.recognition.mixed_streams import find_end
 from xray.story.recognition.value_shapes import number
 from xray.story.sentences.of_runs import list_remarks_of_loss
 from xray.story.wording import ELLIPSIS
@@ -181,12 +181,13 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         return None
     nodes = {node for node in region.inner if not is_of_stage(towering, node) and node not in others}
     labels = {}
+    gathered = find_end(flow, towering.chains[-1].joints[-1].mixing, end)
     for node in nodes:
         if is_linear(flow, node) and flow.output(node).shape[-1:] == (towering.tower.vocab,):
             labels[node] = "LINEAR TO VOCABULARY"
         elif is_loss(flow, node):
             labels[node] = f"{name_loss(flow.steps[node])}: THE LOSS"
-        elif towering.tower.streams and node == find_gather(flow, end, flow.output(end).shape):
+        elif node == gathered:
             labels[node] = f"{towering.tower.streams} STREAMS INTO ONE"
         elif is_last_norm(flow, towering, node):
             final = towering.final

@@ -224,8 +224,9 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     label = "ADD" if after is None else f"ADD + {kind.upper()} NORM" if kind else "ADD + NORM"
     places = [end, *(joint.add for joint in reversed(staging.joints) if joint.add != end)]
     places += [] if after is None else [node for node in after.nodes if node not in places]
-    mixes = [joint.mixing.mix for joint in staging.joints if joint.mixing is not None]
-    label = "ADD TO THE STREAMS, MIXED" if mixes else label
+    mixings = [joint.mixing for joint in staging.joints if joint.mixing is not None]
+    mixes = [mixing.mix for mixing in mixings if mixing.mix is not None]
+    label = "ADD TO THE STREAMS, MIXED" if mixes else "ADD TO EVERY STREAM" if mixings else label
     places += mixes
     dropped = list_dropouts(flow, *(joint.region.end for joint in staging.joints))
     node = Node(

@@ -1,11 +1,15 @@
-"""Several streams side by side, mixed anew at every sum: hyper-connections (Zhu et al. 2024, Xie et al. 2026)."""
+"""Several streams side by side, of which a sublayer works on one weighted row: hyper-connections (Zhu et al. 2024)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, PRODUCTS, REPEATS, SCALINGS
+from xray.ir.flow.operation_kinds import PRODUCTS, SCALINGS
 from xray.story.recognition.between import Region, find_region, strip_plain
+
+FARTHEST = 400
+"""Within so many steps streams become one row: a matrix may be made even many times over before (Xie et al. 2026)."""
 
 
 @dataclass(frozen=True)
@@ -13,8 +17,8 @@ class Mixing:
     """How a sum stands among `count` streams, and the part of a branch that works on one row of each place.
 
     `stream` made the streams, `gather` makes one row of them by weights that are worked out of them, `region` is what
-    is done to that row, `spread` gives it back to every stream by such weights, and `mix` is the product of the streams
-    with a matrix that is worked out of them too. `weights` are the steps that work these weights out.
+    is done to that row, and `spread` gives it back to every stream by such weights. `mix` is the product of the streams
+    with a matrix that is worked out of them too, where there is one. `weights` are the steps that work all this out.
     """
 
     count: int
@@ -22,64 +26,74 @@ class Mixing:
     gather: int
     region: Region
     spread: int
-    mix: int
+    mix: int | None
     weights: frozenset[int]
 
     @property
     def nodes(self) -> frozenset[int]:
         """Every step of it that is not the branch's own."""
-        return self.weights | {self.gather, self.spread, self.mix}
+        return self.weights | {self.gather, self.spread} | (frozenset() if self.mix is None else {self.mix})
 
 
 def find_mixing(flow: Flow, add: int) -> Mixing | None:
-    """The streams that a sum adds to, if they are several that a matrix made of them mixes on their way."""
-    shape = flow.output(add).shape
+    """The streams that a sum adds to, if they are several and each gets its share of what one row became."""
     for number in (0, 1) if len(flow.makers[add]) == 2 else ():
-        mix = strip_plain(flow, flow.makers[add][number])
+        before = strip_plain(flow, flow.makers[add][number])
         spread = strip_plain(flow, flow.makers[add][1 - number])
-        stream = None if mix is None else find_mixed(flow, mix, shape)
-        end = None if spread is None else find_spread(flow, spread, shape)
-        gather = None if stream is None else find_gather(flow, stream, shape)
-        if mix is None or spread is None or stream is None or end is None or gather is None:
+        end = None if spread is None else find_spread(flow, spread)
+        if before is None or spread is None or end is None:
             continue
-        region = find_region(flow, gather, end)
-        if region is not None:
-            apart = set(flow.behind(mix, spread, gather, within=stream.__lt__))
-            own = region.inner | region.beside | {gather, spread, mix}
-            return Mixing(shape[-2], stream, gather, region, spread, mix, frozenset(apart - own))
+        shape = flow.output(spread).shape
+        mixed = find_mixed(flow, before, shape)
+        stream = before if mixed is None else mixed
+        gather = find_gather(flow, stream, shape)
+        region = None if gather is None else find_region(flow, gather, end)
+        if gather is None or region is None or prod(flow.output(add).shape) != prod(shape):
+            continue
+        mix = None if mixed is None else before
+        apart = set(flow.behind(mix, spread, gather, within=stream.__lt__))
+        own = region.inner | region.beside | {gather, spread, mix}
+        return Mixing(shape[-2], stream, gather, region, spread, mix, frozenset(apart - own))
     return None
+
+
+def find_end(flow: Flow, mixing: Mixing | None, end: int) -> int:
+    """The step that makes one row of several streams behind the last of their sums; the end itself where it is one."""
+    gathered = None if mixing is None else find_gather(flow, end, flow.output(mixing.spread).shape)
+    return end if gathered is None else gathered
 
 
 def find_mixed(flow: Flow, mix: int, shape: Sequence[int]) -> int | None:
     """The step that made the streams that a product mixes by a matrix with a row and a column for each of them."""
-    if flow.op(mix) not in PRODUCTS or len(flow.makers[mix]) != 2 or len(shape) < 3:
+    if flow.op(mix) not in PRODUCTS or len(flow.makers[mix]) != 2:
         return None
     weights, streams = flow.steps[mix].inputs
     is_theirs = weights.role != "parameter" and weights.shape[-2:] == (shape[-2], shape[-2])
     return strip_plain(flow, flow.makers[mix][1]) if is_theirs and streams.shape == shape else None
 
 
-def find_spread(flow: Flow, spread: int, shape: Sequence[int]) -> int | None:
+def find_spread(flow: Flow, spread: int) -> int | None:
     """The step whose one row for each place a product gives to every stream, times a weight for each of them."""
-    if flow.op(spread) not in SCALINGS or len(flow.steps[spread].inputs) != 2:
+    step, shape = flow.steps[spread], flow.output(spread).shape
+    if step.op not in SCALINGS or len(step.inputs) != 2 or len(shape) < 4 or shape[-2] < 2:
         return None
-    for record, maker in flow.given(spread):
-        if record.shape == (*shape[:-2], 1, shape[-1]):
-            return flow.carried_from(maker)
-    return None
+    given = {record.shape: maker for record, maker in flow.given(spread)}
+    if (*shape[:-1], 1) not in given:
+        return None
+    return flow.carried_from(given.get((*shape[:-2], 1, shape[-1])))
 
 
 def find_gather(flow: Flow, stream: int, shape: Sequence[int]) -> int | None:
-    """The sum that makes one row of several streams for each place, each of them weighed before."""
-    todo, seen = [stream], {stream}
-    while todo:
-        for reader in flow.readers.get(todo.pop(), ()):
-            if flow.op(reader) in SCALINGS and flow.output(reader).shape == shape:
-                sums = (one for one in flow.readers.get(reader, ()) if flow.op(one) == "sum")
-                found = next((one for one in sums if flow.output(one).shape == (*shape[:-2], shape[-1])), None)
-                if found is not None:
-                    return found
-            elif flow.op(reader) in CARRYING | REPEATS and reader not in seen:
-                seen.add(reader)
-                todo.append(reader)
+    """The sum or mean that makes one row of several streams for each place, each of them weighed before."""
+    todo, seen = {stream}, 0
+    while todo and seen < FARTHEST:
+        here, seen = min(todo), seen + 1
+        todo.remove(here)
+        given = flow.steps[here].inputs[:1]
+        if flow.op(here) in ("sum", "mean") and given and given[0].shape == shape:
+            weighed = flow.makers[here][0]
+            is_weighed = weighed is not None and flow.op(weighed) in SCALINGS
+            if is_weighed and flow.output(here).shape == (*shape[:-2], shape[-1]):
+                return here
+        todo.update(reader for reader in flow.readers.get(here, ()) if reader > here)
     return None

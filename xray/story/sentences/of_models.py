@@ -124,7 +124,7 @@ def describe_experts(anatomy: Anatomy) -> str:
 def name_choosing(anatomy: Anatomy) -> str:
     ways = {branch.chosen_by for branch in forwards(anatomy) if isinstance(branch, Experts)}
     names = [name for way, name in (("router", "a router"), ("table", "a table of words")) if way in ways]
-    return ", in some layers ".join(names) or "what chooses them"
+    return "a router, in some layers a table of words," if len(names) > 1 else next(iter(names), "what chooses them")
 
 
 def describe_shared(anatomy: Anatomy) -> str:
@@ -139,7 +139,7 @@ def describe_streams(anatomy: Anatomy) -> str:
     if not counts:
         return ""
     many = " or ".join(map(str, counts))
-    return f"{many} streams side by side: a sublayer reads a weighted sum of them, and each sum mixes them anew."
+    return f"{many} streams side by side: a sublayer reads a weighted sum of them, and gives to each its share."
 
 
 def describe_links(anatomy: Anatomy) -> str:
