@@ -32,6 +32,11 @@ OTHERS = (
     "cait_xxs24_224",
     "davit_tiny",
     "twins_svt_small",
+    "volo_d1_224",
+    "mambaout_femto",
+    "gmlp_s16_224",
+    "shvit_s1",
+    "tnt_s_patch16_224",
 )
 """Those whose branches are not attention of places with a feed-forward each."""
 USUAL = (

@@ -309,3 +309,42 @@ def test_windows_that_are_not_rolled_and_pooled_queries_are_told_as_they_are():
         (10, 4, None),
     ]
     assert {branch.pooled for branch in branches_of("vit_tiny_patch16_224", Attention)} == {None}
+
+
+def test_a_class_token_that_asks_alone_pools_no_queries():
+    told = branches_of("volo_d1_224", Attention)
+
+    # timm's volo.py: two blocks of class attention behind fourteen of self-attention
+    assert [one.pooled for one in told] == [None] * 16
+    assert [[one.heads, one.d_k] for one in told[:14]] == [[12, 32]] * 14
+
+
+def test_a_gate_that_is_convolved_on_its_way_is_not_denied():
+    told = branches_of("mambaout_femto", FeedForward)
+
+    # timm's mambaout.py, GatedConvBlock: act(g) * cat(i, conv(c)), all cut from one linear layer
+    assert {(one.gated, one.kernel) for one in told} == {(None, (7, 7))}
+    assert [group.d_model for group in anatomy(kept("mambaout_femto")[0]).towers[0].groups] == [48, 96, 192, 288]
+
+
+def test_a_gate_of_places_is_no_feed_forward():
+    assert branches_of("gmlp_s16_224", FeedForward) == []  # timm's mlp.py: SpatialGatingUnit multiplies across places
+
+
+def test_values_before_the_weights_are_as_wide_as_they_are():
+    # timm's shvit.py: channels first, v @ attn; 0.214 of 224 and of 320 channels attend, with keys of 16
+    assert {(one.d_k, one.d_v) for one in branches_of("shvit_s1", Attention)} == {(16, 48), (16, 68)}
+
+
+def test_queries_and_keys_of_one_layer_have_as_many_heads():
+    towers = anatomy(kept("tnt_s_patch16_224")[0]).towers
+
+    # timm's tnt.py: qk in one linear layer, v in another; 4 heads for the pixels of a patch, 6 for patches
+    told = [{(one.heads, one.kv_heads) for one in tower.branches if isinstance(one, Attention)} for tower in towers]
+    assert told == [{(4, 4)}, {(6, 6)}]
+    assert [part.size for part in towers[0].entrance if part.part == "positions"] == [16]
+
+
+@pytest.mark.parametrize(("name", "width"), [("mixer_s16_224", 512), ("resmlp_12_224", 384)])
+def test_columns_of_places_are_not_told_as_the_width_of_rows(name, width):
+    assert anatomy(kept(name)[0]).towers[0].d_model == width

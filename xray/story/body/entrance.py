@@ -20,6 +20,7 @@ from xray.story.body.tables import (
     mixes_with,
     table_rows,
 )
+from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import is_linear, is_scale, read_sizes, width_out
 from xray.story.recognition.norms import Norm
 from xray.story.recognition.value_shapes import number
@@ -173,7 +174,11 @@ def describe_sum(flow: Flow, node: int) -> Iterator[EntrancePart]:
         source = source_beside(flow, record, maker)
         if source is not None:
             learned = source.role == "parameter"
-            rows = prod(source.shape[:-1]) if len(source.shape) >= 2 else None  # what is worked out has none
+            axis = find_channels(flow, node) if len(source.shape) == len(shape) else None
+            held = source.shape[-1 if axis is None else axis] if source.shape else 0
+            rows = (
+                prod(source.shape) // held if len(source.shape) >= 2 and held else None
+            )  # what is worked out has none
             yield EntrancePart("positions", rows, learned=learned)
             return
 

@@ -261,8 +261,10 @@ def find_width(flow: Flow, layer: Layer) -> int:
     joint = layer[0].joints[0]
     if joint.mixing is not None:
         return -1
-    found = find_channels(flow, joint.region.end)
     axes = len(flow.output(joint.add).shape)
+    last = layer[-1].joints[-1]  # it thinks about each place alone: where columns of places are multiplied, it tells
+    is_row = axes == 3 and len(flow.output(last.region.end).shape) == 3
+    found = find_channels(flow, last.region.end if is_row else joint.region.end)
     convolves = any(flow.op(node) in FINDINGS for one in layer for node in one.nodes)
     if found is not None or not convolves:
         return -1 if found is None else found

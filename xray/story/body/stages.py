@@ -19,7 +19,7 @@ from xray.story.body.merged import describe_half, split_merged
 from xray.story.body.scale import name_scale
 from xray.story.body.spine import Joint
 from xray.story.branches.attention import describe_attention
-from xray.story.branches.distinctions import are_twins, describe_plain, has_scores, is_across_channels
+from xray.story.branches.distinctions import are_twins, describe_plain, is_across_channels, multiplies_rows
 from xray.story.branches.experts import describe_experts
 from xray.story.branches.others import describe_convolution, describe_recurrence
 from xray.story.branches.sequences import split_sequence
@@ -155,7 +155,7 @@ def read_branch(flow: Flow, region: Region, sites: Sequence[Site], towers: Mappi
         describe_experts(flow, region, nodes)
         or describe_recurrence(flow, nodes)
         or describe_plain(flow, region, nodes)
-        or (None if has_scores(flow, nodes) else describe_convolution(flow, nodes))
+        or (None if multiplies_rows(flow, nodes) else describe_convolution(flow, nodes))
     )
     return Branching(found or Unknown(list_paths(flow, nodes)), region)
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, REPEATS, SCALINGS
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, REPEATS, SCALINGS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import ANOTHER_ROW, Attention, Positions
 from xray.story.branches.inner_norms import name_inner_norm
@@ -27,6 +27,8 @@ from xray.story.recognition.between import Region, is_linear, width_in, width_ou
 from xray.story.recognition.scored_parts import list_behind
 
 NEAR, FAR = 24, 200
+POOLING = ("max", "amax", "avg_pool", "adaptive_", "conv")
+"""What makes one row of several: the names of such steps begin so."""
 
 
 def describe_attention(
@@ -35,12 +37,14 @@ def describe_attention(
     """The facts of an attention that stands in a branch; `twins` weigh other values by the same scores."""
     query, key, value = read_sides(flow, site, region)
     d_k = query.end.shape[-1] if site_contracts_last(flow, site) else None
-    d_v = flow.output(site.weighted_sum).shape[-1]
+    d_v = flow.output(site.weighted_sum).shape[-2 if is_weighed_last(flow, site) else -1]
     heads = count_heads(flow, site, d_v)
     scores = read_scores(flow, site)
     turned = is_rotary(flow, query.nodes) and is_rotary(flow, key.nodes)
     plain = is_plain(flow, query) and is_plain(flow, key)
     kv_heads = count_key_heads(flow, site, query, key, value, heads, d_k, d_v)
+    if heads is not None and kv_heads is not None and kv_heads > heads:
+        heads = kv_heads = None  # what was taken for heads are blocks of places (HaloNet)
     normed = [norm for side in (query, key) if (norm := find_norm_of(flow, side)) is not None]
     widths = [d_k, *(None if d_k is None or count is None else d_k * count for count in (heads, kv_heads))]
     positions: Positions | None = "rotary" if turned else scores.bias if scores.bias != "none" or plain else None
@@ -68,6 +72,15 @@ def describe_attention(
         pooled=count_pooled(flow, site, key, region),
         other_rows=key.has_others or None,
     )
+
+
+def is_weighed_last(flow: Flow, site: Site) -> bool:
+    """Whether values stand before the weights in the product, so that their width is not the last axis of it."""
+    makers = flow.makers[site.weighted_sum]
+    weights = {site.softmax, *site.weighed}
+    if flow.op(site.weighted_sum) == "einsum" or len(makers) < 2:
+        return False
+    return flow.carried_from(makers[1], CARRYING | DROPOUTS) in weights
 
 
 def site_contracts_last(flow: Flow, site: Site) -> bool:
@@ -113,6 +126,8 @@ def count_key_heads(
     if key.last is None:
         return key.end.shape[1] if len(key.end.shape) == 4 and heads % max(key.end.shape[1], 1) == 0 else None
     width = width_out(flow, key.last)
+    if query.last == key.last != value.last:
+        return width // d_k - heads if width % d_k == 0 and width > heads * d_k else None
     if query.last == key.last == value.last:
         rest = width - heads * d_k
         return rest // (d_k + d_v) if rest % (d_k + d_v) == 0 and rest > 0 else None
@@ -250,7 +265,10 @@ def count_pooled(flow: Flow, site: Site, key: Side, region: Region) -> int | Non
     if len(before) != 3 or len(after) != 3 or not after[1] or not asking:
         return None
     times = before[1] // after[1]
-    return times if times > 1 and before[1] == times * after[1] and asked == times * asking else None
+    if times < 2 or before[1] != times * after[1] or asked != times * asking:
+        return None
+    asking_ways = flow.behind(site.scores, within=region.inner.__contains__)
+    return times if any(flow.op(node).startswith(POOLING) for node in asking_ways) else None  # or one row asks alone
 
 
 def rolls_places(flow: Flow, node: int) -> bool:

@@ -2,7 +2,7 @@
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, SIDE_BY_SIDE, SOFTMAXES
+from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, SIDE_BY_SIDE
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.tree import FeedForward
 from xray.story.branches.feed_forward import describe_feed_forward
@@ -10,9 +10,9 @@ from xray.story.branches.others import describe_convolution
 from xray.story.recognition.between import Region, projections_in, width_in, width_out
 
 
-def has_scores(flow: Flow, nodes: frozenset[int]) -> bool:
-    """Whether a branch shares out weights and multiplies by them: more than a convolution, if no known attention."""
-    return any(flow.op(node) in SOFTMAXES for node in nodes) and any(is_product(flow, node) for node in nodes)
+def multiplies_rows(flow: Flow, nodes: frozenset[int]) -> bool:
+    """Whether a branch multiplies rows by rows: more than a convolution, if no known attention (EfficientViT)."""
+    return any(is_product(flow, node) for node in nodes)
 
 
 def describe_plain(flow: Flow, region: Region, nodes: frozenset[int]) -> FeedForward | None:
@@ -40,7 +40,12 @@ def is_across_places(flow: Flow, region: Region) -> bool:
     own = [node for node in projections_in(flow, region.inner) if flow.op(node) not in FINDINGS]
     if len(shape) != 3 or shape[1] == shape[2] or not own:
         return False
-    return (width_in(flow, own[0]), width_out(flow, own[-1])) == (shape[1], shape[1])
+    if (width_in(flow, own[0]), width_out(flow, own[-1])) == (shape[1], shape[1]):
+        return True
+    return any(  # one of them in the middle, as the gate of places of a gMLP
+        width_in(flow, node) == width_out(flow, node) == shape[1] and flow.output(node).shape[-2] != shape[1]
+        for node in own
+    )
 
 
 def is_across_channels(flow: Flow, site: Site, region: Region) -> bool:

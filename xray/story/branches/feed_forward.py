@@ -38,7 +38,7 @@ def describe_feed_forward(flow: Flow, region: Region, nodes: Collection[int]) ->
     return FeedForward(
         d_ff=d_ff,
         activation=name_activation(flow, [node for node in inner if not gates or node < gates[-1]] + bends[:0], wide),
-        gated=None if not gated and (is_open or meets_others(flow, inner, wide)) else gated,
+        gated=None if not gated and (is_open or meets_others(flow, inner, wide) or meets_part(flow, inner)) else gated,
         fused=is_fused if gated else None,
         kernel=inner_kernel(flow, inner),
         inner_norm=name_inner_norm(flow, last, inner),
@@ -55,6 +55,18 @@ def meets_others(flow: Flow, inner: Collection[int], wide: Collection[int]) -> b
         and any(record.role != "parameter" and maker not in own for record, maker in flow.given(node))
         for node in inner
     )
+
+
+def meets_part(flow: Flow, inner: Collection[int]) -> bool:
+    """Whether parts of the wide rows, cut from one another, are multiplied after more was done to them (MambaOut)."""
+    cuts = [node for node in inner if flow.op(node) in SPLITTERS]
+    for node in inner:
+        makers = [maker for maker in flow.makers[node] if maker is not None]
+        if flow.op(node) in SCALINGS and len(makers) == 2:
+            behind = [steps_behind(flow, maker, inner) for maker in makers]
+            if any(all(cut in one for one in behind) for cut in cuts):
+                return True
+    return False
 
 
 def steps_behind(flow: Flow, end: int, nodes: Collection[int]) -> set[int]:
@@ -126,8 +138,7 @@ def name_activation(flow: Flow, inner: Collection[int], wide: Collection[int]) -
         return "silu"
     if "relu" in bends:
         squared = any(
-            op == "square" or (op == "pow" and flow.steps[node_of["pow"]].settings.get("other") in (2, 2.0))
-            for op in bends
+            op == "square" or (op == "pow" and 2 in flow.steps[node_of["pow"]].settings.values()) for op in bends
         )
         return "relu squared" if squared else "relu"
     if "tanh" in bends and "pow" in bends:

@@ -1,5 +1,7 @@
 """Channels: which axis of a tensor is as wide as a row, followed from the layer that made it through every turn."""
 
+from math import prod
+
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CARRYING,
@@ -39,11 +41,12 @@ def step_back(flow: Flow, place: int) -> int | None:
     """The step that made what a step works on: of two tensors the one that is not stretched, and was made last."""
     shape, joins = flow.output(place).shape, flow.op(place) in SIDE_BY_SIDE | SUMS | SCALINGS
     makers = [
-        maker
+        (prod(record.shape), maker)
         for record, maker in flow.given(place)
         if maker is not None and (flow.op(place) in SIDE_BY_SIDE or not joins or record.shape == shape)
     ]
-    return max(makers, default=None) if joins else next(iter(makers), None)
+    chosen = max(makers, default=None) if joins else next(iter(makers), None)
+    return None if chosen is None else chosen[1]
 
 
 def follow(flow: Flow, way: list[int], axis: int | None) -> int | None:
