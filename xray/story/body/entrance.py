@@ -263,7 +263,7 @@ def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int], sto
         return "image" if axes >= 4 and not is_sound(source) else "audio"
     reads = any(reads_vectors(flow, node) for node in nodes)
     follows = any(maker in stops for node in nodes for maker in flow.makers[node])
-    looks = any(flow.op(node) in LOOKUPS for node in nodes)
+    looks = any(flow.op(node) in LOOKUPS and not looks_up_places(flow, node) for node in nodes)
     return "vectors" if reads or (not follows and not looks and any(is_linear(flow, node) for node in nodes)) else None
 
 

@@ -51,6 +51,9 @@ def find_bridges(flow: Flow, layers: Sequence[Layer], sites: Sequence[Site]) -> 
 def width_at(flow: Flow, place: int, layer: Layer) -> int:
     """How wide the rows are that a step makes: as its own layers say, else as the layer has them."""
     shape, axis = flow.output(place).shape, find_channels(flow, place)
+    own = flow.output(layer[0].joints[0].add).shape
+    if axis is None and len(own) != len(shape):
+        return own[find_width(flow, layer)]  # it is laid out anew (MobileViTV2)
     return shape[find_width(flow, layer) if axis is None else axis]
 
 
