@@ -70,3 +70,30 @@ def test_inkling_is_layers_of_attention_and_experts():
     assert {(branch.experts, branch.chosen) for branch in tower.branches if isinstance(branch, tree.Experts)} == {
         (6, 2)
     }
+
+
+class Asking(nn.Module):
+    """Learned rows, the first ones of a table, that ask themselves where they are and then an image, layer by layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.places = nn.Parameter(torch.rand(9, WIDTH)), nn.Linear(WIDTH, WIDTH)
+        self.own, self.other = (nn.ModuleList(Attention(WIDTH, HEADS) for _ in range(2)) for _ in range(2))
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(4))
+
+    def forward(self, image: Tensor) -> Tensor:
+        x = self.rows[:5].unsqueeze(0).expand(len(image), -1, -1)
+        places = self.places(image[:, :5])
+        for number in range(2):
+            x = self.norms[2 * number](x + self.own[number](x + places, x))
+            x = self.norms[2 * number + 1](x + self.other[number](x, image))
+        return x
+
+
+def test_learned_rows_ask_in_their_first_layer_too():
+    (tower,) = xray.anatomy(xray.trace(Asking(), torch.rand(2, 7, WIDTH))).towers
+
+    (group,) = tower.groups
+    assert group.count == 2
+    attends = [stage.branches[0] for stage in group.stages]
+    assert [one.source for one in attends if isinstance(one, tree.Attention)] == ["self", None]

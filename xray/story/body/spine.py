@@ -15,6 +15,7 @@ from xray.story.recognition.norms import Norm, find_norm
 FARTHEST = 24
 LONGEST_SHORTCUT = 10
 SHORTENING = frozenset({"max", "max_pool2d", "avg_pool2d", "mean", "max_pool1d", "amax"})
+PICKING = frozenset({"index", "slice", "narrow"})
 MOST_AT_ONE_POINT = 4
 """No stream has more sums than this at one point of it: such a point is a tensor that many steps look back to."""
 MOST_SUMS_OF_A_BRANCH = 2
@@ -159,17 +160,36 @@ def is_other_stream(flow: Flow, branch: int, region: Region, known: Mapping[int,
     while here is not None and here > stream:
         sums += here in known
         root, here = here, known[here].stream if here in known else step_back(flow, here)
-    is_own = root in region.inner and does_mix(flow, {one for one in region.inner if one <= root})
+    is_own = (
+        not (here is not None and here < stream and begins_learned(flow, here, known))
+        and root in region.inner
+        and does_mix(flow, {one for one in region.inner if one <= root})
+    )
     return here != stream and not (is_own and sums <= MOST_SUMS_OF_A_BRANCH)
 
 
+def begins_learned(flow: Flow, here: int | None, known: Mapping[int, Joint]) -> bool:
+    """Whether a stream begins with learned rows, as the queries of a decoder do (LW-DETR)."""
+    while here is not None and find_learned_start(flow, here) is None:
+        here = known[here].stream if here in known else step_back(flow, here)
+    return here is not None
+
+
 def find_learned_start(flow: Flow, maker: int) -> int | None:
-    """The step that repeats a learned row for every sequence, if that is all that was done to it: a class token."""
-    here = maker
-    while flow.makers[here] and flow.makers[here][0] is not None:
-        here = flow.makers[here][0]  # type: ignore[assignment]  # it is a step
-    step = flow.steps[here]
-    return here if step.op in REPEATS and step.inputs and step.inputs[0].role == "parameter" else None
+    """The step that repeats learned rows for every sequence, if that is all that was done to them: a class token.
+
+    The rows may be the first ones of a table (the queries of LW-DETR).
+    """
+    way = [maker]
+    while flow.makers[way[-1]] and (before := flow.makers[way[-1]][0]) is not None:
+        way.append(before)
+    step = flow.steps[way[-1]]
+    if not step.inputs or step.inputs[0].role != "parameter":
+        return None
+    if step.op in REPEATS:
+        return way[-1]
+    moves = all(flow.op(one) in CARRYING | REPEATS | PICKING for one in way)
+    return maker if moves and any(flow.op(one) in REPEATS for one in way) else None
 
 
 def read_projected(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | None:
