@@ -6,6 +6,7 @@ import xray
 from xray import anatomy
 from xray.ir.flow.dataflow import read_flow
 from xray.renderers.fonts import text_width
+from xray.story.anatomy.tree import EntrancePart
 from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage
 from xray.story.facts.totals import count_params
@@ -99,3 +100,12 @@ def test_a_norm_that_is_only_shifted_is_not_called_scaled():
     labels = [node.label for node in chart_stage(reading.flow, tower.layers[0][0]).nodes]
     assert labels[0] == "LAYER NORM, SHIFTED"
     assert tower.tower.conditions == ("time",)
+
+
+def test_places_that_the_model_holds_are_told_and_drawn():
+    trace = kept("DiTTransformer2DModel")[0]
+    (column,) = read_columns(trace)
+
+    # diffusers' embeddings.py, PatchEmbed: sines for 16 x 16 patches, kept as a buffer
+    assert EntrancePart("positions", 256, learned=False) in anatomy(trace).towers[0].entrance
+    assert "+ PLACES" in [node.label for node in column.entrance.nodes]

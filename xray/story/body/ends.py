@@ -212,9 +212,11 @@ def read_untold(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> t
             reached.add(place)
     heads = [place for place in reached if is_linear(flow, place) and place > last]
     for head in heads:
-        region = find_region(flow, towers[-1].chains[-1].end, head)
-        if region is not None:
-            told |= region.inner | region.beside
+        for one in towers:
+            region = find_region(flow, one.chains[-1].end, head)
+            others = {place for other in towers if other is not one for place in other.sums}
+            if region is not None and (one is towers[-1] or others.isdisjoint(region.inner)):
+                told |= region.inner | (region.beside if one is towers[-1] else frozenset())
     for meeting in meetings.values():
         told.update(list(flow.behind(meeting, within=lambda place: place not in told)))
     return list_apart(flow, told)

@@ -227,8 +227,15 @@ def source_beside(flow: Flow, record: TensorRecord, maker: int | None) -> Tensor
             return None
         todo += [(one, before) for one, before in flow.given(maker) if is_float(one)]
     if source is not None and source.role == "activation" and not seen:
-        return None  # it may be data
+        return source if is_held(flow, source) else None  # else it may be data
     return source
+
+
+def is_held(flow: Flow, record: TensorRecord) -> bool:
+    """Whether a table is one that the model holds: the same rows for every sequence, and no argument has its shape."""
+    given = [one.shape for step in flow.steps if step.parent is None for one in step.inputs]
+    batch = {shape[0] for shape in given if len(shape) > 1}
+    return len(record.shape) == 3 and record.shape[0] == 1 and 1 not in batch and record.shape not in given
 
 
 def makes_places(flow: Flow, node: int) -> bool:

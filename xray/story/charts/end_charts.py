@@ -8,7 +8,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, LOOKUPS, LOSSES, SCALINGS, SUMS
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
-from xray.story.body.entrance import cuts_patches, learned_source
+from xray.story.body.entrance import cuts_patches, is_held, learned_source
 from xray.story.body.stages import find_any_norm
 from xray.story.body.tables import looks_up_places
 from xray.story.body.towers import POOLINGS, Towering
@@ -138,6 +138,10 @@ def label_entry(flow: Flow, node: int) -> str:
         return "PATCHES" if cuts_patches(flow, node) else ""
     if op in SUMS and any(record.role == "parameter" for record in flow.steps[node].inputs):
         return "+ LEARNED PLACES"
+    if op in SUMS and any(
+        maker is None and record.role == "activation" and is_held(flow, record) for record, maker in flow.given(node)
+    ):
+        return "+ PLACES"
     if op == "cat" and any(record.shape[1:2] == (1,) for record in flow.steps[node].inputs):
         record, maker = next(flow.given(node))
         is_learned = record.shape[1:2] == (1,) and learned_source(flow, record, maker) is not None
