@@ -53,9 +53,8 @@ def add_input(chart: Chart, reader: str, name: str, record: TensorRecord) -> Cha
     above = chart.node(reader)
     below = Node(f"{reader}_input", name, above.row - 1, above.place, above.steps[:1], record, surface="condition")
     beside = [*chart.in_row(below.row), below]
-    places = {
-        node.key: spread(number, len(beside)) for number, node in enumerate(sorted(beside, key=lambda one: one.place))
-    }
+    in_order = sorted(beside, key=lambda one: one.place) if len(beside) > 1 else []
+    places = {node.key: spread(number, len(beside)) for number, node in enumerate(in_order)}
     nodes = (replace(node, place=places.get(node.key, node.place)) for node in (*chart.nodes, below))
     return replace(chart, nodes=tuple(nodes), edges=(*chart.edges, Edge(below.key, reader)))
 
