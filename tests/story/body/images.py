@@ -40,7 +40,7 @@ def vit(c):
 @family("DeiTForImageClassification", "deit:197, 262", num_hidden_layers=2)
 def deit(c):
     # a token for the teacher's classes beside the class token
-    parts = entrance(f"patches {c.hidden_size}", "class token 1", "class token 1", f"positions {count_patches(c) + 2}")
+    parts = entrance(f"patches {c.hidden_size}", "class token 1", "learned rows 1", f"positions {count_patches(c) + 2}")
     return of_vit(c, looks_both_ways(c), plain(c), parts=parts)
 
 

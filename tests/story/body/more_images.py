@@ -93,7 +93,7 @@ def audio_spectrogram_transformer(c):
     steps = ((c.num_mel_bins, c.frequency_stride), (c.max_length, c.time_stride))
     high, wide = ((size - c.patch_size) // step + 1 for size, step in steps)
     places = f"positions {high * wide + 2}"
-    parts = entrance(f"convolution {c.hidden_size}", "class token 1", "class token 1", places)
+    parts = entrance(f"convolution {c.hidden_size}", "class token 1", "learned rows 1", places)
     layers = (group(2, c.hidden_size, pre("layer", looks_both_ways(c)), pre("layer", plain(c))),)
     return network(tower(c, "audio", "audio", False, parts, layers, "layer"), head=Head("none"))
 
@@ -101,7 +101,7 @@ def audio_spectrogram_transformer(c):
 @family("Dinov2WithRegistersForImageClassification", "dinov2_with_registers:194, 300", named=True, **TWO)
 def dinov2_with_registers(c):
     places = f"positions {count_patches(c) + 1}"
-    parts = entrance(f"patches {c.hidden_size}", "class token 1", places, f"registers {c.num_register_tokens}")
+    parts = entrance(f"patches {c.hidden_size}", "class token 1", places, f"learned rows {c.num_register_tokens}")
     return scaled(of_vit(c, looks_both_ways(c), plain(c, d_ff=c.hidden_size * c.mlp_ratio), parts=parts))
 
 

@@ -86,7 +86,9 @@ def minimax(c):
 @family("RwkvForCausalLM", "rwkv:217, 325", num_hidden_layers=2)
 def rwkv(c):
     state = pre("layer", Recurrence(None, (2, c.attention_hidden_size)))
-    think = pre("layer", plain(c, d_ff=c.intermediate_size, activation="relu squared", gated=Silent("by sigmoid")))
+    think = pre(
+        "layer", plain(c, d_ff=c.intermediate_size, activation="relu squared", gated=Silent("by sigmoid"), kernel=(2,))
+    )
     return decoder_only(c, state, think, final="layer", parts=("norm",), causal=None)
 
 

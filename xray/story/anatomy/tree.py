@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
-Reads = Literal["ids", "image", "audio", "vectors"]
+Reads = Literal["ids", "image", "video", "audio", "vectors"]
 NormKind = Literal["rms", "layer", "batch", "group", "instance"]
 NormPlace = Literal["before", "after", "both", "none"]
 Positions = Literal["rotary", "alibi", "relative", "none"]
@@ -194,7 +194,7 @@ class EntrancePart:
         "scale",
         "norm",
         "class token",
-        "registers",
+        "learned rows",
         "convolution",
     ]
     size: int | None = None

@@ -149,7 +149,8 @@ def describe_sizes(branch: Branch) -> str:
     if isinstance(branch, FeedForward):
         return join(branch.d_ff and f"d_ff {branch.d_ff:,}")
     if isinstance(branch, Experts):
-        chosen = f"{branch.chosen} of {branch.experts:,} experts" if branch.chosen and branch.experts else ""
+        few = f"{branch.chosen} of " if branch.chosen else ""
+        chosen = f"{few}{branch.experts:,} experts" if branch.experts else ""
         shared = f"{branch.shared} for all" if branch.shared else ""
         chosen += " by a table" if chosen and branch.chosen_by == "table" else ""
         return join(chosen, shared, branch.d_ff and f"d_ff {branch.d_ff:,}")

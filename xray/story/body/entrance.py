@@ -1,7 +1,7 @@
 """What stands between the input and the first layer: tables, places, patches, class tokens, scales, norms."""
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
@@ -28,6 +28,7 @@ from xray.story.recognition.value_shapes import number
 Part = tuple[int, EntrancePart]
 OVER_MANY = ("batch_norm", "group_norm", "instance_norm")
 SOUND = frozenset({"mels", "frames", "ticks", "samples"})
+PICTURED = frozenset({"height", "width"})
 SOUNDING = ("audio", "feature", "mel", "spec", "wave", "speech")
 """What the name of an argument holds by which sound comes in."""
 NAMELESS = TensorRecord("", (), (), "", "", "activation")
@@ -82,7 +83,16 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
         return Entrance(frozenset(), reads, (), None)  # more stands there than an entrance: no part of it is known
     reads = "ids" if word is not None else name_input(flow, finders, nodes, stops)
     vocab = None if word is None else table_rows(flow, word)
-    return Entrance(frozenset(nodes), reads, tuple(part for _, part in sorted(parts, key=lambda one: one[0])), vocab)
+    in_order = [part for _, part in sorted(parts, key=lambda one: one[0])]
+    return Entrance(frozenset(nodes), reads, tuple(name_rows(in_order)), vocab)
+
+
+def name_rows(parts: Iterable[EntrancePart]) -> Iterator[EntrancePart]:
+    """The parts of an entrance: of learned rows that are put in front one by one, only the first is a class token."""
+    is_first = True
+    for part in parts:
+        yield part if part.part != "class token" or is_first else replace(part, part="learned rows")
+        is_first = is_first and part.part != "class token"
 
 
 def attends(flow: Flow, nodes: Collection[int]) -> bool:
@@ -166,8 +176,10 @@ def describe_step(flow: Flow, node: int) -> Iterator[EntrancePart]:
 
 
 def describe_sum(flow: Flow, node: int) -> Iterator[EntrancePart]:
-    """The places that are added: learned ones, or ones from a table that is not."""
+    """The places that are added: learned ones, or ones from a table that is not. One row for all tells no places."""
     shape = flow.output(node).shape
+    if len(flow.steps[node].inputs) < 2:
+        return
     for record, maker in flow.given(node):
         if len(record.shape) < 2 or record.shape[-1] != shape[-1]:
             continue
@@ -176,10 +188,10 @@ def describe_sum(flow: Flow, node: int) -> Iterator[EntrancePart]:
             learned = source.role == "parameter"
             axis = find_channels(flow, node) if len(source.shape) == len(shape) else None
             held = source.shape[-1 if axis is None else axis] if source.shape else 0
-            rows = (
-                prod(source.shape) // held if len(source.shape) >= 2 and held else None
-            )  # what is worked out has none
-            yield EntrancePart("positions", rows, learned=learned)
+            has_rows = len(source.shape) >= 2 and held  # what is worked out has none
+            rows = prod(source.shape) // held if has_rows else None
+            if rows != 1:
+                yield EntrancePart("positions", rows, learned=learned)
             return
 
 
@@ -191,11 +203,7 @@ def describe_join(flow: Flow, node: int) -> Iterator[EntrancePart]:
             count = record.shape[1]
             if not count:
                 continue
-            yield (
-                EntrancePart("class token", 1, learned=True)
-                if count == 1
-                else EntrancePart("registers", count, learned=True)
-            )
+            yield EntrancePart("class token" if count == 1 else "learned rows", count, learned=True)
 
 
 def learned_source(flow: Flow, record: TensorRecord, maker: int | None) -> TensorRecord | None:
@@ -267,11 +275,22 @@ def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int], sto
             return None
         read = flow.steps[min(finders)].inputs[0].shape  # patches may come as flat rows, and are laid out just before
         axes = len(read) if len(source.shape) == 2 and len(read) >= 4 and read[1] > 1 else len(source.shape)
+        if is_video(source):
+            return "video"
         return "image" if axes >= 4 and not is_sound(source) else "audio"
+    linear = [node for node in sorted(nodes) if is_linear(flow, node)]
+    sources = [source for node in linear if (source := source_of(flow, node, stops)) is not None]
+    if sources and set(sources[0].axes) >= PICTURED:  # cut into patches by moves alone (RADIO)
+        return "video" if is_video(sources[0]) else "image"
     reads = any(reads_vectors(flow, node) for node in nodes)
     follows = any(maker in stops for node in nodes for maker in flow.makers[node])
     looks = any(flow.op(node) in LOOKUPS and not looks_up_places(flow, node) for node in nodes)
-    return "vectors" if reads or (not follows and not looks and any(is_linear(flow, node) for node in nodes)) else None
+    return "vectors" if reads or (not follows and not looks and linear) else None
+
+
+def is_video(source: TensorRecord) -> bool:
+    """Whether frames come in of which each is a picture, with a height and a width of its own."""
+    return "frames" in source.axes and set(source.axes) >= PICTURED
 
 
 def is_sound(source: TensorRecord) -> bool:

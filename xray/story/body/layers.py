@@ -7,8 +7,7 @@ from typing import Literal
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import DROPOUTS, FINDINGS, TURNS
-from xray.ir.flow.projections import is_product
+from xray.ir.flow.operation_kinds import DROPOUTS, FINDINGS
 from xray.ir.records import MaskFacts
 from xray.story.anatomy.tree import Attention, Group, Stage, Unknown
 from xray.story.body.stages import Staging
@@ -272,10 +271,11 @@ def find_width(flow: Flow, layer: Layer) -> int:
 
 
 def is_channels_first(flow: Flow, layer: Layer) -> bool:
-    """Whether convolutions read the rows of a layer as they lie: none is turned, and nothing else mixes their ends."""
+    """Whether convolutions read the rows of a layer as they lie, and no other linear layer reads them."""
     nodes = {node for one in layer for node in one.nodes}
-    mixing = [node for node in nodes if is_linear(flow, node) or is_product(flow, node)]
-    return all(flow.op(node) in FINDINGS for node in mixing) and not any(flow.op(node) in TURNS for node in nodes)
+    shape = shape_of(flow, layer)
+    read = [flow.steps[node].inputs[0].shape for node in nodes if flow.op(node) in FINDINGS]
+    return shape in read and all(flow.op(node) in FINDINGS for node in nodes if is_linear(flow, node))
 
 
 def learned_paths(flow: Flow, layer: Layer) -> frozenset[str]:

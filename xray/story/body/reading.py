@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow, read_flow
@@ -9,13 +10,18 @@ from xray.ir.flow.operation_kinds import LOOKUPS
 from xray.ir.flow.remembering import once
 from xray.ir.trace import Pass, Trace
 from xray.story.anatomy.tree import Attention, Branch, Stage, Tower
-from xray.story.body.spine import Chain, Joint, find_chains
+from xray.story.body.joints import Joint
+from xray.story.body.spine import Chain, find_chains
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering, read_tower
 from xray.story.branches.joint import find_beside
 from xray.story.branches.operands import read_sides
+from xray.story.passages.channels import find_channels
+from xray.story.recognition.between import Region, find_region
 
-LEAST_JOINTS, MOST_BEHIND, FAR_BEHIND = 2, 80, 200
+LEAST_JOINTS, NEAR_BEHIND, MOST_BEHIND, FAR_BEHIND = 2, 8, 80, 200
+NAMES = {"ids": "text", "image": "vision", "video": "vision", "audio": "audio"}
+"""What a tower is called by what it reads."""
 UNNAMED = "#"
 """Stands before the number of a tower that has no name yet."""
 FEATURE_MAP = 4
@@ -59,7 +65,7 @@ def read_pass(one_pass: Pass) -> Reading:
         towers.append(tower)
         names |= dict.fromkeys([tower.end, *tower.sums], f"{UNNAMED}{number}")
     towers = name_towers(towers, find_memories(flow, families, sites))
-    if any(is_joint(tower.tower) for tower in towers):
+    if any(is_joint(tower.tower) for tower in towers) or are_in_turn(towers):
         towers = [tell_apart(flow, one, towers, sites) for one in towers]
     return Reading(flow, tuple(towers), sites)
 
@@ -125,22 +131,36 @@ def is_joint(tower: Tower) -> bool:
     return any(isinstance(branch, Attention) and branch.beside is not None for branch in tower.branches)
 
 
+def are_in_turn(towers: Sequence[Towering]) -> bool:
+    """Whether a stream goes on before another one that began behind its beginning has ended: they take turns (SAM)."""
+    spans = [(min(one.sums), max(one.sums)) for one in towers]
+    return any(first < begun < last for first, last in spans for begun, _ in spans)
+
+
 def tell_apart(flow: Flow, one: Towering, towers: Sequence[Towering], sites: Sequence[Site]) -> Towering:
     """A tower read once more beside the others: their steps are not its own, and those after it have names now."""
     others = [other for other in towers if other is not one]
-    theirs = frozenset[int]().union(*(joint.region.inner for other in others for joint in list_joints(other)))
-    chains = [
-        replace(
-            chain,
-            joints=[
-                replace(joint, region=replace(joint.region, beside=joint.region.beside - theirs))
-                for joint in chain.joints
-            ],
-        )
-        for chain in one.chains
-    ]
-    names = {chain.start: other.tower.name for other in others for chain in other.chains if chain.start is not None}
+    walls = {
+        id(each): frozenset[int]().union(*(other.sums for other in towers if other is not each)) for each in towers
+    }
+
+    def cut(joint: Joint, owner: Towering) -> Region:
+        region = joint.region
+        if walls[id(owner)].isdisjoint(region.inner):
+            return region
+        return find_region(flow, region.start, region.end, walls=walls[id(owner)]) or region
+
+    theirs = frozenset[int]().union(*(cut(joint, other).inner for other in others for joint in list_joints(other)))
+
+    def part(joint: Joint) -> Joint:
+        region = cut(joint, one)
+        return replace(joint, region=replace(region, beside=region.beside - theirs))
+
+    chains = [replace(chain, joints=list(map(part, chain.joints))) for chain in one.chains]
+    joined = others if is_joint(one.tower) else []
+    names = {chain.start: other.tower.name for other in joined for chain in other.chains if chain.start is not None}
     names |= {end: other.tower.name for other in others for end in (other.end, *other.sums)}
+    names |= dict.fromkeys(one.sums, "self")
     found = read_tower(flow, chains, sites, names)
     return replace(found, tower=replace(found.tower, name=one.tower.name, entrance=one.tower.entrance))
 
@@ -184,7 +204,7 @@ def name_tower(tower: Tower, is_memory: bool, crosses: bool) -> str:
         return "decoder"
     if is_memory:
         return "encoder"
-    return {"ids": "text", "image": "vision", "audio": "audio"}.get(tower.reads or "", "stack")
+    return NAMES.get(tower.reads or "", "stack")
 
 
 def join_chains(flow: Flow, chains: Sequence[Chain]) -> list[list[Chain]]:
@@ -194,12 +214,40 @@ def join_chains(flow: Flow, chains: Sequence[Chain]) -> list[list[Chain]]:
     for chain in chains:
         before = end_behind(flow, chain.start, ends)
         family = None if before is None else ends[before]
-        if family is None or family[-1].end != before:
+        if family is None or family[-1].end != before or is_narrower(flow, family, chain):
             family = []
             families.append(family)
         family.append(chain)
         ends[chain.end] = family
     return families
+
+
+def is_narrower(flow: Flow, family: Sequence[Chain], following: Chain) -> bool:
+    """Whether a chain goes on with fewer numbers for each place than there were for as many: a stack behind a neck.
+
+    What an image becomes is brought to the width of an encoder (DETR) or of a predictor (V-JEPA 2). A map with more
+    places, and fewer numbers for each, is a stage on the way back up.
+    """
+    (width, places), *_ = measure(flow, following)
+    before = [each for chain in family for each in measure(flow, chain)]
+    last, many = before[-1]
+    is_up = places > many and is_map(flow, following)
+    return (width < last and not is_up) or any(width < one and places == other for one, other in before)
+
+
+def measure(flow: Flow, chain: Chain) -> list[tuple[int, int]]:
+    """How many numbers the stream has for each place at the sums of a chain, and how many places."""
+    axis = 1 if is_map(flow, chain) else -1
+    shapes = [flow.output(joint.add).shape for joint in chain.joints]
+    return [(shape[axis], prod(shape[1:]) // max(shape[axis], 1)) for shape in shapes]
+
+
+def is_map(flow: Flow, chain: Chain) -> bool:
+    """Whether channels stand before places in a chain."""
+    return any(
+        find_channels(flow, joint.region.end) == 1 and len(flow.output(joint.add).shape) > len(("batch", "row"))
+        for joint in chain.joints
+    )
 
 
 def end_behind(flow: Flow, start: int | None, ends: dict[int, list[Chain]]) -> int | None:
@@ -208,13 +256,25 @@ def end_behind(flow: Flow, start: int | None, ends: dict[int, list[Chain]]) -> i
     Where several are put together there, all of one tower, it is the last of them: the others are ways past it. Tables
     do not count if the chain before began with one of them too: a wider stream goes past both (Gemma 3n).
     """
-    behind = list(flow.behind(start, most=FAR_BEHIND, ends=lambda here: here in ends or flow.op(here) in LOOKUPS))
+
+    def is_end(here: int) -> bool:
+        return here in ends or flow.op(here) in LOOKUPS or picks_best(flow, here)
+
+    behind = list(flow.behind(start, most=FAR_BEHIND, ends=is_end))
     found = [here for here in behind if here in ends]
     if len({id(ends[end]) for end in found}) != 1:
         return None
     last = max(found)
     looked_up = {here for here in behind if here not in ends and flow.op(here) in LOOKUPS}
     return last if not looked_up or not looked_up.isdisjoint(flow.behind(ends[last][-1].start)) else None
+
+
+def picks_best(flow: Flow, here: int) -> bool:
+    """Whether a step picks the rows that scored best: they begin another stream (RT-DETR)."""
+    if flow.op(here) not in ("gather", "index", "index_select"):
+        return False
+    found = (maker for record, maker in flow.given(here) if not record.dtype.startswith(("float", "bfloat")))
+    return any(flow.op(one) == "topk" for maker in found for one in flow.behind(maker, most=NEAR_BEHIND))
 
 
 def find_memories(flow: Flow, families: Sequence[Sequence[Chain]], sites: Sequence[Site]) -> set[int]:

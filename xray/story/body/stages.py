@@ -15,9 +15,9 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.tree import Branch, Norm, NormKind, Stage, Unknown
+from xray.story.body.joints import Joint
 from xray.story.body.merged import describe_half, split_merged
 from xray.story.body.scale import name_scale
-from xray.story.body.spine import Joint
 from xray.story.branches.attention import describe_attention
 from xray.story.branches.distinctions import are_twins, describe_plain, is_across_channels, multiplies_rows
 from xray.story.branches.experts import describe_experts

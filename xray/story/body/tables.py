@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.records import TensorRecord
 
 MOST = 400
@@ -40,7 +40,7 @@ def steps_from(flow: Flow, node: int, nodes: Collection[int]) -> set[int]:
     found, todo = {node}, [node]
     while todo:
         for reader in flow.readers.get(todo.pop(), ()):
-            goes_on = flow.op(reader) in MOVING | SUMS | DROPOUTS | {"where"}
+            goes_on = flow.op(reader) in MOVING | SUMS | DROPOUTS | SCALINGS | {"where"}
             if reader in nodes and reader not in found and goes_on:
                 found.add(reader)
                 todo.append(reader)
@@ -57,7 +57,7 @@ def is_other_row(flow: Flow, record: TensorRecord, maker: int | None, stops: Col
     outside = any(
         before is None and given.role == "activation" and is_float(given) and len(given.shape) >= 2
         for one in found
-        if one not in stops
+        if one not in stops and flow.op(one) not in PICKING
         for given, before in flow.given(one)
     )
     return outside or any(one in stops for one in found)

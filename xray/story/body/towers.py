@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from types import MappingProxyType
 
 from xray.ir.flow.attention_sites import Site
@@ -11,7 +12,7 @@ from xray.story.anatomy.tree import Attention, EntrancePart, Group, Norm, Tower
 from xray.story.body.entrance import read_entrance
 from xray.story.body.layers import Layer, cut_by_blocks, cut_layers, group_layers, join_cuts
 from xray.story.body.spine import Chain, stream_norm
-from xray.story.body.stages import Staging, find_any_norm, name_norm, read_stage
+from xray.story.body.stages import Branching, Staging, find_any_norm, name_norm, read_stage
 from xray.story.passages.bridges import Bridging, find_bridges
 from xray.story.passages.conditions import Conditioning, find_conditioning
 from xray.story.recognition.between import is_linear, strip_plain
@@ -71,8 +72,8 @@ def read_tower(
     final: FoundNorm | None = None
     opening: list[Staging] = []
     for chain in chains:
-        own = read_stagings(flow, chain, sites, {**beside, **names})
-        if not stagings and is_opening(own):
+        own = tell_windows(flow, read_stagings(flow, chain, sites, {**beside, **names}))
+        if not stagings and (is_opening(own) or brings_to_width(flow, own)):
             opening.append(own.pop(0))
         cut.append(cut_layers(own))
         stagings += own
@@ -87,7 +88,7 @@ def read_tower(
     entrance = read_entrance(flow, chains[0].start, chains[0].joints[0].add, names)
     parts, nodes = entrance.parts, set(entrance.nodes)
     if opening:
-        parts = (*parts, EntrancePart("convolution"))
+        parts = (*parts, *map(name_opening, opening))
         parts += (EntrancePart("norm"),) * any(one.stage.norm.place == "after" for one in opening)
         for one in opening:
             nodes |= one.nodes
@@ -148,6 +149,20 @@ def is_opening(stagings: Sequence[Staging]) -> bool:
     )
 
 
+def brings_to_width(flow: Flow, stagings: Sequence[Staging]) -> bool:
+    """Whether a chain begins with linear layers, and one beside them, that first bring rows to its width (TimesFM)."""
+    start, add = stagings[0].joints[0].stream, stagings[0].joints[0].add
+    parts = [one.stage.branches[0].part for one in stagings[:2]]
+    widens = start is not None and flow.output(start).shape[-1] != flow.output(add).shape[-1]
+    return widens and parts[0] == "feed_forward" and parts[1:] == ["attention"]
+
+
+def name_opening(staging: Staging) -> EntrancePart:
+    """What stands before all layers, as a part of the entrance."""
+    branch = staging.stage.branches[0]
+    return EntrancePart("convolution" if branch.part == "convolution" else "projection")
+
+
 def read_stagings(flow: Flow, chain: Chain, sites: Sequence[Site], names: Mapping[int, str]) -> list[Staging]:
     """The stages of a chain: sums whose branches began at one point of the stream are one stage."""
     found: list[Staging] = []
@@ -166,6 +181,38 @@ def read_stagings(flow: Flow, chain: Chain, sites: Sequence[Site], names: Mappin
         found.append(read_stage(flow, together, after, sites, names))
         place += 1
     return found
+
+
+def tell_windows(flow: Flow, stagings: Sequence[Staging]) -> list[Staging]:
+    """Stages with the windows of attentions that see fewer places at once than others of the same stream do.
+
+    Rows of several images are cut up for each image, so that a part by itself tells no window (Qwen2.5-VL).
+    """
+    squares = {id(one): size for staging in stagings for one in staging.branches if (size := read_square(flow, one))}
+    whole = max(squares.values(), default=0)
+
+    def tell(one: Branching) -> Branching:
+        size = squares.get(id(one), whole)
+        if size == whole or not isinstance(one.branch, Attention):
+            return one
+        return replace(one, branch=replace(one.branch, window=size, rolled=False))
+
+    found = []
+    for staging in stagings:
+        told = tuple(map(tell, staging.branches))
+        stage = replace(staging.stage, branches=tuple(one.branch for one in told))
+        found.append(replace(staging, stage=stage, branches=told))
+    return found
+
+
+def read_square(flow: Flow, found: Branching) -> int | None:
+    """How many places an attention puts side by side, of rows that all lie in one sequence; None where it is not so."""
+    branch, site = found.branch, found.site
+    if site is None or not isinstance(branch, Attention) or branch.source != "self" or branch.window is not None:
+        return None
+    square, stream = flow.output(site.scores).shape, flow.output(found.region.end).shape
+    is_row = len(square) == 4 and square[0] == 1 and square[-1] == square[-2] and prod(stream[:-1]) == stream[-2]
+    return square[-1] if is_row and branch.causal is False else None
 
 
 def own_end(stagings: Sequence[Staging], chain: Chain) -> int:

@@ -22,7 +22,7 @@ from xray.story.branches.operands import (
     read_sides,
 )
 from xray.story.branches.rows import looks_at_another_row
-from xray.story.branches.scores import read_scores
+from xray.story.branches.scores import leave_open, read_scores
 from xray.story.recognition.between import Region, is_linear, width_in, width_out
 from xray.story.recognition.scored_parts import list_behind
 
@@ -39,7 +39,8 @@ def describe_attention(
     d_k = query.end.shape[-1] if site_contracts_last(flow, site) else None
     d_v = flow.output(site.weighted_sum).shape[-2 if is_weighed_last(flow, site) else -1]
     heads = count_heads(flow, site, d_v)
-    scores = read_scores(flow, site)
+    scores, beside = read_scores(flow, site), name_beside(flow, key, region, makers_of_towers)
+    scores = scores if beside is None else leave_open(scores)
     turned = is_rotary(flow, query.nodes) and is_rotary(flow, key.nodes)
     plain = is_plain(flow, query) and is_plain(flow, key)
     kv_heads = count_key_heads(flow, site, query, key, value, heads, d_k, d_v)
@@ -65,7 +66,7 @@ def describe_attention(
         fused=name_fusion(query, key, value),
         kernel=name_kernel(flow, site),
         causal=scores.causal,
-        beside=name_beside(flow, key, region, makers_of_towers),
+        beside=beside,
         cap=scores.cap,
         inner_norm=name_inner_norm(flow, site.output, {site.weighted_sum, *site.concat}),
         rolled=None if cut is None else any(rolls_places(flow, node) for node in query.nodes),
@@ -133,6 +134,8 @@ def count_key_heads(
         return rest // (d_k + d_v) if rest % (d_k + d_v) == 0 and rest > 0 else None
     if key.last == value.last:
         return width // (d_k + d_v) if width % (d_k + d_v) == 0 else None
+    if repeated is None and len(key.end.shape) == 4 and key.end.shape[1] == heads:
+        return heads  # keys may be laid together of several layers (Conditional DETR)
     return width // d_k if width % d_k == 0 and width >= d_k else None
 
 

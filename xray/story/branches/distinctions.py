@@ -38,12 +38,12 @@ def is_across_places(flow: Flow, region: Region) -> bool:
     """Whether the linear layers of a branch multiply columns of places, and not each place by itself (MLP-Mixer)."""
     shape = flow.output(region.end).shape
     own = [node for node in projections_in(flow, region.inner) if flow.op(node) not in FINDINGS]
-    if len(shape) != 3 or shape[1] == shape[2] or not own:
+    if len(shape) < 3 or not own:
         return False
-    if (width_in(flow, own[0]), width_out(flow, own[-1])) == (shape[1], shape[1]):
+    if (width_in(flow, own[0]), width_out(flow, own[-1])) in {(size, size) for size in shape[1:-1] if size != shape[-1]}:
         return True
-    return any(  # one of them in the middle, as the gate of places of a gMLP
-        width_in(flow, node) == width_out(flow, node) == shape[1] and flow.output(node).shape[-2] != shape[1]
+    return len(shape) == 3 and any(  # one of them in the middle, as the gate of places of a gMLP
+        width_in(flow, node) == width_out(flow, node) == shape[1] != shape[2] and flow.output(node).shape[-2] != shape[1]
         for node in own
     )
 

@@ -26,7 +26,7 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
     found = describe_each(flow, nodes, experts, router)
     return Experts(
         experts=experts,
-        chosen=count_chosen(flow, chosen_at),
+        chosen=None if may_choose_none(flow, chosen_at, experts) else count_chosen(flow, chosen_at),
         shared=count_shared(flow, nodes, router) or (None if list_stacks(flow, nodes) - {experts} else 0),
         d_ff=None if found is None else found.d_ff,
         activation=None if found is None else found.activation,
@@ -36,9 +36,20 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
 
 
 def count_experts(flow: Flow, nodes: Collection[int], choice: int, router: int) -> int:
-    """How many experts a router scores; no more than it is chosen from, where there are weights for as many."""
+    """How many experts a router scores; no more than it is chosen from, where there are weights for as many.
+
+    Where there are weights for one less, the last score is for none of them (ZAYA).
+    """
     scored = flow.steps[choice].inputs[0].shape[-1:]
-    return scored[0] if scored and scored[0] in list_stacks(flow, nodes) else width_out(flow, router)
+    stacks, width = list_stacks(flow, nodes), width_out(flow, router)
+    if scored and scored[0] in stacks:
+        return scored[0]
+    return width - 1 if stacks == {width - 1} else width
+
+
+def may_choose_none(flow: Flow, choice: int, experts: int) -> bool:
+    """Whether there is one more to choose from than there are experts."""
+    return flow.steps[choice].inputs[0].shape[-1:] == (experts + 1,)
 
 
 def list_stacks(flow: Flow, nodes: Collection[int]) -> set[int]:
@@ -85,7 +96,11 @@ def count_places(flow: Flow, nodes: Collection[int]) -> tuple[int, ...]:
 def find_choice(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
     """The step that chooses experts, and the linear layer whose scores it reads: the router."""
     choices = [
-        node for node in sorted(nodes) if flow.op(node) in ("topk", "argmax", "sort", "max") and flow.is_leaf(node)
+        node
+        for node in sorted(nodes)
+        if flow.op(node) in ("topk", "argmax", "sort", "max")
+        and flow.is_leaf(node)
+        and len(flow.steps[node].inputs) == 1  # of two it takes the larger, number by number (xLSTM)
     ]
     found: tuple[int, int] | None = None
     for choice in choices:

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, CURVES, FINDINGS, SCALINGS
+from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, CURVES, FINDINGS, SCALINGS, SOFTMAXES
 from xray.ir.flow.projections import data_input, is_product
 from xray.story.anatomy.tree import FeedForward
 from xray.story.branches.inner_norms import name_inner_norm
@@ -15,7 +15,8 @@ SPLITTERS = frozenset({"chunk", "split", "unbind", "split_with_sizes", "tensor_s
 
 def describe_feed_forward(flow: Flow, region: Region, nodes: Collection[int]) -> FeedForward | None:
     """The facts of a feed-forward among steps; None if they are none."""
-    projections = projections_in(flow, nodes)
+    linear = projections_in(flow, nodes)
+    projections = [node for node in linear if not is_shared_out(flow, node, nodes)]
     bends = [node for node in sorted(nodes) if is_bend(flow, node)]
     if len(projections) < 2 or not bends or any(is_product(flow, node) and node not in projections for node in nodes):
         return None
@@ -35,12 +36,13 @@ def describe_feed_forward(flow: Flow, region: Region, nodes: Collection[int]) ->
     gates = [node for node in inner if is_gate(flow, node, set(nodes), wide)]
     gated = bool(gates)
     is_fused = gated and len({width_out(flow, node) for node in wide} & {2 * d_ff}) > 0 and len(wide) == 1
+    is_beside = is_open or linear != projections or meets_others(flow, inner, wide) or meets_part(flow, inner)
     return FeedForward(
         d_ff=d_ff,
         activation=name_activation(flow, [node for node in inner if not gates or node < gates[-1]] + bends[:0], wide),
-        gated=None if not gated and (is_open or meets_others(flow, inner, wide) or meets_part(flow, inner)) else gated,
+        gated=gated if gated or not is_beside else None,
         fused=is_fused if gated else None,
-        kernel=inner_kernel(flow, inner),
+        kernel=inner_kernel(flow, inner) or shift_kernel(flow, [node for node in nodes if node < wide[0]]),
         inner_norm=name_inner_norm(flow, last, inner),
     )
 
@@ -69,6 +71,12 @@ def meets_part(flow: Flow, inner: Collection[int]) -> bool:
     return False
 
 
+def is_shared_out(flow: Flow, node: int, nodes: Collection[int]) -> bool:
+    """Whether what a linear layer makes becomes shares by which others are multiplied (PatchTSMixer)."""
+    readers = (reader for reader in flow.readers.get(node, ()) if reader in nodes)
+    return any(flow.op(reader) in SOFTMAXES for reader in readers)
+
+
 def steps_behind(flow: Flow, end: int, nodes: Collection[int]) -> set[int]:
     """The steps among some that lead to one, itself included."""
     return set(flow.behind(end, within=nodes.__contains__))
@@ -82,6 +90,13 @@ def inner_kernel(flow: Flow, inner: Collection[int]) -> tuple[int, ...] | None:
             if max(kernel, default=1) > 1:
                 return kernel
     return None
+
+
+def shift_kernel(flow: Flow, nodes: Collection[int]) -> tuple[int, ...] | None:
+    """As a kernel: rows that are shifted by one place before the linear layers, and mixed with themselves (RWKV)."""
+    shifts = (flow.steps[node] for node in nodes if flow.op(node) in ("zero_pad2d", "constant_pad_nd", "pad"))
+    padded = (step.settings.get("padding", step.settings.get("pad")) for step in shifts)
+    return (2,) if any(isinstance(told, str) and told.endswith("1x-1") for told in padded) else None
 
 
 def is_bend(flow: Flow, node: int) -> bool:

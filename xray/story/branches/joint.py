@@ -17,7 +17,8 @@ def name_beside(flow: Flow, key: Side, region: Region, towers: Mapping[int, str]
     maker = find_beside(flow, key, region)
     if maker is None:
         return None
-    return next((towers[here] for here in flow.behind(maker, most=MOST_BEHIND) if here in towers), ANOTHER)
+    found = next((towers[here] for here in flow.behind(maker, most=MOST_BEHIND) if here in towers), ANOTHER)
+    return None if found == "self" else found  # what stands beside is a part of the stream itself: a class token
 
 
 def find_beside(flow: Flow, key: Side, region: Region) -> int | None:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, JOINS, SCALINGS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, JOINS, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import Latent
@@ -15,7 +15,10 @@ from xray.story.recognition.between import Region, is_linear, is_scale, projecti
 from xray.story.recognition.norms import Norm, find_norm
 
 TURNED = (
-    CARRYING | SUMS | SCALINGS | frozenset(["view_as_complex", "view_as_real", "cat", "stack", "neg", "sub", "roll"])
+    CARRYING
+    | SUMS
+    | SCALINGS
+    | frozenset(["view_as_complex", "view_as_real", "cat", "stack", "neg", "sub", "roll", "pad"])
 )
 """What may be done to an operand between its linear layer and its norm."""
 
@@ -242,17 +245,12 @@ def name_normed(flow: Flow, norms: Sequence[Norm], widths: Sequence[int | None])
 
 
 def is_behind(flow: Flow, norm: Norm, side: Side) -> bool:
-    """Whether what a norm reads comes from the side's last linear layer, moved, scaled or turned at most."""
-    here = norm.origin
-    for _ in range(24):
-        if here is None:
-            return False
-        if here == side.last:
-            return True
-        if flow.op(here) not in TURNED or not flow.makers[here]:
-            return False
-        here = next((maker for maker in flow.makers[here] if maker in side.nodes), None)
-    return False
+    """Whether what a norm reads comes from the side's last linear layer: moved, scaled, turned or convolved at most."""
+
+    def is_way(here: int) -> bool:
+        return here in side.nodes and (here == side.last or flow.op(here) in TURNED | FINDINGS)
+
+    return side.last is not None and side.last in flow.behind(norm.origin, within=is_way)
 
 
 def is_plain(flow: Flow, side: Side) -> bool:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection
+from math import prod
 from typing import Literal
 
 from xray.ir.flow.attention_sites import Site
@@ -116,7 +117,11 @@ def keeps_length(flow: Flow, product: int) -> bool:
 
 
 def longest_chain(flow: Flow, nodes: Collection[int]) -> int | None:
-    """The last of at least `LEAST_TURNS` sums of which each adds to a multiple of the one before it."""
+    """The last of at least `LEAST_TURNS` sums of which each adds to a multiple of the one before it, of the largest."""
+
+    def size_of(count: int, node: int) -> tuple[int, int]:
+        return count, prod(flow.output(node).shape)
+
     length: dict[int, int] = {}
     best: int | None = None
     for node in sorted(nodes):
@@ -126,10 +131,10 @@ def longest_chain(flow: Flow, nodes: Collection[int]) -> int | None:
         for maker in flow.makers[node]:
             if maker is None or flow.op(maker) not in SCALINGS or flow.output(maker).shape != flow.output(node).shape:
                 continue
-            for before in flow.makers[maker]:
+            for before in map(flow.carried_from, flow.makers[maker]):
                 if before in length and flow.output(before).shape == flow.output(node).shape:
                     count = max(count, length[before] + 1)
         length[node] = count
-        if count >= LEAST_TURNS and (best is None or count >= length[best]):
+        if count >= LEAST_TURNS and (best is None or size_of(count, node) >= size_of(length[best], best)):
             best = node
     return best

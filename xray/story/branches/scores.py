@@ -1,7 +1,7 @@
 """What happens to scores before softmax: what is added for positions, what is hidden, how far each query sees."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,13 +32,15 @@ class Scores:
     """What is proven of the way from scores to softmax.
 
     `bias` says what is added for positions, "none" where nothing is; `causal` whether the future is hidden; `window`
-    how many places each query sees at most; `cap` the number that no score can pass.
+    how many places each query sees at most; `cap` the number that no score can pass. Where `is_masked`, a mask joins
+    them, whatever it does.
     """
 
     bias: Positions | None
     causal: bool | None
     window: int | None
     cap: float | None = None
+    is_masked: bool = False
 
 
 def read_scores(flow: Flow, site: Site) -> Scores:
@@ -63,7 +65,13 @@ def read_scores(flow: Flow, site: Site) -> Scores:
         causal,
         window,
         find_cap(flow, site.scored),
+        bool(masks),
     )
+
+
+def leave_open(scores: Scores) -> Scores:
+    """What is proven where a mask hides some of the keys of two streams side by side: which ones, is not known."""
+    return replace(scores, causal=None, window=None) if scores.is_masked else scores
 
 
 def mark_hidden(squares: Values) -> Values:

@@ -8,7 +8,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, LOOKUPS, LOSSES, SCALINGS, SUMS
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
-from xray.story.body.entrance import cuts_patches, is_held, learned_source
+from xray.story.body.entrance import cuts_patches, describe_sum, is_held, learned_source
 from xray.story.body.stages import find_any_norm
 from xray.story.body.tables import looks_up_places
 from xray.story.body.towers import POOLINGS, Towering
@@ -23,7 +23,7 @@ from xray.story.sentences.of_runs import list_remarks_of_loss
 from xray.story.wording import ELLIPSIS
 from xray.text import show_controls
 
-INPUTS = {"ids": "TOKEN IDS", "image": "IMAGE", "audio": "SIGNAL", "vectors": "VECTORS"}
+INPUTS = {"ids": "TOKEN IDS", "image": "IMAGE", "video": "VIDEO", "audio": "SIGNAL", "vectors": "VECTORS"}
 MOST_LETTERS = 90
 """No more of a prompt is quoted."""
 PICKS = frozenset({"argmax", "multinomial"})
@@ -137,7 +137,7 @@ def label_entry(flow: Flow, node: int) -> str:
     if op in FINDINGS:
         return "PATCHES" if cuts_patches(flow, node) else ""
     if op in SUMS and any(record.role == "parameter" for record in flow.steps[node].inputs):
-        return "+ LEARNED PLACES"
+        return "+ LEARNED PLACES" if any(describe_sum(flow, node)) else "+ A LEARNED ROW"
     if op in SUMS and any(
         maker is None and record.role == "activation" and is_held(flow, record) for record, maker in flow.given(node)
     ):
@@ -152,7 +152,9 @@ def label_entry(flow: Flow, node: int) -> str:
 def find_input(flow: Flow, towering: Towering) -> tuple[Step, TensorRecord, int] | None:
     """What a tower reads from outside, and which step reads it: of several lookups the one in the largest table."""
     reads = towering.tower.reads
-    wanted = {"ids": LOOKUPS, "image": FINDINGS, "audio": FINDINGS}.get(reads or "")
+    wanted = {"ids": LOOKUPS, "image": FINDINGS, "video": FINDINGS, "audio": FINDINGS}.get(reads or "")
+    if wanted is FINDINGS and all(flow.op(node) not in FINDINGS for node in towering.entrance):
+        wanted = None  # patches may be cut by moves alone
     found: list[tuple[Step, TensorRecord, int]] = []
     for node in sorted(towering.entrance):
         if wanted is not None and flow.op(node) not in wanted:

@@ -149,6 +149,13 @@ def leads_through(flow: Flow, start: int, gate: int, wide: list[int], nodes: fro
     return not any(flow.carried_from(maker) == start for maker in flow.makers[gate] if maker is not None)
 
 
+def describe_choice(chosen_by: str | None, chosen: int, count: int) -> str:
+    """How many experts are chosen, and by what, as far as that is known."""
+    if not chosen:
+        return "CHOICE"
+    return f"{chosen} OF {count}, BY A TABLE" if chosen_by == "table" else f"{chosen} OF {count} CHOSEN"
+
+
 def chart_experts(flow: Flow, found: Branching) -> Chart | None:
     """The chart of experts: the router, the choice, a fan of experts, and their weighted sum."""
     branch = found.branch
@@ -170,7 +177,7 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
         ),
         Node(
             "choice",
-            f"{chosen} OF {count}, BY A TABLE" if branch.chosen_by == "table" else f"{chosen} OF {count} CHOSEN",
+            describe_choice(branch.chosen_by, chosen, count),
             1,
             MIDDLE,
             steps_at(flow, chosen_at),
@@ -185,7 +192,7 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
     below, row = drawn[-1].key, drawn[-1].row + 1
     shown = min(count, 6)
     for number in range(shown):
-        is_chosen = number < min(chosen, shown - 1 if count > chosen else shown)
+        is_chosen = number < min(max(chosen, 1), shown - 1 if count > chosen else shown)
         is_last = number == shown - 1 and count > shown
         label = "…" if is_last else f"EXPERT {number + 1}"
         drawn.append(

@@ -57,13 +57,20 @@ class Region:
     beside: frozenset[int]
 
 
-def find_region(flow: Flow, start: int | None, end: int, entry: TensorRecord | None = None) -> Region | None:
+def find_region(
+    flow: Flow,
+    start: int | None,
+    end: int,
+    entry: TensorRecord | None = None,
+    walls: Collection[int] = (),
+) -> Region | None:
     """What lies between two steps; None if the last is not worked out of the first.
 
-    Where `start` is None the way begins at whatever comes from outside with the shape of `entry`.
+    Where `start` is None the way begins at whatever comes from outside with the shape of `entry`. No way leads through
+    one of `walls`.
     """
     floor = -1 if start is None else start
-    seen = set(flow.behind(end, within=lambda place: place > floor))
+    seen = set(flow.behind(end, within=lambda place: place > floor and place not in walls))
     inner: set[int] = set()
     for place in sorted(seen):
         for record, maker in flow.given(place):
@@ -120,12 +127,23 @@ def is_scale(flow: Flow, place: int) -> bool:
     )
 
 
+def is_shift(flow: Flow, place: int) -> bool:
+    """Whether a step adds learned numbers to a tensor, one for each number of a row, as a stream may be (ZAYA)."""
+    step = flow.steps[place]
+    if step.op not in SUMS or len(step.inputs) != 2 or not step.outputs:
+        return False
+    shifts = [record.shape for record in step.inputs if record.role == "parameter"]
+    return shifts == [step.outputs[0].shape[-1:]]
+
+
 def strip_plain(flow: Flow, place: int | None) -> int | None:
-    """The step whose numbers are only moved, renamed, dropped or scaled until here."""
+    """The step whose numbers are only moved, renamed, dropped or scaled until here, shifted before that at most."""
+    is_scaled = False
     while place is not None and flow.makers[place]:
         if flow.op(place) in CARRYING | DROPOUTS | CLAMPS:
             place = flow.makers[place][0]
-        elif is_scale(flow, place):
+        elif is_scale(flow, place) or (is_scaled and is_shift(flow, place)):
+            is_scaled = any(record.role == "parameter" for record in flow.steps[place].inputs)
             wanted = flow.output(place).shape
             number = next((n for n, record in enumerate(flow.steps[place].inputs) if record.shape == wanted), 0)
             place = flow.makers[place][number]

@@ -61,10 +61,14 @@ def describe_norm(anatomy: Anatomy) -> str:
     place, on = places.pop()
     name = {"rms": "RMS norm", "layer": "Layer norm", "batch": "Batch norm", "group": "Group norm"}
     kind = name.get(kinds.pop() or "", "A norm") if len(kinds) == 1 else "A norm"
+    many = describe_many_normed(anatomy)
+    ending, they, give = ("", "it", "gives") if many == "each" else ("s", "they", "give")
     where = {
-        "before": "before each sublayer",
-        "both": "before each sublayer, and again on what it gives",
-        "after": "after each sum" if on == "stream" else "on what each sublayer gives, before it is added",
+        "before": f"before {many} sublayer{ending}",
+        "both": f"before {many} sublayer{ending}, and again on what {they} {give}",
+        "after": f"after {many} sum{ending}"
+        if on == "stream"
+        else f"on what {many} sublayer{ending} {give}, before it is added",
     }
     why = ": divided by the root mean square; no mean is taken away" if kind == "RMS norm" else ""
     return f"{kind} {where[place]}{why}."
@@ -76,6 +80,18 @@ def describe_adaptive(anatomy: Anatomy) -> str:
     names = dict.fromkeys(name for tower in anatomy.towers for name in tower.conditions)
     told = f", made of {' and '.join(names)}," if names else ""
     return f"Adaptive norms: what stands beside the stream{told} says how much each is scaled or shifted."
+
+
+def describe_many_normed(anatomy: Anatomy) -> str:
+    """Whether each sublayer is known to have a norm, or most of them, or some."""
+    found = [
+        (group.count, stage.norm.place not in ("none", None))
+        for tower in anatomy.towers
+        for group in tower.groups
+        for stage in group.stages
+    ]
+    share = sum(count for count, is_normed in found if is_normed) / sum(count for count, _ in found)
+    return "each" if share == 1 else "most" if share > 1 / 2 else "some"
 
 
 def describe_inner_norm(anatomy: Anatomy) -> str:

@@ -161,7 +161,8 @@ def part_of(tower: Tower, name: str) -> EntrancePart | None:
 
 def describe_image(tower: Tower) -> str:
     patches = ", one for each patch" if part_of(tower, "patches") else ""
-    return f"An image becomes vectors{patches}." if tower.reads == "image" else ""
+    what = {"image": "An image becomes", "video": "The pictures of a video become"}.get(tower.reads or "")
+    return f"{what} vectors{patches}." if what else ""
 
 
 def describe_places(tower: Tower) -> str:

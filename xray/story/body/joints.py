@@ -1,0 +1,280 @@
+"""Residual sums: those that add what a branch made to the tensor that the branch began at."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, REPEATS, SIDE_BY_SIDE, SUMS
+from xray.story.branches.rows import moves_rows
+from xray.story.recognition.between import Region, does_mix, find_region, is_linear, is_scale, strip_plain
+from xray.story.recognition.mixed_streams import Mixing, find_mixing
+from xray.story.recognition.norms import find_norm
+
+LONGEST_SHORTCUT = 10
+SHORTENING = frozenset({"max", "max_pool2d", "avg_pool2d", "mean", "max_pool1d", "amax"})
+PICKING = frozenset({"index", "slice", "narrow"})
+MOST_AT_ONE_POINT = 4
+"""No stream has more sums than this at one point of it: such a point is a tensor that many steps look back to."""
+MOST_SUMS_OF_A_BRANCH = 2
+MOST_ASKING = 40
+FARTHEST_BESIDE = 600
+"""Within so many steps a branch that stands beside another one is looked for."""
+POOLS = frozenset(
+    ["mean", "avg_pool1d", "avg_pool2d", "max_pool1d", "max_pool2d", "adaptive_avg_pool1d", "adaptive_avg_pool2d"]
+) | frozenset(["interpolate", "cat", "index_select", "gather", "masked_select", "pad", "roll", "repeat", "expand"])
+"""What a stream may go through on its way and stay the stream, besides moves, norms and bends."""
+
+
+@dataclass(frozen=True)
+class Joint:
+    """A residual sum: `add` adds what `region` made to the stream that `stream` made (None: it came from outside).
+
+    Where the stream is several ones side by side, `mixing` says how they become one row for the branch, and it them.
+    """
+
+    add: int
+    stream: int | None
+    region: Region
+    mixing: Mixing | None = None
+
+
+def find_joints(flow: Flow, sites: Sequence[Site] = ()) -> list[Joint]:
+    """Every residual sum of a pass, in order; what is added to scores, queries or keys of an attention is none."""
+    found: dict[int, Joint] = {}
+    scored = {place for site in sites for place in (*site.scored, *list_asking(flow, site))}
+    for place, step in enumerate(flow.steps):
+        if step.op in SUMS and place not in scored:
+            joint = read_joint(flow, place, found)
+            if joint is not None:
+                before = [add for add in found if add in joint.region.inner and adds_to_another_row(flow, add, joint)]
+                found[place] = leave_out(flow, joint, before)
+                for add in before:
+                    del found[add]
+    begun = Counter(joint.stream for joint in found.values())
+    return [one for one in found.values() if one.stream is None or begun[one.stream] <= MOST_AT_ONE_POINT]
+
+
+def list_asking(flow: Flow, site: Site) -> list[int]:
+    """The sums of two linear layers by which queries or keys are made, as of content and place (Conditional DETR)."""
+    found: list[int] = []
+    for here in flow.behind(*flow.makers[site.scores], most=MOST_ASKING, ends=lambda one: is_linear(flow, one)):
+        makers = [flow.carried_from(maker) for maker in flow.makers[here]]
+        if flow.op(here) in SUMS and all(maker is not None and is_linear(flow, maker) for maker in makers):
+            found.append(here)
+    return found
+
+
+def read_joint(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | None:
+    """The residual sum at a step; None if it adds anything else.
+
+    A second branch may have begun where the one before it did: attention and feed-forward side by side, added one after
+    the other (Cohere).
+    """
+    step = flow.steps[place]
+    if len(step.inputs) != 2 or not step.outputs or len(step.outputs[0].shape) < 2 or not flow.is_leaf(place):
+        return None
+    shape = step.outputs[0].shape
+    if is_aside(flow, place):
+        return None
+    if any(record.shape != shape or record.role == "parameter" for record in step.inputs):
+        return None
+    if not shape or not step.outputs[0].dtype.startswith(("float", "bfloat")):
+        return None
+    mixed = read_mixed(flow, place)
+    if mixed is not None:
+        return mixed
+    for stream_number in (0, 1):
+        maker = flow.makers[place][stream_number]
+        branch = flow.makers[place][1 - stream_number]
+        stream = strip_plain(flow, maker)
+        if stream is None and maker is not None:
+            stream = find_learned_start(flow, maker)
+        if branch is None or (stream is None and maker is not None):  # nothing that is moved from outside is a stream
+            continue
+        region = None
+        if stream is None or stream < branch:
+            region = find_region(flow, stream, branch, step.inputs[stream_number])
+        if region is None and stream is not None and stream in known and place - stream < FARTHEST_BESIDE:
+            beside = known[stream]
+            stream = beside.stream
+            if stream is None or stream < branch:
+                region = find_region(flow, stream, branch, step.inputs[stream_number])
+            if region is not None and does_mix(flow, region.inner & beside.region.inner):
+                region = None  # it goes on from the other branch, and does not stand beside it (Autoformer)
+        part = None if stream is None or region is not None else find_longest_part(flow, stream)
+        if part is not None and part < branch:
+            stream, region = part, find_region(flow, part, branch)
+        if region is not None and does_mix(flow, region.inner) and not is_other_stream(flow, branch, region, known):
+            return Joint(place, stream, region)
+    return read_projected(flow, place, known)
+
+
+def read_mixed(flow: Flow, place: int) -> Joint | None:
+    """The residual sum at a step whose stream is several ones side by side (DeepSeek-V4)."""
+    mixing = find_mixing(flow, place)
+    if mixing is None or not does_mix(flow, mixing.region.inner):
+        return None
+    region = replace(mixing.region, beside=mixing.region.beside | mixing.nodes)
+    return Joint(place, mixing.stream, region, mixing)
+
+
+def adds_to_another_row(flow: Flow, add: int, joint: Joint) -> bool:
+    """Whether a sum inside a branch adds to a row of the batch that was picked out of the same stream as the branch's.
+
+    The halves of a pair take turns then, with the same weights (EfficientLoFTR).
+    """
+    start = joint.stream
+    if start is None:
+        return False
+    mine, other = (
+        {maker for maker in flow.makers[one] if maker is not None and maker > start and moves_rows(flow, maker, start)}
+        for one in (joint.add, add)
+    )
+    return bool(mine) and bool(other) and mine != other
+
+
+def leave_out(flow: Flow, joint: Joint, sums: Sequence[int]) -> Joint:
+    """A joint whose branch begins behind some of the sums inside it; what led to these stands beside it."""
+    apart = frozenset(flow.behind(*sums, within=joint.region.inner.__contains__))
+    region = joint.region
+    return replace(joint, region=replace(region, inner=region.inner - apart, beside=region.beside | apart))
+
+
+def find_longest_part(flow: Flow, stream: int) -> int | None:
+    """Of rows put behind a few others, such as a class token, the step that made the most; None if none were."""
+    if flow.op(stream) not in SIDE_BY_SIDE:
+        return None
+    width, length = flow.output(stream).shape[-1:], flow.output(stream).shape[1:2]
+    parts = [(record.shape[1], maker) for record, maker in flow.given(stream) if record.shape[-1:] == width]
+    most, maker = max(parts, key=lambda one: one[0], default=(0, None))
+    return strip_plain(flow, maker) if len(parts) > 1 and length and 2 * most > length[0] else None
+
+
+def is_aside(flow: Flow, place: int) -> bool:
+    """Whether a sum is made for linear layers alone, while something that it adds goes on in another sum.
+
+    So places are added anew to what asks and is asked (RT-DETR, SAM).
+    """
+    readers = list_carried_readers(flow, place)
+    if not readers or not all(is_linear(flow, reader) for reader in readers):
+        return False
+    others = {reader for maker in flow.makers[place] if maker is not None for reader in flow.readers.get(maker, ())}
+    return any(flow.op(reader) in SUMS for reader in others - {place})
+
+
+def list_carried_readers(flow: Flow, place: int) -> list[int]:
+    """The steps that read what a step made, be it moved before."""
+    found: list[int] = []
+    todo = [place]
+    for here in todo:
+        for reader in flow.readers.get(here, ()):
+            (todo if flow.op(reader) in CARRYING | DROPOUTS else found).append(reader)
+    return found
+
+
+def is_other_stream(flow: Flow, branch: int, region: Region, known: Mapping[int, Joint]) -> bool:
+    """Whether what is added is itself a stream that began elsewhere: places added anew (DETR).
+
+    One that began at the stream, or that was first worked out of it, is none: a convolution with a sum of its own
+    behind an attention (Inkling). With more sums than a branch has it is a stack of layers (HRM).
+    """
+    stream = region.start
+    norm = find_norm(flow, strip_plain(flow, branch))
+    here = strip_plain(flow, branch if norm is None else norm.origin)
+    if stream is None or here not in known:
+        return False
+    root, sums = here, 0
+    while here is not None and here > stream:
+        sums += here in known
+        root, here = here, known[here].stream if here in known else step_back(flow, here)
+    is_own = (
+        not (here is not None and here < stream and begins_learned(flow, here, known))
+        and root in region.inner
+        and does_mix(flow, {one for one in region.inner if one <= root})
+    )
+    return here != stream and not (is_own and sums <= MOST_SUMS_OF_A_BRANCH)
+
+
+def begins_learned(flow: Flow, here: int | None, known: Mapping[int, Joint]) -> bool:
+    """Whether a stream begins with learned rows, as the queries of a decoder do (LW-DETR)."""
+    while here is not None and find_learned_start(flow, here) is None:
+        here = known[here].stream if here in known else step_back(flow, here)
+    return here is not None
+
+
+def find_learned_start(flow: Flow, maker: int) -> int | None:
+    """The step that repeats learned rows for every sequence, if that is all that was done to them: a class token.
+
+    The rows may be the first ones of a table (the queries of LW-DETR).
+    """
+    way = [maker]
+    while flow.makers[way[-1]] and (before := flow.makers[way[-1]][0]) is not None:
+        way.append(before)
+    step = flow.steps[way[-1]]
+    if not step.inputs or step.inputs[0].role != "parameter":
+        return None
+    if step.op in REPEATS:
+        return way[-1]
+    moves = all(flow.op(one) in CARRYING | REPEATS | PICKING for one in way)
+    return maker if moves and any(flow.op(one) in REPEATS for one in way) else None
+
+
+def read_projected(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | None:
+    """The residual sum at a step whose stream is made wider or shorter on its way past the branch (ResNet, Hiera)."""
+    for stream_number in (0, 1):
+        here, branch = flow.makers[place][stream_number], flow.makers[place][1 - stream_number]
+        if here is None or branch is None or not is_shortcut(flow, here):
+            continue
+        for _ in range(LONGEST_SHORTCUT):
+            norm = find_norm(flow, here)
+            onward = norm.origin if norm is not None else next(iter(flow.makers[here]), None)
+            if onward is None or (norm is None and not is_shortcut(flow, here)):
+                break
+            here = onward
+            region = find_region(flow, here, branch) if here < branch and not is_shortcut(flow, here) else None
+            if region is not None and is_other_stream(flow, branch, region, known):
+                break
+            if region is not None and sum(is_learned(flow, node) for node in region.inner) > 1:
+                past = find_region(flow, here, flow.makers[place][stream_number] or 0)
+                beside = region.beside | (past.inner if past is not None else frozenset())
+                return Joint(place, here, replace(region, beside=beside))
+    return None
+
+
+def is_learned(flow: Flow, place: int) -> bool:
+    """Whether a step is a linear layer or a convolution."""
+    return is_linear(flow, place) or flow.op(place) in FINDINGS
+
+
+def is_shortcut(flow: Flow, place: int) -> bool:
+    """Whether a step is one that a stream may go through beside a branch: a linear layer, a pool, a norm, a move."""
+    op = flow.op(place)
+    return (
+        is_linear(flow, place)
+        or op in CARRYING | DROPOUTS | SHORTENING
+        or is_batch_norm(flow, place) is not None
+        or find_norm(flow, place) is not None
+    )
+
+
+def step_back(flow: Flow, here: int) -> int | None:
+    """The step before one that a stream goes through; None if the step is no such one."""
+    norm = find_norm(flow, here)
+    if norm is not None:
+        return norm.origin
+    if not flow.makers[here]:
+        return None
+    if is_scale(flow, here):
+        return strip_plain(flow, here)
+    if flow.op(here) in CARRYING | DROPOUTS | CURVES | POOLS:
+        return next((maker for maker in flow.makers[here] if maker is not None), None)
+    return is_batch_norm(flow, here)
+
+
+def is_batch_norm(flow: Flow, here: int) -> int | None:
+    """The step before a norm over the batch or over groups; None if the step is none."""
+    if flow.op(here).startswith(("batch_norm", "group_norm", "instance_norm")):
+        return flow.makers[here][0]
+    return None
