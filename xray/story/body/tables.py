@@ -40,11 +40,16 @@ def steps_from(flow: Flow, node: int, nodes: Collection[int]) -> set[int]:
     found, todo = {node}, [node]
     while todo:
         for reader in flow.readers.get(todo.pop(), ()):
-            goes_on = flow.op(reader) in MOVING | SUMS | DROPOUTS | SCALINGS | {"where"}
+            goes_on = flow.op(reader) in MOVING | SUMS | DROPOUTS | {"where"} or is_masked(flow, reader)
             if reader in nodes and reader not in found and goes_on:
                 found.add(reader)
                 todo.append(reader)
     return found - {node}
+
+
+def is_masked(flow: Flow, node: int) -> bool:
+    """Whether a step multiplies rows by whether they count at all."""
+    return flow.op(node) in SCALINGS and any(record.dtype == "bool" for record in flow.steps[node].inputs)
 
 
 def is_other_row(flow: Flow, record: TensorRecord, maker: int | None, stops: Collection[int]) -> bool:

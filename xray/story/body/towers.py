@@ -75,6 +75,9 @@ def read_tower(
         own = tell_windows(flow, read_stagings(flow, chain, sites, {**beside, **names}))
         if not stagings and (is_opening(own) or brings_to_width(flow, own)):
             opening.append(own.pop(0))
+        if len(own) == 1 and chain is not chains[-1] and own[0].stage.norm.place == "none":
+            ending = last_norm(flow, chain.end)
+            own = own if ending is None else [take_norm(flow, own[0], ending)]
         cut.append(cut_layers(own))
         stagings += own
         end = own_end(own, chain)
@@ -188,11 +191,11 @@ def tell_windows(flow: Flow, stagings: Sequence[Staging]) -> list[Staging]:
 
     Rows of several images are cut up for each image, so that a part by itself tells no window (Qwen2.5-VL).
     """
-    squares = {id(one): size for staging in stagings for one in staging.branches if (size := read_square(flow, one))}
-    whole = max(squares.values(), default=0)
+    squares = {id(one): square for staging in stagings for one in staging.branches if (square := read_square(flow, one))}
 
     def tell(one: Branching) -> Branching:
-        size = squares.get(id(one), whole)
+        size, rows = squares.get(id(one), (0, ()))
+        whole = max((other for other, stream in squares.values() if stream == rows), default=0)
         if size == whole or not isinstance(one.branch, Attention):
             return one
         return replace(one, branch=replace(one.branch, window=size, rolled=False))
@@ -205,14 +208,17 @@ def tell_windows(flow: Flow, stagings: Sequence[Staging]) -> list[Staging]:
     return found
 
 
-def read_square(flow: Flow, found: Branching) -> int | None:
-    """How many places an attention puts side by side, of rows that all lie in one sequence; None where it is not so."""
+def read_square(flow: Flow, found: Branching) -> tuple[int, tuple[int, ...]] | None:
+    """How many places an attention puts side by side, and the shape of the stream, whose rows are one sequence.
+
+    None where they are not.
+    """
     branch, site = found.branch, found.site
     if site is None or not isinstance(branch, Attention) or branch.source != "self" or branch.window is not None:
         return None
     square, stream = flow.output(site.scores).shape, flow.output(found.region.end).shape
     is_row = len(square) == 4 and square[0] == 1 and square[-1] == square[-2] and prod(stream[:-1]) == stream[-2]
-    return square[-1] if is_row and branch.causal is False else None
+    return (square[-1], stream) if is_row and branch.causal is False else None
 
 
 def own_end(stagings: Sequence[Staging], chain: Chain) -> int:
