@@ -191,7 +191,9 @@ def tell_windows(flow: Flow, stagings: Sequence[Staging]) -> list[Staging]:
 
     Rows of several images are cut up for each image, so that a part by itself tells no window (Qwen2.5-VL).
     """
-    squares = {id(one): square for staging in stagings for one in staging.branches if (square := read_square(flow, one))}
+    squares = {
+        id(one): square for staging in stagings for one in staging.branches if (square := read_square(flow, one))
+    }
 
     def tell(one: Branching) -> Branching:
         size, rows = squares.get(id(one), (0, ()))
@@ -200,12 +202,11 @@ def tell_windows(flow: Flow, stagings: Sequence[Staging]) -> list[Staging]:
             return one
         return replace(one, branch=replace(one.branch, window=size, rolled=False))
 
-    found = []
-    for staging in stagings:
-        told = tuple(map(tell, staging.branches))
-        stage = replace(staging.stage, branches=tuple(one.branch for one in told))
-        found.append(replace(staging, stage=stage, branches=told))
-    return found
+    told = [replace(staging, branches=tuple(map(tell, staging.branches))) for staging in stagings]
+    return [
+        replace(staging, stage=replace(staging.stage, branches=tuple(one.branch for one in staging.branches)))
+        for staging in told
+    ]
 
 
 def read_square(flow: Flow, found: Branching) -> tuple[int, tuple[int, ...]] | None:
