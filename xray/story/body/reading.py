@@ -6,7 +6,7 @@ from math import prod
 
 from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow, read_flow
-from xray.ir.flow.operation_kinds import LOOKUPS
+from xray.ir.flow.operation_kinds import FINDINGS, LOOKUPS
 from xray.ir.flow.remembering import once
 from xray.ir.trace import Pass, Trace
 from xray.story.anatomy.tree import Attention, Branch, Stage, Tower
@@ -157,7 +157,7 @@ def tell_apart(flow: Flow, one: Towering, towers: Sequence[Towering], sites: Seq
         return replace(joint, region=replace(region, beside=region.beside - theirs))
 
     chains = [replace(chain, joints=list(map(part, chain.joints))) for chain in one.chains]
-    joined = others if is_joint(one.tower) else []
+    joined = others if any(is_joint(each.tower) for each in towers) else []
     names = {chain.start: other.tower.name for other in joined for chain in other.chains if chain.start is not None}
     names |= {end: other.tower.name for other in others for end in (other.end, *other.sums)}
     names |= dict.fromkeys(one.sums, "self")
@@ -243,10 +243,16 @@ def measure(flow: Flow, chain: Chain) -> list[tuple[int, int]]:
 
 
 def is_map(flow: Flow, chain: Chain) -> bool:
-    """Whether channels stand before places in a chain."""
-    return any(
-        find_channels(flow, joint.region.end) == 1 and len(flow.output(joint.add).shape) > len(("batch", "row"))
-        for joint in chain.joints
+    """Whether channels stand before places in a chain: convolutions made what some of its sums add."""
+
+    def is_convolved(joint: Joint) -> bool:
+        shape = flow.output(joint.add).shape
+        return any(flow.op(node) in FINDINGS and flow.output(node).shape == shape for node in joint.region.inner)
+
+    shapes = [flow.output(joint.add).shape for joint in chain.joints]
+    found = [find_channels(flow, joint.region.end) for joint in chain.joints]
+    return any(axis == 1 and len(shape) > 2 for axis, shape in zip(found, shapes, strict=True)) or any(
+        map(is_convolved, chain.joints)
     )
 
 

@@ -33,7 +33,7 @@ class Scores:
 
     `bias` says what is added for positions, "none" where nothing is; `causal` whether the future is hidden; `window`
     how many places each query sees at most; `cap` the number that no score can pass. Where `is_masked`, a mask joins
-    them, whatever it does.
+    them that is not the same for every query.
     """
 
     bias: Positions | None
@@ -65,7 +65,7 @@ def read_scores(flow: Flow, site: Site) -> Scores:
         causal,
         window,
         find_cap(flow, site.scored),
-        bool(masks),
+        any(mask.record.shape[-2:-1] != (1,) for mask in masks),
     )
 
 
