@@ -171,26 +171,25 @@ def cosmos3_edge_vision(c):
 
 @family("DacModel", "dac:175, 212, 236", named=True)
 def dac(c):
-    # channels stand before places all the way; three sums follow on each width, down and up again
+    # channels stand before places all the way; three sums follow on each width, down, and in a decoder up again
     down = [c.encoder_hidden_size * 2**stage for stage in range(len(c.downsampling_ratios))]
     up = [c.decoder_hidden_size // 2 ** (stage + 1) for stage in range(len(c.upsampling_ratios))]
-    groups, first = [], 0
-    for width in (*down, *up):
-        groups.append(group(range(first, first + 3), width, bare(Convolution((7,), 1))))
-        first += 3
-    joined = (*c.downsampling_ratios[: len(down) - 1], "code book", *(None for _ in up[1:]))
-    bridges = tuple(
-        Bridge(3 * stage, count, wide, out)
-        for stage, (count, wide, out) in enumerate(zip(joined, (*down, *up)[:-1], (*down, *up)[1:], strict=True), 1)
-        if count != "code book"
-    )
-    parts = entrance(f"convolution {c.encoder_hidden_size}")
-    sound = tower(c, "audio", "audio", None, parts, groups, None, bridges=bridges)
-    ends = left_out("encoder.block.{}.snake1", "encoder.block.{}.conv1", stages=(len(down) - 1,))
-    ends += left_out("encoder.snake1", "encoder.conv2", "quantizer", "decoder.conv1")
-    ends += left_out("decoder.block.{}.snake1", "decoder.block.{}.conv_t1", stages=(0,))
-    ends += left_out("decoder.snake1", "decoder.conv2")
-    return network(sound, head=Head("none"), untold=ends)
+
+    def stage(widths, ratios):
+        groups = [
+            group(range(3 * one, 3 * one + 3), width, bare(Convolution((7,), 1))) for one, width in enumerate(widths)
+        ]
+        steps = enumerate(zip(widths[:-1], widths[1:], ratios, strict=False), 1)
+        return groups, tuple(Bridge(3 * number, ratio, *pair) for number, (*pair, ratio) in steps)
+
+    groups, bridges = stage(down, c.downsampling_ratios)
+    sound = tower(c, "audio", "audio", None, entrance(f"convolution {down[0]}"), groups, None, bridges=bridges)
+    groups, bridges = stage(up, [None] * len(up))
+    tables = [f"table {c.codebook_size}"] * c.n_codebooks
+    parts = entrance("scale", "scale", *tables, f"convolution {c.decoder_hidden_size}", "scale")
+    made = tower(c, "stack", None, None, parts, groups, None, bridges=bridges)
+    ends = left_out("decoder.snake1", "decoder.conv2")
+    return network(sound, made, links=(Link("joined", "audio", "stack"),), head=Head("none"), untold=ends)
 
 
 @family(

@@ -5,6 +5,7 @@ from story.body import (
     encoders,
     images,
     joined,
+    last_letters,
     mixed_layers,
     more_decoders,
     more_encoders,
@@ -14,6 +15,18 @@ from story.body import (
 )
 from story.body.truth import FAMILIES
 
-MODULES = (decoders, encoders, images, joined, mixed_layers, more_decoders, more_encoders, more_images, pairs, states)
+MODULES = (
+    decoders,
+    encoders,
+    images,
+    joined,
+    last_letters,
+    mixed_layers,
+    more_decoders,
+    more_encoders,
+    more_images,
+    pairs,
+    states,
+)
 
 __all__ = ["FAMILIES", "MODULES"]

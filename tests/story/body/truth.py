@@ -120,7 +120,8 @@ def plain(c, **facts):
 def experts(c, number, **facts):
     """Experts with gates, of which some are chosen."""
     facts = {"chosen_by": "router"} | facts
-    return replace(Experts(number, c.num_experts_per_tok, 0, c.intermediate_size, activation_of(c), True), **facts)
+    d_ff = getattr(c, "intermediate_size", None)
+    return replace(Experts(number, c.num_experts_per_tok, 0, d_ff, activation_of(c), True), **facts)
 
 
 def activation_of(c):

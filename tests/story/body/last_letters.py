@@ -1,0 +1,135 @@
+"""Networks of families whose names begin with p to z. The code is that of transformers 5.23."""
+
+from dataclasses import replace
+
+from story.body.images import count_patches
+from story.body.truth import (
+    Silent,
+    after,
+    attention,
+    decoder_only,
+    encoder_only,
+    entrance,
+    experts,
+    family,
+    gated,
+    group,
+    left_out,
+    looks_both_ways,
+    network,
+    plain,
+    post,
+    pre,
+    tower,
+)
+
+from xray.story.anatomy.tree import Bridge, FeedForward, Head, Link, Recurrence, Unknown
+
+TWO = {"num_hidden_layers": 2}
+
+
+@family("SqueezeBertForMaskedLM", "squeezebert:136, 156, 310", named=True, fast=True, **TWO)
+def squeezebert(c):
+    # channels stand before places all the way: linear layers are convolutions of one place
+    look = looks_both_ways(c, kernel="plain")
+    parts = (f"positions {c.max_position_embeddings}", f"table {c.type_vocab_size}", "norm")
+    return encoder_only(c, post("layer", look), post("layer", plain(c)), final=None, parts=parts)
+
+
+@family("TimesformerModel", "timesformer:339, 357, 390", named=True, fast=True, **TWO)
+def timesformer(c):
+    # each patch looks at itself in every frame, then at all patches of its frame and at the class token
+    look = looks_both_ways(c, fused="qkv", kernel="plain", rolled=False)
+    frames, patches = (replace(look, window=seen) for seen in (c.num_frames, count_patches(c) + 1))
+    stages = (pre("layer", frames), pre("layer", patches), pre("layer", plain(c)))
+    places = (f"positions {count_patches(c) + 1}", f"positions {c.num_frames}")
+    parts = entrance(f"patches {c.hidden_size}", "class token 1", *places)
+    seen = tower(c, "vision", "video", False, parts, (group(2, c.hidden_size, *stages),), "layer")
+    return network(seen, head=Head("none"))
+
+
+@family("VJEPA2Model", "vjepa2:373, 490, 551", named=True, num_hidden_layers=2, pred_num_hidden_layers=2)
+def vjepa2(c):
+    # a narrower stack of its own guesses the patches that were left out
+    width, heads = c.pred_hidden_size, c.pred_num_attention_heads
+    see = looks_both_ways(c, positions="rotary")
+    guess = looks_both_ways(c, positions="rotary", heads=heads, kv_heads=heads, d_k=width // heads)
+    wide = int(c.hidden_size * c.mlp_ratio), int(width * c.pred_mlp_ratio)
+    think = [FeedForward(d_ff, "gelu", False, None) for d_ff in wide]
+    seen = group(2, c.hidden_size, pre("layer", see), pre("layer", think[0]))
+    guessed = group(2, width, pre("layer", guess), pre("layer", think[1]))
+    parts = entrance(f"patches {c.hidden_size}")
+    first = tower(c, "vision", "video", False, parts, (seen,), "layer")
+    second = tower(c, "stack", None, False, entrance(f"projection {width}"), (guessed,), "layer")
+    return network(first, second, links=(Link("joined", "vision", "stack"),), head=Head("none"))
+
+
+@family("xLSTMForCausalLM", "xlstm:425, 989, 1172", **TWO)
+def xlstm(c):
+    # the larger of two gates is taken, number by number: nothing is chosen
+    heads, d_k, d_v = c.num_heads, c.qk_dim // c.num_heads, c.v_dim // c.num_heads
+    state = Recurrence(None, (2, heads, d_k, d_v))
+    wide = FeedForward(10_944, "silu", True, False)
+    return decoder_only(c, pre("rms", state), pre("rms", wide), final="rms", causal=None)
+
+
+@family("ZayaForCausalLM", "zaya:259, 475, 558", named=True, **TWO)
+def zaya(c):
+    # one score more than there are experts is for none of them; branch and stream are shifted and scaled before a sum
+    look = attention(c, qk_norm=True, kernel="scaled_dot_product_attention")
+    sizes = {"shared": 0, "d_ff": c.moe_intermediate_size, "chosen": Silent("one, or none")}
+    few = experts(c, c.num_experts, activation="silu", **sizes)
+    stages = [replace(pre("rms", one), scale="learned") for one in (look, few)]
+    return decoder_only(c, *stages, final="rms")
+
+
+@family("PixtralVisionModel", "pixtral:262, 425, 453", named=True, **TWO)
+def pixtral(c):
+    look = looks_both_ways(c, positions="rotary", causal=Silent(False))
+    layers = group(2, c.hidden_size, pre("rms", look), pre("rms", gated(c)))
+    parts = entrance(f"patches {c.hidden_size}", "norm")
+    return network(tower(c, "vision", "image", None, parts, (layers,), None), head=Head("none"))
+
+
+@family("PatchTSMixerModel", "patchtsmixer:53, 355, 425", named=True, num_layers=2)
+def patchtsmixer(c):
+    # patches are mixed first, then the numbers of each; both are multiplied by shares that are worked out of them
+    each = plain(c, d_ff=c.d_model * c.expansion_factor, activation="gelu", gated=Silent("by shares"))
+    mixer = "encoder.mlp_mixer_encoder.mixers.0.patch_mixer"
+    paths = (f"{mixer}.{one}" for one in ("norm.norm", "mlp.fc1", "mlp.fc2", "gating_block.attn_layer"))
+    stages = (pre("layer", Unknown(tuple(paths))), pre("layer", each))
+    held = tower(
+        c, "stack", "vectors", None, entrance(f"projection {c.d_model}"), (group(2, c.d_model, *stages),), None
+    )
+    return network(held, head=Head("none"))
+
+
+@family(
+    "Qwen2_5_VisionTransformerPretrainedModel", "qwen2_5_vl:337, 463", named=True, depth=4, fullatt_block_indexes=[3]
+)
+def qwen2_5_vl_vision(c):
+    # all but one layer see windows of 8 x 8 patches
+    look = looks_both_ways(c, heads=c.num_heads, positions="rotary", fused="qkv")
+    near = replace(look, window=(c.window_size // c.patch_size) ** 2, rolled=False)
+    think = pre("rms", gated(c))
+    groups = (group(3, c.hidden_size, pre("rms", near), think), group((3,), c.hidden_size, pre("rms", look), think))
+    parts = entrance(f"patches {c.hidden_size}")
+    return network(tower(c, "vision", "image", False, parts, groups, "rms"), head=Head("none"))
+
+
+@family("Swin2SRModel", "swin2sr:514, 608, 787", named=True, depths=[4, 4], num_heads=[6, 6])
+def swin2sr(c):
+    # sums around each stage, and around the whole, go past the layers
+    width = c.embed_dim
+    look = looks_both_ways(c, heads=6, d_k=width // 6, positions="relative", qk_norm=True, kernel="plain")
+    look = replace(look, window=c.window_size**2, qk_norm_over="head", rolled=False)
+    moved = replace(look, rolled=True, causal=Silent(False))
+    think = after("layer", FeedForward(int(c.mlp_ratio * width), "gelu", False, None))
+    groups = (
+        group(range(0, 8, 2), width, after("layer", look), think),
+        group(range(1, 8, 2), width, after("layer", moved), think),
+    )
+    parts, bridges = entrance(f"convolution {width}", "norm"), (Bridge(4, None, width, width),)
+    seen = tower(c, "vision", "image", None, parts, groups, "layer", bridges=bridges)
+    left = left_out("encoder.stages.1.conv", "encoder.stages.1.patch_embed", "conv_after_body")
+    return network(seen, head=Head("none"), untold=left)
