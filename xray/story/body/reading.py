@@ -237,23 +237,32 @@ def is_narrower(flow: Flow, family: Sequence[Chain], following: Chain) -> bool:
 
 def measure(flow: Flow, chain: Chain) -> list[tuple[int, int]]:
     """How many numbers the stream has for each place at the sums of a chain, and how many places."""
-    axis = 1 if is_map(flow, chain) else -1
     shapes = [flow.output(joint.add).shape for joint in chain.joints]
-    return [(shape[axis], prod(shape[1:]) // max(shape[axis], 1)) for shape in shapes]
+    axes = list_axes(flow, chain)
+    return [(shape[axis], prod(shape[1:]) // max(shape[axis], 1)) for axis, shape in zip(axes, shapes, strict=True)]
+
+
+def list_axes(flow: Flow, chain: Chain) -> list[int]:
+    """Which axis is as wide as a row at each sum of a chain: as it is made, or as at another sum that lies alike."""
+    found = [find_axis(flow, joint) for joint in chain.joints]
+    lying = [len(flow.output(joint.add).shape) for joint in chain.joints]
+    known = {axes: axis for axis, axes in zip(found, lying, strict=True) if axis is not None}
+    return [known.get(axes, -1) if axis is None else axis for axis, axes in zip(found, lying, strict=True)]
+
+
+def find_axis(flow: Flow, joint: Joint) -> int | None:
+    """Which axis is as wide as a row at a sum, by what makes it, or by a convolution that makes as much."""
+    shape, found = flow.output(joint.add).shape, find_channels(flow, joint.region.end)
+    if found is not None:
+        return found
+    convolved = (node for node in joint.region.inner if flow.op(node) in FINDINGS)
+    return 1 if any(flow.output(node).shape == shape for node in convolved) else None
 
 
 def is_map(flow: Flow, chain: Chain) -> bool:
-    """Whether channels stand before places in a chain: convolutions made what some of its sums add."""
-
-    def is_convolved(joint: Joint) -> bool:
-        shape = flow.output(joint.add).shape
-        return any(flow.op(node) in FINDINGS and flow.output(node).shape == shape for node in joint.region.inner)
-
-    shapes = [flow.output(joint.add).shape for joint in chain.joints]
-    found = [find_channels(flow, joint.region.end) for joint in chain.joints]
-    return any(axis == 1 and len(shape) > 2 for axis, shape in zip(found, shapes, strict=True)) or any(
-        map(is_convolved, chain.joints)
-    )
+    """Whether channels stand before places at some sum of a chain."""
+    axes = zip(list_axes(flow, chain), chain.joints, strict=True)
+    return any(axis == 1 and len(flow.output(joint.add).shape) > len(("batch", "row")) for axis, joint in axes)
 
 
 def end_behind(flow: Flow, start: int | None, ends: dict[int, list[Chain]]) -> int | None:
