@@ -1,0 +1,133 @@
+"""Streams that stand apart, and sums that belong to none, in small models."""
+
+import torch
+from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, Reader, branches, read, rows
+from torch import nn
+from torch.nn import functional
+
+from xray.story.anatomy.tree import Experts, FeedForward
+from xray.story.sentences.of_models import list_sentences
+
+NARROW = 8
+
+
+class Asking(nn.Module):
+    """What one stream takes from another, whose places are told to both of them anew."""
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.norm = nn.LayerNorm(WIDTH)
+
+    def forward(self, one, other, place):
+        q, k, v = self.q(one + place), self.k(other), self.v(other)
+        found = torch.softmax(q @ k.transpose(1, 2) / WIDTH**0.5, dim=-1) @ v
+        return self.norm(one + self.out(found))
+
+
+class InTurn(nn.Module):
+    """Two streams that look at each other in turn (SAM)."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = nn.Linear(7, WIDTH), nn.Linear(5, WIDTH)
+        self.asks = nn.ModuleList(Asking() for _ in range(6))
+
+    def forward(self, few, many):
+        few, many = self.one(few), self.other(many)
+        place = few
+        for there, back in zip(self.asks[::2], self.asks[1::2], strict=True):
+            few = there(few, many, place)
+            many = back(many, few, 0.5 * many)
+        return few, many
+
+
+def test_two_streams_that_look_at_each_other_in_turn_are_two_towers():
+    found = read(InTurn(), torch.randn(2, 3, 7), torch.randn(2, 11, 5))
+
+    assert [one.layers for one in found.towers] == [3, 3]
+    first, second = found.towers
+    assert {branch.source for branch in first.branches} == {
+        None,
+        second.name,
+    }  # at first no layer has made what is asked
+    assert {branch.source for branch in second.branches} == {first.name}
+
+
+class Neck(nn.Module):
+    """Layers, a linear layer to fewer numbers for each place, and other layers (V-JEPA 2)."""
+
+    def __init__(self):
+        super().__init__()
+        self.wide, self.neck = Reader(AttentionPart(), FeedForwardPart()), nn.Linear(WIDTH, NARROW)
+        self.narrow = nn.ModuleList(nn.Linear(NARROW, NARROW) for _ in range(4))
+
+    def forward(self, x):
+        x = self.neck(self.wide(x))
+        for layer, back in zip(self.narrow[::2], self.narrow[1::2], strict=True):
+            x = x + back(functional.gelu(layer(x)))
+        return x
+
+
+def test_layers_behind_a_neck_are_a_tower_of_their_own():
+    found = read(Neck(), rows())
+
+    assert [one.d_model for one in found.towers] == [WIDTH, NARROW]
+    assert [(link.kind, link.target) for link in found.links] == [("joined", found.towers[1].name)]
+
+
+def test_a_sum_around_everything_is_no_layer():
+    class Whole(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inside, self.after = (
+                nn.Sequential(*(FeedForwardPart() for _ in range(14))),
+                nn.Linear(WIDTH, WIDTH),
+            )
+
+        def forward(self, x):
+            return x + self.after(self.inside(torch.tanh(x)))
+
+    (tower,) = read(Reader(Whole()), rows()).towers
+
+    assert tower.layers == 14
+
+
+def test_the_larger_of_two_is_no_choice_of_experts():
+    class Larger(FeedForwardPart):
+        def forward(self, x):
+            wide = self.wide(self.norm(x))
+            return x + self.back(self.bend(torch.max(wide, wide.neg())))
+
+    found = read(Reader(AttentionPart(), Larger(), AttentionPart(), Larger()), rows())
+
+    assert not any(isinstance(one, Experts) for one in branches(found))
+
+
+def test_a_feed_forward_that_reads_the_place_before_is_not_told_to_think_alone():
+    class Shifted(FeedForwardPart):
+        def __init__(self):
+            super().__init__()
+            self.shift, self.share = nn.ZeroPad2d((0, 0, 1, -1)), nn.Parameter(torch.rand(1, 1, WIDTH))
+
+        def forward(self, x):
+            normed = self.norm(x)
+            mixed = normed * self.share + self.shift(normed) * (1 - self.share)
+            return x + self.back(self.bend(self.wide(mixed)))
+
+    found = read(Reader(AttentionPart(), Shifted(), AttentionPart(), Shifted()), rows())
+
+    (told,) = (one for one in branches(found) if isinstance(one, FeedForward))
+    assert told.kernel == (2,)
+
+
+def test_a_norm_is_said_of_each_sublayer_only_where_each_has_one():
+    class Bare(FeedForwardPart):
+        def forward(self, x):
+            return x + self.back(self.bend(self.wide(x)))
+
+    whole = read(Reader(AttentionPart(), FeedForwardPart()), rows())
+    most = read(Reader(AttentionPart(), FeedForwardPart(), AttentionPart(), Bare()), rows())
+
+    assert "Layer norm before each sublayer." in list_sentences(whole)
+    assert "Layer norm before most sublayers." in list_sentences(most)
