@@ -50,7 +50,7 @@ def test_two_streams_that_look_at_each_other_in_turn_are_two_towers():
     assert {branch.source for branch in first.branches} == {
         None,
         second.name,
-    }  # at first no layer has made what is asked
+    }  # the first asks what no layer made
     assert {branch.source for branch in second.branches} == {first.name}
 
 
