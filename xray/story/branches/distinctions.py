@@ -40,11 +40,12 @@ def is_across_places(flow: Flow, region: Region) -> bool:
     own = [node for node in projections_in(flow, region.inner) if flow.op(node) not in FINDINGS]
     if len(shape) < 3 or not own:
         return False
-    if (width_in(flow, own[0]), width_out(flow, own[-1])) in {(size, size) for size in shape[1:-1] if size != shape[-1]}:
+    lengths = {size for size in shape[1:-1] if size != shape[-1]}
+    if width_in(flow, own[0]) in lengths and width_out(flow, own[-1]) == width_in(flow, own[0]):
         return True
     return len(shape) == 3 and any(  # one of them in the middle, as the gate of places of a gMLP
-        width_in(flow, node) == width_out(flow, node) == shape[1] != shape[2] and flow.output(node).shape[-2] != shape[1]
-        for node in own
+        width_in(flow, node) == width_out(flow, node) == shape[1] and flow.output(node).shape[-2] != shape[1]
+        for node in (own if lengths else ())
     )
 
 
