@@ -251,9 +251,9 @@ def list_axes(flow: Flow, chain: Chain) -> list[int]:
 
 
 def find_axis(flow: Flow, joint: Joint) -> int | None:
-    """Which axis is as wide as a row at a sum, by what makes it, or by a convolution that makes as much."""
+    """Which axis but the first is as wide as a row at a sum, by what makes it, or by a convolution of that shape."""
     shape, found = flow.output(joint.add).shape, find_channels(flow, joint.region.end)
-    if found is not None:
+    if found:
         return found
     convolved = (node for node in joint.region.inner if flow.op(node) in FINDINGS)
     return 1 if any(flow.output(node).shape == shape for node in convolved) else None
