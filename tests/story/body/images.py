@@ -125,7 +125,8 @@ def segformer(c):
     groups, first = [], 0
     for stage, depth in enumerate(c.depths):
         width, heads = c.hidden_sizes[stage], c.num_attention_heads[stage]
-        attend = looks_both_ways(c, heads=heads, d_k=width // heads)
+        gathered = c.sr_ratios[stage] ** 2
+        attend = looks_both_ways(c, heads=heads, d_k=width // heads, gathered=gathered if gathered > 1 else None)
         think = plain(c, d_ff=width * c.mlp_ratios[stage], kernel=(3, 3))
         groups.append(group(range(first, first + depth), width, pre("layer", attend), pre("layer", think)))
         first += depth
@@ -144,7 +145,9 @@ def pvt(c):
     groups, first = [], 0
     for stage, depth in enumerate(c.depths):
         width, heads = c.hidden_sizes[stage], c.num_attention_heads[stage]
-        attend = looks_both_ways(c, heads=heads, d_k=width // heads, kernel="plain")
+        gathered = c.sequence_reduction_ratios[stage] ** 2
+        told = {"kernel": "plain", "gathered": gathered if gathered > 1 else None}
+        attend = looks_both_ways(c, heads=heads, d_k=width // heads, **told)
         think = plain(c, d_ff=width * c.mlp_ratios[stage])
         groups.append(group(range(first, first + depth), width, pre("layer", attend), pre("layer", think)))
         first += depth

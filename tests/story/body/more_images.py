@@ -118,7 +118,9 @@ def glpn(c):
     groups, first = [], 0
     for stage, depth in enumerate(c.depths):
         width, heads = c.hidden_sizes[stage], c.num_attention_heads[stage]
-        attend = looks_both_ways(c, heads=heads, d_k=width // heads, kernel="plain")
+        gathered = c.sr_ratios[stage] ** 2
+        told = {"kernel": "plain", "gathered": gathered if gathered > 1 else None}
+        attend = looks_both_ways(c, heads=heads, d_k=width // heads, **told)
         think = plain(c, d_ff=width * c.mlp_ratios[stage], kernel=(3, 3))
         groups.append(group(range(first, first + depth), width, pre("layer", attend), pre("layer", think)))
         first += depth

@@ -12,6 +12,7 @@ from xray import anatomy
 from xray.story.anatomy.tree import Attention, FeedForward
 from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage
+from xray.story.sentences.of_stations import describe_station
 from xray.story.sheet.columns import read_columns
 
 RELATIVE = ("vit_relpos", "beit", "swin")
@@ -348,3 +349,11 @@ def test_queries_and_keys_of_one_layer_have_as_many_heads():
 @pytest.mark.parametrize(("name", "width"), [("mixer_s16_224", 512), ("resmlp_12_224", 384)])
 def test_columns_of_places_are_not_told_as_the_width_of_rows(name, width):
     assert anatomy(kept(name)[0]).towers[0].d_model == width
+
+
+def test_keys_that_a_convolution_gathers_are_counted():
+    told = branches_of("pvt_v2_b0", Attention)
+
+    # timm's pvt_v2.py: sr_ratios of 8, 4, 2, 1, two layers each
+    assert [one.gathered for one in told] == [64, 64, 16, 16, 4, 4, None, None]
+    assert describe_station(anatomy(kept("pvt_v2_b0")[0]).towers[0], told[0]).endswith("64 gathered into one.")

@@ -92,6 +92,7 @@ MODELS = {
     "windows": make_anatomy(replace(FALSE, window=4)),
     "rolled windows": make_anatomy(replace(FALSE, window=4, rolled=True)),
     "pooled queries": make_anatomy(replace(FALSE, pooled=4)),
+    "gathered keys": make_anatomy(replace(FALSE, gathered=64)),
     "stages": bridge_layers(make_anatomy(FALSE), Bridge(1, 4, 35, 70)),
     "gate": make_anatomy(FALSE, GATED),
     "experts": make_anatomy(FALSE, EXPERTS),
@@ -125,6 +126,7 @@ ATTENTIONS = {
     "beside": replace(FALSE, beside="vision"),
     "causal": replace(FALSE, causal=True),
     "sees both ways": replace(FALSE, causal=False),
+    "gathered": replace(FALSE, gathered=64),
     "window": replace(FALSE, window=4),
     "fused": replace(FALSE, fused="qkv"),
     "latent": replace(FALSE, latent=Latent(None, 11), qk_norm=True, qk_norm_over="head"),
@@ -218,6 +220,7 @@ OF_PARTS = {
 OF_BRANCHES = {
     "station of joint attention": {"beside"},
     "station of a window": {"window"},
+    "station of gathered keys": {"gathered"},
     "looks back": {"causal"},
     "looks at all": {"sees both ways"},
     "looks": set(ATTENTIONS),

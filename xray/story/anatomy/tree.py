@@ -49,7 +49,8 @@ class Attention:
     `cap` is the number that scores cannot pass (c·tanh(score / c)), `inner_norm` normalises what the heads found before
     the last linear layer. `qk_norm_over` says what `qk_norm` normalises: each "head" by itself, d_k numbers, or the
     "width" of all heads of a row at once. `rolled` says, where places are cut into windows, whether they are rolled
-    before (Swin), `pooled` how many places become one query, where they do (Hiera). `other_rows` is True
+    before (Swin), `pooled` how many places become one query, where they do (Hiera), `gathered` how
+    many become one key and value (SegFormer). `other_rows` is True
     where beside the key of each place stand keys that the stream makes too, but not one for each (DeepSeek-V4).
     """
 
@@ -73,6 +74,7 @@ class Attention:
     inner_norm: NormKind | None = None
     rolled: bool | None = None
     pooled: int | None = None
+    gathered: int | None = None
     other_rows: bool | None = None
     part: str = "attention"
 

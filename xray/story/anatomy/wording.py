@@ -173,6 +173,7 @@ def describe_heads(branch: Attention) -> str:
         values and f"d_v {values:,}",
         branch.window and f"window {branch.window:,}{', rolled' if branch.rolled else ''}",
         branch.pooled and f"queries pooled {branch.pooled} to 1",
+        branch.gathered and f"keys of {branch.gathered} places each",
     )
 
 

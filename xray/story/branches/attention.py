@@ -71,6 +71,7 @@ def describe_attention(
         inner_norm=name_inner_norm(flow, site.output, {site.weighted_sum, *site.concat}),
         rolled=None if cut is None else any(rolls_places(flow, node) for node in query.nodes),
         pooled=count_pooled(flow, site, key, region),
+        gathered=count_gathered(flow, site, key, region),
         other_rows=key.has_others or None,
     )
 
@@ -272,6 +273,18 @@ def count_pooled(flow: Flow, site: Site, key: Side, region: Region) -> int | Non
         return None
     asking_ways = flow.behind(site.scores, within=region.inner.__contains__)
     return times if any(flow.op(node).startswith(POOLING) for node in asking_ways) else None  # or one row asks alone
+
+
+def count_gathered(flow: Flow, site: Site, key: Side, region: Region) -> int | None:
+    """How many places of the stream become one key, by a convolution or a pool; None where each has its own."""
+    stream, square = flow.output(region.end).shape, flow.output(site.scores).shape[-2:]
+    if not key.is_own or len(stream) != 3 or len(square) != 2 or square[0] != stream[1] or not square[1]:
+        return None
+    times = square[0] // square[1]
+    if times < 2 or square[0] % square[1]:
+        return None
+    behind = flow.behind(site.scores, within=region.inner.__contains__)
+    return times if any(flow.op(node).startswith(POOLING) for node in behind) else None
 
 
 def rolls_places(flow: Flow, node: int) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SCALINGS, SHAPING, SUMS
+from xray.ir.flow.operation_kinds import FINDINGS, SCALINGS, SHAPING, SUMS
 from xray.story.anatomy.tree import ANOTHER_ROW, Attention
 from xray.story.body.stages import Branching, opening_norms
 from xray.story.branches.attention import rolls_places
@@ -26,7 +26,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.lanes import Part, cut_way, take_turn
 from xray.story.passages.modulation import list_modulation
-from xray.story.recognition.between import is_linear, width_out
+from xray.story.recognition.between import is_linear, read_sizes, width_out
 
 MOST_ARROWS = 8
 
@@ -270,6 +270,10 @@ def label_cut(flow: Flow, part: Part) -> str:
     is_less = before[:-1] == after[:-1] and after[-1:] < before[-1:]
     if is_less:
         return f"CUT: {after[-1]:,} OF {before[-1]:,}"
+    finding = next((node for node in part.nodes if flow.op(node) in FINDINGS), None)
+    if finding is not None:
+        kernel = read_sizes(flow, finding, "kernel_size")
+        return f"CONVOLUTION {'×'.join(map(str, kernel))}" if kernel else "CONVOLUTION"
     if (before[:1], before[-1:]) != (after[:1], after[-1:]) or prod(before) != prod(after):
         return "CUT ANEW"
     if (len(before), len(after)) == (3, 4):

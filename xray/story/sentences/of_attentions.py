@@ -128,6 +128,14 @@ def describe_rolled(anatomy: Anatomy) -> str:
     return f"Windows are cut elsewhere{some}: places are rolled before, and back behind." if True in found else ""
 
 
+def describe_gathered(anatomy: Anatomy) -> str:
+    times = sorted({branch.gathered for branch in attentions(anatomy) if branch.gathered})
+    if not times:
+        return ""
+    some = " in some layers" if any(not branch.gathered for branch in attentions(anatomy)) else ""
+    return f"Gathered keys: {' or '.join(map(str, times))} places become one key and one value{some}."
+
+
 def describe_pooled(anatomy: Anatomy) -> str:
     times = sorted({branch.pooled for branch in attentions(anatomy) if branch.pooled})
     if not times:

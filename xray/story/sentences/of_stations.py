@@ -114,10 +114,17 @@ def describe_chosen(branch: Branch) -> str:
     return f"Each place alone, through {few}."
 
 
+def describe_gathered(branch: Branch) -> str:
+    if not isinstance(branch, Attention) or not branch.gathered:
+        return ""
+    return f"Every place looks at all of them, {branch.gathered} gathered into one."
+
+
 ASKS = Sentence("asks", ask)
 OF_BRANCHES: tuple[Sentence[Branch], ...] = (
     Sentence("station of joint attention", describe_beside),
     Sentence("station of a window", describe_windowed),
+    Sentence("station of gathered keys", describe_gathered),
     fixed("looks back", "Every place looks back, never ahead.", lambda one: isinstance(one, Attention) and one.causal),
     fixed(
         "looks at all",
