@@ -236,3 +236,37 @@ def cpmant(c):
     parts = entrance(f"words {rows}", f"table {c.segment_types}")
     text = tower(c, "text", "ids", False, parts, (layers,), "rms", vocab=rows)
     return network(text, head=Head("numbers", c.vocab_size))
+
+
+@family("Jais2ForCausalLM", "jais2:128, 195", named=True, **TWO)
+def jais2(c):
+    return decoder_only(c, pre("layer", attention(c)), pre("layer", plain(c)), final="layer")
+
+
+@family("MellumForCausalLM", "mellum:201, 363", named=True, **TWO)
+def mellum(c):
+    think = experts(c, c.num_experts, d_ff=c.moe_intermediate_size)
+    return decoder_only(c, pre("rms", attention(c, qk_norm=True)), pre("rms", think), final="rms")
+
+
+@family("MiniMaxM2ForCausalLM", "minimax_m2:276, 340", named=True, **TWO)
+def minimax_m2(c):
+    attend = attention(c, qk_norm=True, qk_norm_over="width")
+    return decoder_only(c, pre("rms", attend), pre("rms", experts(c, c.num_experts)), final="rms")
+
+
+@family("MinistralForCausalLM", "ministral:136, 219", named=True, head_dim=128, **TWO)
+def ministral(c):
+    # ten places are within the window of 4,096
+    attend = attention(c, window=Silent(c.sliding_window))
+    return decoder_only(c, pre("rms", attend), pre("rms", gated(c)), final="rms")
+
+
+@family("MoshiForCausalLM", "moshi:411, 497", named=True, **TWO)
+def moshi(c):
+    # the table has one row more than there are words, and the head scores the words
+    rows = c.vocab_size + 1
+    think = gated(c, d_ff=c.ffn_dim // 2, activation="silu", fused=True)
+    layers = group(2, c.hidden_size, pre("rms", attention(c)), pre("rms", think))
+    text = tower(c, "text", "ids", True, entrance(f"words {rows}"), (layers,), "rms", vocab=rows)
+    return network(text, head=Head("numbers", c.vocab_size))

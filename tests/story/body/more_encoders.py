@@ -129,3 +129,25 @@ def decision_transformer(c):
     layers = group(2, c.hidden_size, pre("layer", attend), pre("layer", think))
     rows = tower(c, "stack", "vectors", True, parts, (layers,), "layer", vocab=None)
     return replace(network(rows), head=Silent("states, actions and returns"))
+
+
+@family("JinaEmbeddingsV3ForMaskedLM", "jina_embeddings_v3:198, 265", named=True, **TWO)
+def jina_embeddings_v3(c):
+    attend = looks_both_ways(c, positions="rotary")
+    return of_bert(c, attend=attend, parts=(f"table {c.type_vocab_size}", "norm"))
+
+
+@family("MegatronBertForMaskedLM", "megatron_bert:50, 102, 266", named=True, **TWO)
+def megatron_bert(c):
+    # norms stand before the branches, and no norm behind the tables (line 60)
+    parts = (f"table {c.type_vocab_size}", f"positions {c.max_position_embeddings}")
+    attend = looks_both_ways(c, kernel="plain")
+    return encoder_only(c, pre("layer", attend), pre("layer", plain(c)), final="layer", parts=parts)
+
+
+@family("LayoutLMForMaskedLM", "layoutlm:48, 146, 270", named=True, **TWO)
+def layoutlm(c):
+    # four tables hold where a box begins and ends, across and down, and how high and wide it is: no words
+    boxes = [f"table {c.max_2d_position_embeddings}"] * 4
+    parts = (f"positions {c.max_position_embeddings}", *boxes, f"table {c.type_vocab_size}", "norm")
+    return of_bert(c, parts=parts)
