@@ -9,6 +9,7 @@ from story.body.truth import (
     family,
     gated,
     group,
+    left_out,
     looks_both_ways,
     memory,
     network,
@@ -49,7 +50,8 @@ def writes(c, *stages, parts=(), final="rms", name="text", causal=True):
     text_config={"model_type": "llama", "num_hidden_layers": 2},
 )
 def llava(c):
-    # the rows are taken before the last layer of the images, and cross to the words through two projections
+    # the rows are taken before the last layer of the images, and cross to the words through two projections; what the
+    # last norm makes is dropped (line 165)
     see, read = c.vision_config, c.text_config
     places = ("class token 1", f"positions {count_patches(see) + 1}", "norm")
     text = writes(
@@ -59,10 +61,11 @@ def llava(c):
         parts=(f"projection {read.hidden_size}", f"projection {read.hidden_size}"),
     )
     return network(
-        sees(see, "vision", *places),
+        sees(see, "vision", *places, final=None),
         text,
         links=(Link("joined", "vision", "text"),),
         head=Head("vocabulary", read.vocab_size, False),
+        untold=left_out("model.vision_tower.post_layernorm"),
     )
 
 

@@ -249,3 +249,14 @@ def efficientloftr(c):
     layers = (*groups, group(range(first, first + c.num_attention_layers), c.hidden_size, *stages))
     found = tower(c, "vision", "image", False, entrance("convolution 64"), layers, None, bridges=between(groups, 4))
     return network(found, head=Head("none"))
+
+
+@family("MetaClip2ForImageClassification", "metaclip_2:184, 257, 1114", named=True)
+def metaclip_2(c):
+    # classes are told from the mean of the patches: what the last norm makes of the class token is dropped
+    see = c.vision_config
+    parts = entrance(f"patches {see.hidden_size}", "class token 1", f"positions {count_patches(see) + 1}", "norm")
+    stages = pre("layer", looks_both_ways(see)), pre("layer", plain(see))
+    layers = (group(see.num_hidden_layers, see.hidden_size, *stages),)
+    found = tower(see, "vision", "image", False, parts, layers, None)
+    return network(found, head=Head("classes", c.num_labels), untold=left_out("vision_model.post_layernorm"))

@@ -82,7 +82,7 @@ def read_tower(
         stagings += own
         end = own_end(own, chain)
         final = last_norm(flow, find_end(flow, chain.joints[-1].mixing, end))
-        if final is not None and goes_past(flow, end, final):
+        if final is not None and (goes_past(flow, end, final) or not is_used(flow, final.end)):
             final = None
     layers = cut_by_blocks(flow, stagings) or join_cuts(stagings, cut)
     if final is not None and is_end_of_layer(layers):
@@ -250,6 +250,14 @@ def goes_past(flow: Flow, end: int, norm: FoundNorm) -> bool:
         flow.op(reader) in SUMS and len(flow.steps[reader].inputs) == 2 and reader > norm.end
         for reader in flow.readers.get(end, ())
     )
+
+
+def is_used(flow: Flow, place: int) -> bool:
+    """Whether what a step makes is read, or handed out by the model, and not dropped (MetaCLIP 2)."""
+    if any(flow.is_leaf(reader) for reader in flow.readers.get(place, ())):
+        return True
+    made = flow.steps[place].id
+    return any(record.source == made for step in flow.steps if step.parent is None for record in step.outputs)
 
 
 def closing_norm(flow: Flow, reader: int, end: int) -> FoundNorm | None:
