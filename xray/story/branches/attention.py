@@ -10,7 +10,7 @@ from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, REPEATS, SC
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import ANOTHER_ROW, Attention, Positions
 from xray.story.branches.inner_norms import name_inner_norm
-from xray.story.branches.joint import name_beside
+from xray.story.branches.joint import ANOTHER, name_beside, scores_own_keys_too
 from xray.story.branches.operands import (
     Side,
     find_norm_of,
@@ -50,8 +50,12 @@ def describe_attention(
     widths = [d_k, *(None if d_k is None or count is None else d_k * count for count in (heads, kv_heads))]
     positions: Positions | None = "rotary" if turned else scores.bias if scores.bias != "none" or plain else None
     cut = count_cut_window(flow, site, query, key, region, heads)
+    source = name_source(flow, site, (query, key, value), region, makers_of_towers)
+    beside = name_beside(flow, key, region, makers_of_towers)
+    if source != "self" and scores_own_keys_too(flow, site, region):
+        source, beside = "self", source or ANOTHER
     return Attention(
-        source=name_source(flow, site, (query, key, value), region, makers_of_towers),
+        source=source,
         heads=heads,
         kv_heads=kv_heads,
         d_k=d_k,

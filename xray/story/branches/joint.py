@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 
+from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
+from xray.ir.flow.projections import is_product
 from xray.story.branches.operands import Side
 from xray.story.recognition.between import Region, is_linear
 
@@ -42,3 +44,11 @@ def find_beside(flow: Flow, key: Side, region: Region) -> int | None:
 def is_worked_out(flow: Flow, maker: int) -> bool:
     """Whether a linear layer of data stands near behind a step, so that it is no table and no parameter."""
     return any(is_linear(flow, here) for here in flow.behind(maker, most=MOST_BEHIND))
+
+
+def scores_own_keys_too(flow: Flow, site: Site, region: Region) -> bool:
+    """Whether one softmax shares its weights out among keys of another stream and the branch's own (Pegasus-X)."""
+    steps = list(flow.behind(site.softmax, most=MOST_BEHIND, ends=lambda place: is_product(flow, place)))
+    products = [node for node in steps if is_product(flow, node) and node != site.scores]
+    joined = any(flow.op(node) in SIDE_BY_SIDE for node in steps)
+    return joined and any(region.inner.issuperset(flow.makers[node][-2:]) for node in products)

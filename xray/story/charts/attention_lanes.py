@@ -24,7 +24,7 @@ from xray.story.charts.chart import (
     steps_at,
     steps_with_block,
 )
-from xray.story.charts.lanes import Part, cut_way, take_turn
+from xray.story.charts.lanes import Part, cut_way, lay_out, take_turn
 from xray.story.passages.modulation import list_modulation
 from xray.story.recognition.between import is_linear, read_sizes, width_out
 
@@ -114,7 +114,7 @@ def read_lanes(
     lanes = []
     turn = None
     for letter, place, side in (("q", LEFT, query), ("k", CENTRE, key), ("v", RIGHT, value)):
-        parts = cut_way(flow, side.nodes - common - (pair if letter != "q" else frozenset()), side.end)
+        parts = lay_out(flow, cut_way(flow, side.nodes - common - (pair if letter != "q" else frozenset()), side.end))
         if letter == "k":
             parts, turn = take_turn(flow, parts)
         lanes.append(Lane(letter, place, side, tuple(parts)))
@@ -238,6 +238,8 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
             return "PLACES ROLLED"
         ops = [flow.op(node).upper() for node in part.nodes if flow.op(node) == "roll" or pads(flow, node)]
         return " AND ".join(ops) if ops else label_cut(flow, part)
+    if part.kind == "lay":
+        return f"{label_rows(flow, part)} {letters}"
     if keeps_rows(flow, part):
         return f"CUT ANEW {letters}"
     if part.kind == "rotate" and not narrow and not is_rotary(flow, part.nodes):
@@ -281,6 +283,13 @@ def label_cut(flow: Flow, part: Part) -> str:
     return "LAID OUT IN ONE ROW" if (len(before), len(after)) == (4, 3) else "CUT ANEW"
 
 
+def label_rows(flow: Flow, part: Part) -> str:
+    """What a move is called that stands before a linear layer: how many rows it takes, or that it lays them out."""
+    before, after = flow.steps[part.nodes[0]].inputs[0].shape, part.record.shape
+    taken = len(before) == len(after) == 3 and before[0] == after[0] and before[2] == after[2]
+    return f"{after[1]:,} OF {before[1]:,} ROWS" if taken and after[1] < before[1] else "LAID OUT"
+
+
 def pads(flow: Flow, node: int) -> bool:
     """Whether a step puts rows around others, and is not told to put none."""
     given = flow.steps[node].inputs
@@ -296,7 +305,7 @@ def repeat_times(flow: Flow, part: Part) -> int:
 
 def fan_of(part: Part, branch: Attention, letter: str) -> int:
     """How many arrows lead to a part: one for each head behind the cut."""
-    if part.kind in ("linear", "norm") or part.record.axes[1:2] == ("1",):
+    if part.kind in ("lay", "linear", "norm") or part.record.axes[1:2] == ("1",):
         return 1
     heads = branch.heads if letter == "q" or part.kind == "repeat" else branch.kv_heads
     return min(heads or 1, MOST_ARROWS)

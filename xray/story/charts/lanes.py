@@ -14,8 +14,9 @@ from xray.story.body.stages import find_any_norm
 from xray.story.branches.operands import is_cut
 from xray.story.recognition.between import is_linear, is_scale
 
-Kind = Literal["linear", "norm", "heads", "rotate", "cache", "join", "beside", "repeat", "scale", "bend", "turn"]
+Kind = Literal["lay", "linear", "norm", "heads", "rotate", "cache", "join", "beside", "repeat", "scale", "bend", "turn"]
 RANK: tuple[Kind, ...] = (
+    "lay",
     "linear",
     "bend",
     "norm",
@@ -190,6 +191,15 @@ def cut_before(flow: Flow, place: int) -> int | None:
     """The cut whose part of each row a step fills, as with the turned numbers beside the others; no cache does that."""
     into = flow.makers[place][0] if flow.op(place) in WRITES and flow.makers[place] else None
     return into if into is not None and is_cut(flow, into) else None
+
+
+def lay_out(flow: Flow, parts: Sequence[Part]) -> list[Part]:
+    """The parts of a way; moves before its linear layer cut no heads, they lay out rows, or take some of them."""
+    first = next((place for place, part in enumerate(parts) if part.kind == "linear"), 0)
+    moved = [part for part in parts[:first] if part.kind == "heads"]
+    rest = (replace(part, number=part.number - len(moved) * (part.kind == "heads")) for part in parts[first:])
+    before = [replace(part, kind="lay", number=moved.index(part)) if part in moved else part for part in parts[:first]]
+    return [*before, *rest]
 
 
 def take_turn(flow: Flow, parts: list[Part]) -> tuple[list[Part], Part | None]:

@@ -181,6 +181,9 @@ def find_bias(flow: Flow, operand: Operand, behind: list[int]) -> Operand | None
     """The part of an addend that is learned, or is worked out from distances without hiding anything."""
     if operand.record.role == "parameter":
         return operand
+    filled = flow.carried_from(operand.maker)
+    if filled is not None and condition_of(flow, filled) is not None:
+        return None  # every number of it was filled in where a condition holds, be that worked out of learned ones
     for here in behind:
         if is_product(flow, here) and not is_projection(flow, here):
             return operand  # other scores

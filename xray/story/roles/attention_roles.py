@@ -66,7 +66,7 @@ def give_way(given: Given, parts: Sequence[Part], letters: str, branch: Attentio
                 if is_linear(flow, node):
                     given.linear(node, words)
             given.part(part.nodes, words)
-        elif part.kind == "heads":
+        elif part.kind in ("lay", "heads"):
             if place > max(linears, default=-1):
                 give_heads(given, part, letters)
         else:
