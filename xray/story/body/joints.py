@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, REPEATS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, REPEATS, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.story.branches.rows import moves_rows
 from xray.story.recognition.between import Region, does_mix, find_region, is_linear, is_scale, strip_plain
 from xray.story.recognition.mixed_streams import Mixing, find_mixing
@@ -15,6 +16,8 @@ from xray.story.recognition.norms import find_norm
 LONGEST_SHORTCUT = 10
 SHORTENING = frozenset({"max", "max_pool2d", "avg_pool2d", "mean", "max_pool1d", "amax"})
 PICKING = frozenset({"index", "slice", "narrow"})
+FEWEST_AXES = 3
+"""A row of numbers for channels has that many axes, all but one of length 1."""
 MOST_AT_ONE_POINT = 4
 """No stream has more sums than this at one point of it: such a point is a tensor that many steps look back to."""
 MOST_SUMS_OF_A_BRANCH = 2
@@ -256,7 +259,19 @@ def is_shortcut(flow: Flow, place: int) -> bool:
         or op in CARRYING | DROPOUTS | SHORTENING
         or is_batch_norm(flow, place) is not None
         or find_norm(flow, place) is not None
+        or is_frozen(flow, place)
     )
+
+
+def is_frozen(flow: Flow, place: int) -> bool:
+    """Whether a step multiplies or shifts channels by numbers that no data made: half of a norm that learns no more."""
+    step = flow.steps[place]
+    if step.op not in SCALINGS | SUMS or len(step.inputs) != 2 or step.inputs[0].shape != flow.output(place).shape:
+        return False
+    shape, maker = step.inputs[1].shape, flow.makers[place][1]
+    if len(shape) < FEWEST_AXES or maker is None or prod(shape) != max(shape):
+        return False
+    return all(prod(flow.output(node).shape) <= prod(shape) for node in flow.behind(maker, most=LONGEST_SHORTCUT))
 
 
 def step_back(flow: Flow, here: int) -> int | None:
