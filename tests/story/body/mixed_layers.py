@@ -19,7 +19,7 @@ from story.body.truth import (
     words,
 )
 
-from xray.story.anatomy.tree import Convolution, Head, Recurrence, Untold
+from xray.story.anatomy.tree import Convolution, Head, Recurrence
 
 TWO = {"num_hidden_layers": 2}
 EVERY_SECOND = ["full_attention", "conv"] * 3
@@ -81,7 +81,6 @@ def lxmert(c):
         stream(c.r_layers, "stack", "text"),
         links=(memory("stack", "text"), memory("text", "stack")),
         head=Head("none"),
-        untold=(Untold("pooler", 0),),
     )
 
 
@@ -104,7 +103,7 @@ def lilt(c):
     parts += [f"projection {narrow}", f"positions {c.max_position_embeddings}", "norm"]
     thinks = post("layer", plain(c, d_ff=c.intermediate_size // c.channel_shrink_ratio))
     layout = tower(c, "stack", None, False, entrance(*parts), (group(2, narrow, post("layer", boxes), thinks),), None)
-    return network(text, layout, head=Head("none"), untold=(Untold("pooler", 0),))
+    return network(text, layout, head=Head("none"))
 
 
 @family("NanoChatForCausalLM", "nanochat:52, 206, 278, 360", named=True, **TWO)
