@@ -15,7 +15,7 @@ from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.scored_parts import read_scored
 
-LONGEST_PATTERN = 12
+LONGEST_PATTERN, FEWEST_BESIDE = 12, 20
 MIXING = ("mix", "cross")
 Layer = tuple[Staging, ...]
 Mask = MaskFacts | Literal["unknown", "none"]
@@ -96,12 +96,18 @@ def list_holders(flow: Flow, place: int) -> list[int]:
 
 
 def split_at_blocks(stagings: Sequence[Staging], holders: Mapping[int, list[int]]) -> list[Layer]:
-    """Stages by the outermost blocks that do not hold all of them; all in one where a sum stands beside these."""
+    """Stages by the outermost blocks that do not hold all of them; all in one where sums stand beside these.
+
+    One of many that stands between two blocks goes with the one before (Granite Speech).
+    """
     own = [holders[id(one)] for one in stagings]
     depth = count_shared(own)
-    if any(len(one) <= depth for one in own):
+    alone = [len(one) <= depth for one in own]
+    if alone[0] or sum(alone) * FEWEST_BESIDE > len(own):
         return [tuple(stagings)]
-    blocks = [one[depth] for one in own]
+    blocks: list[int] = []
+    for held, is_alone in zip(own, alone, strict=True):
+        blocks.append(blocks[-1] if is_alone else held[depth])
     return [
         tuple(one for one, held in zip(stagings, blocks, strict=True) if held == block)
         for block in dict.fromkeys(blocks)
