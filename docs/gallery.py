@@ -93,6 +93,11 @@ PICTURES = (
         "DeepSeek-V3",
         "Latent attention through a narrow waist, which is what a cache keeps, and 256 experts beside a shared one.",
     ),
+    of_family(
+        "deepseek_v4",
+        "DeepSeek-V4",
+        "Four streams side by side, rows that stand for several places among the keys, experts chosen by a table.",
+    ),
     of_family("gpt_oss", "gpt-oss", "Sinks, and windows in every other layer."),
     of_family("falcon", "Falcon", "Attention and feed-forward side by side, one key head for 71 heads of queries."),
     of_family(

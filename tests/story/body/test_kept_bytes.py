@@ -64,3 +64,15 @@ def test_a_word_costs_its_keys_and_values_in_every_layer(name):
     growth = measure_growth(trace)
 
     assert growth.per_word == count_word(config, family.truth(config), 2 if family.half else 4) > 0
+
+
+@pytest.mark.slow
+def test_one_row_is_kept_where_it_is_key_and_value():
+    """Its queries are put together of two parts too, and that is no cache."""
+    config, trace = record_family(FAMILIES["deepseek_v4"])
+
+    growth = measure_growth(trace)
+
+    row = config.num_hidden_layers * config.head_dim * 4
+    assert growth.per_word == row
+    assert [(turn.words, turn.bytes) for turn in growth.turns] == [(10, 2 * 10 * row)]

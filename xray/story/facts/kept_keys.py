@@ -123,9 +123,7 @@ def look_at_pass(one_pass: Pass) -> Look:
 
 def list_memories(one_pass: Pass) -> set[str]:
     """The steps that keep keys and values of another tower: as long as that is, and no longer with any word."""
-    if not any(
-        plain_name(step.op) in JOINS and step.inputs and not prod(step.inputs[0].shape) for step in one_pass.steps
-    ):
+    if not any(begins_cache(step) for step in one_pass.steps):
         return set()
     reading = read_pass(one_pass)
     flow = reading.flow
@@ -138,11 +136,16 @@ def list_memories(one_pass: Pass) -> set[str]:
             if here is None or here in seen:
                 continue
             seen.add(here)
-            if plain_name(flow.op(here)) in JOINS:
+            if begins_cache(flow.steps[here]):
                 found.add(flow.steps[here].id)
             elif flow.op(here) in CARRYING | REPEATS | SCALINGS:
                 todo += flow.makers[here]
     return found
+
+
+def begins_cache(step: Step) -> bool:
+    """Whether a step puts the first rows into a cache that is empty."""
+    return plain_name(step.op) in JOINS and bool(step.inputs) and not prod(step.inputs[0].shape)
 
 
 def find_past(step: Step, made: set[str]) -> TensorRecord | None:
