@@ -55,8 +55,23 @@ def find_joints(flow: Flow, sites: Sequence[Site] = ()) -> list[Joint]:
                 found[place] = leave_out(flow, joint, before)
                 for add in before:
                     del found[add]
+    for add in list_crossing(found):
+        del found[add]
     begun = Counter(joint.stream for joint in found.values())
     return [one for one in found.values() if one.stream is None or begun[one.stream] <= MOST_AT_ONE_POINT]
+
+
+def list_crossing(joints: Mapping[int, Joint]) -> set[int]:
+    """The sums inside the branch of another one that add to a tensor from before that branch: what is looked up once.
+
+    Words or the first rows may be put into many layers anew (NeoMME); what is added to them goes no way of its own.
+    """
+    crossing: set[int] = set()
+    for add in sorted(joints, reverse=True):
+        stream, inside = joints[add].stream, joints[add].region.inner & joints.keys()
+        if add not in crossing and stream is not None:
+            crossing |= {one for one in inside if (begun := joints[one].stream) is not None and begun < stream}
+    return crossing
 
 
 def list_asking(flow: Flow, site: Site) -> list[int]:

@@ -192,13 +192,17 @@ def is_learned(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
     return record.role == "parameter"
 
 
-def is_gated(flow: Flow, site: Site, region: Region) -> bool:
-    """Whether what the heads found is multiplied by a bent projection of the branch's own input."""
-    for node in site.concat:
+def is_gated(flow: Flow, site: Site, region: Region) -> bool | None:
+    """Whether what the heads found is multiplied by a bent projection of the branch's own input.
+
+    None where it goes a way of its own to the stream, and no such product was found on that.
+    """
+    followed = list(site.concat) if site.output is not None else list_behind_heads(flow, site, region)
+    for node in followed:
         if flow.op(node) not in SCALINGS or len(flow.steps[node].inputs) != 2:
             continue
         for record, maker in flow.given(node):
-            if maker is None or maker in site.concat or maker == site.weighted_sum or len(record.shape) < 2:
+            if maker is None or maker in followed or maker == site.weighted_sum or len(record.shape) < 2:
                 continue
             behind = list_behind(flow, maker)
             if weighs_all_scores(flow, site, behind):
@@ -206,7 +210,16 @@ def is_gated(flow: Flow, site: Site, region: Region) -> bool:
             bent = any(flow.op(one) in CURVES for one in behind if one in region.inner)
             if bent and any(is_linear(flow, one) for one in behind if one in region.inner):
                 return True
-    return False
+    return None if site.output is None else False
+
+
+def list_behind_heads(flow: Flow, site: Site, region: Region) -> list[int]:
+    """Every step of a branch that works on what the heads found."""
+    found = {site.weighted_sum}
+    for node in sorted(region.inner):
+        if node > site.weighted_sum and not found.isdisjoint(flow.makers[node]):
+            found.add(node)
+    return sorted(found - {site.weighted_sum})
 
 
 def name_fusion(query: Side, key: Side, value: Side) -> Literal["qkv", "kv"] | None:
