@@ -192,11 +192,8 @@ def is_learned(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
     return record.role == "parameter"
 
 
-def is_gated(flow: Flow, site: Site, region: Region) -> bool | None:
-    """Whether what the heads found is multiplied by a bent projection of the branch's own input.
-
-    None where it goes a way of its own to the stream, and no such product was found on that.
-    """
+def is_gated(flow: Flow, site: Site, region: Region) -> bool:
+    """Whether what the heads found is multiplied by a bent projection of the branch's own input."""
     followed = list(site.concat) if site.output is not None else list_behind_heads(flow, site, region)
     for node in followed:
         if flow.op(node) not in SCALINGS or len(flow.steps[node].inputs) != 2:
@@ -210,7 +207,7 @@ def is_gated(flow: Flow, site: Site, region: Region) -> bool | None:
             bent = any(flow.op(one) in CURVES for one in behind if one in region.inner)
             if bent and any(is_linear(flow, one) for one in behind if one in region.inner):
                 return True
-    return None if site.output is None else False
+    return False
 
 
 def list_behind_heads(flow: Flow, site: Site, region: Region) -> list[int]:
