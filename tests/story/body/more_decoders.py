@@ -14,6 +14,7 @@ from story.body.truth import (
     family,
     gated,
     group,
+    looks_both_ways,
     network,
     plain,
     pre,
@@ -224,6 +225,20 @@ def deepseek_v4(c):
         Untold(f"model.layers.{place}.self_attn.compressor.gate_proj", c.hidden_size * c.head_dim) for place in (0, 2)
     )
     return network(text, head=Head("vocabulary", c.vocab_size, False), untold=tuple(idle))
+
+
+@family("NeoMMEForMaskedLM", "neomme:341, 401, 567, 650", named=True, num_hidden_layers=17)
+def neomme(c):
+    # every attention reads the stream mixed with the first rows; the words of a second table go into the values of the
+    # first and the last layer that see all; windows are wider than ten places
+    attend = looks_both_ways(c, positions="rotary", qk_norm=True, gate=True)
+    norm = Norm(Silent("rms"), Silent("before"), None, Silent(False))  # type: ignore[arg-type]  # of what is mixed
+    think = replace(pre("rms", plain(c, activation="relu squared")), scale="number")
+    layers = (group(c.num_hidden_layers, c.hidden_size, Stage((attend,), False, norm, "number"), think),)
+    parts = entrance(f"words {c.vocab_size}", f"projection {c.hidden_size}", "norm")
+    text = tower(c, "text", "ids", False, parts, layers, "rms")
+    rows = c.vocab_size * c.num_key_value_heads * c.head_dim
+    return network(text, head=Head("vocabulary", c.vocab_size, True), untold=(Untold("model.value_embeddings", rows),))
 
 
 @family("CpmAntForCausalLM", "cpmant:61, 162, 525", named=True, **TWO)
