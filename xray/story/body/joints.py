@@ -7,7 +7,17 @@ from math import prod
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, REPEATS, SCALINGS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    CURVES,
+    DROPOUTS,
+    FINDINGS,
+    LOOKUPS,
+    REPEATS,
+    SCALINGS,
+    SIDE_BY_SIDE,
+    SUMS,
+)
 from xray.story.branches.rows import moves_rows
 from xray.story.recognition.between import Region, does_mix, find_region, is_linear, is_scale, strip_plain
 from xray.story.recognition.mixed_streams import Mixing, find_mixing
@@ -55,23 +65,39 @@ def find_joints(flow: Flow, sites: Sequence[Site] = ()) -> list[Joint]:
                 found[place] = leave_out(flow, joint, before)
                 for add in before:
                     del found[add]
-    for add in list_crossing(found):
-        del found[add]
+    crossing = list_crossing(found)
     begun = Counter(joint.stream for joint in found.values())
-    return [one for one in found.values() if one.stream is None or begun[one.stream] <= MOST_AT_ONE_POINT]
+    own = Counter(joint.stream for add, joint in found.items() if add not in crossing)
+
+    def stands(add: int, stream: int | None) -> bool:
+        if add in crossing:
+            return begun[stream] <= MOST_AT_ONE_POINT and not is_looked_up(flow, stream)
+        return stream is None or begun[stream] <= MOST_AT_ONE_POINT or own[stream] == 1
+
+    return [joint for add, joint in found.items() if stands(add, joint.stream)]
+
+
+def is_looked_up(flow: Flow, stream: int | None) -> bool:
+    """Whether a stream begins as rows of a table: words may be put into the values of many layers anew (NeoMME)."""
+    root = root_of(flow, stream)
+    return root is not None and flow.op(root) in LOOKUPS
 
 
 def list_crossing(joints: Mapping[int, Joint]) -> set[int]:
-    """The sums inside the branch of another one that add to a tensor from before that branch: what is looked up once.
-
-    Words or the first rows may be put into many layers anew (NeoMME); what is added to them goes no way of its own.
-    """
+    """The sums inside the branch of another one that add to what was there before that branch."""
     crossing: set[int] = set()
     for add in sorted(joints, reverse=True):
         stream, inside = joints[add].stream, joints[add].region.inner & joints.keys()
         if add not in crossing and stream is not None:
             crossing |= {one for one in inside if (begun := joints[one].stream) is not None and begun < stream}
     return crossing
+
+
+def root_of(flow: Flow, stream: int | None) -> int | None:
+    """Where a stream comes from, norms left out."""
+    here = strip_plain(flow, stream)
+    norm = find_norm(flow, here)
+    return strip_plain(flow, norm.origin) if norm is not None else here
 
 
 def list_asking(flow: Flow, site: Site) -> list[int]:

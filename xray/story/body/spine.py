@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.story.body.joints import MOST_SUMS_OF_A_BRANCH, Joint, find_joints, step_back
+from xray.story.body.joints import MOST_SUMS_OF_A_BRANCH, Joint, find_joints, root_of, step_back
 from xray.story.recognition.between import does_mix, strip_plain
 from xray.story.recognition.norms import Norm, find_norm
 
@@ -171,13 +171,6 @@ def chain_behind(last: int, before: dict[int, int | None]) -> set[int]:
         found.add(here)
         here = before[here]
     return found
-
-
-def root_of(flow: Flow, stream: int | None) -> int | None:
-    """Where a stream comes from, norms left out."""
-    here = strip_plain(flow, stream)
-    norm = find_norm(flow, here)
-    return strip_plain(flow, norm.origin) if norm is not None else here
 
 
 def find_before(flow: Flow, stream: int | None, joints: dict[int, Joint]) -> int | None:
