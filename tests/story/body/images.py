@@ -20,7 +20,7 @@ from story.body.truth import (
     words,
 )
 
-from xray.story.anatomy.tree import Convolution, Head, Link
+from xray.story.anatomy.tree import Convolution, Head, Link, Untold
 
 
 def count_patches(c):
@@ -241,7 +241,10 @@ def dpt(c):
     # the table of places is cut, resized and joined again; what follows the tower joins its layers from below
     parts = entrance(f"patches {c.hidden_size}", "class token 1", f"positions {count_patches(c) + 1}")
     found = of_vit(c, looks_both_ways(c), plain(c), parts=parts)
-    return replace(found, head=Silent("a picture of depths"))
+    # what its last norm gives nothing reads (line 794): the pictures of depths are made of the layers themselves
+    unread = (Untold("dpt.layernorm", 2 * c.hidden_size),)
+    vision = replace(found.towers[0], final_norm=None)
+    return replace(found, towers=(vision,), head=Silent("a picture of depths"), untold=unread)
 
 
 @family("Swinv2ForImageClassification", "swinv2:389, 652", named=True)
