@@ -209,6 +209,7 @@ def describe_attention(branch: Attention) -> str:
         waist,
         kept,
         branch.cap and f"scores capped at {branch.cap:g}",
+        branch.other_rows and "other rows among the keys",
         branch.sinks and "sinks",
         branch.gate and "gated",
         branch.fused and f"{branch.fused} in one",
