@@ -18,6 +18,7 @@ from xray.story.branches.joint import find_beside
 from xray.story.branches.operands import read_sides
 from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import Region, find_region
+from xray.story.recognition.ways import find_straight_ends
 
 LEAST_JOINTS, NEAR_BEHIND, MOST_BEHIND, FAR_BEHIND = 2, 8, 80, 200
 NAMES = {"ids": "text", "image": "vision", "video": "vision", "audio": "audio"}
@@ -277,6 +278,8 @@ def end_behind(flow: Flow, start: int | None, ends: dict[int, list[Chain]]) -> i
 
     behind = list(flow.behind(start, most=FAR_BEHIND, ends=is_end))
     found = [here for here in behind if here in ends]
+    if len({id(ends[end]) for end in found}) > 1:
+        found = find_straight_ends(flow, start, ends)  # what others made is worked into that one's (BridgeTower)
     if len({id(ends[end]) for end in found}) != 1:
         return None
     last = max(found)

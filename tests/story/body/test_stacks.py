@@ -1,0 +1,135 @@
+"""Stacks of layers that something crosses: places for queries alone, parts of rows, other towers, long ways past."""
+
+import torch
+from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, Reader, read, rows
+from torch import nn
+from torch.nn import functional
+
+from xray.story.anatomy.tree import FeedForward
+
+HEADS, FIRST = 3, 2
+
+
+class PlacedAttention(nn.Module):
+    """Attention whose queries and keys, and not its values, are told their places in every layer anew (DETR)."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.value, self.out = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.norm = nn.LayerNorm(WIDTH)
+
+    def forward(self, x, places):
+        placed = x + places
+        heads = (self.query(placed), self.key(placed), self.value(x))
+        made = functional.scaled_dot_product_attention(
+            *(one.unflatten(-1, (HEADS, -1)).transpose(-2, -3) for one in heads)
+        )
+        return self.norm(x + self.out(made.transpose(-2, -3).flatten(-2)))
+
+
+class Placed(nn.Module):
+    """Layers that are all given the same places, worked out of the input."""
+
+    def __init__(self, layers=3):
+        super().__init__()
+        self.project, self.find_places = nn.Linear(7, WIDTH), nn.Linear(7, WIDTH)
+        self.look = nn.ModuleList(PlacedAttention() for _ in range(layers))
+        self.think = nn.ModuleList(FeedForwardPart() for _ in range(layers))
+
+    def forward(self, x):
+        x, places = self.project(x), self.find_places(x)
+        for look, think in zip(self.look, self.think, strict=True):
+            x = think(look(x, places))
+        return x
+
+
+class Parted(nn.Module):
+    """A layer whose first rows think in another way than the others (InstructBLIP)."""
+
+    def __init__(self):
+        super().__init__()
+        self.look, self.think, self.other = AttentionPart(), FeedForwardPart(), FeedForwardPart(19)
+
+    def forward(self, x):
+        x = self.look(x)
+        return torch.cat([self.think(x[:, :FIRST, :]), self.other(x[:, FIRST:, :])], dim=1)
+
+
+class Past(nn.Module):
+    """Layers, a linear layer behind them, and a way past all of it (Swin2SR)."""
+
+    def __init__(self, *layers):
+        super().__init__()
+        self.layers, self.last = nn.Sequential(*layers), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        return x + self.last(self.layers(x))
+
+
+class Bridged(nn.Module):
+    """Two stacks side by side: before each layer of one, what the other has found is worked into it (BridgeTower)."""
+
+    def __init__(self, layers=3):
+        super().__init__()
+        self.project, self.other = nn.Linear(7, WIDTH), nn.Linear(7, WIDTH)
+        self.before = nn.ModuleList(AttentionPart() for _ in range(layers))
+        self.bridges = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(layers))
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(layers))
+        self.layers = nn.ModuleList(nn.Sequential(AttentionPart(), FeedForwardPart()) for _ in range(layers))
+
+    def forward(self, x):
+        x, other, found = self.project(x), self.other(x), []
+        for layer in self.before:
+            other = layer(other)
+            found.append(other)
+        for layer, bridge, norm, one in zip(self.layers, self.bridges, self.norms, found, strict=True):
+            x = layer(norm(x + bridge(one)))
+        return x
+
+
+class Uneven(nn.Module):
+    """A layer that thinks before and behind its attention, with a second attention or without."""
+
+    def __init__(self, *, twice):
+        super().__init__()
+        parts = [FeedForwardPart(), AttentionPart(), *([AttentionPart()] if twice else []), FeedForwardPart()]
+        self.parts = nn.Sequential(*parts)
+
+    def forward(self, x):
+        return self.parts(x)
+
+
+def test_places_that_queries_and_keys_are_given_are_no_residual_sum():
+    (tower,) = read(Placed(), rows()).towers
+
+    assert tower.layers == 3
+    assert tower.branches[0].part == "attention"
+
+
+def test_rows_that_think_apart_do_not_break_a_stack():
+    found = read(Reader(Parted(), Parted(), Parted()), rows())
+
+    (tower,) = found.towers
+    assert (tower.layers, [one.d_ff for one in tower.branches if isinstance(one, FeedForward)]) == (3, [17])
+    assert "layers.0.other" in {one.path for one in found.untold}
+
+
+def test_a_way_past_many_layers_does_not_make_them_one():
+    layers = [one for _ in range(3) for one in (AttentionPart(), FeedForwardPart())]
+    (tower,) = read(Reader(Past(*layers)), rows()).towers
+
+    assert tower.layers == 3
+
+
+def test_what_another_stack_found_does_not_end_the_one_that_it_is_worked_into():
+    towers = read(Bridged(), rows()).towers
+
+    assert [one.layers for one in towers] == [3, 3]
+
+
+def test_layers_without_a_common_pattern_are_told_apart_by_their_blocks():
+    layers = [Uneven(twice=place in (1, 2)) for place in range(5)]
+    (tower,) = read(Reader(*layers), rows()).towers
+
+    assert tower.layers == 5
