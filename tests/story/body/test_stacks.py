@@ -88,6 +88,19 @@ class Bridged(nn.Module):
         return x
 
 
+class Messaged(nn.Module):
+    """A layer that sees, beside its rows, a message that its first rows have agreed upon (X-CLIP)."""
+
+    def __init__(self):
+        super().__init__()
+        self.message, self.agree = nn.Linear(WIDTH, WIDTH), AttentionPart()
+        self.look, self.think = AttentionPart(), FeedForwardPart()
+
+    def forward(self, x):
+        message = self.agree(self.message(x[:, :FIRST, :]))
+        return self.think(self.look(torch.cat([x, message], dim=1))[:, : x.shape[1], :])
+
+
 class Uneven(nn.Module):
     """A layer that thinks before and behind its attention, with a second attention or without."""
 
@@ -126,6 +139,13 @@ def test_what_another_stack_found_does_not_end_the_one_that_it_is_worked_into():
     towers = read(Bridged(), rows()).towers
 
     assert [one.layers for one in towers] == [3, 3]
+
+
+def test_a_message_for_one_layer_is_no_stack_of_its_own():
+    (tower,) = read(Reader(Messaged(), Messaged(), Messaged()), rows()).towers
+
+    assert tower.layers == 3
+    assert [one.part for one in tower.entrance] == ["projection"]
 
 
 def test_layers_without_a_common_pattern_are_told_apart_by_their_blocks():

@@ -8,6 +8,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS, SIDE_BY_SIDE, SOFTMAXES, SUMS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import EntrancePart, Reads
+from xray.story.body.joints import find_longest_part
 from xray.story.body.stages import find_any_norm
 from xray.story.body.tables import (
     MOST,
@@ -79,6 +80,9 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
         if not joined or flow.op(node) not in SIDE_BY_SIDE:  # rows beside those of an image may be marks of its ends
             parts += [(node, part) for part in describe_step(flow, node)]
     if word is None and attends(flow, nodes):
+        rows = find_longest_part(flow, start)
+        if rows is not None and rows < start:
+            return read_entrance(flow, rows, first, stops)  # the others were worked out for one layer (X-CLIP)
         reads = name_input(flow, finders, nodes, stops)
         return Entrance(frozenset(), reads, (), None)  # more stands there than an entrance: no part of it is known
     reads = "ids" if word is not None else name_input(flow, finders, nodes, stops)

@@ -11,7 +11,7 @@ from xray.ir.flow.remembering import once
 from xray.ir.trace import Pass, Trace
 from xray.story.anatomy.tree import Attention, Branch, Stage, Tower
 from xray.story.body.joints import Joint
-from xray.story.body.spine import Chain, find_chains
+from xray.story.body.spine import Chain, find_chains, leave_side_ways
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering, read_tower
 from xray.story.branches.joint import find_beside
@@ -57,7 +57,7 @@ def read_pass(one_pass: Pass) -> Reading:
     """The towers of one pass."""
     flow = read_flow(one_pass)
     sites = list_sites(flow)
-    families = [kept for one in join_chains(flow, find_chains(flow, sites)) if (kept := keep_stream(flow, one, sites))]
+    families = find_families(flow, sites)
     names: dict[int, str] = {}
     towers: list[Towering] = []
     sums = {add: f"{UNNAMED}{number}" for number, family in enumerate(families) for add in list_sums(family)}
@@ -69,6 +69,12 @@ def read_pass(one_pass: Pass) -> Reading:
     if any(is_joint(tower.tower) for tower in towers) or are_in_turn(towers):
         towers = [tell_apart(flow, one, towers, sites) for one in towers]
     return Reading(flow, tuple(towers), sites)
+
+
+def find_families(flow: Flow, sites: Sequence[Site]) -> list[list[Chain]]:
+    """The chains of each tower."""
+    chains = leave_side_ways(flow, find_chains(flow, sites))
+    return [kept for one in join_chains(flow, chains) if (kept := keep_stream(flow, one, sites))]
 
 
 def name_towers(towers: Sequence[Towering], memories: Collection[int]) -> list[Towering]:
@@ -283,8 +289,16 @@ def end_behind(flow: Flow, start: int | None, ends: dict[int, list[Chain]]) -> i
     if len({id(ends[end]) for end in found}) != 1:
         return None
     last = max(found)
+    if start is not None and leaves_one_row(flow, last, start):
+        return None  # it begins anew (X-CLIP)
     looked_up = {here for here in behind if here not in ends and flow.op(here) in LOOKUPS}
     return last if not looked_up or not looked_up.isdisjoint(flow.behind(ends[last][-1].start)) else None
+
+
+def leaves_one_row(flow: Flow, before: int, after: int) -> bool:
+    """Whether of the rows of each sequence a single one is left, and no axis for more of them."""
+    rows, row = flow.output(before).shape, flow.output(after).shape
+    return len(row) == len(("batch", "width")) < len(rows) and row[0] == rows[0]
 
 
 def picks_best(flow: Flow, here: int) -> bool:

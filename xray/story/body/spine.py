@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.story.body.joints import MOST_SUMS_OF_A_BRANCH, Joint, find_joints, root_of, step_back
+from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
+from xray.story.body.joints import MOST_SUMS_OF_A_BRANCH, Joint, find_joints, list_carried_readers, root_of, step_back
 from xray.story.recognition.between import does_mix, strip_plain
 from xray.story.recognition.norms import Norm, find_norm
 
@@ -90,6 +91,17 @@ def find_chains(flow: Flow, sites: Sequence[Site] = ()) -> list[Chain]:
         chain.joints.append(joint)
         ends[add] = chain
     return chains
+
+
+def leave_side_ways(flow: Flow, chains: Sequence[Chain]) -> list[Chain]:
+    """The chains without sums alone whose rows are put beside those of a longer one, for one of its layers (X-CLIP)."""
+    streams = {joint.stream for chain in chains if len(chain.joints) > 1 for joint in chain.joints}
+    return [one for one in chains if len(one.joints) > 1 or streams.isdisjoint(list_joins(flow, one.end))]
+
+
+def list_joins(flow: Flow, end: int) -> list[int]:
+    """The steps that put what a step made beside something else, be it moved before."""
+    return [reader for reader in list_carried_readers(flow, end) if flow.op(reader) in SIDE_BY_SIDE]
 
 
 def first_in(add: int, joint: Joint, before: Mapping[int, int | None]) -> int:
