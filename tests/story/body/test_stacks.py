@@ -101,6 +101,22 @@ class Messaged(nn.Module):
         return self.think(self.look(torch.cat([x, message], dim=1))[:, : x.shape[1], :])
 
 
+class Sounding(nn.Module):
+    """Layers whose rows a few convolutions make into a signal (VITS)."""
+
+    def __init__(self, *layers):
+        super().__init__()
+        self.project, self.layers, self.last = nn.Linear(7, WIDTH), nn.Sequential(*layers), nn.Linear(WIDTH, 5)
+        self.begin = nn.Conv1d(5, 8, 3, padding=1)
+        self.sound = nn.ModuleList(nn.Conv1d(8, 8, 3, padding=1) for _ in range(3))
+
+    def forward(self, x):
+        x = self.begin(self.last(self.layers(self.project(x))).transpose(1, 2))
+        for convolve in self.sound:
+            x = x + convolve(functional.leaky_relu(x))
+        return x
+
+
 class Uneven(nn.Module):
     """A layer that thinks before and behind its attention, with a second attention or without."""
 
@@ -146,6 +162,14 @@ def test_a_message_for_one_layer_is_no_stack_of_its_own():
 
     assert tower.layers == 3
     assert [one.part for one in tower.entrance] == ["projection"]
+
+
+def test_a_few_convolutions_behind_attention_are_named_as_not_drawn():
+    found = read(Sounding(*(one for _ in range(3) for one in (AttentionPart(), FeedForwardPart()))), rows())
+
+    assert [one.layers for one in found.towers] == [3]
+    assert found.head is None
+    assert {"last", "begin", "sound.0", "sound.1", "sound.2"} <= {one.path for one in found.untold}
 
 
 def test_layers_without_a_common_pattern_are_told_apart_by_their_blocks():

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import LOOKUPS
+from xray.ir.flow.operation_kinds import FINDINGS, LOOKUPS
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.tree import Attention, Experts, Head, Link, Unknown, Untold
 from xray.story.body.tables import table_rows
@@ -105,6 +105,8 @@ def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Hea
     if not heads:
         return Head("none")
     head = heads[-1]
+    if is_convolved(flow, head):
+        return None  # a spectrogram, or what becomes sound (VITS)
     size = width_out(flow, head)
     if hands_out_rows(flow, head):
         return Head("none")
@@ -121,6 +123,19 @@ def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Hea
     if len(shape) == 3 and last.tower.reads in ("ids", "audio"):
         return Head("numbers", size)  # of each place: classes, letters, or words of a table that is another
     return Head("classes", size) if len(shape) == 2 and pooled else None
+
+
+def is_convolved(flow: Flow, head: int) -> bool:
+    """Whether what a step makes goes on through convolutions that see more than one place."""
+    onward = [head]
+    known = {head}
+    for here in onward:
+        readers = [reader for reader in flow.readers.get(here, ()) if reader not in known]
+        if any(flow.op(reader) in FINDINGS and not is_linear(flow, reader) for reader in readers):
+            return True
+        onward += readers
+        known.update(readers)
+    return False
 
 
 def hands_out_rows(flow: Flow, head: int) -> bool:
@@ -210,7 +225,7 @@ def read_untold(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> t
     for place in range(last + 1, len(flow.steps)):
         if any(maker in reached for maker in flow.makers[place] if maker is not None):
             reached.add(place)
-    heads = [place for place in reached if is_linear(flow, place) and place > last]
+    heads = [place for place in reached if is_linear(flow, place) and place > last and not is_convolved(flow, place)]
     for head in heads:
         for one in towers:
             region = find_region(flow, one.chains[-1].end, head)

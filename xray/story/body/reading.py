@@ -11,7 +11,7 @@ from xray.ir.flow.remembering import once
 from xray.ir.trace import Pass, Trace
 from xray.story.anatomy.tree import Attention, Branch, Stage, Tower
 from xray.story.body.joints import Joint
-from xray.story.body.spine import Chain, find_chains, leave_side_ways
+from xray.story.body.spine import Chain, convolves_little, find_chains, leave_side_ways
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering, read_tower
 from xray.story.branches.joint import find_beside
@@ -72,9 +72,11 @@ def read_pass(one_pass: Pass) -> Reading:
 
 
 def find_families(flow: Flow, sites: Sequence[Site]) -> list[list[Chain]]:
-    """The chains of each tower."""
+    """The chains of each tower; a few convolutions behind attention predict or sound, and are none (VITS)."""
     chains = leave_side_ways(flow, find_chains(flow, sites))
-    return [kept for one in join_chains(flow, chains) if (kept := keep_stream(flow, one, sites))]
+    kept = [kept for one in join_chains(flow, chains, sites) if (kept := keep_stream(flow, one, sites))]
+    attending = {add for one in kept if any(has_site(chain, sites) for chain in one) for add in list_sums(one)}
+    return [one for one in kept if not convolves_little(flow, one) or attending.isdisjoint(flow.behind(one[0].start))]
 
 
 def name_towers(towers: Sequence[Towering], memories: Collection[int]) -> list[Towering]:
@@ -214,19 +216,25 @@ def name_tower(tower: Tower, is_memory: bool, crosses: bool) -> str:
     return NAMES.get(tower.reads or "", "stack")
 
 
-def join_chains(flow: Flow, chains: Sequence[Chain]) -> list[list[Chain]]:
+def join_chains(flow: Flow, chains: Sequence[Chain], sites: Sequence[Site]) -> list[list[Chain]]:
     """Chains that follow one another as stages of one tower: the next begins with what the last one ends with."""
     families: list[list[Chain]] = []
     ends: dict[int, list[Chain]] = {}
     for chain in chains:
         before = end_behind(flow, chain.start, ends)
         family = None if before is None else ends[before]
-        if family is None or family[-1].end != before or is_narrower(flow, family, chain):
+        if family is None or family[-1].end != before or begins_anew(flow, family, chain, sites):
             family = []
             families.append(family)
         family.append(chain)
         ends[chain.end] = family
     return families
+
+
+def begins_anew(flow: Flow, family: Sequence[Chain], following: Chain, sites: Sequence[Site]) -> bool:
+    """Whether a chain is no stage of the tower before it: it is narrower, or a few convolutions behind attention."""
+    is_little = convolves_little(flow, [following]) and any(has_site(one, sites) for one in family)
+    return is_little or is_narrower(flow, family, following)
 
 
 def is_narrower(flow: Flow, family: Sequence[Chain], following: Chain) -> bool:

@@ -5,13 +5,15 @@ from dataclasses import dataclass
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import FINDINGS, SIDE_BY_SIDE
+from xray.ir.flow.projections import is_product
 from xray.story.body.joints import MOST_SUMS_OF_A_BRANCH, Joint, find_joints, list_carried_readers, root_of, step_back
-from xray.story.recognition.between import does_mix, strip_plain
+from xray.story.recognition.between import does_mix, is_linear, strip_plain
 from xray.story.recognition.norms import Norm, find_norm
 
 FARTHEST = 24
 MOST_OF_A_LAYER = 12
+FEW_CONVOLUTIONS = 10
 
 
 @dataclass
@@ -102,6 +104,17 @@ def leave_side_ways(flow: Flow, chains: Sequence[Chain]) -> list[Chain]:
 def list_joins(flow: Flow, end: int) -> list[int]:
     """The steps that put what a step made beside something else, be it moved before."""
     return [reader for reader in list_carried_readers(flow, end) if flow.op(reader) in SIDE_BY_SIDE]
+
+
+def convolves_little(flow: Flow, chains: Sequence[Chain]) -> bool:
+    """Whether chains have a few sums, each of them of convolutions of rows."""
+    joints = [joint for chain in chains for joint in chain.joints]
+    return len(joints) <= FEW_CONVOLUTIONS and all(
+        len(flow.output(joint.add).shape) == len(("batch", "channels", "row"))
+        and any(flow.op(node) in FINDINGS and not is_linear(flow, node) for node in joint.region.inner)
+        and not any(is_product(flow, node) for node in joint.region.inner)
+        for joint in joints
+    )
 
 
 def first_in(add: int, joint: Joint, before: Mapping[int, int | None]) -> int:
