@@ -117,6 +117,27 @@ class Sounding(nn.Module):
         return x
 
 
+class Pyramid(nn.Module):
+    """Layers, wider layers, and a sum of what both made, each brought to one width (MaskFormer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.project, self.layers = nn.Linear(7, WIDTH), nn.ModuleList(self.make() for _ in range(5))
+        self.turn, self.lateral, self.last = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+
+    def make(self):
+        return nn.Sequential(AttentionPart(), FeedForwardPart())
+
+    def forward(self, x):
+        first = self.project(x)
+        for layer in self.layers[:2]:
+            first = layer(first)
+        second = functional.gelu(self.turn(first))
+        for layer in self.layers[2:]:
+            second = layer(second)
+        return self.lateral(first) + self.last(second)
+
+
 class Uneven(nn.Module):
     """A layer that thinks before and behind its attention, with a second attention or without."""
 
@@ -170,6 +191,10 @@ def test_a_few_convolutions_behind_attention_are_named_as_not_drawn():
     assert [one.layers for one in found.towers] == [3]
     assert found.head is None
     assert {"last", "begin", "sound.0", "sound.1", "sound.2"} <= {one.path for one in found.untold}
+
+
+def test_a_sum_of_what_two_stages_made_hides_neither():
+    assert sum(tower.layers for tower in read(Pyramid(), rows()).towers) == 5
 
 
 def test_layers_without_a_common_pattern_are_told_apart_by_their_blocks():

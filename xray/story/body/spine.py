@@ -63,7 +63,7 @@ def find_chains(flow: Flow, sites: Sequence[Site] = ()) -> list[Chain]:
         ]
         last = follow(begun[0], set(inside), before) if begun else None
         sums = set() if last is None else chain_behind(last, before) & set(inside)
-        if last is not None and is_lateral(flow, joint, sums):
+        if is_lateral(flow, joint, sums if begun else inside):
             nested.add(add)
             continue
         if last is not None and (not goes_on(flow, joint, last) or len(sums) > 2 * MOST_SUMS_OF_A_BRANCH):
