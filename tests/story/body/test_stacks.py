@@ -1,11 +1,13 @@
 """Stacks of layers that something crosses: places for queries alone, parts of rows, other towers, long ways past."""
 
+import pytest
 import torch
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, Reader, read, rows
 from torch import nn
 from torch.nn import functional
 
-from xray.story.anatomy.tree import FeedForward
+from xray.story.anatomy.tree import Attention, FeedForward, Group, Norm, Stage, Tower
+from xray.story.body.reading import are_pieces
 
 HEADS, FIRST = 3, 2
 
@@ -202,3 +204,13 @@ def test_layers_without_a_common_pattern_are_told_apart_by_their_blocks():
     (tower,) = read(Reader(*layers), rows()).towers
 
     assert tower.layers == 5
+
+
+@pytest.mark.parametrize(("count", "beside", "told"), [(4, "text", True), (3, "text", False), (4, None, False)])
+def test_pieces_of_a_stream_that_has_no_one_way_are_no_towers(count, beside, told):
+    """Inkling 2 asks anew, layer by layer, which of the pieces before to read."""
+    attend = Attention("self", 2, 2, 4, 4, beside=beside)
+    layers = Group((0, 1), (Stage((attend,), False, Norm("rms", "before")),), 8)
+    pieces = [Tower(f"text {number}", "ids", True, 8, 31, (), (layers,), None) for number in range(count)]
+
+    assert are_pieces(pieces) is told

@@ -1,5 +1,6 @@
 """The towers of one pass."""
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -25,6 +26,8 @@ NAMES = {"ids": "text", "image": "vision", "video": "vision", "audio": "audio"}
 """What a tower is called by what it reads."""
 UNNAMED = "#"
 """Stands before the number of a tower that has no name yet."""
+FEWEST_PIECES = 4
+"""So many towers that are alike, each with the keys of another one beside its own, are no towers."""
 FEATURE_MAP = 4
 """How many axes a picture has: batch, channels, height, width."""
 
@@ -68,7 +71,21 @@ def read_pass(one_pass: Pass) -> Reading:
     towers = name_towers(towers, find_memories(flow, families, sites))
     if any(is_joint(tower.tower) for tower in towers) or are_in_turn(towers):
         towers = [tell_apart(flow, one, towers, sites) for one in towers]
-    return Reading(flow, tuple(towers), sites)
+    return Reading(flow, () if are_pieces([one.tower for one in towers]) else tuple(towers), sites)
+
+
+def are_pieces(towers: Sequence[Tower]) -> bool:
+    """Whether many towers alike stand beside one another in their attentions: pieces of a stream that has no one way.
+
+    What a layer reads is chosen anew among what earlier pieces gave (Inkling 2); a tower is no such piece.
+    """
+    besides = Counter(
+        tuple(
+            (group.count, tuple(branch.part for stage in group.stages for branch in stage.branches)) for group in groups
+        )
+        for groups in (tower.groups for tower in towers if is_joint(tower))
+    )
+    return max(besides.values(), default=0) >= FEWEST_PIECES
 
 
 def find_families(flow: Flow, sites: Sequence[Site]) -> list[list[Chain]]:
