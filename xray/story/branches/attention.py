@@ -21,7 +21,7 @@ from xray.story.branches.operands import (
     read_latent,
     read_sides,
 )
-from xray.story.branches.rows import looks_at_another_row
+from xray.story.branches.rows import list_rolled, looks_at_another_row
 from xray.story.branches.scores import leave_open, read_scores
 from xray.story.recognition.between import Region, is_linear, width_in, width_out
 from xray.story.recognition.scored_parts import list_behind
@@ -51,7 +51,6 @@ def describe_attention(
     positions: Positions | None = "rotary" if turned else scores.bias if scores.bias != "none" or plain else None
     cut = count_cut_window(flow, site, query, key, region, heads)
     source = name_source(flow, site, (query, key, value), region, makers_of_towers)
-    beside = name_beside(flow, key, region, makers_of_towers)
     if source != "self" and scores_own_keys_too(flow, site, region):
         source, beside = "self", source or ANOTHER
     return Attention(
@@ -306,6 +305,5 @@ def rolls_places(flow: Flow, node: int) -> bool:
     step = flow.steps[node]
     if step.op != "roll" or not step.outputs:
         return False
-    told, last = step.settings.get("dims", ""), len(step.outputs[0].shape) - 1
-    axes = [told] if isinstance(told, int) else [int(one) for one in str(told).split("x") if one.lstrip("-").isdigit()]
-    return bool(axes) and all(axis not in (-1, last) for axis in axes)
+    axes = list_rolled(step)
+    return bool(axes) and len(step.outputs[0].shape) - 1 not in axes

@@ -4,6 +4,7 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CASTING, SHAPING, TURNS
+from xray.ir.trace import Step
 from xray.ir.turns import list_numbers
 from xray.story.branches.operands import Side
 from xray.story.recognition.between import Region
@@ -48,9 +49,13 @@ def moves_rows(flow: Flow, node: int, start: int) -> bool:
 def list_swapped(flow: Flow, node: int) -> list[int]:
     """The axes that a step flips or rolls, counted from 0."""
     step, rank = flow.steps[node], len(flow.output(node).shape)
-    told = step.settings.get("dims") if step.op == "roll" else None
-    numbers = list_numbers(step) if step.op == "flip" else [told] if isinstance(told, int) else []
-    return [number % rank for number in numbers]
+    return list_rolled(step) if step.op == "roll" else [number % rank for number in list_numbers(step)]
+
+
+def list_rolled(step: Step) -> list[int]:
+    """The axes that a step rolls, counted from 0; none where it rolls all numbers as one row."""
+    told, rank = step.settings.get("dims", ""), len(step.outputs[0].shape)
+    return [int(one) % rank for one in str(told).split("x") if one.lstrip("-").isdigit()]
 
 
 def list_picked(before: tuple[int, ...], after: tuple[int, ...]) -> list[int]:

@@ -14,6 +14,7 @@ from xray.ir.flow.operation_kinds import (
     SUMS,
     TURNS,
 )
+from xray.ir.turns import read_turn
 from xray.story.recognition.between import is_linear
 
 OVER_CHANNELS = ("batch_norm", "group_norm", "instance_norm", "conv", "max_pool", "avg_pool", "adaptive_")
@@ -57,27 +58,11 @@ def follow(flow: Flow, way: list[int], axis: int | None) -> int | None:
             return axis
         before, after = step.inputs[0].shape, flow.output(place).shape
         if step.op in TURNS and len(before) == len(after):
-            axis = turn(flow, place, axis)
+            turned = read_turn(step)
+            axis = turned.index(axis) if turned is not None else None
         elif len(before) != len(after) or step.op in ("view", "reshape"):
             axis = move(before, after, axis)
     return axis
-
-
-def turn(flow: Flow, place: int, axis: int) -> int | None:
-    """Where an axis goes in a step that puts axes in another order."""
-    settings = flow.steps[place].settings
-    axes = len(flow.output(place).shape)
-    told = (
-        str(settings["dims"]).strip("()[]").split(",")
-        if "dims" in settings
-        else [str(one) for one in settings.values()]
-    )
-    numbers = [int(one) % axes for one in told if one.strip().lstrip("-").isdecimal()]
-    if len(numbers) == axes and sorted(numbers) == list(range(axes)):
-        return numbers.index(axis)
-    if len(numbers) == 2:
-        return {numbers[0]: numbers[1], numbers[1]: numbers[0]}.get(axis, axis)
-    return None
 
 
 def move(before: tuple[int, ...], after: tuple[int, ...], axis: int) -> int | None:

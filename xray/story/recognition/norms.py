@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CASTING, FINDINGS, NORMS, SCALINGS, STATISTICS, SUMS
+from xray.ir.flow.operation_kinds import CASTING, FINDINGS, NORMS, SCALINGS, STATISTICS, SUMS
 from xray.ir.flow.projections import is_projection
 from xray.ir.flow.remembering import once
 
@@ -140,9 +140,3 @@ def collect_statistics(flow: Flow, place: int) -> set[int]:
             continue
         todo += [maker for maker in flow.makers[here] if maker is not None]
     return found
-
-
-def strip_norm(flow: Flow, place: int | None) -> tuple[int | None, Norm | None]:
-    """What stands before a norm, with the norm; the step itself where there is none."""
-    norm = find_norm(flow, flow.carried_from(place, CARRYING))
-    return (place, None) if norm is None else (norm.origin, norm)
