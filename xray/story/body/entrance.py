@@ -8,7 +8,6 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS, SIDE_BY_SIDE, SOFTMAXES, SUMS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import EntrancePart, Reads
-from xray.story.body.joints import find_longest_part
 from xray.story.body.stages import find_any_norm
 from xray.story.body.tables import (
     MOST,
@@ -25,6 +24,7 @@ from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import is_linear, is_scale, read_sizes, width_out
 from xray.story.recognition.norms import Norm
 from xray.story.recognition.value_shapes import number
+from xray.story.streams.joints import find_longest_part
 
 Part = tuple[int, EntrancePart]
 OVER_MANY = ("batch_norm", "group_norm", "instance_norm")

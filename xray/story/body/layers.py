@@ -7,12 +7,11 @@ from typing import Literal
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import DROPOUTS, FINDINGS
+from xray.ir.flow.operation_kinds import DROPOUTS
 from xray.ir.records import MaskFacts
 from xray.story.anatomy.tree import Attention, Group, Stage, Unknown
 from xray.story.body.stages import Staging
-from xray.story.passages.channels import find_channels
-from xray.story.recognition.between import is_linear
+from xray.story.body.widths import shape_of, width_of
 from xray.story.recognition.scored_parts import read_scored
 
 LONGEST_PATTERN, FEWEST_BESIDE = 12, 20
@@ -246,42 +245,6 @@ def list_dropouts(flow: Flow, layer: Layer) -> tuple[float, ...]:
     settings = [flow.steps[node].settings for node in sorted(nodes) if flow.op(node) in DROPOUTS]
     shares = (one.get("p", one.get("drop_prob")) for one in settings)
     return tuple(float(one) for one in shares if isinstance(one, int | float))
-
-
-def shape_of(flow: Flow, layer: Layer) -> tuple[int, ...]:
-    """What shape the stream has at a layer: as many places in all that are alike."""
-    return flow.output(layer[0].joints[0].add).shape
-
-
-def width_of(flow: Flow, layer: Layer) -> int | None:
-    """How wide the stream is at a layer."""
-    joint = layer[0].joints[0]
-    if joint.mixing is not None:
-        return flow.output(joint.mixing.gather).shape[-1]
-    return flow.output(joint.add).shape[find_width(flow, layer)]
-
-
-def find_width(flow: Flow, layer: Layer) -> int:
-    """Which axis of the stream is as wide as a row: as its layers make it, else as pictures and rows usually lie."""
-    joint = layer[0].joints[0]
-    if joint.mixing is not None:
-        return -1
-    axes = len(flow.output(joint.add).shape)
-    last = layer[-1].joints[-1]  # it thinks about each place alone: where columns of places are multiplied, it tells
-    is_row = axes == 3 and len(flow.output(last.region.end).shape) == 3
-    found = find_channels(flow, last.region.end if is_row else joint.region.end)
-    convolves = any(flow.op(node) in FINDINGS for one in layer for node in one.nodes)
-    if found is not None or not convolves:
-        return -1 if found is None else found
-    return 1 if axes == 4 or (axes == 3 and is_channels_first(flow, layer)) else -1
-
-
-def is_channels_first(flow: Flow, layer: Layer) -> bool:
-    """Whether convolutions read the rows of a layer as they lie, and no other linear layer reads them."""
-    nodes = {node for one in layer for node in one.nodes}
-    shape = shape_of(flow, layer)
-    read = [flow.steps[node].inputs[0].shape for node in nodes if flow.op(node) in FINDINGS]
-    return shape in read and all(flow.op(node) in FINDINGS for node in nodes if is_linear(flow, node))
 
 
 def learned_paths(flow: Flow, layer: Layer) -> frozenset[str]:

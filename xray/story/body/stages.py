@@ -1,7 +1,7 @@
 """Stages: what one residual sum adds to the stream, branch by branch, and which norm stands before or after it."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from xray.ir.flow.attention_sites import Site, end_within
 from xray.ir.flow.dataflow import Flow
@@ -15,7 +15,6 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.tree import Branch, Norm, NormKind, Stage, Unknown
-from xray.story.body.joints import Joint
 from xray.story.body.merged import describe_half, split_merged
 from xray.story.body.scale import name_scale
 from xray.story.branches.attention import describe_attention
@@ -28,15 +27,14 @@ from xray.story.recognition.between import (
     Region,
     cut_region,
     does_mix,
-    find_region,
     is_scale,
     strip_plain,
 )
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.recognition.norms import find_norm
+from xray.story.streams.joints import Joint
 
-MOST_PATHS = 6
-MOST_BEHIND = 60
+MOST_PATHS, MOST_PASSED = 6, 12
 
 
 @dataclass(frozen=True)
@@ -68,6 +66,12 @@ class Staging:
         return found
 
 
+def change_branches(staging: Staging, change: Callable[[Branching], Branch]) -> Staging:
+    """A stage with other facts of its branches."""
+    found = tuple(replace(one, branch=change(one)) for one in staging.branches)
+    return replace(staging, stage=replace(staging.stage, branches=tuple(one.branch for one in found)), branches=found)
+
+
 def read_stage(
     flow: Flow,
     joints: Sequence[Joint],
@@ -89,13 +93,12 @@ def read_stage(
             together += 2
             continue
         for region in sorted(split_parallel(flow, joint.region, sites), key=lambda one: one.end):
-            ending, core = peel_end(flow, region)
+            ending = find_ending(flow, region)
             behind += [ending] if ending is not None else []
             found += [read_branch(flow, one, sites, towers) for one in split_sequence(flow, region, sites)]
             together += 1
             before += [norm for norm in opening_norms(flow, region, region.start) if norm not in before]
             before += [norm for norm in norms_before_one(flow, joint) if norm not in before]
-            del core
     norms += [*before, *behind]
     inside = () if norms else [node for one in joints for node in one.region.inner if find_any_norm(flow, node)]
     stage = Stage(
@@ -209,20 +212,19 @@ def find_any_norm(flow: Flow, node: int) -> FoundNorm | None:
     return find_norm(flow, node)
 
 
-def peel_end(flow: Flow, region: Region) -> tuple[FoundNorm | None, int]:
-    """The norm with which a branch ends, and what stands before that."""
-    here = region.end
-    for _ in range(12):
+def find_ending(flow: Flow, region: Region) -> FoundNorm | None:
+    """The norm with which a branch ends."""
+    here: int | None = region.end
+    for _ in range(MOST_PASSED):
+        if here is None:
+            return None
         norm = find_any_norm(flow, here)
         if norm is not None and norm.origin is not None and norm.origin in region.inner:
-            return norm, norm.origin
-        if (flow.op(here) not in CARRYING | DROPOUTS | SCALINGS) or not flow.makers[here]:
-            return None, here
-        onward = next((maker for maker in flow.makers[here] if maker is not None and maker in region.inner), None)
-        if onward is None:
-            return None, here
-        here = onward
-    return None, here
+            return norm
+        if flow.op(here) not in CARRYING | DROPOUTS | SCALINGS:
+            return None
+        here = next((maker for maker in flow.makers[here] if maker is not None and maker in region.inner), None)
+    return None
 
 
 def describe_norm(
@@ -249,6 +251,3 @@ def name_norm(flow: Flow, norm: FoundNorm) -> NormKind | None:
         if op.startswith(start):
             return kind  # type: ignore[return-value]
     return "layer" if norm.centred else "rms"
-
-
-__all__ = ["Branching", "Staging", "find_any_norm", "find_region", "name_norm", "read_stage"]

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 from types import MappingProxyType
 
 from xray.ir.flow.attention_sites import Site
@@ -11,13 +10,14 @@ from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SUMS
 from xray.story.anatomy.tree import Attention, EntrancePart, Group, Norm, Tower
 from xray.story.body.entrance import read_entrance
 from xray.story.body.layers import Layer, cut_by_blocks, cut_layers, group_layers, join_cuts
-from xray.story.body.spine import Chain, stream_norm
-from xray.story.body.stages import Branching, Staging, find_any_norm, name_norm, read_stage
+from xray.story.body.stages import Staging, find_any_norm, name_norm, read_stage
+from xray.story.body.windows import tell_windows
 from xray.story.passages.bridges import Bridging, find_bridges
 from xray.story.passages.conditions import Conditioning, find_conditioning
 from xray.story.recognition.between import is_linear, strip_plain
 from xray.story.recognition.mixed_streams import find_end
 from xray.story.recognition.norms import Norm as FoundNorm
+from xray.story.streams.chains import Chain, stream_norm
 
 POOLINGS = frozenset({"mean", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "avg_pool2d"})
 
@@ -184,42 +184,6 @@ def read_stagings(flow: Flow, chain: Chain, sites: Sequence[Site], names: Mappin
         found.append(read_stage(flow, together, after, sites, names))
         place += 1
     return found
-
-
-def tell_windows(flow: Flow, stagings: Sequence[Staging]) -> list[Staging]:
-    """Stages with the windows of attentions that see fewer places at once than others of the same stream do.
-
-    Rows of several images are cut up for each image, so that a part by itself tells no window (Qwen2.5-VL).
-    """
-    squares = {
-        id(one): square for staging in stagings for one in staging.branches if (square := read_square(flow, one))
-    }
-
-    def tell(one: Branching) -> Branching:
-        size, rows = squares.get(id(one), (0, ()))
-        whole = max((other for other, stream in squares.values() if stream == rows), default=0)
-        if size == whole or not isinstance(one.branch, Attention):
-            return one
-        return replace(one, branch=replace(one.branch, window=size, rolled=False))
-
-    told = [replace(staging, branches=tuple(map(tell, staging.branches))) for staging in stagings]
-    return [
-        replace(staging, stage=replace(staging.stage, branches=tuple(one.branch for one in staging.branches)))
-        for staging in told
-    ]
-
-
-def read_square(flow: Flow, found: Branching) -> tuple[int, tuple[int, ...]] | None:
-    """How many places an attention puts side by side, and the shape of the stream, whose rows are one sequence.
-
-    None where they are not.
-    """
-    branch, site = found.branch, found.site
-    if site is None or not isinstance(branch, Attention) or branch.source != "self" or branch.window is not None:
-        return None
-    square, stream = flow.output(site.scores).shape, flow.output(found.region.end).shape
-    is_row = len(square) == 4 and square[0] == 1 and square[-1] == square[-2] and prod(stream[:-1]) == stream[-2]
-    return (square[-1], stream) if is_row and branch.causal is False else None
 
 
 def own_end(stagings: Sequence[Staging], chain: Chain) -> int:

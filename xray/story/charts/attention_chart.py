@@ -9,7 +9,7 @@ from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SIDE_BY_SIDE
 from xray.ir.kinds import EXCHANGES
 from xray.story.anatomy.tree import Attention
 from xray.story.body.scale import is_tanh_of_learned
-from xray.story.body.stages import Branching, peel_end
+from xray.story.body.stages import Branching, find_ending
 from xray.story.branches.attention import is_sink_share
 from xray.story.branches.inner_norms import find_inner_norm
 from xray.story.branches.operands import Side, is_cut, is_rotary
@@ -148,7 +148,7 @@ def draw_end(
 ) -> str:
     """Heads joined, gated, projected back, normalised; gives the last node."""
     last = "values"
-    closing, _ = peel_end(flow, region)
+    closing = find_ending(flow, region)
     end = region.end if closing is None or closing.origin is None else closing.origin
     inner = None if site.output is None else find_inner_norm(flow, site.output, {site.weighted_sum, *site.concat})
     moves = site.concat if inner is None else tuple(node for node in site.concat if node not in inner.nodes)

@@ -18,7 +18,7 @@ from xray.story.anatomy.tree import (
 )
 from xray.story.anatomy.tree import Norm as NormFacts
 from xray.story.body.scale import find_tanh_gate
-from xray.story.body.stages import Branching, Staging, name_norm, peel_end
+from xray.story.body.stages import Branching, Staging, find_ending, name_norm
 from xray.story.charts.attention_chart import TANH_GATE, chart_attention
 from xray.story.charts.attention_lanes import list_opening
 from xray.story.charts.chart import (
@@ -118,7 +118,7 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
     if tanh is not None and isinstance(found.branch, FeedForward | Experts):
         node = Node("tanh", TANH_GATE, 0, BROAD, steps_at(flow, tanh), flow.output(tanh))
         chart = stack_charts(chart, Chart((node,), (), (node.key,), node.key))
-    closing, _ = peel_end(flow, found.region)
+    closing = find_ending(flow, found.region)
     is_drawn = closing is None or not isinstance(found.branch, Attention | FeedForward | Experts)
     return (
         chart if is_drawn or closing is None else stack_charts(chart, chart_norm(flow, closing, "closing", wide=False))

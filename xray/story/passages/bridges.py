@@ -8,7 +8,8 @@ from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, SIDE_BY_SIDE
 from xray.story.anatomy.tree import Bridge
-from xray.story.body.layers import Layer, find_width
+from xray.story.body.layers import Layer
+from xray.story.body.widths import find_width
 from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import does_mix, find_region, is_linear, read_sizes
 

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
 from xray.story.anatomy.tree import Attention, Branch, Experts, FeedForward, Recurrence
-from xray.story.body.stages import Branching, Staging, peel_end
+from xray.story.body.stages import Branching, Staging, find_ending
 from xray.story.body.towers import Towering
 from xray.story.branches.experts import count_places, find_choice
 from xray.story.branches.feed_forward import is_gate
@@ -68,7 +68,7 @@ def give_stage(given: Given, staging: Staging, side: str, before: Collection[int
         return
     for norm in staging.norms:
         is_opening = norm.end < min(sums) and not any(
-            (closing := peel_end(given.flow, one.region)[0]) is not None and closing.end == norm.end
+            (closing := find_ending(given.flow, one.region)) is not None and closing.end == norm.end
             for one in staging.branches
         )
         given.part(norm.nodes, f"norm {'before' if is_opening else 'after'} {whole}", main=norm.end)

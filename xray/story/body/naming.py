@@ -1,0 +1,83 @@
+"""Naming: what the towers of a pass are called, and whose keys each attention looks at."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from xray.story.anatomy.tree import Attention, Branch, Stage, Tower
+from xray.story.body.stages import change_branches
+from xray.story.body.towers import Towering
+
+NAMES = {"ids": "text", "image": "vision", "video": "vision", "audio": "audio"}
+"""What a tower is called by what it reads."""
+UNNAMED = "#"
+"""Stands before the number of a tower that has no name yet."""
+
+
+def name_towers(towers: Sequence[Towering], memories: Collection[int]) -> list[Towering]:
+    """The same towers, named, and by their names in the attentions that look at them."""
+    names: list[str] = []
+    for number, one in enumerate(towers):
+        crosses = any_cross(one.tower) and not any(
+            f"{UNNAMED}{number}" in list_sources(towers[other].tower) for other in list_asked(one.tower)
+        )
+        name = name_tower(one.tower, number in memories, crosses)
+        used = 1 + sum(known.split(" ")[0] == name for known in names)
+        names.append(name if used == 1 else f"{name} {used}")
+    return [
+        tell_names(replace(one, tower=replace(one.tower, name=name)), names)
+        for one, name in zip(towers, names, strict=True)
+    ]
+
+
+def list_sources(tower: Tower) -> set[str]:
+    """What the attentions of a tower look at."""
+    return {branch.source for branch in tower.branches if isinstance(branch, Attention) and branch.source is not None}
+
+
+def list_asked(tower: Tower) -> list[int]:
+    """The numbers of the towers that a tower without a name looks at."""
+    return [int(one.removeprefix(UNNAMED)) for one in list_sources(tower) if one.startswith(UNNAMED)]
+
+
+def tell_names(towering: Towering, names: Sequence[str]) -> Towering:
+    """A tower whose attentions tell other towers by their names."""
+
+    def settle(branch: Branch) -> Branch:
+        if not isinstance(branch, Attention):
+            return branch
+        source, beside = (
+            names[int(told.removeprefix(UNNAMED))] if told is not None and told.startswith(UNNAMED) else told
+            for told in (branch.source, branch.beside)
+        )
+        return replace(branch, source=source, beside=beside)
+
+    def settle_stage(stage: Stage) -> Stage:
+        return replace(stage, branches=tuple(map(settle, stage.branches)))
+
+    tower = towering.tower
+    groups = tuple(replace(group, stages=tuple(map(settle_stage, group.stages))) for group in tower.groups)
+    settled = {
+        id(one): change_branches(one, lambda found: settle(found.branch))
+        for layer in (towering.stagings, *towering.layers)
+        for one in layer
+    }
+    return replace(
+        towering,
+        tower=replace(tower, groups=groups),
+        stagings=tuple(settled[id(one)] for one in towering.stagings),
+        layers=tuple(tuple(settled[id(one)] for one in layer) for layer in towering.layers),
+    )
+
+
+def any_cross(tower: Tower) -> bool:
+    """Whether a tower looks at anything but itself."""
+    return any(isinstance(branch, Attention) and branch.leaves_stream for branch in tower.branches)
+
+
+def name_tower(tower: Tower, is_memory: bool, crosses: bool) -> str:
+    """What a tower is called: by its part in a pair, else by what it reads."""
+    if crosses:
+        return "decoder"
+    if is_memory:
+        return "encoder"
+    return NAMES.get(tower.reads or "", "stack")

@@ -1,0 +1,148 @@
+"""Families: the chains of one tower, which follow one another as its stages."""
+
+from collections.abc import Sequence
+from math import prod
+
+from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import FINDINGS, LOOKUPS
+from xray.story.passages.channels import find_channels
+from xray.story.recognition.ways import find_straight_ends
+from xray.story.streams.chains import Chain, convolves_little, find_chains, leave_side_ways
+from xray.story.streams.joints import Joint
+
+LEAST_JOINTS, NEAR_BEHIND, FAR_BEHIND = 2, 8, 200
+FEATURE_MAP = 4
+"""How many axes a picture has: batch, channels, height, width."""
+
+
+def find_families(flow: Flow, sites: Sequence[Site]) -> list[list[Chain]]:
+    """The chains of each tower; a few convolutions behind attention predict or sound, and are none (VITS)."""
+    chains = leave_side_ways(flow, find_chains(flow, sites))
+    kept = [kept for one in join_chains(flow, chains, sites) if (kept := keep_stream(flow, one, sites))]
+    attending = {add for one in kept if any(has_site(chain, sites) for chain in one) for add in list_sums(one)}
+    return [one for one in kept if not convolves_little(flow, one) or attending.isdisjoint(flow.behind(one[0].start))]
+
+
+def list_sums(chains: Sequence[Chain]) -> list[int]:
+    """The sums of some chains: a key that comes from one of them comes from the stream itself, of a layer before."""
+    return [joint.add for chain in chains for joint in chain.joints]
+
+
+def keep_stream(flow: Flow, chains: Sequence[Chain], sites: Sequence[object]) -> list[Chain]:
+    """The chains of a tower that are a stream: of several sums, or with an attention.
+
+    A sum alone is a stage if what it adds to is a picture, and stages come behind it (EfficientNet).
+    """
+    long = [len(chain.joints) >= LEAST_JOINTS or has_site(chain, sites) for chain in chains]
+    last = max((number for number, is_long in enumerate(long) if is_long), default=-1)
+    return [
+        chain
+        for number, chain in enumerate(chains[: last + 1])
+        if long[number] or len(flow.output(chain.end).shape) == FEATURE_MAP
+    ]
+
+
+def has_site(chain: Chain, sites: Sequence[object]) -> bool:
+    return any(getattr(site, "softmax", -1) in joint.region.inner for site in sites for joint in chain.joints)
+
+
+def join_chains(flow: Flow, chains: Sequence[Chain], sites: Sequence[Site]) -> list[list[Chain]]:
+    """Chains that follow one another as stages of one tower: the next begins with what the last one ends with."""
+    families: list[list[Chain]] = []
+    ends: dict[int, list[Chain]] = {}
+    for chain in chains:
+        before = end_behind(flow, chain.start, ends)
+        family = None if before is None else ends[before]
+        if family is None or family[-1].end != before or begins_anew(flow, family, chain, sites):
+            family = []
+            families.append(family)
+        family.append(chain)
+        ends[chain.end] = family
+    return families
+
+
+def begins_anew(flow: Flow, family: Sequence[Chain], following: Chain, sites: Sequence[Site]) -> bool:
+    """Whether a chain is no stage of the tower before it: it is narrower, or a few convolutions behind attention."""
+    is_little = convolves_little(flow, [following]) and any(has_site(one, sites) for one in family)
+    return is_little or is_narrower(flow, family, following)
+
+
+def is_narrower(flow: Flow, family: Sequence[Chain], following: Chain) -> bool:
+    """Whether a chain goes on with fewer numbers for each place than there were for as many: a stack behind a neck.
+
+    What an image becomes is brought to the width of an encoder (DETR) or of a predictor (V-JEPA 2). A map with more
+    places, and fewer numbers for each, is a stage on the way back up.
+    """
+    (width, places), *_ = measure(flow, following)
+    before = [each for chain in family for each in measure(flow, chain)]
+    last, many = before[-1]
+    is_up = places > many and is_map(flow, following)
+    return (width < last and not is_up) or any(width < one and places == other for one, other in before)
+
+
+def measure(flow: Flow, chain: Chain) -> list[tuple[int, int]]:
+    """How many numbers the stream has for each place at the sums of a chain, and how many places."""
+    shapes = [flow.output(joint.add).shape for joint in chain.joints]
+    axes = list_axes(flow, chain)
+    return [(shape[axis], prod(shape[1:]) // max(shape[axis], 1)) for axis, shape in zip(axes, shapes, strict=True)]
+
+
+def list_axes(flow: Flow, chain: Chain) -> list[int]:
+    """Which axis is as wide as a row at each sum of a chain: as it is made, or as at another sum that lies alike."""
+    found = [find_axis(flow, joint) for joint in chain.joints]
+    lying = [len(flow.output(joint.add).shape) for joint in chain.joints]
+    known = {axes: axis for axis, axes in zip(found, lying, strict=True) if axis is not None}
+    return [known.get(axes, -1) if axis is None else axis for axis, axes in zip(found, lying, strict=True)]
+
+
+def find_axis(flow: Flow, joint: Joint) -> int | None:
+    """Which axis but the first is as wide as a row at a sum, by what makes it, or by a convolution of that shape."""
+    shape, found = flow.output(joint.add).shape, find_channels(flow, joint.region.end)
+    if found:
+        return found
+    convolved = (node for node in joint.region.inner if flow.op(node) in FINDINGS)
+    return 1 if any(flow.output(node).shape == shape for node in convolved) else None
+
+
+def is_map(flow: Flow, chain: Chain) -> bool:
+    """Whether channels stand before places at some sum of a chain."""
+    axes = zip(list_axes(flow, chain), chain.joints, strict=True)
+    return any(axis == 1 and len(flow.output(joint.add).shape) > len(("batch", "row")) for axis, joint in axes)
+
+
+def end_behind(flow: Flow, start: int | None, ends: dict[int, list[Chain]]) -> int | None:
+    """The end of a chain that the beginning of another is made of, if no table is looked into on the way.
+
+    Where several are put together there, all of one tower, it is the last of them: the others are ways past it. Tables
+    do not count if the chain before began with one of them too: a wider stream goes past both (Gemma 3n).
+    """
+
+    def is_end(here: int) -> bool:
+        return here in ends or flow.op(here) in LOOKUPS or picks_best(flow, here)
+
+    behind = list(flow.behind(start, most=FAR_BEHIND, ends=is_end))
+    found = [here for here in behind if here in ends]
+    if len({id(ends[end]) for end in found}) > 1:
+        found = find_straight_ends(flow, start, ends)  # what others made is worked into that one's (BridgeTower)
+    if len({id(ends[end]) for end in found}) != 1:
+        return None
+    last = max(found)
+    if start is not None and leaves_one_row(flow, last, start):
+        return None  # it begins anew (X-CLIP)
+    looked_up = {here for here in behind if here not in ends and flow.op(here) in LOOKUPS}
+    return last if not looked_up or not looked_up.isdisjoint(flow.behind(ends[last][-1].start)) else None
+
+
+def leaves_one_row(flow: Flow, before: int, after: int) -> bool:
+    """Whether of the rows of each sequence a single one is left, and no axis for more of them."""
+    rows, row = flow.output(before).shape, flow.output(after).shape
+    return len(row) == len(("batch", "width")) < len(rows) and row[0] == rows[0]
+
+
+def picks_best(flow: Flow, here: int) -> bool:
+    """Whether a step picks the rows that scored best: they begin another stream (RT-DETR)."""
+    if flow.op(here) not in ("gather", "index", "index_select"):
+        return False
+    found = (maker for record, maker in flow.given(here) if not record.dtype.startswith(("float", "bfloat")))
+    return any(flow.op(one) == "topk" for maker in found for one in flow.behind(maker, most=NEAR_BEHIND))
