@@ -185,3 +185,40 @@ def test_branches_side_by_side_have_the_parameters_of_their_own_and_the_common_n
     assert {"1,323 parameters", "441 parameters"} <= {
         run.text.strip() for box in layout.boxes for run in sum(box.lines, ())
     }
+
+
+class ScaledNorm(nn.Module):
+    """An RMS norm, step by step in full precision, whose factors are learned as how far they are from 1."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(width))
+
+    def forward(self, x):
+        wide = x.float()
+        return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6) * (1.0 + self.weight.float())).type_as(x)
+
+
+class Thinker(nn.Module):
+    """Three layers that think, each behind such a norm."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(61, 19)
+        self.norms = nn.ModuleList(ScaledNorm(19) for _ in range(3))
+        self.thinking = nn.ModuleList(
+            nn.Sequential(nn.Linear(19, 35), nn.GELU(), nn.Linear(35, 19)) for _ in self.norms
+        )
+
+    def forward(self, ids):
+        x = self.words(ids)
+        for norm, think in zip(self.norms, self.thinking, strict=True):
+            x = x + think(norm(x))
+        return x
+
+
+def test_a_norm_whose_weights_are_worked_on_before_they_serve_says_how_many_it_has():
+    layout = poster_of(Thinker(), IDS)
+
+    norm = next(box for box in layout.boxes if "RMS NORM" in text_of(box.lines[0]))
+    assert "19 parameters" in " ".join(map(text_of, norm.lines))

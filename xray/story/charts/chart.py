@@ -1,11 +1,11 @@
 """A chart: nodes in rows from the bottom up, in lanes from left to right, and the ways that data takes between them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import DROPOUTS
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.recognition.norms import Norm
@@ -73,7 +73,7 @@ class Chart:
     """The nodes of a part with the edges between them.
 
     `feet` are the nodes that read what goes in, `memory` those that read another tower, `head` the one whose result
-    goes on.
+    goes on; several that stand beside each other have spaces between them.
     """
 
     nodes: tuple[Node, ...]
@@ -99,6 +99,21 @@ class Chart:
         """The same so many rows higher."""
         return replace(self, nodes=tuple(replace(node, row=node.row + rows) for node in self.nodes))
 
+    def marked(self, mark: str) -> "Chart":
+        """The same with a mark before every key, so that it may stand beside others."""
+        return Chart(
+            tuple(replace(node, key=mark + node.key) for node in self.nodes),
+            tuple(Edge(mark + one.source, mark + one.target, one.fan) for one in self.edges),
+            tuple(mark + key for key in self.feet),
+            mark + self.head,
+            tuple(mark + key for key in self.memory),
+        )
+
+
+def chart_alone(node: Node) -> Chart:
+    """One node as a chart."""
+    return Chart((node,), (), (node.key,), node.key)
+
 
 def steps_at(flow: Flow, *places: int) -> tuple[Step, ...]:
     """The steps at some places of a pass."""
@@ -115,21 +130,25 @@ def steps_with_block(flow: Flow, *places: int) -> tuple[Step, ...]:
     return (flow.steps[block], *steps) if set(inside) == set(places) else steps
 
 
-def params_at(flow: Flow, place: int) -> int:
-    """The parameters of a step: its own, or those of the block that multiplies by them there and does nothing else."""
-    step = flow.steps[place]
-    block = flow.places.get(step.parent or "")
-    if step.params or block is None:
-        return step.params
-    others = [one for one in range(block + 1, flow.ends[block]) if one != place]
-    is_alone = all(record.role == "parameter" for one in others for record in flow.steps[one].inputs)
-    return flow.steps[block].params if is_alone else 0
-
-
 def describe_params(flow: Flow, *places: int) -> str:
     """How many parameters some steps have together, each module counted once."""
-    counted = sum({flow.steps[place].path: params_at(flow, place) for place in places}.values())
+    whole = {find_whole(flow, place, set(places)) for place in places}
+    outermost = [one for one in whole if not any(other < one < flow.ends[other] for other in whole)]
+    counted = sum({flow.steps[one].path: flow.steps[one].params for one in outermost}.values())
     return f"{counted:,} parameters" if counted else ""
+
+
+def find_whole(flow: Flow, place: int, places: Collection[int]) -> int:
+    """The step itself, or the largest block of which no step but these does more than move numbers, or weights."""
+    found = place
+    parent = None if flow.steps[place].params else flow.places.get(flow.steps[place].parent or "")
+    while parent is not None:
+        within = (one for one in range(parent + 1, flow.ends[parent]) if flow.is_leaf(one) and one not in places)
+        others = (one for one in within if flow.op(one) not in CARRYING)
+        if any(record.role != "parameter" for one in others for record in flow.steps[one].inputs):
+            return found
+        found, parent = parent, flow.places.get(flow.steps[parent].parent or "")
+    return found
 
 
 def list_dropouts(flow: Flow, *places: int) -> tuple[Step, ...]:
@@ -156,7 +175,7 @@ def with_remarks(chart: Chart, part: Part) -> Chart:
 def stack_charts(lower: Chart, upper: Chart) -> Chart:
     """One chart above another: what the lower one gives goes into the upper one's feet."""
     raised = upper.raised(lower.rows)
-    joints = tuple(Edge(lower.head, foot) for foot in raised.feet)
+    joints = tuple(Edge(head, foot) for head in lower.head.split(" ") for foot in raised.feet)
     return Chart(
         (*lower.nodes, *raised.nodes),
         (*lower.edges, *joints, *raised.edges),

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SUMS
@@ -27,7 +28,9 @@ from xray.story.charts.chart import (
     Chart,
     Edge,
     Node,
+    chart_alone,
     describe_dropout,
+    describe_params,
     list_dropouts,
     stack_charts,
     steps_at,
@@ -58,18 +61,17 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
 
 def chart_gather(flow: Flow, mixing: Mixing) -> Chart:
     """Several streams weighed and added up to the one row that a branch works on, as a chart of its own."""
-    learned = sum(flow.steps[node].params for node in mixing.weights if flow.is_leaf(node))
-    label, extra = f"{mixing.count} STREAMS INTO ONE", f"{learned:,} parameters" if learned else ""
-    places = (mixing.gather, *sorted(mixing.weights))
+    label, extra = f"{mixing.count} STREAMS INTO ONE", describe_params(flow, *mixing.weights, mixing.gather)
+    places = (mixing.gather, *mixing.weights, mixing.gather)
     node = Node("gather", label, 0, BROAD, steps_at(flow, *places), flow.output(mixing.gather), extra)
-    return Chart((node,), (), (node.key,), node.key)
+    return chart_alone(node)
 
 
 def chart_spread(flow: Flow, mixing: Mixing) -> Chart:
     """One row given back to every stream as a chart of its own."""
     label = f"ONE INTO {mixing.count} STREAMS"
     node = Node("spread", label, 0, BROAD, steps_at(flow, mixing.spread), flow.output(mixing.spread))
-    return Chart((node,), (), (node.key,), node.key)
+    return chart_alone(node)
 
 
 def add_shared_end(flow: Flow, staging: Staging, chart: Chart) -> Chart:
@@ -87,11 +89,7 @@ def add_shared_end(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     gate = find_beside_gate(flow, region.end)
     if gate is not None:
         end = stack_charts(end, with_remarks(chart_gate(flow, gate), staging.branches[-1].branch))
-    raised = end.raised(chart.rows)
-    joints = tuple(Edge(head, foot) for head in chart.head.split(" ") for foot in raised.feet)
-    return Chart(
-        (*chart.nodes, *raised.nodes), (*chart.edges, *joints, *raised.edges), chart.feet, raised.head, chart.memory
-    )
+    return stack_charts(chart, end)
 
 
 def chart_branch(flow: Flow, found: Branching) -> Chart:
@@ -109,7 +107,7 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
     if chart is None:
         end = found.region.end
         node = Node(f"op{end}", label_step(flow, end), 0, BROAD, steps_at(flow, end), flow.output(end))
-        chart = Chart((node,), (), (node.key,), node.key)
+        chart = chart_alone(node)
     chart = with_remarks(chart, found.branch)
     gate = find_beside_gate(flow, found.region.end)
     if gate is not None and isinstance(found.branch, FeedForward | Experts):
@@ -117,7 +115,7 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
     tanh = find_tanh_gate(flow, found.region.end, found.region.inner)
     if tanh is not None and isinstance(found.branch, FeedForward | Experts):
         node = Node("tanh", TANH_GATE, 0, BROAD, steps_at(flow, tanh), flow.output(tanh))
-        chart = stack_charts(chart, Chart((node,), (), (node.key,), node.key))
+        chart = stack_charts(chart, chart_alone(node))
     closing = find_ending(flow, found.region)
     is_drawn = closing is None or not isinstance(found.branch, Attention | FeedForward | Experts)
     return (
@@ -128,7 +126,7 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
 def chart_gate(flow: Flow, gate: int) -> Chart:
     """A gate at the end of a branch as a chart of its own."""
     node = Node("gated", "× GATE", 0, BROAD, steps_at(flow, gate), flow.output(gate))
-    return Chart((node,), (), (node.key,), node.key)
+    return chart_alone(node)
 
 
 def is_opening(flow: Flow, norm: Norm, staging: Staging) -> bool:
@@ -141,9 +139,7 @@ def is_opening(flow: Flow, norm: Norm, staging: Staging) -> bool:
 
 def chart_norm(flow: Flow, norm: Norm, key: str, wide: bool) -> Chart:
     """A norm as a chart of its own."""
-    step = flow.steps[norm.end]
-    counted = step.params or parent_params(flow, norm)
-    extra = f"{counted:,} parameters" if counted else ""
+    extra = describe_params(flow, norm.end, *norm.nodes)
     kind = name_norm(flow, norm)
     label = f"{kind.upper()} NORM" if kind else "NORM"
     modulation = list_modulation(flow, norm)
@@ -159,7 +155,7 @@ def chart_norm(flow: Flow, norm: Norm, key: str, wide: bool) -> Chart:
         extra,
         describe_box("norm", NormFacts(kind, None, adaptive=bool(modulation))),
     )
-    return Chart((node,), (), (key,), key)
+    return chart_alone(node)
 
 
 def name_modulation(flow: Flow, modulation: Sequence[int]) -> str:
@@ -168,49 +164,29 @@ def name_modulation(flow: Flow, modulation: Sequence[int]) -> str:
     return " AND ".join(dict.fromkeys(told))
 
 
-def parent_params(flow: Flow, norm: Norm) -> int:
-    """The parameters of the block that holds just a norm's steps; 0 where there is none."""
-    parent = flow.places.get(flow.steps[norm.end].parent or "")
-    if parent is None or flow.ends[parent] - parent - 1 > len(norm.nodes) + 2:
-        return 0
-    return flow.steps[parent].params
-
-
 def join_above(charts: list[Chart]) -> Chart:
     """Charts one above the other, in the order in which data passes them, their keys kept apart."""
-    whole: Chart | None = None
-    for number, chart in enumerate(charts):
-        apart = Chart(
-            tuple(replace(node, key=f"{number}:{node.key}") for node in chart.nodes),
-            tuple(Edge(f"{number}:{one.source}", f"{number}:{one.target}", one.fan) for one in chart.edges),
-            tuple(f"{number}:{key}" for key in chart.feet),
-            f"{number}:{chart.head}",
-            tuple(f"{number}:{key}" for key in chart.memory),
-        )
-        whole = apart if whole is None else stack_charts(whole, apart)
-    if whole is None:
-        raise ValueError("a stage without a branch")
-    return whole
+    first, *others = [chart.marked(f"{number}:") for number, chart in enumerate(charts)]
+    return reduce(stack_charts, others, first)
 
 
 def join_beside(charts: list[Chart]) -> Chart:
     """Charts side by side, each in its share of the width, their keys kept apart."""
     count = len(charts)
     nodes: list[Node] = []
-    edges: list[Edge] = []
-    feet: list[str] = []
-    memory: list[str] = []
-    heads: list[str] = []
-    for number, chart in enumerate(charts):
+    marked = [chart.marked(f"{number}:") for number, chart in enumerate(charts)]
+    for number, chart in enumerate(marked):
         for node in chart.nodes:
             centre, width = node.place
             place = ((number + 0.02 + centre * 0.96) / count, width * 0.96 / count)
-            nodes.append(replace(node, key=f"{number}:{node.key}", place=place, remark=""))
-        edges += [Edge(f"{number}:{edge.source}", f"{number}:{edge.target}", edge.fan) for edge in chart.edges]
-        feet += [f"{number}:{key}" for key in chart.feet]
-        memory += [f"{number}:{key}" for key in chart.memory]
-        heads.append(f"{number}:{chart.head}")
-    return Chart(tuple(nodes), tuple(edges), tuple(feet), " ".join(heads), tuple(memory))
+            nodes.append(replace(node, place=place, remark=""))
+    return Chart(
+        tuple(nodes),
+        tuple(edge for chart in marked for edge in chart.edges),
+        tuple(key for chart in marked for key in chart.feet),
+        " ".join(chart.head for chart in marked),
+        tuple(key for chart in marked for key in chart.memory),
+    )
 
 
 def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:

@@ -10,7 +10,7 @@ from xray.story.anatomy.tree import Attention, Experts, FeedForward, Group
 from xray.story.body.layers import Mask, list_masks
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
-from xray.story.charts.chart import BROAD, Chart, Node, steps_at
+from xray.story.charts.chart import BROAD, Chart, Node, chart_alone, steps_at
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.stage_chart import chart_stage, name_stage
 from xray.story.passages.bridges import label_bridge
@@ -158,7 +158,7 @@ def chart_closed(flow: Flow, staging: Staging) -> Chart:
         "; ".join(one for one in words_of if one),
         outline="boundary",
     )
-    return Chart((node,), (), ("closed",), "closed")
+    return chart_alone(node)
 
 
 def describe_sizes(branch: object) -> str:
