@@ -86,6 +86,7 @@ MODELS = {
     "inner norms": make_anatomy(replace(FALSE, inner_norm="rms")),
     "layer scale": make_anatomy(FALSE, scale="learned"),
     "gates by tanh": make_anatomy(FALSE, scale="tanh"),
+    "weighed sums": make_anatomy(FALSE, scale="gates"),
     "sinks": make_anatomy(replace(FALSE, sinks=True)),
     "gate of the output": make_anatomy(replace(FALSE, gate=True)),
     "fused projection": make_anatomy(replace(FALSE, fused="qkv")),

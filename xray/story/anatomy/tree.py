@@ -153,13 +153,14 @@ class Stage:
     """One residual sum: the branches that are added to the stream there, and their norm.
 
     `scale` says by what the last branch is multiplied before it is added: "learned", a number for each channel, the
-    same "number" for all, or "tanh" of a learned one (Idefics).
+    same "number" for all, or "tanh" of a learned one (Idefics). It is "gates" where branch and stream are both
+    multiplied by gates that they work out together (D-FINE).
     """
 
     branches: tuple[Branch, ...]
     parallel: bool
     norm: Norm
-    scale: Literal["learned", "number", "tanh"] | None = None
+    scale: Literal["learned", "number", "tanh", "gates"] | None = None
 
 
 @dataclass(frozen=True)

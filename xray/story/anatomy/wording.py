@@ -29,7 +29,12 @@ NORMS = {
 }
 LINKS = {"memory": "is the memory of", "joined": "is joined into", "compared": "is compared with"}
 OVER = {"head": ", head by head", "width": ", over all heads"}
-SCALES = {"learned": "scaled by channel", "number": "scaled by a number", "tanh": "scaled by tanh of a learned number"}
+SCALES = {
+    "learned": "scaled by channel",
+    "number": "scaled by a number",
+    "tanh": "scaled by tanh of a learned number",
+    "gates": "weighed against the stream by gates",
+}
 ACTIVATIONS = {
     "relu": "ReLU",
     "relu squared": "ReLU²",

@@ -105,7 +105,7 @@ def read_stage(
         branches=tuple(one.branch for one in found),
         parallel=together > 1,
         norm=describe_norm(flow, before, behind, after) if not inside else Norm(None, None),
-        scale=name_scale(flow, joints[-1].region.end, joints[-1].region.inner),
+        scale="gates" if joints[-1].weighing else name_scale(flow, joints[-1].region.end, joints[-1].region.inner),
     )
     return Staging(stage, tuple(joints), tuple(found), tuple(norms))
 

@@ -42,6 +42,7 @@ from xray.story.passages.modulation import find_beside_gate, list_modulation
 from xray.story.recognition.between import is_linear, strip_plain
 from xray.story.recognition.mixed_streams import Mixing
 from xray.story.recognition.norms import Norm
+from xray.story.recognition.weighed_sums import Weighing
 from xray.story.sentences.of_parts import describe_box
 
 
@@ -56,7 +57,19 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
     chart = add_shared_end(flow, staging, chart)
     for mixing in [joint.mixing for joint in staging.joints if joint.mixing is not None][:1]:
         chart = stack_charts(chart_gather(flow, mixing), stack_charts(chart, chart_spread(flow, mixing)))
+    for weighing in [joint.weighing for joint in staging.joints if joint.weighing is not None][:1]:
+        chart = stack_charts(chart, chart_gates(flow, weighing))
     return add_sum(flow, staging, chart)
+
+
+def chart_gates(flow: Flow, weighing: Weighing) -> Chart:
+    """The gates of stream and branch, by which both are multiplied, as a chart of its own."""
+    made = weighing.list_learned(flow)[-1]
+    learned = sum(flow.steps[node].params for node in weighing.nodes if flow.is_leaf(node))
+    places = (made, *sorted(weighing.nodes - {made}))
+    label, extra = "GATES FOR STREAM AND BRANCH", f"{learned:,} parameters" if learned else ""
+    node = Node("gates", label, 0, BROAD, steps_at(flow, *places), flow.output(made), extra)
+    return Chart((node,), (), (node.key,), node.key)
 
 
 def chart_gather(flow: Flow, mixing: Mixing) -> Chart:
@@ -202,6 +215,8 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     places += [] if after is None else [node for node in after.nodes if node not in places]
     mixings = [joint.mixing for joint in staging.joints if joint.mixing is not None]
     mixes = [mixing.mix for mixing in mixings if mixing.mix is not None]
+    is_weighed = any(joint.weighing is not None for joint in staging.joints)
+    label = label.replace("ADD", "EACH × ITS GATE, ADD") if is_weighed else label
     label = "ADD TO THE STREAMS, MIXED" if mixes else "ADD TO EVERY STREAM" if mixings else label
     places += mixes
     dropped = list_dropouts(flow, *(joint.region.end for joint in staging.joints))
@@ -213,7 +228,7 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
         (*steps_at(flow, *places), *dropped),
         flow.output(end),
         describe_dropout(flow, dropped),
-        describe_box("add", None),
+        "" if is_weighed else describe_box("add", None),
         outline="boundary",
     )
     edges = [Edge(head, "add") for head in chart.head.split(" ")]

@@ -222,6 +222,11 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
         "Gates by tanh: what some sublayers give is multiplied by tanh of a learned number, then added.",
         lambda whole: any(stage.scale == "tanh" for stage in stages(whole)),
     ),
+    fixed(
+        "weighed sums",
+        "Gated sums: what some sublayers give and the stream are each multiplied by a gate made of both, then added.",
+        lambda whole: any(stage.scale == "gates" for stage in stages(whole)),
+    ),
     Sentence("sinks", describe_sinks),
     Sentence("gate of the output", describe_output_gate),
     Sentence("fused projection", describe_fused),

@@ -275,6 +275,8 @@ def split_nodes(flow: Flow, staging: Staging) -> list[tuple[str, set[int]]]:
     """A stage's steps by branch; what branches side by side both begin with, a norm, belongs to neither."""
     mixed = {node for joint in staging.joints if joint.mixing is not None for node in joint.mixing.nodes}
     found = [("mixing", mixed)] if mixed else []
+    gates = {node for joint in staging.joints if joint.weighing is not None for node in joint.weighing.nodes}
+    found += [("gates", gates)] if gates else []
     apart = staging.branches if staging.stage.parallel else ()
     inner = [one.region.inner for one in apart]
     common = {node for nodes in inner for node in nodes if all(node in other for other in inner)}
@@ -283,7 +285,7 @@ def split_nodes(flow: Flow, staging: Staging) -> list[tuple[str, set[int]]]:
         if isinstance(one.branch, Attention) and (one.branch.window or one.branch.pooled):
             name = "SELF-ATTENTION"
         other = list_other_way(flow, one.region, one.site) if one.site is not None else frozenset[int]()
-        found.append((name, set(one.region.inner | one.region.beside) - common - mixed - other))
+        found.append((name, set(one.region.inner | one.region.beside) - common - mixed - gates - other))
         found += [("CONVOLUTION BESIDE ATTENTION", set(other))] if other else []
     return found
 

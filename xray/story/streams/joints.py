@@ -22,6 +22,7 @@ from xray.story.branches.rows import moves_rows
 from xray.story.recognition.between import Region, does_mix, find_region, is_linear, is_scale, strip_plain
 from xray.story.recognition.mixed_streams import Mixing, find_mixing
 from xray.story.recognition.norms import find_norm
+from xray.story.recognition.weighed_sums import Weighing, list_weighings
 
 LONGEST_SHORTCUT = 10
 SHORTENING = frozenset({"max", "max_pool2d", "avg_pool2d", "mean", "max_pool1d", "amax"})
@@ -45,12 +46,14 @@ class Joint:
     """A residual sum: `add` adds what `region` made to the stream that `stream` made (None: it came from outside).
 
     Where the stream is several ones side by side, `mixing` says how they become one row for the branch, and it them.
+    Where stream and branch are each multiplied by a gate first, `weighing` says by which.
     """
 
     add: int
     stream: int | None
     region: Region
     mixing: Mixing | None = None
+    weighing: Weighing | None = None
 
 
 def find_joints(flow: Flow, sites: Sequence[Site] = ()) -> list[Joint]:
@@ -126,9 +129,9 @@ def read_joint(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | No
         return None
     if not shape or not step.outputs[0].dtype.startswith(("float", "bfloat")):
         return None
-    mixed = read_mixed(flow, place)
-    if mixed is not None:
-        return mixed
+    other = read_mixed(flow, place) or read_weighed(flow, place)
+    if other is not None:
+        return other
     for stream_number in (0, 1):
         maker = flow.makers[place][stream_number]
         branch = flow.makers[place][1 - stream_number]
@@ -162,6 +165,16 @@ def read_mixed(flow: Flow, place: int) -> Joint | None:
         return None
     region = replace(mixing.region, beside=mixing.region.beside | mixing.nodes)
     return Joint(place, mixing.stream, region, mixing)
+
+
+def read_weighed(flow: Flow, place: int) -> Joint | None:
+    """The residual sum at a step that weighs stream and branch against each other by gates (D-FINE)."""
+    for weighing in list_weighings(flow, place):
+        stream = strip_plain(flow, weighing.kept)
+        region = find_region(flow, stream, weighing.given) if stream is not None and stream < weighing.given else None
+        if region is not None and does_mix(flow, region.inner):
+            return Joint(place, stream, replace(region, beside=region.beside | weighing.nodes), weighing=weighing)
+    return None
 
 
 def adds_to_another_row(flow: Flow, add: int, joint: Joint) -> bool:
