@@ -67,7 +67,7 @@ def chart_gates(flow: Flow, weighing: Weighing) -> Chart:
     made = weighing.list_learned(flow)[-1]
     learned = sum(flow.steps[node].params for node in weighing.nodes if flow.is_leaf(node))
     places = (made, *sorted(weighing.nodes - {made}))
-    label, extra = "GATES FOR STREAM AND BRANCH", f"{learned:,} parameters" if learned else ""
+    label, extra = "GATES OF BOTH", f"{learned:,} parameters" if learned else ""
     node = Node("gates", label, 0, BROAD, steps_at(flow, *places), flow.output(made), extra)
     return Chart((node,), (), (node.key,), node.key)
 

@@ -9,14 +9,8 @@ from xray.ir.flow.operation_kinds import FINDINGS, SIDE_BY_SIDE
 from xray.ir.flow.projections import is_product
 from xray.story.recognition.between import does_mix, is_linear, strip_plain
 from xray.story.recognition.norms import Norm, find_norm
-from xray.story.streams.joints import (
-    MOST_SUMS_OF_A_BRANCH,
-    Joint,
-    find_joints,
-    list_carried_readers,
-    root_of,
-    step_back,
-)
+from xray.story.streams.joints import MOST_SUMS_OF_A_BRANCH, Joint, find_joints, list_carried_readers, root_of
+from xray.story.streams.shortcuts import step_back
 
 FARTHEST = 24
 MOST_OF_A_LAYER = 12

@@ -3,42 +3,26 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import (
-    CARRYING,
-    CURVES,
-    DROPOUTS,
-    FINDINGS,
-    LOOKUPS,
-    REPEATS,
-    SCALINGS,
-    SIDE_BY_SIDE,
-    SUMS,
-)
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, REPEATS, SIDE_BY_SIDE, SUMS
+from xray.ir.records import TensorRecord
 from xray.story.branches.rows import moves_rows
-from xray.story.recognition.between import Region, does_mix, find_region, is_linear, is_scale, strip_plain
+from xray.story.recognition.between import Region, does_mix, find_region, is_linear, strip_plain
 from xray.story.recognition.mixed_streams import Mixing, find_mixing
 from xray.story.recognition.norms import find_norm
 from xray.story.recognition.weighed_sums import Weighing, list_weighings
+from xray.story.streams.shortcuts import LONGEST_SHORTCUT, is_learned, is_shortcut, step_back
 
-LONGEST_SHORTCUT = 10
-SHORTENING = frozenset({"max", "max_pool2d", "avg_pool2d", "mean", "max_pool1d", "amax"})
 PICKING = frozenset({"index", "slice", "narrow"})
-FEWEST_AXES = 3
-"""A row of numbers for channels has that many axes, all but one of length 1."""
 MOST_AT_ONE_POINT = 4
 """No stream has more sums than this at one point of it: such a point is a tensor that many steps look back to."""
 MOST_SUMS_OF_A_BRANCH = 2
 MOST_ASKING = 40
+CHOICES = frozenset({"topk", "argmax"})
 FARTHEST_BESIDE = 600
 """Within so many steps a branch that stands beside another one is looked for."""
-POOLS = frozenset(
-    ["mean", "avg_pool1d", "avg_pool2d", "max_pool1d", "max_pool2d", "adaptive_avg_pool1d", "adaptive_avg_pool2d"]
-) | frozenset(["interpolate", "cat", "index_select", "gather", "masked_select", "pad", "roll", "repeat", "expand"])
-"""What a stream may go through on its way and stay the stream, besides moves, norms and bends."""
 
 
 @dataclass(frozen=True)
@@ -142,12 +126,12 @@ def read_joint(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | No
             continue
         region = None
         if stream is None or stream < branch:
-            region = find_region(flow, stream, branch, step.inputs[stream_number])
+            region = find_branch(flow, stream, branch, step.inputs[stream_number])
         if region is None and stream is not None and stream in known and place - stream < FARTHEST_BESIDE:
             beside = known[stream]
             stream = beside.stream
             if stream is None or stream < branch:
-                region = find_region(flow, stream, branch, step.inputs[stream_number])
+                region = find_branch(flow, stream, branch, step.inputs[stream_number])
             if region is not None and does_mix(flow, region.inner & beside.region.inner):
                 region = None  # it goes on from the other branch, and does not stand beside it (Autoformer)
         part = None if stream is None or region is not None else find_longest_part(flow, stream)
@@ -156,6 +140,25 @@ def read_joint(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | No
         if region is not None and does_mix(flow, region.inner) and not is_other_stream(flow, branch, region, known):
             return Joint(place, stream, region)
     return read_projected(flow, place, known)
+
+
+def find_branch(flow: Flow, stream: int | None, end: int, entry: TensorRecord | None = None) -> Region | None:
+    """What lies between a stream and what is added to it.
+
+    What was predicted from the stream and is taken for given from there on, as the boxes that tell a decoder's queries
+    their places (RT-DETR), is no part of it: a detached tensor stands for numbers alone. What it chooses is (ZAYA).
+    """
+    region = find_region(flow, stream, end, entry)
+    taken = () if region is None else [node for node in region.inner if flow.op(node) == "detach"]
+    walls = [
+        node
+        for node in taken
+        if (before := find_region(flow, stream, node, entry)) is not None
+        and does_mix(flow, before.inner)
+        and (behind := find_region(flow, node, end)) is not None
+        and all(flow.op(one) not in CHOICES for one in behind.inner)
+    ]
+    return (find_region(flow, stream, end, entry, walls) if walls else None) or region
 
 
 def read_mixed(flow: Flow, place: int) -> Joint | None:
@@ -217,7 +220,8 @@ def is_aside(flow: Flow, place: int) -> bool:
     readers = list_carried_readers(flow, place)
     if not readers or not all(is_linear(flow, reader) for reader in readers):
         return False
-    others = {reader for maker in flow.makers[place] if maker is not None for reader in flow.readers.get(maker, ())}
+    makers = {one for maker in flow.makers[place] for one in (maker, flow.carried_from(maker)) if one is not None}
+    others = {reader for maker in makers for reader in flow.readers.get(maker, ())}
     return any(flow.op(reader) in SUMS for reader in others - {place})
 
 
@@ -297,53 +301,4 @@ def read_projected(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint 
                 past = find_region(flow, here, flow.makers[place][stream_number] or 0)
                 beside = region.beside | (past.inner if past is not None else frozenset())
                 return Joint(place, here, replace(region, beside=beside))
-    return None
-
-
-def is_learned(flow: Flow, place: int) -> bool:
-    """Whether a step is a linear layer or a convolution."""
-    return is_linear(flow, place) or flow.op(place) in FINDINGS
-
-
-def is_shortcut(flow: Flow, place: int) -> bool:
-    """Whether a step is one that a stream may go through beside a branch: a linear layer, a pool, a norm, a move."""
-    op = flow.op(place)
-    return (
-        is_linear(flow, place)
-        or op in CARRYING | DROPOUTS | SHORTENING
-        or is_batch_norm(flow, place) is not None
-        or find_norm(flow, place) is not None
-        or is_frozen(flow, place)
-    )
-
-
-def is_frozen(flow: Flow, place: int) -> bool:
-    """Whether a step multiplies or shifts channels by numbers that no data made: half of a norm that learns no more."""
-    step = flow.steps[place]
-    if step.op not in SCALINGS | SUMS or len(step.inputs) != 2 or step.inputs[0].shape != flow.output(place).shape:
-        return False
-    shape, maker = step.inputs[1].shape, flow.makers[place][1]
-    if len(shape) < FEWEST_AXES or maker is None or prod(shape) != max(shape):
-        return False
-    return all(prod(flow.output(node).shape) <= prod(shape) for node in flow.behind(maker, most=LONGEST_SHORTCUT))
-
-
-def step_back(flow: Flow, here: int) -> int | None:
-    """The step before one that a stream goes through; None if the step is no such one."""
-    norm = find_norm(flow, here)
-    if norm is not None:
-        return norm.origin
-    if not flow.makers[here]:
-        return None
-    if is_scale(flow, here):
-        return strip_plain(flow, here)
-    if flow.op(here) in CARRYING | DROPOUTS | CURVES | POOLS:
-        return next((maker for maker in flow.makers[here] if maker is not None), None)
-    return is_batch_norm(flow, here)
-
-
-def is_batch_norm(flow: Flow, here: int) -> int | None:
-    """The step before a norm over the batch or over groups; None if the step is none."""
-    if flow.op(here).startswith(("batch_norm", "group_norm", "instance_norm")):
-        return flow.makers[here][0]
     return None

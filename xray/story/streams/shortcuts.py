@@ -1,0 +1,66 @@
+"""Shortcuts: what a stream may go through on its way past a branch and stay the stream."""
+
+from math import prod
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, SCALINGS, SUMS
+from xray.story.recognition.between import is_linear, is_scale, strip_plain
+from xray.story.recognition.norms import find_norm
+
+LONGEST_SHORTCUT = 10
+SHORTENING = frozenset({"max", "max_pool2d", "avg_pool2d", "mean", "max_pool1d", "amax"})
+FEWEST_AXES = 3
+"""A row of numbers for channels has that many axes, all but one of length 1."""
+POOLS = frozenset(
+    ["mean", "avg_pool1d", "avg_pool2d", "max_pool1d", "max_pool2d", "adaptive_avg_pool1d", "adaptive_avg_pool2d"]
+) | frozenset(["interpolate", "cat", "index_select", "gather", "masked_select", "pad", "roll", "repeat", "expand"])
+"""What a stream may go through on its way and stay the stream, besides moves, norms and bends."""
+
+
+def is_learned(flow: Flow, place: int) -> bool:
+    """Whether a step is a linear layer or a convolution."""
+    return is_linear(flow, place) or flow.op(place) in FINDINGS
+
+
+def is_shortcut(flow: Flow, place: int) -> bool:
+    """Whether a step is one that a stream may go through beside a branch: a linear layer, a pool, a norm, a move."""
+    op = flow.op(place)
+    return (
+        is_linear(flow, place)
+        or op in CARRYING | DROPOUTS | SHORTENING
+        or is_batch_norm(flow, place) is not None
+        or find_norm(flow, place) is not None
+        or is_frozen(flow, place)
+    )
+
+
+def is_frozen(flow: Flow, place: int) -> bool:
+    """Whether a step multiplies or shifts channels by numbers that no data made: half of a norm that learns no more."""
+    step = flow.steps[place]
+    if step.op not in SCALINGS | SUMS or len(step.inputs) != 2 or step.inputs[0].shape != flow.output(place).shape:
+        return False
+    shape, maker = step.inputs[1].shape, flow.makers[place][1]
+    if len(shape) < FEWEST_AXES or maker is None or prod(shape) != max(shape):
+        return False
+    return all(prod(flow.output(node).shape) <= prod(shape) for node in flow.behind(maker, most=LONGEST_SHORTCUT))
+
+
+def step_back(flow: Flow, here: int) -> int | None:
+    """The step before one that a stream goes through; None if the step is no such one."""
+    norm = find_norm(flow, here)
+    if norm is not None:
+        return norm.origin
+    if not flow.makers[here]:
+        return None
+    if is_scale(flow, here):
+        return strip_plain(flow, here)
+    if flow.op(here) in CARRYING | DROPOUTS | CURVES | POOLS:
+        return next((maker for maker in flow.makers[here] if maker is not None), None)
+    return is_batch_norm(flow, here)
+
+
+def is_batch_norm(flow: Flow, here: int) -> int | None:
+    """The step before a norm over the batch or over groups; None if the step is none."""
+    if flow.op(here).startswith(("batch_norm", "group_norm", "instance_norm")):
+        return flow.makers[here][0]
+    return None
