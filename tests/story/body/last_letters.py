@@ -108,9 +108,9 @@ def patchtsmixer(c):
     "Qwen2_5_VisionTransformerPretrainedModel", "qwen2_5_vl:337, 463", named=True, depth=4, fullatt_block_indexes=[3]
 )
 def qwen2_5_vl_vision(c):
-    # all but one layer see windows of 8 x 8 patches
-    look = looks_both_ways(c, heads=c.num_heads, positions="rotary", fused="qkv")
-    near = replace(look, window=(c.window_size // c.patch_size) ** 2, rolled=False)
+    # all but one layer see windows of 8 x 8 patches; two images of 16 x 16 lie in one row, and attend one by one (256)
+    look = looks_both_ways(c, heads=c.num_heads, positions="rotary", fused="qkv", pieces=2)
+    near = replace(look, window=(c.window_size // c.patch_size) ** 2, rolled=False, pieces=8)
     think = pre("rms", gated(c))
     groups = (group(3, c.hidden_size, pre("rms", near), think), group((3,), c.hidden_size, pre("rms", look), think))
     parts = entrance(f"patches {c.hidden_size}")
@@ -133,3 +133,12 @@ def swin2sr(c):
     seen = tower(c, "vision", "image", None, parts, groups, "layer", bridges=bridges)
     left = left_out("encoder.stages.1.conv", "encoder.stages.1.patch_embed", "conv_after_body")
     return network(seen, head=Head("none"), untold=left)
+
+
+@family("Qwen3ASREncoder", "qwen3_asr:175, 320, 349", named=True, encoder_layers=2, num_hidden_layers=2)
+def qwen3_asr_encoder(c):
+    # what two recordings sound like lies in one row of places, each window of which attends by itself
+    parts = entrance(f"convolution {c.downsample_hidden_size}", f"projection {c.d_model}", "positions 13")
+    look = looks_both_ways(c, heads=c.encoder_attention_heads, d_k=c.d_model // c.encoder_attention_heads, pieces=2)
+    layers = (group(2, c.d_model, pre("layer", look), pre("layer", plain(c, d_ff=c.encoder_ffn_dim))),)
+    return network(tower(c, "audio", "audio", False, parts, layers, "layer"), head=Head("none"))

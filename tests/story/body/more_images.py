@@ -156,7 +156,7 @@ def convnextv2(c):
 @family("Glm4vVisionModel", "glm4v:315, 398", named=True, depth=2)
 def glm4v_vision(c):
     # patches come as flat rows, those of all images one behind the other; each image attends by itself
-    attend = looks_both_ways(c, heads=c.num_heads, positions="rotary", fused="qkv")
+    attend = looks_both_ways(c, heads=c.num_heads, positions="rotary", fused="qkv", pieces=2)
     layers = (group(2, c.hidden_size, pre("rms", attend), pre("rms", gated(c, d_ff=c.out_hidden_size))),)
     image = tower(c, "vision", "image", False, entrance(f"patches {c.hidden_size}", "norm"), layers, "rms")
     return network(image, head=Head("none"))
@@ -166,7 +166,7 @@ def glm4v_vision(c):
 def cosmos3_edge_vision(c):
     # two images in one row attend one by one: their values are no wider for it, and there is no window
     parts = entrance(f"projection {c.hidden_size}", f"positions {c.num_patches}")
-    layers = (group(2, c.hidden_size, pre("layer", looks_both_ways(c)), pre("layer", plain(c))),)
+    layers = (group(2, c.hidden_size, pre("layer", looks_both_ways(c, pieces=2)), pre("layer", plain(c))),)
     rows = tower(c, "stack", "vectors", False, parts, layers, "layer", vocab=None)
     return network(rows, head=Head("none"))
 
@@ -234,10 +234,11 @@ def lightglue(c):
     return network(found, untold=ends)
 
 
-@family("EfficientLoFTRModel", "efficientloftr:337, 444, 503, 509, 664", named=True)
+@family("EfficientLoFTRModel", "efficientloftr:240, 249, 337, 444, 474, 503, 509, 664", named=True)
 def efficientloftr(c):
-    # convolutions, then layers in which both images look at themselves, and in turn at each other
+    # convolutions, then layers in which both images look at themselves, and in turn at each other, in rows of 4 x 4
     sizes = {"heads": c.num_attention_heads, "d_k": c.hidden_size // c.num_attention_heads}
+    sizes |= {"coarse": c.q_aggregation_kernel_size**2}
     think = plain(c, d_ff=2 * c.hidden_size, activation="leaky_relu")
     own = after("layer", looks_both_ways(c, **sizes, positions="rotary"), think)
     other = after("layer", looks_both_ways(c, **sizes, source=ANOTHER_ROW), think)

@@ -50,8 +50,11 @@ class Attention:
     the last linear layer. `qk_norm_over` says what `qk_norm` normalises: each "head" by itself, d_k numbers, or the
     "width" of all heads of a row at once. `rolled` says, where places are cut into windows, whether they are rolled
     before (Swin), `pooled` how many places become one query, where they do (Hiera), `gathered` how
-    many become one key and value (SegFormer). `other_rows` is True
-    where beside the key of each place stand keys that the stream makes too, but not one for each (DeepSeek-V4).
+    many become one key and value (SegFormer), `coarse` how many become one row that asks and whose answer is spread
+    over them again (EfficientLoFTR). `pieces` says into how many parts a packed row is cut that attend each by itself,
+    `partial` is True where a mask hides some places from some others in no way that has a name.
+    `other_rows` is True where beside the key of each place stand keys that the stream makes too, but not one for each
+    (DeepSeek-V4).
     """
 
     source: str | None
@@ -76,6 +79,9 @@ class Attention:
     pooled: int | None = None
     gathered: int | None = None
     other_rows: bool | None = None
+    pieces: int | None = None
+    partial: bool | None = None
+    coarse: int | None = None
     part: str = "attention"
 
     @property

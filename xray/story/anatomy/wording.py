@@ -179,6 +179,8 @@ def describe_heads(branch: Attention) -> str:
         branch.window and f"window {branch.window:,}{', rolled' if branch.rolled else ''}",
         branch.pooled and f"queries pooled {branch.pooled} to 1",
         branch.gathered and f"keys of {branch.gathered} places each",
+        branch.pieces and not branch.window and f"within {branch.pieces} pieces",
+        branch.coarse and f"{branch.coarse} places to a row",
     )
 
 

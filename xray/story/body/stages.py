@@ -18,7 +18,7 @@ from xray.story.anatomy.tree import Branch, Norm, NormKind, Stage, Unknown
 from xray.story.body.merged import describe_half, split_merged
 from xray.story.body.scale import name_scale
 from xray.story.branches.attention import describe_attention
-from xray.story.branches.distinctions import are_twins, describe_plain, is_across_channels, multiplies_rows
+from xray.story.branches.distinctions import describe_plain, is_across_channels, multiplies_rows
 from xray.story.branches.experts import describe_experts
 from xray.story.branches.others import describe_convolution, describe_recurrence
 from xray.story.branches.sequences import split_sequence
@@ -152,8 +152,7 @@ def read_branch(flow: Flow, region: Region, sites: Sequence[Site], towers: Mappi
     if own and is_across_channels(flow, own[0], region):
         return Branching(Unknown(list_paths(flow, nodes)), region)
     if own:
-        twins = [site for site in own[1:] if are_twins(flow, own[0], site)]
-        return Branching(describe_attention(flow, own[0], region, towers, twins), region, own[0])
+        return Branching(describe_attention(flow, own, region, towers), region, own[0])
     found = (
         describe_experts(flow, region, nodes)
         or describe_recurrence(flow, nodes)

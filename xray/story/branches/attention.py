@@ -9,8 +9,16 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, REPEATS, SCALINGS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import ANOTHER_ROW, Attention, Positions
+from xray.story.branches.distinctions import are_twins
 from xray.story.branches.inner_norms import name_inner_norm
 from xray.story.branches.joint import ANOTHER, name_beside, scores_own_keys_too
+from xray.story.branches.lengths import (
+    count_coarse,
+    count_cut_window,
+    count_gathered,
+    count_pieces,
+    count_pooled,
+)
 from xray.story.branches.operands import (
     Side,
     find_norm_of,
@@ -27,14 +35,14 @@ from xray.story.recognition.between import Region, is_linear, width_in, width_ou
 from xray.story.recognition.scored_parts import list_behind
 
 NEAR, FAR = 24, 200
-POOLING = ("max", "amax", "avg_pool", "adaptive_", "conv")
-"""What makes one row of several: the names of such steps begin so."""
 
 
 def describe_attention(
-    flow: Flow, site: Site, region: Region, makers_of_towers: Mapping[int, str], twins: Sequence[Site] = ()
+    flow: Flow, sites: Sequence[Site], region: Region, makers_of_towers: Mapping[int, str]
 ) -> Attention:
-    """The facts of an attention that stands in a branch; `twins` weigh other values by the same scores."""
+    """The facts of the first attention that stands in a branch; others may weigh other values by the same scores."""
+    site = sites[0]
+    twins = [one for one in sites[1:] if are_twins(flow, site, one)]
     query, key, value = read_sides(flow, site, region)
     d_k = query.end.shape[-1] if site_contracts_last(flow, site) else None
     d_v = flow.output(site.weighted_sum).shape[-2 if is_weighed_last(flow, site) else -1]
@@ -50,6 +58,7 @@ def describe_attention(
     widths = [d_k, *(None if d_k is None or count is None else d_k * count for count in (heads, kv_heads))]
     positions: Positions | None = "rotary" if turned else scores.bias if scores.bias != "none" or plain else None
     cut = count_cut_window(flow, site, query, key, region, heads)
+    window = None if key.has_others else scores.window or cut
     source = name_source(flow, site, (query, key, value), region, makers_of_towers)
     if source != "self" and scores_own_keys_too(flow, site, region):
         source, beside = "self", source or ANOTHER
@@ -59,7 +68,7 @@ def describe_attention(
         kv_heads=kv_heads,
         d_k=d_k,
         d_v=d_v + sum(flow.output(twin.weighted_sum).shape[-1] for twin in twins),
-        window=None if key.has_others else scores.window or cut,
+        window=window,
         positions=positions,
         qk_norm=len(normed) == 2,
         qk_norm_over=name_normed(flow, normed, widths) if len(normed) == 2 else None,
@@ -76,6 +85,9 @@ def describe_attention(
         pooled=count_pooled(flow, site, key, region),
         gathered=count_gathered(flow, site, key, region),
         other_rows=key.has_others or None,
+        pieces=count_pieces(flow, sites, region) or scores.blocks,
+        partial=(scores.is_partial and window is None and scores.blocks is None) or None,
+        coarse=count_coarse(flow, site, region),
     )
 
 
@@ -253,51 +265,6 @@ def name_source(
         return None
     is_pooled = not seen.isdisjoint(flow.behind(region.start, most=NEAR))  # what comes from there is the stream itself
     return "self" if site.kind == "self" or is_pooled else None
-
-
-def count_cut_window(flow: Flow, site: Site, query: Side, key: Side, region: Region, heads: int | None) -> int | None:
-    """How many places a query sees where the places were cut into windows before they attend; None if they were not.
-
-    Both sides of the square are then as long as a window, and shorter than the stream; or queries alone were pooled, in
-    each window as many. Every place of the stream asks: images that were packed into one row are no windows.
-    """
-    square = flow.output(site.scores).shape[-2:]
-    stream = flow.output(region.end).shape
-    if not key.is_own or len(square) != 2 or len(stream) < 3:
-        return None
-    places = prod(stream[1:-1])
-    if square[0] >= places or prod(flow.output(site.scores).shape[:-1]) < prod(stream[:-1]) * (heads or 1):
-        return None
-    if square[0] != square[1] and count_pooled(flow, site, key, region) != square[1] // square[0]:
-        return None
-    return square[1] if prod(query.end.shape[:-1]) % square[0] == 0 and places // square[0] > 1 else None
-
-
-def count_pooled(flow: Flow, site: Site, key: Side, region: Region) -> int | None:
-    """How many places of the stream become one query, all of them being asked; None where each is its own."""
-    if not key.is_own or region.start is None:
-        return None
-    before, after = flow.output(region.start).shape, flow.output(region.end).shape
-    asking, asked = flow.output(site.scores).shape[-2:]
-    if len(before) != 3 or len(after) != 3 or not after[1] or not asking:
-        return None
-    times = before[1] // after[1]
-    if times < 2 or before[1] != times * after[1] or asked != times * asking:
-        return None
-    asking_ways = flow.behind(site.scores, within=region.inner.__contains__)
-    return times if any(flow.op(node).startswith(POOLING) for node in asking_ways) else None  # or one row asks alone
-
-
-def count_gathered(flow: Flow, site: Site, key: Side, region: Region) -> int | None:
-    """How many places of the stream become one key, by a convolution or a pool; None where each has its own."""
-    stream, square = flow.output(region.end).shape, flow.output(site.scores).shape[-2:]
-    if not key.is_own or len(stream) != 3 or len(square) != 2 or square[0] != stream[1] or not square[1]:
-        return None
-    times = square[0] // square[1]
-    if times < 2 or square[0] % square[1]:
-        return None
-    behind = flow.behind(site.scores, within=region.inner.__contains__)
-    return times if any(flow.op(node).startswith(POOLING) for node in behind) else None
 
 
 def rolls_places(flow: Flow, node: int) -> bool:

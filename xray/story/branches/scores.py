@@ -13,6 +13,7 @@ from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import Positions
 from xray.story.branches.caps import find_cap
+from xray.story.branches.visible import count_blocks, hides_from_some
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.known_values import Known, keep_hiding, keep_values, read_scores_alone, values_of
 from xray.story.recognition.scored_parts import Operand, list_behind, read_scored
@@ -33,7 +34,8 @@ class Scores:
 
     `bias` says what is added for positions, "none" where nothing is; `causal` whether the future is hidden; `window`
     how many places each query sees at most; `cap` the number that no score can pass. Where `is_masked`, a mask joins
-    them that is not the same for every query.
+    them that is not the same for every query. `blocks` counts pieces of which each sees itself alone, `is_partial` says
+    that some places are hidden from some others in another way than by time.
     """
 
     bias: Positions | None
@@ -41,6 +43,8 @@ class Scores:
     window: int | None
     cap: float | None = None
     is_masked: bool = False
+    blocks: int | None = None
+    is_partial: bool = False
 
 
 def read_scores(flow: Flow, site: Site) -> Scores:
@@ -58,6 +62,7 @@ def read_scores(flow: Flow, site: Site) -> Scores:
     if causal is None:
         causal = join_verdicts(flow, site, [*masks, *biases])
     window = None if hiding is None or causal is None else find_window(hiding, causal)
+    sees_both = hiding if causal is False else None
     if window is None:
         window = next((w for one in [*masks, *biases] if (w := shifted_window(flow, one.maker)) is not None), None)
     return Scores(
@@ -66,6 +71,8 @@ def read_scores(flow: Flow, site: Site) -> Scores:
         window,
         find_cap(flow, site.scored),
         any(mask.record.shape[-2:-1] != (1,) for mask in masks),
+        None if sees_both is None else count_blocks(sees_both),
+        sees_both is not None and hides_from_some(sees_both),
     )
 
 

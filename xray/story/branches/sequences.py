@@ -4,9 +4,13 @@ from collections.abc import Collection, Sequence
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
+from xray.story.branches.lengths import POOLING
 from xray.story.recognition.between import Region, does_mix, projections_in
 
 DEEPEST = 6
+SPREADING = frozenset({"interpolate", "upsample", "repeat_interleave"})
+"""They make several rows of one."""
 
 
 def split_sequence(flow: Flow, region: Region, sites: Sequence[Site]) -> list[Region]:
@@ -17,7 +21,26 @@ def split_sequence(flow: Flow, region: Region, sites: Sequence[Site]) -> list[Re
     whole = [nodes for nodes in parts if does_mix(flow, nodes) and is_whole(flow, nodes, sites)]
     if len(whole) < 2:
         return [region]
-    return [Region(region.start, max(nodes), nodes, region.beside) for nodes in whole]
+    return [Region(region.start, max(nodes), nodes, region.beside) for nodes in take_pools(flow, parts, whole)]
+
+
+def take_pools(flow: Flow, parts: Sequence[frozenset[int]], whole: Sequence[frozenset[int]]) -> list[frozenset[int]]:
+    """Whole parts, each attention with what makes its rows fewer before it, and as many again behind it."""
+    taken = {nodes: set(nodes) for nodes in whole}
+    attended: frozenset[int] | None = None
+    waiting: set[int] = set()
+    for nodes in parts:
+        if nodes in taken:
+            joins = any(flow.op(node) in SIDE_BY_SIDE for node in waiting)
+            taken[nodes] |= waiting if attended is None or joins else set()
+            attended, waiting = nodes, set()
+            continue
+        waiting |= nodes
+        if attended is not None and any(flow.op(node) in SPREADING for node in nodes):
+            taken[attended] |= waiting
+            waiting = set()
+    pools = any(flow.op(node).startswith(POOLING) for node in set().union(*taken.values()) - set().union(*whole))
+    return [frozenset(taken[nodes]) for nodes in whole] if pools else list(whole)
 
 
 def join_rest(flow: Flow, parts: Sequence[frozenset[int]], sites: Sequence[Site]) -> list[frozenset[int]]:

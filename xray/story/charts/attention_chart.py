@@ -13,6 +13,7 @@ from xray.story.body.stages import Branching, find_ending
 from xray.story.branches.attention import is_sink_share
 from xray.story.branches.inner_norms import find_inner_norm
 from xray.story.branches.operands import Side, is_cut, is_rotary
+from xray.story.branches.sequences import SPREADING
 from xray.story.charts.attention_lanes import (
     MOST_ARROWS,
     draw_shared,
@@ -190,7 +191,10 @@ def draw_end(
         label = "ROLLED BACK" if any(flow.op(node) == "roll" for node in part.nodes) else None
         if any(flow.op(node) in EXCHANGES for node in part.nodes):
             label = "ADDED UP OVER RANKS"
-        label = "WITH ANOTHER WAY BESIDE IT" if is_joined else label
+        together = f"{branch.pieces} PIECES END TO END" if branch.pieces else "WITH ANOTHER WAY BESIDE IT"
+        label = together if is_joined else label
+        if any(flow.op(node) in SPREADING for node in part.nodes):
+            label = "SPREAD OVER THE PLACES"
         cut = "WINDOWS JOINED" if joins_windows(flow, part, branch.window) else label_cut(flow, part)
         label = label or {"heads": cut, "scale": "SCALE", "linear": name_linear(flow, part)}.get(part.kind)
         label = label or ("ROTATE" if is_rotary(flow, part.nodes) else "MULTIPLIED")

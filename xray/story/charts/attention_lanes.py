@@ -249,6 +249,9 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
     if part.kind == "norm":
         return f"NORM {letters}" if narrow else f"NORM OF {letters}"
     if part.kind == "bend":
+        kernel = read_sizes(flow, part.nodes[-1], "kernel_size") if flow.op(part.nodes[-1]) in FINDINGS else ()
+        if kernel:
+            return f"CONV {'×'.join(map(str, kernel))} {letters}"
         return f"{flow.op(part.nodes[-1]).strip('_').replace('_', ' ').upper()} {letters}"
     words = {
         "heads": "HEADS",

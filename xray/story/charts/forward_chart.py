@@ -25,7 +25,7 @@ from xray.story.charts.chart import (
     steps_at,
 )
 from xray.story.charts.operations_chart import chart_operations
-from xray.story.recognition.between import is_linear, projections_in, width_out
+from xray.story.recognition.between import is_linear, projections_in, width_in, width_out
 from xray.story.sentences.of_parts import describe_load
 
 FAN: Place = (0.5, 0.94)
@@ -131,7 +131,8 @@ def find_joined(flow: Flow, found: Branching, wide: int) -> int | None:
     join = None if number is None else flow.carried_from(flow.makers[wide][number])
     if join is None or flow.op(join) not in SIDE_BY_SIDE or found.region.start is None:
         return None
-    is_wider = flow.output(join).shape[-1:] > flow.steps[join].inputs[0].shape[-1:]
+    before, after = flow.steps[join].inputs[0].shape, flow.output(join).shape
+    is_wider = [more for less, more in zip(before, after, strict=True) if more > less] == [width_in(flow, wide)]
     own = [flow.carried_from(maker) == found.region.start for maker in flow.makers[join]]
     return join if is_wider and own.count(True) == 1 < len(own) else None
 

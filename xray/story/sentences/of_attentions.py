@@ -141,3 +141,20 @@ def describe_pooled(anatomy: Anatomy) -> str:
     if not times:
         return ""
     return f"Queries are pooled, {' or '.join(map(str, times))} places to one: behind them the stream is shorter."
+
+
+def describe_pieces(anatomy: Anatomy) -> str:
+    counts = sorted({branch.pieces for branch in attentions(anatomy) if branch.pieces and not branch.window})
+    if not counts:
+        return ""
+    some = " in some layers" if any(not branch.pieces for branch in attentions(anatomy)) else ""
+    return f"Packed rows: {' or '.join(map(str, counts))} pieces lie end to end, and attention stays within each{some}."
+
+
+def describe_coarse(anatomy: Anatomy) -> str:
+    times = sorted({branch.coarse for branch in attentions(anatomy) if branch.coarse})
+    if not times:
+        return ""
+    some = " in some layers" if any(not branch.coarse for branch in attentions(anatomy)) else ""
+    many = " or ".join(map(str, times))
+    return f"Coarse attention{some}: {many} places become one row before it, and what it finds is spread over them."

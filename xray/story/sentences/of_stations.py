@@ -120,16 +120,30 @@ def describe_gathered(branch: Branch) -> str:
     return f"Every place looks at all of them, {branch.gathered} gathered into one."
 
 
+def describe_pieces(branch: Branch) -> str:
+    if not isinstance(branch, Attention) or not branch.pieces:
+        return ""
+    return f"{branch.pieces} pieces lie end to end; places look at those of their own."
+
+
+def describe_coarse(branch: Branch) -> str:
+    if not isinstance(branch, Attention) or not branch.coarse:
+        return ""
+    return f"{branch.coarse} places become one row, the rows look at each other, and are spread out again."
+
+
 ASKS = Sentence("asks", ask)
 OF_BRANCHES: tuple[Sentence[Branch], ...] = (
     Sentence("station of joint attention", describe_beside),
     Sentence("station of a window", describe_windowed),
+    Sentence("station of pieces", describe_pieces),
+    Sentence("station of coarse rows", describe_coarse),
     Sentence("station of gathered keys", describe_gathered),
     fixed("looks back", "Every place looks back, never ahead.", lambda one: isinstance(one, Attention) and one.causal),
     fixed(
         "looks at all",
         "Every place looks at every other.",
-        lambda one: isinstance(one, Attention) and one.causal is False,
+        lambda one: isinstance(one, Attention) and one.causal is False and not one.partial,
     ),
     fixed("looks", "Places look at each other.", lambda one: isinstance(one, Attention)),
     fixed(

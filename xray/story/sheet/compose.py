@@ -282,7 +282,7 @@ def split_nodes(flow: Flow, staging: Staging) -> list[tuple[str, set[int]]]:
     common = {node for nodes in inner for node in nodes if all(node in other for other in inner)}
     for one in staging.branches:
         name = name_branch(one.branch)
-        if isinstance(one.branch, Attention) and (one.branch.window or one.branch.pooled):
+        if isinstance(one.branch, Attention) and (one.branch.window or one.branch.pooled or one.branch.pieces):
             name = "SELF-ATTENTION"
         other = list_other_way(flow, one.region, one.site) if one.site is not None else frozenset[int]()
         found.append((name, set(one.region.inner | one.region.beside) - common - mixed - gates - other))

@@ -1,0 +1,100 @@
+"""Pieces of a packed row that attend by themselves: it is not said that every place looks at every other."""
+
+import numpy as np
+import pytest
+import torch
+from story.body.test_mistaken import AttentionPart, FeedForwardPart, Reader, read
+from torch import nn
+from torch.nn import functional
+
+from xray.story.anatomy.tree import Attention
+from xray.story.branches.visible import count_blocks, hides_from_some
+from xray.story.sentences.of_stations import describe_station
+
+PLACES, WIDTH, HEADS = 6, 12, 3
+
+
+class MaskedPart(nn.Module):
+    """Attention of which a mask hides some places from some others."""
+
+    def __init__(self, sees):
+        super().__init__()
+        self.norm, self.qkv, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.sees = sees
+
+    def forward(self, x):
+        rows = self.qkv(self.norm(x)).unflatten(-1, (3, HEADS, WIDTH // HEADS))
+        q, k, v = (one.squeeze(-3).movedim(-2, -3) for one in rows.split(1, dim=-3))
+        made = functional.scaled_dot_product_attention(q, k, v, attn_mask=self.sees)
+        return x + self.out(made.transpose(-2, -3).flatten(-2))
+
+
+class CoarsePart(nn.Module):
+    """Attention of rows that are each made of several places, and spread over these behind it (EfficientLoFTR)."""
+
+    def __init__(self, times):
+        super().__init__()
+        self.pool, self.norm, self.times = nn.Conv1d(WIDTH, WIDTH, times, times), nn.LayerNorm(WIDTH), times
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        coarse = self.norm(self.pool(x.transpose(1, 2)).transpose(1, 2))
+        rows = self.qkv(coarse).unflatten(-1, (3, HEADS, WIDTH // HEADS))
+        q, k, v = (one.squeeze(-3).movedim(-2, -3) for one in rows.split(1, dim=-3))
+        made = self.out(functional.scaled_dot_product_attention(q, k, v).transpose(-2, -3).flatten(-2))
+        return x + functional.interpolate(made.transpose(1, 2), scale_factor=float(self.times)).transpose(1, 2)
+
+
+def read_attention(part, batch=1):
+    found = read(Reader(part, FeedForwardPart()), torch.randn(batch, PLACES, 7))
+    (tower,) = found.towers
+    (attention,) = (one for one in tower.branches if isinstance(one, Attention))
+    return attention, describe_station(tower, attention)
+
+
+def test_pieces_of_a_row_are_counted():
+    attention, told = read_attention(AttentionPart(pieces=3))
+
+    assert (attention.pieces, attention.window, attention.causal) == (3, None, False)
+    assert told == "3 pieces lie end to end; places look at those of their own."
+
+
+@pytest.mark.parametrize("sizes", [(2, 4), (1, 3, 2)])
+def test_pieces_that_a_mask_cuts_are_counted(sizes):
+    attention, told = read_attention(MaskedPart(torch.block_diag(*(torch.ones(one, one) for one in sizes)).bool()))
+
+    assert (attention.pieces, attention.partial) == (len(sizes), None)
+    assert "every other" not in told
+
+
+def test_a_mask_that_hides_some_places_from_some_leaves_it_unsaid_what_they_see():
+    sees = torch.ones(PLACES, PLACES, dtype=torch.bool)
+    sees[1, 4] = sees[5, 0] = False
+    attention, told = read_attention(MaskedPart(sees))
+
+    assert (attention.pieces, attention.partial, attention.causal) == (None, True, False)
+    assert told == "Places look at each other."
+
+
+def test_padding_hides_no_place_from_another():
+    sees = torch.ones(PLACES, PLACES, dtype=torch.bool)
+    sees[:, 4:] = False
+    attention, told = read_attention(MaskedPart(sees))
+
+    assert (attention.pieces, attention.partial) == (None, None)
+    assert told == "Every place looks at every other."
+
+
+def test_rows_made_of_several_places_are_told_as_coarse():
+    attention, told = read_attention(CoarsePart(2), batch=2)
+
+    assert attention.coarse == 2
+    assert told == "2 places become one row, the rows look at each other, and are spread out again."
+
+
+def test_a_square_whose_cells_are_not_all_known_has_no_blocks():
+    square = np.where(np.eye(4, dtype=bool), 0.0, -np.inf)[None]
+
+    assert count_blocks(square) == 4
+    assert count_blocks(np.where(square == 0, np.nan, square)) is None
+    assert hides_from_some(square)

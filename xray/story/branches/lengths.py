@@ -1,0 +1,97 @@
+"""How many places ask at once, and how many are asked: windows, pieces of a packed row, pooled and gathered places."""
+
+from collections.abc import Sequence
+from math import prod
+
+from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.dataflow import Flow
+from xray.story.branches.operands import Side
+from xray.story.recognition.between import Region, projections_in, width_out
+
+POOLING = ("max", "amax", "avg_pool", "adaptive_", "conv")
+"""What makes one row of several: the names of such steps begin so."""
+
+
+def count_cut_window(flow: Flow, site: Site, query: Side, key: Side, region: Region, heads: int | None) -> int | None:
+    """How many places a query sees where the places were cut into windows before they attend; None if they were not.
+
+    Both sides of the square are then as long as a window, and shorter than the stream; or queries alone were pooled, in
+    each window as many. Every place of the stream asks: images that were packed into one row are no windows.
+    """
+    square = flow.output(site.scores).shape[-2:]
+    stream = flow.output(region.end).shape
+    if not key.is_own or len(square) != 2 or len(stream) < 3:
+        return None
+    places = prod(stream[1:-1])
+    if square[0] >= places or prod(flow.output(site.scores).shape[:-1]) < prod(stream[:-1]) * (heads or 1):
+        return None
+    if square[0] != square[1] and count_pooled(flow, site, key, region) != square[1] // square[0]:
+        return None
+    return square[1] if prod(query.end.shape[:-1]) % square[0] == 0 and places // square[0] > 1 else None
+
+
+def count_pooled(flow: Flow, site: Site, key: Side, region: Region) -> int | None:
+    """How many places of the stream become one query, all of them being asked; None where each is its own."""
+    if not key.is_own or region.start is None:
+        return None
+    before, after = flow.output(region.start).shape, flow.output(region.end).shape
+    asking, asked = flow.output(site.scores).shape[-2:]
+    if len(before) != 3 or len(after) != 3 or not after[1] or not asking:
+        return None
+    times = before[1] // after[1]
+    if times < 2 or before[1] != times * after[1] or asked != times * asking:
+        return None
+    return times if is_pooled(flow, site, region) else None  # or one row asks alone
+
+
+def count_gathered(flow: Flow, site: Site, key: Side, region: Region) -> int | None:
+    """How many places of the stream become one key, by a convolution or a pool; None where each has its own."""
+    square, places = flow.output(site.scores).shape, count_places(flow, site, region)
+    if not key.is_own or places is None or len(square) != 4 or not square[-1] or places != square[0] * square[-2]:
+        return None
+    times, rest = divmod(square[-2], square[-1])
+    return times if times > 1 and not rest and is_pooled(flow, site, region) else None
+
+
+def count_pieces(flow: Flow, sites: Sequence[Site], region: Region) -> int | None:
+    """Into how many pieces the places of a stream are cut of which each attends by itself; None if they are not.
+
+    So it is where several images, or stretches of sound, lie end to end in one row (Qwen2.5-Omni).
+    """
+    squares = [flow.output(site.scores).shape for site in sites]
+    stream = flow.output(region.end).shape
+    if len(sites) < 2 or not stream or any(len(one) < 3 or one[-1] != one[-2] for one in squares):
+        return None
+    if len({one[:-2] for one in squares}) != 1 or len({site.query.projection for site in sites}) != 1:
+        return None
+    batch = squares[0][0] if len(squares[0]) == len(("batch", "head", "query", "key")) else 1
+    return len(sites) if batch * sum(one[-1] for one in squares) == prod(stream[:-1]) else None
+
+
+def count_coarse(flow: Flow, site: Site, region: Region) -> int | None:
+    """How many places of the stream become one row before they ask, the stream being as long behind as before.
+
+    What the rows find is spread over the places again (EfficientLoFTR). Not so where a few rows ask alone.
+    """
+    square, places = flow.output(site.scores).shape, count_places(flow, site, region)
+    if places is None or len(square) != 4 or not square[-2]:
+        return None
+    times, rest = divmod(places, square[0] * square[-2])
+    return times if times > 1 and not rest and is_pooled(flow, site, region) else None
+
+
+def count_places(flow: Flow, site: Site, region: Region) -> int | None:
+    """How many places the stream has in all sequences, by how wide the output of the heads is; None if it changes."""
+    outputs = (node for node in projections_in(flow, region.inner) if node > site.weighted_sum)
+    output = next(outputs, None) if site.output is None else site.output
+    if region.start is None or output is None:
+        return None
+    begun, stream, width = flow.output(region.start).shape, flow.output(region.end).shape, width_out(flow, output)
+    is_same = prod(begun) == prod(stream) or begun[1:] == stream[1:]  # of pairs, one half may be picked
+    return prod(stream) // width if is_same and width and width in stream[1:] else None
+
+
+def is_pooled(flow: Flow, site: Site, region: Region) -> bool:
+    """Whether several places of a branch become one row on the way to the scores."""
+    behind = flow.behind(site.scores, within=region.inner.__contains__)
+    return any(flow.op(node).startswith(POOLING) for node in behind)
