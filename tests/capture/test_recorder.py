@@ -114,6 +114,30 @@ def test_parameters_are_counted_once():
     assert [step.params for step in trace(tied, torch.ones(2, 7)).steps] == [56, 56, 56]
 
 
+def test_parameters_that_are_trained_are_counted():
+    model = Shy()
+    model.again.weight.requires_grad_(False)
+    tied = nn.Sequential(model.again, model.again, nn.ReLU())
+
+    assert [step.trained for step in trace(tied, torch.ones(2, 7)).steps] == [7, 7, 7, None]
+
+
+def test_a_parameter_that_is_read_says_whether_it_is_trained():
+    class Adds(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(3), requires_grad=False)
+
+        def forward(self, x):
+            return x + self.first + self.second
+
+    with torch.no_grad():
+        root, *sums = trace(Adds(), torch.ones(3)).steps
+
+    assert (root.params, root.trained) == (6, 3)
+    assert [[one.trained for one in step.inputs] for step in sums] == [[None, True], [None, False]]
+
+
 def test_the_location_is_the_line_that_made_the_call():
     location = next(step for step in trace(Shy(), torch.ones(2, 5)).steps if step.path == "first").location
 

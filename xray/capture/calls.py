@@ -26,7 +26,8 @@ class Known(NamedTuple):
 
     `dtype` is a text where it says more than torch's own type does. `maker` is the serial number of the call that made
     the tensor, None for what came from outside. `given` is the name under which the whole model was given it, where
-    that says who may see whom. `part` is of a tensor that several ranks hold.
+    that says who may see whom. `part` is of a tensor that several ranks hold, `trained` of a parameter: whether it
+    requires a gradient.
     """
 
     tensor: "weakref.ref[Tensor]"
@@ -39,6 +40,7 @@ class Known(NamedTuple):
     mask: SeenMask | None
     given: str | None = None
     part: Part | None = None
+    trained: bool | None = None
 
 
 Weights = tuple[tuple[int, int], ...]
@@ -138,17 +140,24 @@ NO_SETTINGS: Mapping[str, Setting] = {}
 class Counted:
     """The parameters of a module and all inside it, shared ones once; `own` are those that it holds itself.
 
+    `trained` counts those that require a gradient.
     `parts` tells of those that several ranks hold how they are divided, and this rank's part: "weight_placement",
     "weight_local", "weight_shape" of the whole, "weight_begin" and, where they are uneven, the "weight_parts" of all.
     """
 
-    __slots__ = ("own", "params", "parts", "path")
+    __slots__ = ("own", "params", "parts", "path", "trained")
 
-    def __init__(self, path: str, params: int, own: Weights = ()) -> None:
+    def __init__(self, path: str, params: int, own: Weights = (), trained: int = 0) -> None:
         self.path = path
         self.params = params
+        self.trained = trained
         self.own = own
         self.parts: Mapping[str, Setting] = NO_SETTINGS
+
+    @property
+    def told_trained(self) -> int | None:
+        """How many of them require a gradient; None where there are none."""
+        return self.trained if self.params else None
 
 
 def describe_error(error: BaseException | None) -> str:

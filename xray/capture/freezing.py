@@ -92,6 +92,7 @@ class Freezer:
                 "outputs": self.freeze_tensors(call, "out", call.outputs),
                 "settings": self.describe(call),
                 "error": call.error,
+                "trained": None if isinstance(call.params, int) else call.params.told_trained,
             },
         )
 
@@ -133,6 +134,7 @@ class Freezer:
                 "given": known.given,
                 "placement": None if known.part is None else known.part.placement,
                 "local": None if known.part is None else known.part.local,
+                "trained": known.trained,
             },
         )
 

@@ -80,7 +80,7 @@ class Survey:
         """Hold no module any more; those that had no shape yet at the beginning are counted first."""
         if self.is_lazy:
             for module, entry in self.known.values():
-                entry.params = count_parameters(module)
+                entry.params, entry.trained = count_parameters(module), count_trained(module)
         self.known.clear()
 
     def _walk(self, root: nn.Module, prefix: str) -> None:
@@ -95,7 +95,7 @@ class Survey:
             if id(module) in known:
                 is_shared = True
                 continue
-            sizes = 0
+            sizes = trained = 0
             own: list[tuple[int, int]] = []
             holds_parts = False
             for parameter in module._parameters.values():
@@ -110,7 +110,9 @@ class Survey:
                         holds_parts = holds_parts or is_divided(parameter)
                         sizes += count_values(parameter)
                     own.append((id(parameter), sizes - before))
-            entry = Counted(path or class_of(module).__name__, sizes, tuple(own))
+                    if parameter.requires_grad:
+                        trained += sizes - before
+            entry = Counted(path or class_of(module).__name__, sizes, tuple(own), trained)
             if holds_parts:
                 entry.parts = describe_parts(module)
             known[id(module)] = (module, entry)
@@ -125,16 +127,22 @@ class Survey:
         entries = list(known.values())[first:]
         if is_shared:
             for module, entry in entries:
-                entry.params = count_parameters(module)
+                entry.params, entry.trained = count_parameters(module), count_trained(module)
             return
         for (_, entry), parent in zip(reversed(entries), reversed(above), strict=True):
             if parent is not None:
                 parent.params += entry.params
+                parent.trained += entry.trained
 
 
 def count_parameters(module: nn.Module) -> int:
     """The number of parameters in a module and all inside it, shared ones once."""
     return sum(map(count_values, module.parameters()))
+
+
+def count_trained(module: nn.Module) -> int:
+    """How many of them require a gradient."""
+    return sum(count_values(one) for one in module.parameters() if one.requires_grad)
 
 
 def count_values(parameter: Tensor) -> int:

@@ -68,7 +68,8 @@ class TensorLog:
             shape, dtype = shape_of(tensor), name_dtype(tensor)
         part = None if type(tensor) is Tensor else look_at_part(tensor)
         version = self._version_of(tensor)
-        known = Known(ref(tensor), version, shape, dtype, tensor.device, role, maker, mask, given, part)
+        trained = tensor.requires_grad if role == "parameter" else None
+        known = Known(ref(tensor), version, shape, dtype, tensor.device, role, maker, mask, given, part, trained)
         self._known[id(tensor)] = known
         if self.knows_ranks:
             self.note_part(tensor, known)
@@ -95,7 +96,7 @@ class TensorLog:
             version = tensor._version
         except RuntimeError:
             version = self._uncounted
-        known = make_known((ref(tensor), version, shape, dtype, tensor.device, role, maker, None, None, None))
+        known = make_known((ref(tensor), version, shape, dtype, tensor.device, role, maker, None, None, None, None))
         self._known[id(tensor)] = known
         if self.knows_ranks:
             self.note_part(tensor, known)

@@ -10,7 +10,7 @@ from xray.ir.records import MaskFacts, Preview, Statistics, TensorRecord
 from xray.ir.trace import SCHEMA, Pass, Step, Trace
 from xray.text import show_controls
 
-NOT_GIVEN = ',"given":null'
+UNSAID = (',"given":null', ',"trained":null')
 """What nearly every tensor would say, and none does; no text in JSON holds a quotation mark that is not spelt out."""
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -27,7 +27,9 @@ def trace_to_json(trace: Trace) -> str:
         text = msgspec.json.encode(trace).decode()
     except UnicodeEncodeError:
         text = msgspec.json.encode(mend_texts(msgspec.to_builtins(trace))).decode()
-    return text.replace(NOT_GIVEN, "")
+    for unsaid in UNSAID:
+        text = text.replace(unsaid, "")
+    return text
 
 
 def mend_texts(tree: Any) -> Any:  # noqa: ANN401  # any JSON

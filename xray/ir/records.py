@@ -119,6 +119,7 @@ class TensorRecord:
     Of a tensor that several ranks hold, `local` is the shape of this rank's part and `shape` that of the whole;
     `placement` says in torch's notation how the mesh divides it, a word for each of its axes: "[S(0), R]". A `local`
     without a `placement` is of a tensor of which only this rank's part is known; `shape` is that of the part then.
+    `trained` says of a parameter whether it requires a gradient, and is None where that was not noted.
     """
 
     name: str
@@ -133,6 +134,7 @@ class TensorRecord:
     given: str | None = None
     placement: str | None = None
     local: tuple[int, ...] | None = None
+    trained: bool | None = None
 
     def __repr__(self) -> str:
         return f"TensorRecord({self.name!r}, {self.shape}, {self.axes}, {self.dtype!r}, {self.role!r})"

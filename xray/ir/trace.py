@@ -26,8 +26,9 @@ class Step:
     `id` is the path and the call's number within the pass, "decoder.layers.0.cross_attention.scores#0". `op` says what
     it does in one word ("linear", "matmul", "softmax", "add"), `module` is the class that did it, `settings` are its
     plain attributes (a dropout's p, a softmax's dim). `params` counts the parameters of the module and all inside it,
-    shared ones once. A step that others name as their parent is a block; the others are leaves. `error` is the
-    exception's text if the call did not return.
+    shared ones once, and `trained` those of them that require a gradient; None where there are none, or it was not
+    noted. A step that others name as their parent is a block; the others are leaves. `error` is the exception's text if
+    the call did not return.
     """
 
     id: str
@@ -44,6 +45,7 @@ class Step:
     outputs: tuple[TensorRecord, ...]
     settings: Mapping[str, Setting] = field(default_factory=dict)
     error: str | None = None
+    trained: int | None = None
 
     def __repr__(self) -> str:
         took, made = ([record.shape for record in records] for records in (self.inputs, self.outputs))

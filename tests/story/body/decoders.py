@@ -212,7 +212,7 @@ def gpt2(c):
     attend = attention(c, positions="none", fused="qkv")
     think = plain(c, d_ff=4 * c.hidden_size, activation="gelu tanh")
     return decoder_only(
-        c, pre("layer", attend), pre("layer", think), final="layer", parts=(f"positions {c.n_positions}",)
+        c, pre("layer", attend), pre("layer", think), final="layer", parts=(f"learned positions {c.n_positions}",)
     )
 
 

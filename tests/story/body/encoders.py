@@ -28,7 +28,7 @@ def learned_places(c, *more):
 
 @family("BertForMaskedLM", "bert:139, 354", num_hidden_layers=2, fast=True)
 def bert(c):
-    parts = (f"table {c.type_vocab_size}", f"positions {c.max_position_embeddings}", "norm")
+    parts = (f"table {c.type_vocab_size}", f"learned positions {c.max_position_embeddings}", "norm")
     return encoder_only(c, post("layer", looks_both_ways(c)), post("layer", plain(c)), final=None, parts=parts)
 
 
@@ -51,7 +51,7 @@ def camembert(c):
 @family("DistilBertForMaskedLM", "distilbert:149, 226", n_layers=2)
 def distilbert(c):
     think = plain(c, d_ff=c.hidden_dim)
-    parts = (f"positions {c.max_position_embeddings}", "norm")
+    parts = (f"learned positions {c.max_position_embeddings}", "norm")
     return encoder_only(c, post("layer", looks_both_ways(c)), post("layer", think), final=None, parts=parts)
 
 

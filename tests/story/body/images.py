@@ -33,7 +33,7 @@ def of_vit(c, attend, think, *, parts, final="layer", width=None):
 
 @family("ViTForImageClassification", "vit:192, 257", num_hidden_layers=2, fast=True)
 def vit(c):
-    parts = entrance(f"patches {c.hidden_size}", "class token 1", f"positions {count_patches(c) + 1}")
+    parts = entrance(f"patches {c.hidden_size}", "class token 1", f"learned positions {count_patches(c) + 1}")
     return of_vit(c, looks_both_ways(c), plain(c), parts=parts)
 
 

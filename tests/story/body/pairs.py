@@ -116,7 +116,7 @@ SMALL = {
 
 @family("BartForConditionalGeneration", "bart:143, 260", tiny=True, fast=True, **SMALL)
 def bart(c):
-    parts = (f"positions {c.max_position_embeddings + 2}", "norm")
+    parts = (f"learned positions {c.max_position_embeddings + 2}", "norm")
     return of_bart(c, post, parts=parts, final=None)
 
 
@@ -131,14 +131,14 @@ def mbart(c):
     return of_bart(c, pre, parts=parts, final="layer")
 
 
-@family("MarianMTModel", "marian:136, 254", tiny=True, pad_token_id=0, decoder_start_token_id=0, **SMALL)
+@family("MarianMTModel", "marian:76, 136, 254", tiny=True, pad_token_id=0, decoder_start_token_id=0, **SMALL)
 def marian(c):
-    return of_bart(c, post, parts=(f"positions {c.max_position_embeddings}",), final=None)
+    return of_bart(c, post, parts=(f"frozen positions {c.max_position_embeddings}",), final=None)
 
 
-@family("PegasusForConditionalGeneration", "pegasus:138, 256", tiny=True, **SMALL)
+@family("PegasusForConditionalGeneration", "pegasus:78, 138, 256", tiny=True, **SMALL)
 def pegasus(c):
-    return of_bart(c, pre, parts=(f"positions {c.max_position_embeddings}",), final="layer")
+    return of_bart(c, pre, parts=(f"frozen positions {c.max_position_embeddings}",), final="layer")
 
 
 @family("BlenderbotForConditionalGeneration", "blenderbot:129, 247", tiny=True, **SMALL)
@@ -154,7 +154,7 @@ def m2m_100(c):
 
 @family(
     "WhisperForConditionalGeneration",
-    "whisper:242, 362",
+    "whisper:242, 362, 573",
     encoder_layers=2,
     decoder_layers=2,
     fast=True,
@@ -163,8 +163,8 @@ def whisper(c):
     return of_bart(
         c,
         pre,
-        parts=(f"positions {c.max_target_positions}",),
-        encoder_parts=entrance(f"convolution {c.d_model}", f"positions {c.max_source_positions}"),
+        parts=(f"learned positions {c.max_target_positions}",),
+        encoder_parts=entrance(f"convolution {c.d_model}", f"frozen positions {c.max_source_positions}"),
         final="layer",
         reads="audio",
     )

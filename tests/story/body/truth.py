@@ -174,12 +174,14 @@ def group(layers, width, *stages, shared=False):
     return Group(layers, stages, width, shared if len(layers) > 1 else None)
 
 
-def entrance(*parts, **learned):
-    """What stands before the first layer, as in "words 32000"."""
+def entrance(*parts):
+    """What stands before the first layer, as in "words 32000", or "frozen positions 1500": those are not learned."""
     found = []
     for part in parts:
+        learned = LEARNED.get(part.split(" positions ")[0])
+        part = part if learned is None else part.split(" ", 1)[1]
         name, _, size = part.rpartition(" ") if part.split(" ")[-1].isdecimal() else (part, "", "")
-        found.append(EntrancePart(name, int(size) if size else None))
+        found.append(EntrancePart(name, int(size) if size else None, learned))
     return tuple(found)
 
 
@@ -244,8 +246,10 @@ def memory(source, target):
     return Link("memory", source, target)
 
 
-SKIPPED = {"params", "active_params", "learned"}
+SKIPPED = {"params", "active_params"}
 """What is held by tests of its own."""
+LEARNED = {"frozen": False, "learned": True}
+"""Whether places are learned, where it is written out."""
 
 
 def list_differences(found, truth, where="") -> list[str]:
@@ -256,7 +260,7 @@ def list_differences(found, truth, where="") -> list[str]:
         return [
             line
             for one in fields(truth)
-            if one.name not in SKIPPED
+            if one.name not in SKIPPED and (one.name, getattr(truth, one.name)) != ("learned", None)
             for line in list_differences(getattr(found, one.name), getattr(truth, one.name), f"{where}.{one.name}")
         ]
     if isinstance(truth, tuple) and isinstance(found, Sequence) and len(found) == len(truth):

@@ -192,7 +192,11 @@ class Group:
 
 @dataclass(frozen=True)
 class EntrancePart:
-    """One thing that stands between the input and the first layer; `learned` where its numbers are parameters."""
+    """One thing that stands between the input and the first layer.
+
+    `learned` is true where its numbers are parameters that are trained, false where they are none, or are frozen and
+    others beside them are trained (Whisper's places); None where neither is known, as of a model that is frozen whole.
+    """
 
     part: Literal[
         "words",

@@ -15,10 +15,12 @@ from xray.story.body.tables import (
     MOVING,
     PICKING,
     is_float,
+    judge_training,
     looks_up_ids,
     looks_up_places,
     mixes_with,
     table_rows,
+    trains,
 )
 from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import is_linear, is_scale, read_sizes, width_out
@@ -70,7 +72,8 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     for node in first_of.values():
         rows = table_rows(flow, node)
         name = "words" if node == word else "positions" if node in places else "table"
-        parts.append((node, EntrancePart(name, rows, learned=True)))  # type: ignore[arg-type]  # one of three
+        learned = judge_training(flow, trains(flow, node), nodes)
+        parts.append((node, EntrancePart(name, rows, learned=learned)))  # type: ignore[arg-type]  # one of three
     parts += [(norm.end, EntrancePart("norm")) for norm in norms]
     inside = {node for norm in norms for node in norm.nodes}
     own = [node for node in sorted(nodes) if node not in inside and flow.op(node) not in LOOKUPS]
@@ -78,7 +81,7 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     joined = word is not None and any(maker in stops for node in nodes for maker in flow.makers[node])
     for node in own:
         if not joined or flow.op(node) not in SIDE_BY_SIDE:  # rows beside those of an image may be marks of its ends
-            parts += [(node, part) for part in describe_step(flow, node)]
+            parts += [(node, part) for part in describe_step(flow, node, nodes)]
     if word is None and attends(flow, nodes):
         rows = find_longest_part(flow, start)
         if rows is not None and rows < start:
@@ -166,20 +169,22 @@ def cuts_patches(flow: Flow, node: int) -> bool:
     return kernel == stride and max(kernel, default=1) > 1
 
 
-def describe_step(flow: Flow, node: int) -> Iterator[EntrancePart]:
-    """What a step of the entrance adds, joins or multiplies."""
+def describe_step(flow: Flow, node: int, nodes: Collection[int]) -> Iterator[EntrancePart]:
+    """What one of an entrance's steps adds, joins or multiplies."""
     if is_linear(flow, node):
         if flow.op(node) not in FINDINGS:
-            yield EntrancePart("projection", width_out(flow, node), learned=True)
+            yield EntrancePart(
+                "projection", width_out(flow, node), learned=judge_training(flow, trains(flow, node), nodes)
+            )
     elif flow.op(node) in SUMS:
-        yield from describe_sum(flow, node)
+        yield from describe_sum(flow, node, nodes)
     elif flow.op(node) in ("cat", "concat"):
-        yield from describe_join(flow, node)
+        yield from describe_join(flow, node, nodes)
     elif is_scale(flow, node) and len(flow.output(node).shape) == 3 and number(flow.steps[node]) != 1:
         yield EntrancePart("scale")
 
 
-def describe_sum(flow: Flow, node: int) -> Iterator[EntrancePart]:
+def describe_sum(flow: Flow, node: int, nodes: Collection[int]) -> Iterator[EntrancePart]:
     """The places that are added: learned ones, or ones from a table that is not. One row for all tells no places."""
     shape = flow.output(node).shape
     if len(flow.steps[node].inputs) < 2:
@@ -189,7 +194,7 @@ def describe_sum(flow: Flow, node: int) -> Iterator[EntrancePart]:
             continue
         source = source_beside(flow, record, maker)
         if source is not None:
-            learned = source.role == "parameter"
+            learned = judge_training(flow, source.trained, nodes) if source.role == "parameter" else False
             axis = find_channels(flow, node) if len(source.shape) == len(shape) else None
             held = source.shape[-1 if axis is None else axis] if source.shape else 0
             has_rows = len(source.shape) >= 2 and held  # what is worked out has none
@@ -199,7 +204,7 @@ def describe_sum(flow: Flow, node: int) -> Iterator[EntrancePart]:
             return
 
 
-def describe_join(flow: Flow, node: int) -> Iterator[EntrancePart]:
+def describe_join(flow: Flow, node: int, nodes: Collection[int]) -> Iterator[EntrancePart]:
     """The learned rows that are put before or behind the others."""
     for record, maker in flow.given(node):
         source = learned_source(flow, record, maker) if len(record.shape) == 3 else None
@@ -207,7 +212,8 @@ def describe_join(flow: Flow, node: int) -> Iterator[EntrancePart]:
             count = record.shape[1]
             if not count:
                 continue
-            yield EntrancePart("class token" if count == 1 else "learned rows", count, learned=True)
+            name = "class token" if count == 1 else "learned rows"
+            yield EntrancePart(name, count, learned=judge_training(flow, source.trained, nodes))  # type: ignore[arg-type]  # one of two
 
 
 def learned_source(flow: Flow, record: TensorRecord, maker: int | None) -> TensorRecord | None:

@@ -1,4 +1,4 @@
-"""Tables that are looked into before the first layer: which one holds the words, which places, which neither."""
+"""Tables that are looked into before the first layer: which one holds the words, which places, which is trained."""
 
 from collections.abc import Collection
 
@@ -139,6 +139,23 @@ def table_rows(flow: Flow, node: int) -> int | None:
     if isinstance(rows, int):
         return rows
     return next((record.shape[0] for record in step.inputs if len(record.shape) == 2 and is_float(record)), None)
+
+
+def judge_training(flow: Flow, trained: bool | None, nodes: Collection[int]) -> bool | None:
+    """Whether parameters are learned: not where they are frozen and others of the same entrance are trained.
+
+    Else a frozen one says nothing: who runs a model may freeze all of it, or all but a few weights in its layers,
+    whatever it learned before.
+    """
+    return None if trained is False and not any(trains(flow, one) for one in nodes) else trained
+
+
+def trains(flow: Flow, node: int) -> bool | None:
+    """Whether a step has parameters that require a gradient; None where it has none, or that was not noted."""
+    step = flow.steps[node]
+    noted = [record.trained for record in step.inputs if record.trained is not None]
+    noted += [] if step.trained is None else [step.trained > 0]
+    return any(noted) if noted else None
 
 
 def is_float(record: TensorRecord) -> bool:

@@ -10,7 +10,7 @@ from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
 from xray.story.body.entrance import cuts_patches, describe_sum, is_held, learned_source
 from xray.story.body.stages import find_any_norm
-from xray.story.body.tables import looks_up_places
+from xray.story.body.tables import looks_up_places, trains
 from xray.story.body.towers import POOLINGS, Towering
 from xray.story.charts.chart import BROAD, MIDDLE, Chart, Edge, Node, describe_dropout, list_dropouts, steps_at
 from xray.story.charts.operations_chart import chart_operations, label_step
@@ -137,7 +137,9 @@ def label_entry(flow: Flow, node: int) -> str:
     if op in FINDINGS:
         return "PATCHES" if cuts_patches(flow, node) else ""
     if op in SUMS and any(record.role == "parameter" for record in flow.steps[node].inputs):
-        return "+ LEARNED PLACES" if any(describe_sum(flow, node)) else "+ A LEARNED ROW"
+        part = next(describe_sum(flow, node, ()), None)
+        learned = "" if trains(flow, node) is False else "LEARNED "
+        return f"+ A {learned}ROW" if part is None else "+ LEARNED PLACES" if part.learned else "+ PLACES"
     if op in SUMS and any(
         maker is None and record.role == "activation" and is_held(flow, record) for record, maker in flow.given(node)
     ):
