@@ -8,7 +8,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, LOOKUPS, LOSSES, SCALINGS, SUMS
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
-from xray.story.body.entrance import cuts_patches, describe_sum, is_held, learned_source
+from xray.story.body.entrance import cuts_patches, describe_sum, learned_source
 from xray.story.body.stages import find_any_norm
 from xray.story.body.tables import looks_up_places, trains
 from xray.story.body.towers import POOLINGS, Towering
@@ -80,6 +80,8 @@ def chart_places(flow: Flow, towering: Towering, start: int) -> Chart | None:
     if end is None or len(lookups) != 1 or flow.op(end) not in SUMS or len(flow.makers[end]) != 2:
         return None
     word = lookups[0]
+    if looks_up_places(flow, word):
+        return None
     given = list(flow.given(end))
     sides = [flow.carried_from(maker, CARRYING | DROPOUTS | SCALINGS) for _, maker in given]
     if word not in sides or None in sides:
@@ -136,14 +138,11 @@ def label_entry(flow: Flow, node: int) -> str:
         return "PLACES, LOOKED UP" if looks_up_places(flow, node) else "LOOK UP IN A TABLE"
     if op in FINDINGS:
         return "PATCHES" if cuts_patches(flow, node) else ""
+    part = next(describe_sum(flow, node, ()), None) if op in SUMS else None
+    if part is not None:
+        return "+ LEARNED PLACES" if part.learned else "+ PLACES"
     if op in SUMS and any(record.role == "parameter" for record in flow.steps[node].inputs):
-        part = next(describe_sum(flow, node, ()), None)
-        learned = "" if trains(flow, node) is False else "LEARNED "
-        return f"+ A {learned}ROW" if part is None else "+ LEARNED PLACES" if part.learned else "+ PLACES"
-    if op in SUMS and any(
-        maker is None and record.role == "activation" and is_held(flow, record) for record, maker in flow.given(node)
-    ):
-        return "+ PLACES"
+        return "+ A ROW" if trains(flow, node) is False else "+ A LEARNED ROW"
     if op == "cat" and any(record.shape[1:2] == (1,) for record in flow.steps[node].inputs):
         record, maker = next(flow.given(node))
         is_learned = record.shape[1:2] == (1,) and learned_source(flow, record, maker) is not None
