@@ -1,4 +1,4 @@
-"""Places are called learned only where their table is trained: parameters may be frozen, by a model or by who runs it."""
+"""Places are called learned only where their table is trained: a model may freeze it, or who runs the model."""
 
 from dataclasses import replace
 
@@ -82,9 +82,7 @@ def test_an_older_trace_does_not_say_whether_places_are_learned(looks_up):
 
 
 def test_layers_that_differ_in_what_is_frozen_are_alike():
-    trained, frozen_in_part = (
-        anatomy(record_places(one, looks_up=True)) for one in (lambda _: None, adapted)
-    )
+    trained, frozen_in_part = (anatomy(record_places(one, looks_up=True)) for one in (lambda _: None, adapted))
 
     assert [tower.groups for tower in frozen_in_part.towers] == [tower.groups for tower in trained.towers]
 
