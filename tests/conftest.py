@@ -109,14 +109,8 @@ def cached_trace():
 
 
 @pytest.fixture(scope="session")
-def demo_folder(tmp_path_factory):
-    """A folder in which `xray demo` has run, but for two epochs only: chatbot, poster, tables, trace; nobody writes."""
-    return make_once(tmp_path_factory, "demo", lambda folder: run_demo(folder, "--epochs", "2"))
-
-
-@pytest.fixture(scope="session")
 def taught_folder(tmp_path_factory):
-    """The same, trained to the end as the README has it. Takes a minute."""
+    """A folder in which `xray demo` has run: chatbot, poster, tables, trace; nobody writes. Takes two minutes."""
     return make_once(tmp_path_factory, "taught", run_demo)
 
 
@@ -132,18 +126,18 @@ def make_once(tmp_path_factory, name, fill):
     return place / name
 
 
-def run_demo(folder, *options):
+def run_demo(folder):
     """`xray demo` in a process of its own; what it says stands in demo.log."""
-    command = [sys.executable, "-m", "xray", "demo", "--device", "cpu", *options]
+    command = [sys.executable, "-m", "xray", "demo", "--device", "cpu"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=plain_environment())
     assert done.returncode == 0, done.stderr
     (folder / "demo.log").write_text(done.stderr)
 
 
 @pytest.fixture
-def workplace(demo_folder, tmp_path, monkeypatch):
+def workplace(taught_folder, tmp_path, monkeypatch):
     """A folder of its own in which the demo seems to have run, with the examples; the working directory."""
-    shutil.copytree(demo_folder, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(taught_folder, tmp_path, dirs_exist_ok=True)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))

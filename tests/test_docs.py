@@ -24,12 +24,6 @@ README = read_blocks((ROOT / "README.md").read_text(encoding="utf-8"))
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="session")
-def demo_folder(taught_folder):
-    """The pages show answers of a chatbot that was trained to the end."""
-    return taught_folder
-
-
 @pytest.mark.parametrize("page", [page for page in PAGES if BLOCKS[page]])
 def test_every_command_and_snippet_runs_and_says_what_is_shown(workplace, page):
     reader = Reader()

@@ -1,7 +1,6 @@
 """Everything that the README shows is run here, in the order in which it stands there.
 
-In a process of its own runs what sets up (the demo, for two epochs) and what sends its output elsewhere; the rest runs
-in this one.
+In a process of its own runs what sets up (the demo) and what sends its output elsewhere; the rest runs in this one.
 """
 
 import re
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from documents import ROOT, Reader, commands_of, read_blocks
+from small_runs import finish_small
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = read_blocks(README)
@@ -33,10 +33,10 @@ def test_the_first_screen_has_the_picture_and_the_command():
 
 
 @pytest.mark.slow
-def test_the_demo_writes_what_the_readme_says(demo_folder):
+def test_the_demo_writes_what_the_readme_says(taught_folder):
     named = re.findall(r"`([a-z]+\.(?:svg|png|pdf|html|txt|json))`", README.split("## What do I see")[0])
 
-    assert sorted(named) == sorted(path.name for path in (demo_folder / "xray-demo").iterdir())
+    assert sorted(named) == sorted(path.name for path in (taught_folder / "xray-demo").iterdir())
 
 
 @pytest.mark.slow
@@ -54,7 +54,10 @@ def test_every_command_runs_and_writes_what_it_names(workplace):
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
-def test_the_python_of_the_readme_runs(workplace):
+def test_the_python_of_the_readme_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    finish_small(tmp_path).rename("runs/movie_qa")
     reader = Reader()
 
     for block in BLOCKS:
