@@ -56,14 +56,22 @@ WITHOUT_WIDTH = ("Cf", "Mn", "Me")
 
 def text_width(text: str, size: float, weight: Weight = "regular") -> float:
     """How wide a text is, in points, by the font's own advances."""
+    return advance_width(text, weight) * size / advance_widths(weight)[1]
+
+
+@lru_cache(maxsize=2**16)
+def advance_width(text: str, weight: Weight) -> float:
+    """How wide a text is, in the units of its font; a poster asks for the same words again and again."""
     advances, units = advance_widths(weight)
     codes = map(ord, text)
-    return sum(advances[code] if code in advances else lacking_width(code) * units for code in codes) * size / units
+    return sum(advances[code] if code in advances else lacking_width(code) * units for code in codes)
 
 
+@lru_cache(maxsize=2**16)
 def lacks_letters(text: str, weight: Weight = "regular") -> bool:
     """Whether our font has no glyph for some of the text, so that another one shows it."""
-    return not all(ord(character) in advance_widths(weight)[0] for character in text)
+    known = advance_widths(weight)[0]
+    return any(ord(character) not in known for character in text)
 
 
 def find_missing(texts: Iterable[str]) -> str:

@@ -26,8 +26,8 @@ SHORTER = (
 """What is the same on every element is said once, at the root."""
 
 PLACES = re.compile(r' (?:x|y|d|points)="[^"]*"')
-HUNDREDTHS = re.compile(r"(\.\d)\d")
-WHOLE = re.compile(r"(\d)\.0(?=[ ,\"CML])")
+HUNDREDTHS = re.compile(r"(?<=\.\d)\d")
+WHOLE = re.compile(r"(?<=\d)\.0(?=[ ,\"CML])")
 SHAPE = re.compile(r'<(path|polygon) ([^>]*?) (?:d|points)="([^"]*)"/>')
 
 WEIGHT_OF: dict[str, Weight] = {family: weight for weight, family in FAMILIES.items() if weight != "bold"}
@@ -42,7 +42,7 @@ def finish_svg(drawn: bytes, title: str, description: str) -> str:
     text = LINES.sub(r"\1\2", text)
     for pattern, short in SHORTER:
         text = pattern.sub(short, text)
-    text = PLACES.sub(lambda found: WHOLE.sub(r"\1", HUNDREDTHS.sub(r"\1", found[0])), text)
+    text = PLACES.sub(lambda found: WHOLE.sub("", HUNDREDTHS.sub("", found[0])), text)
     text = straighten_paths(merge_shapes(text))
     fonts = font_face_css(used_characters(text))
     head = (
