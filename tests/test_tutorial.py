@@ -48,6 +48,7 @@ def test_every_cell_runs_and_the_shapes_are_as_told(played):
     assert names["weighted"].outputs[0].shape == (8, 4, 10, 8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["poster.svg", "page.html"])
 def test_the_files_are_written(played, name):
     folder, _, _ = played
@@ -55,6 +56,7 @@ def test_the_files_are_written(played, name):
     assert (folder / name).stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_what_stands_last_in_a_cell_shows_itself(played):
     formatters = pytest.importorskip("IPython.core.formatters", reason="IPython is not installed")
     shell = SimpleNamespace(display_formatter=formatters.DisplayFormatter())

@@ -52,6 +52,7 @@ def test_equal_sizes_keep_their_own_names():
     assert steps["head#0"].outputs[0].axes == ("batch", "tgt_len", "tgt_vocab")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("norm", ["after", "before"])
 @pytest.mark.parametrize("cross_mask", ["padding", "none"])
 @pytest.mark.parametrize("sharing", ["none", "decoder", "all"])

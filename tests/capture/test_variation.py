@@ -65,6 +65,7 @@ def test_a_decoder_that_nobody_wrote_for_x_ray_gets_its_words(batch, length, wid
     assert steps["lm_head#0"].outputs[0].axes == ("batch", "seq_len", "vocab")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("equal", [True, False])
 @pytest.mark.parametrize("explicit", [True, False])
 def test_the_words_of_our_own_model_are_those_of_its_twin(equal, explicit):

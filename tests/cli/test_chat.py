@@ -81,6 +81,7 @@ def test_a_long_question_is_cut_and_said_so(chat):
     assert chat(b"who " * 23 + b"\n")[2] == "xray: the last 4 words were cut: 19 is the most it can read.\n"
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_is_no_error(finished):
     reader, writer = os.pipe()
     os.close(reader)

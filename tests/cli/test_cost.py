@@ -26,6 +26,7 @@ def test_a_plot_and_all_numbers_are_written(folder):
     assert json.loads(numbers.read_text())["bytes_per_word"] == 2 * 8 * 4
 
 
+@pytest.mark.slow
 def test_more_words_than_there_are_places_are_remarked(folder, capsys):
     run(["cost", str(folder), "--seq-len", "64,128"])
 

@@ -43,6 +43,7 @@ def test_a_difference_ends_with_one_and_names_the_first(files, capsys):
     ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("other", "code"), [("before", 0), ("after", 1)])
 @pytest.mark.parametrize("suffix", [".svg", ".png", ".pdf", ".dot"])
 def test_a_picture_does_not_change_the_exit_code(files, tmp_path, other, code, suffix):

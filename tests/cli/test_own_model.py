@@ -79,6 +79,7 @@ def test_stdout_holds_the_drawing_whatever_a_model_prints(tmp_path):
     assert result.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_model_that_exits_is_an_error_with_a_sentence(tmp_path):
     result = trace(tmp_path, LEAVER, "-q", "-o", "leaver.svg")
 

@@ -75,6 +75,7 @@ DAMAGES = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", DAMAGES)
 def test_damage_to_the_model_is_found(name):
     damage, told = DAMAGES[name]
@@ -178,6 +179,7 @@ SWITCHES = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", SWITCHES)
 def test_a_switch_left_turned_is_found(name):
     turn, back = SWITCHES[name]

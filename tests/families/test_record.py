@@ -146,6 +146,7 @@ def test_queries_of_cross_attention_come_from_the_decoder(name):
     assert any("decoder.layers.0" in path or "decoder.block.0" in path for path in before)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", [name for name in BY_NAME if name not in READS_VALUES])
 def test_the_meta_device_gives_the_shapes_of_the_cpu(name):
     specimen = BY_NAME[name]

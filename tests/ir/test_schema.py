@@ -34,6 +34,7 @@ def test_a_recorded_trace_is_valid(validator, both_trace):
     assert [error.message for error in validator.iter_errors(table)] == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("change", "name"),
     [

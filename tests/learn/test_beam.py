@@ -50,6 +50,7 @@ def best_of_all(model, src, longest, penalty):
     return max(answers, key=lambda ids: score(model, src, ids, penalty))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0])
 def test_with_beams_for_everything_the_best_of_all_answers_is_found(model, penalty):
     src = SRC[:1]

@@ -32,6 +32,7 @@ def test_the_mean_of_the_last_epochs_is_kept(tmp_path):
     assert not torch.equal(kept["model.head.weight"], seen[-1]["head.weight"])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("steps", [3, 15, 20])
 def test_a_stopped_run_ends_with_the_same_mean(tmp_path, steps):
     for place, stops in (("whole", False), ("stopped", True)):

@@ -115,6 +115,7 @@ def test_files_to_measure_on_are_all_held_out(tmp_path):
         assert training.trainer.validate() is not None
 
 
+@pytest.mark.slow
 def test_a_run_of_pieces_answers_with_capitals(tmp_path):
     from xray.config import TextConfig
 

@@ -50,6 +50,7 @@ def test_another_seed_gives_other_weights(tmp_path, finished):
     assert not torch.equal(other["model.head.weight"], weights_of(finished)["model.head.weight"])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("steps", [1, STEPS_PER_EPOCH, STEPS_PER_EPOCH + 1, 4 * STEPS_PER_EPOCH + 5])
 def test_a_stopped_run_ends_like_one_that_never_stopped(tmp_path, finished, steps):
     with begin_small(tmp_path) as training:

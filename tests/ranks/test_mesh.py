@@ -212,6 +212,7 @@ def test_a_mesh_that_is_none_is_refused_in_a_sentence(mesh, sentence):
     assert sentence in str(caught.value)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

@@ -31,6 +31,7 @@ def records_of(trace):
     return [(step, record) for step in trace.steps for record in (*step.inputs, *step.outputs)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize("divide", [divide_by_heads, divide_by_words])
 def test_shape_is_the_whole_wherever_the_placement_is_told(divide, ranks):

@@ -92,6 +92,7 @@ def test_values_stand_only_where_they_were_made(html):
     assert all("block" not in record for step in steps for record in step["inputs"] if record["source"] is not None)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("level", LEVELS, ids=[level.name for level in LEVELS])
 def test_each_level_carries_less_than_the_one_before(page_trace, level):
     place = LEVELS.index(level)

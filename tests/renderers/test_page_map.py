@@ -45,6 +45,7 @@ def test_every_colour_is_a_variable_of_the_themes(svg):
     assert re.findall(r'(?:fill|stroke)="#[0-9a-fA-F]{6}"', svg) == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["dark", "light"])
 def test_with_a_themes_colours_put_in_it_is_that_themes_poster(both_trace, name):
     theme = load_theme(name)

@@ -26,6 +26,7 @@ def test_papers_have_the_sizes_of_the_standard(paper):
     assert paper_size(paper) == pytest.approx(POINTS[paper], abs=0.6)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("paper", PAPERS)
 def test_an_svg_has_the_size_of_its_paper(training_trace, paper):
     width, height = re.search(

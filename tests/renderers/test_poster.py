@@ -61,6 +61,7 @@ def hostile_svg():
     return draw_poster(respell(recorded("one layer"), HOSTILE), "svg")
 
 
+@pytest.mark.sampled(3)
 def test_no_two_texts_overlap(drawing):
     assert overlapping_texts(drawing) == []
 
@@ -112,6 +113,7 @@ def test_the_pdf_carries_its_fonts(training_trace):
     assert b"SourceSansPro-Bold" in drawn
 
 
+@pytest.mark.slow
 def test_a_fresh_process_draws_the_same_and_says_nothing(tmp_path):
     code = (
         "import sys; sys.path.insert(0, 'tests'); from recorded import recorded; "
@@ -164,6 +166,7 @@ def test_nodes_have_the_ids_of_their_steps(training_trace):
     assert 'id="training/decoder.layers.0.self_attention.softmax#0"' in draw_poster(training_trace, "svg")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("word", [word for word in HOSTILE if word.isprintable() and len(word) < 40])
 def test_hostile_words_appear_as_they_are(hostile_svg, word):
     root = ElementTree.fromstring(hostile_svg)

@@ -73,6 +73,7 @@ def test_coloured_tables_say_the_same_as_plain_ones():
     assert "".join(line.rstrip() + "\n" for line in coloured.splitlines()) == draw_tables(small_trace())
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("width", [20, 21, 33, 47, 58, 62, 80, 95, 100, 139, 160, 250])
 @pytest.mark.parametrize("ascii_only", [False, True])
 def test_no_line_is_wider_than_the_terminal(width, ascii_only):

@@ -20,6 +20,7 @@ def draw(scene, station, **screen):
     return draw_chapter(chapter, scene.answer, steps, Screen(**screen))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("station", range(1, 10))
 @pytest.mark.parametrize("width", [24, 60, 80, 200])
 def test_no_line_is_wider_than_the_screen(scene, station, width):

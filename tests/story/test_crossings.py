@@ -45,6 +45,7 @@ def layout(request):
     return compose_poster(trace, text_width, **options)
 
 
+@pytest.mark.sampled(3)
 def test_no_line_runs_through_a_remark(layout):
     areas = list(remark_areas(layout))
     struck = {

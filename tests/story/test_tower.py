@@ -22,6 +22,7 @@ def test_layers_that_are_alike_stand_in_one_frame(drawn):
     assert named == {"layer_name_encoder_0", "layer_name_decoder_0"}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("case", "count"), [("all layers", 3), ("all of six layers", 6), ("all of fourteen layers", 14)]
 )
@@ -60,6 +61,7 @@ def test_the_large_frame_says_which_layer_it_shows(drawn):
     assert "DECODER LAYERS 1–2 × 2" in lines_of(drawn("layers not alike")[1])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("case", "count"),
     [("all layers", 2), ("all of fourteen layers", 13), ("all of six and one layers", 0), ("layers not alike", 1)],

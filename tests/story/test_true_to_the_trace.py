@@ -51,6 +51,7 @@ def ranges(trace):
     return {f"{low}–{high}" for low in sizes for high in sizes if low < high}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", CASES)
 def test_every_printed_shape_was_recorded(drawn, case):
     trace, layout = drawn(case)

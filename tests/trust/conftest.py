@@ -1,6 +1,5 @@
 """What the tests of trust share: a small trained run, and its trace."""
 
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -8,19 +7,6 @@ from small_runs import finish_small
 
 from xray.capture.targets.run import load
 from xray.ir.json_form import trace_to_json
-
-EVERY = 3
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Of a bad input that many commands are given, the fast tier tries it on every third."""
-    seen = Counter()
-    for item in items:
-        if item.path == Path(__file__).with_name("test_bad_inputs.py"):
-            if seen[item.originalname] % EVERY:
-                item.add_marker(pytest.mark.slow)
-            seen[item.originalname] += 1
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,8 @@ from small_runs import write_pairs
 from trust.hostile import CORPUS, IN_TIERS, file_name, shown
 from trust.outcomes import assert_explained, assert_plain, assert_refused, call, files_in
 
+pytestmark = pytest.mark.sampled(5)
+
 SMALL = ["--d-model", "22", "--heads", "2", "--d-ff", "13", "--encoder-layers", "1", "--decoder-layers", "1"]
 QUICK = [*SMALL, "--epochs", "1", "--out", "new"]
 

@@ -10,8 +10,8 @@ from xray import render
 @pytest.mark.parametrize(
     ("form", "kind"),
     [
-        ("html", "chatbot"),
-        pytest.param("html", "foreign", marks=pytest.mark.slow),
+        pytest.param("html", "chatbot", marks=pytest.mark.slow),
+        ("html", "foreign"),
         pytest.param("svg", "chatbot", marks=pytest.mark.slow),
         ("svg", "foreign"),
     ],

@@ -153,6 +153,7 @@ def test_json_comes_back_as_it_was(poisoned):
     assert CORPUS["half"] in poisoned.title or trace_from_json(told) == poisoned
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("width", [80, 20])
 def test_tables_obey_nothing(poisoned, width):
     from xray.renderers.table.table import draw_tables
@@ -222,6 +223,7 @@ def test_pdf_text_is_the_text(small_trace, tmp_path):
     assert asked.split()[0] in told.stdout.decode()
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", SHORT)
 def test_every_name_is_shown_as_it_is(name):
     """In the drawing of a model of theirs, parsed: once more the text, controls spelt out."""

@@ -108,6 +108,7 @@ def test_a_training_killed_again_and_again_ends_like_one_that_was_not(tmp_path, 
     try_many(5, case)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_training_that_is_asked_to_stop_at_any_moment_ends_like_one_that_was_not(
     tmp_path, temporary, unstopped, number, code
@@ -155,6 +156,7 @@ def draw_over(trace_file, target):
         run(["draw", str(trace_file), "-q", "-o", str(target)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".svg", ".json", ".html"])
 def test_a_drawing_killed_at_any_moment_leaves_a_whole_file(tmp_path, temporary, trace_file, suffix):
     from xray.cli.app import run
@@ -201,6 +203,7 @@ def record_over(run_folder, target):
         run(["trace", "--run", str(run_folder), "-q", "-o", str(target)])
 
 
+@pytest.mark.slow
 def test_a_recording_killed_at_any_moment_leaves_a_whole_trace(tmp_path, temporary, kept_run):
     from xray.cli.app import run
 

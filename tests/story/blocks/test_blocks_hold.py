@@ -1,8 +1,9 @@
 """What holds for every model, whatever its blocks: nothing is lost, nothing is folded that is not alike."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_blocks import call, model_of
+from trust.amount import cases
 
 from xray.story.blocks.block_lines import list_entrances, list_exits, list_flows, thin_flows
 from xray.story.blocks.block_plan import plan_blocks
@@ -33,7 +34,7 @@ def models(draw):
 choices = st.builds(Choice, st.one_of(st.none(), st.integers(0, 5)))
 
 
-@settings(max_examples=150, deadline=None)
+@cases(150)
 @given(models(), choices)
 def test_every_leaf_has_a_node(model, choice):
     plan = plan_blocks(model, choice)
@@ -41,7 +42,7 @@ def test_every_leaf_has_a_node(model, choice):
     assert all(plan.owners[place] != NOBODY for place in leaves)
 
 
-@settings(max_examples=150, deadline=None)
+@cases(150)
 @given(models(), choices)
 def test_what_stands_for_a_step_does_the_same(model, choice):
     plan = plan_blocks(model, choice)
@@ -49,7 +50,7 @@ def test_what_stands_for_a_step_does_the_same(model, choice):
     assert all(portraits[place] == portraits[shown] for place, shown in enumerate(plan.shown))
 
 
-@settings(max_examples=150, deadline=None)
+@cases(150)
 @given(models(), choices)
 def test_what_a_shown_step_reads_is_led_to_it(model, choice):
     plan = plan_blocks(model, choice)
@@ -61,7 +62,7 @@ def test_what_a_shown_step_reads_is_led_to_it(model, choice):
             assert {(start, end) for start in starts - {end, NOBODY}} <= ways
 
 
-@settings(max_examples=150, deadline=None)
+@cases(150)
 @given(models(), choices)
 def test_what_is_not_drawn_of_a_thicket_is_told(model, choice):
     plan = plan_blocks(model, choice)
@@ -71,7 +72,7 @@ def test_what_is_not_drawn_of_a_thicket_is_told(model, choice):
     assert {(flow.start, flow.end) for flow in kept} | told == {(flow.start, flow.end) for flow in flows}
 
 
-@settings(max_examples=100, deadline=None)
+@cases(100)
 @given(models())
 def test_gates_lead_to_nodes_that_there_are(model):
     plan = plan_blocks(model)

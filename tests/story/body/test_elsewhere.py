@@ -52,6 +52,7 @@ def test_every_kept_model_has_a_recorder():
     assert {path.name for path in FOLDER.iterdir()} == {path_of(name).name for name in NAMES}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_parameter_is_counted_once(name):
     trace, sizes = kept(name)

@@ -30,6 +30,7 @@ def unread(name):
     return replace(trace, passes=tuple(replace(one_pass) for one_pass in trace.passes))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", ["svg", "table", "html"])
 @pytest.mark.parametrize("name", ["GPT-2, inference", "one layer"])
 def test_every_pass_is_read_once_for_a_view(read, name, form):

@@ -204,6 +204,7 @@ def test_what_chooses_an_expert_is_no_head():
     assert [step for step, words in roles.items() if words.startswith("head:") and "mlp" in step] == []
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", BY_NAME)
 @pytest.mark.parametrize("phase", ["inference", "training"])
 def test_every_layer_of_every_family_is_told(name, phase):
@@ -215,6 +216,7 @@ def test_every_layer_of_every_family_is_told(name, phase):
     assert len(weights) == encoders + decoders + crossing
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", [*(f"{name}, training" for name in BY_NAME), "GPT-2 writes", "T5 writes", "both"])
 def test_names_of_modules_play_no_part(case):
     trace = recorded(case)

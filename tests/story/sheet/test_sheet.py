@@ -75,6 +75,7 @@ def fits(printed, shapes):
     return all(text in spell(sizes) for text, sizes in zip(printed, axes, strict=True))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", OTHERS)
 def test_every_shape_in_a_box_is_that_of_a_step_that_it_stands_for(drawn, case):
     trace, layout = drawn(case)
@@ -199,6 +200,7 @@ def words_of_box(box):
     return " ".join(map(text_of, box.lines))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_names_of_modules_play_no_part(drawn, name):
     trace, layout = drawn(f"{name}, inference")

@@ -46,6 +46,7 @@ def told_by(layout):
     return "\n".join([layout.title, layout.description, *lines, *tips])
 
 
+@pytest.mark.sampled(3)
 def test_a_sheet_with_all_blank_gives_no_answer_away(made):
     _, blanks, sheet, _ = made
     told = told_by(sheet)
@@ -150,6 +151,7 @@ def test_hints_keep_the_axis_words():
     assert "8×4×10×10" not in told_by(made.sheet)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("place", [2, 3])
 def test_texts_of_sheet_and_key_neither_overlap_nor_leave_their_boxes(made, place):
     drawing = read_drawing(draw_layout(made[place], "svg", load_theme("light")))
