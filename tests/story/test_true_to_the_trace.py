@@ -11,6 +11,8 @@ from xray.story.canvas import AGAIN
 from xray.story.poster import compose_poster
 from xray.story.wording import ELLIPSIS
 
+pytestmark = pytest.mark.sampled(4)
+
 SAID_BY_US = re.compile(r"^turn \d+  |^… and \d+ rows more$| ?(?:<pad> )?×\d+$|  ignored$")
 """What is no data in the notes with the words of the data."""
 
@@ -51,7 +53,6 @@ def ranges(trace):
     return {f"{low}–{high}" for low in sizes for high in sizes if low < high}
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", CASES)
 def test_every_printed_shape_was_recorded(drawn, case):
     trace, layout = drawn(case)
