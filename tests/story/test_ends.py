@@ -13,13 +13,14 @@ from xray.story.poster import compose_poster
 class Ends(nn.Module):
     """Two layers between an entrance and an exit of their own."""
 
-    def __init__(self, factor=None, row=None, out=lambda x: x):
+    def __init__(self, factor=None, row=None, out=lambda x: x, *, mixes=False):
         super().__init__()
         self.words, self.factor, self.out = nn.Embedding(12, WIDTH), factor, out
         self.row = None if row is None else nn.Parameter(torch.zeros(1, 1, WIDTH)) if row else None
         self.fixed = row is False
         self.layers = nn.Sequential(*(Layer(LatentAttention("nothing")) for _ in range(2)))
         self.head = nn.Linear(WIDTH, 4)
+        self.mixing = nn.Conv1d(4, 1, 3, padding=1) if mixes else None
 
     def forward(self, ids):
         x = self.words(ids)
@@ -29,7 +30,8 @@ class Ends(nn.Module):
             x = torch.cat([self.row.expand(len(x), -1, -1), x], dim=1)
         if self.fixed:
             x = torch.cat([x[:, -1:], x], dim=1)
-        return self.head(self.out(self.layers(x)))
+        made = self.head(self.out(self.layers(x)))
+        return made if self.mixing is None else self.mixing(made.mT)
 
 
 def labels_of(**options):
@@ -53,6 +55,12 @@ def labels_of(**options):
 )
 def test_a_head_says_which_row_it_reads_only_where_it_reads_one(out, told):
     assert {label for label in labels_of(out=out) if label.startswith("LINEAR OF")} == {told} - {"LINEAR"}
+
+
+def test_what_goes_on_through_convolutions_is_no_head():
+    left_out = "Not drawn, with parameters: head (88), mixing (13)."
+    assert {"What leaves the tower.", left_out} & labels_of() == {"What leaves the tower."}
+    assert {"What leaves the tower.", left_out} & labels_of(mixes=True) == {left_out}
 
 
 def test_a_row_in_front_is_learned_only_where_it_is_a_parameter():

@@ -8,6 +8,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, LOOKUPS, LOSSES, SCALINGS, SUMS
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
+from xray.story.body.ends import is_convolved
 from xray.story.body.entrance import cuts_patches, describe_sum, learned_source
 from xray.story.body.stages import find_any_norm
 from xray.story.body.tables import looks_up_places, trains
@@ -177,7 +178,7 @@ def find_input(flow: Flow, towering: Towering) -> tuple[Step, TensorRecord, int]
 def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart | None:
     """The steps behind a tower's last sum: last norm, head, a loss or the next word; `others` are of other towers."""
     end = towering.chains[-1].end
-    last = find_last(flow, end, others)
+    last = find_last(flow, towering, others)
     if last is None:
         return None
     loss = last if is_loss(flow, last) and len(flow.steps[last].inputs) > 1 else None
@@ -342,8 +343,12 @@ def is_of_stage(towering: Towering, node: int) -> bool:
     return any(node in norm.nodes for staging in towering.stagings[-1:] for norm in staging.norms)
 
 
-def find_last(flow: Flow, end: int, others: Collection[int]) -> int | None:
-    """The last step that is worked out of a tower's result: the loss, if there is one, else the last head."""
+def find_last(flow: Flow, towering: Towering, others: Collection[int]) -> int | None:
+    """The last step that is worked out of a tower's result: the loss, if there is one, else the last head or norm.
+
+    What goes on through convolutions is no head (VITS): there, the last norm is the last.
+    """
+    end = towering.chains[-1].end
     reached = {end}
     heads: list[int] = []
     for place in range(end + 1, len(flow.steps)):
@@ -357,4 +362,5 @@ def find_last(flow: Flow, end: int, others: Collection[int]) -> int | None:
         failed = flow.steps[place].error is not None
         if failed or is_linear(flow, place) or is_loss(flow, place) or find_any_norm(flow, place) is not None:
             heads.append(place)
-    return heads[-1] if heads else None
+    ends = (one for one in reversed(heads) if is_last_norm(flow, towering, one) or not is_convolved(flow, one))
+    return next(ends, None)
