@@ -111,15 +111,14 @@ def attends(flow: Flow, nodes: Collection[int]) -> bool:
 def walk_back(flow: Flow, start: int, stops: Collection[int]) -> set[int]:
     """The steps that work on what becomes the stream, back to what is looked up or comes from outside."""
     seen: set[int] = set()
-    todo = [start]
+    todo = {start} - set(stops)
     while todo and len(seen) < MOST:
-        here = todo.pop()
-        if here in seen or here in stops:
-            continue
+        here = max(todo)  # where there are too many, those next to the first layer are kept
+        todo.remove(here)
         seen.add(here)
-        if flow.op(here) in LOOKUPS:
-            continue
-        todo += [maker for record, maker in flow.given(here) if maker is not None and is_float(record)]
+        if flow.op(here) not in LOOKUPS:
+            makers = {maker for record, maker in flow.given(here) if maker is not None and is_float(record)}
+            todo |= {maker for maker in makers - seen if maker not in stops}
     return seen
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow, read_flow
+from xray.ir.flow.operation_kinds import FINDINGS
 from xray.ir.flow.remembering import once
 from xray.ir.trace import Pass, Trace
 from xray.story.anatomy.tree import Attention, Tower
@@ -56,7 +57,8 @@ def read_pass(one_pass: Pass) -> Reading:
     towers: list[Towering] = []
     sums = {add: f"{UNNAMED}{number}" for number, family in enumerate(families) for add in list_sums(family)}
     for number, family in enumerate(families):
-        tower = read_tower(flow, family, sites, names | dict.fromkeys(list_sums(family), "self"), sums)
+        own = dict.fromkeys(list_sums(family), "self")
+        tower = read_tower(flow, family, sites, names | own, sums, list_finders(flow, towers))
         towers.append(tower)
         names |= dict.fromkeys([tower.end, *tower.sums], f"{UNNAMED}{number}")
     towers = name_towers(towers, find_memories(flow, families, sites))
@@ -114,8 +116,13 @@ def tell_apart(flow: Flow, one: Towering, towers: Sequence[Towering], sites: Seq
     names = {chain.start: other.tower.name for other in joined for chain in other.chains if chain.start is not None}
     names |= {end: other.tower.name for other in others for end in (other.end, *other.sums)}
     names |= dict.fromkeys(one.sums, "self")
-    found = read_tower(flow, chains, sites, names)
+    found = read_tower(flow, chains, sites, names, shared=list_finders(flow, towers[: towers.index(one)]))
     return replace(found, tower=replace(found.tower, name=one.tower.name, entrance=one.tower.entrance))
+
+
+def list_finders(flow: Flow, towers: Sequence[Towering]) -> set[int]:
+    """The convolutions that stand before some towers."""
+    return {node for one in towers for node in one.entrance if flow.op(node) in FINDINGS}
 
 
 def list_joints(one: Towering) -> list[Joint]:

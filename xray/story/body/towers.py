@@ -1,6 +1,6 @@
 """Towers: a stream with its layers, what it reads, and the steps before the first layer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -62,10 +62,12 @@ def read_tower(
     sites: Sequence[Site],
     names: Mapping[int, str],
     beside: Mapping[int, str] = MappingProxyType({}),
+    shared: Collection[int] = (),
 ) -> Towering:
     """The tower of chains that follow one another, each on the result of the one before; it has no name yet.
 
     `names` has the towers before it by the steps that end them, `beside` those that its attentions may look at too.
+    `shared` are convolutions before one of them, from which its entrance may go on (D-FINE).
     """
     cut: list[list[Layer]] = []
     stagings: list[Staging] = []
@@ -88,7 +90,7 @@ def read_tower(
     if final is not None and is_end_of_layer(layers):
         layers[-1] = (*layers[-1][:-1], take_norm(flow, layers[-1][-1], final))
         stagings[-1], final = layers[-1][-1], None
-    entrance = read_entrance(flow, chains[0].start, chains[0].joints[0].add, names)
+    entrance = read_entrance(flow, chains[0].start, chains[0].joints[0].add, {*names, *shared})
     parts, nodes = entrance.parts, set(entrance.nodes)
     if opening:
         parts = (*parts, *map(name_opening, opening))

@@ -109,7 +109,7 @@ def read_joint(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | No
     shape = step.outputs[0].shape
     if is_aside(flow, place):
         return None
-    if any(record.shape != shape or record.role == "parameter" for record in step.inputs):
+    if any(not lies_along(record.shape, shape) or record.role == "parameter" for record in step.inputs):
         return None
     if not shape or not step.outputs[0].dtype.startswith(("float", "bfloat")):
         return None
@@ -140,6 +140,12 @@ def read_joint(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | No
         if region is not None and does_mix(flow, region.inner) and not is_other_stream(flow, branch, region, known):
             return Joint(place, stream, region)
     return read_projected(flow, place, known)
+
+
+def lies_along(shape: Sequence[int], whole: Sequence[int]) -> bool:
+    """Whether a tensor has the shape of another one, first axes of length 1 left out (MiniMax M3)."""
+    missing = len(whole) - len(shape)
+    return missing >= 0 and tuple(shape) == tuple(whole[missing:]) and all(size == 1 for size in whole[:missing])
 
 
 def find_branch(flow: Flow, stream: int | None, end: int, entry: TensorRecord | None = None) -> Region | None:
