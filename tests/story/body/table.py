@@ -6,6 +6,7 @@ from story.body.truth import FAMILIES
 
 MODULES = (
     "decoders",
+    "detectors",
     "encoders",
     "images",
     "joined",

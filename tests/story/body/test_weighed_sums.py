@@ -2,7 +2,7 @@
 
 import torch
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, Reader, draw, read, rows
-from story.body.test_stacks import PlacedAttention
+from story.body.test_stacks import HEADS, PlacedAttention
 from torch import nn
 from torch.nn import functional
 
@@ -83,3 +83,103 @@ def test_places_that_are_predicted_anew_are_no_part_of_a_layer():
     assert group.count == LAYERS
     assert (group.stages[0].norm.place, group.stages[0].branches[0].positions) == ("after", "none")
     assert {"box.0.1", "box.1.1"} <= {one.path for one in found.untold}
+
+
+class Lone(nn.Module):
+    """A stack in a block of its own, and one sum behind it that stands outside of that (OmDet-Turbo)."""
+
+    def __init__(self):
+        super().__init__()
+        parts = [part for _ in range(LAYERS) for part in (AttentionPart(), FeedForwardPart())]
+        self.stack, self.last = Reader(*parts), FeedForwardPart(19)
+
+    def forward(self, x):
+        return self.last(self.stack(x))
+
+
+class Packed(nn.Module):
+    """Attention whose rows have no axis of sequences, while the stream has one, of length 1 (MiniMax M3)."""
+
+    def __init__(self):
+        super().__init__()
+        self.project, self.layers = nn.Linear(7, WIDTH), nn.ModuleList(AttentionPart() for _ in range(LAYERS))
+        self.think = nn.ModuleList(FeedForwardPart() for _ in range(LAYERS))
+
+    def forward(self, x):
+        x = self.project(x)
+        for look, think in zip(self.layers, self.think, strict=True):
+            rows = look.norm(x).squeeze(0)
+            qkv = look.qkv(rows).unflatten(-1, (3, HEADS, WIDTH // HEADS)).movedim(1, 0)
+            made = functional.scaled_dot_product_attention(*(one.transpose(0, 1).unsqueeze(0) for one in qkv))
+            x = think(x + look.out(made.squeeze(0).transpose(0, 1).flatten(1)))
+        return x
+
+
+class Beside(nn.Module):
+    """Layers whose queries have other rows behind them, and are told their places before these come (OmDet-Turbo)."""
+
+    def __init__(self):
+        super().__init__()
+        self.project, self.place = nn.Linear(7, WIDTH), nn.Linear(7, WIDTH)
+        self.parts = nn.ModuleList(PlacedAttention() for _ in range(LAYERS))
+        self.think = nn.ModuleList(FeedForwardPart() for _ in range(LAYERS))
+
+    def forward(self, x, other):
+        places, x, other = self.place(x), self.project(x), self.project(other)
+        for part, think in zip(self.parts, self.think, strict=True):
+            count = x.shape[1]
+            placed, rows = torch.cat([x + places, other], dim=1), torch.cat([x, other], dim=1)
+            heads = (part.query(placed), part.key(placed), part.value(rows))
+            q, k, v = (one.unflatten(-1, (HEADS, -1)).transpose(-2, -3) for one in heads)
+            made = torch.softmax(q @ k.transpose(-1, -2), dim=-1) @ v
+            rows = part.norm(rows + part.out(made.transpose(-2, -3).flatten(-2)))
+            x, other = think(rows[:, :count, :]), rows[:, count:, :]
+        return x
+
+
+class TwoReaders(nn.Module):
+    """One convolution before two stacks: the second begins at what the first one's entrance made (D-FINE)."""
+
+    def __init__(self):
+        super().__init__()
+        self.cut, self.down = nn.Conv2d(3, WIDTH, 4, 4), nn.Conv2d(WIDTH, WIDTH, 2, 2)
+        self.first = nn.ModuleList(part for _ in range(2) for part in (AttentionPart(), FeedForwardPart()))
+        self.second = nn.ModuleList(part for _ in range(2) for part in (AttentionPart(), FeedForwardPart()))
+
+    def forward(self, image):
+        maps = self.cut(image)
+        x, y = maps.flatten(2).transpose(1, 2), self.down(maps).flatten(2).transpose(1, 2)
+        for layer in self.first:
+            x = layer(x)
+        for layer in self.second:
+            y = layer(y)
+        return x, y
+
+
+def test_a_last_sum_outside_of_the_block_of_all_others_is_no_layer():
+    found = read(Lone(), rows())
+
+    (tower,) = found.towers
+    assert (tower.layers, len(tower.groups)) == (LAYERS, 1)
+    assert {one.path for one in found.untold} <= {"last"}
+
+
+def test_rows_without_an_axis_of_sequences_are_added_to_a_stream_that_has_one():
+    (tower,) = read(Packed(), rows()[:1]).towers
+
+    assert tower.layers == LAYERS
+    assert [one.part for one in tower.branches] == ["attention", "feed_forward"]
+
+
+def test_queries_beside_other_rows_are_no_layers_of_their_own():
+    (tower,) = read(Beside(), rows(), rows()[:, :2]).towers
+
+    assert tower.layers == LAYERS
+    assert {one.part for one in tower.branches} == {"attention", "feed_forward"}
+
+
+def test_a_tower_that_begins_at_another_ones_convolutions_reads_no_image():
+    first, second = read(TwoReaders(), torch.randn(2, 3, 16, 16)).towers
+
+    assert (first.reads, second.reads) == ("image", None)
+    assert [(part.part, part.size) for part in second.entrance] == [("patches", WIDTH)]

@@ -13,6 +13,7 @@ from xray.story.anatomy.tree import Attention, Group, Stage, Unknown
 from xray.story.body.stages import Staging
 from xray.story.body.widths import shape_of, width_of
 from xray.story.recognition.scored_parts import read_scored
+from xray.story.streams.families import list_holders
 
 LONGEST_PATTERN, FEWEST_BESIDE = 12, 20
 MIXING = ("mix", "cross")
@@ -82,16 +83,6 @@ def cut_by_blocks(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None
         else:
             layers.append(piece)
     return layers if all(len(layer) <= LONGEST_PATTERN for layer in layers) else None
-
-
-def list_holders(flow: Flow, place: int) -> list[int]:
-    """The blocks that hold a step, the outermost first."""
-    found: list[int] = []
-    parent = flow.places.get(flow.steps[place].parent or "")
-    while parent is not None:
-        found.insert(0, parent)
-        parent = flow.places.get(flow.steps[parent].parent or "")
-    return found
 
 
 def split_at_blocks(stagings: Sequence[Staging], holders: Mapping[int, list[int]]) -> list[Layer]:

@@ -54,8 +54,15 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         (node.key for node in raised.nodes if any(one is flow.steps[reader] for one in node.steps)), raised.feet[0]
     )
     told = tuple(f"“{show_controls(text)}”" for text in quote_input(flow.one_pass))
-    below = Node("given", INPUTS.get(towering.tower.reads or "", "INPUT"), 0, MIDDLE, (step,), record, told=told)
+    label = "INPUT" if is_worked_out(flow, reader) else INPUTS.get(towering.tower.reads or "", "INPUT")
+    below = Node("given", label, 0, MIDDLE, (step,), record, told=told)
     return Chart((below, *raised.nodes), (Edge("given", foot), *raised.edges), ("given",), raised.head)
+
+
+def is_worked_out(flow: Flow, reader: int) -> bool:
+    """Whether a convolution has worked on what another one reads: of a long entrance the first ones are not drawn."""
+    before = flow.behind(flow.makers[reader][0]) if flow.op(reader) in FINDINGS else ()
+    return any(flow.op(node) in FINDINGS for node in before)
 
 
 def add_scale(flow: Flow, chart: Chart, nodes: Collection[int]) -> Chart:

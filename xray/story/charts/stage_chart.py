@@ -41,7 +41,7 @@ from xray.story.charts.operations_chart import chart_operations, label_step
 from xray.story.passages.modulation import find_beside_gate, list_modulation
 from xray.story.recognition.between import is_linear, strip_plain
 from xray.story.recognition.mixed_streams import Mixing
-from xray.story.recognition.norms import Norm
+from xray.story.recognition.norms import Norm, find_norm
 from xray.story.recognition.weighed_sums import Weighing
 from xray.story.sentences.of_parts import describe_box
 
@@ -115,7 +115,7 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
     elif isinstance(found.branch, FeedForward):
         chart = chart_forward(flow, found)
     if chart is None:
-        own = found.region.inner - list_opening(flow, found)
+        own = found.region.inner - list_opening(flow, found) - list_begun_norm(flow, found)
         chart = chart_operations(flow, own, found.region.end)
     if chart is None:
         end = found.region.end
@@ -134,6 +134,12 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
     return (
         chart if is_drawn or closing is None else stack_charts(chart, chart_norm(flow, closing, "closing", wide=False))
     )
+
+
+def list_begun_norm(flow: Flow, found: Branching) -> set[int]:
+    """The last steps of a norm in which a branch begins: the stream before it ends with the norm, and shows it."""
+    norms = (find_norm(flow, node) for node in found.region.inner)
+    return {node for norm in norms if norm is not None and found.region.start in norm.nodes for node in norm.nodes}
 
 
 def chart_gate(flow: Flow, gate: int) -> Chart:

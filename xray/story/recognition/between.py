@@ -19,6 +19,7 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.flow.projections import data_input, is_projection
 from xray.ir.records import TensorRecord
+from xray.story.recognition.chosen_rows import picks_best
 
 PLAIN = (
     CARRYING
@@ -140,7 +141,7 @@ def strip_plain(flow: Flow, place: int | None) -> int | None:
     """The step whose numbers are only moved, renamed, dropped or scaled until here, shifted before that at most."""
     is_scaled = False
     while place is not None and flow.makers[place]:
-        if flow.op(place) in CARRYING | DROPOUTS | CLAMPS:
+        if flow.op(place) in CARRYING | DROPOUTS | CLAMPS and not picks_best(flow, place):
             place = flow.makers[place][0]
         elif is_scale(flow, place) or (is_scaled and is_shift(flow, place)):
             is_scaled = any(record.role == "parameter" for record in flow.steps[place].inputs)

@@ -9,7 +9,8 @@ from xray.ir.flow.operation_kinds import FINDINGS, SIDE_BY_SIDE
 from xray.ir.flow.projections import is_product
 from xray.story.recognition.between import does_mix, is_linear, strip_plain
 from xray.story.recognition.norms import Norm, find_norm
-from xray.story.streams.joints import MOST_SUMS_OF_A_BRANCH, Joint, find_joints, list_carried_readers, root_of
+from xray.story.streams.asides import list_carried_readers
+from xray.story.streams.joints import MOST_SUMS_OF_A_BRANCH, Joint, find_joints, root_of
 from xray.story.streams.shortcuts import step_back
 
 FARTHEST = 24
@@ -64,7 +65,7 @@ def find_chains(flow: Flow, sites: Sequence[Site] = ()) -> list[Chain]:
         ]
         last = follow(begun[0], set(inside), before) if begun else None
         sums = set() if last is None else chain_behind(last, before) & set(inside)
-        if is_lateral(flow, joint, sums if begun else inside):
+        if is_lateral(flow, joint, sums if begun else inside, sites):
             nested.add(add)
             continue
         if last is not None and (not goes_on(flow, joint, last) or len(sums) > 2 * MOST_SUMS_OF_A_BRANCH):
@@ -157,10 +158,14 @@ def goes_on(flow: Flow, joint: Joint, last: int) -> bool:
     return does_mix(flow, [node for node in joint.region.inner if node > last])
 
 
-def is_lateral(flow: Flow, joint: Joint, sums: Collection[int]) -> bool:
-    """Whether a sum joins two stages of different width that both went through a layer: a pyramid, not a stream."""
+def is_lateral(flow: Flow, joint: Joint, sums: Collection[int], sites: Sequence[Site]) -> bool:
+    """Whether a sum joins two stages of different width that both went through a layer: a pyramid, not a stream.
+
+    A layer with an attention has two sums, and no branch holds a whole one (DEIMv2).
+    """
     straight = joint.stream in (strip_plain(flow, maker) for maker in flow.makers[joint.add])
-    return not straight and len(sums) > MOST_SUMS_OF_A_BRANCH and goes_on(flow, joint, max(sums))
+    most = 1 if any(site.softmax in joint.region.inner for site in sites) else MOST_SUMS_OF_A_BRANCH
+    return not straight and len(sums) > most and goes_on(flow, joint, max(sums))
 
 
 def is_beside(flow: Flow, chain: Chain, joint: Joint) -> bool:

@@ -1,27 +1,50 @@
 """Families: the chains of one tower, which follow one another as its stages."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, LOOKUPS
 from xray.story.passages.channels import find_channels
+from xray.story.recognition.chosen_rows import picks_best
 from xray.story.recognition.ways import find_straight_ends
 from xray.story.streams.chains import Chain, convolves_little, find_chains, leave_side_ways
 from xray.story.streams.joints import Joint
 
-LEAST_JOINTS, NEAR_BEHIND, FAR_BEHIND = 2, 8, 200
+LEAST_JOINTS, FAR_BEHIND = 2, 200
+FEWEST_BEFORE = 4
 FEATURE_MAP = 4
 """How many axes a picture has: batch, channels, height, width."""
 
 
 def find_families(flow: Flow, sites: Sequence[Site]) -> list[list[Chain]]:
     """The chains of each tower; a few convolutions behind attention predict or sound, and are none (VITS)."""
-    chains = leave_side_ways(flow, find_chains(flow, sites))
+    chains = [leave_what_follows(flow, one) for one in leave_side_ways(flow, find_chains(flow, sites))]
     kept = [kept for one in join_chains(flow, chains, sites) if (kept := keep_stream(flow, one, sites))]
     attending = {add for one in kept if any(has_site(chain, sites) for chain in one) for add in list_sums(one)}
     return [one for one in kept if not convolves_little(flow, one) or attending.isdisjoint(flow.behind(one[0].start))]
+
+
+def leave_what_follows(flow: Flow, chain: Chain) -> Chain:
+    """A chain without a last sum that stands outside of the one block that holds all others (OmDet-Turbo, SAM 3)."""
+    *before, last = chain.joints
+    widths = {flow.output(joint.add).shape[-1] for joint in chain.joints}
+    if len(before) < FEWEST_BEFORE or chain.skips or len(widths) > 1:
+        return chain
+    shared = set.intersection(*(set(list_holders(flow, joint.add)) for joint in before))
+    return chain if shared.issubset(list_holders(flow, last.add)) else replace(chain, joints=before)
+
+
+def list_holders(flow: Flow, place: int) -> list[int]:
+    """The blocks that hold a step, the outermost first."""
+    found: list[int] = []
+    parent = flow.places.get(flow.steps[place].parent or "")
+    while parent is not None:
+        found.insert(0, parent)
+        parent = flow.places.get(flow.steps[parent].parent or "")
+    return found
 
 
 def list_sums(chains: Sequence[Chain]) -> list[int]:
@@ -138,11 +161,3 @@ def leaves_one_row(flow: Flow, before: int, after: int) -> bool:
     """Whether of the rows of each sequence a single one is left, and no axis for more of them."""
     rows, row = flow.output(before).shape, flow.output(after).shape
     return len(row) == len(("batch", "width")) < len(rows) and row[0] == rows[0]
-
-
-def picks_best(flow: Flow, here: int) -> bool:
-    """Whether a step picks the rows that scored best: they begin another stream (RT-DETR)."""
-    if flow.op(here) not in ("gather", "index", "index_select"):
-        return False
-    found = (maker for record, maker in flow.given(here) if not record.dtype.startswith(("float", "bfloat")))
-    return any(flow.op(one) == "topk" for maker in found for one in flow.behind(maker, most=NEAR_BEHIND))

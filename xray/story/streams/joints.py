@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, REPEATS, SIDE_BY_SIDE, SUMS
-from xray.ir.records import TensorRecord
+from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, REPEATS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.projections import is_product
 from xray.story.branches.rows import moves_rows
 from xray.story.recognition.between import Region, does_mix, find_region, is_linear, strip_plain
 from xray.story.recognition.mixed_streams import Mixing, find_mixing
 from xray.story.recognition.norms import find_norm
 from xray.story.recognition.weighed_sums import Weighing, list_weighings
+from xray.story.streams.asides import find_branch, is_aside
 from xray.story.streams.shortcuts import LONGEST_SHORTCUT, is_learned, is_shortcut, step_back
 
 PICKING = frozenset({"index", "slice", "narrow"})
@@ -20,7 +21,6 @@ MOST_AT_ONE_POINT = 4
 """No stream has more sums than this at one point of it: such a point is a tensor that many steps look back to."""
 MOST_SUMS_OF_A_BRANCH = 2
 MOST_ASKING = 40
-CHOICES = frozenset({"topk", "argmax"})
 FARTHEST_BESIDE = 600
 """Within so many steps a branch that stands beside another one is looked for."""
 
@@ -134,9 +134,10 @@ def read_joint(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | No
                 region = find_branch(flow, stream, branch, step.inputs[stream_number])
             if region is not None and does_mix(flow, region.inner & beside.region.inner):
                 region = None  # it goes on from the other branch, and does not stand beside it (Autoformer)
-        part = None if stream is None or region is not None else find_longest_part(flow, stream)
-        if part is not None and part < branch:
-            stream, region = part, find_region(flow, part, branch)
+        part = None if stream is None else find_longest_part(flow, stream)
+        whole = None if part is None or part >= branch else find_branch(flow, part, branch)
+        if whole is not None and (region is None or any(is_product(flow, one) for one in whole.inner & region.beside)):
+            stream, region = whole.start, whole
         if region is not None and does_mix(flow, region.inner) and not is_other_stream(flow, branch, region, known):
             return Joint(place, stream, region)
     return read_projected(flow, place, known)
@@ -146,25 +147,6 @@ def lies_along(shape: Sequence[int], whole: Sequence[int]) -> bool:
     """Whether a tensor has the shape of another one, first axes of length 1 left out (MiniMax M3)."""
     missing = len(whole) - len(shape)
     return missing >= 0 and tuple(shape) == tuple(whole[missing:]) and all(size == 1 for size in whole[:missing])
-
-
-def find_branch(flow: Flow, stream: int | None, end: int, entry: TensorRecord | None = None) -> Region | None:
-    """What lies between a stream and what is added to it.
-
-    What was predicted from the stream and is taken for given from there on, as the boxes that tell a decoder's queries
-    their places (RT-DETR), is no part of it: a detached tensor stands for numbers alone. What it chooses is (ZAYA).
-    """
-    region = find_region(flow, stream, end, entry)
-    taken = () if region is None else [node for node in region.inner if flow.op(node) == "detach"]
-    walls = [
-        node
-        for node in taken
-        if (before := find_region(flow, stream, node, entry)) is not None
-        and does_mix(flow, before.inner)
-        and (behind := find_region(flow, node, end)) is not None
-        and all(flow.op(one) not in CHOICES for one in behind.inner)
-    ]
-    return (find_region(flow, stream, end, entry, walls) if walls else None) or region
 
 
 def read_mixed(flow: Flow, place: int) -> Joint | None:
@@ -216,29 +198,6 @@ def find_longest_part(flow: Flow, stream: int) -> int | None:
     parts = [(record.shape[1], maker) for record, maker in flow.given(stream) if record.shape[-1:] == width]
     most, maker = max(parts, key=lambda one: one[0], default=(0, None))
     return strip_plain(flow, maker) if len(parts) > 1 and length and 2 * most > length[0] else None
-
-
-def is_aside(flow: Flow, place: int) -> bool:
-    """Whether a sum is made for linear layers alone, while something that it adds goes on in another sum.
-
-    So places are added anew to what asks and is asked (RT-DETR, SAM).
-    """
-    readers = list_carried_readers(flow, place)
-    if not readers or not all(is_linear(flow, reader) for reader in readers):
-        return False
-    makers = {one for maker in flow.makers[place] for one in (maker, flow.carried_from(maker)) if one is not None}
-    others = {reader for maker in makers for reader in flow.readers.get(maker, ())}
-    return any(flow.op(reader) in SUMS for reader in others - {place})
-
-
-def list_carried_readers(flow: Flow, place: int) -> list[int]:
-    """The steps that read what a step made, be it moved before."""
-    found: list[int] = []
-    todo = [place]
-    for here in todo:
-        for reader in flow.readers.get(here, ()):
-            (todo if flow.op(reader) in CARRYING | DROPOUTS else found).append(reader)
-    return found
 
 
 def is_other_stream(flow: Flow, branch: int, region: Region, known: Mapping[int, Joint]) -> bool:

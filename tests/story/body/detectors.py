@@ -1,0 +1,117 @@
+"""Networks that find things in images: layers over a map, queries that look at it. The code is transformers 5.23."""
+
+from dataclasses import replace
+
+from story.body.truth import (
+    bare,
+    entrance,
+    family,
+    group,
+    left_out,
+    looks_both_ways,
+    network,
+    post,
+    tower,
+)
+
+from xray.story.anatomy.tree import Convolution, FeedForward, Link, Unknown
+
+FEW = {"decoder_layers": 3, "num_queries": 20}
+SAMPLED = ("sampling_offsets", "attention_weights")
+"""The linear layers of an attention that picks places in maps: it is not known, and drawn by its operations."""
+
+
+def looks(width, heads):
+    return looks_both_ways(None, heads=heads, kv_heads=heads, d_k=width // heads)
+
+
+def thinks(d_ff, activation, **facts):
+    return replace(FeedForward(d_ff, activation, gated=False), **facts)
+
+
+def samples(*more, path="model.decoder.layers.0.encoder_attn", kind="layer", scale=None):
+    """The second sublayer of a decoder's layer: places in maps are picked by what asks, and weighed."""
+    return replace(post(kind, Unknown(tuple(f"{path}.{name}" for name in (*SAMPLED, *more)))), scale=scale)
+
+
+def smallest_map(c):
+    """The layers of the encoder: they look over the smallest map alone."""
+    width = c.encoder_hidden_dim
+    look = post("layer", looks(width, c.encoder_attention_heads))
+    layers = group(c.encoder_layers, width, look, post("layer", thinks(c.encoder_ffn_dim, "gelu")))
+    return tower(c, "stack", None, False, entrance(f"convolution {width}"), (layers,), None)
+
+
+def chosen_queries(c, sample, think, kind="layer"):
+    """The layers of the decoder: the rows of all maps that scored best are its queries."""
+    look = post(kind, looks(c.d_model, c.decoder_attention_heads))
+    layers = group(c.decoder_layers, c.d_model, look, sample, think)
+    parts = entrance(f"convolution {c.d_model}", f"projection {c.d_model}", "norm")
+    return tower(c, "stack 2", None, False, parts, (layers,), None)
+
+
+def joined(first):
+    return tuple(Link("joined", one, two) for one, two in ((first, "stack"), ("stack", "stack 2"), (first, "stack 2")))
+
+
+def residual_net(c, name):
+    """A ResNet by its settings, its blocks by width."""
+    net, groups, first = c.backbone_config, [], 0
+    for width, depth in zip(net.hidden_sizes, net.depths, strict=True):
+        groups.append(group(range(first, first + depth), width, bare(Convolution((3, 3), 1))))
+        first += depth
+    return tower(net, name, "image", None, entrance(f"convolution {net.embedding_size}"), groups, None)
+
+
+def of_rt_detr(c):
+    think = post("layer", thinks(c.decoder_ffn_dim, c.decoder_activation_function))
+    found = left_out("model.enc_score_head", "model.enc_bbox_head")
+    found += left_out("model.decoder.bbox_embed.{}", "model.decoder.class_embed.{}", stages=range(c.decoder_layers - 1))
+    queries = chosen_queries(c, samples("output_proj"), think)
+    return network(residual_net(c, "encoder"), smallest_map(c), queries, links=joined("encoder"), untold=found)
+
+
+@family("RTDetrForObjectDetection", "rt_detr:451, 730, 1187", named=True, **FEW)
+def rt_detr(c):
+    # what tells queries their places is worked out of boxes that are detached, layer by layer
+    return of_rt_detr(c)
+
+
+@family("RTDetrV2ForObjectDetection", "rt_detr_v2:340, 556, 839", named=True, **FEW)
+def rt_detr_v2(c):
+    return of_rt_detr(c)
+
+
+def hg_net(c):
+    """The two blocks of HGNet with a sum of their own; what is before them is its entrance, not all of it drawn."""
+    net = c.backbone_config
+    width = net.stage_out_channels[2]
+    blocks = group(2, width, bare(Convolution((5, 5), net.stage_mid_channels[2])))
+    return tower(net, "vision", "image", None, entrance(f"convolution {width}"), (blocks,), None)
+
+
+HEADS = ("model.enc_score_head", "model.enc_bbox_head", "model.decoder.pre_bbox_head")
+
+
+def not_drawn(c, net):
+    """The first convolutions of a long entrance, and the heads that predict boxes before the last layer."""
+    first = (f"{net}.embedder", f"{net}.encoder.stages.0.blocks.0.layers.0.convolution")
+    return left_out(*first, *HEADS) + left_out("model.decoder.bbox_embed.{}", stages=range(c.decoder_layers - 1))
+
+
+@family("DFineForObjectDetection", "d_fine:98, 543, 801, 1142", named=True, **FEW)
+def d_fine(c):
+    # a gate of both weighs what the sampled places gave against the stream
+    think = post("layer", thinks(c.decoder_ffn_dim, c.decoder_activation_function))
+    queries = chosen_queries(c, samples(scale="gates"), think)
+    found = not_drawn(c, "model.backbone.model")
+    return network(hg_net(c), smallest_map(c), queries, links=joined("vision"), untold=found)
+
+
+@family("Deimv2ForObjectDetection", "deimv2:181, 195, 615, 892, 1411", named=True, **FEW)
+def deimv2(c):
+    # the same with RMS norms and gated feed-forwards, whose width is half of what the settings say
+    think = post("rms", thinks(c.decoder_ffn_dim // 2, "silu", gated=True, fused=False))
+    queries = chosen_queries(c, samples(kind="rms", scale="gates"), think, kind="rms")
+    found = not_drawn(c, "model.conv_encoder.model")
+    return network(hg_net(c), smallest_map(c), queries, links=joined("vision"), untold=found)

@@ -1,0 +1,74 @@
+"""Asides: places that are added to a stream for what asks and is asked alone, and what branches have besides."""
+
+from collections.abc import Collection
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SIDE_BY_SIDE, SUMS
+from xray.ir.records import TensorRecord
+from xray.story.recognition.between import Region, does_mix, find_region, is_linear, width_out
+
+MOST_OF_A_BOX = 10
+"""So many numbers tell a place in a picture, a box, or its middle and four corners."""
+CHOICES = frozenset({"topk", "argmax"})
+
+
+def find_branch(flow: Flow, stream: int | None, end: int, entry: TensorRecord | None = None) -> Region | None:
+    """What lies between a stream and what is added to it.
+
+    What was predicted from the stream and is taken for given from there on, as the boxes that tell a decoder's queries
+    their places (RT-DETR), is no part of it: a detached tensor stands for numbers alone. What it chooses is (ZAYA).
+    """
+    region = find_region(flow, stream, end, entry)
+    if region is None:
+        return None
+    placed = [place for node in region.inner if (place := find_place(flow, node, stream)) is not None]
+    walls = [
+        node
+        for node in (*placed, *(node for node in region.inner if flow.op(node) == "detach"))
+        if (before := find_region(flow, stream, node, entry)) is not None
+        and (predicts_boxes(flow, before.inner) if node in placed else does_mix(flow, before.inner))
+        and (behind := find_region(flow, node, end)) is not None
+        and all(flow.op(one) not in CHOICES for one in behind.inner)
+    ]
+    return (find_region(flow, stream, end, entry, walls) if walls else None) or region
+
+
+def predicts_boxes(flow: Flow, nodes: Collection[int]) -> bool:
+    """Whether a linear layer among steps makes so few numbers of each row that they tell a place or a box."""
+    return any(is_linear(flow, node) and width_out(flow, node) <= MOST_OF_A_BOX for node in nodes)
+
+
+def find_place(flow: Flow, add: int, stream: int | None) -> int | None:
+    """What a sum adds to a stream for what asks and is asked alone: places; None if a sum is no such one."""
+    makers = flow.makers[add] if flow.op(add) in SUMS else ()
+    own = [stream is not None and flow.carried_from(maker) == stream for maker in makers]
+    return makers[own.index(False)] if own in ([True, False], [False, True]) and is_aside(flow, add) else None
+
+
+def is_aside(flow: Flow, place: int) -> bool:
+    """Whether a sum is made for linear layers alone, while something that it adds goes on in another sum.
+
+    So places are added anew to what asks and is asked (RT-DETR, SAM).
+    """
+    readers = list_carried_readers(flow, place, SIDE_BY_SIDE)
+    if not readers or not all(is_linear(flow, reader) for reader in readers):
+        return False
+    makers = {one for maker in flow.makers[place] for one in (maker, flow.carried_from(maker)) if one is not None}
+    others = {reader for maker in makers for reader in (*flow.readers.get(maker, ()), *list_joined(flow, maker))}
+    return any(flow.op(reader) in SUMS for reader in others - {place})
+
+
+def list_joined(flow: Flow, maker: int) -> list[int]:
+    """The steps that read what a step made beside other rows (OmDet-Turbo)."""
+    joins = [reader for reader in flow.readers.get(maker, ()) if flow.op(reader) in SIDE_BY_SIDE]
+    return [reader for join in joins for reader in flow.readers.get(join, ())]
+
+
+def list_carried_readers(flow: Flow, place: int, besides: Collection[str] = ()) -> list[int]:
+    """The steps that read what a step made, be it moved before, or put beside other things where that is said."""
+    found: list[int] = []
+    todo = [place]
+    for here in todo:
+        for reader in flow.readers.get(here, ()):
+            (todo if flow.op(reader) in CARRYING | DROPOUTS | set(besides) else found).append(reader)
+    return found
