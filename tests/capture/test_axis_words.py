@@ -177,3 +177,30 @@ def test_a_table_of_biases_is_no_vocabulary():
 
     assert found["query"] == [("batch", "seq_len", "d_model")]
     assert found["head"] == [("batch", "seq_len", "vocab")]
+
+
+class Streams(nn.Module):
+    """Four streams side by side in one row: a layer reads their mean, and gives its result to each."""
+
+    def __init__(self, width, count):
+        super().__init__()
+        self.words, self.query, self.wide = nn.Embedding(23, width), nn.Linear(width, width), nn.Linear(width, 31)
+        self.back, self.spread, self.count = nn.Linear(31, width), nn.Linear(width * count, count), count
+
+    def forward(self, ids):
+        x = self.words(ids).repeat(1, 1, self.count)
+        for layer in (self.attend, lambda one: self.back(self.wide(one).relu())):
+            made = layer(x.unflatten(-1, (self.count, -1)).mean(dim=-2))
+            x = x + (made.unsqueeze(-2) * self.spread(x).unsqueeze(-1)).flatten(-2)
+        return x
+
+    def attend(self, one):
+        rows = self.query(one).unflatten(-1, (3, -1)).transpose(1, 2)
+        return functional.scaled_dot_product_attention(rows, rows, rows).transpose(1, 2).flatten(-2)
+
+
+def test_a_row_of_several_streams_is_no_width_of_the_model():
+    found = axes_of(Streams(15, 4), torch.zeros(3, 7, dtype=torch.long))
+
+    assert {axes[-1] for axes in found["Streams.add"]} == {"streams*d_model"}
+    assert [found[path][0][-1] for path in ("wide", "back")] == ["d_ff", "d_model"]

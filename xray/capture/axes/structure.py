@@ -6,7 +6,7 @@ d_k and which the words of a sequence; residual sums tell d_model; and the words
 step. Equal sizes keep their own names, since sizes alone name nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xray.capture.axes.groups import Groups
@@ -243,6 +243,8 @@ class Namer:
         ins = {step.id: groups.find(self.at[step.id].ins[0] + len(step.inputs[0].shape) - 1) for step in layers}
         outs = {step.id: self.find_last(step) for step in (*layers, *tables)}
         streams = {self.find_last(flow.steps[place]) for place in list_sums(flow)} & {*ins.values(), *outs.values()}
+        widths = {groups.size(outs[step.id]) for step in tables}
+        streams = {self.part_streams(stream, widths) for stream in streams}
         for stream in streams:
             groups.name(stream, "d_model")
         words = [step for step in tables if outs[step.id] in streams or self.is_read(step)]  # no table of biases
@@ -254,6 +256,14 @@ class Namer:
                 groups.name(outs[step.id], "vocab")
             elif ins[step.id] in streams and outs[step.id] in back - streams and self.is_activated(step):
                 groups.name(outs[step.id], "d_ff")
+
+    def part_streams(self, axis: int, widths: Collection[int]) -> int:
+        """The axis of one stream where an axis holds several, one behind the other, each as wide as a table's rows."""
+        groups, parts = self.groups, self.groups.parts(axis)
+        if len(parts) != 2 or groups.size(parts[1]) not in widths or groups.word(parts[1]):
+            return axis
+        groups.name(parts[0], "streams")
+        return groups.find(parts[1])
 
     def find_last(self, step: Step) -> int:
         """The last axis of what a step makes."""

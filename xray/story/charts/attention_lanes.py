@@ -1,16 +1,14 @@
 """The three ways up to an attention: queries, keys and values, what they share, and what each part is called."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import FINDINGS, SCALINGS, SHAPING, SUMS
+from xray.ir.flow.operation_kinds import FINDINGS, SCALINGS, SUMS
 from xray.story.anatomy.tree import ANOTHER_ROW, Attention
-from xray.story.body.stages import Branching, opening_norms
+from xray.story.body.stages import Branching
 from xray.story.branches.attention import rolls_places
 from xray.story.branches.operands import Side, is_kept, is_narrowed, is_rotary, read_sides
-from xray.story.branches.rows import SWAPS
 from xray.story.charts.chart import (
     CENTRE,
     LEFT,
@@ -25,7 +23,7 @@ from xray.story.charts.chart import (
     steps_with_block,
 )
 from xray.story.charts.lanes import Part, cut_way, lay_out, take_turn
-from xray.story.passages.modulation import list_modulation
+from xray.story.charts.left_out import ends_norm, list_laid_out, list_opening, list_weights
 from xray.story.recognition.between import is_linear, read_sizes, width_out
 
 MOST_ARROWS = 8
@@ -57,37 +55,11 @@ def read_attention_lanes(flow: Flow, found: Branching) -> Lanes:
         raise ValueError("only an attention has lanes")
     query, key, value = read_sides(flow, found.site, found.region)
     apart = list_opening(flow, found) | list_weights(flow, query.nodes | key.nodes | value.nodes)
+    apart |= {node for node in query.nodes | key.nodes | value.nodes if ends_norm(flow, node, found.region)}
     if isinstance(found.branch, Attention) and found.branch.source == ANOTHER_ROW:
         apart |= list_laid_out(flow, (query, key, value))
     query, key, value = (replace(side, nodes=side.nodes - apart) for side in (query, key, value))
     return Lanes((query, key, value), *read_lanes(flow, (query, key, value)))
-
-
-def list_opening(flow: Flow, found: Branching) -> frozenset[int]:
-    """The steps of a branch up to the end of the norm that it begins with: they are drawn apart."""
-    norms = opening_norms(flow, found.region, found.region.start)
-    ends = [node for norm in norms for node in (norm.end, *list_modulation(flow, norm))]
-    return frozenset(node for node in found.region.inner if ends and node <= max(ends))
-
-
-def list_laid_out(flow: Flow, sides: Sequence[Side]) -> frozenset[int]:
-    """The steps before the linear layers that only swap, pick and lay out rows: the panel's name says what they do."""
-    return frozenset(
-        node
-        for side in sides
-        for node in side.nodes
-        if side.projections and node < side.projections[0] and flow.op(node) in SWAPS | SHAPING
-    )
-
-
-def list_weights(flow: Flow, nodes: frozenset[int]) -> frozenset[int]:
-    """The steps that only move parameters: weights cut in three, say."""
-    found: set[int] = set()
-    for node in sorted(nodes):
-        given = list(flow.given(node))
-        if given and all(record.role == "parameter" or maker in found for record, maker in given):
-            found.add(node)
-    return frozenset(found)
 
 
 def is_brought(node: Node, lanes: tuple[Lane, ...]) -> bool:

@@ -21,7 +21,6 @@ from xray.story.anatomy.tree import Norm as NormFacts
 from xray.story.body.scale import find_tanh_gate
 from xray.story.body.stages import Branching, Staging, find_ending, name_norm
 from xray.story.charts.attention_chart import TANH_GATE, chart_attention
-from xray.story.charts.attention_lanes import list_opening
 from xray.story.charts.chart import (
     BROAD,
     MIDDLE,
@@ -37,6 +36,7 @@ from xray.story.charts.chart import (
     with_remarks,
 )
 from xray.story.charts.forward_chart import chart_experts, chart_forward
+from xray.story.charts.left_out import list_opening
 from xray.story.charts.operations_chart import chart_operations, label_step
 from xray.story.passages.modulation import find_beside_gate, list_modulation
 from xray.story.recognition.between import is_linear, strip_plain
