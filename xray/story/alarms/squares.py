@@ -9,14 +9,17 @@ import numpy as np
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING
+from xray.ir.flow.projections import is_product
 from xray.story.alarms.arguments import given_values, list_given, list_masks
 from xray.story.alarms.bench import Bench, mark_hidden
 from xray.story.alarms.kinds import Alarm, alarm_at
 from xray.story.alarms.reach import block_of, follow, shape_of_path
+from xray.story.failure.dtypes import is_float
 from xray.story.recognition.value_shapes import Values
 
 LONGEST_STEP = 2
 """A triangle that is off by more than this is meant."""
+MOST_BEHIND = 200
 
 
 @dataclass(frozen=True)
@@ -202,7 +205,7 @@ def check_blind(flow: Flow, squares: Sequence[Square]) -> Iterator[Alarm]:
         site = square.site
         if len(flow.output(site.scores).shape) > 4 and is_safe(flow, site):
             continue  # queries cut into blocks, the last of which is filled up
-        if site.kind == "self" and cells.shape[-1] == cells.shape[-2] and is_safe(flow, site):
+        if cells.shape[-1] == cells.shape[-2] and asks_itself(flow, site) and is_safe(flow, site):
             padded = (cells == 1).all(axis=-2) & (cells == 0).any(axis=(-1, -2))[..., None]
             blind &= ~padded if padded.shape == blind.shape else True
         rows = int(blind.sum())
@@ -217,6 +220,18 @@ def check_blind(flow: Flow, squares: Sequence[Square]) -> Iterator[Alarm]:
                 f"hidden, and softmax {what}."
             )
             yield alarm_at(flow.one_pass, step, "blind", text)
+
+
+def asks_itself(flow: Flow, site: Site) -> bool:
+    """Whether queries and keys are worked out of the same rows, be it by convolutions of their own (ZAYA)."""
+    if site.kind == "self":
+        return True
+    asked, offered = (
+        set(flow.behind(way.origin, most=MOST_BEHIND, ends=lambda one: is_product(flow, one)))
+        for way in (site.query, site.key)
+    )
+    rows = (flow.output(one) for one in asked & offered if not is_product(flow, one))
+    return any(len(record.shape) == len(("batch", "row", "width")) and is_float(record.dtype) for record in rows)
 
 
 def is_safe(flow: Flow, site: Site) -> bool:
