@@ -218,13 +218,15 @@ class EntrancePart:
 class Bridge:
     """What stands between two layers and changes the stream: it is `before` the layer of that number, from 0.
 
-    `joined` is how many rows become one there, `d_in` and `d_out` how wide the stream is before and behind.
+    `joined` is how many rows become one there, `d_in` and `d_out` how wide the stream is before and behind. One that is
+    `within` that layer stands beside its first sublayer: the stream goes through it on its way past (Hiera, MaxViT).
     """
 
     before: int
     joined: int | None
     d_in: int
     d_out: int
+    within: bool = False
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from xray.story.body.entrance import read_entrance
 from xray.story.body.layers import Layer, cut_by_blocks, cut_layers, group_layers, join_cuts
 from xray.story.body.stages import Staging, find_any_norm, name_norm, read_stage
 from xray.story.body.windows import tell_windows
-from xray.story.passages.bridges import Bridging, find_bridges
+from xray.story.passages.bridges import Bridging, find_bridges, list_changes
 from xray.story.passages.conditions import Conditioning, find_conditioning
 from xray.story.recognition.between import is_linear, strip_plain
 from xray.story.recognition.mixed_streams import find_end
@@ -111,7 +111,9 @@ def read_tower(
         entrance=parts,
         groups=tuple(groups),
         final_norm=None if final is None else name_norm(flow, final),
-        bridges=tuple(one.bridge for one in bridges),
+        bridges=tuple(
+            sorted([*(one.bridge for one in bridges), *list_changes(flow, layers)], key=lambda one: one.before)
+        ),
         conditions=() if condition is None else condition.inputs,
         streams=count_streams(chains),
     )

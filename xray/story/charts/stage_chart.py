@@ -1,11 +1,11 @@
 """The chart of a stage: its norms, its branches, one above or beside the other, and the sum that ends it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import reduce
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SUMS
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SUMS
 from xray.story.anatomy.tree import (
     ANOTHER_ROW,
     Attention,
@@ -19,7 +19,7 @@ from xray.story.anatomy.tree import (
 )
 from xray.story.anatomy.tree import Norm as NormFacts
 from xray.story.body.scale import find_tanh_gate
-from xray.story.body.stages import Branching, Staging, find_ending, name_norm
+from xray.story.body.stages import Branching, Staging, find_any_norm, find_ending, name_norm
 from xray.story.charts.attention_chart import TANH_GATE, chart_attention
 from xray.story.charts.chart import (
     BROAD,
@@ -236,9 +236,23 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
         describe_dropout(flow, dropped),
         "" if is_weighed else describe_box("add", None),
         outline="boundary",
+        told=tell_past(flow, staging.joints[0].past),
     )
     edges = [Edge(head, "add") for head in chart.head.split(" ")]
     return Chart((*chart.nodes, node), (*chart.edges, *edges), chart.feet, "add", chart.memory)
+
+
+def tell_past(flow: Flow, past: Collection[int]) -> tuple[str, ...]:
+    """What the stream goes through on its way past a branch, in words; nothing where it comes by as it is."""
+    labels = (label_step(flow, node).lower() for node in sorted(past) if flow.is_leaf(node) and not moves(flow, node))
+    told = list(dict.fromkeys(labels))
+    return (f"the stream comes by through {', '.join(told)}",) if told else ()
+
+
+def moves(flow: Flow, node: int) -> bool:
+    """Whether a step only moves numbers, or ends a norm of several steps that is told at its end."""
+    inner = (norm for reader in flow.readers.get(node, ()) if (norm := find_any_norm(flow, reader)) is not None)
+    return flow.op(node) in CARRYING | DROPOUTS or any(node in norm.nodes and norm.end != node for norm in inner)
 
 
 def name_branch(branch: Branch) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 
 from xray.ir.flow.attention_sites import Site
@@ -47,6 +48,19 @@ def find_bridges(flow: Flow, layers: Sequence[Layer], sites: Sequence[Site]) -> 
         if joined or any(is_learned(flow, node) and does_mix(flow, [node]) for node in leaves):
             found.append(Bridging(Bridge(number, joined, d_in, d_out), nodes, start))
     return tuple(found)
+
+
+def list_changes(flow: Flow, layers: Sequence[Layer]) -> list[Bridge]:
+    """Where the stream becomes shorter or wider inside a layer, on its way past the first sublayer (Hiera, MaxViT)."""
+    found = []
+    for number, (before, layer) in enumerate(pairwise(layers), 1):
+        joint, start = layer[0].joints[0], end_of(before)
+        shapes = flow.output(start).shape, flow.output(joint.add).shape
+        d_in, d_out = width_at(flow, start, before), width_at(flow, joint.add, layer)
+        joined = count_joined(*shapes, d_in, d_out)
+        if joint.past and joint.stream == start and (joined or d_in != d_out):
+            found.append(Bridge(number, joined, d_in, d_out, within=True))
+    return found
 
 
 def width_at(flow: Flow, place: int, layer: Layer) -> int:

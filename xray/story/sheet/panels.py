@@ -119,6 +119,8 @@ def chart_input(panel: Panel, look: Look) -> Chart:
     steps = sums.steps[:1] if own is record else (step,)
     if panel.block is not None:
         steps, own = (panel.block,), panel.block.inputs[0]
+    elif panel.entering is not None:
+        steps, own = (panel.entering,), panel.entering.outputs[0]
     entering = Node(
         "input",
         "LAYER INPUT",

@@ -25,7 +25,10 @@ Layer = Sequence[Staging]
 
 @dataclass(frozen=True)
 class Panel:
-    """One stage in a frame: its chart, whether it is opened, its station; and the block that holds its whole layer."""
+    """One stage in a frame: its chart, whether it is opened, its station; and the block that holds its whole layer.
+
+    `entering` made what the stream is before it becomes shorter or wider in the stage.
+    """
 
     staging: Staging
     chart: Chart
@@ -33,6 +36,7 @@ class Panel:
     station: int
     params: int
     block: Step | None = None
+    entering: Step | None = None
 
 
 @dataclass(frozen=True)
@@ -98,9 +102,10 @@ def plan_frames(
             is_row = in_rows and not opened.get(number)
             chart = charts[number][place] if is_open or is_row else chart_closed(flow, staging)
             counted = sum(count.paths([staging.nodes - beside]).values())
-            panels.append(
-                Panel(staging, chart, is_open, station if is_open else max(station - 1, first), counted, block)
-            )
+            begun = staging.joints[0].stream if staging.joints[0].past else None
+            entering = None if begun is None else flow.steps[begun]
+            told = station if is_open else max(station - 1, first)
+            panels.append(Panel(staging, chart, is_open, told, counted, block, entering))
             station += is_open
         held = set().union(*(staging.nodes & beside for staging in layers[number]))
         params = sum(panel.params for panel in panels) + sum(count.paths([held]).values())

@@ -12,6 +12,7 @@ from xray.story.recognition.norms import Norm, find_norm
 from xray.story.streams.asides import list_carried_readers
 from xray.story.streams.joints import MOST_SUMS_OF_A_BRANCH, Joint, find_joints, root_of
 from xray.story.streams.shortcuts import step_back
+from xray.story.streams.side_ways import find_side_ways
 
 FARTHEST = 24
 MOST_OF_A_LAYER = 12
@@ -45,6 +46,8 @@ def find_chains(flow: Flow, sites: Sequence[Site] = ()) -> list[Chain]:
         if not leads_along(flow, joint, joints) and not holds_most(joint, joints)
     }
     before: dict[int, int | None] = {add: find_before(flow, joint.stream, joints) for add, joint in joints.items()}
+    for add in find_side_ways(flow, joints, before, sites):
+        del joints[add], before[add]
     roots = {add: root_of(flow, joint.stream) for add, joint in joints.items()}
     begun_at = {add: roots[min(chain_behind(add, before))] for add in joints}
     nested: set[int] = set()

@@ -30,7 +30,8 @@ class Joint:
     """A residual sum: `add` adds what `region` made to the stream that `stream` made (None: it came from outside).
 
     Where the stream is several ones side by side, `mixing` says how they become one row for the branch, and it them.
-    Where stream and branch are each multiplied by a gate first, `weighing` says by which.
+    Where stream and branch are each multiplied by a gate first, `weighing` says by which. `past` are the steps that the
+    stream goes through on its way past the branch, where these make it shorter or wider (ResNet, Hiera).
     """
 
     add: int
@@ -38,6 +39,7 @@ class Joint:
     region: Region
     mixing: Mixing | None = None
     weighing: Weighing | None = None
+    past: frozenset[int] = frozenset()
 
 
 def find_joints(flow: Flow, sites: Sequence[Site] = ()) -> list[Joint]:
@@ -264,6 +266,6 @@ def read_projected(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint 
                 break
             if region is not None and sum(is_learned(flow, node) for node in region.inner) > 1:
                 past = find_region(flow, here, flow.makers[place][stream_number] or 0)
-                beside = region.beside | (past.inner if past is not None else frozenset())
-                return Joint(place, here, replace(region, beside=beside))
+                way = past.inner if past is not None else frozenset[int]()
+                return Joint(place, here, replace(region, beside=region.beside | way), past=way)
     return None
