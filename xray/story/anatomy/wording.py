@@ -91,13 +91,8 @@ def list_lines(tower: Tower) -> Iterator[Line]:
     for group in tower.groups:
         bridge = bridges.get(group.layers[0])
         if bridge is not None:
-            yield Line(
-                f"→ {bridge.before}",
-                "within the layer" if bridge.within else "between layers",
-                describe_bridge(bridge),
-                "",
-                "",
-            )
+            where = "within the layer" if bridge.within else "between layers"
+            yield Line(f"→ {bridge.before}", where, describe_bridge(bridge), "", "")
         layers = describe_layers(group)
         for stage in group.stages:
             for number, branch in enumerate(stage.branches):

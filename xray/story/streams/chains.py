@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
@@ -45,7 +46,7 @@ def find_chains(flow: Flow, sites: Sequence[Site] = ()) -> list[Chain]:
         for add, joint in joints.items()
         if not leads_along(flow, joint, joints) and not holds_most(joint, joints)
     }
-    before: dict[int, int | None] = {add: find_before(flow, joint.stream, joints) for add, joint in joints.items()}
+    before: dict[int, int | None] = {add: find_before(flow, joint, joints) for add, joint in joints.items()}
     for add in find_side_ways(flow, joints, before, sites):
         del joints[add], before[add]
     roots = {add: root_of(flow, joint.stream) for add, joint in joints.items()}
@@ -207,16 +208,24 @@ def chain_behind(last: int, before: dict[int, int | None]) -> set[int]:
     return found
 
 
-def find_before(flow: Flow, stream: int | None, joints: dict[int, Joint]) -> int | None:
+def find_before(flow: Flow, joint: Joint, joints: dict[int, Joint]) -> int | None:
     """The sum that a stream comes from, through norms, moves, bends and pools; None if it begins elsewhere."""
-    here = stream
+    here, is_normed = joint.stream, False
     for _ in range(FARTHEST):
         if here is None:
             return None
         if here in joints:
-            return here
+            return None if is_normed and are_regrouped(flow, here, joint.add) else here
+        is_normed = is_normed or find_norm(flow, here) is not None
         here = step_back(flow, here)
     return None
+
+
+def are_regrouped(flow: Flow, before: int, after: int) -> bool:
+    """Whether other rows than before stand together in a sequence: those of a place, and not of a picture of a film."""
+    one, other = flow.output(before).shape, flow.output(after).shape
+    is_same = len(one) == len(other) == len(("batch", "row", "width")) and one[-1] == other[-1]
+    return is_same and prod(one) == prod(other) and one[0] != other[0]
 
 
 def stream_norm(flow: Flow, joint: Joint, following: Joint | None) -> Norm | None:

@@ -9,11 +9,12 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, LOOKUPS
 from xray.story.passages.channels import find_channels
 from xray.story.recognition.chosen_rows import picks_best
+from xray.story.recognition.norms import find_norm
 from xray.story.recognition.ways import find_straight_ends
-from xray.story.streams.chains import Chain, convolves_little, find_chains, leave_side_ways
+from xray.story.streams.chains import Chain, are_regrouped, convolves_little, find_chains, leave_side_ways
 from xray.story.streams.joints import Joint
 
-LEAST_JOINTS, FAR_BEHIND = 2, 200
+LEAST_JOINTS, NEAR_BEHIND, FAR_BEHIND = 2, 24, 200
 FEWEST_BEFORE = 4
 FEATURE_MAP = 4
 """How many axes a picture has: batch, channels, height, width."""
@@ -88,7 +89,19 @@ def join_chains(flow: Flow, chains: Sequence[Chain], sites: Sequence[Site]) -> l
 def begins_anew(flow: Flow, family: Sequence[Chain], following: Chain, sites: Sequence[Site]) -> bool:
     """Whether a chain is no stage of the tower before it: it is narrower, or a few convolutions behind attention."""
     is_little = convolves_little(flow, [following]) and any(has_site(one, sites) for one in family)
-    return is_little or is_narrower(flow, family, following)
+    return is_little or is_narrower(flow, family, following) or goes_another_way(flow, family[-1], following)
+
+
+def goes_another_way(flow: Flow, before: Chain, following: Chain) -> bool:
+    """Whether rows are put together anew behind a norm: layers of the places of a picture, then of its moments.
+
+    A tower for space and one for time have each their own last norm, and places of their own (VideoPrism).
+    """
+    start, end = following.start, before.end
+    if start is None or not are_regrouped(flow, end, following.joints[0].add):
+        return False
+    between = flow.behind(start, most=NEAR_BEHIND, within=lambda place: place > end)
+    return any(find_norm(flow, here) is not None for here in between)
 
 
 def is_narrower(flow: Flow, family: Sequence[Chain], following: Chain) -> bool:

@@ -22,9 +22,9 @@ def find_side_ways(
         for first in beside:
             way = follow_on(first, before)
             is_own = first not in (strip_plain(flow, maker) for maker in flow.makers[add])
-            if is_own and attending.isdisjoint(way) and max(way) < add:
-                if any(reads_way(flow, joints[one], max(way)) for one in attending if one >= add):
-                    found |= way
+            is_read = any(reads_way(flow, joints[one], max(way)) for one in attending if one >= add)
+            if is_own and is_read and attending.isdisjoint(way) and max(way) < add:
+                found |= way
     return found
 
 
