@@ -331,6 +331,8 @@ OF_PICTURES = {
 
 LOADS = {"few": (3, 0, 5), "many": (1, 2) * 64, "not kept": ()}
 OF_LOADS = {"load of experts": {"few", "many"}}
+PASTS = {"as it is": (), "pooled": ("layer norm", "linear", "amax")}
+OF_PASTS = {"past a sublayer": {"pooled"}}
 GROUPS = {
     "shared": Group((0, 1), (), 35, shared=True),
     "their own": Group((0, 1), (), 35, shared=False),

@@ -25,6 +25,7 @@ GROUPS = (
     (REMARKS, pools.PARTS, pools.OF_PARTS),
     ((of_stations.ASKS,), pools.ASKING, {"asks": {"memory", "no source"}}),
     (of_parts.OF_LOADS, pools.LOADS, pools.OF_LOADS),
+    (of_parts.OF_PASTS, pools.PASTS, pools.OF_PASTS),
     (of_models.OF_GROUPS, pools.GROUPS, pools.OF_GROUPS),
     ((of_runs.DERIVED,), pools.MADE, {"derived": {"derived"}}),
     (of_stations.OF_BRANCHES, pools.BRANCHES, pools.OF_BRANCHES),

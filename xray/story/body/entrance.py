@@ -111,15 +111,35 @@ def attends(flow: Flow, nodes: Collection[int]) -> bool:
 def walk_back(flow: Flow, start: int, stops: Collection[int]) -> set[int]:
     """The steps that work on what becomes the stream, back to what is looked up or comes from outside."""
     seen: set[int] = set()
-    todo = {start} - set(stops)
+    todo, cut = {start} - set(stops), is_cut_off(flow, start)
     while todo and len(seen) < MOST:
         here = max(todo)  # where there are too many, those next to the first layer are kept
         todo.remove(here)
         seen.add(here)
         if flow.op(here) not in LOOKUPS:
+            own = find_rows(flow, here, flow.output(start).shape) if cut else None
             makers = {maker for record, maker in flow.given(here) if maker is not None and is_float(record)}
-            todo |= {maker for maker in makers - seen if maker not in stops}
+            todo |= {maker for maker in (makers if own is None else {own}) - seen if maker not in stops}
     return seen
+
+
+def is_cut_off(flow: Flow, start: int) -> bool:
+    """Whether a stream begins as some of the rows of a tensor: those of a text, say, before those of a film."""
+    before, after = (next((one.shape for one in flow.steps[start].inputs), ()), flow.output(start).shape)
+    return (
+        len(before) == len(after) == len(("batch", "row", "width")) and before[1] > after[1] and before[2] == after[2]
+    )
+
+
+def find_rows(flow: Flow, join: int, shape: tuple[int, ...]) -> int | None:
+    """Of rows that a step puts one behind the other, those that are as many as are cut off behind it; None if not one.
+
+    Only where no other ones are as many.
+    """
+    if flow.op(join) not in SIDE_BY_SIDE or flow.output(join).shape == shape:
+        return None
+    alike = [maker for record, maker in flow.given(join) if record.shape == shape and maker is not None]
+    return alike[0] if len(alike) == 1 else None
 
 
 def steps_between(flow: Flow, start: int, first: int) -> set[int]:

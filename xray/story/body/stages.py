@@ -197,7 +197,7 @@ def starts_at(flow: Flow, norm: FoundNorm, region: Region, stream: int | None) -
     """Whether a norm reads the stream itself."""
     if stream is None:
         return norm.origin is None or strip_plain(flow, norm.origin) not in region.inner
-    if norm.origin is None or strip_plain(flow, norm.origin) == stream:
+    if norm.origin is None or stream in (norm.origin, strip_plain(flow, norm.origin)):
         return norm.origin is not None
     beside = flow.makers[norm.origin] if flow.op(norm.origin) in JOINS else ()  # the stream beside something else
     return any(stream in (maker, strip_plain(flow, maker)) for maker in beside)

@@ -43,7 +43,7 @@ from xray.story.recognition.between import is_linear, strip_plain
 from xray.story.recognition.mixed_streams import Mixing
 from xray.story.recognition.norms import Norm, find_norm
 from xray.story.recognition.weighed_sums import Weighing
-from xray.story.sentences.of_parts import describe_box
+from xray.story.sentences.of_parts import describe_box, describe_past
 
 
 def chart_stage(flow: Flow, staging: Staging) -> Chart:
@@ -226,6 +226,7 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     label = "ADD TO THE STREAMS, MIXED" if mixes else "ADD TO EVERY STREAM" if mixings else label
     places += mixes
     dropped = list_dropouts(flow, *(joint.region.end for joint in staging.joints))
+    past = list_past(flow, staging.joints[0].past)
     node = Node(
         "add",
         label,
@@ -236,17 +237,16 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
         describe_dropout(flow, dropped),
         "" if is_weighed else describe_box("add", None),
         outline="boundary",
-        told=tell_past(flow, staging.joints[0].past),
+        told=(describe_past(past),) if past else (),
     )
     edges = [Edge(head, "add") for head in chart.head.split(" ")]
     return Chart((*chart.nodes, node), (*chart.edges, *edges), chart.feet, "add", chart.memory)
 
 
-def tell_past(flow: Flow, past: Collection[int]) -> tuple[str, ...]:
-    """What the stream goes through on its way past a branch, in words; nothing where it comes by as it is."""
+def list_past(flow: Flow, past: Collection[int]) -> list[str]:
+    """What the stream goes through on its way past a branch, as its steps are called."""
     labels = (label_step(flow, node).lower() for node in sorted(past) if flow.is_leaf(node) and not moves(flow, node))
-    told = list(dict.fromkeys(labels))
-    return (f"the stream comes by through {', '.join(told)}",) if told else ()
+    return list(dict.fromkeys(labels))
 
 
 def moves(flow: Flow, node: int) -> bool:

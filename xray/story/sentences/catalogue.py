@@ -4,7 +4,7 @@ from typing import Any
 
 from xray.story.sentences.of_masks import OF_MASKS, OF_PICTURES
 from xray.story.sentences.of_models import OF_GROUPS, OF_MODELS
-from xray.story.sentences.of_parts import OF_LOADS, REMARKS
+from xray.story.sentences.of_parts import OF_LOADS, OF_PASTS, REMARKS
 from xray.story.sentences.of_runs import (
     DERIVED,
     OF_APPENDING,
@@ -33,6 +33,7 @@ CATALOGUE: tuple[Sentence[Any], ...] = (
     *OF_GROUPS,
     *(sentence for group in REMARKS.values() for sentence in group),
     *OF_LOADS,
+    *OF_PASTS,
     ASKS,
     *OF_BRANCHES,
     *OF_FORWARDS,

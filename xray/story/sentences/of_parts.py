@@ -19,6 +19,11 @@ def describe_load(counts: Sequence[int]) -> str:
     return say_first(OF_LOADS, counts)
 
 
+def describe_past(names: Sequence[str]) -> str:
+    """What the stream goes through on its way past a sublayer; empty where it comes by as it is."""
+    return say_first(OF_PASTS, names)
+
+
 def kind_of(key: str) -> str:
     """The kind of a box by its key: "linear of several" of "linear0_qkv"."""
     kind, _, lanes = key.partition("_")
@@ -189,3 +194,8 @@ def spell_load(counts: Sequence[int]) -> str:
 
 OF_LOADS: tuple[Sentence[Sequence[int]], ...] = (Sentence("load of experts", spell_load),)
 """What is said above the bars of experts."""
+
+OF_PASTS: tuple[Sentence[Sequence[str]], ...] = (
+    Sentence("past a sublayer", lambda names: f"the stream comes by through {', '.join(names)}" if names else ""),
+)
+"""What is said of a sum to which the stream does not come as it was."""

@@ -12,6 +12,7 @@ from xray.story.recognition.between import does_mix, is_linear, strip_plain
 from xray.story.recognition.norms import Norm, find_norm
 from xray.story.streams.asides import list_carried_readers
 from xray.story.streams.joints import MOST_SUMS_OF_A_BRANCH, Joint, find_joints, root_of
+from xray.story.streams.cut_streams import part_streams
 from xray.story.streams.shortcuts import step_back
 from xray.story.streams.side_ways import find_side_ways
 
@@ -40,7 +41,7 @@ class Chain:
 
 def find_chains(flow: Flow, sites: Sequence[Site] = ()) -> list[Chain]:
     """The residual streams of a pass that are not inside a branch of another, in the order of their first sums."""
-    joints = {joint.add: joint for joint in find_joints(flow, sites)}
+    joints = {joint.add: joint for joint in part_streams(flow, find_joints(flow, sites))}
     joints = {
         add: joint
         for add, joint in joints.items()
@@ -89,7 +90,7 @@ def find_chains(flow: Flow, sites: Sequence[Site] = ()) -> list[Chain]:
                 ends[add] = chain
             continue
         previous = before[add]
-        chain = next((one for one in reversed(chains) if is_beside(flow, one, joint)), None)
+        chain = next((one for one in reversed(chains) if is_beside(one, joint)), None)
         if chain is None and previous is not None:
             chain = ends.get(previous)
             chain = None if chain is not None and chain.end != previous else chain
@@ -172,20 +173,9 @@ def is_lateral(flow: Flow, joint: Joint, sums: Collection[int], sites: Sequence[
     return not straight and len(sums) > most and goes_on(flow, joint, max(sums))
 
 
-def is_beside(flow: Flow, chain: Chain, joint: Joint) -> bool:
+def is_beside(chain: Chain, joint: Joint) -> bool:
     """Whether a sum adds a second branch that began where the chain's last one did."""
-    if not chain.joints or chain.joints[-1].stream != joint.stream:
-        return False
-    return not are_parts(flow, joint.stream, chain.joints[-1].add, joint.add)
-
-
-def are_parts(flow: Flow, stream: int | None, one: int, other: int) -> bool:
-    """Whether two sums are as long as the parts that one tensor was cut in, as rows of text and film (CogVideoX)."""
-    whole, first, second = (flow.output(place).shape if place is not None else () for place in (stream, one, other))
-    if not len(whole) == len(first) == len(second):
-        return False
-    axes = [axis for axis, size in enumerate(whole) if (first[axis], second[axis]) != (size, size)]
-    return len(axes) == 1 and first[axes[0]] + second[axes[0]] == whole[axes[0]]
+    return bool(chain.joints) and chain.joints[-1].stream == joint.stream
 
 
 def follow(first: int, inside: set[int], before: dict[int, int | None]) -> int:
