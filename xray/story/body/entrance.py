@@ -125,10 +125,9 @@ def walk_back(flow: Flow, start: int, stops: Collection[int]) -> set[int]:
 
 def is_cut_off(flow: Flow, start: int) -> bool:
     """Whether a stream begins as some of the rows of a tensor: those of a text, say, before those of a film."""
-    before, after = (next((one.shape for one in flow.steps[start].inputs), ()), flow.output(start).shape)
-    return (
-        len(before) == len(after) == len(("batch", "row", "width")) and before[1] > after[1] and before[2] == after[2]
-    )
+    before, after = next((one.shape for one in flow.steps[start].inputs), ()), flow.output(start).shape
+    are_rows = len(before) == len(after) == len(("batch", "row", "width"))
+    return are_rows and before[1] > after[1] and before[2] == after[2]
 
 
 def find_rows(flow: Flow, join: int, shape: tuple[int, ...]) -> int | None:
@@ -306,6 +305,8 @@ def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int], sto
         axes = len(read) if len(source.shape) == 2 and len(read) >= 4 and read[1] > 1 else len(source.shape)
         if is_video(source):
             return "video"
+        if axes == len(source.shape) > len(("batch", "channels", "height", "width")) and is_deep(flow, min(finders)):
+            return None  # a film, or a body in space (Wan)
         return "image" if axes >= 4 and not is_sound(source) else "audio"
     linear = [node for node in sorted(nodes) if is_linear(flow, node)]
     sources = [source for node in linear if (source := source_of(flow, node, stops)) is not None]
@@ -315,6 +316,11 @@ def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int], sto
     follows = any(maker in stops for node in nodes for maker in flow.makers[node])
     looks = any(flow.op(node) in LOOKUPS and not looks_up_places(flow, node) for node in nodes)
     return "vectors" if reads or (not follows and not looks and linear) else None
+
+
+def is_deep(flow: Flow, finder: int) -> bool:
+    """Whether a convolution moves along three axes."""
+    return len(flow.output(finder).shape) == len(("batch", "channels", "depth", "height", "width"))
 
 
 def is_video(source: TensorRecord) -> bool:

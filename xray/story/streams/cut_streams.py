@@ -1,4 +1,4 @@
-"""Streams that were cut from one tensor: the rows of a text and of a film that stood one behind the other (CogVideoX)."""
+"""Streams that were cut from one tensor: rows of a text and of a film that stood one behind the other (CogVideoX)."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
