@@ -37,6 +37,7 @@ OTHERS = (
     "gmlp_s16_224",
     "shvit_s1",
     "tnt_s_patch16_224",
+    "gcvit_xxtiny",
 )
 """Those whose branches are not attention of places with a feed-forward each."""
 USUAL = (

@@ -142,3 +142,15 @@ def qwen3_asr_encoder(c):
     look = looks_both_ways(c, heads=c.encoder_attention_heads, d_k=c.d_model // c.encoder_attention_heads, pieces=2)
     layers = (group(2, c.d_model, pre("layer", look), pre("layer", plain(c, d_ff=c.encoder_ffn_dim))),)
     return network(tower(c, "audio", "audio", False, parts, layers, "layer"), head=Head("none"))
+
+
+@family("VideoPrismVisionModel", "videoprism:208, 372, 533, 564", named=True, num_spatial_layers=3)
+def videoprism_vision(c):
+    # the patches of each picture see each other, then the moments of each patch: a tower each, with its places and norm
+    look = looks_both_ways(c, kernel="plain", cap=c.attn_logit_softcapping)
+    stages, patches = (pre("layer", look), pre("layer", plain(c, activation="gelu"))), (c.image_size // 18) ** 2
+    parts = entrance(f"patches {c.hidden_size}", f"positions {patches}")
+    space = tower(c, "vision", "video", False, parts, (group(3, c.hidden_size, *stages),), "layer")
+    layers = (group(c.num_temporal_layers, c.hidden_size, *stages),)
+    time = tower(c, "stack", None, False, entrance(f"positions {c.num_frames}"), layers, "layer")
+    return network(space, time, links=(Link("joined", "vision", "stack"),), head=Head("none"))

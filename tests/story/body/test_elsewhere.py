@@ -181,6 +181,43 @@ def test_stages_of_growing_width_are_bridged(name, widths):
     assert found.untold == ()
 
 
+SHORTENED = {
+    "hiera_tiny_224": ([1, 3, 10], [96, 192, 384, 768]),
+    "maxvit_nano_rw_256": ([1, 3, 6], [64, 128, 256, 512]),
+}
+
+
+@pytest.mark.parametrize("name", SHORTENED)
+def test_a_stream_that_becomes_shorter_on_its_way_past_a_sublayer_is_told_and_drawn(name):
+    layers, widths = SHORTENED[name]
+    (column,) = read_columns(kept(name)[0])
+    (tower,) = anatomy(kept(name)[0]).towers
+
+    # timm's hiera.py: self.proj and do_pool; maxxvit.py: Downsample2d as shortcut
+    found = [(one.before, one.joined, one.d_in, one.d_out, one.within) for one in tower.bridges]
+    assert found == [(at, 4, *pair, True) for at, pair in zip(layers, pairwise(widths), strict=True)]
+    sums = {at: chart_stage(column.reading.flow, column.towering.layers[at][0]).node("add") for at in (0, layers[0])}
+    told = "the stream comes by through "
+    assert sums[layers[0]].told[0].startswith(told)
+    assert sums[layers[0]].remark == ""
+    assert (name == "hiera_tiny_224") == (sums[0].told == ())
+
+
+def test_what_makes_global_queries_is_no_layer_of_the_stream():
+    found = anatomy(kept("gcvit_xxtiny")[0])
+    (tower,) = found.towers
+
+    # timm's gcvit.py: GlobalContextVitStage, global_block(x) asks in every other block; downsample has a sum of its own
+    told = [[one.heads, one.d_k] for one in branches_of("gcvit_xxtiny", Attention)]
+    assert told == kept("gcvit_xxtiny")[1]["attentions"]
+    assert (tower.name, tower.reads, found.links) == ("vision", "image", ())
+    assert [one.path for one in found.untold] == [f"stages.{stage}.global_block" for stage in range(4)]
+    assert [(one.joined, one.d_in, one.d_out) for one in tower.bridges] == [
+        (4, 64, 64),
+        *((4, *pair) for pair in pairwise([64, 128, 256, 512])),
+    ]
+
+
 def test_neighbours_are_drawn_side_by_side_as_they_are_joined():
     (column,) = read_columns(kept("swin_tiny_patch4_window7_224")[0])
 

@@ -5,7 +5,7 @@ from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, Read
 from torch import nn
 from torch.nn import functional
 
-from xray.story.anatomy.tree import Experts, FeedForward
+from xray.story.anatomy.tree import Attention, Experts, FeedForward
 from xray.story.sentences.of_models import list_sentences
 
 NARROW = 8
@@ -52,6 +52,50 @@ def test_two_streams_that_look_at_each_other_in_turn_are_two_towers():
         second.name,
     }  # the first asks what no layer made
     assert {branch.source for branch in second.branches} == {first.name}
+
+
+class Joint(nn.Module):
+    """A layer in which two streams attend together, and that goes on with both."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.q, self.k, self.v = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+        self.think = FeedForwardPart()
+
+    def forward(self, one, other):
+        rows = torch.cat([self.norm(one), self.norm(other)], dim=1)
+        q, k, v = (layer(rows).unflatten(-1, (3, -1)).transpose(1, 2) for layer in (self.q, self.k, self.v))
+        found = self.out(functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(-2))
+        one, other = one + found[:, : one.shape[1]], other + found[:, one.shape[1] :]
+        return self.think(one), self.think(other)
+
+
+class CutInTwo(nn.Module):
+    """Rows of two kinds are laid one behind the other, told their places, and cut apart again (CogVideoX)."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = nn.Linear(7, WIDTH), nn.Conv2d(3, WIDTH, 2, 2)
+        self.places = nn.Parameter(torch.randn(1, 9, WIDTH))
+        self.layers = nn.ModuleList(Joint() for _ in range(3))
+
+    def forward(self, words, image):
+        rows = torch.cat([self.one(words), self.other(image).flatten(2).transpose(1, 2)], dim=1) + self.places
+        one, other = rows[:, :5], rows[:, 5:]
+        for layer in self.layers:
+            one, other = layer(one, other)
+        return one, other
+
+
+def test_streams_that_were_cut_from_one_tensor_begin_where_they_are_cut():
+    words, image = read(CutInTwo(), torch.randn(2, 5, 7), torch.randn(2, 3, 4, 4)).towers
+
+    assert [(one.reads, len(one.groups), one.layers) for one in (words, image)] == [("vectors", 1, 3), ("image", 1, 3)]
+    for one, other in ((words, image), (image, words)):
+        (look,) = (branch for branch in one.branches if isinstance(branch, Attention))
+        assert (look.source, look.beside, look.other_rows) == ("self", other.name, None)
+        assert {stage.norm.place for stage in one.groups[0].stages} == {"before"}
 
 
 class Neck(nn.Module):

@@ -235,7 +235,7 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
         (*steps_at(flow, *places), *dropped),
         flow.output(end),
         describe_dropout(flow, dropped),
-        "" if is_weighed else describe_box("add", None),
+        "" if is_weighed or past else describe_box("add", None),
         outline="boundary",
         told=(describe_past(past),) if past else (),
     )
