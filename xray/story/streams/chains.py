@@ -11,8 +11,8 @@ from xray.ir.flow.projections import is_product
 from xray.story.recognition.between import does_mix, is_linear, strip_plain
 from xray.story.recognition.norms import Norm, find_norm
 from xray.story.streams.asides import list_carried_readers
-from xray.story.streams.joints import MOST_SUMS_OF_A_BRANCH, Joint, find_joints, root_of
 from xray.story.streams.cut_streams import part_streams
+from xray.story.streams.joints import MOST_SUMS_OF_A_BRANCH, Joint, find_joints, root_of
 from xray.story.streams.shortcuts import step_back
 from xray.story.streams.side_ways import find_side_ways
 
