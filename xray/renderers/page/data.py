@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
+from math import isfinite, prod
 from typing import Any
 
 from xray.ir.records import MaskBlocks, MaskFacts, Number, Preview, TensorRecord, spell_number
@@ -176,7 +176,7 @@ def pack_values(preview: Preview, step: Step, level: Level) -> Packed:
         packed["block"] = {
             "start": list(block.start),
             "shape": list(block.shape),
-            "values": [round_number(value) for value in block.values],
+            "values": round_numbers(block.values),
         }
     found = preview.statistics
     if found is not None:
@@ -219,6 +219,15 @@ def pack_blocks(blocks: MaskBlocks) -> Packed:
 def round_number(value: Number) -> Number:
     """A value to a few significant digits; ids and spelt-out values as they are."""
     return spell_number(float(f"{value:.{DIGITS}g}")) if isinstance(value, float) else value
+
+
+def round_numbers(values: Sequence[Number]) -> list[Number]:
+    """The same of many values: those that are numbers alone are written and read at once."""
+    if {*map(type, values)} == {float}:
+        rounded = [*map(float, (f"%.{DIGITS}g " * len(values) % tuple(values)).split())]
+        if all(map(isfinite, rounded)):
+            return [*rounded]
+    return [*map(round_number, values)]
 
 
 def spell_setting(value: Setting) -> Setting:

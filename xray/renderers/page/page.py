@@ -1,8 +1,8 @@
 """The page of a trace: one HTML file that needs nothing from anywhere."""
 
-import gzip
 import json
 import re
+import zlib
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
@@ -31,6 +31,9 @@ SHEETS = ("page", "map", "views", "cells", "near", "ranks", "show", "unfold", "t
 """The page's style sheets, those that overrule others last."""
 MOST_BYTES = 3_000_000
 """No page is larger than this, as long as its drawing leaves room; values are left out first."""
+
+GZIP, AT_ONCE = 31, 2**18
+"""What zlib calls the form of gzip; so many bytes are packed before it is seen whether there is still room."""
 
 
 def draw_page(
@@ -91,10 +94,22 @@ def pack_facts(
         for level in LEVELS:
             packed = pack_page(trace, level, shown, roles, twins)
             text = json.dumps(packed, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-            packed_text = b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
-            if len(packed_text) <= room:
-                return packed_text
+            squeezed = squeeze(text.encode(), room // 4 * 3)
+            if squeezed is not None:
+                return b64encode(squeezed).decode()
     raise DrawError(f"the page would have more than {MOST_BYTES:,} bytes. Trace fewer turns, or fewer passes.")
+
+
+def squeeze(data: bytes, most: int) -> bytes | None:
+    """The data as gzip packs them; None as soon as those are more than so many bytes."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, GZIP)
+    packed = bytearray()
+    for start in range(0, len(data), AT_ONCE):
+        packed += packer.compress(data[start : start + AT_ONCE])
+        if len(packed) > most:
+            return None
+    packed += packer.flush()
+    return bytes(packed) if len(packed) <= most else None
 
 
 def write_policy(style: str, script: str) -> str:

@@ -1,6 +1,7 @@
 """How many values a page carries: as many as fit, and when they do not, which go first."""
 
 from dataclasses import dataclass
+from itertools import chain
 from math import prod
 
 from xray.ir.records import Preview
@@ -63,13 +64,9 @@ def cut_rows(preview: Preview, most: int | None) -> Preview | None:
 
 def take_first(preview: Preview, axis: int, count: int) -> Preview:
     """The block with fewer entries on one axis."""
-    size = preview.shape[axis]
     inner = prod(preview.shape[axis + 1 :])
-    outer = prod(preview.shape[:axis])
-    kept = tuple(
-        value
-        for place in range(outer)
-        for value in preview.values[place * size * inner : place * size * inner + count * inner]
-    )
+    step = preview.shape[axis] * inner
+    starts = range(0, len(preview.values), step)
+    kept = tuple(chain.from_iterable(preview.values[start : start + count * inner] for start in starts))
     shape = (*preview.shape[:axis], count, *preview.shape[axis + 1 :])
     return Preview(preview.start, shape, kept, preview.statistics)
