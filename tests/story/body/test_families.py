@@ -6,14 +6,26 @@ from story.body.table import FAMILIES
 from story.body.truth import list_differences
 
 from xray import anatomy
+from xray.story.alarms.whole import audit
 
 TABLE = [
     pytest.param(family, id=name, marks=() if family.fast else pytest.mark.slow) for name, family in FAMILIES.items()
 ]
 
 
-@pytest.mark.parametrize("family", TABLE)
-def test_the_anatomy_is_true(family):
-    config, trace = record_family(family)
+@pytest.fixture(scope="module", params=TABLE)
+def read(request):
+    """A family with its configuration and its trace, which are made once for both tests."""
+    return request.param, *record_family(request.param)
+
+
+def test_the_anatomy_is_true(read):
+    family, config, trace = read
 
     assert list_differences(anatomy(trace), family.truth(config)) == []
+
+
+def test_what_is_as_it_should_be_raises_nothing(read):
+    _, _, trace = read
+
+    assert audit(trace).alarms == ()
