@@ -68,13 +68,18 @@ def build_small(family):
     return model, (family.inputs or propose_inputs)(model, config)
 
 
+@pytest.fixture(scope="module", params=FAMILIES)
+def small(request):
+    """A small model of a family that takes a mask, and its inputs, made once for padding on either side."""
+    if not takes_mask(request.param):
+        pytest.skip("it takes no mask beside ids")
+    return build_small(FAMILIES[request.param])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("padded", [slice(0, 3), slice(-3, None)], ids=["left", "right"])
-@pytest.mark.parametrize("name", FAMILIES)
-def test_a_family_given_padding_raises_nothing(name, padded):
-    if not takes_mask(name):
-        pytest.skip("it takes no mask beside ids")
-    model, given = build_small(FAMILIES[name])
+def test_a_family_given_padding_raises_nothing(small, padded):
+    model, given = small
     mask = torch.ones(given["input_ids"].shape, dtype=torch.long)
     mask[-1, padded] = 0
     with torch.no_grad():
