@@ -62,6 +62,7 @@ def pytest_collection_finish():
     """Spare the garbage collector the hundreds of thousands of objects that importing the tests made."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture(autouse=True)

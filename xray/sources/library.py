@@ -113,7 +113,7 @@ def choose_class(transformers: Any, config: Any, found: Found, kind: str | None)
 def list_kinds(transformers: Any, config: Any) -> dict[str, Any]:
     """Every kind as which a model with such settings comes, "causal-lm" or "image-classification", and its class."""
     kinds = {}
-    for name in ("AutoModel", *sorted(one for one in dir(transformers) if one.startswith(AUTO))):
+    for name in ("AutoModel", *sorted({one for one in transformers.__all__ if one.startswith(AUTO)})):
         mapping = getattr(getattr(transformers, name), "_model_mapping", None)
         if mapping is None or type(config) not in mapping:
             continue
