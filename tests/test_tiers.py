@@ -3,6 +3,8 @@
 import subprocess
 import tomllib
 
+import pytest
+from conftest import pytest_collection_modifyitems
 from documents import ROOT, SET_UP, commands_of, read_blocks
 
 RUN = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
@@ -28,3 +30,28 @@ def test_the_slow_tier_waits_until_it_is_asked_for():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"]
 
     assert "-m 'not slow'" in settings["addopts"]
+
+
+class Item:
+    """One case of a test that is marked so."""
+
+    path, originalname = ROOT / "tests" / "test_tiers.py", "test_many_things"
+
+    def __init__(self, *marks):
+        self.marks = [mark.mark for mark in marks]
+
+    def get_closest_marker(self, name):
+        return next((mark for mark in self.marks if mark.name == name), None)
+
+    def add_marker(self, mark):
+        self.marks.append(mark.mark)
+
+
+def test_of_a_sampled_test_the_fast_tier_does_the_first_and_every_so_manyth():
+    always = [Item(pytest.mark.sampled(3), pytest.mark.slow)]
+    items = [*always, *(Item(pytest.mark.sampled(3)) for _ in range(8)), Item()]
+
+    pytest_collection_modifyitems(items)
+
+    fast = [place for place, item in enumerate(items) if item.get_closest_marker("slow") is None]
+    assert fast == [1, 4, 7, 9]

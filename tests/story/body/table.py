@@ -22,4 +22,4 @@ MODULES = (
 for module in MODULES:
     import_module(f"story.body.{module}")
 
-__all__ = ["FAMILIES"]
+__all__ = ["FAMILIES", "MODULES"]
