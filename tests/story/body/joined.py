@@ -6,6 +6,7 @@ from story.body.truth import (
     attention,
     between,
     entrance,
+    experts,
     family,
     gated,
     group,
@@ -176,3 +177,49 @@ def clap(c):
     before = words(read, f"table {read.type_vocab_size}", f"positions {read.max_position_embeddings}", "norm")
     text = tower(read, "text", "ids", False, before, (group(read.num_hidden_layers, read.hidden_size, *stages),), None)
     return network(sound, text, links=(Link("compared", "audio", "text"),), head=Head("none"))
+
+
+def reads_both(c, stages, *parts, final):
+    """A tower of words and of patches, their rows beside each other."""
+    layers = (group(c.num_hidden_layers, c.hidden_size, *stages),)
+    before = words(c, *parts)
+    return network(
+        tower(c, "stack", "image", False, before, layers, final, vocab=c.vocab_size, also="ids"), head=Head("none")
+    )
+
+
+@family("ViltModel", "vilt:68, 222, 417", named=True, **SEES)
+def vilt(c):
+    stages = (pre("layer", looks_both_ways(c, kernel="plain")), pre("layer", plain(c)))
+    read = (f"table {c.type_vocab_size}", f"positions {c.max_position_embeddings}", "norm")
+    seen = (f"patches {c.hidden_size}", "class token 1", f"positions {count_patches(c) + 1}", "table 2")
+    return reads_both(c, stages, *read, *seen, final="layer")
+
+
+@family("LayoutLMv3Model", "layoutlmv3:86, 334, 537", named=True, **SEES)
+def layoutlmv3(c):
+    # corners of boxes, and how wide and high these are, are looked up in four tables
+    look = looks_both_ways(c, kernel="plain", positions=Silent("relative"))
+    stages = (post("layer", look), post("layer", plain(c)))
+    boxes = (f"table {c.max_2d_position_embeddings}",) * 4
+    read = (f"table {c.type_vocab_size}", f"positions {c.max_position_embeddings}", *boxes, "norm")
+    seen = (f"patches {c.hidden_size}", "class token 1", f"positions {(c.input_size // c.patch_size) ** 2 + 1}")
+    return reads_both(c, stages, *read, *seen, "norm", "norm", final=None)
+
+
+@family(
+    "MiniMaxM3SparseForConditionalGeneration",
+    "minimax_m3_vl:396, 626, 831, 1171, 1347",
+    named=True,
+    vision_config={"hidden_size": 96, "num_attention_heads": 3, "intermediate_size": 160, "image_size": 56, **SEES},
+    text_config=SEES,
+)
+def minimax_m3_vl(c):
+    # images are packed into one row, from which an axis of sequences is taken for the attention of each
+    see, read = c.vision_config, c.text_config
+    image = sees(see, "vision", "norm", positions="rotary", pieces=2, final=None)
+    look = attention(read, qk_norm=True)
+    some = experts(read, read.num_local_experts, shared=1, d_ff=read.intermediate_size, activation="quick gelu")
+    text = writes(read, pre("rms", look), pre("rms", some), parts=[f"projection {read.hidden_size}"] * 4, final="rms")
+    links = (Link("joined", "vision", "text"),)
+    return network(image, text, links=links, head=Head("vocabulary", read.vocab_size, False))

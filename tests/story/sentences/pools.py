@@ -251,6 +251,7 @@ TOWER = make_tower(FALSE)
 TOWERS = {
     "ids": TOWER,
     "image": replace(TOWER, reads="image"),
+    "image and ids": replace(TOWER, reads="image", also="ids"),
     "audio": replace(TOWER, reads="audio"),
     "vectors": replace(TOWER, reads="vectors"),
     "not known": replace(TOWER, reads=None),
@@ -261,9 +262,10 @@ TOWERS = {
 READ_IDS = {"ids", "places", "memory", "some memory"}
 OF_ENTRANCES = {
     "ids": READ_IDS,
-    "image": {"image"},
+    "image": {"image", "image and ids"},
     "audio": {"audio"},
     "vectors": {"vectors"},
+    "ids beside": {"image and ids"},
     "entrance": {"not known"},
     "places": {"places"},
 }

@@ -236,7 +236,7 @@ class Tower:
     `conditions` are the arguments of the model out of which it is worked out how its sublayers are scaled, shifted and
     gated (DiT).
     `streams` is how many rows side by side it has for each place, where a sublayer reads a weighted sum of them and
-    gives each its share (hyper-connections).
+    gives each its share (hyper-connections). `also` is what it reads besides, in rows beside the others (ViLT).
     """
 
     name: str
@@ -250,6 +250,7 @@ class Tower:
     bridges: tuple[Bridge, ...] = ()
     conditions: tuple[str, ...] = ()
     streams: int | None = None
+    also: Reads | None = None
 
     @property
     def layers(self) -> int:

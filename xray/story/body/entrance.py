@@ -16,6 +16,7 @@ from xray.story.body.tables import (
     PICKING,
     is_float,
     judge_training,
+    list_tables_beside,
     looks_up_ids,
     looks_up_places,
     mixes_with,
@@ -46,6 +47,7 @@ class Entrance:
     reads: Reads | None
     parts: tuple[EntrancePart, ...]
     vocab: int | None
+    also: Reads | None = None
 
 
 def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[int]) -> Entrance:
@@ -65,7 +67,8 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     outer = [node for node in finders if source_of(flow, node, stops) is not None]
     others = bool(outer) or any(is_linear(flow, node) and reads_vectors(flow, node) for node in nodes)
     beside = mixes_with(flow, given, nodes, stops)
-    worded = [] if others or beside else [node for node in given if looks_up_ids(flow, node)]
+    joining = list_tables_beside(flow, given, outer, nodes)
+    worded = [node for node in (joining if others else [] if beside else given) if looks_up_ids(flow, node)]
     word = max(worded, key=lambda node: table_rows(flow, node) or 0, default=None)
     parts: list[Part] = []
     first_of = {flow.steps[node].path: node for node in reversed(tables)}
@@ -82,16 +85,17 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     for node in own:
         if not joined or flow.op(node) not in SIDE_BY_SIDE:  # rows beside those of an image may be marks of its ends
             parts += [(node, part) for part in describe_step(flow, node, nodes)]
-    if word is None and attends(flow, nodes):
+    if (word is None or others) and attends(flow, nodes):
         rows = find_longest_part(flow, start)
         if rows is not None and rows < start:
             return read_entrance(flow, rows, first, stops)  # the others were worked out for one layer (X-CLIP)
         reads = name_input(flow, finders, nodes, stops)
         return Entrance(frozenset(), reads, (), None)  # more stands there than an entrance: no part of it is known
-    reads = "ids" if word is not None else name_input(flow, finders, nodes, stops)
+    reads = "ids" if word is not None and not others else name_input(flow, finders, nodes, stops)
     vocab = None if word is None else table_rows(flow, word)
     in_order = [part for _, part in sorted(parts, key=lambda one: one[0])]
-    return Entrance(frozenset(nodes), reads, tuple(name_rows(in_order)), vocab)
+    also: Reads | None = "ids" if word is not None and reads != "ids" else None
+    return Entrance(frozenset(nodes), reads, tuple(name_rows(in_order)), vocab, also)
 
 
 def name_rows(parts: Iterable[EntrancePart]) -> Iterator[EntrancePart]:

@@ -80,4 +80,4 @@ def name_tower(tower: Tower, is_memory: bool, crosses: bool) -> str:
         return "decoder"
     if is_memory:
         return "encoder"
-    return NAMES.get(tower.reads or "", "stack")
+    return "stack" if tower.also else NAMES.get(tower.reads or "", "stack")

@@ -23,6 +23,20 @@ def mixes_with(flow: Flow, given: Collection[int], nodes: Collection[int], stops
     return bool(given) and all(meets_other_rows(flow, node, nodes, stops) for node in given)
 
 
+def list_tables_beside(flow: Flow, given: Collection[int], outer: Collection[int], nodes: Collection[int]) -> list[int]:
+    """The lookups whose rows are put beside rows that a convolution made of what comes in: words and patches (ViLT)."""
+    found: set[int] = set()
+    for join in nodes:
+        shape, given_there = flow.output(join).shape, flow.steps[join].inputs
+        if flow.op(join) in SIDE_BY_SIDE and all(one.shape[-1:] == shape[-1:] for one in given_there):
+            ways = [set(flow.behind(maker, within=nodes.__contains__)) for maker in flow.makers[join]]
+            pictured = [one for one in ways if not one.isdisjoint(outer)]
+            found |= {
+                node for node in given if any(node in one for one in ways) and any(node not in one for one in pictured)
+            }
+    return sorted(found)
+
+
 def meets_other_rows(flow: Flow, node: int, nodes: Collection[int], stops: Collection[int]) -> bool:
     """Whether what is looked up meets rows that no table made, in a sum or side by side."""
     for here in sorted(steps_from(flow, node, nodes)):

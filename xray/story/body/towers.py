@@ -108,6 +108,7 @@ def read_tower(
         causal=is_causal(groups),
         d_model=widths.pop() if len(widths) == 1 else None,
         vocab=entrance.vocab,
+        also=entrance.also,
         entrance=parts,
         groups=tuple(groups),
         final_norm=None if final is None else name_norm(flow, final),

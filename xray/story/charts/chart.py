@@ -192,3 +192,9 @@ def draw_inner_norm(flow: Flow, norm: Norm, row: int) -> Node:
     counted = steps[0].params
     extra = f"{counted:,} parameters" if counted else ""
     return Node("inner", told, row, BROAD, steps, flow.output(norm.end), extra)
+
+
+def add_above(chart: Chart, node: Node) -> Chart:
+    """The chart with one node more on top of its head."""
+    raised = replace(node, row=chart.rows)
+    return Chart((*chart.nodes, raised), (*chart.edges, Edge(chart.head, node.key)), chart.feet, node.key, chart.memory)

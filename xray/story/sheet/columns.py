@@ -10,7 +10,8 @@ from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
 from xray.story.charts.chart import Chart
 from xray.story.charts.condition_chart import chart_condition
-from xray.story.charts.end_charts import chart_entrance, chart_exit, find_input, without_places
+from xray.story.charts.end_charts import chart_exit
+from xray.story.charts.entrance_chart import chart_entrance, find_input, without_places
 from xray.story.charts.narrow import align_rows, narrow_chart
 from xray.story.sheet.counting import Count
 from xray.story.sheet.panels import REMARKS, SKIP, Lane
