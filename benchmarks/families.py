@@ -71,6 +71,17 @@ SPARSE = {
 }
 FORECAST = {"prediction_length": 24, "num_static_categorical_features": 1, "cardinality": [5]}
 LAYER_TYPES = {"layer_types": ["full_attention", "conv"] * 16}
+SEEN_AS = {
+    "qwen2_5_vl": 8192,
+    "exaone4_5": 4096,
+    "qwen3_5": 4096,
+    "qwen3_5_moe": 2048,
+    "qwen3_vl": 4096,
+    "qwen3_vl_moe": 2048,
+    "glm_ocr": 1024,
+}
+"""How wide rows of images have to be for the words of a family, where its defaults for the two do not fit."""
+TILED_256, FITTING_512 = {"vision_config": {"image_size": 256}}, {"vision_config": {"image_size": 512}}
 LACKING: Mapping[str, Mapping[str, Any]] = {
     "autoformer": FORECAST,
     "informer": FORECAST,
@@ -92,7 +103,17 @@ LACKING: Mapping[str, Mapping[str, Any]] = {
     "glmga": {"text_config": {"model_type": "glm4v_text", **MROPE}},
     "glm_image": {"text_config": MROPE},
     "cohere_compass_text": ROPE_BY_LAYER,
-    "cohere_compass": {"text_config": ROPE_BY_LAYER},
+    "cohere_compass": {"text_config": ROPE_BY_LAYER, "vision_config": {"out_hidden_size": 8192}},
+    **{family: {"vision_config": {"out_hidden_size": width}} for family, width in SEEN_AS.items()},
+    "qwen3_asr": {"audio_config": {"output_dim": 2048}},
+    "ovis2": {"hidden_size": 4096},
+    "janus": {"text_config": {"hidden_size": 2048, "num_attention_heads": 16, "intermediate_size": 5632}},
+    "aria": {"vision_config": {"model_type": "idefics3_vision", "image_size": 490, "patch_size": 14}},
+    "idefics3": TILED_256,
+    "smolvlm": TILED_256,
+    "modernvbert": FITTING_512,
+    "ultravbert": FITTING_512,
+    "voxtral": {"audio_token_id": 24},
     "dbrx": {"attn_config": {"kv_n_heads": 8, "clip_qkv": 8, "rope_theta": 500_000.0}},
     "qwen4_exp_text": SPARSE,
     "qwen4_exp": {"text_config": SPARSE, "vision_config": {"out_hidden_size": 2048}},

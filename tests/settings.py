@@ -74,3 +74,63 @@ DEEPSEEK = {
     "v_head_dim": 8,
     "vocab_size": 61,
 }
+WORDS_OF = {"vocab_size": 61, "hidden_size": 24, "intermediate_size": 37, "num_hidden_layers": 2}
+WORDS_OF |= {"num_attention_heads": 3, "num_key_value_heads": 3, "pad_token_id": 0}
+SEEN = {"hidden_size": 24, "intermediate_size": 37, "num_hidden_layers": 2, "num_attention_heads": 3}
+SEEN |= {"image_size": 12, "patch_size": 4}
+LLAVA_NEXT = {
+    "architectures": ["LlavaNextForConditionalGeneration"],
+    "model_type": "llava_next",
+    "image_token_index": 60,
+    "image_grid_pinpoints": [[12, 24], [24, 12]],
+    "text_config": {**WORDS_OF, "model_type": "llama"},
+    "vision_config": {**SEEN, "model_type": "clip_vision_model"},
+}
+IDEFICS = {
+    "architectures": ["Idefics3ForConditionalGeneration"],
+    "model_type": "idefics3",
+    "image_token_id": 60,
+    "scale_factor": 2,
+    "text_config": {**WORDS_OF, "model_type": "llama"},
+    "vision_config": {**SEEN, "image_size": 16, "model_type": "idefics3_vision"},
+}
+MLLAMA = {
+    "architectures": ["MllamaForConditionalGeneration"],
+    "model_type": "mllama",
+    "image_token_index": 60,
+    "text_config": {
+        **WORDS_OF,
+        "num_hidden_layers": 3,
+        "cross_attention_layers": [1],
+        "model_type": "mllama_text_model",
+    },
+    "vision_config": {
+        "attention_heads": 3,
+        "hidden_size": 24,
+        "image_size": 12,
+        "intermediate_layers_indices": [0, 1],
+        "intermediate_size": 37,
+        "max_num_tiles": 4,
+        "model_type": "mllama_vision_model",
+        "num_global_layers": 1,
+        "num_hidden_layers": 2,
+        "patch_size": 4,
+        "supported_aspect_ratios": [[1, 1], [1, 2], [2, 1], [2, 2]],
+        "vision_output_dim": 72,
+    },
+}
+QWEN_AUDIO = {
+    "architectures": ["Qwen2AudioForConditionalGeneration"],
+    "model_type": "qwen2_audio",
+    "audio_token_id": 60,
+    "text_config": {**WORDS_OF, "model_type": "qwen2"},
+    "audio_config": {
+        "d_model": 24,
+        "encoder_attention_heads": 3,
+        "encoder_ffn_dim": 37,
+        "encoder_layers": 2,
+        "max_source_positions": 20,
+        "model_type": "qwen2_audio_encoder",
+        "num_mel_bins": 8,
+    },
+}

@@ -4,8 +4,9 @@ import json
 
 import pytest
 import torch
-from settings import DEEPSEEK, JETMOE, LLAMA, LLAVA, T5, VIT
+from settings import DEEPSEEK, IDEFICS, JETMOE, LLAMA, LLAVA, LLAVA_NEXT, MLLAMA, QWEN_AUDIO, T5, VIT
 
+import xray
 from xray.capture.targets.target import run_target
 from xray.errors import TraceError, UsageError
 from xray.sources.loading import load_source
@@ -66,6 +67,38 @@ def test_as_many_signs_stand_among_the_words_as_an_image_becomes_rows(folder):
 
     assert inputs["input_ids"] == (2, 10 + 9)
     assert inputs["pixel_values"] == (2, 3, 12, 12)
+
+
+def test_an_image_in_pieces_comes_with_its_size(folder):
+    """Two pieces side by side and the whole beside them; between rows of patches stands a learned one."""
+    outcome = record(folder(LLAVA_NEXT))
+
+    inputs = top_inputs(outcome.trace)
+    assert (inputs["pixel_values"], inputs["image_sizes"]) == ((2, 3, 3, 12, 12), (2, 2))
+    assert inputs["input_ids"][1] > 10 + 2 * 9
+    assert [tower.name for tower in xray.anatomy(outcome.trace).towers] == ["vision", "text"]
+
+
+def test_images_whose_own_numbers_are_asked_for_need_no_weights(folder):
+    outcome = record(folder(IDEFICS))
+
+    assert outcome.told.startswith("without storage")
+    assert top_inputs(outcome.trace) == {"input_ids": (2, 10 + 4), "pixel_values": (2, 1, 3, 16, 16)}
+
+
+@pytest.mark.slow
+def test_a_small_image_fills_the_first_of_its_tiles(folder):
+    inputs = top_inputs(record(folder(MLLAMA)).trace)
+
+    assert inputs["pixel_values"] == (2, 1, 4, 3, 12, 12)
+    assert inputs["cross_attention_mask"] == (2, 10, 1, 4)
+
+
+@pytest.mark.slow
+def test_as_many_signs_stand_for_a_sound_as_its_encoder_tells(folder):
+    inputs = top_inputs(record(folder(QWEN_AUDIO)).trace)
+
+    assert inputs == {"input_ids": (2, 10 + 10), "input_features": (2, 8, 40), "feature_attention_mask": (2, 40)}
 
 
 def test_two_images_one_below_the_other_are_as_large_as_the_settings_say(folder):

@@ -8,9 +8,10 @@ from torch import nn
 
 from xray.capture.targets.inputs import Target
 from xray.errors import TraceError
-from xray.sources.family_inputs import Rule, guess, is_asked, read_parameters
+from xray.sources.family_inputs import guess, is_asked, read_parameters
 from xray.sources.hub import find_config
 from xray.sources.request import Request
+from xray.sources.rules import Rule
 from xray.sources.sizes import Setting, Sizes
 from xray.sources.vision import import_package
 from xray.sources.ways import Made, run_ways

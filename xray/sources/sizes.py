@@ -53,6 +53,8 @@ MELS = (
 SETTINGS: Mapping[str, Setting] = {
     "channels": Setting(("num_channels", "in_channels", "in_chans", "num_image_channels", "input_channels"), VISION, 3),
     "image_side": Setting(SIDES, VISION, IMAGE_SIDE),
+    "fine_side": Setting(SIDES, ("high_res",), IMAGE_SIDE),
+    "tiles": Setting(("max_num_tiles",), VISION, 1),
     "patch": Setting(("patch_size", "spatial_patch_size"), VISION, 16),
     "patch_frames": Setting(("temporal_patch_size",), VISION, 1),
     "merge": Setting(("spatial_merge_size", "merge_size", "downsample_factor", "pooling_kernel_size"), VISION, 1),

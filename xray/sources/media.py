@@ -1,0 +1,112 @@
+"""Images, videos and sounds among words: as many signs stand there as rows come of them."""
+
+import inspect
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from xray.sources.sizes import find_setting
+
+
+@dataclass(frozen=True)
+class Medium:
+    """What may stand among the words: by which argument it comes, what makes rows of it, and the sign for a row."""
+
+    argument: str
+    features: str
+    signs: tuple[str, ...]
+    number: int
+
+
+MEDIA = (
+    Medium(
+        "pixel_values", "get_image_features", ("image_token_id", "image_token_index", "media_placeholder_token_id"), 1
+    ),
+    Medium("pixel_values_videos", "get_video_features", ("video_token_id", "video_token_index"), 2),
+    Medium("input_features", "get_audio_features", ("audio_token_id", "audio_token_index"), 3),
+    Medium("pixel_values", "get_video_features", ("video_token_index",), 2),
+    Medium("input_values", "get_audio_features", ("audio_token_id", "audio_token_index"), 3),
+)
+
+
+LENGTHS = "_get_feat_extract_output_lengths"
+"""The method by which encoders of sound tell how many rows they make, the last number of those that they tell."""
+FEATURES = re.compile(r"\bfeatures: (\d+)")
+"""How the library says how many rows came of a medium for which there are not as many signs."""
+
+
+def place_media(
+    model: nn.Module, config: Any, made: dict[str, Any], parameters: Mapping[str, inspect.Parameter]
+) -> dict[str, Any]:
+    """The inputs with as many signs among the words as images, videos and sounds become rows."""
+    ids = made.get("input_ids")
+    if ids is None or ids.dim() != 2:
+        return made
+    signs = {medium: sign for medium in MEDIA if (sign := find_setting(config, medium.signs)) is not None}
+    for sign in signs.values():
+        ids = ids.where(ids != sign, ids + 1)  # a word made by chance is no sign
+    made = {**made, "input_ids": ids}
+    kinds = torch.zeros_like(ids)
+    for medium, sign in signs.items():
+        is_asked = bool(name_arguments(model, medium))
+        count = (count_rows if is_asked else count_ticks)(model, medium, made) if medium.argument in made else 0
+        if count:
+            placed = torch.full((ids.shape[0], count // ids.shape[0]), int(sign))
+            ids = torch.cat((ids[:, :1], placed, ids[:, 1:]), dim=1)
+            kinds = torch.cat((kinds[:, :1], torch.full_like(placed, medium.number), kinds[:, 1:]), dim=1)
+    made["input_ids"] = ids
+    for name in ("mm_token_type_ids", "token_type_ids"):
+        if name in parameters and bool(kinds.any()):
+            made[name] = kinds
+    return made
+
+
+def list_needed(model: nn.Module) -> set[str]:
+    """The arguments without which a model makes no rows of an image or a sound, that itself left out."""
+    told = [name_arguments(model, medium) for medium in MEDIA if medium.features != "get_video_features"]
+    needed = {name for one in told for name, parameter in one.items() if parameter.default is inspect.Parameter.empty}
+    return needed - {medium.argument for medium in MEDIA}
+
+
+def name_arguments(model: nn.Module, medium: Medium) -> dict[str, inspect.Parameter]:
+    """What the methods of a model and of its inner part take that make rows of a medium."""
+    asks = [ask for place in list_askable(model) if (ask := getattr(place, medium.features, None)) is not None]
+    return {name: one for ask in reversed(asks) for name, one in inspect.signature(ask).parameters.items()}
+
+
+def count_rows(model: nn.Module, medium: Medium, made: Mapping[str, Any]) -> int:
+    """How many rows a model makes of an image, a video or a sound, all of a batch together: it is asked."""
+    for place in list_askable(model):
+        ask = getattr(place, medium.features, None)
+        if ask is None:
+            continue
+        named = name_arguments(model, medium)
+        given = {name: value for name, value in made.items() if name in named}
+        try:
+            with torch.no_grad():
+                answer = ask(**given)
+        except Exception as error:  # whatever a model raises: the trial of the whole will tell
+            found = FEATURES.search(str(error))
+            return int(found[1]) if found else 0
+        rows = getattr(answer, "pooler_output", answer)
+        tensors = rows if isinstance(rows, (list, tuple)) else [rows]
+        return sum(one.numel() // one.shape[-1] for one in tensors if isinstance(one, Tensor))
+    return 0
+
+
+def count_ticks(model: nn.Module, medium: Medium, made: Mapping[str, Any]) -> int:
+    """How many rows the encoder of a model makes of sounds as long as their mask says, all of a batch together."""
+    heard, told = made.get("feature_attention_mask"), (getattr(one, LENGTHS, None) for one in model.modules())
+    ask = next((one for one in told if one is not None), None)
+    if medium.argument != "input_features" or ask is None or heard is None:
+        return 0
+    return int(ask(heard.sum(-1))[-1].sum())
+
+
+def list_askable(model: nn.Module) -> list[nn.Module]:
+    """The model and the part of it that may make rows of media."""
+    return [one for one in (model, getattr(model, "model", None)) if isinstance(one, nn.Module)]
