@@ -16,7 +16,8 @@ from xray.sources.rules import SOUNDS, TEXTS, Rule, choose_rules, spell_axes
 from xray.sources.sizes import Sizes, Wishes
 from xray.sources.ways import Made
 
-MOST_TRIES = 12
+MOST_TRIES, MOST_TOGETHER = 12, 3
+"""So many combinations of shapes are tried, and of those with images and sounds together."""
 FIRST_WORD, LAST_WORD = 5, 1_000
 """Made ids lie between these: the first ones often are signs of their own."""
 
@@ -36,7 +37,9 @@ def propose_inputs(model: nn.Module, config: Any, wishes: Wishes, *, has_storage
         if rules[name].may_be_empty or is_required(parameters[name]) or 0 not in sizes.shape(rules[name].shapes[0])
     ]
     for chosen in list_fewer(asked, parameters):
-        for made in guess(chosen, rules, sizes, has_storage=has_storage):
+        guesses = guess(chosen, rules, sizes, has_storage=has_storage)
+        both = not SOUNDS.isdisjoint(chosen) and any(name.startswith("pixel") for name in chosen)
+        for made in islice(guesses, MOST_TOGETHER if both else None):
             yield Made(place_media(model, config, set_prompt(made.values, wishes.prompt), parameters), made.axes)
     if wishes.batch is None:
         yield from propose_inputs(model, config, replace(wishes, batch=1), has_storage=has_storage)
