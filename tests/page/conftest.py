@@ -12,13 +12,15 @@ from page_helpers import LAPTOP
 
 from xray.renderers.render import render
 
+HERE = Path(__file__).parent
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Of a test of the page that is done for several things, the fast tier does the first."""
     seen = set()
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if item.path.parent == HERE:
             name = (item.path, item.originalname)
             if name in seen:
                 item.add_marker(pytest.mark.slow)
