@@ -214,3 +214,29 @@ def test_pieces_of_a_stream_that_has_no_one_way_are_no_towers(count, beside, tol
     pieces = [Tower(f"text {number}", "ids", True, 8, 31, (), (layers,), None) for number in range(count)]
 
     assert are_pieces(pieces) is told
+
+
+class Windowed(nn.Module):
+    """Layers over windows that are sequences of their own, between layers that look at all of them (LW-DETR)."""
+
+    def __init__(self, windows=2):
+        super().__init__()
+        self.project, self.windows = nn.Linear(7, WIDTH), windows
+        self.look = nn.ModuleList(AttentionPart() for _ in range(4))
+        self.think = nn.ModuleList(FeedForwardPart() for _ in range(4))
+
+    def forward(self, x):
+        x = self.project(x)
+        for number, (look, think) in enumerate(zip(self.look, self.think, strict=True)):
+            rows = look.norm(x)
+            rows = rows if number % 2 else rows.reshape(-1, self.windows * rows.shape[1], WIDTH)
+            heads = [one.transpose(1, 2) for one in look.qkv(rows).unflatten(-1, (3, HEADS, -1)).unbind(2)]
+            made = look.out(functional.scaled_dot_product_attention(*heads).transpose(1, 2).flatten(2))
+            x = think(x + made.reshape(x.shape))
+        return x
+
+
+def test_windows_that_are_sequences_of_their_own_are_told_beside_whole_ones():
+    (tower,) = read(Windowed(), torch.randn(4, 5, 7)).towers
+
+    assert {one.layers: one.stages[0].branches[0].window for one in tower.groups} == {(0, 2): None, (1, 3): 5}

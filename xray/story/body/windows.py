@@ -12,7 +12,8 @@ from xray.story.body.stages import Branching, Staging, change_branches
 def tell_windows(flow: Flow, stagings: Sequence[Staging]) -> list[Staging]:
     """Stages with the windows of attentions that see fewer places at once than others of the same stream do.
 
-    Rows of several images are cut up for each image, so that a part by itself tells no window (Qwen2.5-VL).
+    Rows of several images are cut up for each image, so that a part by itself tells no window (Qwen2.5-VL). Windows may
+    be sequences of their own, as they are between attentions to whole images (LW-DETR).
     """
     squares = {
         id(one): square for staging in stagings for one in staging.branches if (square := read_square(flow, one))
@@ -29,13 +30,12 @@ def tell_windows(flow: Flow, stagings: Sequence[Staging]) -> list[Staging]:
 
 
 def read_square(flow: Flow, found: Branching) -> tuple[int, tuple[int, ...]] | None:
-    """How many places an attention puts side by side, and the shape of the stream, whose rows are one sequence.
-
-    None where they are not.
-    """
+    """How many places an attention puts side by side, and the shape of the stream; None where it asks other ones."""
     branch, site = found.branch, found.site
     if site is None or not isinstance(branch, Attention) or branch.source != "self" or branch.window is not None:
         return None
     square, stream = flow.output(site.scores).shape, flow.output(found.region.end).shape
-    is_row = len(square) == 4 and square[0] == 1 and square[-1] == square[-2] and prod(stream[:-1]) == stream[-2]
-    return (square[-1], stream) if is_row and branch.causal is False else None
+    if len(square) != len(("batch", "heads", "row", "row")) or square[-1] != square[-2] or branch.causal is not False:
+        return None
+    is_part = square[0] == 1 and prod(stream[:-1]) == stream[-2]
+    return (square[-1], stream) if is_part or square[0] * square[-1] == prod(stream[:-1]) else None
