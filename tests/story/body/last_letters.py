@@ -1,6 +1,7 @@
 """Networks of families whose names begin with p to z. The code is that of transformers 5.23."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 from story.body.images import count_patches
 from story.body.truth import (
@@ -23,7 +24,7 @@ from story.body.truth import (
     tower,
 )
 
-from xray.story.anatomy.tree import Bridge, FeedForward, Head, Link, Recurrence, Unknown
+from xray.story.anatomy.tree import Bridge, EntrancePart, FeedForward, Head, Link, Recurrence, Unknown
 
 TWO = {"num_hidden_layers": 2}
 
@@ -154,3 +155,26 @@ def videoprism_vision(c):
     layers = (group(c.num_temporal_layers, c.hidden_size, *stages),)
     time = tower(c, "stack", None, False, entrance(f"positions {c.num_frames}"), layers, "layer")
     return network(space, time, links=(Link("joined", "vision", "stack"),), head=Head("none"))
+
+
+@family("Sam2HieraDetModel", "sam2:290, 338, 476, 516, 532", named=True)
+def sam2_hiera_det_model(c):
+    # the first layer of a later stage pools its queries, in windows of the stage before, and the stream on its way past
+    starts = [sum(c.blocks_per_stage[:stage]) for stage in range(4)]
+    held = {}
+    for layer in range(sum(c.blocks_per_stage)):
+        stage = sum(layer >= one for one in starts) - 1
+        is_first, is_whole = layer in starts[1:], layer in c.global_attention_blocks
+        size = None if is_whole else c.window_size_per_stage[stage - is_first] ** 2
+        width, heads = c.embed_dim_per_stage[stage], c.num_attention_heads_per_stage[stage]
+        look = looks_both_ways(c, heads=heads, d_k=width // heads, fused="qkv", window=size)
+        look = replace(look, rolled=None if is_whole else False, pooled=4 if is_first else None)
+        held.setdefault((look, width), []).append(layer)
+    groups = [
+        group(layers, width, pre("layer", look), pre("layer", plain(c, d_ff=4 * width, activation="gelu")))
+        for (look, width), layers in held.items()
+    ]
+    pairs = zip(starts[1:], pairwise(c.embed_dim_per_stage), strict=True)
+    bridges = tuple(Bridge(start, 4, *pair, within=True) for start, pair in pairs)
+    parts = (*entrance(f"convolution {c.hidden_size}"), EntrancePart("positions", None))
+    return network(tower(c, "vision", "image", False, parts, groups, None, bridges=bridges), head=Head("none"))

@@ -1,13 +1,17 @@
 """Pieces of a packed row that attend by themselves: it is not said that every place looks at every other."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from story.body.test_mistaken import AttentionPart, FeedForwardPart, Reader, read
+from story.sentences.pools import FALSE, PLAIN, make_tower
 from torch import nn
 from torch.nn import functional
 
 from xray.story.anatomy.tree import Attention
+from xray.story.body.reading import are_pieces
 from xray.story.branches.visible import count_blocks, hides_from_some
 from xray.story.sentences.of_stations import describe_station
 
@@ -43,6 +47,28 @@ class CoarsePart(nn.Module):
         q, k, v = (one.squeeze(-3).movedim(-2, -3) for one in rows.split(1, dim=-3))
         made = self.out(functional.scaled_dot_product_attention(q, k, v).transpose(-2, -3).flatten(-2))
         return x + functional.interpolate(made.transpose(1, 2), scale_factor=float(self.times)).transpose(1, 2)
+
+
+class AcrossBatch(nn.Module):
+    """One number for each place: each sequence looks at the other ones, and no place at another (CSATv2)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.three, self.back = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3), nn.Linear(1, WIDTH)
+
+    def forward(self, x):
+        q, k, v = self.three(self.norm(x)).unbind(-1)
+        return x + self.back(((q @ k.transpose(-1, -2)).softmax(dim=-1) @ v).unsqueeze(-1))
+
+
+class BehindNothing(MaskedPart):
+    """Attention whose keys are put behind rows that there are none of, as a class token might be."""
+
+    def forward(self, x):
+        rows = self.qkv(self.norm(x)).unflatten(-1, (3, HEADS, WIDTH // HEADS))
+        q, k, v = (one.squeeze(-3).movedim(-2, -3) for one in rows.split(1, dim=-3))
+        k = torch.cat([k[..., :0, :], 0.5 * k], dim=-2)
+        return x + self.out(functional.scaled_dot_product_attention(q, k, v).transpose(-2, -3).flatten(-2))
 
 
 def read_attention(part, batch=1):
@@ -90,6 +116,29 @@ def test_rows_made_of_several_places_are_told_as_coarse():
 
     assert attention.coarse == 2
     assert told == "2 places become one row, the rows look at each other, and are spread out again."
+
+
+def test_sequences_that_score_each_other_are_no_places():
+    found = read(
+        Reader(AttentionPart(), FeedForwardPart(), AcrossBatch(), FeedForwardPart()), torch.randn(2, PLACES, 7)
+    )
+
+    assert [one.part for one in found.towers[0].branches] == ["attention", "feed_forward", "unknown", "feed_forward"]
+
+
+def test_rows_that_there_are_none_of_are_no_other_rows():
+    attention, _ = read_attention(BehindNothing(None), batch=2)
+
+    assert (attention.source, attention.other_rows) == ("self", None)
+
+
+def test_many_towers_of_a_layer_or_two_are_none():
+    small = make_tower(FALSE, PLAIN)
+    large = replace(small, groups=(replace(small.groups[0], layers=tuple(range(5))),))
+
+    assert are_pieces([small] * 6)
+    assert not are_pieces([small] * 3)
+    assert not are_pieces([large] * 6)
 
 
 def test_a_square_whose_cells_are_not_all_known_has_no_blocks():

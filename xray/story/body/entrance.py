@@ -217,11 +217,15 @@ def describe_sum(flow: Flow, node: int, nodes: Collection[int]) -> Iterator[Entr
         source = source_beside(flow, record, maker)
         if source is not None:
             learned = judge_training(flow, source.trained, nodes) if source.role == "parameter" else False
-            axis = find_channels(flow, node) if len(source.shape) == len(shape) else None
-            held = source.shape[-1 if axis is None else axis] if source.shape else 0
-            has_rows = len(source.shape) >= 2 and held  # what is worked out has none
+            axis = find_channels(flow, node)
+            wide = shape[-1 if axis is None else axis]
+            held = wide if wide in source.shape else next(iter(source.shape[-1:]), 0)
+            is_map = len(source.shape) == len(("batch", "channels", "height", "width"))
+            has_rows = len(source.shape) >= 2 and held and not (is_map and axis is None)  # what is worked out has none
             rows = prod(source.shape) // held if has_rows else None
-            if rows != 1:
+            if rows != 1 and not (
+                len(source.shape) > len(("rows", "width")) and prod(source.shape) == max(source.shape)
+            ):
                 yield EntrancePart("positions", rows, learned=learned)
             return
 

@@ -20,7 +20,7 @@ from xray.story.streams.families import find_families, list_sums
 from xray.story.streams.joints import Joint
 
 MOST_BEHIND = 80
-FEWEST_PIECES = 4
+FEWEST_PIECES, FEWEST_SMALL, MOST_OF_A_PIECE = 4, 6, 2
 """So many towers that are alike, each with the keys of another one beside its own, are no towers."""
 
 
@@ -70,15 +70,20 @@ def read_pass(one_pass: Pass) -> Reading:
 def are_pieces(towers: Sequence[Tower]) -> bool:
     """Whether many towers alike stand beside one another in their attentions: pieces of a stream that has no one way.
 
-    What a layer reads is chosen anew among what earlier pieces gave (Inkling 2); a tower is no such piece.
+    What a layer reads is chosen anew among what earlier pieces gave (Inkling 2); a tower is no such piece. Nor are many
+    that have a layer or two: streams side by side that are worked into one another all the way (CoaT, CrossViT).
     """
-    besides = Counter(
-        tuple(
-            (group.count, tuple(branch.part for stage in group.stages for branch in stage.branches)) for group in groups
-        )
-        for groups in (tower.groups for tower in towers if is_joint(tower))
+    besides = Counter(outline(tower) for tower in towers if is_joint(tower))
+    small = Counter(outline(tower) for tower in towers if tower.layers <= MOST_OF_A_PIECE)
+    return max(besides.values(), default=0) >= FEWEST_PIECES or max(small.values(), default=0) >= FEWEST_SMALL
+
+
+def outline(tower: Tower) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """How many layers of each kind a tower has, by the parts of one."""
+    return tuple(
+        (group.count, tuple(branch.part for stage in group.stages for branch in stage.branches))
+        for group in tower.groups
     )
-    return max(besides.values(), default=0) >= FEWEST_PIECES
 
 
 def is_joint(tower: Tower) -> bool:

@@ -52,6 +52,8 @@ def is_across_places(flow: Flow, region: Region) -> bool:
 def is_across_channels(flow: Flow, site: Site, region: Region) -> bool:
     """Whether an attention scores channels by what they are at all places, and not places (XCiT)."""
     shape, square = flow.output(region.end).shape, flow.output(site.scores).shape[-2:]
+    if len(flow.output(site.scores).shape) == len(square) < len(shape) - 1 and shape[0] == square[0] > 1:
+        return True  # rows of the batch score each other, and no places (CSATv2)
     if len(shape) != 3 or len(square) != 2 or square[0] != square[1] or square[0] == shape[1]:
         return False
     return site.query.end.shape[-1] == shape[1] and shape[2] % square[0] == 0

@@ -6,6 +6,7 @@ from math import prod
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.story.branches.operands import Side
+from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import Region, projections_in, width_out
 
 POOLING = ("max", "amax", "avg_pool", "adaptive_", "conv")
@@ -19,7 +20,7 @@ def count_cut_window(flow: Flow, site: Site, query: Side, key: Side, region: Reg
     each window as many. Every place of the stream asks: images that were packed into one row are no windows.
     """
     square = flow.output(site.scores).shape[-2:]
-    stream = flow.output(region.end).shape
+    stream = lay_last(flow, region.end)
     if not key.is_own or len(square) != 2 or len(stream) < 3:
         return None
     places = prod(stream[1:-1])
@@ -34,12 +35,12 @@ def count_pooled(flow: Flow, site: Site, key: Side, region: Region) -> int | Non
     """How many places of the stream become one query, all of them being asked; None where each is its own."""
     if not key.is_own or region.start is None:
         return None
-    before, after = flow.output(region.start).shape, flow.output(region.end).shape
+    before, after = lay_last(flow, region.start), lay_last(flow, region.end)
     asking, asked = flow.output(site.scores).shape[-2:]
-    if len(before) != 3 or len(after) != 3 or not after[1] or not asking:
+    if not 3 <= len(before) == len(after) or not prod(after[1:-1]) or not asking:
         return None
-    times = before[1] // after[1]
-    if times < 2 or before[1] != times * after[1] or asked != times * asking:
+    times, rest = divmod(prod(before[1:-1]), prod(after[1:-1]))
+    if times < 2 or rest or asked != times * asking:
         return None
     return times if is_pooled(flow, site, region) else None  # or one row asks alone
 
@@ -81,14 +82,23 @@ def count_coarse(flow: Flow, site: Site, region: Region) -> int | None:
 
 
 def count_places(flow: Flow, site: Site, region: Region) -> int | None:
-    """How many places the stream has in all sequences, by how wide the output of the heads is; None if it changes."""
+    """How many places the stream has in all sequences; None if it changes, or it is not known how wide each is."""
+    if region.start is None:
+        return None
+    begun, stream = flow.output(region.start).shape, flow.output(region.end).shape
+    axis = find_channels(flow, region.end)
     outputs = (node for node in projections_in(flow, region.inner) if node > site.weighted_sum)
     output = next(outputs, None) if site.output is None else site.output
-    if region.start is None or output is None:
-        return None
-    begun, stream, width = flow.output(region.start).shape, flow.output(region.end).shape, width_out(flow, output)
+    width = stream[axis] if axis is not None else 0 if output is None else width_out(flow, output)
     is_same = prod(begun) == prod(stream) or begun[1:] == stream[1:]  # of pairs, one half may be picked
     return prod(stream) // width if is_same and width and width in stream[1:] else None
+
+
+def lay_last(flow: Flow, place: int) -> tuple[int, ...]:
+    """The shape of a stream, the numbers of each place last: in a map they may stand before the places."""
+    shape = flow.output(place).shape
+    is_map = len(shape) == len(("batch", "channels", "height", "width")) and find_channels(flow, place) == 1
+    return (shape[0], *shape[2:], shape[1]) if is_map else shape
 
 
 def is_pooled(flow: Flow, site: Site, region: Region) -> bool:

@@ -96,7 +96,8 @@ def find_places(flow: Flow, join: int, region: Region) -> int | None:
     ):
         return None
     whole = [maker for maker, record in zip(makers, step.inputs, strict=True) if record.shape[-2:-1] == places]
-    return whole[0] if len(whole) == 1 else None
+    others = [record for record in step.inputs if record.shape[-2:-1] not in (places, (0,))]
+    return whole[0] if len(whole) == 1 and others else None
 
 
 def is_narrowed(flow: Flow, side: Side) -> bool:
