@@ -110,9 +110,11 @@ def is_narrower(flow: Flow, family: Sequence[Chain], following: Chain) -> bool:
     What an image becomes is brought to the width of an encoder (DETR) or of a predictor (V-JEPA 2). A map with more
     places, and fewer numbers for each, is a stage on the way back up.
     """
-    (width, places), *_ = measure(flow, following)
+    (width, places), *rest = measure(flow, following)
     before = [each for chain in family for each in measure(flow, chain)]
     last, many = before[-1]
+    if any(wide >= last for wide, _ in rest):
+        return False  # a stage whose last layer is wider, as the stage before had one (Next-ViT)
     is_up = places > many and is_map(flow, following)
     return (width < last and not is_up) or any(width < one and places == other for one, other in before)
 
