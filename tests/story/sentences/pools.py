@@ -133,6 +133,7 @@ ATTENTIONS = {
     "gathered": replace(FALSE, gathered=64),
     "pieces": replace(FALSE, pieces=3, causal=False),
     "coarse": replace(FALSE, coarse=16, causal=False),
+    "foreign queries": replace(FALSE, foreign_queries=True, causal=None),
     "window": replace(FALSE, window=4),
     "fused": replace(FALSE, fused="qkv"),
     "latent": replace(FALSE, latent=Latent(None, 11), qk_norm=True, qk_norm_over="head"),
@@ -226,6 +227,7 @@ OF_PARTS = {
 OF_BRANCHES = {
     "station of joint attention": {"beside"},
     "station of a window": {"window"},
+    "station of foreign queries": {"foreign queries"},
     "station of pieces": {"pieces"},
     "station of coarse rows": {"coarse"},
     "station of gathered keys": {"gathered"},

@@ -52,7 +52,8 @@ class Attention:
     before (Swin), `pooled` how many places become one query, where they do (Hiera), `gathered` how
     many become one key and value (SegFormer), `coarse` how many become one row that asks and whose answer is spread
     over them again (EfficientLoFTR). `pieces` says into how many parts a packed row is cut that attend each by itself,
-    `partial` is True where a mask hides some places from some others in no way that has a name.
+    `foreign_queries` is True where queries are made beside the stream, and keys and values of it (GC ViT),
+    `partial` where a mask hides some places from some others in no way that has a name.
     `other_rows` is True where beside the key of each place stand keys that the stream makes too, but not one for each
     (DeepSeek-V4).
     """
@@ -82,6 +83,7 @@ class Attention:
     pieces: int | None = None
     partial: bool | None = None
     coarse: int | None = None
+    foreign_queries: bool | None = None
     part: str = "attention"
 
     @property

@@ -182,6 +182,7 @@ def describe_heads(branch: Attention) -> str:
         branch.gathered and f"keys of {branch.gathered} places each",
         branch.pieces and not branch.window and f"within {branch.pieces} pieces",
         branch.coarse and f"{branch.coarse} places to a row",
+        branch.foreign_queries and "queries from beside",
     )
 
 

@@ -88,6 +88,7 @@ def describe_attention(
         pieces=count_pieces(flow, sites, region) or scores.blocks,
         partial=(scores.is_partial and window is None and scores.blocks is None) or None,
         coarse=count_coarse(flow, site, region),
+        foreign_queries=(key.is_own and value.is_own and not query.is_own) or None,
     )
 
 

@@ -1,7 +1,7 @@
 """Queries, keys and values: how they are made, whether they are turned, normalised, or go through a waist."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
 
@@ -51,10 +51,20 @@ def read_sides(flow: Flow, site: Site, region: Region) -> tuple[Side, Side, Side
     query_number = numbers[0] + numbers[1] - key_number
     value_numbers = range(len(summed.inputs) - 2, len(summed.inputs))
     value_number = next((n for n in value_numbers if summed.inputs[n] is site.value.end), value_numbers[-1])
-    return (
+    query, key, value = (
         follow_side(flow, site.scores, query_number, region),
         follow_side(flow, site.scores, key_number, region),
         follow_side(flow, site.weighted_sum, value_number, region),
+    )
+    if key.is_own and value.is_own and not query.is_own:
+        query = keep_within(query, region.beside)  # what made them stands before the branch, for all layers (GC ViT)
+    return query, key, value
+
+
+def keep_within(side: Side, nodes: frozenset[int]) -> Side:
+    """An operand as far back as some steps go."""
+    return replace(
+        side, nodes=side.nodes & nodes, projections=tuple(node for node in side.projections if node in nodes)
     )
 
 

@@ -135,6 +135,11 @@ def describe_coarse(branch: Branch) -> str:
 ASKS = Sentence("asks", ask)
 OF_BRANCHES: tuple[Sentence[Branch], ...] = (
     Sentence("station of joint attention", describe_beside),
+    fixed(
+        "station of foreign queries",
+        "Queries are made beside the stream; keys and values are its own.",
+        lambda one: isinstance(one, Attention) and one.foreign_queries,
+    ),
     Sentence("station of a window", describe_windowed),
     Sentence("station of pieces", describe_pieces),
     Sentence("station of coarse rows", describe_coarse),
