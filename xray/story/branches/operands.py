@@ -106,8 +106,15 @@ def find_places(flow: Flow, join: int, region: Region) -> int | None:
     ):
         return None
     whole = [maker for maker, record in zip(makers, step.inputs, strict=True) if record.shape[-2:-1] == places]
-    others = [record for record in step.inputs if record.shape[-2:-1] not in (places, (0,))]
+    others = [maker for maker in makers if maker not in whole and not is_empty_cut(flow, maker, places)]
     return whole[0] if len(whole) == 1 and others else None
+
+
+def is_empty_cut(flow: Flow, maker: int | None, places: tuple[int, ...]) -> bool:
+    """Whether a step takes none of the rows of the places, as where a model has no class token."""
+    if maker is None or flow.output(maker).shape[-2:-1] != (0,):
+        return False
+    return any(record.shape[-2:-1] == places for record in flow.steps[maker].inputs)
 
 
 def is_narrowed(flow: Flow, side: Side) -> bool:
