@@ -113,6 +113,7 @@ LACKING: Mapping[str, Mapping[str, Any]] = {
     "smolvlm": TILED_256,
     "modernvbert": FITTING_512,
     "ultravbert": FITTING_512,
+    "qwen2_vl": {"vision_config": {"hidden_size": 8192}},
     "voxtral": {"audio_token_id": 24},
     "dbrx": {"attn_config": {"kv_n_heads": 8, "clip_qkv": 8, "rope_theta": 500_000.0}},
     "qwen4_exp_text": SPARSE,

@@ -8,6 +8,7 @@ MODULES = (
     "decoders",
     "detectors",
     "encoders",
+    "heard_and_seen",
     "images",
     "joined",
     "last_letters",

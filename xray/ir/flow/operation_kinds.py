@@ -91,6 +91,8 @@ FINDINGS = frozenset({"convolution", "conv1d", "conv2d", "conv3d"})
 SIDE_BY_SIDE = frozenset({"cat", "concat", "concatenate"})
 JOINS = SIDE_BY_SIDE | {"cache", "extend"}
 WRITES = frozenset({"index_copy_", "index_put_", "copy_", "scatter_", "index_copy", "slice_scatter"})
+PLACING = frozenset({"masked_scatter", "masked_scatter_", "index_put", "index_put_"})
+"""What puts some rows among others, where a mask or ids say."""
 CLAMPS = frozenset({"clamp", "clamp_", "clip", "clamp_min", "clamp_max"})
 REPEATS = frozenset({"expand", "repeat", "repeat_interleave", "broadcast_to", "tile"})
 TURNS = frozenset({"transpose", "permute", "t", "T", "mT", "movedim", "swapaxes", "swapdims", "adjoint", "moveaxis"})

@@ -47,8 +47,10 @@ def check_aligned(flow: Flow, squares: Sequence[Square]) -> Iterator[Alarm]:
             continue
         queries, keys = cells.shape[-2:]
         own = np.diagonal(cells, keys - queries, -2, -1)
-        if (own == 1).all() and (cells == 0).any(axis=-1).all() and joins_cache(flow, site):
-            seen = int((cells == 0).sum(axis=-1).max())
+        seeing = (cells == 0).sum(axis=-1)
+        counts = (seeing > 0).all() and (seeing <= np.arange(1, queries + 1)).all()  # each query one more, at most
+        if (own == 1).all() and counts and joins_cache(flow, site):
+            seen = int(seeing.max())
             text = (
                 f"A new query of the scores {flow.output(site.scores).shape} sees {seen} of {keys} keys at most, and "
                 "not its own: the mask counts from the first key, and new words stand at the last."

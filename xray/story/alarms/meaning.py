@@ -11,7 +11,7 @@ from xray.ir.trace import Step
 from xray.story.alarms.arguments import Mask, all_of, given_values
 from xray.story.alarms.bench import Bench, mark_hidden
 from xray.story.alarms.kinds import Alarm, alarm_at
-from xray.story.alarms.reach import fits, follow, is_masked_by, list_side_makers, shape_of_path
+from xray.story.alarms.reach import fits, follow_mask, is_masked_by, list_side_makers, shape_of_path
 from xray.story.recognition.value_shapes import Values
 
 WEAKEST = -20.0
@@ -23,7 +23,7 @@ JOINING = MASKINGS | SUMS | {"baddbmm"}
 
 def check_meaning(flow: Flow, sites: Sequence[Site], mask: Mask) -> Iterator[Alarm]:
     """The alarms of a key mask, tried at one attention of each kind that it reaches."""
-    tainted = follow(flow, mask.readers)
+    tainted = follow_mask(flow, mask)
     yield from check_late(flow, sites, mask, tainted)
     if not mask.is_for_keys:
         yield from check_numbers(flow, sites, mask, tainted)

@@ -2,10 +2,11 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import PLACING
 from xray.ir.trace import Step
 from xray.story.alarms.arguments import Mask, hides_nothing
 from xray.story.alarms.kinds import Alarm, alarm_at
@@ -13,16 +14,21 @@ from xray.story.alarms.kinds import Alarm, alarm_at
 MOST_NAMED = 4
 
 
-def follow(flow: Flow, starts: Sequence[int]) -> set[int]:
-    """All steps that depend on the given ones, these included."""
+def follow(flow: Flow, starts: Sequence[int], ends: Collection[str] = ()) -> set[int]:
+    """All steps that depend on the given ones, these included, as far as operations of some kinds."""
     found = set(starts)
-    todo = list(starts)
+    todo = [start for start in starts if flow.op(start) not in ends]
     while todo:
         for reader in flow.readers.get(todo.pop(), ()):
-            if reader not in found:
+            if reader not in found and flow.op(reader) not in ends:
                 found.add(reader)
                 todo.append(reader)
     return found
+
+
+def follow_mask(flow: Flow, mask: Mask) -> set[int]:
+    """The steps that work a mask out on its way to scores; where it puts rows among others they are no mask."""
+    return follow(flow, mask.readers, PLACING)
 
 
 def is_masked_by(flow: Flow, site: Site, tainted: set[int], mask: Mask) -> bool:
@@ -51,7 +57,7 @@ def is_touched_by(flow: Flow, site: Site, tainted: set[int], mask: Mask) -> bool
 
 def check_reach(flow: Flow, sites: Sequence[Site], mask: Mask) -> Iterator[Alarm]:
     """The alarms of a mask that reaches no attention, or not every layer."""
-    tainted = follow(flow, mask.readers)
+    tainted, masking = follow(flow, mask.readers), follow_mask(flow, mask)
     fitting = [site for site in sites if fits(flow, site, mask)]
     if not fitting or hides_nothing(mask):
         return
@@ -69,9 +75,9 @@ def check_reach(flow: Flow, sites: Sequence[Site], mask: Mask) -> Iterator[Alarm
     for site in fitting:
         groups[(shape_of_path(flow, site), site.kind)].append(site)
     for alike in groups.values():
-        reached = [site for site in alike if is_masked_by(flow, site, tainted, mask)]
+        reached = [site for site in alike if is_masked_by(flow, site, masking, mask)]
         missed = [site for site in alike if not is_touched_by(flow, site, tainted, mask)]
-        untouched = [site for site in alike if not is_masked_by(flow, site, tainted, mask)]
+        untouched = [site for site in alike if not is_masked_by(flow, site, masking, mask)]
         missed = missed or (untouched if len(reached) > 0 else [])
         if reached and missed:
             first = flow.steps[missed[0].softmax]
@@ -83,7 +89,7 @@ def check_reach(flow: Flow, sites: Sequence[Site], mask: Mask) -> Iterator[Alarm
                 f"whose scores are {flow.output(missed[0].scores).shape}."
             )
             yield alarm_at(flow.one_pass, first, "some layers", text, mask.name)
-    yield from check_memory(flow, fitting, mask, tainted)
+    yield from check_memory(flow, fitting, mask, masking)
 
 
 def check_memory(flow: Flow, sites: Sequence[Site], mask: Mask, tainted: set[int]) -> Iterator[Alarm]:

@@ -15,7 +15,7 @@ from xray.story.alarms.kernels import check_aligned, check_kernels
 from xray.story.alarms.kinds import Alarm
 from xray.story.alarms.large import check_large
 from xray.story.alarms.meaning import check_meaning
-from xray.story.alarms.reach import check_reach, fits, follow, is_masked_by
+from xray.story.alarms.reach import check_reach, fits, follow_mask, is_masked_by
 from xray.story.alarms.sequences import check_growth, check_packed, check_padding_side, check_window
 from xray.story.alarms.squares import check_blind, check_form, read_squares
 
@@ -84,7 +84,7 @@ def audit(trace: Trace) -> Audit:
         sites = list_sites(flow)
         attentions += len(sites)
         for mask in list_masks(flow):
-            tainted = follow(flow, mask.readers)
+            tainted = follow_mask(flow, mask)
             fitting = [site for site in sites if fits(flow, site, mask)]
             reached = sum(is_masked_by(flow, site, tainted, mask) for site in fitting)
             if fitting:

@@ -80,7 +80,7 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     parts += [(norm.end, EntrancePart("norm")) for norm in norms]
     inside = {node for norm in norms for node in norm.nodes}
     own = [node for node in sorted(nodes) if node not in inside and flow.op(node) not in LOOKUPS]
-    parts += describe_finders(flow, [node for node in finders if node not in inside])
+    parts += describe_finders(flow, [node for node in finders if node not in inside], outer)
     joined = word is not None and any(maker in stops for node in nodes for maker in flow.makers[node])
     for node in own:
         if not joined or flow.op(node) not in SIDE_BY_SIDE:  # rows beside those of an image may be marks of its ends
@@ -176,12 +176,12 @@ def list_norms(flow: Flow, nodes: Collection[int]) -> list[Norm]:
     return found
 
 
-def describe_finders(flow: Flow, finders: Collection[int]) -> Iterator[Part]:
-    """The convolutions that an input goes through: what the last of them makes."""
+def describe_finders(flow: Flow, finders: Collection[int], outer: Collection[int]) -> Iterator[Part]:
+    """The convolutions that an input goes through: what the last of them makes; `outer` ones read what is given."""
     if finders:
         last = max(finders)
         shape = flow.output(last).shape
-        is_cut = all(cuts_patches(flow, node) for node in finders)
+        is_cut = bool(outer) and all(cuts_patches(flow, node) for node in finders)
         yield last, EntrancePart("patches" if is_cut else "convolution", shape[1] if len(shape) > 1 else None)
 
 

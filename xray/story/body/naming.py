@@ -1,6 +1,6 @@
 """Naming: what the towers of a pass are called, and whose keys each attention looks at."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from xray.story.anatomy.tree import Attention, Branch, Stage, Tower
@@ -13,20 +13,26 @@ UNNAMED = "#"
 """Stands before the number of a tower that has no name yet."""
 
 
-def name_towers(towers: Sequence[Towering], memories: Collection[int]) -> list[Towering]:
+def name_towers(towers: Sequence[Towering]) -> list[Towering]:
     """The same towers, named, and by their names in the attentions that look at them."""
     names: list[str] = []
+    crossing = [number for number, one in enumerate(towers) if asks_alone(towers, number)]
+    memories = {asked for number in crossing for asked in list_asked(towers[number].tower)}
     for number, one in enumerate(towers):
-        crosses = any_cross(one.tower) and not any(
-            f"{UNNAMED}{number}" in list_sources(towers[other].tower) for other in list_asked(one.tower)
-        )
-        name = name_tower(one.tower, number in memories, crosses)
+        name = name_tower(one.tower, number in memories, number in crossing)
         used = 1 + sum(known.split(" ")[0] == name for known in names)
         names.append(name if used == 1 else f"{name} {used}")
     return [
         tell_names(replace(one, tower=replace(one.tower, name=name)), names)
         for one, name in zip(towers, names, strict=True)
     ]
+
+
+def asks_alone(towers: Sequence[Towering], number: int) -> bool:
+    """Whether a tower looks at others and none of these looks back."""
+    tower = towers[number].tower
+    back = (list_sources(towers[other].tower) for other in list_asked(tower))
+    return any_cross(tower) and all(f"{UNNAMED}{number}" not in sources for sources in back)
 
 
 def list_sources(tower: Tower) -> set[str]:

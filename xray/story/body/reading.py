@@ -12,14 +12,10 @@ from xray.ir.trace import Pass, Trace
 from xray.story.anatomy.tree import Attention, Tower
 from xray.story.body.naming import UNNAMED, name_towers
 from xray.story.body.towers import Towering, read_tower
-from xray.story.branches.joint import find_beside
-from xray.story.branches.operands import read_sides
 from xray.story.recognition.between import Region, find_region
-from xray.story.streams.chains import Chain
 from xray.story.streams.families import find_families, list_sums
 from xray.story.streams.joints import Joint
 
-MOST_BEHIND = 80
 FEWEST_PIECES, FEWEST_SMALL, MOST_OF_A_PIECE = 4, 6, 2
 """So many towers that are alike, each with the keys of another one beside its own, are no towers."""
 
@@ -61,7 +57,7 @@ def read_pass(one_pass: Pass) -> Reading:
         tower = read_tower(flow, family, sites, names | own, sums, list_finders(flow, towers))
         towers.append(tower)
         names |= dict.fromkeys([tower.end, *tower.sums], f"{UNNAMED}{number}")
-    towers = name_towers(towers, find_memories(flow, families, sites))
+    towers = name_towers(towers)
     if any(is_joint(tower.tower) for tower in towers) or are_in_turn(towers):
         towers = [tell_apart(flow, one, towers, sites) for one in towers]
     return Reading(flow, () if are_pieces([one.tower for one in towers]) else tuple(towers), sites)
@@ -133,26 +129,3 @@ def list_finders(flow: Flow, towers: Sequence[Towering]) -> set[int]:
 def list_joints(one: Towering) -> list[Joint]:
     """The sums of a tower."""
     return [joint for chain in one.chains for joint in chain.joints]
-
-
-def find_memories(flow: Flow, families: Sequence[Sequence[Chain]], sites: Sequence[Site]) -> set[int]:
-    """Which towers another one's cross-attention looks at."""
-    ends = {chain.end: number for number, family in enumerate(families) for chain in family}
-    found: set[int] = set()
-    for number, family in enumerate(families):
-        for chain in family:
-            for joint in chain.joints:
-                for site in sites:
-                    if site.softmax not in joint.region.inner or site.kind != "cross":
-                        continue
-                    if find_beside(flow, read_sides(flow, site, joint.region)[1], joint.region) is not None:
-                        continue
-                    memory = tower_behind(flow, site.key.origin, ends)
-                    if memory is not None and memory != number:
-                        found.add(memory)
-    return found
-
-
-def tower_behind(flow: Flow, place: int | None, ends: dict[int, int]) -> int | None:
-    """The tower whose end a tensor is made of, within a few steps."""
-    return next((ends[here] for here in flow.behind(place, most=MOST_BEHIND) if here in ends), None)

@@ -1,6 +1,7 @@
 """Tables that are looked into before the first layer: which one holds the words, which places, which is trained."""
 
 from collections.abc import Collection
+from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, SCALINGS, SIDE_BY_SIDE, SUMS
@@ -62,8 +63,9 @@ def steps_from(flow: Flow, node: int, nodes: Collection[int]) -> set[int]:
 
 
 def is_masked(flow: Flow, node: int) -> bool:
-    """Whether a step multiplies rows by whether they count at all."""
-    return flow.op(node) in SCALINGS and any(record.dtype == "bool" for record in flow.steps[node].inputs)
+    """Whether a step multiplies rows by whether they count at all, or by one number, as a gate is (Mllama)."""
+    given = flow.steps[node].inputs
+    return flow.op(node) in SCALINGS and any(one.dtype == "bool" or prod(one.shape) == 1 for one in given)
 
 
 def is_other_row(flow: Flow, record: TensorRecord, maker: int | None, stops: Collection[int]) -> bool:

@@ -66,7 +66,7 @@ def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:
         below.append(Node(key, label, 0, place, (step,), record, told=() if below else told))
         edges.append(Edge(key, next(own, raised.feet[0])))
     feet = tuple(node.key for node in below[:1]) or raised.feet
-    return Chart((*below, *raised.nodes), (*edges, *raised.edges), feet, raised.head)
+    return Chart((*below, *raised.nodes), (*edges, *raised.edges), feet, raised.head, raised.memory)
 
 
 def is_worked_out(flow: Flow, reader: int) -> bool:

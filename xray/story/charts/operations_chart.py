@@ -3,8 +3,9 @@
 from collections.abc import Collection, Mapping
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CURVES, FINDINGS, LOOKUPS, SCALINGS, SOFTMAXES, SUMS
+from xray.ir.flow.operation_kinds import CURVES, FINDINGS, LOOKUPS, PLACING, SCALINGS, SOFTMAXES, SUMS
 from xray.ir.flow.projections import is_product
+from xray.ir.records import TensorRecord
 from xray.story.body.stages import find_any_norm, name_norm
 from xray.story.branches.others import longest_chain
 from xray.story.charts.chart import Chart, Edge, Node, Place, describe_params
@@ -17,6 +18,7 @@ LABELS = {
     "cumsum": "RUNNING SUM",
     "cat": "SIDE BY SIDE",
     "stack": "STACKED",
+    **dict.fromkeys(PLACING, "ROWS PUT IN"),
     "cross_entropy": "CROSS-ENTROPY",
     "_grouped_mm": "EACH EXPERT'S OWN PRODUCT",
     "grouped_mm": "EACH EXPERT'S OWN PRODUCT",
@@ -46,6 +48,8 @@ def chart_operations(
         rows.setdefault(level[node], []).append(node)
     keys = {node: f"{'state' if is_state(flow, node, group) else prefix}{node}" for node, group in notable.items()}
     found: list[Node] = []
+    outer = [node for node in notable if reads_outside(flow, nodes, node, notable, owner)]
+    rows = {number: sorted(held, key=lambda node: node not in outer) for number, held in rows.items()}
     for row, held in enumerate(piece for number in sorted(rows) for piece in cut_row(flow, rows[number])):
         for place, node in enumerate(held):
             found.append(make_node(flow, node, notable[node], row, spread(place, len(held)), labels, keys[node]))
@@ -56,6 +60,7 @@ def chart_operations(
         tuple(Edge(keys[before], keys[after]) for before, after in sorted(edges)),
         tuple(keys[node] for node in notable if node not in begun),
         keys[head],
+        tuple(keys[node] for node in outer),
     )
 
 
@@ -144,7 +149,7 @@ def is_substance(flow: Flow, node: int, inside: Collection[int]) -> bool:
         return True
     step = flow.steps[node]
     has_weights = any(len(record.shape) >= 2 and record.role == "parameter" for record in step.inputs)
-    return (op in LABELS and op not in ("cat", "stack", "roll")) or (
+    return (op in LABELS and op not in PLACING | {"cat", "stack", "roll"}) or (
         op not in PLAIN and has_weights and op not in ("transpose", "to", "view", "reshape", "permute", "expand")
     )
 
@@ -157,7 +162,7 @@ def is_joint(flow: Flow, node: int, inside: Collection[int]) -> bool:
     """Whether a step brings two tensors of the part together, number by number or side by side."""
     step = flow.steps[node]
     makers = {maker for maker in flow.makers[node] if maker is not None and maker in inside}
-    if flow.op(node) in ("cat", "stack"):
+    if flow.op(node) in PLACING | {"cat", "stack"}:
         return len(makers) > 1
     return (
         flow.op(node) in SUMS | SCALINGS
@@ -182,19 +187,44 @@ def readers_of(
 ) -> set[int]:
     """The drawn steps whose results a drawn step reads, steps that are not drawn between them left out."""
     inside = set(nodes)
+    behind = list_undrawn(flow, inside, node, notable, owner)
+    return {owner[here] for here in behind if here in owner and owner[here] != node}
+
+
+def reads_outside(
+    flow: Flow,
+    nodes: Collection[int],
+    node: int,
+    notable: Mapping[int, tuple[int, ...]],
+    owner: Mapping[int, int],
+) -> bool:
+    """Whether a drawn step reads rows of numbers that a step outside of the part made, through none that is drawn."""
+    inside = set(nodes)
+    behind = [one for one in list_undrawn(flow, inside, node, notable, owner) if one not in owner]
+    return any(
+        maker is not None and maker not in inside and is_rows(record)
+        for one in (*notable[node], *behind)
+        for record, maker in flow.given(one)
+    )
+
+
+def is_rows(record: TensorRecord) -> bool:
+    """Whether a tensor has rows of numbers, as a stream has, and no ids, places or masks."""
+    return record.role == "activation" and record.dtype.startswith(("float", "bfloat")) and len(record.shape) > 1
+
+
+def list_undrawn(
+    flow: Flow, inside: Collection[int], node: int, notable: Mapping[int, tuple[int, ...]], owner: Mapping[int, int]
+) -> set[int]:
+    """The steps inside that lead to a drawn one, as far back as the next ones that are drawn, these included."""
     found: set[int] = set()
-    seen: set[int] = set(notable[node])
     todo = [maker for inner in notable[node] for maker in flow.makers[inner] if maker is not None]
     while todo:
         here = todo.pop()
-        if here in seen or here not in inside:
+        if here in found or here in notable[node] or here not in inside:
             continue
-        seen.add(here)
-        if here in owner:
-            if owner[here] != node:
-                found.add(owner[here])
-            continue
-        todo += [maker for maker in flow.makers[here] if maker is not None]
+        found.add(here)
+        todo += [] if here in owner else [maker for maker in flow.makers[here] if maker is not None]
     return found
 
 

@@ -185,7 +185,7 @@ def find_bias(flow: Flow, operand: Operand, behind: list[int]) -> Operand | None
     if filled is not None and condition_of(flow, filled) is not None:
         return None  # every number of it was filled in where a condition holds, be that worked out of learned ones
     for here in behind:
-        if is_product(flow, here) and not is_projection(flow, here):
+        if is_product(flow, here) and not is_projection(flow, here) and not multiplies_itself(flow, here):
             return operand  # other scores
         if flow.op(here) in LOOKUPS or is_projection(flow, here) or reads_table(flow, here):
             return nearest_like_scores(flow, operand, here)
@@ -194,6 +194,12 @@ def find_bias(flow: Flow, operand: Operand, behind: list[int]) -> Operand | None
     if not is_mask and not hides and not is_given(flow, operand.maker):
         return operand
     return None
+
+
+def multiplies_itself(flow: Flow, product: int) -> bool:
+    """Whether both sides of a product are one tensor, laid out anew: which places go together (Mllama's tiles)."""
+    roots = {flow.carried_from(maker) for maker in flow.makers[product]}
+    return len(roots) == 1 and None not in roots
 
 
 def is_given(flow: Flow, maker: int | None) -> bool:

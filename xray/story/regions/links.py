@@ -45,8 +45,8 @@ def draw_links(
         feet = [(box.x, box.bottom) for row in rows for box in row]
         entrances, entrance = standing[target].entrances, columns[target].entrance
         if link.kind == "joined" and entrances and entrance is not None:
-            head = entrances[0].boxes[entrance.head]
-            feet = [(head.left, head.y)]
+            boxes = [entrances[0].boxes[key] for key in entrance.memory or (entrance.head,)]
+            feet = [(box.left, box.y) for box in boxes]
         for number, row in enumerate(rows or ([],)):
             aims = [(box.x, box.bottom) for box in row] if rows else feet
             if not aims:

@@ -38,12 +38,12 @@ def describe_heads(anatomy: Anatomy) -> str:
     if not grouped:
         return ""
     some = " in some attentions" if any(one is None or one[1] == 1 for one in shared) else ""
-    if len(grouped) > 1:
-        return (
-            f"Grouped queries{some}: a key head serves {' or '.join(str(times) for _, times in grouped)} query heads."
-        )
+    several = sorted({times for _, times in grouped})
+    if len(several) > 1:
+        return f"Grouped queries{some}: a key head serves {' or '.join(map(str, several))} query heads."
     keys, times = grouped[0]
-    many = f"each of the {keys} key heads serves" if keys > 1 else "one key head serves"
+    many = "a key head serves" if len(grouped) > 1 else f"each of the {keys} key heads serves"
+    many = "one key head serves" if (keys, len(grouped)) == (1, 1) else many
     return f"Grouped queries{some}: {many} {times} query heads."
 
 

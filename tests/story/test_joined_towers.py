@@ -1,0 +1,79 @@
+"""Rows of one tower put among the words of another: where they go in, and what stands on their way."""
+
+import pytest
+import torch
+from handwritten import Attention, Layer
+from torch import nn
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.alarms.whole import audit
+from xray.story.body.reading import read_passes
+from xray.story.charts.entrance_chart import chart_entrance
+from xray.story.poster import compose_poster
+
+WIDTH, SEEN, SIGN = 15, 12, 7
+
+
+def make_layers(width, count):
+    return nn.ModuleList(Layer(width, Attention(width, 3), norm="before") for _ in range(count))
+
+
+class Sees(nn.Module):
+    """Patches through two layers, brought to the width of words, and put where signs stand among them."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Conv2d(3, SEEN, 4, stride=4)
+        self.eye = make_layers(SEEN, 2)
+        self.project = nn.Sequential(nn.Linear(SEEN, WIDTH), nn.GELU(), nn.Linear(WIDTH, WIDTH))
+        self.words = nn.Embedding(31, WIDTH)
+        self.layers = make_layers(WIDTH, 3)
+        self.head = nn.Linear(WIDTH, 31)
+
+    def forward(self, ids, image):
+        seen = self.patches(image).flatten(2).mT
+        for layer in self.eye:
+            seen = layer(seen)
+        x = self.words(ids)
+        x = x.masked_scatter((ids == SIGN).unsqueeze(-1), self.project(seen))
+        for layer in self.layers[:-1]:
+            x = layer(x)
+        chosen = x.mean(-1)[:, None, None] < x.mean()  # the last layer hides rows by what stands in them
+        return self.head(self.layers[-1](x, None, chosen))
+
+
+@pytest.fixture(scope="module")
+def trace():
+    ids = torch.arange(8, 22).view(2, 7)
+    ids[:, 1:5] = SIGN
+    return xray.trace(Sees(), ids, torch.rand(2, 3, 8, 8))
+
+
+def test_both_the_words_and_the_rows_of_the_other_tower_lead_to_where_these_are_put_in(trace):
+    reading = read_passes(trace)[0]
+    chart = chart_entrance(reading.flow, reading.towers[1])
+
+    labels = {node.key: node.label for node in chart.nodes}
+    before = {labels[edge.source] for edge in chart.edges if labels[edge.target] == "ROWS PUT IN"}
+    assert before == {"LOOK UP IN A TABLE", "LINEAR"}
+    assert labels[chart.head] == "ROWS PUT IN"
+
+
+def test_the_arrow_from_the_other_tower_ends_at_the_first_that_reads_its_rows(trace):
+    layout = compose_poster(trace, text_width)
+    reading = read_passes(trace)[0]
+    chart = chart_entrance(reading.flow, reading.towers[1])
+
+    (first,) = (chart.node(key) for key in chart.memory)
+    assert (first.label, first.record.shape) == ("LINEAR", (2, 4, WIDTH))
+    (box,) = (box for box in layout.boxes if box.record is first.record)
+    (end,) = {curve.points[-1] for curve in layout.curves if curve.role == "ribbon"}
+    assert end == pytest.approx((box.left, box.y))
+
+
+def test_ids_that_tell_where_an_image_stands_are_no_mask(trace):
+    found = audit(trace)
+
+    assert found.alarms == ()
+    assert all(mask.reached == 0 for mask in found.masks)
