@@ -41,8 +41,32 @@ SMALL = {
 }
 UNSUITED = (
     *("axk1", "axk2", "bamba", "bros", "clap", "deepseek_v2", "deepseek_v3", "deepseek_v32", "deepseek_vl", "dia"),
-    *("esmc", "falcon", "funnel", "fuyu", "granitemoehybrid", "jamba", "layoutlmv3", "lfm2", "lilt", "llava", "lxmert"),
-    *("mamba2", "minimax_m3_vl", "mobilebert", "neomme", "paligemma", "qwen3_next", "recurrent_gemma", "rwkv", "zamba"),
+    *(
+        "esmc",
+        "falcon",
+        "funnel",
+        "fuyu",
+        "granitemoehybrid",
+        "idefics3",
+        "jamba",
+        "layoutlmv3",
+        "lfm2",
+        "lilt",
+        "llava",
+        "lxmert",
+    ),
+    *(
+        "mamba2",
+        "minimax_m3_vl",
+        "mobilebert",
+        "neomme",
+        "paligemma",
+        "qwen2_audio",
+        "qwen3_next",
+        "recurrent_gemma",
+        "rwkv",
+        "zamba",
+    ),
 )
 """Their settings depend on one another, they read an image or boxes beside words, or have no cache of two layers."""
 

@@ -68,7 +68,7 @@ def of_rt_detr(c):
     found = left_out("model.enc_score_head", "model.enc_bbox_head")
     found += left_out("model.decoder.bbox_embed.{}", "model.decoder.class_embed.{}", stages=range(c.decoder_layers - 1))
     queries = chosen_queries(c, samples("output_proj"), think)
-    return network(residual_net(c, "encoder"), smallest_map(c), queries, links=joined("encoder"), untold=found)
+    return network(residual_net(c, "vision"), smallest_map(c), queries, links=joined("vision"), untold=found)
 
 
 @family("RTDetrForObjectDetection", "rt_detr:451, 730, 1187", named=True, **FEW)

@@ -182,4 +182,4 @@ def test_a_tower_that_begins_at_another_ones_convolutions_reads_no_image():
     first, second = read(TwoReaders(), torch.randn(2, 3, 16, 16)).towers
 
     assert (first.reads, second.reads) == ("image", None)
-    assert [(part.part, part.size) for part in second.entrance] == [("patches", WIDTH)]
+    assert [(part.part, part.size) for part in second.entrance] == [("convolution", WIDTH)]
