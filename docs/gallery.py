@@ -109,6 +109,11 @@ PICTURES = (
         "swin", "Swin", "Windows that are rolled, cut, attended to and joined again, in stages of growing width."
     ),
     of_family("clip", "CLIP", "Two towers: one for images, one for words."),
+    of_family(
+        "qwen2_5_vl",
+        "Qwen2.5-VL",
+        "An image among words: windows, pieces that do not see each other, and rows put in where signs stand.",
+    ),
     Picture(
         "dit.webp",
         "A diffusion transformer",

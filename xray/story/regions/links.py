@@ -30,8 +30,9 @@ def draw_turns(canvas: Canvas, columns: Sequence[Column], standing: Sequence[Sta
 
 def draw_links(
     canvas: Canvas, columns: Sequence[Column], standing: Sequence[Standing], links: Sequence[Link], aisle: float
-) -> None:
-    """Ribbons from where one tower ends to where another one takes it up."""
+) -> float:
+    """Ribbons from where one tower ends to where another one takes it up; gives how high they go."""
+    highest = 0.0
     places = {column.name: number for number, column in enumerate(columns) if column.is_last}
     begins = {column.name: number for number, column in enumerate(columns) if column.is_first}
     for link in links:
@@ -41,6 +42,7 @@ def draw_links(
         start = standing[source].ends(columns[source])[0]
         lane = standing[target].left - aisle * 0.42 - 6 * source
         roof = max(start.top + 24, standing[source].drawn.top + 40)
+        highest = max(highest, roof)
         rows = standing[target].drawn.memory[0] if link.kind == "memory" else ()
         feet = [(box.x, box.bottom) for row in rows for box in row]
         entrances, entrance = standing[target].entrances, columns[target].entrance
@@ -60,3 +62,4 @@ def draw_links(
             if number == 0:
                 name = "MEMORY" if link.kind == "memory" else f"FROM THE {link.source.upper()} TOWER"
                 canvas.note(start.x + 14, roof - 8, (words(name, LABEL, "text", "bold"),))
+    return highest

@@ -151,7 +151,8 @@ def draw_beside(
         standing.append(stand(canvas, column, left, floor, gap, base))
         left += column.width + aisle
     draw_turns(canvas, columns, standing, aisle)
-    draw_links(canvas, columns, standing, list_links(columns, whole.links), aisle)
+    roof = draw_links(canvas, columns, standing, list_links(columns, whole.links), aisle)
+    height = max(height, roof + MARGIN / 2)
     return width, height, draw_cards(canvas, info, height, marks), columns
 
 
