@@ -44,7 +44,7 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
     labels = {node: label for node in nodes if (label := label_entry(flow, node))}
     chart = chart_places(flow, towering, start)
     if chart is None:
-        chart = chart_operations(flow, nodes, start, labels, "in")
+        chart = chart_operations(flow, nodes, start, labels, "in", is_entrance=True)
         chart = None if chart is None else add_scale(flow, chart, nodes)
     if chart is None:
         return None

@@ -31,9 +31,18 @@ LABELS = {
 
 
 def chart_operations(
-    flow: Flow, nodes: Collection[int], end: int, labels: Mapping[int, str] | None = None, prefix: str = "op"
+    flow: Flow,
+    nodes: Collection[int],
+    end: int,
+    labels: Mapping[int, str] | None = None,
+    prefix: str = "op",
+    *,
+    is_entrance: bool = False,
 ) -> Chart | None:
-    """The steps of a part that matter, as many as can be read; None where there is none."""
+    """The steps of a part that matter, as many as can be read; None where there is none.
+
+    In an entrance those that read rows made elsewhere, by another tower, read a memory, and stand left.
+    """
     labels = labels or {}
     notable = find_notable(flow, nodes, labels)
     if not notable:
@@ -48,7 +57,7 @@ def chart_operations(
         rows.setdefault(level[node], []).append(node)
     keys = {node: f"{'state' if is_state(flow, node, group) else prefix}{node}" for node, group in notable.items()}
     found: list[Node] = []
-    outer = [node for node in notable if reads_outside(flow, nodes, node, notable, owner)]
+    outer = [node for node in notable if is_entrance and reads_outside(flow, nodes, node, notable, owner)]
     rows = {number: sorted(held, key=lambda node: node not in outer) for number, held in rows.items()}
     for row, held in enumerate(piece for number in sorted(rows) for piece in cut_row(flow, rows[number])):
         for place, node in enumerate(held):
