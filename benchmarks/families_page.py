@@ -55,7 +55,7 @@ def list_lines(rows: Sequence[Row]) -> Iterator[str]:
     yield "|---|---|--:|---|---|--:|--:|--:|"
     for row in rows:
         way = next((word for start, word in WAYS.items() if str(row["told"]).startswith(start)), "")
-        towers = ", ".join(row.get("towers", ()))
+        towers = ", ".join(" × ".join(tower.rsplit(" ", 1)) for tower in row.get("towers", ()))
         params = f"{row['params']:,}" if row.get("params") else ""
         cells = (f"`{row['family']}`", way, f"{row['steps']:,}", row["drawn"], towers, params)
         yield f"| {' | '.join(cells)} | {row['record_s']:.1f} | {row['draw_s']:.1f} |"
