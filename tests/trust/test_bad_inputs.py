@@ -66,8 +66,9 @@ def filled(command, file, trace):
 
 
 @pytest.fixture
-def place(here):
-    """A folder with nothing but what a test puts there; whatever else appears is a stray file."""
+def place(here, monkeypatch):
+    """A folder with nothing but what a test puts there; whatever else appears is a stray file, compiled ones too."""
+    monkeypatch.setattr("sys.dont_write_bytecode", False)
     return here
 
 

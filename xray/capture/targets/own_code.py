@@ -3,8 +3,8 @@
 import importlib
 import importlib.util
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -104,8 +104,19 @@ def run_file(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # so that the file's own classes can be found by name, as when it is imported
     look_first_in(path.resolve().parent)
-    spec.loader.exec_module(module)
+    with leaving_no_bytecode():
+        spec.loader.exec_module(module)
     return module
+
+
+@contextmanager
+def leaving_no_bytecode() -> Iterator[None]:
+    """A block in which imports leave no compiled files in folders, which are somebody else's."""
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = before
 
 
 def look_first_in(folder: Path) -> None:
