@@ -81,7 +81,7 @@ SEEN_AS = {
     "glm_ocr": 1024,
 }
 """How wide rows of images have to be for the words of a family, where its defaults for the two do not fit."""
-TILED_256, FITTING_512 = {"vision_config": {"image_size": 256}}, {"vision_config": {"image_size": 512}}
+SIDE_256, SIDE_512 = {"vision_config": {"image_size": 256}}, {"vision_config": {"image_size": 512}}
 LACKING: Mapping[str, Mapping[str, Any]] = {
     "autoformer": FORECAST,
     "informer": FORECAST,
@@ -109,10 +109,10 @@ LACKING: Mapping[str, Mapping[str, Any]] = {
     "ovis2": {"hidden_size": 4096},
     "janus": {"text_config": {"hidden_size": 2048, "num_attention_heads": 16, "intermediate_size": 5632}},
     "aria": {"vision_config": {"model_type": "idefics3_vision", "image_size": 490, "patch_size": 14}},
-    "idefics3": TILED_256,
-    "smolvlm": TILED_256,
-    "modernvbert": FITTING_512,
-    "ultravbert": FITTING_512,
+    "idefics3": SIDE_256,
+    "smolvlm": SIDE_256,
+    "modernvbert": SIDE_512,
+    "ultravbert": SIDE_512,
     "qwen2_vl": {"vision_config": {"hidden_size": 8192}},
     "voxtral": {"audio_token_id": 24},
     "dbrx": {"attn_config": {"kv_n_heads": 8, "clip_qkv": 8, "rope_theta": 500_000.0}},
@@ -142,7 +142,7 @@ LACKING: Mapping[str, Mapping[str, Any]] = {
     "instructblip": {"image_token_index": 32000},
     "diffusion_gemma": {"text_config": {"num_experts": 8, "top_k_experts": 2, "moe_intermediate_size": 704}},
 }
-"""Settings that a family cannot be built without and has no default for; every published model brings them."""
+"""Settings that a family has no default for, or whose defaults do not fit together; published models bring them."""
 CHOSEN_DEPTH = "what a layer reads is chosen by attention over what earlier blocks gave, so no one stream goes through"
 BACKBONE = "convolutions, each behind the other; its attention is in the class with a head"
 REASONS: Mapping[str, str] = {

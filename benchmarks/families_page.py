@@ -10,7 +10,8 @@ Row = Mapping[str, Any]
 HEAD = """# Families of transformers
 
 Every family of models in the [transformers](https://huggingface.co/docs/transformers) library (version {version}),
-built from its own default settings, without weights, as `xray trace FOLDER` does it: recorded, and drawn. Seconds are
+built from its own default settings, without weights, as `xray trace FOLDER` does it: recorded, and drawn. Where
+defaults are lacking, or those of two parts do not fit together, the script fills them in and says which. Seconds are
 those of one processor. Steps are the operations that were recorded, blocks included.
 
 {summary}

@@ -1,6 +1,7 @@
 """Models of the transformers library from their settings alone."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,10 +10,12 @@ from settings import DEEPSEEK, IDEFICS, JETMOE, LLAMA, LLAVA, LLAVA_NEXT, MLLAMA
 import xray
 from xray.capture.targets.target import run_target
 from xray.errors import TraceError, UsageError
+from xray.sources.family_inputs import make_ids
 from xray.sources.loading import load_source
+from xray.sources.media import place_media
 from xray.sources.named import list_settings
 from xray.sources.request import Request
-from xray.sources.sizes import Wishes
+from xray.sources.sizes import Sizes, Wishes
 
 pytest.importorskip("transformers", reason="the library whose models are built here")
 
@@ -67,6 +70,21 @@ def test_as_many_signs_stand_among_the_words_as_an_image_becomes_rows(folder):
 
     assert inputs["input_ids"] == (2, 10 + 9)
     assert inputs["pixel_values"] == (2, 3, 12, 12)
+
+
+def test_a_sign_that_somebody_typed_stays_as_typed():
+    typed = {"input_ids": torch.tensor([[8, 60, 9]])}
+
+    made = place_media(torch.nn.Linear(2, 2), SimpleNamespace(image_token_id=60), typed, {})
+    assert made["input_ids"].tolist() == [[8, 60, 9]]
+
+
+def test_a_word_made_by_chance_is_no_sign():
+    config = SimpleNamespace(vocab_size=12, image_token_id=7)
+
+    made = make_ids((4, 50), Sizes(config, Wishes()))
+    assert 7 not in made
+    assert set(made.unique().tolist()) <= set(range(5, 12))
 
 
 def test_an_image_in_pieces_comes_with_its_size(folder):

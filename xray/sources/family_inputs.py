@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from xray.sources.known_values import MOST_KNOWN
-from xray.sources.media import list_needed, place_media
+from xray.sources.media import list_needed, list_signs, place_media
 from xray.sources.rules import SOUNDS, TEXTS, Rule, choose_rules, spell_axes
 from xray.sources.sizes import Sizes, Wishes
 from xray.sources.ways import Made
@@ -36,10 +36,11 @@ def propose_inputs(model: nn.Module, config: Any, wishes: Wishes, *, has_storage
         for name in choose_names(model, config, parameters, rules, needed)
         if rules[name].may_be_empty or is_required(parameters[name]) or 0 not in sizes.shape(rules[name].shapes[0])
     ]
-    for chosen in list_fewer(asked, parameters):
+    choices = list(list_fewer(asked, parameters))
+    for chosen in choices:
         guesses = guess(chosen, rules, sizes, has_storage=has_storage)
         both = not SOUNDS.isdisjoint(chosen) and any(name.startswith("pixel") for name in chosen)
-        for made in islice(guesses, MOST_TOGETHER if both else None):
+        for made in islice(guesses, MOST_TOGETHER if both and len(choices) > 1 else None):
             yield Made(place_media(model, config, set_prompt(made.values, wishes.prompt), parameters), made.axes)
     if wishes.batch is None:
         yield from propose_inputs(model, config, replace(wishes, batch=1), has_storage=has_storage)
@@ -135,7 +136,10 @@ def make_noise(shape: tuple[int, ...], *, has_storage: bool) -> Tensor:
 def make_ids(shape: tuple[int, ...], sizes: Sizes) -> Tensor:
     """Words by chance."""
     end = max(FIRST_WORD + 1, min(LAST_WORD, sizes["vocab"] - 1))
-    return torch.randint(FIRST_WORD, end, shape, generator=torch.Generator().manual_seed(0))
+    ids = torch.randint(FIRST_WORD, end, shape, generator=torch.Generator().manual_seed(0))
+    for _, sign in list_signs(sizes.config):
+        ids = ids.where(ids != sign, ids + 1)  # no image stands where a word was made by chance
+    return ids
 
 
 def make_places(shape: tuple[int, ...], sizes: Sizes) -> Tensor:

@@ -31,8 +31,6 @@ MEDIA = (
     Medium("pixel_values", "get_video_features", ("video_token_index",), 2),
     Medium("input_values", "get_audio_features", ("audio_token_id", "audio_token_index"), 3),
 )
-
-
 LENGTHS = "_get_feat_extract_output_lengths"
 """The method by which encoders of sound tell how many rows they make, the last number of those that they tell."""
 FEATURES = re.compile(r"\bfeatures: (\d+)")
@@ -46,23 +44,24 @@ def place_media(
     ids = made.get("input_ids")
     if ids is None or ids.dim() != 2:
         return made
-    signs = {medium: sign for medium in MEDIA if (sign := find_setting(config, medium.signs)) is not None}
-    for sign in signs.values():
-        ids = ids.where(ids != sign, ids + 1)  # a word made by chance is no sign
-    made = {**made, "input_ids": ids}
     kinds = torch.zeros_like(ids)
-    for medium, sign in signs.items():
+    for medium, sign in list_signs(config):
         is_asked = bool(name_arguments(model, medium))
         count = (count_rows if is_asked else count_ticks)(model, medium, made) if medium.argument in made else 0
         if count:
-            placed = torch.full((ids.shape[0], count // ids.shape[0]), int(sign))
+            placed = torch.full((ids.shape[0], count // ids.shape[0]), sign)
             ids = torch.cat((ids[:, :1], placed, ids[:, 1:]), dim=1)
             kinds = torch.cat((kinds[:, :1], torch.full_like(placed, medium.number), kinds[:, 1:]), dim=1)
-    made["input_ids"] = ids
+    made = {**made, "input_ids": ids}
     for name in ("mm_token_type_ids", "token_type_ids"):
         if name in parameters and bool(kinds.any()):
             made[name] = kinds
     return made
+
+
+def list_signs(config: Any) -> list[tuple[Medium, int]]:
+    """What may stand among the words of a model, each with its sign."""
+    return [(medium, int(sign)) for medium in MEDIA if (sign := find_setting(config, medium.signs)) is not None]
 
 
 def list_needed(model: nn.Module) -> set[str]:
