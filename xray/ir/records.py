@@ -136,6 +136,11 @@ class TensorRecord:
     local: tuple[int, ...] | None = None
     trained: bool | None = None
 
+    @property
+    def is_float(self) -> bool:
+        """Whether it holds numbers with a fraction."""
+        return self.dtype.startswith(("float", "bfloat", "complex"))
+
     def __repr__(self) -> str:
         return f"TensorRecord({self.name!r}, {self.shape}, {self.axes}, {self.dtype!r}, {self.role!r})"
 

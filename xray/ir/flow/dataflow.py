@@ -79,6 +79,13 @@ class Flow:
         """Whether nothing recorded stands inside the step."""
         return self.ends[place] == place + 1
 
+    def parents(self, place: int) -> Iterator[int]:
+        """The blocks that hold a step, the innermost first."""
+        parent = self.places.get(self.steps[place].parent or "")
+        while parent is not None:
+            yield parent
+            parent = self.places.get(self.steps[parent].parent or "")
+
     def carried_from(self, place: int | None, ops: frozenset[str] = CARRYING) -> int | None:
         """The step whose numbers a step only moves or renames; itself if it does more."""
         while place is not None and self.op(place) in ops and self.makers[place]:

@@ -14,7 +14,6 @@ from xray.story.alarms.arguments import given_values, list_given, list_masks
 from xray.story.alarms.bench import Bench, mark_hidden
 from xray.story.alarms.kinds import Alarm, alarm_at
 from xray.story.alarms.reach import block_of, follow, shape_of_path
-from xray.story.failure.dtypes import is_float
 from xray.story.recognition.value_shapes import Values
 
 LONGEST_STEP = 2
@@ -231,7 +230,7 @@ def asks_itself(flow: Flow, site: Site) -> bool:
         for way in (site.query, site.key)
     )
     rows = (flow.output(one) for one in asked & offered if not is_product(flow, one))
-    return any(len(record.shape) == len(("batch", "row", "width")) and is_float(record.dtype) for record in rows)
+    return any(len(record.shape) == len(("batch", "row", "width")) and record.is_float for record in rows)
 
 
 def is_safe(flow: Flow, site: Site) -> bool:

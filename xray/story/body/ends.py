@@ -176,27 +176,14 @@ def is_tied(flow: Flow, towers: Sequence[Towering], head: int) -> bool | None:
 
 def holder_of(flow: Flow, place: int) -> int:
     """The step that counts the parameters that a step works with: itself, or the innermost block that has any."""
-    while not flow.steps[place].params:
-        parent = flow.places.get(flow.steps[place].parent or "")
-        if parent is None:
-            break
-        place = parent
-    return place
+    blocks = [place, *flow.parents(place)]
+    return next((block for block in blocks if flow.steps[block].params), blocks[-1])
 
 
 def shared_block(flow: Flow, one: int, other: int) -> int | None:
     """The innermost block that holds both steps."""
-
-    def list_parents(place: int) -> list[int]:
-        found = []
-        parent = flow.places.get(flow.steps[place].parent or "")
-        while parent is not None:
-            found.append(parent)
-            parent = flow.places.get(flow.steps[parent].parent or "")
-        return found
-
-    others = set(list_parents(other))
-    return next((parent for parent in list_parents(one) if parent in others), None)
+    others = set(flow.parents(other))
+    return next((parent for parent in flow.parents(one) if parent in others), None)
 
 
 def count_active(towers: Sequence[Towering], flow: Flow, params: int | None) -> int | None:

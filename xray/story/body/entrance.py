@@ -14,7 +14,6 @@ from xray.story.body.tables import (
     MOST_BESIDE,
     MOVING,
     PICKING,
-    is_float,
     judge_training,
     list_tables_beside,
     looks_up_ids,
@@ -122,7 +121,7 @@ def walk_back(flow: Flow, start: int, stops: Collection[int]) -> set[int]:
         seen.add(here)
         if flow.op(here) not in LOOKUPS:
             own = find_rows(flow, here, flow.output(start).shape) if cut else None
-            makers = {maker for record, maker in flow.given(here) if maker is not None and is_float(record)}
+            makers = {maker for record, maker in flow.given(here) if maker is not None and record.is_float}
             todo |= {maker for maker in (makers if own is None else {own}) - seen if maker not in stops}
     return seen
 
@@ -259,7 +258,7 @@ def source_beside(flow: Flow, record: TensorRecord, maker: int | None) -> Tensor
     while todo and len(seen) < MOST_BESIDE:
         record, maker = todo.pop()
         if maker is None:
-            if is_float(record) and len(record.shape) >= 2 and record.role in ("parameter", "activation"):
+            if record.is_float and len(record.shape) >= 2 and record.role in ("parameter", "activation"):
                 source = record if source is None or record.role == "parameter" else source
             continue
         if maker in seen:
@@ -269,7 +268,7 @@ def source_beside(flow: Flow, record: TensorRecord, maker: int | None) -> Tensor
             return NAMELESS
         if flow.op(maker) not in MOVING | PICKING | {"mul", "detach", "copy_"}:
             return None
-        todo += [(one, before) for one, before in flow.given(maker) if is_float(one)]
+        todo += [(one, before) for one, before in flow.given(maker) if one.is_float]
     if source is not None and source.role == "activation" and not seen:
         return source if is_held(flow, source) else None  # else it may be data
     return source
@@ -290,7 +289,7 @@ def makes_places(flow: Flow, node: int) -> bool:
         flow.is_leaf(node)
         and not step.params
         and bool(step.inputs)
-        and not any(is_float(record) or record.role == "parameter" for record in step.inputs)
+        and not any(record.is_float or record.role == "parameter" for record in step.inputs)
         and (len(shape) == 2 or (len(shape) == 3 and shape[0] == 1))
     )
 
@@ -298,7 +297,7 @@ def makes_places(flow: Flow, node: int) -> bool:
 def reads_vectors(flow: Flow, node: int) -> bool:
     """Whether a step works on rows of numbers that come from outside."""
     return any(
-        maker is None and record.role == "activation" and len(record.shape) >= 3 and is_float(record)
+        maker is None and record.role == "activation" and len(record.shape) >= 3 and record.is_float
         for record, maker in flow.given(node)
     )
 

@@ -13,7 +13,6 @@ from xray.story.anatomy.tree import Attention, Group, Stage, Unknown
 from xray.story.body.stages import Staging
 from xray.story.body.widths import shape_of, width_of
 from xray.story.recognition.scored_parts import read_scored
-from xray.story.streams.families import list_holders
 
 LONGEST_PATTERN, FEWEST_BESIDE = 12, 20
 MIXING = ("mix", "cross")
@@ -62,7 +61,7 @@ def cut_by_blocks(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None
     (stages of Swin), all or none of them those of another tower, and by its pattern. None too where that leaves
     something longer than any pattern.
     """
-    holders = {id(one): list_holders(flow, one.joints[0].add) for one in stagings}
+    holders = {id(one): [*flow.parents(one.joints[0].add)][::-1] for one in stagings}
     pieces = split_at_blocks(stagings, holders)
     if len(pieces) < 2:
         return None

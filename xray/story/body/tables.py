@@ -45,7 +45,7 @@ def meets_other_rows(flow: Flow, node: int, nodes: Collection[int], stops: Colle
         if not (wide or (flow.op(here) in SUMS and len(flow.steps[here].inputs) == 2)):
             continue
         for record, maker in flow.given(here):
-            if len(record.shape) >= 3 and is_float(record) and is_other_row(flow, record, maker, stops):
+            if len(record.shape) >= 3 and record.is_float and is_other_row(flow, record, maker, stops):
                 return True
     return False
 
@@ -76,7 +76,7 @@ def is_other_row(flow: Flow, record: TensorRecord, maker: int | None, stops: Col
     if any(flow.op(one) in LOOKUPS for one in found):
         return False
     outside = any(
-        before is None and given.role == "activation" and is_float(given) and len(given.shape) >= 2
+        before is None and given.role == "activation" and given.is_float and len(given.shape) >= 2
         for one in found
         if one not in stops and flow.op(one) not in PICKING
         for given, before in flow.given(one)
@@ -86,7 +86,7 @@ def is_other_row(flow: Flow, record: TensorRecord, maker: int | None, stops: Col
 
 def looks_up_places(flow: Flow, node: int) -> bool:
     """Whether the ids of a lookup were counted out, or are the first ones of a row as long as the table."""
-    asked = next(((record, maker) for record, maker in flow.given(node) if not is_float(record)), None)
+    asked = next(((record, maker) for record, maker in flow.given(node) if not record.is_float), None)
     if asked is None:
         return False
     record, maker = asked
@@ -108,7 +108,7 @@ def looks_up_places(flow: Flow, node: int) -> bool:
             given = given[:1]
         elif flow.op(here) == "where":
             given = given[1:]
-        lengths |= {one.shape for one, before in given if before is None and not is_float(one)}
+        lengths |= {one.shape for one, before in given if before is None and not one.is_float}
         todo += [before for _, before in given if before is not None]
     return rows is not None and bool(lengths & {(rows,), (1, rows)})
 
@@ -118,7 +118,7 @@ def looks_up_ids(flow: Flow, node: int) -> bool:
 
     What is picked from rows of several ids each tells something of a place: one of the corners of its box.
     """
-    asked = next(((record, maker) for record, maker in flow.given(node) if not is_float(record)), None)
+    asked = next(((record, maker) for record, maker in flow.given(node) if not record.is_float), None)
     todo = [] if asked is None else [(*asked, False)]
     seen: set[int] = set()
     while todo and len(seen) < MOST_BESIDE:
@@ -131,7 +131,7 @@ def looks_up_ids(flow: Flow, node: int) -> bool:
         elif maker not in seen:
             seen.add(maker)
             picks = is_picked or flow.op(maker) in PICKING | {"select"}
-            todo += [(one, before, picks) for one, before in flow.given(maker) if not is_float(one)]
+            todo += [(one, before, picks) for one, before in flow.given(maker) if not one.is_float]
     return asked is None
 
 
@@ -154,7 +154,7 @@ def table_rows(flow: Flow, node: int) -> int | None:
     rows = step.settings.get("num_embeddings")
     if isinstance(rows, int):
         return rows
-    return next((record.shape[0] for record in step.inputs if len(record.shape) == 2 and is_float(record)), None)
+    return next((record.shape[0] for record in step.inputs if len(record.shape) == 2 and record.is_float), None)
 
 
 def judge_training(flow: Flow, trained: bool | None, nodes: Collection[int]) -> bool | None:
@@ -172,7 +172,3 @@ def trains(flow: Flow, node: int) -> bool | None:
     noted = [record.trained for record in step.inputs if record.trained is not None]
     noted += [] if step.trained is None else [step.trained > 0]
     return any(noted) if noted else None
-
-
-def is_float(record: TensorRecord) -> bool:
-    return record.dtype.startswith(("float", "bfloat", "complex"))

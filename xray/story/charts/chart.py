@@ -87,6 +87,11 @@ class Chart:
         """How many rows it has."""
         return 1 + max((node.row for node in self.nodes), default=-1)
 
+    @property
+    def heads(self) -> list[str]:
+        """The keys of the nodes whose results go on."""
+        return self.head.split(" ")
+
     def node(self, key: str) -> Node:
         """The node of a key."""
         return next(node for node in self.nodes if node.key == key)
@@ -105,7 +110,7 @@ class Chart:
             tuple(replace(node, key=mark + node.key) for node in self.nodes),
             tuple(Edge(mark + one.source, mark + one.target, one.fan) for one in self.edges),
             tuple(mark + key for key in self.feet),
-            mark + self.head,
+            " ".join(mark + key for key in self.heads),
             tuple(mark + key for key in self.memory),
         )
 
@@ -141,13 +146,12 @@ def describe_params(flow: Flow, *places: int) -> str:
 def find_whole(flow: Flow, place: int, places: Collection[int]) -> int:
     """The step itself, or the largest block of which no step but these does more than move numbers, or weights."""
     found = place
-    parent = None if flow.steps[place].params else flow.places.get(flow.steps[place].parent or "")
-    while parent is not None:
+    for parent in () if flow.steps[place].params else flow.parents(place):
         within = (one for one in range(parent + 1, flow.ends[parent]) if flow.is_leaf(one) and one not in places)
         others = (one for one in within if flow.op(one) not in CARRYING)
         if any(record.role != "parameter" for one in others for record in flow.steps[one].inputs):
             return found
-        found, parent = parent, flow.places.get(flow.steps[parent].parent or "")
+        found = parent
     return found
 
 
@@ -175,7 +179,7 @@ def with_remarks(chart: Chart, part: Part) -> Chart:
 def stack_charts(lower: Chart, upper: Chart) -> Chart:
     """One chart above another: what the lower one gives goes into the upper one's feet."""
     raised = upper.raised(lower.rows)
-    joints = tuple(Edge(head, foot) for head in lower.head.split(" ") for foot in raised.feet)
+    joints = tuple(Edge(head, foot) for head in lower.heads for foot in raised.feet)
     return Chart(
         (*lower.nodes, *raised.nodes),
         (*lower.edges, *joints, *raised.edges),

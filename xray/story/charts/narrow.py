@@ -44,7 +44,7 @@ def narrow_chart(chart: Chart, alike: Alike) -> Chart:
         tuple(nodes),
         tuple(Edge(*edge) for edge in sorted(thin_out(edges))),
         tuple(dict.fromkeys(heads[key] for key in chart.feet)),
-        " ".join(dict.fromkeys(heads[key] for key in chart.head.split(" "))),
+        " ".join(dict.fromkeys(heads[key] for key in chart.heads)),
         tuple(dict.fromkeys(heads[key] for key in chart.memory)),
     )
 

@@ -219,7 +219,7 @@ def reads_outside(
 
 def is_rows(record: TensorRecord) -> bool:
     """Whether a tensor has rows of numbers, as a stream has, and no ids, places or masks."""
-    return record.role == "activation" and record.dtype.startswith(("float", "bfloat")) and len(record.shape) > 1
+    return record.role == "activation" and record.is_float and len(record.shape) > 1
 
 
 def list_undrawn(

@@ -239,7 +239,7 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
         outline="boundary",
         told=(describe_past(past),) if past else (),
     )
-    edges = [Edge(head, "add") for head in chart.head.split(" ")]
+    edges = [Edge(head, "add") for head in chart.heads]
     return Chart((*chart.nodes, node), (*chart.edges, *edges), chart.feet, "add", chart.memory)
 
 

@@ -154,7 +154,7 @@ def find_past(step: Step, made: set[str]) -> TensorRecord | None:
     if name not in JOINS | WRITES or not step.inputs or not step.outputs or is_overwriting(step):
         return None
     past, out = step.inputs[0], step.outputs[0]
-    if len(out.shape) != HEADS_RANK or not is_floating(out) or (name in JOINS and len(step.inputs) != 2):
+    if len(out.shape) != HEADS_RANK or not out.is_float or (name in JOINS and len(step.inputs) != 2):
         return None
     is_empty = name in JOINS and prod(past.shape) == 0 and step.inputs[1].shape == out.shape
     return past if is_empty or step.op == "extend" or is_from_before(past, made) else None
@@ -167,7 +167,7 @@ def is_overwriting(step: Step) -> bool:
 
 def is_from_before(record: TensorRecord, made: set[str]) -> bool:
     """Whether a tensor of keys or values was made before this pass."""
-    if len(record.shape) != HEADS_RANK or not is_floating(record) or record.role in ("mask", "parameter"):
+    if len(record.shape) != HEADS_RANK or not record.is_float or record.role in ("mask", "parameter"):
         return False
     return record.source not in made if record.source is not None else record.role == "state"
 
@@ -197,8 +197,3 @@ def describe_growth(turns: tuple[Kept, ...], kept: Sequence[TensorRecord], *, is
     heads, width, element_bytes = next(iter(sizes)) if len(sizes) == 1 and len(kept) % 2 == 0 else (0, 0, 0)
     layers = len(kept) // 2 if heads else 0
     return Growth(turns, per_word, layers, heads, width, element_bytes, is_kept)
-
-
-def is_floating(record: TensorRecord) -> bool:
-    """Whether a tensor holds numbers with a fraction."""
-    return "float" in record.dtype

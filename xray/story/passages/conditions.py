@@ -84,8 +84,8 @@ def list_given(flow: Flow, nodes: Collection[int]) -> Iterator[tuple[int, Tensor
 
 def name_source(flow: Flow, place: int, record: TensorRecord) -> str:
     """What a tensor from outside is called, by the arguments of the blocks around it; "" where it may be several."""
-    name, here = record.name, flow.places.get(flow.steps[place].parent or "")
-    while here is not None:
+    name = record.name
+    for here in flow.parents(place):
         given = flow.steps[here].inputs
         names = {one.name for one in given if one.source is None and one.shape == record.shape}
         if name not in names:
@@ -94,5 +94,4 @@ def name_source(flow: Flow, place: int, record: TensorRecord) -> str:
                 name = next(iter(names if len(names) == 1 else close))
             elif names:
                 return ""
-        here = flow.places.get(flow.steps[here].parent or "")
     return name

@@ -9,5 +9,5 @@ def picks_best(flow: Flow, here: int) -> bool:
     """Whether a step picks the rows that scored best: they begin another stream (RT-DETR)."""
     if flow.op(here) not in ("gather", "index", "index_select"):
         return False
-    found = (maker for record, maker in flow.given(here) if not record.dtype.startswith(("float", "bfloat")))
+    found = (maker for record, maker in flow.given(here) if not record.is_float)
     return any(flow.op(one) == "topk" for maker in found for one in flow.behind(maker, most=NEAR_BEHIND))

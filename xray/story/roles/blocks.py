@@ -15,8 +15,7 @@ TOLD = PRODUCTS | SOFTMAXES | LOOKUPS | NORMS | SUMS | LINEARS | SHAPING
 def find_covering(flow: Flow, nodes: set[int]) -> int | None:
     """The outermost block that does just what the given steps do, but for what only helps them; None if none does."""
     found: int | None = None
-    parent = flow.places.get(flow.steps[max(nodes)].parent or "")
-    while parent is not None:
+    for parent in flow.parents(max(nodes)):
         if flow.ends[parent] - parent > 4 * len(nodes) + 40:
             break
         inside = range(parent + 1, flow.ends[parent])
@@ -25,7 +24,6 @@ def find_covering(flow: Flow, nodes: set[int]) -> int | None:
             if len(others) > MOST_HELPERS or not all(only_helps(flow, place, inside) for place in others):
                 break
             found = parent
-        parent = flow.places.get(flow.steps[parent].parent or "")
     return found
 
 
@@ -40,9 +38,7 @@ def only_helps(flow: Flow, place: int, inside: range) -> bool:
 def find_common(flow: Flow, nodes: Sequence[int], apart: Sequence[int]) -> int | None:
     """The innermost original block that holds all of some steps, if it holds none of others."""
     first, last = min(nodes), max(nodes)
-    here = flow.places.get(flow.steps[first].parent or "")
-    while here is not None and flow.ends[here] <= last:
-        here = flow.places.get(flow.steps[here].parent or "")
+    here = next((block for block in flow.parents(first) if flow.ends[block] > last), None)
     if here is None or any(here < place < flow.ends[here] for place in apart):
         return None
     return here

@@ -137,13 +137,12 @@ def find_block(flow: Flow, layer: Layer) -> Step | None:
     nodes = set().union(*(staging.nodes for staging in layer))
     inner = [node for staging in layer for one in staging.branches for node in one.region.inner]
     shape = flow.output(layer[0].joints[0].add).shape
-    here, found = flow.places.get(flow.steps[min(inner)].parent or ""), None
-    while here is not None:
+    found: int | None = None
+    for here in flow.parents(min(inner)):
         inside = [node for node in range(here + 1, flow.ends[here]) if flow.is_leaf(node) and node not in nodes]
         if any(flow.op(node) not in CARRYING | DROPOUTS for node in inside):
             break
         found = here if flow.steps[here].inputs and flow.steps[here].inputs[0].shape == shape else found
-        here = flow.places.get(flow.steps[here].parent or "")
     is_whole = found is not None and all(found < node < flow.ends[found] for node in inner)
     return flow.steps[found] if found is not None and is_whole else None
 

@@ -34,18 +34,8 @@ def leave_what_follows(flow: Flow, chain: Chain) -> Chain:
     widths = {flow.output(joint.add).shape[-1] for joint in chain.joints}
     if len(before) < FEWEST_BEFORE or chain.skips or len(widths) > 1:
         return chain
-    shared = set.intersection(*(set(list_holders(flow, joint.add)) for joint in before))
-    return chain if shared.issubset(list_holders(flow, last.add)) else replace(chain, joints=before)
-
-
-def list_holders(flow: Flow, place: int) -> list[int]:
-    """The blocks that hold a step, the outermost first."""
-    found: list[int] = []
-    parent = flow.places.get(flow.steps[place].parent or "")
-    while parent is not None:
-        found.insert(0, parent)
-        parent = flow.places.get(flow.steps[parent].parent or "")
-    return found
+    shared = set.intersection(*(set(flow.parents(joint.add)) for joint in before))
+    return chain if shared.issubset(flow.parents(last.add)) else replace(chain, joints=before)
 
 
 def list_sums(chains: Sequence[Chain]) -> list[int]:

@@ -113,7 +113,7 @@ def read_joint(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | No
         return None
     if any(not lies_along(record.shape, shape) or record.role == "parameter" for record in step.inputs):
         return None
-    if not shape or not step.outputs[0].dtype.startswith(("float", "bfloat")):
+    if not shape or not step.outputs[0].is_float:
         return None
     other = read_mixed(flow, place) or read_weighed(flow, place)
     if other is not None:
