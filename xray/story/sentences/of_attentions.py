@@ -113,13 +113,17 @@ def describe_cap(anatomy: Anatomy) -> str:
     return f"Scores are capped {some}before softmax: none passes {' or '.join(f'{cap:g}' for cap in caps)}, by tanh."
 
 
+def tell_counts(anatomy: Anatomy, read: Callable[[Attention], int | None]) -> tuple[str, str]:
+    """What attentions have of something, "64 or 128", and " in some layers" where others have none of it."""
+    counts = [read(branch) for branch in attentions(anatomy)]
+    told = " or ".join(map(str, sorted({count for count in counts if count})))
+    return told, "" if all(counts) else " in some layers"
+
+
 def describe_window(anatomy: Anatomy) -> str:
-    sizes = sorted({branch.window for branch in attentions(anatomy) if branch.window})
-    if not sizes:
-        return ""
-    some = any(branch.window is None for branch in attentions(anatomy))
-    where = "Windows in some layers: there" if some else "Windows:"
-    return f"{where} each place sees at most {' or '.join(map(str, sizes))} places."
+    told, some = tell_counts(anatomy, lambda branch: branch.window)
+    where = f"Windows{some}: there" if some else "Windows:"
+    return f"{where} each place sees at most {told} places." if told else ""
 
 
 def describe_rolled(anatomy: Anatomy) -> str:
@@ -129,32 +133,22 @@ def describe_rolled(anatomy: Anatomy) -> str:
 
 
 def describe_gathered(anatomy: Anatomy) -> str:
-    times = sorted({branch.gathered for branch in attentions(anatomy) if branch.gathered})
-    if not times:
-        return ""
-    some = " in some layers" if any(not branch.gathered for branch in attentions(anatomy)) else ""
-    return f"Gathered keys: {' or '.join(map(str, times))} places become one key and one value{some}."
+    told, some = tell_counts(anatomy, lambda branch: branch.gathered)
+    return f"Gathered keys: {told} places become one key and one value{some}." if told else ""
 
 
 def describe_pooled(anatomy: Anatomy) -> str:
-    times = sorted({branch.pooled for branch in attentions(anatomy) if branch.pooled})
-    if not times:
-        return ""
-    return f"Queries are pooled, {' or '.join(map(str, times))} places to one: behind them the stream is shorter."
+    told, _ = tell_counts(anatomy, lambda branch: branch.pooled)
+    return f"Queries are pooled, {told} places to one: behind them the stream is shorter." if told else ""
 
 
 def describe_pieces(anatomy: Anatomy) -> str:
-    counts = sorted({branch.pieces for branch in attentions(anatomy) if branch.pieces and not branch.window})
-    if not counts:
-        return ""
-    some = " in some layers" if any(not branch.pieces for branch in attentions(anatomy)) else ""
-    return f"Packed rows: {' or '.join(map(str, counts))} pieces lie end to end, and attention stays within each{some}."
+    told, some = tell_counts(anatomy, lambda branch: None if branch.window else branch.pieces)
+    return f"Packed rows: {told} pieces lie end to end, and attention stays within each{some}." if told else ""
 
 
 def describe_coarse(anatomy: Anatomy) -> str:
-    times = sorted({branch.coarse for branch in attentions(anatomy) if branch.coarse})
-    if not times:
+    told, some = tell_counts(anatomy, lambda branch: branch.coarse)
+    if not told:
         return ""
-    some = " in some layers" if any(not branch.coarse for branch in attentions(anatomy)) else ""
-    many = " or ".join(map(str, times))
-    return f"Coarse attention{some}: {many} places become one row before it, and what it finds is spread over them."
+    return f"Coarse attention{some}: {told} places become one row before it, and what it finds is spread over them."
