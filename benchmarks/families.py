@@ -71,6 +71,13 @@ SPARSE = {
 }
 FORECAST = {"prediction_length": 24, "num_static_categorical_features": 1, "cardinality": [5]}
 LAYER_TYPES = {"layer_types": ["full_attention", "conv"] * 16}
+RF_DETR = {
+    "model_type": "rf_detr_dinov2",
+    "hidden_size": 384,
+    "num_attention_heads": 6,
+    "image_size": 560,
+    "out_features": ["stage2", "stage5", "stage8", "stage11"],
+}
 SEEN_AS = {
     "qwen2_5_vl": 8192,
     "exaone4_5": 4096,
@@ -134,7 +141,7 @@ LACKING: Mapping[str, Mapping[str, Any]] = {
     "chameleon": {"vocabulary_map": {"<image>": 8711}},
     "emu3": {"vocabulary_map": {"<image>": 151646, "<|extra_200|>": 151846}},
     "aya_vision": {"vision_config": {"model_type": "siglip_vision_model", "num_attention_heads": 16}},
-    "rf_detr": {"backbone_config": {"model_type": "rf_detr_dinov2", "image_size": 512}},
+    "rf_detr": {"backbone_config": RF_DETR},
     "xmod": {"default_language": "en_XX"},
     "blip-2": {"image_token_index": 50265},
     "instructblipvideo": {"video_token_index": 32000},

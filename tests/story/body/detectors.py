@@ -11,6 +11,8 @@ from story.body.truth import (
     looks_both_ways,
     network,
     post,
+    pre,
+    scaled,
     tower,
 )
 
@@ -115,3 +117,47 @@ def deimv2(c):
     queries = chosen_queries(c, samples(kind="rms", scale="gates"), think, kind="rms")
     found = not_drawn(c, "model.conv_encoder.model")
     return network(hg_net(c), smallest_map(c), queries, links=joined("vision"), untold=found)
+
+
+@family(
+    "RfDetrForObjectDetection",
+    "rf_detr:156, 221, 386, 721, 1000",
+    named=True,
+    backbone_config={
+        "model_type": "rf_detr_dinov2",
+        "hidden_size": 64,
+        "num_attention_heads": 2,
+        "num_hidden_layers": 4,
+        "image_size": 560,
+        "out_features": ["stage2", "stage3"],
+    },
+    decoder_layers=2,
+    num_queries=20,
+)
+def rf_detr(c):
+    # places are cut into windows before the first layer, and the class token is repeated for each; layers whose
+    # output is handed on put the windows together, one behind the other
+    net = c.backbone_config
+    patches = net.image_size // net.patch_size
+    window = (patches // net.num_windows) ** 2 + 1
+    think = pre("layer", thinks(net.hidden_size * net.mlp_ratio, "gelu"))
+    whole = looks(net.hidden_size, net.num_attention_heads)
+    cut = replace(whole, window=window, rolled=False)
+    layers = [group(rows, net.hidden_size, pre("layer", one), think) for rows, one in (((0, 1), cut), ((2, 3), whole))]
+    layers[0] = replace(layers[0], layers=tuple(net.window_block_indexes))
+    layers[1] = replace(layers[1], layers=tuple(n for n in range(4) if n not in net.window_block_indexes))
+    parts = entrance(f"patches {net.hidden_size}", "class token 1", f"positions {patches**2 + 1}")
+    image = tower(net, "vision", "image", False, parts, layers, None)
+    heads = c.decoder_self_attention_heads
+    asks = group(
+        c.decoder_layers,
+        c.d_model,
+        post("layer", looks(c.d_model, heads)),
+        samples("output_proj", path="model.decoder.layers.0.cross_attn"),
+        post("layer", thinks(c.decoder_ffn_dim, c.decoder_activation_function)),
+    )
+    queries = tower(c, "stack", None, False, (), (asks,), "layer")
+    found = left_out("model.backbone.backbone.layernorm", "model.backbone.projector")
+    chosen = ("enc_output", "enc_output_norm", "enc_out_class_embed", "enc_out_bbox_embed")
+    found += left_out(*(f"model.{name}.0" for name in chosen))
+    return network(*scaled(network(image)).towers, queries, untold=found)

@@ -53,7 +53,8 @@ class Attention:
     many become one key and value (SegFormer), `coarse` how many become one row that asks and whose answer is spread
     over them again (EfficientLoFTR). `pieces` says into how many parts a packed row is cut that attend each by itself,
     `foreign_queries` is True where queries are made beside the stream, and keys and values of it (GC ViT),
-    `partial` where a mask hides some places from some others in no way that has a name.
+    `partial` where some places do not see some others, in no way that has a name: a mask hides them, or the places of
+    one image became several sequences (MobileViT).
     `other_rows` is True where beside the key of each place stand keys that the stream makes too, but not one for each
     (DeepSeek-V4).
     """

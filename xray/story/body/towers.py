@@ -11,7 +11,7 @@ from xray.story.anatomy.tree import Attention, EntrancePart, Group, Norm, Tower
 from xray.story.body.entrance import read_entrance
 from xray.story.body.layers import Layer, cut_by_blocks, cut_layers, group_layers, join_cuts
 from xray.story.body.stages import Staging, find_any_norm, name_norm, read_stage
-from xray.story.body.windows import tell_windows
+from xray.story.body.windows import tell_cut_stream, tell_windows
 from xray.story.passages.bridges import Bridging, find_bridges, list_changes
 from xray.story.passages.conditions import Conditioning, find_conditioning
 from xray.story.recognition.between import is_linear, strip_plain
@@ -69,12 +69,14 @@ def read_tower(
     `names` has the towers before it by the steps that end them, `beside` those that its attentions may look at too.
     `shared` are convolutions before one of them, from which its entrance may go on (D-FINE).
     """
+    entrance = read_entrance(flow, chains[0].start, chains[0].joints[0].add, {*names, *shared})
     cut: list[list[Layer]] = []
     stagings: list[Staging] = []
     final: FoundNorm | None = None
     opening: list[Staging] = []
     for chain in chains:
         own = tell_windows(flow, read_stagings(flow, chain, sites, {**beside, **names}))
+        own = tell_cut_stream(flow, entrance.reads, own)
         if not stagings and (is_opening(own) or brings_to_width(flow, own)):
             opening.append(own.pop(0))
         if len(own) == 1 and chain is not chains[-1] and own[0].stage.norm.place == "none":
@@ -90,7 +92,6 @@ def read_tower(
     if final is not None and is_end_of_layer(layers):
         layers[-1] = (*layers[-1][:-1], take_norm(flow, layers[-1][-1], final))
         stagings[-1], final = layers[-1][-1], None
-    entrance = read_entrance(flow, chains[0].start, chains[0].joints[0].add, {*names, *shared})
     parts, nodes = entrance.parts, set(entrance.nodes)
     if opening:
         parts = (*parts, *map(name_opening, opening))

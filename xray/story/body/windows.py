@@ -1,12 +1,19 @@
-"""Windows that only other attentions of the same stream prove: some see fewer places at once than the widest do."""
+"""Windows that no attention proves by itself: others of its stream see more, or the stream was cut before them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, NORMS, SHAPING, SIDE_BY_SIDE, SUMS
 from xray.story.anatomy.tree import Attention, Branch
 from xray.story.body.stages import Branching, Staging, change_branches
+from xray.story.recognition.between import is_linear, strip_plain
+
+WAY = CARRYING | DROPOUTS | NORMS | SIDE_BY_SIDE | SUMS
+"""What may stand between the places of an image and the stream that they become."""
+IMAGE_OR_SIGNAL = range(3, 5)
+"""How many axes has what one sequence is made of: batch and channels, and one or two of places."""
 
 
 def tell_windows(flow: Flow, stagings: Sequence[Staging]) -> list[Staging]:
@@ -39,3 +46,77 @@ def read_square(flow: Flow, found: Branching) -> tuple[int, tuple[int, ...]] | N
         return None
     is_part = square[0] == 1 and prod(stream[:-1]) == stream[-2]
     return (square[-1], stream) if is_part or square[0] * square[-1] == prod(stream[:-1]) else None
+
+
+def tell_cut_stream(flow: Flow, reads: str | None, stagings: Sequence[Staging]) -> list[Staging]:
+    """Stages with windows where places were cut before the first layer, each window a sequence of its own (RF-DETR).
+
+    Where the places of one image became several sequences in another way, it is open what each sees (MobileViT).
+    """
+    start = find_beginning(flow, stagings)
+    if start is None:
+        return list(stagings)
+    way = list(walk_back(flow, start))
+    window = flow.output(start).shape[-2:-1] if is_cut(flow, way) else ()
+    batch = count_batch(flow, way, reads)
+
+    def tell(one: Branching) -> Branch:
+        size, _ = read_square(flow, one) or (0, ())
+        if not isinstance(one.branch, Attention) or not size or one.branch.pieces or not batch or one.site is None:
+            return one.branch
+        sequences = flow.output(one.site.scores).shape[0]
+        if sequences <= batch or sequences % batch:
+            return one.branch
+        if (size,) == window:
+            return replace(one.branch, window=size, rolled=False)
+        return replace(one.branch, partial=True)
+
+    return [change_branches(staging, tell) for staging in stagings]
+
+
+def find_beginning(flow: Flow, stagings: Sequence[Staging]) -> int | None:
+    """The step behind which the first sum's stream begins, cut and laid out as the sum reads it."""
+    if not stagings:
+        return None
+    first = stagings[0].joints[0]
+    makers = (maker for maker in flow.makers[first.add] if maker is not None)
+    return next((maker for maker in makers if strip_plain(flow, maker) == first.stream), first.stream)
+
+
+def walk_back(flow: Flow, start: int) -> Iterator[int]:
+    """The steps on the way to a stream, the last first, as far as what comes from outside: its largest rows alone."""
+    here: int | None = start
+    while here is not None:
+        yield here
+        given = [(prod(record.shape), maker) for record, maker in flow.given(here) if maker is not None]
+        here = max(given, key=lambda one: one[0])[1] if given else None
+
+
+def count_batch(flow: Flow, way: Sequence[int], reads: str | None) -> int | None:
+    """How many images or signals there are before their places become sequences; None where that is not known.
+
+    Tiles of an image are images that the model was given (LLaVA), pictures of a video are not.
+    """
+    root = next((place for place in way if flow.op(place) not in WAY), None)
+    if root is None or not (is_linear(flow, root) or flow.op(root) in FINDINGS):
+        return None
+    batch, first = flow.output(root).shape[0], way[-1]
+    given = max((record.shape for record, maker in flow.given(first) if maker is None), key=prod, default=())
+    is_whole = len(given) in IMAGE_OR_SIGNAL or (reads == "video" and len(given) == max(IMAGE_OR_SIGNAL) + 1)
+    return min(batch, given[0]) if is_whole else batch
+
+
+def is_cut(flow: Flow, way: Sequence[int]) -> bool:
+    """Whether an axis of places is cut in two on a way, and one of the two then laid into one with the batch."""
+    merged = False
+    for place in way:
+        if flow.op(place) not in WAY or not flow.steps[place].inputs:
+            return False
+        before, after = flow.steps[place].inputs[0].shape, flow.output(place).shape
+        if flow.op(place) not in SHAPING or prod(before) != prod(after) or before[-1] != after[-1]:
+            continue
+        axes = (prod(before[:count]) for count in range(2, len(before) - 1))
+        merged = merged or (len(before) > len(after) and before[0] < after[0] in axes)
+        if merged and before[0] == after[0] and len(after) > len(before) > 2 and {*after} != {*before, 1}:
+            return True
+    return False

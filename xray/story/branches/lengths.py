@@ -28,7 +28,8 @@ def count_cut_window(flow: Flow, site: Site, query: Side, key: Side, region: Reg
         return None
     if square[0] != square[1] and count_pooled(flow, site, key, region) != square[1] // square[0]:
         return None
-    return square[1] if prod(query.end.shape[:-1]) % square[0] == 0 and places // square[0] > 1 else None
+    several = places // square[0] > 1 or flow.output(site.scores).shape[0] > stream[0]  # the places may be padded
+    return square[1] if several and prod(query.end.shape[:-1]) % square[0] == 0 else None
 
 
 def count_pooled(flow: Flow, site: Site, key: Side, region: Region) -> int | None:

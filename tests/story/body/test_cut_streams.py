@@ -1,0 +1,88 @@
+"""Places cut into sequences of their own before the first layer: what they see is told, or left open."""
+
+import torch
+from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, read
+from torch import nn
+
+from xray.story.anatomy.tree import Attention
+from xray.story.sentences.of_stations import describe_station
+
+SIDE, BATCH = 6, 5
+
+
+class Patches(nn.Module):
+    """The places of an image, made into sequences before two layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Conv2d(3, WIDTH, 2, 2)
+        self.layers = nn.ModuleList([AttentionPart(), FeedForwardPart(), AttentionPart(), FeedForwardPart()])
+
+    def lay(self, rows):
+        return rows
+
+    def forward(self, image):
+        x = self.lay(self.patches(image).flatten(2).transpose(1, 2))
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class CutIntoWindows(Patches):
+    """Four windows of an image, each a sequence of its own through all layers (RF-DETR)."""
+
+    def lay(self, rows):
+        half = SIDE // 2
+        grid = rows.view(-1, 2, half, 2, half, WIDTH).transpose(2, 3)
+        return grid.reshape(-1, half * half, WIDTH)
+
+
+class EveryOther(Patches):
+    """Every other row of the image goes with those like it (MobileViT)."""
+
+    def lay(self, rows):
+        grid = rows.transpose(1, 2).reshape(-1, WIDTH, SIDE * SIDE // 2, 2)
+        return grid.permute(0, 3, 2, 1).reshape(-1, SIDE * SIDE // 2, WIDTH)
+
+
+class Tiles(Patches):
+    """Several images in a row of the batch, as a model may be given them (LLaVA)."""
+
+    def forward(self, image):
+        return super().forward(image.flatten(0, 1))
+
+
+class PlacesFirst(Patches):
+    """A sequence whose places stand before its batch."""
+
+    def lay(self, rows):
+        return rows.transpose(0, 1).transpose(0, 1).contiguous()
+
+
+def read_attention(model, *shape):
+    found = read(model, torch.randn(*shape))
+    (tower,) = found.towers
+    attention = next(one for one in tower.branches if isinstance(one, Attention))
+    return attention, describe_station(tower, attention)
+
+
+def test_windows_cut_before_the_first_layer_are_told():
+    attention, told = read_attention(CutIntoWindows(), BATCH, 3, 2 * SIDE, 2 * SIDE)
+
+    assert (attention.window, attention.rolled, attention.partial) == (SIDE * SIDE // 4, False, None)
+    assert told == "Every place looks at no more than 9 places."
+
+
+def test_places_of_one_image_that_became_several_sequences_are_not_told_to_see_all():
+    attention, told = read_attention(EveryOther(), BATCH, 3, 2 * SIDE, 2 * SIDE)
+
+    assert (attention.window, attention.partial) == (None, True)
+    assert told == "Places look at each other."
+
+
+def test_whole_images_and_tiles_see_all():
+    for model, shape in ((Patches(), (BATCH, 3)), (Tiles(), (2, BATCH, 3)), (PlacesFirst(), (BATCH, 3))):
+        attention, told = read_attention(model, *shape, 2 * SIDE, 2 * SIDE)
+
+        assert (attention.window, attention.partial) == (None, None)
+        assert told == "Every place looks at every other."
