@@ -140,15 +140,25 @@ NO_SETTINGS: Mapping[str, Setting] = {}
 class Counted:
     """The parameters of a module and all inside it, shared ones once; `own` are those that it holds itself.
 
-    `trained` counts those that require a gradient.
+    `names` are the names of `own`, `above` is the module around it. `trained` counts those that require a gradient.
     `parts` tells of those that several ranks hold how they are divided, and this rank's part: "weight_placement",
     "weight_local", "weight_shape" of the whole, "weight_begin" and, where they are uneven, the "weight_parts" of all.
     """
 
-    __slots__ = ("own", "params", "parts", "path", "trained")
+    __slots__ = ("above", "names", "own", "params", "parts", "path", "trained")
 
-    def __init__(self, path: str, params: int, own: Weights = (), trained: int = 0) -> None:
+    def __init__(
+        self,
+        path: str,
+        params: int,
+        own: Weights = (),
+        trained: int = 0,
+        names: tuple[str, ...] = (),
+        above: "Counted | None" = None,
+    ) -> None:
         self.path = path
+        self.names = names
+        self.above = above
         self.params = params
         self.trained = trained
         self.own = own

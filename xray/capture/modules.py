@@ -66,11 +66,14 @@ def class_of(module: nn.Module) -> type[nn.Module]:
 class Survey:
     """Every module of a model once, with its path and its parameters, and whether any of them is compiled.
 
-    Modules given by name stand under their own names beside the model. Shared parameters are counted once.
+    Modules given by name stand under their own names beside the model. Shared parameters are counted once. `kept` are
+    the identities of the tensors that modules keep beside their parameters.
     """
 
     def __init__(self, model: nn.Module, others: Mapping[str, nn.Module]) -> None:
         self.known: dict[int, tuple[nn.Module, Counted]] = {}
+        self.parts: tuple[Counted, ...] = ()
+        self.kept = set[int]()
         self.is_compiled = False
         self.is_lazy = False
         for prefix, root in (("", model), *others.items()):
@@ -87,7 +90,6 @@ class Survey:
         """Depth first, in the order in which torch names modules, without one frame a level."""
         known, counted = self.known, set[int]()
         first = len(known)
-        above: list[Counted | None] = []
         is_shared = False
         waiting: list[tuple[nn.Module, str, Counted | None]] = [(root, prefix, None)]
         while waiting:
@@ -97,8 +99,9 @@ class Survey:
                 continue
             sizes = trained = 0
             own: list[tuple[int, int]] = []
+            names: list[str] = []
             holds_parts = False
-            for parameter in module._parameters.values():
+            for name, parameter in module._parameters.items():
                 if parameter is not None:
                     before = sizes
                     is_shared = is_shared or id(parameter) in counted
@@ -110,13 +113,14 @@ class Survey:
                         holds_parts = holds_parts or is_divided(parameter)
                         sizes += count_values(parameter)
                     own.append((id(parameter), sizes - before))
+                    names.append(name)
                     if parameter.requires_grad:
                         trained += sizes - before
-            entry = Counted(path or class_of(module).__name__, sizes, tuple(own), trained)
+            entry = Counted(path or class_of(module).__name__, sizes, tuple(own), trained, tuple(names), parent)
             if holds_parts:
                 entry.parts = describe_parts(module)
             known[id(module)] = (module, entry)
-            above.append(parent)
+            self.kept.update(map(id, module._buffers.values()))
             if module._compiled_call_impl is not None or type(module).__name__ == "OptimizedModule":
                 self.is_compiled = True
             if module._modules:
@@ -125,14 +129,15 @@ class Survey:
                     [(child, dot + name, entry) for name, child in module._modules.items() if child is not None][::-1]
                 )
         entries = list(known.values())[first:]
+        self.parts += tuple(entry for _, entry in entries)
         if is_shared:
             for module, entry in entries:
                 entry.params, entry.trained = count_parameters(module), count_trained(module)
             return
-        for (_, entry), parent in zip(reversed(entries), reversed(above), strict=True):
-            if parent is not None:
-                parent.params += entry.params
-                parent.trained += entry.trained
+        for _, entry in reversed(entries):
+            if entry.above is not None:
+                entry.above.params += entry.params
+                entry.above.trained += entry.trained
 
 
 def count_parameters(module: nn.Module) -> int:

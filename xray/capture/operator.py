@@ -151,7 +151,10 @@ class Operator:
             elif isinstance(value, (tuple, list)) and value and all(isinstance(one, int) for one in value):
                 options.append((operand, tuple(value)))
             else:
-                inputs.extend([see(part, tensor, call) for part, tensor in find_tensors(value, operand)])
+                for part, tensor in find_tensors(value, operand):
+                    inputs.append(see(part, tensor, call))
+                    if isinstance(tensor, nn.Parameter):
+                        call.weights += ((id(tensor), tensor.numel()),)
         if name == FLEX:
             asked, seen = see_flex_mask(args)
             inputs = [*inputs, seen] if seen is not None else inputs

@@ -38,6 +38,7 @@ from xray.capture.optimizers import watch_optimizers
 from xray.capture.parts import is_distributed, name_groups
 from xray.capture.sight import Sight, see_named
 from xray.capture.tensors import name_arguments
+from xray.capture.unused import list_unused
 from xray.capture.values import PreviewRule
 from xray.capture.way_back import WayBack
 from xray.errors import TraceError
@@ -111,6 +112,7 @@ class Recorder:
         self._thread = 0
         self._hooks = ExitStack()
         self._trace: Trace | None = None
+        self._unused: Mapping[str, int] | None = None
         self._links: Sequence[Links] = ()
         self._hints = read_hints(model, axes or {})
         self._has_ranks = is_distributed()
@@ -147,6 +149,7 @@ class Recorder:
         self._lane.strangers.clear()
         self._lanes.close()
         with Unheard():
+            self._unused = self._find_unused()
             self._survey.close()
         self._classes.clear()
         self._sight.forget()
@@ -162,7 +165,8 @@ class Recorder:
         if self._trace is not None:
             return self._trace
         passes, self._links = self._journal.to_passes()
-        trace = Trace(title=self._title, sizes={}, config={}, passes=passes)
+        unused = self._unused if self._root is None else self._find_unused()
+        trace = Trace(title=self._title, sizes={}, config={}, passes=passes, unused=unused)
         if self._has_ranks:
             trace = spread_parts(trace, self._links)
         if self._sees_operations:
@@ -170,6 +174,12 @@ class Recorder:
         if self._root is None:  # the recording is over
             self._trace = trace
         return trace
+
+    def _find_unused(self) -> Mapping[str, int] | None:
+        """What took no part so far; None where operations are not seen, which may read any parameter."""
+        calls = [call for one in self._journal.passes for call in one.calls]
+        kept, parts = self._survey.kept, self._survey.parts
+        return list_unused(parts, calls, kept, exact=not self._has_ranks) if self._sees_operations else None
 
     def name_axes(self, trace: Trace) -> Trace:
         """The recording's own trace, the words that its axes have by now spread along the data, and others added.

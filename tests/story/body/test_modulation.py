@@ -13,7 +13,7 @@ from xray.story.facts.totals import count_params
 from xray.story.passages.modulation import find_beside_gate, list_modulation
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.compose import list_shares
+from xray.story.sheet.shares import list_shares
 
 
 def stages_of(name):
@@ -59,7 +59,7 @@ def test_conditions_are_named_by_the_arguments_that_they_are_made_of(name):
 
 def test_parameters_of_a_condition_are_none_of_the_attention():
     trace = kept("DiTTransformer2DModel")[0]
-    shares = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), 0)}
+    shares = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
 
     # diffusers' attention.py and normalization.py: four linear layers 128 wide with biases; in each layer an embedding
     # of times and of 1,001 classes, and a linear layer to six times the width; in the end the first embedding once

@@ -5,7 +5,6 @@ from story.body.test_kept_waist import WIDTH, LatentAttention, Layer
 from torch import nn
 
 import xray
-from xray.story.body.unused import count_unused
 
 IDS = torch.tensor([[1, 2, 3], [4, 5, 6]])
 SPARE = 5 * 7 + 7
@@ -33,7 +32,7 @@ class Words(nn.Module):
 def test_weights_that_two_blocks_share_are_used_once():
     trace = xray.trace(Words(), IDS)
 
-    assert count_unused(trace) == SPARE
+    assert trace.unused == {"spare": SPARE}
     assert xray.anatomy(trace).active_params == xray.anatomy(trace).params - SPARE
 
 

@@ -59,7 +59,6 @@ CAPTIONS = (
     " from bottom to top. ",
     ". Every box names its step, shapes and axes.",
     "norms and what is not placed",
-    "not used in this pass",
 )
 """What is said of the drawing itself, and what numbers are called."""
 

@@ -132,7 +132,15 @@ class Run:
             config |= {"question": asked, "answer": self._answer_of(passes), "kv_cache": kv_cache}
         if kv_cache and phase != "training":
             config |= self._count_savings(passes)
-        return Trace(title="X-Ray Transformer", sizes=self._sizes(passes), config=config, passes=passes)
+        ran = {step.path for one_pass in passes for step in one_pass.steps}
+        holders = {name for name, module in self.chatbot.model.named_modules() if module._parameters}
+        return Trace(
+            title="X-Ray Transformer",
+            sizes=self._sizes(passes),
+            config=config,
+            passes=passes,
+            unused={} if holders <= ran else None,
+        )
 
     @property
     def default_question(self) -> str:

@@ -289,7 +289,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Untold:
-    """A part of the model that has parameters and no place in the anatomy."""
+    """A part of the model that has parameters and no place in the anatomy, or of which no step used one."""
 
     path: str
     params: int
@@ -297,7 +297,11 @@ class Untold:
 
 @dataclass(frozen=True)
 class Anatomy:
-    """What a network is made of, as far as the steps of a trace prove it."""
+    """What a network is made of, as far as the steps of a trace prove it.
+
+    `untold` are parts that ran and have no place in it. `unused` are parts that took no part in what was recorded, the
+    largest first: a tower that got no input, experts that nobody chose.
+    """
 
     towers: tuple[Tower, ...]
     links: tuple[Link, ...]
@@ -305,6 +309,7 @@ class Anatomy:
     params: int | None
     active_params: int | None
     untold: tuple[Untold, ...] = field(default=())
+    unused: tuple[Untold, ...] = field(default=())
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain lists and words, for JSON."""

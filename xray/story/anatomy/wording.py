@@ -112,11 +112,12 @@ def list_ends(anatomy: Anatomy) -> Iterator[tuple[str, str]]:
         tied = {True: "uses the table of the words", False: "weights of its own", None: ""}[head.tied]
         what = f"{head.kind}{f' {head.size:,}' if head.size else ''}"
         yield "head", join(f"{what} for each place" if head.kind == "numbers" else what, tied)
-    for untold in anatomy.untold[:MOST_UNTOLD]:
-        yield "not placed", f"{untold.path}, {count(untold.params, 'parameter')}"
-    rest = anatomy.untold[MOST_UNTOLD:]
-    if rest:
-        yield "not placed", f"{len(rest)} more, {count(sum(one.params for one in rest), 'parameter')}"
+    for what, parts in (("not placed", anatomy.untold), ("unused", anatomy.unused)):
+        for part in parts[:MOST_UNTOLD]:
+            yield what, f"{part.path}, {count(part.params, 'parameter')}"
+        rest = parts[MOST_UNTOLD:]
+        if rest:
+            yield what, f"{len(rest)} more, {count(sum(one.params for one in rest), 'parameter')}"
 
 
 def describe_bridge(bridge: Bridge) -> str:

@@ -1,12 +1,13 @@
 """From a trace to its anatomy: the passes read one by one, and what they say put together."""
 
+from collections.abc import Mapping
+
 from xray.ir.flow.remembering import once
 from xray.ir.trace import Trace
-from xray.story.anatomy.tree import Anatomy
+from xray.story.anatomy.tree import Anatomy, Untold
 from xray.story.body.ends import count_active, list_meetings, read_head, read_links, read_untold
 from xray.story.body.reading import read_passes
 from xray.story.body.together import count_params, join_towers, list_others, pick_reading
-from xray.story.body.unused import count_unused
 
 
 @once
@@ -21,10 +22,10 @@ def anatomy(trace: Trace) -> Anatomy:
     readings = read_passes(trace)
     chosen = pick_reading(readings)
     if chosen is None:
-        return Anatomy((), (), None, params, None)
+        return Anatomy((), (), None, params, None, unused=join_alike(trace.unused or {}))
     others = list(list_others(readings, chosen))
     towers, links = join_towers(chosen, others)
-    used = None if params is None else params - count_unused(trace)
+    used = None if params is None or trace.unused is None else params - sum(trace.unused.values())
     active = [count_active(one.towers, one.flow, used) for one in readings if one is chosen or not others]
     meetings = list_meetings(chosen.flow, chosen.towers)
     return Anatomy(
@@ -34,4 +35,14 @@ def anatomy(trace: Trace) -> Anatomy:
         params=params,
         active_params=active[0] if len(active) == 1 or len(set(active)) == 1 else None,
         untold=read_untold(chosen.flow, chosen.towers, meetings),
+        unused=join_alike(trace.unused or {}),
     )
+
+
+def join_alike(unused: Mapping[str, int]) -> tuple[Untold, ...]:
+    """What took no part, the largest first; parts whose paths differ in numbers alone are one."""
+    found: dict[str, int] = {}
+    for path, params in unused.items():
+        whole = ".".join("*" if part.isdecimal() else part for part in path.split("."))
+        found[whole] = found.get(whole, 0) + params
+    return tuple(Untold(path, params) for path, params in sorted(found.items(), key=lambda one: -one[1]))

@@ -1,22 +1,17 @@
 """The sheet of any transformer: towers beside each other, joined by what one takes from another, and the cards."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import sqrt
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.trace import Trace
-from xray.story.anatomy.tree import Anatomy, Attention
-from xray.story.body.reading import Reading
-from xray.story.body.stages import Staging
-from xray.story.body.unused import count_unused
+from xray.story.anatomy.tree import Anatomy
 from xray.story.body.whole import anatomy
-from xray.story.branches.others import list_other_way
 from xray.story.canvas import Canvas
 from xray.story.cards.cards import AIR, CARDS, MOST_AIR
 from xray.story.cards.told import Told
 from xray.story.charts.end_charts import PICKS
-from xray.story.charts.stage_chart import name_branch
 from xray.story.compare.marks import Marks
 from xray.story.compare.outlines import card_blocks, card_height, draw_marks_card, outline_marks
 from xray.story.facts.totals import count_params
@@ -36,8 +31,9 @@ from xray.story.sentences.of_stations import (
     describe_station,
 )
 from xray.story.sheet.columns import Column, list_links, read_columns
-from xray.story.sheet.counting import Count, list_undrawn
+from xray.story.sheet.counting import list_undrawn
 from xray.story.sheet.planning import Frame
+from xray.story.sheet.shares import list_shares
 from xray.story.sheet.stand_ins import StandIns
 from xray.story.sheet.standing import common_floor, split_columns, stand, stand_height
 from xray.story.type_sizes import MARGIN
@@ -93,7 +89,7 @@ def gather(trace: Trace, whole: Anatomy, columns: Sequence[Column]) -> Told:
         whole,
         tuple((one.towering.tower, whole_frames(columns, one), one.look) for one in columns if one.is_first),
         list_stations(trace, columns, whole),
-        list_shares(columns, count_params(trace), count_unused(trace)),
+        list_shares(columns, count_params(trace), trace.unused or {}),
         MARGIN,
         INFO,
         roles=tuple(role for role in ("training", "inference", "forward") if role in roles),
@@ -216,79 +212,6 @@ def what_leaves(anatomy: Anatomy, column: Column) -> Leaving:
         anatomy.head if is_last else None,
         any(node.key == "loss" for chart in charts for node in chart.nodes),
     )
-
-
-def list_shares(columns: Sequence[Column], params: int, unused: int) -> tuple[tuple[str, str, int], ...]:
-    """The parameters by part, over all layers, each counted once; what is left is named as what it is: the rest."""
-    found: list[tuple[str, str, int]] = []
-    seen: set[str] = set()
-    several = sum(column.is_first for column in columns) > 1
-
-    def add(count: Count, name: str, role: str, groups: list[set[int]]) -> None:
-        found_now = count.fresh(groups)
-        known = {*seen, *found_now}
-        fresh = {path: n for path, n in found_now.items() if path not in seen and not is_inside(path, known)}
-        seen.update(fresh)
-        if sum(fresh.values()):
-            found.append((name, role, sum(fresh.values())))
-
-    for column in (column for column in columns if column.is_first):
-        own, name = column.look.own, f"{column.towering.tower.name} " if several else ""
-        count = Count(column.reading.flow)
-        add(count, f"{name}entrance", own, [set(column.towering.entrance)])
-        condition = column.towering.condition
-        add(count, f"{name}conditions", own, [set() if condition is None else set(condition.nodes)])
-        beside = nodes_beside(columns, column.reading)
-        kinds: dict[str, list[set[int]]] = {}
-        for staging in column.towering.stagings:
-            for kind, nodes in split_nodes(column.reading.flow, staging):
-                kinds.setdefault(kind, []).append(nodes - beside)
-        for kind, groups in kinds.items():
-            add(count, f"{name}{kind.lower()} × {len(groups)}", own, groups)
-        between = [set(bridge.nodes) for bridge in column.towering.bridges]
-        add(count, f"{name}between layers × {len(between)}", own, between)
-        leaving = next((one.exit for one in columns if one.towering is column.towering and one.exit), None)
-        if leaving is not None:
-            places = {column.reading.flow.places[step.id] for node in leaving.nodes for step in node.steps} - beside
-            final = column.towering.final
-            add(count, f"{name}{'last norm' if final and places <= set(final.nodes) else 'head'}", own, [places])
-    rest = params - sum(n for _, _, n in found)
-    if rest >= unused > 0:
-        found.append(("not used in this pass", "card", unused))
-        rest -= unused
-    if rest > 0:
-        found.append(("norms and what is not placed", "card", rest))
-    return tuple(found)
-
-
-def is_inside(path: str, known: Collection[str]) -> bool:
-    """Whether a block lies within one that is counted as a whole: part of it runs once more elsewhere."""
-    return any(path[:place] in known for place, letter in enumerate(path) if letter == ".")
-
-
-def nodes_beside(columns: Sequence[Column], reading: Reading) -> frozenset[int]:
-    """The steps that work out what scales, shifts and gates any tower of a pass."""
-    conditions = [column.towering.condition for column in columns if column.reading is reading]
-    return frozenset[int]().union(*(one.nodes for one in conditions if one is not None))
-
-
-def split_nodes(flow: Flow, staging: Staging) -> list[tuple[str, set[int]]]:
-    """A stage's steps by branch; what branches side by side both begin with, a norm, belongs to neither."""
-    mixed = {node for joint in staging.joints if joint.mixing is not None for node in joint.mixing.nodes}
-    found = [("mixing", mixed)] if mixed else []
-    gates = {node for joint in staging.joints if joint.weighing is not None for node in joint.weighing.nodes}
-    found += [("gates", gates)] if gates else []
-    apart = staging.branches if staging.stage.parallel else ()
-    inner = [one.region.inner for one in apart]
-    common = {node for nodes in inner for node in nodes if all(node in other for other in inner)}
-    for one in staging.branches:
-        name = name_branch(one.branch)
-        if isinstance(one.branch, Attention) and (one.branch.window or one.branch.pooled or one.branch.pieces):
-            name = "SELF-ATTENTION"
-        other = list_other_way(flow, one.region, one.site) if one.site is not None else frozenset[int]()
-        found.append((name, set(one.region.inner | one.region.beside) - common - mixed - gates - other))
-        found += [("CONVOLUTION BESIDE ATTENTION", set(other))] if other else []
-    return found
 
 
 def whole_frames(columns: Sequence[Column], first: Column) -> tuple[Frame, ...]:

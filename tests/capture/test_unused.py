@@ -1,0 +1,110 @@
+"""What of a model takes no part in a recording: told where it is proven, and silent where something ran unseen."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils import parametrizations
+
+import xray
+
+ROWS = torch.zeros(2, 3)
+
+
+class Model(nn.Module):
+    """Two layers, of which `forward` uses what the test says."""
+
+    def __init__(self, use, *, own=False, within=None):
+        super().__init__()
+        self.used, self.spare = nn.Linear(3, 3), nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 5, bias=False))
+        self.token = nn.Parameter(torch.zeros(7)) if own else None
+        self.within = within
+        self.use = use
+
+    def forward(self, x):
+        return self.use(self, x)
+
+
+def unused(use, **parts):
+    return xray.trace(Model(use, **parts), ROWS).unused
+
+
+def test_a_part_that_does_not_run_is_named_once_with_all_it_holds():
+    assert unused(lambda model, x: model.used(x)) == {"spare": 16 + 20}
+
+
+def test_of_a_part_that_runs_in_half_the_other_half_is_named():
+    assert unused(lambda model, x: model.spare[0](model.used(x))) == {"spare.1": 20}
+
+
+def test_a_parameter_that_nobody_reads_is_named_alone():
+    assert unused(lambda model, x: model.spare(model.used(x)), own=True) == {"Model.token": 7}
+    assert unused(lambda model, x: model.spare(model.used(x)) + model.token.sum(), own=True) == {}
+
+
+def test_weights_are_used_without_their_layer():
+    assert unused(lambda model, x: x @ model.used.weight) == {"used.bias": 3, "spare": 36}
+    assert unused(lambda model, x: torch.cat([x, model.used.weight]) + model.used.bias) == {"spare": 36}
+    assert unused(lambda model, x: model.used(x), within=parametrizations.weight_norm(nn.Linear(3, 3)))["within"] == 15
+
+
+def test_weights_that_another_layer_shares_are_used():
+    class Tied(Model):
+        def __init__(self):
+            super().__init__(lambda model, x: model.spare[0](x))
+            self.used.weight, self.used.bias = self.spare[0].weight, self.spare[0].bias
+
+    assert xray.trace(Tied(), ROWS).unused == {"spare.1": 20}
+
+
+def test_nothing_is_said_of_what_stands_beside_unseen_work():
+    def unseen(x, weight):
+        with torch._C.DisableTorchFunction():
+            return x @ weight
+
+    assert unused(lambda model, x: unseen(x, model.used.weight) + 1) == {}
+    assert unused(lambda model, x: unseen(x, model.used.weight)) == {}
+    with pytest.warns(DeprecationWarning, match="jit"):
+        scripted = torch.jit.script(nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3)))
+    assert unused(lambda model, x: model.within(x), within=scripted) == {"used": 12, "spare": 36}
+
+
+def test_what_a_model_keeps_and_is_given_is_nothing_unseen():
+    class Keeping(Model):
+        def __init__(self):
+            super().__init__(lambda model, x: model.used(x * model.scale))
+            self.register_buffer("scale", torch.ones(3))
+
+    assert xray.trace(Keeping(), ROWS).unused == {"spare": 36}
+
+
+def test_of_a_model_that_failed_nothing_is_said():
+    with pytest.raises(RuntimeError) as caught:
+        xray.trace(Model(lambda model, x: model.spare(x.view(5))), ROWS)
+
+    assert caught.value.xray_trace.unused is None
+    assert xray.record(Model(lambda model, x: x)).trace.unused is None
+
+
+def test_a_chatbot_uses_all_it_has(inference_trace, training_trace):
+    assert training_trace.unused == {}
+    assert inference_trace.unused == {}
+
+
+def test_what_is_unused_is_told_on_poster_and_in_words():
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(8, 16), nn.Linear(16, 8)
+            self.norm, self.spares = nn.LayerNorm(8), nn.ModuleList(nn.Linear(8, 9, bias=False) for _ in range(2))
+
+        def forward(self, x):
+            return x + self.second(self.first(self.norm(x)).relu())
+
+    trace = xray.trace(nn.Sequential(Layer(), Layer()), torch.zeros(2, 5, 8))
+
+    assert set(trace.unused) == {"0.spares", "1.spares"}
+    (joined,) = xray.anatomy(trace).unused
+    assert (joined.path, joined.params) == ("*.spares", 4 * 72)
+    assert "of these unused: *.spares" in xray.render(trace, "svg")
+    whole = xray.anatomy(trace)
+    assert whole.active_params == whole.params - 4 * 72
