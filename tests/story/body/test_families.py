@@ -13,6 +13,43 @@ from xray.story.alarms.whole import audit
 TABLE = [
     pytest.param(family, id=name, marks=() if family.fast else pytest.mark.slow) for name, family in FAMILIES.items()
 ]
+DENOISING = "model.denoising_class_embed"  # modeling_rt_detr.py:1654, d_fine:1776, deimv2:1894: with labels alone
+QUALITY = "model.decoder.lqe_layers.*", "model.decoder.class_embed.*"  # d_fine:1267: of the last layer alone
+GLOBAL = tuple(
+    f"{name}_global" for name in ("query", "key", "value")
+)  # longformer:962, led:606: with such places alone
+EXPERTS = "mlp.experts.expert_*"  # chosen by chance weights
+UNUSED = {
+    "rt_detr": {DENOISING},
+    "rt_detr_v2": {DENOISING},
+    "d_fine": {DENOISING, *QUALITY},
+    "deimv2": {DENOISING, *QUALITY},
+    "esm": {"esm.contact_head"},  # modeling_esm.py:791, a method that nobody calls
+    "xlnet": {
+        *(f"transformer.layer.*.rel_attn.{name}" for name in ("seg_embed", "r_s_bias")),  # 118: with segments alone
+        "transformer.mask_emb",  # 1120: with a mapping of targets alone
+    },
+    "longformer": {f"longformer.encoder.layer.*.attention.self.{name}" for name in GLOBAL},
+    "led": {f"led.encoder.layers.*.self_attn.longformer_self_attn.{name}" for name in GLOBAL},
+    "dinov2": {"dinov2.embeddings.mask_token"},  # modeling_dinov2.py:135, with masked places alone
+    "dinov2_with_registers": {"dinov2_with_registers.embeddings.mask_token"},
+    "dinov3_vit": {"embeddings.mask_token"},
+    "wav2vec2": {"Wav2Vec2Model.masked_spec_embed"},  # modeling_wav2vec2.py:1245, with masked places alone
+    "hubert": {"HubertModel.masked_spec_embed"},
+    "data2vec_audio": {"data2vec_audio.masked_spec_embed"},
+    "speecht5": {"speecht5.encoder.prenet.masked_spec_embed"},
+    "blip": {"text_model.encoder.layer.*.crossattention"},  # modeling_blip_text.py:303, with an image to look at alone
+    "dpt": {"neck.fusion_stage.layers.0.residual_layer1"},  # modeling_dpt.py:700, not of the first layer
+    "fuyu": {"model.vision_embed_tokens"},  # modeling_fuyu.py:119, and no image is given
+    "neomme": {"model.patch_embeddings"},  # modeling_neomme.py:520, and no image is given
+    "deepseek_v4": {  # modeling_deepseek_v4.py:426, which ten places are too few for
+        f"model.layers.*.self_attn.compressor.{name}" for name in ("position_bias", "kv_norm")
+    },
+    "switch_transformers": {f"{part}.block.*.layer.*.{EXPERTS}" for part in ("encoder", "decoder")},
+    "decision_transformer": {"encoder.wte"},  # modeling_decision_transformer.py:391, which is given vectors
+    "lightglue": {"match_assignment_layers.*.final_projection"},  # modeling_lightglue.py:568, of the last alone
+}
+"""What of a family takes no part; of all others everything does."""
 
 
 @pytest.fixture(scope="module", params=TABLE)
@@ -21,10 +58,22 @@ def read(request):
     return request.param, *record_family(request.param)
 
 
+@pytest.fixture
+def name(request):
+    """The name of the family that is read."""
+    return next(name for name, family in FAMILIES.items() if family is request.getfixturevalue("read")[0])
+
+
 def test_the_anatomy_is_true(read):
     family, config, trace = read
 
     assert list_differences(anatomy(trace), family.truth(config)) == []
+
+
+def test_what_takes_no_part_is_named_and_nothing_else(read, name):
+    _, _, trace = read
+
+    assert {one.path for one in anatomy(trace).unused} == UNUSED.get(name, set())
 
 
 def test_what_is_as_it_should_be_raises_nothing(read):

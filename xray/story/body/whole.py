@@ -1,5 +1,6 @@
 """From a trace to its anatomy: the passes read one by one, and what they say put together."""
 
+import re
 from collections.abc import Mapping
 
 from xray.ir.flow.remembering import once
@@ -40,9 +41,11 @@ def anatomy(trace: Trace) -> Anatomy:
 
 
 def join_alike(unused: Mapping[str, int]) -> tuple[Untold, ...]:
-    """What took no part, the largest first; parts whose paths differ in numbers alone are one."""
-    found: dict[str, int] = {}
-    for path, params in unused.items():
-        whole = ".".join("*" if part.isdecimal() else part for part in path.split("."))
-        found[whole] = found.get(whole, 0) + params
-    return tuple(Untold(path, params) for path, params in sorted(found.items(), key=lambda one: -one[1]))
+    """What took no part, the largest first; several parts whose paths differ in numbers alone are one."""
+    alike: dict[str, list[str]] = {}
+    for path in unused:
+        alike.setdefault(re.sub(r"(?<![A-Za-z])\d+", "*", path), []).append(path)
+    named = {
+        whole if len(paths) > 1 else paths[0]: sum(map(unused.__getitem__, paths)) for whole, paths in alike.items()
+    }
+    return tuple(Untold(path, params) for path, params in sorted(named.items(), key=lambda one: -one[1]))
