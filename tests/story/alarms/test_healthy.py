@@ -53,6 +53,7 @@ UNSUITED = (
         "lfm2",
         "lilt",
         "llava",
+        "llava_next",
         "lxmert",
     ),
     *(

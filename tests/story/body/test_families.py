@@ -15,9 +15,7 @@ TABLE = [
 ]
 DENOISING = "model.denoising_class_embed"  # modeling_rt_detr.py:1654, d_fine:1776, deimv2:1894: with labels alone
 QUALITY = "model.decoder.lqe_layers.*", "model.decoder.class_embed.*"  # d_fine:1267: of the last layer alone
-GLOBAL = tuple(
-    f"{name}_global" for name in ("query", "key", "value")
-)  # longformer:962, led:606: with such places alone
+GLOBAL = tuple(f"{name}_global" for name in ("query", "key", "value"))  # longformer:962, led:606: of such places
 EXPERTS = "mlp.experts.expert_*"  # chosen by chance weights
 UNUSED = {
     "rt_detr": {DENOISING},
