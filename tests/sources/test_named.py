@@ -57,6 +57,12 @@ def test_the_type_of_the_weights_is_that_of_the_settings(folder):
     assert steps[0].outputs[0].dtype == "bfloat16"
 
 
+def test_an_image_is_of_the_type_of_the_weights(folder):
+    steps = record(folder({**VIT, "dtype": "float16"})).trace.passes[0].steps
+
+    assert steps[0].inputs[0].dtype == "float16"
+
+
 def test_an_encoder_decoder_gets_a_question_and_an_answer(folder):
     assert top_inputs(record(folder(T5)).trace) == {"input_ids": (2, 10), "decoder_input_ids": (2, 7)}
 

@@ -38,7 +38,7 @@ def propose_inputs(model: nn.Module, config: Any, wishes: Wishes, *, has_storage
     ]
     choices = list(list_fewer(asked, parameters))
     for chosen in choices:
-        guesses = guess(chosen, rules, sizes, has_storage=has_storage)
+        guesses = guess(chosen, rules, sizes, read_dtype(model), has_storage=has_storage)
         both = not SOUNDS.isdisjoint(chosen) and any(name.startswith("pixel") for name in chosen)
         for made in islice(guesses, MOST_TOGETHER if both and len(choices) > 1 else None):
             yield Made(place_media(model, config, set_prompt(made.values, wishes.prompt), parameters), made.axes)
@@ -68,13 +68,28 @@ def find_side(model: nn.Module) -> int:
     return next((size[-1] for size in sizes if isinstance(size, tuple) and size), 0)
 
 
-def guess(asked: Sequence[str], rules: Mapping[str, Rule], sizes: Sizes, *, has_storage: bool) -> Iterator[Made]:
-    """The arguments that are asked for, in one combination of shapes after the other."""
+def read_dtype(model: nn.Module) -> torch.dtype:
+    """The type of a model's numbers, in which images and sounds are handed to it: that of its first weights."""
+    return next((one.dtype for one in model.parameters() if one.is_floating_point()), torch.float32)
+
+
+def guess(
+    asked: Sequence[str],
+    rules: Mapping[str, Rule],
+    sizes: Sizes,
+    dtype: torch.dtype = torch.float32,
+    *,
+    has_storage: bool,
+) -> Iterator[Made]:
+    """The arguments that are asked for, in one combination of shapes after the other, chance as `dtype`."""
     shapes = ([words for words in rules[name].shapes if sizes.knows(words)] for name in asked)
     for chosen in islice(product(*shapes), MOST_TRIES):
         words = dict(zip(asked, chosen, strict=True))
         yield Made(
-            {name: fill(rules[name].fill, sizes.shape(words[name]), sizes, has_storage=has_storage) for name in asked},
+            {
+                name: fill(rules[name].fill, sizes.shape(words[name]), sizes, dtype, has_storage=has_storage)
+                for name in asked
+            },
             {name: spell_axes(words[name]) for name in asked},
         )
 
@@ -119,10 +134,10 @@ def choose_names(
     return chosen
 
 
-def fill(kind: str, shape: tuple[int, ...], sizes: Sizes, *, has_storage: bool) -> Tensor:
+def fill(kind: str, shape: tuple[int, ...], sizes: Sizes, dtype: torch.dtype, *, has_storage: bool) -> Tensor:
     """A tensor for one argument; what is chance has no values where the model has no storage."""
     if kind == "noise":
-        return make_noise(shape, has_storage=has_storage)
+        return make_noise(shape, has_storage=has_storage).to(dtype)
     return FILLS[kind](shape, sizes)
 
 

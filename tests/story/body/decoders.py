@@ -32,8 +32,9 @@ def llama(c):
 
 @family("MistralForCausalLM", "mistral:121, 201", num_hidden_layers=2)
 def mistral(c):
-    # ten places are within the window of 4,096, so no mask is made that would show it
-    return decoder_only(c, pre("rms", attention(c, window=Silent(4096))), pre("rms", gated(c)), final="rms")
+    # ten places are within the window of 4,096, so no mask is made that would show it: it is set (line 171)
+    attend = attention(c, window=Silent(4096), sliding_window=4096)
+    return decoder_only(c, pre("rms", attend), pre("rms", gated(c)), final="rms")
 
 
 @family("MistralForCausalLM", "mistral:121, 201", num_hidden_layers=2, sliding_window=4, fast=True)

@@ -39,7 +39,10 @@ def apertus(c):
 
 @family("CwmForCausalLM", "cwm:162, 260", named=True, **TWO)
 def cwm(c):
-    return decoder_only(c, pre("rms", attention(c)), pre("rms", gated(c)), final="rms")
+    # every fourth layer sees all, and there is one; the others have a window of 8,192, which is set (line 179)
+    attend, think = (attention(c), attention(c, sliding_window=c.sliding_window)), pre("rms", gated(c))
+    layers = tuple(group((place,), c.hidden_size, pre("rms", one), think) for place, one in enumerate(attend))
+    return decoder_only(c, groups=layers, final="rms")
 
 
 @family("HyperCLOVAXForCausalLM", "hyperclovax:181, 264", named=True, **TWO)
@@ -80,9 +83,9 @@ def granite_swa(c):
 
 @family("Cohere2MoeForCausalLM", "cohere2_moe:167, 272, 345", named=True, **FOUR)
 def cohere2_moe(c):
-    # ten places are within the window of 4,096
-    think = experts(c, c.num_experts)
-    local = pre("layer", attention(c, window=Silent(c.sliding_window)), think)
+    # ten places are within the window of 4,096, which is set (line 284)
+    think, window = experts(c, c.num_experts), c.sliding_window
+    local = pre("layer", attention(c, window=Silent(window), sliding_window=window), think)
     whole = pre("layer", attention(c, positions="none"), think)
     return decoder_only(c, groups=two_kinds(c, (local,), (whole,), every=4), final="layer")
 
@@ -96,7 +99,8 @@ def flex_olmo(c):
 @family("AfmoeForCausalLM", "afmoe:197, 299, 388", named=True, **EVERY_FOURTH, **FOUR)
 def afmoe(c):
     # only layers with a window of 1,024 turn by place; two shared experts are one that is twice as wide (line 206)
-    local = attention(c, qk_norm=True, gate=True, window=Silent(c.sliding_window))
+    window = c.sliding_window  # set (line 333), and wider than ten places
+    local = attention(c, qk_norm=True, gate=True, window=Silent(window), sliding_window=window)
     whole = attention(c, qk_norm=True, gate=True, positions="none")
     sparse = both("rms", experts(c, c.num_experts, d_ff=c.moe_intermediate_size, shared=1))
     groups = (
@@ -212,6 +216,7 @@ def deepseek_v4(c):
     attend = attention(
         c, fused="kv", kernel="plain", sinks=True, qk_norm=True, other_rows=True, latent=Silent("of queries alone")
     )
+    attend = replace(attend, sliding_window=c.sliding_window)  # set (line 792), of the places' own keys
     listed, scored = (
         experts(c, c.num_local_experts, shared=c.n_shared_experts, d_ff=c.moe_intermediate_size, chosen_by=by)
         for by in ("table", "router")
@@ -230,11 +235,20 @@ def deepseek_v4(c):
 @family("NeoMMEForMaskedLM", "neomme:341, 401, 567, 650", named=True, num_hidden_layers=17)
 def neomme(c):
     # every attention reads the stream mixed with the first rows; the words of a second table go into the values of the
-    # first and the last layer that see all; windows are wider than ten places
+    # first and the last layer that see all. Windows are wider than ten places, and set as one more (line 309)
+    windows = [one.sliding_window and one.sliding_window + 1 for one in c.per_layer_config]
     attend = looks_both_ways(c, positions="rotary", qk_norm=True, gate=True)
     norm = Norm(Silent("rms"), Silent("before"), None, Silent(False))  # type: ignore[arg-type]  # of what is mixed
     think = replace(pre("rms", plain(c, activation="relu squared")), scale="number")
-    layers = (group(c.num_hidden_layers, c.hidden_size, Stage((attend,), False, norm, "number"), think),)
+    layers = tuple(
+        group(
+            tuple(place for place, one in enumerate(windows) if one == window),
+            c.hidden_size,
+            Stage((replace(attend, sliding_window=window),), False, norm, "number"),
+            think,
+        )
+        for window in dict.fromkeys(windows)
+    )
     parts = entrance(f"words {c.vocab_size}", f"projection {c.hidden_size}", "norm")
     text = tower(c, "text", "ids", False, parts, layers, "rms")
     rows = c.vocab_size * c.num_key_value_heads * c.head_dim
@@ -272,8 +286,8 @@ def minimax_m2(c):
 
 @family("MinistralForCausalLM", "ministral:136, 219", named=True, head_dim=128, **TWO)
 def ministral(c):
-    # ten places are within the window of 4,096
-    attend = attention(c, window=Silent(c.sliding_window))
+    # ten places are within the window of 4,096, which is set (line 154)
+    attend = attention(c, window=Silent(c.sliding_window), sliding_window=c.sliding_window)
     return decoder_only(c, pre("rms", attend), pre("rms", gated(c)), final="rms")
 
 
@@ -282,6 +296,7 @@ def moshi(c):
     # the table has one row more than there are words, and the head scores the words
     rows = c.vocab_size + 1
     think = gated(c, d_ff=c.ffn_dim // 2, activation="silu", fused=True)
-    layers = group(2, c.hidden_size, pre("rms", attention(c)), pre("rms", think))
+    attend = attention(c, sliding_window=c.sliding_window)  # set (line 510); the cache alone keeps to it
+    layers = group(2, c.hidden_size, pre("rms", attend), pre("rms", think))
     text = tower(c, "text", "ids", True, entrance(f"words {rows}"), (layers,), "rms", vocab=rows)
     return network(text, head=Head("numbers", c.vocab_size))

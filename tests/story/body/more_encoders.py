@@ -50,6 +50,18 @@ def eurobert(c):
     return encoder_only(c, pre("rms", attend), pre("rms", gated(c)), final="rms", tied=False)
 
 
+@family("UltrabertForMaskedLM", "ultrabert:223, 293", named=True, num_hidden_layers=3)
+def ultrabert(c):
+    # two of three layers have a window, which is set as one more than its reach, and wider than ten places
+    whole = looks_both_ways(c, positions="rotary")
+    local = replace(whole, sliding_window=c.sliding_window + 1)
+    layers = (
+        group(places, c.hidden_size, pre("rms", attend), pre("rms", gated(c)))
+        for places, attend in (((0, 1), local), ((2,), whole))
+    )
+    return encoder_only(c, groups=tuple(layers), final="rms", tied=False)
+
+
 @family("GteForMaskedLM", "gte:195, 267", named=True, **TWO)
 def gte(c):
     parts = (f"table {c.type_vocab_size}", "norm")

@@ -49,7 +49,8 @@ def qwen3_next(c):
 @family("RecurrentGemmaForCausalLM", "recurrent_gemma:197, 391", num_hidden_layers=3)
 def recurrent_gemma(c):
     state = pre("rms", Recurrence("gated", (2, c.lru_width)))
-    attend = pre("rms", attention(c, window=Silent(c.attention_window_size)))
+    window = c.attention_window_size  # set (line 212), and wider than ten places
+    attend = pre("rms", attention(c, window=Silent(window), sliding_window=window))
     think = pre("rms", gated(c, d_ff=c.intermediate_size // 2, activation="gelu tanh"))
     groups = (group((0, 1), c.hidden_size, state, think), group((2,), c.hidden_size, attend, think))
     return decoder_only(c, groups=groups, final="rms", parts=("scale",))

@@ -56,7 +56,8 @@ class Attention:
     `partial` where some places do not see some others, in no way that has a name: a mask hides them, or the places of
     one image became several sequences (MobileViT).
     `other_rows` is True where beside the key of each place stand keys that the stream makes too, but not one for each
-    (DeepSeek-V4).
+    (DeepSeek-V4). `sliding_window` is the setting of its block by this name where this pass cannot show what it does:
+    it has no more places than that, and no mask is recorded that cuts a window.
     """
 
     source: str | None
@@ -85,6 +86,7 @@ class Attention:
     partial: bool | None = None
     coarse: int | None = None
     foreign_queries: bool | None = None
+    sliding_window: int | None = None
     part: str = "attention"
 
     @property

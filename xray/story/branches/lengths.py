@@ -11,6 +11,9 @@ from xray.story.recognition.between import Region, projections_in, width_out
 
 POOLING = ("max", "amax", "avg_pool", "adaptive_", "conv")
 """What makes one row of several: the names of such steps begin so."""
+WINDOWS = ("sliding_window", "config.sliding_window")
+NO_WINDOW = frozenset({"full_attention", "global_attention"})
+"""How a library's settings name a window, and kinds of layers that have none."""
 
 
 def count_cut_window(flow: Flow, site: Site, query: Side, key: Side, region: Region, heads: int | None) -> int | None:
@@ -30,6 +33,22 @@ def count_cut_window(flow: Flow, site: Site, query: Side, key: Side, region: Reg
         return None
     several = places // square[0] > 1 or flow.output(site.scores).shape[0] > stream[0]  # the places may be padded
     return square[1] if several and prod(query.end.shape[:-1]) % square[0] == 0 else None
+
+
+def read_set_window(flow: Flow, site: Site) -> int | None:
+    """The window that the settings of an attention's own block name, if a row has no more keys than that.
+
+    Where it has more, its mask shows a window, or there is none. A block may know of one that its layer does not use.
+    """
+    block = next((one for one in flow.parents(site.scores) if flow.steps[one].module), None)
+    if block is None:
+        return None
+    settings = flow.steps[block].settings
+    if settings.get("is_sliding") is False or NO_WINDOW.intersection(map(str, settings.values())):
+        return None
+    window = next((settings[name] for name in WINDOWS if name in settings), None)
+    seen = flow.output(site.scores).shape[-1]
+    return window if type(window) is int and window >= seen > 0 else None
 
 
 def count_pooled(flow: Flow, site: Site, key: Side, region: Region) -> int | None:

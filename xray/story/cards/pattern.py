@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from xray.ir.records import MaskFacts
-from xray.story.anatomy.tree import Group
+from xray.story.anatomy.tree import Attention, Branch, Group
 from xray.story.body.layers import Mask
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told, draw_card
@@ -55,7 +55,13 @@ def draw_pattern(told: Told, canvas: Canvas, top: float) -> float:
 
 def list_parts(group: Group) -> list[str]:
     """What a layer of a group consists of."""
-    return [name_branch(branch).lower() for stage in group.stages for branch in stage.branches]
+    return [name_branch(branch).lower() + name_window(branch) for stage in group.stages for branch in stage.branches]
+
+
+def name_window(branch: Branch) -> str:
+    """The window that is set for an attention, where this pass does not show one."""
+    window = branch.sliding_window if isinstance(branch, Attention) else None
+    return f" (sliding_window {window:,} set)" if window else ""
 
 
 def describe_masks(masks: Sequence[Mask]) -> str:

@@ -126,6 +126,13 @@ def describe_window(anatomy: Anatomy) -> str:
     return f"{where} each place sees at most {told} places." if told else ""
 
 
+def describe_set_window(anatomy: Anatomy) -> str:
+    told, some = tell_counts(anatomy, lambda branch: branch.sliding_window)
+    if not told:
+        return ""
+    return f"A window is set{some} (sliding_window = {told}): this pass has no more places than that, and shows none."
+
+
 def describe_rolled(anatomy: Anatomy) -> str:
     found = {branch.rolled for branch in attentions(anatomy)}
     some = " in some layers" if False in found or None in found else ""

@@ -29,6 +29,7 @@ from xray.story.sentences.of_attentions import (
     describe_pooled,
     describe_positions,
     describe_rolled,
+    describe_set_window,
     describe_sinks,
     describe_window,
 )
@@ -234,6 +235,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("fused projection", describe_fused),
     Sentence("windows", describe_window),
     Sentence("rolled windows", describe_rolled),
+    Sentence("windows that are set", describe_set_window),
     Sentence("pooled queries", describe_pooled),
     Sentence("gathered keys", describe_gathered),
     Sentence("packed rows", describe_pieces),

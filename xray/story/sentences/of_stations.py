@@ -101,6 +101,13 @@ def describe_windowed(branch: Branch) -> str:
     return f"Every place looks at no more than {branch.window} places{rolled}."
 
 
+def describe_set_window(branch: Branch) -> str:
+    if not isinstance(branch, Attention) or not branch.sliding_window or branch.causal is None or branch.partial:
+        return ""
+    looks = "Every place looks back, never ahead" if branch.causal else "Every place looks at every other"
+    return f"{looks}. A window is set (sliding_window = {branch.sliding_window}); there are no more places here."
+
+
 def describe_beside(branch: Branch) -> str:
     if not isinstance(branch, Attention) or not branch.beside:
         return ""
@@ -144,6 +151,7 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
     Sentence("station of pieces", describe_pieces),
     Sentence("station of coarse rows", describe_coarse),
     Sentence("station of gathered keys", describe_gathered),
+    Sentence("station of a window that is set", describe_set_window),
     fixed("looks back", "Every place looks back, never ahead.", lambda one: isinstance(one, Attention) and one.causal),
     fixed(
         "looks at all",
