@@ -16,11 +16,9 @@ from story.body.truth import (
     tower,
 )
 
-from xray.story.anatomy.tree import Convolution, FeedForward, Link, Unknown
+from xray.story.anatomy.tree import Convolution, DeformableAttention, FeedForward, Link
 
 FEW = {"decoder_layers": 3, "num_queries": 20}
-SAMPLED = ("sampling_offsets", "attention_weights")
-"""The linear layers of an attention that picks places in maps: it is not known, and drawn by its operations."""
 
 
 def looks(width, heads):
@@ -31,9 +29,10 @@ def thinks(d_ff, activation, **facts):
     return replace(FeedForward(d_ff, activation, gated=False), **facts)
 
 
-def samples(*more, path="model.decoder.layers.0.encoder_attn", kind="layer", scale=None):
-    """The second sublayer of a decoder's layer: places in maps are picked by what asks, and weighed."""
-    return replace(post(kind, Unknown(tuple(f"{path}.{name}" for name in (*SAMPLED, *more)))), scale=scale)
+def samples(c, heads, source="encoder", kind="layer", scale=None):
+    """A sublayer that samples values at points of maps, and weighs them: both are worked out of what asks."""
+    found = DeformableAttention(source, heads, c.d_model // heads, c.num_feature_levels, c.decoder_n_points)
+    return replace(post(kind, found), scale=scale)
 
 
 def smallest_map(c):
@@ -41,7 +40,7 @@ def smallest_map(c):
     width = c.encoder_hidden_dim
     look = post("layer", looks(width, c.encoder_attention_heads))
     layers = group(c.encoder_layers, width, look, post("layer", thinks(c.encoder_ffn_dim, "gelu")))
-    return tower(c, "stack", None, False, entrance(f"convolution {width}"), (layers,), None)
+    return tower(c, "encoder", None, False, entrance(f"convolution {width}"), (layers,), None)
 
 
 def chosen_queries(c, sample, think, kind="layer"):
@@ -49,11 +48,12 @@ def chosen_queries(c, sample, think, kind="layer"):
     look = post(kind, looks(c.d_model, c.decoder_attention_heads))
     layers = group(c.decoder_layers, c.d_model, look, sample, think)
     parts = entrance(f"convolution {c.d_model}", f"projection {c.d_model}", "norm")
-    return tower(c, "stack 2", None, False, parts, (layers,), None)
+    return tower(c, "decoder", None, False, parts, (layers,), None)
 
 
 def joined(first):
-    return tuple(Link("joined", one, two) for one, two in ((first, "stack"), ("stack", "stack 2"), (first, "stack 2")))
+    looked_at = (("memory", "encoder", "decoder"), ("joined", "encoder", "decoder"), ("joined", first, "decoder"))
+    return tuple(Link(*one) for one in (("joined", first, "encoder"), *looked_at))
 
 
 def residual_net(c, name):
@@ -69,17 +69,17 @@ def of_rt_detr(c):
     think = post("layer", thinks(c.decoder_ffn_dim, c.decoder_activation_function))
     found = left_out("model.enc_score_head", "model.enc_bbox_head")
     found += left_out("model.decoder.bbox_embed.{}", "model.decoder.class_embed.{}", stages=range(c.decoder_layers - 1))
-    queries = chosen_queries(c, samples("output_proj"), think)
+    queries = chosen_queries(c, samples(c, c.decoder_attention_heads), think)
     return network(residual_net(c, "vision"), smallest_map(c), queries, links=joined("vision"), untold=found)
 
 
-@family("RTDetrForObjectDetection", "rt_detr:451, 730, 1187", named=True, **FEW)
+@family("RTDetrForObjectDetection", "rt_detr:451, 601, 623, 730, 1187", named=True, **FEW)
 def rt_detr(c):
     # what tells queries their places is worked out of boxes that are detached, layer by layer
     return of_rt_detr(c)
 
 
-@family("RTDetrV2ForObjectDetection", "rt_detr_v2:340, 556, 839", named=True, **FEW)
+@family("RTDetrV2ForObjectDetection", "rt_detr_v2:80, 120, 340, 556, 839", named=True, **FEW)
 def rt_detr_v2(c):
     return of_rt_detr(c)
 
@@ -101,27 +101,28 @@ def not_drawn(c, net):
     return left_out(*first, *HEADS) + left_out("model.decoder.bbox_embed.{}", stages=range(c.decoder_layers - 1))
 
 
-@family("DFineForObjectDetection", "d_fine:98, 543, 801, 1142", named=True, **FEW)
+@family("DFineForObjectDetection", "d_fine:98, 186, 225, 543, 801, 1142", named=True, **FEW)
 def d_fine(c):
     # a gate of both weighs what the sampled places gave against the stream
     think = post("layer", thinks(c.decoder_ffn_dim, c.decoder_activation_function))
-    queries = chosen_queries(c, samples(scale="gates"), think)
+    queries = chosen_queries(c, samples(c, c.decoder_attention_heads, scale="gates"), think)
     found = not_drawn(c, "model.backbone.model")
     return network(hg_net(c), smallest_map(c), queries, links=joined("vision"), untold=found)
 
 
-@family("Deimv2ForObjectDetection", "deimv2:181, 195, 615, 892, 1411", named=True, **FEW)
+@family("Deimv2ForObjectDetection", "deimv2:181, 195, 260, 299, 615, 892, 1411", named=True, **FEW)
 def deimv2(c):
     # the same with RMS norms and gated feed-forwards, whose width is half of what the settings say
     think = post("rms", thinks(c.decoder_ffn_dim // 2, "silu", gated=True, fused=False))
-    queries = chosen_queries(c, samples(kind="rms", scale="gates"), think, kind="rms")
+    sample = samples(c, c.decoder_attention_heads, kind="rms", scale="gates")
+    queries = chosen_queries(c, sample, think, kind="rms")
     found = not_drawn(c, "model.conv_encoder.model")
     return network(hg_net(c), smallest_map(c), queries, links=joined("vision"), untold=found)
 
 
 @family(
     "RfDetrForObjectDetection",
-    "rf_detr:156, 221, 386, 721, 1000",
+    "rf_detr:156, 221, 386, 721, 829, 851, 977",
     named=True,
     backbone_config={
         "model_type": "rf_detr_dinov2",
@@ -147,17 +148,40 @@ def rf_detr(c):
     layers[0] = replace(layers[0], layers=tuple(net.window_block_indexes))
     layers[1] = replace(layers[1], layers=tuple(n for n in range(4) if n not in net.window_block_indexes))
     parts = entrance(f"patches {net.hidden_size}", "class token 1", f"positions {patches**2 + 1}")
-    image = tower(net, "vision", "image", False, parts, layers, None)
+    image = tower(net, "encoder", "image", False, parts, layers, None)
     heads = c.decoder_self_attention_heads
     asks = group(
         c.decoder_layers,
         c.d_model,
         post("layer", looks(c.d_model, heads)),
-        samples("output_proj", path="model.decoder.layers.0.cross_attn"),
+        samples(c, c.decoder_cross_attention_heads),
         post("layer", thinks(c.decoder_ffn_dim, c.decoder_activation_function)),
     )
-    queries = tower(c, "stack", None, False, (), (asks,), "layer")
+    queries = tower(c, "decoder", None, False, (), (asks,), "layer")
     found = left_out("model.backbone.backbone.layernorm", "model.backbone.projector")
     chosen = ("enc_output", "enc_output_norm", "enc_out_class_embed", "enc_out_bbox_embed")
     found += left_out(*(f"model.{name}.0" for name in chosen))
-    return network(*scaled(network(image)).towers, queries, untold=found)
+    links = (Link("memory", "encoder", "decoder"),)
+    return network(*scaled(network(image)).towers, queries, links=links, untold=found)
+
+
+@family(
+    "DeformableDetrForObjectDetection",
+    "deformable_detr:205, 543, 667, 737, 1215",
+    named=True,
+    backbone_config={"model_type": "resnet", "depths": [1, 1, 2, 1], "out_features": ["stage2", "stage3", "stage4"]},
+    **FEW,
+)
+def deformable_detr(c):
+    # the encoder's places sample all maps, each from its own map, and the decoder's queries sample what it gives
+    heads, think = c.encoder_attention_heads, post("layer", thinks(c.encoder_ffn_dim, c.activation_function))
+    sample = DeformableAttention("self", heads, c.d_model // heads, c.num_feature_levels, c.encoder_n_points)
+    layers = group(c.encoder_layers, c.d_model, post("layer", sample), think)
+    maps = tower(c, "encoder", None, None, entrance(f"convolution {c.d_model}"), (layers,), None)
+    look = post("layer", looks(c.d_model, c.decoder_attention_heads))
+    think = post("layer", thinks(c.decoder_ffn_dim, c.activation_function))
+    asks = group(c.decoder_layers, c.d_model, look, samples(c, c.decoder_attention_heads), think)
+    queries = tower(c, "decoder", None, False, (), (asks,), None)
+    links = (Link("joined", "vision", "encoder"), Link("memory", "encoder", "decoder"))
+    net = residual_net(c, "vision")
+    return network(net, maps, queries, links=links, untold=left_out("model.reference_points"))

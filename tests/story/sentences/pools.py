@@ -11,6 +11,7 @@ from xray.story.anatomy.tree import (
     Attention,
     Bridge,
     Convolution,
+    DeformableAttention,
     EntrancePart,
     Experts,
     FeedForward,
@@ -45,6 +46,7 @@ FALSE = replace(
     rolled=False,
 )
 """An attention of which all that is special is known not to be there."""
+SAMPLED = DeformableAttention(source="self", heads=5, d_v=7, levels=3, points=4)
 PLAIN, GATED = FeedForward(140, "relu", gated=False), FeedForward(140, "silu", gated=True, fused=False)
 EXPERTS = Experts(8, 2, 0, 140, "relu", gated=False)
 NO_NORM = Norm(None, "none")
@@ -90,6 +92,7 @@ MODELS = {
     "sinks": make_anatomy(replace(FALSE, sinks=True)),
     "gate of the output": make_anatomy(replace(FALSE, gate=True)),
     "fused projection": make_anatomy(replace(FALSE, fused="qkv")),
+    "sampled points": make_anatomy(SAMPLED),
     "windows": make_anatomy(replace(FALSE, window=4)),
     "rolled windows": make_anatomy(replace(FALSE, window=4, rolled=True)),
     "windows that are set": make_anatomy(replace(FALSE, sliding_window=4096)),
@@ -167,8 +170,13 @@ MANY = {
     "experts, one shared": replace(EXPERTS, shared=1),
     "experts, not known": Experts(None, None, None, None, None, gated=None),
 }
+SAMPLING = {
+    "sampled": SAMPLED,
+    "sampled memory": replace(SAMPLED, source="encoder"),
+    "sampled, not known": DeformableAttention(None, None, None, None, None),
+}
 OTHERS = {"state": Recurrence(None, None), "convolution": Convolution((3,), 1), "no name": Unknown(("mixer",))}
-BRANCHES = {**ATTENTIONS, **FORWARDS, **MANY, **OTHERS}
+BRANCHES = {**ATTENTIONS, **SAMPLING, **FORWARDS, **MANY, **OTHERS}
 NORMS = {
     "rms": Norm("rms", None),
     "layer": Norm("layer", None, adaptive=False),
@@ -208,6 +216,7 @@ OF_PARTS = {
     "sum of a row": set(ATTENTIONS) - {"not known", "sinks"},
     "capped by tanh": {"cap"},
     "weighted sum": set(ATTENTIONS),
+    **{name: set(SAMPLING) for name in ("counted samples", "offsets", "points", "samples", "weighted samples")},
     "joined heads": HEADS,
     "mixed heads": HEADS,
     "inner norm of attention": {"inner norm"},
@@ -231,6 +240,7 @@ OF_BRANCHES = {
     "station of joint attention": {"beside"},
     "station of a window": {"window"},
     "station of a window that is set": {"window set", "window set, sees both ways"},
+    "station of sampled points": set(SAMPLING),
     "station of foreign queries": {"foreign queries"},
     "station of pieces": {"pieces"},
     "station of coarse rows": {"coarse"},
@@ -263,9 +273,10 @@ TOWERS = {
     "not known": replace(TOWER, reads=None),
     "places": replace(TOWER, entrance=(EntrancePart("positions"),)),
     "memory": make_tower(replace(FALSE, source="encoder")),
+    "sampled memory": make_tower(FALSE, replace(SAMPLED, source="encoder")),
     "some memory": replace(TOWER, groups=(*TOWER.groups, *make_tower(replace(FALSE, source="encoder")).groups)),
 }
-READ_IDS = {"ids", "places", "memory", "some memory"}
+READ_IDS = {"ids", "places", "memory", "sampled memory", "some memory"}
 OF_ENTRANCES = {
     "ids": READ_IDS,
     "image": {"image", "image and ids"},
@@ -275,7 +286,11 @@ OF_ENTRANCES = {
     "entrance": {"not known"},
     "places": {"places"},
 }
-OF_MEMORIES = {"memory of every layer": {"memory"}, "memory": {"memory", "some memory"}}
+OF_MEMORIES = {
+    "memory of every layer": {"memory"},
+    "memory": {"memory", "some memory"},
+    "memory that is sampled": {"sampled memory"},
+}
 VOCABULARY = Head("vocabulary", 61)
 LEAVING = {
     "nothing": Leaving((), None),

@@ -40,7 +40,19 @@ class Latent:
 
 
 @dataclass(frozen=True)
-class Attention:
+class Looking:
+    """What looks at other places: at those of its own stream, or at another tower's."""
+
+    source: str | None
+
+    @property
+    def leaves_stream(self) -> bool:
+        """Whether what is looked at comes from beside the stream: from another tower, or from nobody knows where."""
+        return self.source not in ("self", ANOTHER_ROW)
+
+
+@dataclass(frozen=True)
+class Attention(Looking):
     """Softmax over products of queries and keys (Vaswani et al. 2017, section 3.2).
 
     `source` is "self", `ANOTHER_ROW` or the name of the tower that is looked at, `beside` that of one whose keys and
@@ -60,7 +72,6 @@ class Attention:
     it has no more places than that, and no mask is recorded that cuts a window.
     """
 
-    source: str | None
     heads: int | None
     kv_heads: int | None
     d_k: int | None
@@ -89,10 +100,21 @@ class Attention:
     sliding_window: int | None = None
     part: str = "attention"
 
-    @property
-    def leaves_stream(self) -> bool:
-        """Whether keys and values come from beside the stream: from another tower, or from nobody knows where."""
-        return self.source not in ("self", ANOTHER_ROW)
+
+@dataclass(frozen=True)
+class DeformableAttention(Looking):
+    """Values sampled at points of maps, weighed and summed up (Deformable DETR, Zhu et al. 2020, section 4.1).
+
+    Points lie around a place by offsets that a linear layer makes of the query, so are the weights; there are no keys.
+    `levels` is how many maps are sampled, `points` at how many points each head samples each of them; None where that
+    differs from map to map.
+    """
+
+    heads: int | None
+    d_v: int | None
+    levels: int | None
+    points: int | None
+    part: str = "deformable_attention"
 
 
 @dataclass(frozen=True)
@@ -156,7 +178,7 @@ class Unknown:
     part: str = "unknown"
 
 
-Branch = Attention | FeedForward | Experts | Recurrence | Convolution | Unknown
+Branch = Attention | DeformableAttention | FeedForward | Experts | Recurrence | Convolution | Unknown
 
 
 @dataclass(frozen=True)
@@ -327,7 +349,12 @@ class Anatomy:
         return f"Anatomy({towers or 'no tower'}; {self.params or 0:,} parameters)"
 
 
-RENAMED = {(Attention, "source"): "from", (Link, "source"): "from", (Link, "target"): "to"}
+RENAMED = {
+    (Attention, "source"): "from",
+    (DeformableAttention, "source"): "from",
+    (Link, "source"): "from",
+    (Link, "target"): "to",
+}
 """Fields whose name in JSON is a word that Python keeps for itself."""
 
 

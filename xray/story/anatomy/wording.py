@@ -10,6 +10,7 @@ from xray.story.anatomy.tree import (
     Branch,
     Bridge,
     Convolution,
+    DeformableAttention,
     EntrancePart,
     Experts,
     FeedForward,
@@ -146,6 +147,8 @@ def describe_part(branch: Branch) -> str:
         if branch.beside:
             return f"attention, with {branch.beside} beside it"
         return "attention" if branch.source in ("self", None) else f"attention to {branch.source}"
+    if isinstance(branch, DeformableAttention):
+        return "deformable attention" + (f" to {branch.source}" if branch.source not in ("self", None) else "")
     return branch.part.replace("_", "-")
 
 
@@ -153,6 +156,10 @@ def describe_sizes(branch: Branch) -> str:
     """The sizes of a branch."""
     if isinstance(branch, Attention):
         return describe_heads(branch)
+    if isinstance(branch, DeformableAttention):
+        return join(
+            branch.heads and count(branch.heads, "head"), branch.d_v and f"d_v {branch.d_v:,}", spell_points(branch)
+        )
     if isinstance(branch, FeedForward):
         return join(branch.d_ff and f"d_ff {branch.d_ff:,}")
     if isinstance(branch, Experts):
@@ -186,6 +193,17 @@ def describe_heads(branch: Attention) -> str:
         branch.foreign_queries and "queries from beside",
         branch.sliding_window and f"sliding_window {branch.sliding_window:,} set, not reached",
     )
+
+
+def spell_points(branch: DeformableAttention) -> str:
+    """How many points each head samples, and in how many maps."""
+    if not branch.levels:
+        return ""
+    maps = count(branch.levels, "map")
+    if not branch.points:
+        return f"points of {maps}"
+    each = "" if branch.levels == 1 else "each of "
+    return f"{count(branch.points, 'point')} in {each}{maps}"
 
 
 def describe_traits(branch: Branch) -> str:

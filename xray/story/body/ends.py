@@ -6,7 +6,7 @@ from itertools import combinations
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, LOOKUPS
 from xray.ir.flow.projections import is_product
-from xray.story.anatomy.tree import Attention, Experts, Head, Link, Unknown, Untold
+from xray.story.anatomy.tree import Experts, Head, Link, Looking, Unknown, Untold
 from xray.story.body.tables import table_rows
 from xray.story.body.towers import Towering
 from xray.story.branches.experts import count_idle, holds_choice
@@ -34,7 +34,7 @@ def read_links(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> tu
     ends = {end: one.tower.name for one in towers for end in (one.end, *one.sums)}
     for one in towers:
         for branch in one.tower.branches:
-            if isinstance(branch, Attention) and branch.leaves_stream and branch.source not in (None, one.tower.name):
+            if isinstance(branch, Looking) and branch.leaves_stream and branch.source not in (None, one.tower.name):
                 found[Link("memory", str(branch.source), one.tower.name)] = None
         for name in names_behind(flow, one.chains[0].start, ends):
             if name != one.tower.name:

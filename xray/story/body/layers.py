@@ -9,7 +9,7 @@ from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import DROPOUTS
 from xray.ir.records import MaskFacts
-from xray.story.anatomy.tree import Attention, Group, Stage, Unknown
+from xray.story.anatomy.tree import Group, Looking, Stage, Unknown
 from xray.story.body.stages import Staging
 from xray.story.body.widths import shape_of, width_of
 from xray.story.recognition.scored_parts import read_scored
@@ -160,7 +160,7 @@ def name_coarse(stage: Stage) -> str:
     if stage.parallel:
         return "both"
     branch = stage.branches[0]
-    if isinstance(branch, Attention):
+    if isinstance(branch, Looking):
         return "mix" if branch.source == "self" else "cross"
     return {"feed_forward": "think", "experts": "think", "recurrence": "mix", "convolution": "convolve"}.get(
         branch.part, "mix"

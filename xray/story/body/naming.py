@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from xray.story.anatomy.tree import Attention, Branch, Stage, Tower
+from xray.story.anatomy.tree import Attention, Branch, DeformableAttention, Looking, Stage, Tower
 from xray.story.body.stages import change_branches
 from xray.story.body.towers import Towering
 
@@ -37,7 +37,7 @@ def asks_alone(towers: Sequence[Towering], number: int) -> bool:
 
 def list_sources(tower: Tower) -> set[str]:
     """What the attentions of a tower look at."""
-    return {branch.source for branch in tower.branches if isinstance(branch, Attention) and branch.source is not None}
+    return {branch.source for branch in tower.branches if isinstance(branch, Looking) and branch.source is not None}
 
 
 def list_asked(tower: Tower) -> list[int]:
@@ -48,14 +48,13 @@ def list_asked(tower: Tower) -> list[int]:
 def tell_names(towering: Towering, names: Sequence[str]) -> Towering:
     """A tower whose attentions tell other towers by their names."""
 
+    def settle_name(told: str | None) -> str | None:
+        return names[int(told.removeprefix(UNNAMED))] if told is not None and told.startswith(UNNAMED) else told
+
     def settle(branch: Branch) -> Branch:
-        if not isinstance(branch, Attention):
-            return branch
-        source, beside = (
-            names[int(told.removeprefix(UNNAMED))] if told is not None and told.startswith(UNNAMED) else told
-            for told in (branch.source, branch.beside)
-        )
-        return replace(branch, source=source, beside=beside)
+        if isinstance(branch, Attention):
+            return replace(branch, source=settle_name(branch.source), beside=settle_name(branch.beside))
+        return replace(branch, source=settle_name(branch.source)) if isinstance(branch, DeformableAttention) else branch
 
     def settle_stage(stage: Stage) -> Stage:
         return replace(stage, branches=tuple(map(settle, stage.branches)))
@@ -77,7 +76,7 @@ def tell_names(towering: Towering, names: Sequence[str]) -> Towering:
 
 def any_cross(tower: Tower) -> bool:
     """Whether a tower looks at anything but itself."""
-    return any(isinstance(branch, Attention) and branch.leaves_stream for branch in tower.branches)
+    return any(isinstance(branch, Looking) and branch.leaves_stream for branch in tower.branches)
 
 
 def name_tower(tower: Tower, is_memory: bool, crosses: bool) -> str:

@@ -21,6 +21,7 @@ from xray.story.branches.attention import describe_attention
 from xray.story.branches.distinctions import describe_plain, is_across_channels, multiplies_rows
 from xray.story.branches.experts import describe_experts
 from xray.story.branches.others import describe_convolution, describe_recurrence
+from xray.story.branches.sampled import Sampling, describe_sampling, find_sampling
 from xray.story.branches.sequences import split_sequence
 from xray.story.passages.modulation import is_modulated
 from xray.story.recognition.between import (
@@ -44,6 +45,7 @@ class Branching:
     branch: Branch
     region: Region
     site: Site | None = None
+    sampling: Sampling | None = None
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,9 @@ def read_branch(flow: Flow, region: Region, sites: Sequence[Site], towers: Mappi
         return Branching(Unknown(list_paths(flow, nodes)), region)
     if own:
         return Branching(describe_attention(flow, own, region, towers), region, own[0])
+    sampling = find_sampling(flow, region)
+    if sampling is not None:
+        return Branching(describe_sampling(flow, sampling, region, towers), region, None, sampling)
     found = (
         describe_experts(flow, region, nodes)
         or describe_recurrence(flow, nodes)

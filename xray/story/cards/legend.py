@@ -40,8 +40,9 @@ def list_entries(told: Told) -> list[tuple[str, str, str]]:
             entries.append(("fill", look.own, f"made by the {tower.name}" if alone else "made by a tower"))
     if any(node.surface == "mask" for node in nodes):
         entries.append(("fill", "mask", "a mask is applied"))
-    if any(node.surface == "memory" for node in nodes):
-        entries.append(("line", "ribbon", "memory: keys and values"))
+    lanes = "".join(node.key.rpartition("_")[2] for node in nodes if node.surface == "memory")
+    if lanes:
+        entries.append(("line", "ribbon", f"memory: {'keys and values' if 'k' in lanes else 'values'}"))
     if told.has_condition:
         entries.append(("fill", CONDITION, "condition: scales, shifts, gates"))
     entries += [("line", role, f"{role} path") for role in told.roles if role != "forward"]

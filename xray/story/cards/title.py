@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from xray.story.anatomy.tree import Attention, Experts, FeedForward, Tower
+from xray.story.anatomy.tree import Attention, DeformableAttention, Experts, FeedForward, Looking, Tower
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told
 from xray.story.facts.totals import count_params
@@ -93,8 +93,9 @@ def list_sizes(tower: Tower) -> list[tuple[str, str, str]]:
             text = f"{known[0]:,}" if len(known) == 1 else f"{known[0]:,}–{known[-1]:,}"
             found.append((name, axis, text))
 
-    attentions = [branch for branch in tower.branches if isinstance(branch, Attention) and branch.source == "self"]
-    add("heads", "heads", [branch.heads for branch in attentions])
+    looking = [branch for branch in tower.branches if isinstance(branch, Looking) and branch.source == "self"]
+    attentions = [branch for branch in looking if isinstance(branch, Attention)]
+    add("heads", "heads", [branch.heads for branch in looking if isinstance(branch, Attention | DeformableAttention)])
     add("layers", "other", [tower.layers])
     add("d_model", "d_model", [group.d_model for group in tower.groups])
     add("d_k", "d_k", [branch.d_k for branch in attentions])

@@ -11,8 +11,10 @@ from xray.story.anatomy.tree import (
     Attention,
     Branch,
     Convolution,
+    DeformableAttention,
     Experts,
     FeedForward,
+    Looking,
     Recurrence,
     Stage,
     Unknown,
@@ -38,6 +40,7 @@ from xray.story.charts.chart import (
 from xray.story.charts.forward_chart import chart_experts, chart_forward
 from xray.story.charts.left_out import list_opening
 from xray.story.charts.operations_chart import chart_operations, label_step
+from xray.story.charts.sampled_chart import chart_sampling
 from xray.story.passages.modulation import find_beside_gate, list_modulation
 from xray.story.recognition.between import is_linear, strip_plain
 from xray.story.recognition.mixed_streams import Mixing
@@ -110,6 +113,8 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
     chart: Chart | None = None
     if isinstance(found.branch, Attention):
         chart = chart_attention(flow, found)
+    elif isinstance(found.branch, DeformableAttention):
+        chart = chart_sampling(flow, found)
     elif isinstance(found.branch, Experts):
         chart = chart_experts(flow, found)
     elif isinstance(found.branch, FeedForward):
@@ -123,14 +128,14 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
         chart = chart_alone(node)
     chart = with_remarks(chart, found.branch)
     gate = find_beside_gate(flow, found.region.end)
-    if gate is not None and isinstance(found.branch, FeedForward | Experts):
+    if gate is not None and isinstance(found.branch, FeedForward | Experts | DeformableAttention):
         chart = stack_charts(chart, with_remarks(chart_gate(flow, gate), found.branch))
     tanh = find_tanh_gate(flow, found.region.end, found.region.inner)
     if tanh is not None and isinstance(found.branch, FeedForward | Experts):
         node = Node("tanh", TANH_GATE, 0, BROAD, steps_at(flow, tanh), flow.output(tanh))
         chart = stack_charts(chart, chart_alone(node))
     closing = find_ending(flow, found.region)
-    is_drawn = closing is None or not isinstance(found.branch, Attention | FeedForward | Experts)
+    is_drawn = closing is None or not isinstance(found.branch, Looking | FeedForward | Experts)
     return (
         chart if is_drawn or closing is None else stack_charts(chart, chart_norm(flow, closing, "closing", wide=False))
     )
@@ -266,6 +271,8 @@ def name_branch(branch: Branch) -> str:
             where = f" IN {branch.pieces} PIECES" if branch.pieces and not where else where
             return f"SELF-ATTENTION{where}" + (f", QUERIES POOLED {branch.pooled} TO 1" if branch.pooled else "")
         return "CROSS-ATTENTION" + (" TO ANOTHER ROW" if branch.source == ANOTHER_ROW else "")
+    if isinstance(branch, DeformableAttention):
+        return "DEFORMABLE CROSS-ATTENTION" if branch.leaves_stream else "DEFORMABLE ATTENTION"
     if isinstance(branch, Recurrence):
         return {"state space": "STATE SPACE", "linear attention": "LINEAR ATTENTION"}.get(
             branch.kind or "", "RECURRENCE"

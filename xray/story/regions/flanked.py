@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xray.ir.trace import Step, Trace
-from xray.story.anatomy.tree import Attention
+from xray.story.anatomy.tree import Looking
 from xray.story.canvas import Canvas
 from xray.story.canvas import words as words_of
 from xray.story.charts.end_charts import PICKS
@@ -181,7 +181,7 @@ def list_closed(standing: Standing) -> list[Box]:
         shown.placed[0].boxes["closed"]
         for shown in standing.drawn.shown
         for branch in shown.panels[0].staging.stage.branches
-        if isinstance(branch, Attention) and branch.leaves_stream and "closed" in shown.placed[0].boxes
+        if isinstance(branch, Looking) and branch.leaves_stream and "closed" in shown.placed[0].boxes
     ]
 
 

@@ -2,11 +2,15 @@
 
 from collections.abc import Sequence
 
-from xray.story.anatomy.tree import Link
+from xray.story.anatomy.tree import Link, Looking
 from xray.story.canvas import Canvas, words
+from xray.story.layout import Box
 from xray.story.sheet.columns import Column
 from xray.story.sheet.standing import Standing
 from xray.story.type_sizes import LABEL
+
+MEMORY = "MEMORY"
+"""What a ribbon is called that leads to keys and values alone."""
 
 
 def draw_turns(canvas: Canvas, columns: Sequence[Column], standing: Sequence[Standing], aisle: float) -> None:
@@ -33,6 +37,7 @@ def draw_links(
 ) -> float:
     """Ribbons from where one tower ends to where another one takes it up; gives how high they go."""
     highest = 0.0
+    named: dict[tuple[float, float], list[str]] = {}
     places = {column.name: number for number, column in enumerate(columns) if column.is_last}
     begins = {column.name: number for number, column in enumerate(columns) if column.is_first}
     for link in links:
@@ -40,26 +45,50 @@ def draw_links(
         if source is None or target is None or source == target:
             continue
         start = standing[source].ends(columns[source])[0]
-        lane = standing[target].left - aisle * 0.42 - 6 * source
         roof = max(start.top + 24, standing[source].drawn.top + 40)
         highest = max(highest, roof)
-        rows = standing[target].drawn.memory[0] if link.kind == "memory" else ()
-        feet = [(box.x, box.bottom) for row in rows for box in row]
-        entrances, entrance = standing[target].entrances, columns[target].entrance
-        if link.kind == "joined" and entrances and entrance is not None:
-            boxes = [entrances[0].boxes[key] for key in entrance.memory or (entrance.head,)]
-            feet = [(box.left, box.y) for box in boxes]
-        for number, row in enumerate(rows or ([],)):
-            aims = [(box.x, box.bottom) for box in row] if rows else feet
-            if not aims:
-                continue
-            level = min(y for _, y in aims) - 15 if rows else aims[0][1]
-            for x, y in aims:
-                way = [(start.x, start.top), (start.x, roof), (lane, roof), (lane, level)]
-                way += [(x, level), (x, y)] if rows else [(x, y)]
+        if link.kind == "memory":
+            aims = [
+                (number, row)
+                for number, column in enumerate(columns)
+                if column.name == link.target
+                for row in list_fed(standing[number], link.source)
+            ]
+        else:
+            aims = [(target, list_entered(columns[target], standing[target]) if link.kind == "joined" else [])]
+        for number, boxes in aims:
+            lane = standing[number].left - aisle * 0.42 - 6 * source
+            for box in boxes:
+                level = min(one.bottom for one in boxes) - 15
+                way = [(start.x, start.top), (start.x, roof), (lane, roof)]
+                is_memory = link.kind == "memory"
+                way += [(lane, level), (box.x, level), (box.x, box.bottom)] if is_memory else []
+                way += [] if is_memory else [(lane, box.y), (box.left, box.y)]
                 canvas.line(*way, role="casing", width=8.5, radius=16, head=False, kind="ribbon")
                 canvas.line(*way, role="ribbon", width=5.5, radius=16, head_size=0.5, kind="ribbon")
-            if number == 0:
-                name = "MEMORY" if link.kind == "memory" else f"FROM THE {link.source.upper()} TOWER"
-                canvas.note(start.x + 14, roof - 8, (words(name, LABEL, "text", "bold"),))
+        if any(boxes for _, boxes in aims):
+            name = MEMORY if link.kind == "memory" else f"FROM THE {link.source.upper()} TOWER"
+            named.setdefault((start.x + 14, roof - 8), []).append(name)
+    for (x, y), names in named.items():
+        name = next((name for name in names if name != MEMORY), MEMORY)
+        canvas.note(x, y, (words(name, LABEL, "text", "bold"),))
     return highest
+
+
+def list_fed(standing: Standing, source: str) -> list[list[Box]]:
+    """The boxes of each stage that reads what a tower gives; where none says whose it reads, of every such stage."""
+    rows: list[tuple[set[str | None], list[Box]]] = []
+    for shown in standing.drawn.shown:
+        panel, boxes = shown.panels[0], shown.placed[0].boxes
+        fed = [boxes[key] for key in panel.chart.memory if key in boxes]
+        looking = [one for one in panel.staging.stage.branches if isinstance(one, Looking) and one.leaves_stream]
+        rows += [({one.source for one in looking}, fed)] if fed else []
+    return [fed for sources, fed in rows if source in sources or None in sources or not sources]
+
+
+def list_entered(column: Column, standing: Standing) -> list[Box]:
+    """The boxes of a tower's entrance that read what another one gives."""
+    if column.entrance is None or not standing.entrances:
+        return []
+    boxes = standing.entrances[0].boxes
+    return [boxes[key] for key in column.entrance.memory or (column.entrance.head,)]

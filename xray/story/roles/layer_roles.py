@@ -4,11 +4,12 @@ from collections.abc import Collection
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
-from xray.story.anatomy.tree import Attention, Branch, Experts, FeedForward, Recurrence
+from xray.story.anatomy.tree import Attention, Branch, DeformableAttention, Experts, FeedForward, Recurrence
 from xray.story.body.stages import Branching, Staging, find_ending
 from xray.story.body.towers import Towering
 from xray.story.branches.experts import count_places, find_choice
 from xray.story.branches.feed_forward import is_gate
+from xray.story.branches.sampled import Sampling
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.recognition.between import PLAIN, projections_in, strip_plain, width_out
 from xray.story.roles.attention_roles import give_attention
@@ -49,6 +50,8 @@ def name_branch(branch: Branch) -> str:
     """What a sublayer is called in a sentence."""
     if isinstance(branch, Attention):
         return "self-attention" if branch.source == "self" else "cross-attention"
+    if isinstance(branch, DeformableAttention):
+        return "deformable cross-attention" if branch.leaves_stream else "deformable attention"
     if isinstance(branch, Recurrence):
         return branch.kind if branch.kind in ("state space", "linear attention") else "recurrence"
     return {"feed_forward": "feed-forward", "experts": "experts", "convolution": "convolution"}.get(branch.part, "")
@@ -92,12 +95,30 @@ def give_branch(given: Given, found: Branching, side: str, apart: set[int]) -> N
     words = f"{side}{name}"
     if isinstance(branch, Attention):
         give_attention(given, found, words, apart)
+    elif found.sampling is not None:
+        give_sampling(given, found.sampling, words, apart)
     elif isinstance(branch, FeedForward):
         give_forward(given, found, words, apart)
     elif isinstance(branch, Experts):
         give_experts(given, found, words, apart)
     elif name:
         give_operations(given, found, words, apart)
+
+
+def give_sampling(given: Given, found: Sampling, words: str, apart: set[int]) -> None:
+    """A deformable attention: where to look, how much each sample counts, what is there, and back."""
+    given.block(set(found.nodes), words, apart)
+    given.linear(found.offsets, "offsets: how far off each point lies")
+    given.linear(found.scores, "scores: how much each sample counts")
+    given.part([found.softmax], "softmax: scores become weights")
+    if found.projection is not None:
+        given.linear(found.projection, "projection to values")
+    for node in found.samples:
+        given.part([node], "sample the values at the points")
+    given.part([found.weighted], "samples times weights")
+    given.part([found.weighted_sum], "weighted sum of the samples")
+    if found.output is not None:
+        given.linear(found.output, "output projection")
 
 
 def give_forward(given: Given, found: Branching, words: str, apart: set[int]) -> None:

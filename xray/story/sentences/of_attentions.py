@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from xray.story.anatomy.tree import Anatomy, Attention, Branch
+from xray.story.anatomy.tree import Anatomy, Attention, Branch, DeformableAttention
 
 
 def branches(anatomy: Anatomy) -> Iterator[Branch]:
@@ -147,6 +147,17 @@ def describe_gathered(anatomy: Anatomy) -> str:
 def describe_pooled(anatomy: Anatomy) -> str:
     told, _ = tell_counts(anatomy, lambda branch: branch.pooled)
     return f"Queries are pooled, {told} places to one: behind them the stream is shorter." if told else ""
+
+
+def describe_sampled(anatomy: Anatomy) -> str:
+    found = [branch for branch in branches(anatomy) if isinstance(branch, DeformableAttention)]
+    if not found:
+        return ""
+    counts = {(branch.points, branch.levels) for branch in found}
+    points, levels = counts.pop()
+    maps = f" in each of {levels} maps" if levels and levels > 1 else ""
+    few = f", {points} a head{maps}" if points and not counts else ""
+    return f"Deformable attention: queries say where values are sampled{few}, and how much each counts; no keys."
 
 
 def describe_pieces(anatomy: Anatomy) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from xray.story.anatomy.tree import Attention, Branch, Experts, FeedForward, Norm, Recurrence
+from xray.story.anatomy.tree import Attention, Branch, DeformableAttention, Experts, FeedForward, Norm, Recurrence
 from xray.story.sentences.sentence import Sentence, fixed, say_first
 
 Part = Branch | Norm | None
@@ -40,6 +40,10 @@ def of_forward(name: str, text: str, needs: Callable[[FeedForward], object]) -> 
 
 def of_experts(name: str, text: str, needs: Callable[[Experts], object]) -> Sentence[Part]:
     return fixed(name, text, lambda part: isinstance(part, Experts) and needs(part))
+
+
+def of_sampling(name: str, text: str) -> Sentence[Part]:
+    return fixed(name, text, lambda part: isinstance(part, DeformableAttention))
 
 
 def of_norm(name: str, text: str, needs: Callable[[Norm], object]) -> Sentence[Part]:
@@ -140,7 +144,14 @@ REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
     "cap": (of_attention("capped by tanh", "scores capped by tanh", lambda part: part.cap),),
     "sink": (of_attention("with a sink", "with a sink", lambda part: part.sinks),),
     "formula": (of_attention("sum of a row", ": each row sums to 1", lambda part: part.sinks is False),),
-    "values": (of_attention("weighted sum", "what the values say, mixed by weight", any_attention),),
+    "values": (
+        of_attention("weighted sum", "what the values say, mixed by weight", any_attention),
+        of_sampling("weighted samples", "what was sampled, mixed by weight"),
+    ),
+    "counts": (of_sampling("counted samples", "how much what is sampled will count"),),
+    "offsets": (of_sampling("offsets", "how far off each point lies"),),
+    "points": (of_sampling("points", "where each head looks"),),
+    "sampled": (of_sampling("samples", "what the values say at these points"),),
     "concat": (of_attention("joined heads", "the heads side by side again", has_heads),),
     "output": (of_attention("mixed heads", "lets the heads mix", has_heads),),
     "inner": (

@@ -10,11 +10,13 @@ from xray.story.anatomy.tree import (
     Attention,
     Branch,
     Convolution,
+    DeformableAttention,
     EntrancePart,
     Experts,
     FeedForward,
     Group,
     Head,
+    Looking,
     Recurrence,
     Tower,
     Unknown,
@@ -94,6 +96,22 @@ def ask(fact: tuple[Tower, Attention]) -> str:
     return f"The {tower.name} asks; keys and values come from the {branch.source}."
 
 
+def describe_sampled(branch: Branch) -> str:
+    if not isinstance(branch, DeformableAttention):
+        return ""
+    whose = {"self": "maps of their own", None: "maps from beside"}.get(branch.source, f"maps from the {branch.source}")
+    few = count_points(branch)
+    return f"Places pick points in {whose}{f': {few}' if few else ''}."
+
+
+def count_points(branch: DeformableAttention) -> str:
+    """How many points each head picks, in so many maps; empty where it is not known."""
+    if not branch.points or not branch.levels:
+        return ""
+    maps = "" if branch.levels == 1 else f" in each of {branch.levels} maps"
+    return f"{branch.points} a head{maps}"
+
+
 def describe_windowed(branch: Branch) -> str:
     if not isinstance(branch, Attention) or not branch.window:
         return ""
@@ -147,6 +165,7 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
         "Queries are made beside the stream; keys and values are its own.",
         lambda one: isinstance(one, Attention) and one.foreign_queries,
     ),
+    Sentence("station of sampled points", describe_sampled),
     Sentence("station of a window", describe_windowed),
     Sentence("station of pieces", describe_pieces),
     Sentence("station of coarse rows", describe_coarse),
@@ -247,10 +266,10 @@ OF_WORDS: tuple[Sentence[tuple[Tower, Words]], ...] = (
 """What a tower reads where its words were recorded, the first that is proven."""
 
 
-def looks_elsewhere(group: Group) -> bool:
-    """Whether layers have an attention whose keys come from another tower."""
+def looks_elsewhere(group: Group, kind: type[Looking] = Attention) -> bool:
+    """Whether layers have an attention of a kind whose values come from another tower."""
     branches = (branch for stage in group.stages for branch in stage.branches)
-    return any(isinstance(one, Attention) and one.leaves_stream for one in branches)
+    return any(isinstance(one, kind) and one.leaves_stream for one in branches)
 
 
 def describe_takers(tower: Tower) -> str:
@@ -258,9 +277,16 @@ def describe_takers(tower: Tower) -> str:
     return f"keys and values for every {tower.name} layer" if every else ""
 
 
+def describe_samplers(tower: Tower) -> str:
+    found = [looks_elsewhere(group, DeformableAttention) for group in tower.groups]
+    whose = f"every {tower.name} layer" if all(found) else "some of the layers"
+    return f"values for {whose}" if any(found) else ""
+
+
 OF_MEMORIES: tuple[Sentence[Tower], ...] = (
     Sentence("memory of every layer", describe_takers),
     fixed("memory", "keys and values for some of the layers", lambda tower: any(map(looks_elsewhere, tower.groups))),
+    Sentence("memory that is sampled", describe_samplers),
 )
 """What is taken from a memory, the first that is proven."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
 from xray.ir.trace import Step
-from xray.story.anatomy.tree import Attention, Experts, FeedForward, Group
+from xray.story.anatomy.tree import Attention, DeformableAttention, Experts, FeedForward, Group
 from xray.story.body.layers import Mask, list_masks
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
@@ -170,6 +170,8 @@ def describe_sizes(branch: object) -> str:
     if isinstance(branch, Attention):
         heads = plural(branch.heads, "head") if branch.heads else ""
         return f"{heads} of {branch.d_k}" if heads and branch.d_k else heads
+    if isinstance(branch, DeformableAttention):
+        return f"{plural(branch.heads, 'head')} of {branch.d_v}" if branch.heads and branch.d_v else ""
     if isinstance(branch, FeedForward):
         return f"d_ff {branch.d_ff:,}" if branch.d_ff else ""
     if isinstance(branch, Experts):
