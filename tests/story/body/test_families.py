@@ -45,6 +45,10 @@ UNUSED = {
     },
     "switch_transformers": {f"{part}.block.*.layer.*.{EXPERTS}" for part in ("encoder", "decoder")},
     "decision_transformer": {"encoder.wte"},  # modeling_decision_transformer.py:391, which is given vectors
+    "rf_detr": {  # modeling_rf_detr.py:1505, twelve of thirteen groups of queries serve training alone; 137
+        "model.backbone.backbone.embeddings.mask_token",
+        *(f"model.enc_{name}.*" for name in ("output", "output_norm", "out_class_embed", "out_bbox_embed")),
+    },
     "lightglue": {"match_assignment_layers.*.final_projection"},  # modeling_lightglue.py:568, of the last alone
 }
 """What of a family takes no part; of all others everything does."""
