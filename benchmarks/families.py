@@ -86,9 +86,12 @@ SEEN_AS = {
     "qwen3_vl": 4096,
     "qwen3_vl_moe": 2048,
     "glm_ocr": 1024,
+    "cosmos3_omni": 4096,
 }
 """How wide rows of images have to be for the words of a family, where its defaults for the two do not fit."""
+SPOKEN = {"projector_config": {"model_type": "blip_2_qformer", "encoder_hidden_size": 1024}}
 SIDE_256, SIDE_512 = {"vision_config": {"image_size": 256}}, {"vision_config": {"image_size": 512}}
+VISUAL_TOKENS = {f"<|visual token {place:06d}|>": 151_854 + place for place in range(32_768)}
 LACKING: Mapping[str, Mapping[str, Any]] = {
     "autoformer": FORECAST,
     "informer": FORECAST,
@@ -127,7 +130,6 @@ LACKING: Mapping[str, Mapping[str, Any]] = {
     "qwen4_exp": {"text_config": SPARSE, "vision_config": {"out_hidden_size": 2048}},
     "qwen3_omni_moe_thinker": {"text_config": HEAD_DIM, "vision_config": {"out_hidden_size": 2048}},
     "moonshine_streaming": {"num_key_value_heads": 8},
-    "t5gemma2_encoder": {"text_config": {"dropout_rate": 0.0}},
     "lw_detr": {"projector_scale_factors": [1.0]},
     "nemotron": {"num_key_value_heads": 8},
     "dots1": {"n_routed_experts": 128, "n_shared_experts": 2, "num_experts_per_tok": 6},
@@ -135,11 +137,13 @@ LACKING: Mapping[str, Mapping[str, Any]] = {
     "lfm2_moe": LAYER_TYPES,
     "reformer": {"is_decoder": True},
     "bamba": {"attn_layer_indices": [9, 18, 27]},
+    **dict.fromkeys(("granite_speech", "granite_speech_plus"), SPOKEN),
+    "t5gemma2_encoder": {"text_config": {"dropout_rate": 0.0}, "vision_config": {"image_size": 896, "patch_size": 14}},
     "granitemoehybrid": {"layer_types": (["mamba"] * 7 + ["attention"]) * 4},
     "glm5_next": {"vision_config": {"out_hidden_size": 4096}},
     "step3p7": {"text_config": {"sliding_window": 512, "vocab_size": 151_936}},
     "chameleon": {"vocabulary_map": {"<image>": 8711}},
-    "emu3": {"vocabulary_map": {"<image>": 151646, "<|extra_200|>": 151846}},
+    "emu3": {"vocabulary_map": {"<image>": 151646, "<|extra_200|>": 151846, **VISUAL_TOKENS}},
     "aya_vision": {"vision_config": {"model_type": "siglip_vision_model", "num_attention_heads": 16}},
     "rf_detr": {"backbone_config": RF_DETR},
     "xmod": {"default_language": "en_XX"},

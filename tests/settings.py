@@ -119,6 +119,40 @@ MLLAMA = {
         "vision_output_dim": 72,
     },
 }
+KOSMOS = {
+    "architectures": ["Kosmos2_5ForConditionalGeneration"],
+    "model_type": "kosmos-2.5",
+    "latent_query_num": 7,
+    "text_config": {"attention_heads": 3, "embed_dim": 24, "ffn_dim": 37, "layers": 2, "vocab_size": 61},
+    "vision_config": {
+        "head_dim": 8,
+        "hidden_size": 24,
+        "image_size": 12,
+        "intermediate_size": 37,
+        "max_num_patches": 10,
+        "num_attention_heads": 3,
+        "num_hidden_layers": 2,
+        "patch_embed_hidden_size": 48,
+        "patch_size": 4,
+    },
+}
+GRANITE_DOCLING = {
+    "architectures": ["GraniteDoclingForConditionalGeneration"],
+    "model_type": "granite_docling",
+    "image_token_id": 60,
+    "text_config": {**WORDS_OF, "model_type": "granite_docling_text"},
+    "vision_config": {
+        "deepstack_visual_indexes": [0],
+        "hidden_size": 24,
+        "image_size": 16,
+        "intermediate_size": 37,
+        "model_type": "granite_docling_vision",
+        "num_attention_heads": 3,
+        "num_hidden_layers": 2,
+        "patch_size": 4,
+        "out_hidden_size": 24,
+    },
+}
 QWEN_AUDIO = {
     "architectures": ["Qwen2AudioForConditionalGeneration"],
     "model_type": "qwen2_audio",

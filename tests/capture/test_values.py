@@ -53,6 +53,11 @@ def test_a_large_mask_keeps_its_share_only():
     assert (facts.kind, facts.hidden_share, facts.cells) == ("padding", 0.0, None)
 
 
+def test_ones_and_zeros_are_multiplied_with_and_hide_nothing_where_they_are_added():
+    assert look_at_mask(torch.tensor([[1.0, 1.0], [1.0, 0.0]]), None) is None
+    assert look_at_mask(torch.zeros(2, 2), None).to_facts().kind == "none"
+
+
 def test_a_mask_without_values_has_no_facts():
     assert look_at_mask(torch.ones(3, 3, dtype=torch.bool, device="meta"), "causal") is None
 

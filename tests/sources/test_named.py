@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from settings import DEEPSEEK, IDEFICS, JETMOE, LLAMA, LLAVA, LLAVA_NEXT, MLLAMA, QWEN_AUDIO, T5, VIT
+from settings import DEEPSEEK, GRANITE_DOCLING, IDEFICS, JETMOE, KOSMOS, LLAMA, LLAVA, LLAVA_NEXT, MLLAMA, QWEN_AUDIO, T5, VIT
 
 import xray
 from xray.capture.targets.target import run_target
@@ -116,6 +116,22 @@ def test_a_small_image_fills_the_first_of_its_tiles(folder):
 
     assert inputs["pixel_values"] == (2, 1, 4, 3, 12, 12)
     assert inputs["cross_attention_mask"] == (2, 10, 1, 4)
+
+
+@pytest.mark.slow
+def test_flat_patches_tell_their_row_and_column_first(folder):
+    trace = record(folder(KOSMOS)).trace
+
+    assert top_inputs(trace)["flattened_patches"] == (2, 9, 2 + 48)
+    eye, words = xray.anatomy(trace).towers
+    assert (eye.name, eye.reads, words.name) == ("vision", "image", "text")
+
+
+@pytest.mark.slow
+def test_what_only_the_inner_method_for_images_needs_is_made_too(folder):
+    inputs = top_inputs(record(folder(GRANITE_DOCLING)).trace)
+
+    assert (inputs["pixel_values"], inputs["pixel_attention_mask"]) == ((2, 1, 3, 16, 16), (2, 1))
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from xray.sources.known_values import MOST_KNOWN
-from xray.sources.media import list_needed, list_signs, place_media
+from xray.sources.media import list_askable, list_needed, list_signs, place_media
 from xray.sources.rules import SOUNDS, TEXTS, Rule, choose_rules, spell_axes
 from xray.sources.sizes import Sizes, Wishes
 from xray.sources.ways import Made
@@ -47,12 +47,13 @@ def propose_inputs(model: nn.Module, config: Any, wishes: Wishes, *, has_storage
 
 
 def list_fewer(asked: Sequence[str], parameters: Mapping[str, inspect.Parameter]) -> Iterator[list[str]]:
-    """What is asked for; then, where words are asked for too, with images alone, with sounds alone, and words alone.
+    """What is asked for, then without masks; where words are asked for too, images, sounds, and words alone.
 
     What a forward cannot do without is in all of them.
     """
     always = TEXTS | {name for name in asked if is_required(parameters[name])}
-    chosen = (always | set(asked) - SOUNDS, always | SOUNDS, always) if not TEXTS.isdisjoint(asked) else ()
+    bare = always | {name for name in asked if not name.endswith("mask")}
+    chosen = (bare, always | set(asked) - SOUNDS, always | SOUNDS, always) if not TEXTS.isdisjoint(asked) else ()
     fewer = (tuple(name for name in asked if name in one) for one in chosen)
     yield from map(list, dict.fromkeys((tuple(asked), *fewer)))
 
@@ -120,10 +121,11 @@ def choose_names(
     """The names of the arguments to make, in the order of the rules: those `needed` for images and sounds too."""
     main = getattr(model, "main_input_name", "input_ids")
     mains = {main} if isinstance(main, str) else set(main)
+    films = {"pixel_values_videos"} if has_tower(model, "video") else set()
     chosen = [
         name
         for name, rule in rules.items()
-        if is_asked(parameters, name, wanted=rule.wanted or name in mains or name in needed)
+        if is_asked(parameters, name, wanted=rule.wanted or name in mains or name in needed or name in films)
     ]
     if (
         not getattr(config, "is_encoder_decoder", False)
@@ -134,10 +136,19 @@ def choose_names(
     return chosen
 
 
+def has_tower(model: nn.Module, medium: str) -> bool:
+    """Whether a part of a model is there for one medium alone."""
+    return any(medium in name and "tower" in name for place in list_askable(model) for name, _ in place.named_children())
+
+
 def fill(kind: str, shape: tuple[int, ...], sizes: Sizes, dtype: torch.dtype, *, has_storage: bool) -> Tensor:
     """A tensor for one argument; what is chance has no values where the model has no storage."""
     if kind == "noise":
         return make_noise(shape, has_storage=has_storage).to(dtype)
+    if kind == "flat":
+        places = make_places((*shape[:2], 2), sizes).flip(-1) + 1
+        noise = make_noise((*shape[:2], shape[2] - 2), has_storage=has_storage)
+        return torch.cat((places.to(noise.dtype), noise), dim=-1).to(dtype)
     return FILLS[kind](shape, sizes)
 
 
@@ -179,6 +190,8 @@ FILLS: Mapping[str, Callable[[tuple[int, ...], Sizes], Tensor]] = {
     "pixels": lambda shape, sizes: torch.tensor([sizes.image()] * shape[0]),
     "grid": lambda shape, sizes: torch.tensor([[1, sizes["rows"], sizes["columns"]]] * shape[0]),
     "sides": lambda shape, sizes: torch.tensor([[sizes["rows"], sizes["columns"]]] * shape[0]),
+    "lengths": lambda shape, sizes: torch.full(shape, sizes["ticks"] * sizes["hop"]),
+    "residues": lambda shape, _: FIRST_WORD + torch.arange(shape[-1]).expand(shape) % 18,
     "merges": lambda shape, sizes: torch.full(shape, sizes["merge"]),
     "places": make_places,
 }

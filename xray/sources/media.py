@@ -46,14 +46,16 @@ def place_media(
         return made
     kinds = torch.zeros_like(ids)
     for medium, sign in list_signs(config):
-        is_asked = bool(name_arguments(model, medium))
-        count = (count_rows if is_asked else count_ticks)(model, medium, made) if medium.argument in made else 0
+        asks = name_arguments(model, medium)
+        if medium.argument not in made or (asks and medium.argument not in asks):
+            continue
+        count = (count_rows if asks else count_ticks)(model, medium, made)
         if count:
             placed = torch.full((ids.shape[0], count // ids.shape[0]), sign)
             ids = torch.cat((ids[:, :1], placed, ids[:, 1:]), dim=1)
             kinds = torch.cat((kinds[:, :1], torch.full_like(placed, medium.number), kinds[:, 1:]), dim=1)
     made = {**made, "input_ids": ids}
-    for name in ("mm_token_type_ids", "token_type_ids"):
+    for name in ("mm_token_type_ids", "moe_mm_token_type_ids", "token_type_ids"):
         if name in parameters and bool(kinds.any()):
             made[name] = kinds
     return made
@@ -66,15 +68,27 @@ def list_signs(config: Any) -> list[tuple[Medium, int]]:
 
 def list_needed(model: nn.Module) -> set[str]:
     """The arguments without which a model makes no rows of an image or a sound, that itself left out."""
-    told = [name_arguments(model, medium) for medium in MEDIA if medium.features != "get_video_features"]
-    needed = {name for one in told for name, parameter in one.items() if parameter.default is inspect.Parameter.empty}
+    media = [medium for medium in MEDIA if medium.features != "get_video_features"]
+    told = [named for medium in media for named in list_arguments(model, medium)]
+    plain = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
+    needed = {
+        name
+        for one in told
+        for name, parameter in one.items()
+        if parameter.kind in plain and parameter.default is inspect.Parameter.empty
+    }
     return needed - {medium.argument for medium in MEDIA}
 
 
 def name_arguments(model: nn.Module, medium: Medium) -> dict[str, inspect.Parameter]:
     """What the methods of a model and of its inner part take that make rows of a medium."""
+    return {name: one for named in reversed(list_arguments(model, medium)) for name, one in named.items()}
+
+
+def list_arguments(model: nn.Module, medium: Medium) -> list[Mapping[str, inspect.Parameter]]:
+    """The same for each of the two, the model first: what one may leave out, the other may need."""
     asks = [ask for place in list_askable(model) if (ask := getattr(place, medium.features, None)) is not None]
-    return {name: one for ask in reversed(asks) for name, one in inspect.signature(ask).parameters.items()}
+    return [inspect.signature(ask).parameters for ask in asks]
 
 
 def count_rows(model: nn.Module, medium: Medium, made: Mapping[str, Any]) -> int:

@@ -26,6 +26,7 @@ IMAGES = (
     "batch frames channels height width",
     "batch channels frames height width",
     "batch channels 4*height 4*width",
+    "batch*patches patch_numbers",
 )
 VIDEOS = ("batch frames channels height width", "batch channels frames height width")
 SOUND_ROWS = (
@@ -55,8 +56,12 @@ RULES: Mapping[str, Rule] = {
     "input_values": Rule(("batch samples", "batch sound_channels samples", "batch ticks mels")),
     "latents": Rule(("batch d_model words", "batch words d_model"), wanted=False),
     "bbox": Rule(("batch words 4",), "zeros"),
+    "flattened_patches": Rule(("batch patches flat_patch",), "flat"),
+    "chunk_sample_lengths": Rule(("batch",), "lengths", wanted=False),
     "visual_feats": Rule(("batch 36 2048",)),
     "visual_pos": Rule(("batch 36 4",)),
+    "protein_input_ids": Rule(("batch residues",), "residues"),
+    "protein_attention_mask": Rule(("batch residues",), "ones"),
     "qformer_input_ids": Rule(("batch words",), "ids"),
     "classes_input_ids": Rule(("batch*2 words",), "ids", wanted=False),
     "classes_attention_mask": Rule(("batch*2 words",), "ones", wanted=False),
@@ -89,7 +94,7 @@ RULES: Mapping[str, Rule] = {
 TEXTS = frozenset({"input_ids", "decoder_input_ids"})
 SOUNDS = frozenset(
     ["input_features", "input_features_mask", "feature_attention_mask", "input_values", "padding_mask"]
-) | frozenset(["audio_mel", "audio_mel_mask"])
+) | frozenset(["audio_mel", "audio_mel_mask", "chunk_sample_lengths"])
 """Arguments for words, and for what is heard."""
 PATCH_LISTS = ("batch*patches patch_numbers", "batch*patches channels patch patch", "batch*patches 2*patch_numbers")
 GRIDS: Mapping[str, Rule] = {

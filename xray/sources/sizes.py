@@ -9,7 +9,8 @@ from typing import Any
 BATCH = 2
 WORDS = 10
 ANSWER = 7
-"""So many inputs at a time, so many words of text, and so many of an answer: no two alike."""
+RESIDUES = 22
+"""So many inputs at a time, so many words of text, of an answer, and of a protein: no two alike."""
 IMAGE_SIDE = 224
 VISION, AUDIO, TEXT = ("vision", "visual", "image", "backbone"), ("audio", "speech"), ("text", "language", "llm")
 
@@ -60,6 +61,7 @@ SETTINGS: Mapping[str, Setting] = {
     "merge": Setting(("spatial_merge_size", "merge_size", "downsample_factor", "pooling_kernel_size"), VISION, 1),
     "frames": Setting(("num_frames", "frames_per_clip"), VISION, 8),
     "mels": Setting(MELS, AUDIO, 80),
+    "hop": Setting(("hop_length",), AUDIO, 160),
     "sound_channels": Setting(("audio_channels", "num_audio_channels"), AUDIO, 1),
     "vocab": Setting(("vocab_size", "text_vocab_size"), TEXT, 1000),
     "d_model": Setting(("hidden_size", "d_model", "embed_dim", "dim", "n_embd"), TEXT, 64),
@@ -131,6 +133,9 @@ class Sizes:
     def _answer(self) -> int:
         return max(1, self.wishes.seq_len * ANSWER // WORDS) if self.wishes.seq_len else ANSWER
 
+    def _residues(self) -> int:
+        return RESIDUES
+
     def _streams(self) -> int:
         return self["codebooks"] + 1
 
@@ -157,6 +162,11 @@ class Sizes:
 
     def _patch_numbers(self) -> int:
         return self["channels"] * self["patch_frames"] * self["patch"] ** 2
+
+    def _flat_patch(self) -> int:
+        """The numbers of a patch, behind those of its row and its column."""
+        wide = first_number(find_setting(self.config, ("patch_embed_hidden_size",), VISION))
+        return 2 + (wide or self["patch_numbers"])
 
     def _samples(self) -> int:
         return 1_920 * 9  # a whole number of frames for the codecs that there are

@@ -50,7 +50,7 @@ def look_at_mask(mask: Tensor, kind: MaskKind | None, *, true_is_hidden: bool = 
     """What a mask hides; None for a tensor that cannot be one, or has no values.
 
     Booleans say where a query may read a key, or with `true_is_hidden` where it may not; floats are added to the
-    scores, and hide where they are very negative. `kind` is what the module that made the mask says of it; without
+    scores, and hide where they are very negative; one of ones and zeros is multiplied with. `kind` is what the module that made the mask says of it; without
     that, the cells decide: a column hidden from all queries is padding, a key after its query is the future.
     """
     if mask.dim() < 2 or not is_readable(mask) or mask.numel() == 0:
@@ -61,7 +61,7 @@ def look_at_mask(mask: Tensor, kind: MaskKind | None, *, true_is_hidden: bool = 
     if mask.dtype == torch.bool:
         polarity = "true_is_hidden" if true_is_hidden else "true_is_visible"
         visible = ~mask if true_is_hidden else mask
-    elif mask.is_floating_point():
+    elif mask.is_floating_point() and not is_factor(mask):
         polarity, visible = "additive", mask > LOWEST_SCORE
     else:
         return None
@@ -71,6 +71,12 @@ def look_at_mask(mask: Tensor, kind: MaskKind | None, *, true_is_hidden: bool = 
         return SeenMask(kind, polarity, whole.shape, None, rows.hidden_share, rows.blind * repeats, rows.spans)
     cells = read_bytes(visible)
     return SeenMask(kind, polarity, mask.shape, cells, round(1.0 - cells.count(1) / len(cells), 6))
+
+
+def is_factor(mask: Tensor) -> bool:
+    """Whether a mask is made of ones and zeros, one of which is a one: nobody adds such to scores."""
+    ones = mask == 1
+    return bool(ones.any()) and bool((ones | (mask == 0)).all())
 
 
 def read_bytes(visible: Tensor) -> bytes:

@@ -33,7 +33,8 @@ OVER_MANY = ("batch_norm", "group_norm", "instance_norm")
 SOUND = frozenset({"mels", "frames", "ticks", "samples"})
 PICTURED = frozenset({"height", "width"})
 SOUNDING = ("audio", "feature", "mel", "spec", "wave", "speech")
-"""What the name of an argument holds by which sound comes in."""
+PICTURING = ("pixel", "patch", "image")
+"""What the name of an argument holds by which sound comes in, and by which pictures do."""
 NAMELESS = TensorRecord("", (), (), "", "", "activation")
 """Stands for places that are worked out, and picked from no table."""
 
@@ -319,10 +320,21 @@ def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int], sto
     sources = [source for node in linear if (source := source_of(flow, node, stops)) is not None]
     if sources and set(sources[0].axes) >= PICTURED:  # cut into patches by moves alone (RADIO)
         return "video" if is_video(sources[0]) else "image"
+    if sources and any(word in name_argument(flow, sources[0]) for word in PICTURING):  # a list of patches
+        return "image"
+    if sources and SOUND & set(sources[0].axes):
+        return "audio"
     reads = any(reads_vectors(flow, node) for node in nodes)
     follows = any(maker in stops for node in nodes for maker in flow.makers[node])
     looks = any(flow.op(node) in LOOKUPS and not looks_up_places(flow, node) for node in nodes)
     return "vectors" if reads or (not follows and not looks and linear) else None
+
+
+def name_argument(flow: Flow, source: TensorRecord) -> str:
+    """What the argument of the model is called that something from outside is; nothing where two are alike."""
+    given = (one for step in flow.steps if step.parent is None for one in step.inputs)
+    names = {one.name.lower() for one in given if (one.shape, one.dtype) == (source.shape, source.dtype)}
+    return names.pop() if len(names) == 1 else ""
 
 
 def is_deep(flow: Flow, finder: int) -> bool:
