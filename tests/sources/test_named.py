@@ -5,7 +5,20 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from settings import DEEPSEEK, GRANITE_DOCLING, IDEFICS, JETMOE, KOSMOS, LLAMA, LLAVA, LLAVA_NEXT, MLLAMA, QWEN_AUDIO, T5, VIT
+from settings import (
+    DEEPSEEK,
+    GRANITE_DOCLING,
+    IDEFICS,
+    JETMOE,
+    KOSMOS,
+    LLAMA,
+    LLAVA,
+    LLAVA_NEXT,
+    MLLAMA,
+    QWEN_AUDIO,
+    T5,
+    VIT,
+)
 
 import xray
 from xray.capture.targets.target import run_target

@@ -138,7 +138,8 @@ def choose_names(
 
 def has_tower(model: nn.Module, medium: str) -> bool:
     """Whether a part of a model is there for one medium alone."""
-    return any(medium in name and "tower" in name for place in list_askable(model) for name, _ in place.named_children())
+    parts = (name for place in list_askable(model) for name, _ in place.named_children())
+    return any(medium in name and "tower" in name for name in parts)
 
 
 def fill(kind: str, shape: tuple[int, ...], sizes: Sizes, dtype: torch.dtype, *, has_storage: bool) -> Tensor:

@@ -232,10 +232,11 @@ def deepseek_v4(c):
     return network(text, head=Head("vocabulary", c.vocab_size, False), untold=tuple(idle))
 
 
-@family("NeoMMEForMaskedLM", "neomme:341, 401, 567, 650", named=True, num_hidden_layers=17)
+@family("NeoMMEForMaskedLM", "neomme:87, 341, 401, 567, 650", named=True, num_hidden_layers=17)
 def neomme(c):
     # every attention reads the stream mixed with the first rows; the words of a second table go into the values of the
-    # first and the last layer that see all. Windows are wider than ten places, and set as one more (line 309)
+    # first and the last layer that see all. Windows are wider than the pass, and set as one more (line 309). Patches
+    # come in as rows, and are made as wide as the words by a small network of their own (lines 86-87)
     windows = [one.sliding_window and one.sliding_window + 1 for one in c.per_layer_config]
     attend = looks_both_ways(c, positions="rotary", qk_norm=True, gate=True)
     norm = Norm(Silent("rms"), Silent("before"), None, Silent(False))  # type: ignore[arg-type]  # of what is mixed
@@ -249,7 +250,8 @@ def neomme(c):
         )
         for window in dict.fromkeys(windows)
     )
-    parts = entrance(f"words {c.vocab_size}", f"projection {c.hidden_size}", "norm")
+    shown = ("norm", f"projection {2 * c.hidden_size}", f"projection {c.hidden_size}")
+    parts = entrance(f"words {c.vocab_size}", f"projection {c.hidden_size}", *shown, "norm")
     text = tower(c, "text", "ids", False, parts, layers, "rms")
     rows = c.vocab_size * c.num_key_value_heads * c.head_dim
     return network(text, head=Head("vocabulary", c.vocab_size, True), untold=(Untold("model.value_embeddings", rows),))

@@ -167,7 +167,7 @@ def cosmos3_edge_vision(c):
     # two images in one row attend one by one: their values are no wider for it, and there is no window
     parts = entrance(f"projection {c.hidden_size}", f"positions {c.num_patches}")
     layers = (group(2, c.hidden_size, pre("layer", looks_both_ways(c, pieces=2)), pre("layer", plain(c))),)
-    rows = tower(c, "stack", "vectors", False, parts, layers, "layer", vocab=None)
+    rows = tower(c, "vision", "image", False, parts, layers, "layer", vocab=None)
     return network(rows, head=Head("none"))
 
 

@@ -50,8 +50,9 @@ def look_at_mask(mask: Tensor, kind: MaskKind | None, *, true_is_hidden: bool = 
     """What a mask hides; None for a tensor that cannot be one, or has no values.
 
     Booleans say where a query may read a key, or with `true_is_hidden` where it may not; floats are added to the
-    scores, and hide where they are very negative; one of ones and zeros is multiplied with. `kind` is what the module that made the mask says of it; without
-    that, the cells decide: a column hidden from all queries is padding, a key after its query is the future.
+    scores, and hide where they are very negative; such of ones and zeros are multiplied with, and are none. `kind` is
+    what the module that made the mask says of it; without that, the cells decide: a column hidden from all queries is
+    padding, a key after its query is the future.
     """
     if mask.dim() < 2 or not is_readable(mask) or mask.numel() == 0:
         return None
