@@ -222,3 +222,45 @@ def test_a_norm_whose_weights_are_worked_on_before_they_serve_says_how_many_it_h
 
     norm = next(box for box in layout.boxes if "RMS NORM" in text_of(box.lines[0]))
     assert "19 parameters" in " ".join(map(text_of, norm.lines))
+
+
+class Kept(nn.Module):
+    """A feed-forward whose two weights a block keeps that is handed them, and multiplies by what it is handed."""
+
+    def __init__(self):
+        super().__init__()
+        self.wide, self.back = nn.Parameter(torch.rand(37, 15)), nn.Parameter(torch.rand(37, 15))
+
+    def forward(self, x, wide, back):
+        return functional.relu(x @ wide.T) @ back
+
+
+class Handing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.kept = nn.LayerNorm(15), Kept()
+
+    def forward(self, x):
+        wide, back = self.kept.wide.view(1, 37, 15)[0], self.kept.back.view(1, 37, 15)[0]
+        return x + self.kept(self.norm(x), wide, back)
+
+
+class Writing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.writer, self.handing = make_writer(), nn.ModuleList(Handing() for _ in range(2))
+
+    def forward(self, ids):
+        x, future = self.writer.words(ids), torch.ones(7, 7, dtype=torch.bool).triu(1)
+        for row, handing in zip(self.writer.rows, self.handing, strict=True):
+            x = handing(row(x, None, future))
+        return self.writer.scores(x)
+
+
+def test_weights_that_a_block_keeps_and_is_handed_are_counted_all():
+    model = Writing()
+
+    bars = bars_of(poster_of(model, IDS))
+
+    assert sum(bars.values()) == count(model)
+    assert "norms and what is not placed" not in bars

@@ -14,6 +14,7 @@ from story.body.truth import (
     family,
     gated,
     group,
+    head_of,
     looks_both_ways,
     network,
     plain,
@@ -302,3 +303,26 @@ def moshi(c):
     layers = group(2, c.hidden_size, pre("rms", attend), pre("rms", think))
     text = tower(c, "text", "ids", True, entrance(f"words {rows}"), (layers,), "rms", vocab=rows)
     return network(text, head=Head("numbers", c.vocab_size))
+
+
+@family("VaultGemmaForCausalLM", "vaultgemma:186, 296, 509", named=True, **TWO)
+def vaultgemma(c):
+    # scores are capped before softmax and behind the head; every other layer has a window of 4,096
+    attend = attention(c, kernel="plain", cap=c.attn_logit_softcapping)
+    think = pre("rms", gated(c))
+    layers = tuple(
+        group((place,), c.hidden_size, pre("rms", one), think)
+        for place, one in enumerate((replace(attend, window=c.sliding_window), attend))
+    )
+    return decoder_only(c, groups=layers, final="rms", parts=("scale",))
+
+
+@family("MiniCPM3ForCausalLM", "minicpm3:276, 378, 569", named=True, **TWO)
+def minicpm3(c):
+    # what a branch gives is multiplied, and the stream is divided before the head
+    sizes = {"d_k": c.qk_nope_head_dim + c.qk_rope_head_dim, "d_v": c.v_head_dim, "fused": "kv"}
+    kept = c.kv_lora_rank + c.qk_rope_head_dim
+    attend = attention(c, **sizes, latent=Latent(c.q_lora_rank, c.kv_lora_rank, kept))
+    stages = (replace(pre("rms", one), scale="number") for one in (attend, gated(c)))
+    found = decoder_only(c, *stages, final="rms", parts=("scale",))
+    return replace(found, head=head_of(c, c.tie_word_embeddings, c.dim_model_base / c.hidden_size))

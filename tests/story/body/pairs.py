@@ -7,6 +7,7 @@ from story.body.truth import (
     family,
     gated,
     group,
+    head_of,
     looks_both_ways,
     memory,
     network,
@@ -39,7 +40,8 @@ def of_t5(c, think, *, kernel=FUSED, tied=True):
     )
     stages = (pre("rms", ahead), pre("rms", ask), pre("rms", think))
     decode = tower(c, "decoder", "ids", True, words(c), (group(c.num_decoder_layers, c.d_model, *stages),), "rms")
-    return network(encode, decode, links=(memory("encoder", "decoder"),), head=Head("vocabulary", c.vocab_size, tied))
+    scale = c.d_model**-0.5 if getattr(c, "scale_decoder_outputs", True) else None  # t5:1044, longt5:1738
+    return network(encode, decode, links=(memory("encoder", "decoder"),), head=head_of(c, tied, scale))
 
 
 @family("T5ForConditionalGeneration", "t5:176, 435", num_layers=2, num_decoder_layers=2, fast=True)
@@ -82,7 +84,7 @@ def longt5(c):
     )
     stages = (pre("rms", ahead), pre("rms", ask), pre("rms", think))
     decode = tower(c, "decoder", "ids", True, words(c), (group(2, c.d_model, *stages),), "rms")
-    return network(encode, decode, links=(memory("encoder", "decoder"),), head=Head("vocabulary", c.vocab_size, True))
+    return network(encode, decode, links=(memory("encoder", "decoder"),), head=head_of(c, True, c.d_model**-0.5))
 
 
 def of_bart(c, place, *, parts, decoder_parts=None, final, tied=True, reads="ids", encoder_parts=None, kernel=FUSED):
@@ -252,7 +254,8 @@ def switch_transformers(c):
 
     encode = tower(c, "encoder", "ids", False, words(c), layers(look), "rms")
     decode = tower(c, "decoder", "ids", True, words(c), layers(ahead, ask), "rms")
-    return network(encode, decode, links=(memory("encoder", "decoder"),), head=Head("vocabulary", c.vocab_size, True))
+    head = head_of(c, True, c.d_model**-0.5)  # line 1029
+    return network(encode, decode, links=(memory("encoder", "decoder"),), head=head)
 
 
 @family("SpeechT5ForSpeechToText", "speecht5:872, 1027, 1095", named=True, encoder_layers=2, decoder_layers=2)

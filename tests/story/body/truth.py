@@ -204,7 +204,14 @@ def decoder_only(c, *stages, final, parts=(), groups=None, tied=None, causal=Tru
     groups = groups or (group(c.num_hidden_layers, c.hidden_size, *stages),)
     text = tower(c, "text", "ids", causal, words(c, *parts), groups, final)
     tied = c.tie_word_embeddings if tied is None else tied
-    return network(text, head=Head("vocabulary", c.vocab_size, tied))
+    return network(text, head=head_of(c, tied))
+
+
+def head_of(c, tied, scale=None):
+    """What scores every word, the scores multiplied or capped as the configuration says."""
+    caps = ("final_logit_softcapping", "output_logit_soft_cap", "logits_soft_cap")
+    cap = next((found for name in caps if (found := getattr(c, name, None))), None)
+    return Head("vocabulary", c.vocab_size, tied, scale or getattr(c, "logit_scale", None), cap)
 
 
 def encoder_only(c, *stages, final, parts=(), groups=None, causal=False, tied=True):

@@ -108,6 +108,7 @@ MODELS = {
     "shared layers": make_anatomy(FALSE, shared=True),
     "tied": make_anatomy(FALSE, head=Head("vocabulary", 61, tied=True)),
     "compared": make_anatomy(FALSE, links=(Link("compared", "vision", "text"),)),
+    "scores that are bent": make_anatomy(FALSE, head=Head("vocabulary", 61, scale=0.5, cap=30.0)),
     "links": make_anatomy(FALSE, links=(Link("joined", "vision", "text"),)),
     "kernel": make_anatomy(replace(FALSE, kernel="scaled_dot_product_attention")),
     "unknown": make_anatomy(Unknown(("mixer",))),

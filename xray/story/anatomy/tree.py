@@ -304,11 +304,15 @@ class Head:
     """What is made of the stream in the end; `tied` where it uses the table of the words.
 
     "numbers" are of each place, and what they are scores of is not known: classes, or words of another table.
+    `scale` is the number by which they are multiplied, be it before the last layer or behind it, `cap` the one that
+    they cannot pass (c·tanh(score / c)).
     """
 
     kind: Literal["vocabulary", "classes", "numbers", "none"]
     size: int | None = None
     tied: bool | None = None
+    scale: float | None = None
+    cap: float | None = None
 
 
 @dataclass(frozen=True)

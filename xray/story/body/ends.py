@@ -7,6 +7,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, LOOKUPS
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.tree import Experts, Head, Link, Looking, Unknown, Untold
+from xray.story.body.scale import read_bending
 from xray.story.body.tables import table_rows
 from xray.story.body.towers import Towering
 from xray.story.branches.experts import count_idle, holds_choice
@@ -113,7 +114,7 @@ def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Hea
     if any(width_out(flow, one) == size and flow.makers[one] == flow.makers[head] for one in heads[:-1]):
         return None  # one of several that read the same rows (MusicGen)
     if size in vocabs:
-        return Head("vocabulary", size, is_tied(flow, towers, head))
+        return Head("vocabulary", size, is_tied(flow, towers, head), *read_bending(flow, head))
     shape = flow.output(head).shape
     if size == flow.output(last.chains[-1].end).shape[-1]:
         return Head("none")

@@ -1,10 +1,12 @@
 """By what a branch is multiplied before it is added to the stream."""
 
 from collections.abc import Collection
+from math import isclose, prod
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SCALINGS
+from xray.story.branches.caps import find_cap, read_factor
 from xray.story.recognition.norms import find_norm
 from xray.story.recognition.value_shapes import number
 
@@ -16,6 +18,14 @@ def name_scale(flow: Flow, end: int, nodes: Collection[int]) -> Scale | None:
     """By what a branch is multiplied at its end: a learned number for each channel, the same for all, tanh of one."""
     if find_tanh_gate(flow, end, nodes) is not None:
         return "tanh"
+    found = find_scale(flow, end, nodes)
+    if found is None:
+        return None
+    return "learned" if any(record.role == "parameter" for record in flow.steps[found].inputs) else "number"
+
+
+def find_scale(flow: Flow, end: int, nodes: Collection[int]) -> int | None:
+    """The step that ends a branch by multiplying it by a learned number for each channel, or by one that is not 1."""
     here: int | None = end
     for _ in range(MOST_MOVES):
         if here is None or here not in nodes:
@@ -23,12 +33,44 @@ def name_scale(flow: Flow, end: int, nodes: Collection[int]) -> Scale | None:
         step = flow.steps[here]
         if step.op in SCALINGS:
             if any(record.role == "parameter" for record in step.inputs):
-                return "learned" if find_norm(flow, here) is None else None
-            return "number" if len(step.inputs) == 1 and number(step) not in (None, 1) else None
+                return here if find_norm(flow, here) is None else None
+            return here if len(step.inputs) == 1 and number(step) not in (None, 1) else None
         if step.op not in CARRYING | DROPOUTS or not flow.makers[here]:
             return None
         here = flow.makers[here][0]
     return None
+
+
+def list_bendings(flow: Flow, head: int) -> tuple[list[int], list[int]]:
+    """What multiplies all scores of a head by one number, or bends them by tanh: before its linear layer, and behind.
+
+    Both in order, what only moves numbers left out.
+    """
+    before: list[int] = []
+    here = flow.makers[head][0]
+    while here is not None and (flow.op(here) in CARRYING | DROPOUTS or read_factor(flow, here) is not None):
+        before.insert(0, here)
+        here = flow.makers[here][0] if flow.makers[here] else None
+    behind: list[int] = []
+    onward: int | None = head
+    while onward is not None:
+        readers = (one for one in flow.readers.get(onward, ()) if flow.is_leaf(one) and len(flow.makers[one]) == 1)
+        known = CARRYING | DROPOUTS | {"tanh"}
+        onward = next((one for one in readers if flow.op(one) in known or read_factor(flow, one) is not None), None)
+        behind += [] if onward is None else [onward]
+    kept = [[one for one in way if flow.op(one) not in CARRYING | DROPOUTS] for way in (before, behind)]
+    return kept[0], kept[1] if "tanh" not in map(flow.op, kept[1]) or find_cap(flow, kept[1]) else []
+
+
+def read_bending(flow: Flow, head: int) -> tuple[float | None, float | None]:
+    """By what number the scores of a head are multiplied, and the one that they cannot pass; None where there is none.
+
+    What is multiplied before the bend and back behind it is the cap's own.
+    """
+    before, behind = list_bendings(flow, head)
+    factors = [factor for node in (*before, *behind) if (factor := read_factor(flow, node)) is not None]
+    scale = prod(factors)
+    return None if isclose(scale, 1, rel_tol=1e-6) else scale, find_cap(flow, behind)
 
 
 def find_tanh_gate(flow: Flow, end: int, nodes: Collection[int]) -> int | None:

@@ -185,9 +185,12 @@ def is_kept(flow: Flow, node: int) -> bool:
 def is_rotary(flow: Flow, own: Collection[int]) -> bool:
     """Whether steps turn rows: one product with a table, and a product of their own numbers moved with another.
 
-    Both tables come from beside the branch. The sum of both products is the turn (Su et al. 2021, section 3.4).
+    Both tables come from beside the branch. The sum of both products is the turn (Su et al. 2021, section 3.4). Or each
+    pair of numbers is multiplied by a table of 2 × 2, and added up.
     """
     for node in own:
+        if turns_pairs(flow, node) and is_table_product(flow, flow.makers[node][0] or 0, own):
+            return True
         if flow.op(node) not in SUMS | {"sub", "sub_"}:
             if flow.op(node) == "view_as_complex" and any(
                 flow.op(reader) in SCALINGS for reader in flow.readers.get(node, ())
@@ -201,6 +204,15 @@ def is_rotary(flow: Flow, own: Collection[int]) -> bool:
             if any(moved):
                 return True
     return False
+
+
+def turns_pairs(flow: Flow, node: int) -> bool:
+    """Whether a step adds up products of pairs of numbers with tables of 2 × 2: the turn of each pair, as a matrix."""
+    maker = flow.makers[node][0] if flow.op(node) == "sum" and flow.makers[node] else None
+    if maker is None or flow.op(maker) not in SCALINGS:
+        return False
+    shapes = [one.shape[-2:] for one in flow.steps[maker].inputs]
+    return sorted(shapes) == [(1, 2), (2, 2)] and flow.output(node).shape == flow.output(maker).shape[:-1]
 
 
 def is_table_product(flow: Flow, place: int, own: Collection[int]) -> bool:

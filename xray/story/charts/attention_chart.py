@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.kinds import EXCHANGES
 from xray.story.anatomy.tree import Attention
 from xray.story.body.scale import is_tanh_of_learned
@@ -40,6 +40,7 @@ from xray.story.passages.modulation import find_beside_gate
 from xray.story.recognition.between import Region, find_region, is_linear
 from xray.story.recognition.value_shapes import number
 
+MOST_BEHIND = 300
 TANH_GATE = "× TANH OF A LEARNED NUMBER"
 
 
@@ -164,7 +165,8 @@ def draw_end(
     if gate is not None:
         factor = "× WHAT THE SINK LEAVES" if is_sink_share(flow, site, gate) else "× GATE"
         place = 0 if joined and joined[0] > gate else len(drawn)  # heads may be scaled before they lie side by side
-        drawn.insert(place, Node("gate", factor, row, BROAD, steps_at(flow, gate), flow.output(gate)))
+        extra = describe_gate(flow, site, gate)
+        drawn.insert(place, Node("gate", factor, row, BROAD, steps_at(flow, gate), flow.output(gate), extra))
     for box in drawn:
         nodes.append(replace(box, row=row))
         heads = min(branch.heads or 1, MOST_ARROWS) if box.key == "concat" else 1
@@ -210,6 +212,15 @@ def draw_end(
         edges.append(Edge(last, key))
         last, row = key, row + 1
     return last
+
+
+def describe_gate(flow: Flow, site: Site, gate: int) -> str:
+    """The parameters of the linear layer that makes a gate alone; empty where the gate is a part of the queries."""
+    here = flow.makers[gate][-1]
+    while here is not None and not is_linear(flow, here) and flow.op(here) in CARRYING | CURVES | SUMS:
+        here = flow.makers[here][0] if flow.makers[here] else None
+    ways = flow.behind(site.weighted_sum, most=MOST_BEHIND, ends=lambda one: is_linear(flow, one))
+    return "" if here is None or not is_linear(flow, here) or here in set(ways) else describe_params(flow, here)
 
 
 def cut_tail(flow: Flow, nodes: Collection[int]) -> list[Part]:

@@ -1,15 +1,17 @@
 """What stands above the last layer: a last norm, a head, a loss or the next word."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from math import prod
+from math import isclose, prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOSSES
 from xray.ir.trace import Step
 from xray.story.body.ends import is_convolved
+from xray.story.body.scale import list_bendings
 from xray.story.body.stages import find_any_norm
 from xray.story.body.towers import POOLINGS, Towering
+from xray.story.branches.caps import find_cap, read_factor
 from xray.story.charts.chart import (
     BROAD,
     Chart,
@@ -59,16 +61,35 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         elif flow.steps[node].error is not None:
             to_words = flow.steps[node].settings.get("out_features") == towering.tower.vocab
             labels[node] = "LINEAR TO VOCABULARY" if to_words else label_step(flow, node)
+    before, behind = list_bendings(flow, top) if is_linear(flow, top) and loss is None else ([], [])
+    for node in before:
+        own = ", ".join(filter(None, (labels.get(node), name_bending(flow, [node]))))
+        labels |= {node: own} if own and node in nodes else {}
     chart = chart_operations(flow, nodes, top, labels, "out")
     if chart is None:
         return None
     chart = replace(chart, nodes=tuple(tell_pooled(flow, show_given(node), end) for node in chart.nodes))
     if loss is not None:
         return add_loss(flow, chart, loss)
+    label = name_bending(flow, behind)
+    if label:
+        steps = steps_at(flow, *reversed(behind))
+        chart = add_above(chart, Node("bent", label, 0, BROAD, steps, flow.output(behind[-1])))
     for node in picks:
         label, out = name_pick(flow, node), flow.output(node)
         chart = add_above(chart, Node(f"out{node}", label, 0, BROAD, steps_at(flow, node), out, surface="phase"))
     return chart
+
+
+def name_bending(flow: Flow, nodes: Sequence[int]) -> str:
+    """By what number all scores are multiplied, or by which they are bent; empty where they stay as they are."""
+    cap = find_cap(flow, nodes)
+    if cap is not None:
+        return f"{cap:g} · TANH( EACH / {cap:g} )"
+    factor = prod(one for node in nodes if (one := read_factor(flow, node)) is not None)
+    if isclose(factor, 1, rel_tol=1e-6):
+        return ""
+    return f"÷ {1 / factor:.4g}" if 0 < factor < 1 else f"× {factor:.4g}"
 
 
 def show_given(node: Node) -> Node:

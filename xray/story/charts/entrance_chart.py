@@ -155,13 +155,15 @@ def label_entry(flow: Flow, node: int) -> str:
     if op in LOOKUPS:
         return "PLACES, LOOKED UP" if looks_up_places(flow, node) else "LOOK UP IN A TABLE"
     if op in FINDINGS:
-        return "PATCHES" if cuts_patches(flow, node) else ""
+        found = any(flow.op(one) in FINDINGS for one in flow.behind(flow.makers[node][0]))
+        return "PATCHES" if cuts_patches(flow, node) and not found else ""
     part = next(describe_sum(flow, node, ()), None) if op in SUMS else None
     if part is not None:
         return "+ LEARNED PLACES" if part.learned else "+ PLACES"
     if op in SUMS and any(record.role == "parameter" for record in flow.steps[node].inputs):
         return "+ A ROW" if trains(flow, node) is False else "+ A LEARNED ROW"
-    if op == "cat" and any(record.shape[1:2] == (1,) for record in flow.steps[node].inputs):
+    rows = [record.shape[1] for record in flow.steps[node].inputs if len(record.shape) > 1]
+    if op == "cat" and 1 in rows and flow.output(node).shape[1:2] == (sum(rows),):
         record, maker = next(flow.given(node))
         is_learned = record.shape[1:2] == (1,) and learned_source(flow, record, maker) is not None
         return "A LEARNED ROW IN FRONT" if is_learned else "WITH ONE MORE ROW"

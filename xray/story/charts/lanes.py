@@ -11,7 +11,7 @@ from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, JOINS, REPEATS, SCA
 from xray.ir.records import TensorRecord
 from xray.ir.turns import read_turn
 from xray.story.body.stages import find_any_norm
-from xray.story.branches.operands import is_cut
+from xray.story.branches.operands import is_cut, turns_pairs
 from xray.story.recognition.between import is_linear, is_scale
 
 Kind = Literal["lay", "linear", "norm", "heads", "rotate", "cache", "join", "beside", "repeat", "scale", "bend", "turn"]
@@ -133,9 +133,21 @@ def cut_runs(flow: Flow, nodes: Collection[int]) -> list[list[int]]:
         reach = max(reach, last_use[node])
     runs += [group] if group else []
     for one, following in pairwise(runs):
-        if parts_rows(flow, one[-1], following[-1]):
+        if one and parts_rows(flow, one[-1], following[-1]):
             following.insert(0, one.pop())
+        if one and turns_pairs(flow, following[-1]):
+            following[:0] = one
+            one.clear()
+    runs = [run for run in runs if run]
+    for before, turn, behind in zip(runs, runs[1:], runs[2:], strict=False):
+        if turn and turns_pairs(flow, turn[-1]) and is_move(flow, before) and is_move(flow, behind):
+            turn[:] = [before.pop(), *turn, behind.pop(0)]  # pairs are laid out before, and laid back behind
     return [run for run in runs if run]
+
+
+def is_move(flow: Flow, run: Sequence[int]) -> bool:
+    """Whether steps do no more than to give rows another shape."""
+    return bool(run) and all(flow.op(node) in CARRYING for node in run)
 
 
 def parts_rows(flow: Flow, cut: int, end: int) -> bool:

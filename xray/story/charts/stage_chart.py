@@ -20,7 +20,7 @@ from xray.story.anatomy.tree import (
     Unknown,
 )
 from xray.story.anatomy.tree import Norm as NormFacts
-from xray.story.body.scale import find_tanh_gate
+from xray.story.body.scale import find_scale, find_tanh_gate
 from xray.story.body.stages import Branching, Staging, find_any_norm, find_ending, name_norm
 from xray.story.charts.attention_chart import TANH_GATE, chart_attention
 from xray.story.charts.chart import (
@@ -134,11 +134,19 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
     if tanh is not None and isinstance(found.branch, FeedForward | Experts):
         node = Node("tanh", TANH_GATE, 0, BROAD, steps_at(flow, tanh), flow.output(tanh))
         chart = stack_charts(chart, chart_alone(node))
-    closing = find_ending(flow, found.region)
-    is_drawn = closing is None or not isinstance(found.branch, Looking | FeedForward | Experts)
-    return (
-        chart if is_drawn or closing is None else stack_charts(chart, chart_norm(flow, closing, "closing", wide=False))
-    )
+    closing = find_ending(flow, found.region) if isinstance(found.branch, Looking | FeedForward | Experts) else None
+    if closing is not None:
+        chart = stack_charts(chart, chart_norm(flow, closing, "closing", wide=False))
+    scale = find_scale(flow, found.region.end, found.region.inner)
+    is_drawn = (isinstance(found.branch, Looking) and closing is None) or stands_for(chart, flow, scale)
+    if scale is None or is_drawn or not isinstance(found.branch, Looking | FeedForward | Experts):
+        return chart
+    return stack_charts(chart, chart_alone(Node("scale", "SCALE", 0, BROAD, steps_at(flow, scale), flow.output(scale))))
+
+
+def stands_for(chart: Chart, flow: Flow, node: int | None) -> bool:
+    """Whether a box of a chart stands for a step."""
+    return node is not None and any(step is flow.steps[node] for box in chart.nodes for step in box.steps[:1])
 
 
 def list_begun_norm(flow: Flow, found: Branching) -> set[int]:

@@ -138,5 +138,6 @@ def collect_statistics(flow: Flow, place: int) -> set[int]:
             if squared is not None and flow.op(squared) in ("pow", "square", "mul", "abs"):
                 found.add(squared)
             continue
-        todo += [maker for maker in flow.makers[here] if maker is not None]
+        if step.op != "sum":  # what adds up squares for a length may read a mean of rows, which is no statistic of them
+            todo += [maker for maker in flow.makers[here] if maker is not None]
     return found

@@ -163,11 +163,23 @@ def describe_streams(anatomy: Anatomy) -> str:
     return f"{many} streams side by side: a sublayer reads a weighted sum of them, and gives to each its share."
 
 
+def describe_bending(anatomy: Anatomy) -> str:
+    head = anatomy.head
+    if head is None or not (head.scale or head.cap):
+        return ""
+    capped = f"cannot pass {head.cap:g}, by tanh" if head.cap else ""
+    scaled = f"are multiplied by {head.scale:.4g}" if head.scale else ""
+    return f"The scores of the words {' and '.join(filter(None, (scaled, capped)))}."
+
+
 def describe_links(anatomy: Anatomy) -> str:
     joined = [link for link in anatomy.links if link.kind == "joined"]
-    return (
-        f"What the {joined[0].source} tower gives is put into the {joined[0].target} tower's stream." if joined else ""
-    )
+    if not joined:
+        return ""
+    target = joined[0].target
+    sources = [link.source for link in joined if link.target == target]
+    many = f"{' and '.join(sources)} towers give" if len(sources) > 1 else f"{sources[0]} tower gives"
+    return f"What the {many} is put into the {target} tower's stream."
 
 
 def describe_comparison(anatomy: Anatomy) -> str:
@@ -261,6 +273,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
         "The table of the words is also the last layer: one set of numbers for both.",
         lambda whole: whole.head is not None and whole.head.tied,
     ),
+    Sentence("scores that are bent", describe_bending),
     Sentence("links", describe_links),
     Sentence("compared", describe_comparison),
     fixed(

@@ -56,11 +56,26 @@ class Count:
         return list(found)
 
     def is_learned(self, place: int) -> bool:
-        """Whether a step works with parameters, itself or something inside it; not where it hands one on as it is."""
+        """Whether a step works with parameters, itself or something inside it; not where it hands one on as it is.
+
+        A block may hold parameters that other steps work with, and work with none itself (DBRX's experts).
+        """
         step = self.flow.steps[place]
-        return bool(step.params) or (
-            any(record.role == "parameter" for record in step.inputs) and not self.hands_on(place)
+        held = self.inside.get(place)
+        if step.params:
+            return held is None or place in self.learned_blocks
+        return any(record.role == "parameter" for record in step.inputs) and not self.hands_on(place)
+
+    @cached_property
+    def learned_blocks(self) -> frozenset[int]:
+        """The blocks in which a step reads a parameter, or is a leaf that has some."""
+        leaves = (place for place in range(len(self.flow.steps)) if place not in self.inside)
+        found = (
+            place
+            for place in leaves
+            if self.flow.steps[place].params or any(one.role == "parameter" for one in self.flow.steps[place].inputs)
         )
+        return frozenset(parent for place in found for parent in self.flow.parents(place))
 
     def hands_on(self, place: int) -> bool:
         """Whether a step gives a parameter as it got it, as a cast to the type that it has already."""

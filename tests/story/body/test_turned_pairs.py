@@ -1,0 +1,59 @@
+"""Places told by turning pairs of queries and keys, each pair by a table of 2 × 2 (Perception Encoder)."""
+
+import torch
+from story.body.test_mistaken import HEADS, PLACES, WIDTH, FeedForwardPart
+from torch import nn
+from torch.nn import functional
+
+import xray
+from xray import anatomy
+from xray.story.anatomy.tree import Attention
+from xray.story.body.reading import read_pass
+from xray.story.charts.stage_chart import chart_stage
+
+
+class TurnedPart(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.qkv, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x, tables):
+        rows = self.qkv(self.norm(x)).unflatten(-1, (3, HEADS, WIDTH // HEADS))
+        q, k, v = (one.transpose(1, 2) for one in rows.unbind(-3))
+        q, k = ((one.unflatten(-1, (-1, 1, 2)) * tables).sum(-1).flatten(-2) for one in (q, k))
+        made = functional.scaled_dot_product_attention(q, k, v)
+        return x + self.out(made.transpose(1, 2).flatten(-2))
+
+
+class Turned(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.think = nn.Embedding(19, WIDTH), nn.ModuleList(FeedForwardPart() for _ in range(2))
+        self.look = nn.ModuleList(TurnedPart() for _ in range(2))
+
+    def forward(self, ids):
+        angles = torch.arange(PLACES)[:, None] * torch.tensor([1.0, 0.1])
+        cos, sin = angles.cos(), angles.sin()
+        tables = torch.stack((cos, -sin, sin, cos), -1).unflatten(-1, (2, 2))
+        x = self.words(ids)
+        for look, think in zip(self.look, self.think, strict=True):
+            x = think(look(x, tables))
+        return x
+
+
+def test_pairs_that_are_turned_by_tables_are_rotary_places():
+    trace = xray.trace(Turned().eval(), torch.zeros(2, PLACES, dtype=torch.long))
+
+    (tower,) = anatomy(trace).towers
+
+    assert [one.positions for one in tower.branches if isinstance(one, Attention)] == ["rotary"]
+
+
+def test_pairs_that_are_turned_stand_in_one_box():
+    trace = xray.trace(Turned().eval(), torch.zeros(2, PLACES, dtype=torch.long))
+    reading = read_pass(trace.passes[0])
+
+    labels = [node.label for node in chart_stage(reading.flow, reading.towers[0].stagings[0]).nodes]
+
+    assert {"ROTATE Q", "ROTATE K"} <= set(labels)
+    assert not any("COMBINE" in label or "SUM" in label for label in labels)
