@@ -16,7 +16,7 @@ from story.body.truth import (
     tower,
 )
 
-from xray.story.anatomy.tree import Convolution, DeformableAttention, FeedForward, Link
+from xray.story.anatomy.tree import Convolution, DeformableAttention, FeedForward, Head, Link
 
 FEW = {"decoder_layers": 3, "num_queries": 20}
 
@@ -185,3 +185,48 @@ def deformable_detr(c):
     links = (Link("joined", "vision", "encoder"), Link("memory", "encoder", "decoder"))
     net = residual_net(c, "vision")
     return network(net, maps, queries, links=links, untold=left_out("model.reference_points"))
+
+
+@family(
+    "SamModel",
+    "sam:317, 325, 344, 360, 398",
+    named=True,
+    vision_config={"num_hidden_layers": 3, "global_attn_indexes": [1]},
+)
+def sam(c):
+    # the queries and the image look at each other in turn; what the first attention of the queries gives takes their
+    # place, with no sum, and they look at the image as the eye gives it before that has looked at them
+    see, mask = c.vision_config, c.mask_decoder_config
+    look = looks_both_ways(
+        None,
+        heads=see.num_attention_heads,
+        d_k=see.hidden_size // see.num_attention_heads,
+        kv_heads=see.num_attention_heads,
+        positions="relative",
+        fused="qkv",
+    )
+    think = pre("layer", thinks(see.mlp_dim, see.hidden_act))
+    cut = replace(look, window=see.window_size**2, rolled=False)
+    layers = [group(rows, see.hidden_size, pre("layer", one), think) for rows, one in (((0, 2), cut), ((1,), look))]
+    places = (see.image_size // see.patch_size) ** 2
+    parts = entrance(f"patches {see.hidden_size}", f"learned positions {places}")
+    eye = tower(see, "encoder", "image", False, parts, layers, None)
+    width, heads = mask.hidden_size, mask.num_attention_heads
+    narrow = looks(width // mask.attention_downsample_rate, heads)
+    own, think = post("layer", looks(width, heads)), post("layer", thinks(mask.mlp_dim, mask.hidden_act))
+
+    def asks(source):
+        return post("layer", replace(narrow, source=source))
+
+    turns = (
+        group((0,), width, replace(own, replaces=True), asks("encoder"), think),
+        group((1,), width, own, asks("encoder 2"), think),
+        group((2,), width, asks("encoder 2")),
+    )
+    queries = tower(mask, "decoder", None, False, (), turns, None)
+    back = group(2, width, asks("decoder"))
+    image = tower(mask, "encoder 2", None, None, entrance("norm", f"convolution {width}", "norm"), (back,), None)
+    pairs = (("encoder", "decoder"), ("encoder 2", "decoder"), ("decoder", "encoder 2"))
+    links = (*(Link("memory", *pair) for pair in pairs), Link("joined", "encoder", "encoder 2"))
+    found = left_out("shared_image_embedding")
+    return network(eye, queries, image, links=links, head=Head("none"), untold=found)

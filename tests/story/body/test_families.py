@@ -48,6 +48,9 @@ UNUSED = {
         "model.backbone.backbone.embeddings.mask_token",
         *(f"model.enc_{name}.*" for name in ("output", "output_norm", "out_class_embed", "out_bbox_embed")),
     },
+    "sam": {  # modeling_sam.py:601, 607, 611, with a mask or a point to ask for alone
+        *(f"prompt_encoder.{name}" for name in ("mask_embed", "point_embed", "not_a_point_embed")),
+    },
     "lightglue": {"match_assignment_layers.*.final_projection"},  # modeling_lightglue.py:568, of the last alone
 }
 """What of a family takes no part; of all others everything does."""

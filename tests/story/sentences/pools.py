@@ -73,6 +73,13 @@ def stream_layers(anatomy, count):
     return replace(anatomy, towers=(replace(anatomy.towers[0], streams=count),))
 
 
+def replace_streams(anatomy):
+    """The same with a sublayer that adds nothing."""
+    (group,) = anatomy.towers[0].groups
+    group = replace(group, stages=tuple(replace(stage, replaces=True) for stage in group.stages))
+    return replace(anatomy, towers=(replace(anatomy.towers[0], groups=(group,)),))
+
+
 MODELS = {
     "norm": make_anatomy(FALSE, norm=Norm("rms", "before")),
     "adaptive norm": make_anatomy(FALSE, norm=Norm("layer", "before", None, adaptive=True)),
@@ -89,6 +96,7 @@ MODELS = {
     "layer scale": make_anatomy(FALSE, scale="learned"),
     "gates by tanh": make_anatomy(FALSE, scale="tanh"),
     "weighed sums": make_anatomy(FALSE, scale="gates"),
+    "no sum": replace_streams(make_anatomy(FALSE)),
     "sinks": make_anatomy(replace(FALSE, sinks=True)),
     "gate of the output": make_anatomy(replace(FALSE, gate=True)),
     "fused projection": make_anatomy(replace(FALSE, fused="qkv")),
@@ -357,6 +365,8 @@ LOADS = {"few": (3, 0, 5), "many": (1, 2) * 64, "not kept": ()}
 OF_LOADS = {"load of experts": {"few", "many"}}
 PASTS = {"as it is": (), "pooled": ("layer norm", "linear", "amax")}
 OF_PASTS = {"past a sublayer": {"pooled"}}
+SUMS = {"a sum": Stage((FALSE,), False, NO_NORM), "no sum": Stage((FALSE,), False, NO_NORM, replaces=True)}
+OF_STAGES = {"taken place": {"no sum"}}
 GROUPS = {
     "shared": Group((0, 1), (), 35, shared=True),
     "their own": Group((0, 1), (), 35, shared=False),

@@ -187,13 +187,15 @@ class Stage:
 
     `scale` says by what the last branch is multiplied before it is added: "learned", a number for each channel, the
     same "number" for all, or "tanh" of a learned one (Idefics). It is "gates" where branch and stream are both
-    multiplied by gates that they work out together (D-FINE).
+    multiplied by gates that they work out together (D-FINE). `replaces` is True where nothing is added: what the
+    branch gives takes the stream's place (SAM's first attention).
     """
 
     branches: tuple[Branch, ...]
     parallel: bool
     norm: Norm
     scale: Literal["learned", "number", "tanh", "gates"] | None = None
+    replaces: bool | None = None
 
 
 @dataclass(frozen=True)

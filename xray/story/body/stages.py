@@ -108,6 +108,7 @@ def read_stage(
         parallel=together > 1,
         norm=describe_norm(flow, before, behind, after) if not inside else Norm(None, None),
         scale="gates" if joints[-1].weighing else name_scale(flow, joints[-1].region.end, joints[-1].region.inner),
+        replaces=joints[-1].replaces or None,
     )
     return Staging(stage, tuple(joints), tuple(found), tuple(norms))
 

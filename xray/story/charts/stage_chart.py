@@ -46,7 +46,7 @@ from xray.story.recognition.between import is_linear, strip_plain
 from xray.story.recognition.mixed_streams import Mixing
 from xray.story.recognition.norms import Norm, find_norm
 from xray.story.recognition.weighed_sums import Weighing
-from xray.story.sentences.of_parts import describe_box, describe_past
+from xray.story.sentences.of_parts import describe_box, describe_past, describe_taken
 
 
 def chart_stage(flow: Flow, staging: Staging) -> Chart:
@@ -240,6 +240,8 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     places += mixes
     dropped = list_dropouts(flow, *(joint.region.end for joint in staging.joints))
     past = list_past(flow, staging.joints[0].past)
+    if staging.stage.replaces:
+        label = f"{kind.upper()} NORM" if kind else "GIVEN ON"
     node = Node(
         "add",
         label,
@@ -248,9 +250,9 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
         (*steps_at(flow, *places), *dropped),
         flow.output(end),
         describe_dropout(flow, dropped),
-        "" if is_weighed or past else describe_box("add", None),
+        "" if is_weighed or past or staging.stage.replaces else describe_box("add", None),
         outline="boundary",
-        told=(describe_past(past),) if past else (),
+        told=tuple(told for told in (describe_past(past), describe_taken(staging.stage)) if told),
     )
     edges = [Edge(head, "add") for head in chart.heads]
     return Chart((*chart.nodes, node), (*chart.edges, *edges), chart.feet, "add", chart.memory)

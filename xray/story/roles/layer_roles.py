@@ -75,7 +75,7 @@ def give_stage(given: Given, staging: Staging, side: str, before: Collection[int
             for one in staging.branches
         )
         given.part(norm.nodes, f"norm {'before' if is_opening else 'after'} {whole}", main=norm.end)
-    for add in sums:
+    for add in () if staging.stage.replaces else sums:
         given.name(add, f"residual sum after {whole}")
     given.dropouts(every, f"dropout after {whole}")
 

@@ -243,6 +243,11 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
         "Gated sums: what some sublayers give and the stream are each multiplied by a gate made of both, then added.",
         lambda whole: any(stage.scale == "gates" for stage in stages(whole)),
     ),
+    fixed(
+        "no sum",
+        "In some layers nothing is added: what a sublayer gives takes the stream's place.",
+        lambda whole: any(stage.replaces for stage in stages(whole)),
+    ),
     Sentence("sinks", describe_sinks),
     Sentence("gate of the output", describe_output_gate),
     Sentence("fused projection", describe_fused),

@@ -2,7 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from xray.story.anatomy.tree import Attention, Branch, DeformableAttention, Experts, FeedForward, Norm, Recurrence
+from xray.story.anatomy.tree import (
+    Attention,
+    Branch,
+    DeformableAttention,
+    Experts,
+    FeedForward,
+    Norm,
+    Recurrence,
+    Stage,
+)
 from xray.story.sentences.sentence import Sentence, fixed, say_first
 
 Part = Branch | Norm | None
@@ -22,6 +31,11 @@ def describe_load(counts: Sequence[int]) -> str:
 def describe_past(names: Sequence[str]) -> str:
     """What the stream goes through on its way past a sublayer; empty where it comes by as it is."""
     return say_first(OF_PASTS, names)
+
+
+def describe_taken(stage: Stage) -> str:
+    """What becomes of the stream where nothing is added to it; empty where something is."""
+    return say_first(OF_STAGES, stage)
 
 
 def kind_of(key: str) -> str:
@@ -210,3 +224,8 @@ OF_PASTS: tuple[Sentence[Sequence[str]], ...] = (
     Sentence("past a sublayer", lambda names: f"the stream comes by through {', '.join(names)}" if names else ""),
 )
 """What is said of a sum to which the stream does not come as it was."""
+
+OF_STAGES: tuple[Sentence[Stage], ...] = (
+    fixed("taken place", "takes the stream's place: nothing is added", lambda stage: stage.replaces),
+)
+"""What is said of a sublayer that has no sum."""

@@ -76,7 +76,8 @@ def draw_panel(
     canvas.panels.insert(before, canvas.panels.pop())
     if panel.is_open:
         inner, detail = lanes[0].left, lanes[0].width
-        draw_skip(canvas, lasts[0], find_result(panel.chart, placed[0]), inner - SKIP * 0.55, floor, look)
+        if not panel.staging.stage.replaces:
+            draw_skip(canvas, lasts[0], find_result(panel.chart, placed[0]), inner - SKIP * 0.55, floor, look)
         draw_panel_title(canvas, panel, look, left, floor, width, lanes[0].centre, surface)
         draw_station(canvas, left, floor + TITLE_ROW - 9, panel.station)
         if remarks:

@@ -13,6 +13,7 @@ from xray.story.recognition.norms import find_norm
 from xray.story.recognition.ways import find_straight_ends
 from xray.story.streams.chains import Chain, are_regrouped, convolves_little, find_chains, leave_side_ways
 from xray.story.streams.joints import Joint
+from xray.story.streams.replaced import begin_with_replaced
 
 LEAST_JOINTS, NEAR_BEHIND, FAR_BEHIND = 2, 24, 200
 FEWEST_BEFORE = 4
@@ -25,7 +26,8 @@ def find_families(flow: Flow, sites: Sequence[Site]) -> list[list[Chain]]:
     chains = [leave_what_follows(flow, one) for one in leave_side_ways(flow, find_chains(flow, sites))]
     kept = [kept for one in join_chains(flow, chains, sites) if (kept := keep_stream(flow, one, sites))]
     attending = {add for one in kept if any(has_site(chain, sites) for chain in one) for add in list_sums(one)}
-    return [one for one in kept if not convolves_little(flow, one) or attending.isdisjoint(flow.behind(one[0].start))]
+    found = [one for one in kept if not convolves_little(flow, one) or attending.isdisjoint(flow.behind(one[0].start))]
+    return [begin_with_replaced(flow, one, sites) for one in found]
 
 
 def leave_what_follows(flow: Flow, chain: Chain) -> Chain:

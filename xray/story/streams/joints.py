@@ -31,7 +31,8 @@ class Joint:
 
     Where the stream is several ones side by side, `mixing` says how they become one row for the branch, and it them.
     Where stream and branch are each multiplied by a gate first, `weighing` says by which. `past` are the steps that the
-    stream goes through on its way past the branch, where these make it shorter or wider (ResNet, Hiera).
+    stream goes through on its way past the branch, where these make it shorter or wider (ResNet, Hiera). One that
+    `replaces` adds nothing: what the branch makes at `add` takes the stream's place (SAM).
     """
 
     add: int
@@ -40,6 +41,7 @@ class Joint:
     mixing: Mixing | None = None
     weighing: Weighing | None = None
     past: frozenset[int] = frozenset()
+    replaces: bool = False
 
 
 def find_joints(flow: Flow, sites: Sequence[Site] = ()) -> list[Joint]:

@@ -1,0 +1,65 @@
+"""Sublayers to which nothing is added: what they give takes the stream's place, and they are told as that."""
+
+import pytest
+from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart, Reader, draw, read, rows
+from torch import nn
+from torch.nn import functional
+
+from xray.story.anatomy.tree import Attention
+from xray.story.sentences.of_models import list_sentences
+
+
+class Looks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).unflatten(-1, (3, HEADS, WIDTH // HEADS)).transpose(1, 3).unbind(2)
+        return self.out(functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(-2))
+
+
+class OtherLooks(Looks):
+    """An attention of another class, as one that makes rows ready for a tower."""
+
+
+class Layer(nn.Module):
+    """An attention with its norm behind it, and a sum between them or none."""
+
+    def __init__(self, *, adds=True, kind=Looks):
+        super().__init__()
+        self.look, self.norm, self.adds = kind(), nn.LayerNorm(WIDTH), adds
+
+    def forward(self, x):
+        found = self.look(x)
+        return self.norm(x + found if self.adds else found)
+
+
+def make(first):
+    return Reader(first, FeedForwardPart(), Layer(), FeedForwardPart())
+
+
+def list_stages(model):
+    (tower,) = read(model, rows()).towers
+    return [(stage.branches[0].part, stage.replaces) for group in tower.groups for stage in group.stages]
+
+
+def test_an_attention_without_a_sum_takes_the_streams_place():
+    model = make(Layer(adds=False))
+    found = read(model, rows())
+
+    first = found.towers[0].groups[0].stages[0]
+    assert isinstance(first.branches[0], Attention)
+    assert (first.replaces, first.norm.place, first.norm.on) == (True, "after", "stream")
+    assert list_stages(model).count(("attention", None)) == 1
+    assert "In some layers nothing is added: what a sublayer gives takes the stream's place." in list_sentences(found)
+    node = next(node for node in draw(model, rows()) if node.key == "add")
+    assert (node.label, node.told) == ("LAYER NORM", ("takes the stream's place: nothing is added",))
+
+
+@pytest.mark.parametrize("first", [Layer(), Layer(adds=False, kind=OtherLooks)])
+def test_one_with_a_sum_or_that_is_no_layer_is_not_told_so(first):
+    found = read(make(first), rows())
+
+    assert not any(stage.replaces for tower in found.towers for group in tower.groups for stage in group.stages)
+    assert not any("takes the stream's place" in line for line in list_sentences(found))
