@@ -87,6 +87,7 @@ MODELS = {
     "joint attention": make_anatomy(replace(FALSE, beside="vision")),
     "streams": stream_layers(make_anatomy(FALSE), 4),
     "other rows": make_anatomy(replace(FALSE, other_rows=True)),
+    "earlier keys": make_anatomy(replace(FALSE, earlier_keys=True)),
     "positions": make_anatomy(replace(FALSE, positions="rotary")),
     "grouped queries": make_anatomy(replace(FALSE, heads=10, kv_heads=5)),
     "latent": make_anatomy(replace(FALSE, latent=Latent(None, 11))),

@@ -60,6 +60,7 @@ CAPTIONS = (
     " from bottom to top. ",
     ". Every box names its step, shapes and axes.",
     "norms and what is not placed",
+    "of these unused",
 )
 """What is said of the drawing itself, and what numbers are called."""
 

@@ -90,6 +90,7 @@ def describe_attention(
         partial=(scores.is_partial and window is None and scores.blocks is None) or None,
         coarse=count_coarse(flow, site, region),
         foreign_queries=(key.is_own and value.is_own and not query.is_own) or None,
+        earlier_keys=(source == "self" and None not in (key.earlier, value.earlier)) or None,
         sliding_window=read_set_window(flow, site) if window is None and source == "self" and beside is None else None,
     )
 

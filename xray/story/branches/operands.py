@@ -11,9 +11,11 @@ from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, JOINS, SCALINGS, SI
 from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import Latent
+from xray.story.branches.earlier import find_earlier
 from xray.story.recognition.between import Region, is_linear, is_scale, projections_in, width_out
 from xray.story.recognition.norms import Norm, find_norm
 
+MOST_BEHIND = 60
 TURNED = (
     CARRYING
     | SUMS
@@ -28,7 +30,7 @@ class Side:
     """One operand of an attention followed back: the steps it is worked out by, and the linear layers among them.
 
     Where rows of another kind stand beside those of the places (DeepSeek-V4 has a row for several places), `has_others`
-    is said, and these are not followed.
+    is said, and these are not followed. `earlier` is the step of an earlier layer that made it, where one did.
     """
 
     end: TensorRecord
@@ -36,6 +38,7 @@ class Side:
     projections: tuple[int, ...]
     is_own: bool
     has_others: bool = False
+    earlier: int | None = None
 
     @property
     def last(self) -> int | None:
@@ -74,6 +77,12 @@ def follow_side(flow: Flow, reader: int, number: int, region: Region) -> Side:
     if start is None:
         return Side(end, frozenset(), (), is_own=False)
     is_own = start in region.inner
+    earlier = None if is_own else find_earlier(flow, reader, number, region.start)
+    if earlier is not None:
+        own: set[int] = set()
+        for here in sorted(flow.behind(start, most=MOST_BEHIND, ends=lambda one: is_linear(flow, one))):
+            own |= {here} if is_linear(flow, here) or not own.isdisjoint(flow.makers[here]) else set()
+        return Side(end, frozenset(own), tuple(projections_in(flow, own)), is_own, earlier=earlier)
     allowed = region.inner if is_own else None
     nodes: set[int] = set()
     has_others = False

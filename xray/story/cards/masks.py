@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from xray.story.anatomy.tree import Tower
+from xray.story.anatomy.tree import Looking, Tower
 from xray.story.canvas import Canvas
 from xray.story.cards.mask_pictures import MaskCard, draw_masks
 from xray.story.cards.told import Told
@@ -19,7 +19,9 @@ def draw_mask_cards(told: Told, canvas: Canvas, top: float) -> float:
     for tower, frames, look in told.frames:
         for frame in frames:
             for panel in frame.panels:
-                cards += list_masks(tower, panel.chart.nodes, name_branch(panel.staging.stage.branches[0]), look)
+                branches = panel.staging.stage.branches
+                masked = next((one for one in branches if isinstance(one, Looking)), branches[0])
+                cards += list_masks(tower, panel.chart.nodes, name_branch(masked), look)
     kept: list[MaskCard] = []
     for card in cards:
         if all(card.facts != other.facts for other in kept):

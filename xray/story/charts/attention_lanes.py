@@ -59,7 +59,14 @@ def read_attention_lanes(flow: Flow, found: Branching) -> Lanes:
     if isinstance(found.branch, Attention) and found.branch.source == ANOTHER_ROW:
         apart |= list_laid_out(flow, (query, key, value))
     query, key, value = (replace(side, nodes=side.nodes - apart) for side in (query, key, value))
+    key, value = (replace(one, nodes=list_later(flow, one)) if one.earlier else one for one in (key, value))
     return Lanes((query, key, value), *read_lanes(flow, (query, key, value)))
+
+
+def list_later(flow: Flow, side: Side) -> frozenset[int]:
+    """The steps of a way behind what an earlier layer made."""
+    behind = set() if side.earlier is None else set(flow.behind(side.earlier))
+    return side.nodes - behind
 
 
 def is_brought(node: Node, lanes: tuple[Lane, ...]) -> bool:
@@ -89,6 +96,8 @@ def read_lanes(
         parts = lay_out(flow, cut_way(flow, side.nodes - common - (pair if letter != "q" else frozenset()), side.end))
         if letter == "k":
             parts, turn = take_turn(flow, parts)
+        if side.earlier is not None:
+            parts = [Part("earlier", (side.earlier,), flow.output(side.earlier)), *parts]
         lanes.append(Lane(letter, place, side, tuple(parts)))
     if any(node in common for node in query.projections):
         all_three = trim(all_three)
@@ -229,6 +238,7 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         "heads": "HEADS",
         "rotate": "ROTATE",
         "cache": "CACHE",
+        "earlier": "EARLIER",
         "join": "JOIN",
         "beside": "SIDE BY SIDE",
         "repeat": "REPEAT",

@@ -14,7 +14,9 @@ from xray.story.body.stages import find_any_norm
 from xray.story.branches.operands import is_cut, turns_pairs
 from xray.story.recognition.between import is_linear, is_scale
 
-Kind = Literal["lay", "linear", "norm", "heads", "rotate", "cache", "join", "beside", "repeat", "scale", "bend", "turn"]
+Kind = Literal[
+    "lay", "linear", "norm", "heads", "rotate", "cache", "join", "beside", "repeat", "scale", "bend", "turn", "earlier"
+]
 RANK: tuple[Kind, ...] = (
     "lay",
     "linear",
@@ -23,6 +25,7 @@ RANK: tuple[Kind, ...] = (
     "heads",
     "scale",
     "rotate",
+    "earlier",
     "cache",
     "join",
     "repeat",

@@ -57,7 +57,7 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
     chart = charts[0] if len(charts) == 1 else join_beside(charts) if beside else join_above(charts)
     if len(before) == 1:
         chart = stack_charts(chart_norm(flow, before[0], "opening", beside), chart)
-    chart = add_shared_end(flow, staging, chart)
+    chart = add_scale(flow, staging, add_shared_end(flow, staging, chart))
     for mixing in [joint.mixing for joint in staging.joints if joint.mixing is not None][:1]:
         chart = stack_charts(chart_gather(flow, mixing), stack_charts(chart, chart_spread(flow, mixing)))
     for weighing in [joint.weighing for joint in staging.joints if joint.weighing is not None][:1]:
@@ -135,18 +135,22 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
         node = Node("tanh", TANH_GATE, 0, BROAD, steps_at(flow, tanh), flow.output(tanh))
         chart = stack_charts(chart, chart_alone(node))
     closing = find_ending(flow, found.region) if isinstance(found.branch, Looking | FeedForward | Experts) else None
-    if closing is not None:
-        chart = stack_charts(chart, chart_norm(flow, closing, "closing", wide=False))
-    scale = find_scale(flow, found.region.end, found.region.inner)
-    is_drawn = (isinstance(found.branch, Looking) and closing is None) or stands_for(chart, flow, scale)
-    if scale is None or is_drawn or not isinstance(found.branch, Looking | FeedForward | Experts):
+    return chart if closing is None else stack_charts(chart, chart_norm(flow, closing, "closing", wide=False))
+
+
+def add_scale(flow: Flow, staging: Staging, chart: Chart) -> Chart:
+    """The chart with what multiplies a branch at its end, if no box stands for that yet."""
+    region, last = staging.joints[-1].region, staging.branches[-1].branch
+    scale = find_scale(flow, region.end, region.inner)
+    if scale is None or stands_for(chart, flow, scale) or not isinstance(last, Looking | FeedForward | Experts):
         return chart
     return stack_charts(chart, chart_alone(Node("scale", "SCALE", 0, BROAD, steps_at(flow, scale), flow.output(scale))))
 
 
 def stands_for(chart: Chart, flow: Flow, node: int | None) -> bool:
-    """Whether a box of a chart stands for a step."""
-    return node is not None and any(step is flow.steps[node] for box in chart.nodes for step in box.steps[:1])
+    """Whether a box of a chart stands for a step; not the norm to which a factor behind it seems to belong."""
+    boxes = (box for box in chart.nodes if box.key != "closing")
+    return node is not None and any(step is flow.steps[node] for box in boxes for step in box.steps)
 
 
 def list_begun_norm(flow: Flow, found: Branching) -> set[int]:

@@ -127,9 +127,9 @@ def list_memories(one_pass: Pass) -> set[str]:
         return set()
     reading = read_pass(one_pass)
     flow = reading.flow
-    found: set[str] = set()
+    found: dict[str, set[str]] = {"self": set(), "cross": set()}
     for site in reading.sites:
-        todo = [*flow.makers[site.scores], *flow.makers[site.weighted_sum]] if site.kind == "cross" else []
+        todo = [*flow.makers[site.scores], *flow.makers[site.weighted_sum]]
         seen: set[int] = set()
         while todo and len(seen) < FARTHEST:
             here = todo.pop()
@@ -137,10 +137,10 @@ def list_memories(one_pass: Pass) -> set[str]:
                 continue
             seen.add(here)
             if begins_cache(flow.steps[here]):
-                found.add(flow.steps[here].id)
+                found[site.kind].add(flow.steps[here].id)
             elif flow.op(here) in CARRYING | REPEATS | SCALINGS:
                 todo += flow.makers[here]
-    return found
+    return found["cross"] - found["self"]  # later layers may read what one keeps for itself (Gemma 3n)
 
 
 def begins_cache(step: Step) -> bool:
@@ -175,8 +175,9 @@ def is_from_before(record: TensorRecord, made: set[str]) -> bool:
 def list_causal_keys(one_pass: Pass) -> Iterator[TensorRecord]:
     """The keys and values that causal self-attention read in a pass without a cache, where the record says that it was.
 
-    Only fused attention is taken at its word, since it names what it was given.
+    Only fused attention is taken at its word, since it names what it was given. What several layers read counts once.
     """
+    known: set[str] = set()
     for step in one_pass.steps:
         if ATTENTION not in step.op:
             continue
@@ -187,7 +188,9 @@ def list_causal_keys(one_pass: Pass) -> Iterator[TensorRecord]:
         masks = [record.mask.kind for record in step.inputs if record.mask is not None]
         causal = step.settings.get("is_causal") is True or any("causal" in kind for kind in masks)
         if causal and query.shape[-2] == key.shape[-2]:
-            yield from (key, value)
+            fresh = [one for one in (key, value) if one.source is None or one.source not in known]
+            known |= {one.source for one in fresh if one.source is not None}
+            yield from fresh
 
 
 def describe_growth(turns: tuple[Kept, ...], kept: Sequence[TensorRecord], *, is_kept: bool) -> Growth:

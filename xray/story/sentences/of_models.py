@@ -226,6 +226,11 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
         "Beside the keys and values of the places stand others that the stream makes too.",
         lambda whole: any(branch.other_rows for branch in attentions(whole)),
     ),
+    fixed(
+        "earlier keys",
+        "Keys and values are, in some layers, those that an earlier layer made.",
+        lambda whole: any(branch.earlier_keys for branch in attentions(whole)),
+    ),
     Sentence("positions", describe_positions),
     Sentence("grouped queries", describe_heads),
     Sentence("latent", describe_latent),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from xray.story.canvas import Canvas, words
-from xray.story.layout import Box, Run
+from xray.story.layout import Box, Run, line_width
 from xray.story.sentences.of_models import OF_GROUPS
 from xray.story.sheet.panels import Lane, Shown, draw_panel, find_result, place_charts
 from xray.story.sheet.planning import Frame, spell_layers
@@ -114,7 +114,6 @@ def draw_frame_title(
 ) -> None:
     """Which layers a frame is of, how many, and their parameters: on one line, or on two where there is a name."""
     count = frame.group.count
-    title = "LAYER" if frame.is_only else f"LAYER{'S' if count > 1 else ''} {spell_layers(frame.group.layers)}"
     times = (
         f" × {count}"
         if count > 1 or (frame.is_only and name)
@@ -122,8 +121,16 @@ def draw_frame_title(
         if not frame.is_only and layers
         else ""
     )
-    runs = [Run(f"{name} {title}".strip(), LABEL + 2, "text", "bold")]
-    runs += [Run(times, LABEL + 2, "accent:boundary", "bold")] if times else []
+    own = "LAYER" if frame.is_only else f"LAYER{'S' if count > 1 else ''}"
+    spelled = [""] if frame.is_only else [f" {spell_layers(frame.group.layers, begun)}" for begun in (None, 2, 1)]
+    titles = [
+        [
+            Run(f"{name} {own}{layers_told}".strip(), LABEL + 2, "text", "bold"),
+            *([Run(times, LABEL + 2, "accent:boundary", "bold")] if times else []),
+        ]
+        for layers_told in spelled
+    ]  # the stream leaves a frame in the middle: what is written above it ends before
+    runs = next((one for one in titles if name or line_width(tuple(one), canvas.measure) < width / 2 - 24), titles[-1])
     shared = ", ".join(said for sentence in OF_GROUPS if (said := sentence.tell(frame.group)))
     runs += [Run(f"  {shared}", NOTE, "quiet")] if shared else []
     each = " each" if count > 1 and not frame.group.shared else ""

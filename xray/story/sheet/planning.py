@@ -179,8 +179,8 @@ def describe_sizes(branch: object) -> str:
     return ""
 
 
-def spell_layers(layers: Sequence[int]) -> str:
-    """The numbers of layers from 1, as ranges; a long list is shortened in the middle."""
+def spell_layers(layers: Sequence[int], begun: int | None = None) -> str:
+    """The numbers of layers from 1, as ranges; a long list is shortened in the middle, to so many at its beginning."""
     runs: list[list[int]] = []
     for number in layers:
         if runs and number == runs[-1][-1] + 1:
@@ -188,4 +188,6 @@ def spell_layers(layers: Sequence[int]) -> str:
         else:
             runs.append([number])
     told = [f"{run[0] + 1}" if len(run) == 1 else f"{run[0] + 1}–{run[-1] + 1}" for run in runs]
-    return ", ".join(told) if len(told) <= 5 else f"{', '.join(told[:3])} … {told[-1]}"
+    if len(told) <= (5 if begun is None else begun + 1):
+        return ", ".join(told)
+    return f"{', '.join(told[: begun or 3])} … {told[-1]}"

@@ -1,0 +1,76 @@
+"""Keys and values of one layer that later layers read again (YOCO; Gemma 3n)."""
+
+import torch
+from story.body.test_mistaken import HEADS, PLACES, WIDTH, FeedForwardPart
+from torch import nn
+from torch.nn import functional
+
+import xray
+from xray import anatomy
+from xray.story.body.reading import read_pass
+from xray.story.charts.stage_chart import chart_stage
+from xray.story.facts.kept_keys import measure_growth
+
+
+class Look(nn.Module):
+    def __init__(self, *, has_keys):
+        super().__init__()
+        self.norm, self.q, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.kv = nn.Linear(WIDTH, 2 * WIDTH) if has_keys else None
+
+    def forward(self, x, known):
+        rows = self.norm(x)
+        if self.kv is not None:
+            known = tuple(cut(one) for one in self.kv(rows).chunk(2, dim=-1))
+        made = functional.scaled_dot_product_attention(cut(self.q(rows)), *known, is_causal=True)
+        return x + self.out(made.transpose(1, 2).flatten(-2)), known
+
+
+def cut(rows):
+    return rows.unflatten(-1, (HEADS, -1)).transpose(1, 2)
+
+
+class Sharing(nn.Module):
+    """Three layers, of which the last two look with the keys and values of the first."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.think = nn.Embedding(19, WIDTH), nn.ModuleList(FeedForwardPart() for _ in range(3))
+        self.look = nn.ModuleList(Look(has_keys=number == 0) for number in range(3))
+
+    def forward(self, ids):
+        x, known = self.words(ids), None
+        for look, think in zip(self.look, self.think, strict=True):
+            x, known = look(x, known)
+            x = think(x)
+        return x
+
+
+def record():
+    return xray.trace(Sharing().eval(), torch.zeros(2, PLACES, dtype=torch.long))
+
+
+def test_keys_of_an_earlier_layer_are_told():
+    (tower,) = anatomy(record()).towers
+
+    assert [(group.layers, group.stages[0].branches[0].earlier_keys) for group in tower.groups] == [
+        ((0,), None),
+        ((1, 2), True),
+    ]
+    assert {group.stages[0].branches[0].source for group in tower.groups} == {"self"}
+
+
+def test_keys_of_an_earlier_layer_are_drawn_as_such_and_not_made_anew():
+    reading = read_pass(record().passes[0])
+
+    labels = [node.label for node in chart_stage(reading.flow, reading.towers[0].layers[1][0]).nodes]
+
+    assert {"LINEAR Q", "EARLIER K", "EARLIER V"} <= set(labels)
+    assert not {"LINEAR K", "LINEAR V", "HEADS K", "HEADS V"} & set(labels)
+
+
+def test_keys_that_several_layers_read_are_kept_once():
+    growth = measure_growth(record())
+
+    assert growth is not None
+    assert growth.per_word == 2 * WIDTH * 4

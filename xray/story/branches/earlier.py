@@ -1,0 +1,46 @@
+"""Keys and values that an earlier layer made, and that a later one reads again (YOCO, Gemma 3n)."""
+
+from collections.abc import Iterator
+
+from xray.ir.flow.attention_sites import list_sites
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, REPEATS
+from xray.ir.flow.remembering import once
+
+MOST_MOVES = 12
+
+
+def find_earlier(flow: Flow, reader: int, number: int, start: int | None) -> int | None:
+    """The step of an earlier layer that made what a later one reads as keys or values; None if they are not of such.
+
+    It stands before the stream that the later layer begins with, and attentions that look at themselves read it there.
+    """
+    if start is None:
+        return None
+    known = keep_readers(flow)
+    found = (here for here in carried(flow, flow.makers[reader][number]) if here < start)
+    return next((here for here in found if any(one < start for one in known.get(here, ()))), None)
+
+
+@once
+def keep_readers(flow: Flow) -> dict[int, list[int]]:
+    """The attentions that look at themselves by each of the steps that hand them keys or values, as they are."""
+    found: dict[int, list[int]] = {}
+    for site in list_sites(flow):
+        if site.kind == "self":
+            for place in (site.scores, site.weighted_sum):
+                for maker in flow.makers[place]:
+                    for here in carried(flow, maker):
+                        found.setdefault(here, []).append(site.scores)
+    return found
+
+
+def carried(flow: Flow, here: int | None) -> Iterator[int]:
+    """A step and those that it hands on, moved and repeated at most."""
+    for _ in range(MOST_MOVES):
+        if here is None:
+            return
+        yield here
+        if flow.op(here) not in CARRYING | REPEATS or not flow.makers[here]:
+            return
+        here = flow.makers[here][0]
