@@ -58,6 +58,7 @@ UNSUITED = (
     ),
     *(
         "mamba2",
+        "minicpm3",
         "minimax_m3_vl",
         "mobilebert",
         "neomme",
