@@ -17,6 +17,7 @@ MODULES = (
     "more_encoders",
     "more_images",
     "pairs",
+    "resampled",
     "states",
 )
 

@@ -225,6 +225,7 @@ class Group:
 class EntrancePart:
     """One thing that stands between the input and the first layer.
 
+    A resampler is an attention in which as many learned rows as its size look at what another tower gives.
     `learned` is true where its numbers are parameters that are trained, false where they are none, or are frozen and
     others beside them are trained (Whisper's places); None where neither is known, as of a model that is frozen whole.
     """
@@ -239,6 +240,7 @@ class EntrancePart:
         "norm",
         "class token",
         "learned rows",
+        "resampler",
         "convolution",
     ]
     size: int | None = None

@@ -6,7 +6,7 @@ from itertools import combinations
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, LOOKUPS
 from xray.ir.flow.projections import is_product
-from xray.story.anatomy.tree import Experts, Head, Link, Looking, Unknown, Untold
+from xray.story.anatomy.tree import Attention, Experts, Head, Link, Looking, Unknown, Untold
 from xray.story.body.scale import read_bending
 from xray.story.body.tables import table_rows
 from xray.story.body.towers import Towering
@@ -37,6 +37,9 @@ def read_links(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> tu
         for branch in one.tower.branches:
             if isinstance(branch, Looking) and branch.leaves_stream and branch.source not in (None, one.tower.name):
                 found[Link("memory", str(branch.source), one.tower.name)] = None
+        for other in towers:
+            if other is not one and looks_beside(flow, one, other):
+                found[Link("memory", other.tower.name, one.tower.name)] = None
         for name in names_behind(flow, one.chains[0].start, ends):
             if name != one.tower.name:
                 found[Link("joined", name, one.tower.name)] = None
@@ -44,6 +47,27 @@ def read_links(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> tu
         if not any({link.source, link.target} == {first, second} for link in found):
             found[Link("compared", first, second)] = None
     return tuple(found)
+
+
+def looks_beside(flow: Flow, one: Towering, other: Towering) -> bool:
+    """Whether the keys that a tower has beside its own are made of what another one ends with, not of its layers."""
+    last = max(other.sums)
+    if last > min(one.sums):
+        return False
+    joined = [
+        branching.site
+        for staging in one.stagings
+        for branching in staging.branches
+        if isinstance(branching.branch, Attention) and branching.branch.beside == other.tower.name
+    ]
+    inside, own = other.nodes, one.sums
+    for site in joined:
+        keys = () if site is None else (flow.makers[site.scores][-1], *site.key.nodes)
+        behind = flow.behind(*keys, most=MOST_BEHIND, ends=lambda place: place in inside or place in own)
+        reached = [place for place in behind if place in inside]
+        if not reached or min(reached) < last:
+            return False
+    return bool(joined)
 
 
 def find_meeting(flow: Flow, first: set[int], second: set[int], inside: Collection[int]) -> int | None:

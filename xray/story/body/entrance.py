@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
+from xray.ir.flow.cut_rows import find_cut_part
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS, SIDE_BY_SIDE, SOFTMAXES, SUMS
 from xray.ir.records import TensorRecord
@@ -25,6 +26,7 @@ from xray.story.body.tables import (
 from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import is_linear, is_scale, read_sizes, width_out
 from xray.story.recognition.norms import Norm
+from xray.story.recognition.resamplers import find_resamplers
 from xray.story.recognition.value_shapes import number
 from xray.story.streams.joints import find_longest_part
 
@@ -79,6 +81,9 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
         parts.append((node, EntrancePart(name, rows, learned=learned)))  # type: ignore[arg-type]  # one of three
     parts += [(norm.end, EntrancePart("norm")) for norm in norms]
     inside = {node for norm in norms for node in norm.nodes}
+    resamplers = find_resamplers(flow, nodes)
+    parts += [(one.end, EntrancePart("resampler", one.rows, learned=one.trained)) for one in resamplers]
+    inside = inside.union(*(one.nodes for one in resamplers))
     own = [node for node in sorted(nodes) if node not in inside and flow.op(node) not in LOOKUPS]
     parts += describe_finders(flow, [node for node in finders if node not in inside], outer)
     joined = word is not None and any(maker in stops for node in nodes for maker in flow.makers[node])
@@ -122,7 +127,9 @@ def walk_back(flow: Flow, start: int, stops: Collection[int]) -> set[int]:
         seen.add(here)
         if flow.op(here) not in LOOKUPS:
             own = find_rows(flow, here, flow.output(start).shape) if cut else None
-            makers = {maker for record, maker in flow.given(here) if maker is not None and record.is_float}
+            part = find_cut_part(flow, here)
+            given = flow.given(here) if part is None else [part]
+            makers = {maker for record, maker in given if maker is not None and record.is_float}
             todo |= {maker for maker in (makers if own is None else {own}) - seen if maker not in stops}
     return seen
 

@@ -26,6 +26,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.recognition.between import is_scale
+from xray.story.recognition.resamplers import Resampler, find_resamplers
 from xray.story.recognition.value_shapes import number
 from xray.story.wording import ELLIPSIS
 from xray.text import show_controls
@@ -44,11 +45,19 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
     labels = {node: label for node in nodes if (label := label_entry(flow, node))}
     chart = chart_places(flow, towering, start)
     if chart is None:
-        chart = chart_operations(flow, nodes, start, labels, "in", is_entrance=True)
+        resamplers = find_resamplers(flow, nodes)
+        labels |= {one.end: label_resampler(one) for one in resamplers}
+        folded = {one.end: one.nodes for one in resamplers}
+        chart = chart_operations(flow, nodes, start, labels, "in", is_entrance=True, folded=folded)
         chart = None if chart is None else add_scale(flow, chart, nodes)
     if chart is None:
         return None
     return chart if has_words else add_given(flow, towering, chart)
+
+
+def label_resampler(one: Resampler) -> str:
+    """How many rows of its own an attention looks at how many others with."""
+    return f"{one.rows:,} {'LEARNED ' if one.trained is not False else ''}ROWS LOOK AT {one.seen:,}"
 
 
 def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:

@@ -38,13 +38,15 @@ def chart_operations(
     prefix: str = "op",
     *,
     is_entrance: bool = False,
+    folded: Mapping[int, tuple[int, ...]] | None = None,
 ) -> Chart | None:
     """The steps of a part that matter, as many as can be read; None where there is none.
 
-    In an entrance those that read rows made elsewhere, by another tower, read a memory, and stand left.
+    Each of those `folded` stands for several, by the last of them. In an entrance those that read rows made elsewhere,
+    by another tower, read a memory, and stand left.
     """
     labels = labels or {}
-    notable = find_notable(flow, nodes, labels)
+    notable = find_notable(flow, nodes, labels, folded or {})
     if not notable:
         return None
     owner = find_owners(flow, nodes, notable)
@@ -84,10 +86,12 @@ def spread(place: int, count: int) -> Place:
     return ((place + 0.5) / count, min(0.86, 0.94 / count))
 
 
-def find_notable(flow: Flow, nodes: Collection[int], labels: Mapping[int, str]) -> dict[int, tuple[int, ...]]:
+def find_notable(
+    flow: Flow, nodes: Collection[int], labels: Mapping[int, str], folded: Mapping[int, tuple[int, ...]]
+) -> dict[int, tuple[int, ...]]:
     """The steps that are drawn, each with the steps that it stands for too."""
     loop = read_loop(flow, nodes)
-    inside = set(nodes) - set(loop)
+    inside = set(nodes).difference(loop, *folded.values())
     normed: dict[int, tuple[int, ...]] = {}
     taken: set[int] = set()
     origins: set[int | None] = set()
@@ -112,6 +116,7 @@ def find_notable(flow: Flow, nodes: Collection[int], labels: Mapping[int, str]) 
             break
         found |= more
     found |= {node: tuple(sorted(group, reverse=True)) for node, group in normed.items()}
+    found |= {node: tuple(sorted(group, reverse=True)) for node, group in folded.items()}
     if loop:
         found[loop[-1]] = tuple(reversed(loop))
     if len(found) > MOST_NODES:
@@ -239,14 +244,19 @@ def list_undrawn(
 
 def is_state(flow: Flow, node: int, group: Collection[int]) -> bool:
     """Whether a drawn step stands for a state that is handed on from place to place."""
-    return len(group) > 1 and find_any_norm(flow, node) is None
+    return len(group) > 1 and not attends(flow, group) and find_any_norm(flow, node) is None
+
+
+def attends(flow: Flow, group: Collection[int]) -> bool:
+    """Whether a drawn step stands for a whole attention."""
+    return len(group) > 1 and any(flow.op(one) in SOFTMAXES for one in group)
 
 
 def make_node(
     flow: Flow, node: int, group: tuple[int, ...], row: int, place: Place, labels: Mapping[int, str], key: str
 ) -> Node:
     """A step as a node."""
-    extra = describe_params(flow, node)
+    extra = describe_params(flow, *(group if attends(flow, group) else (node,)))
     steps = tuple(flow.steps[one] for one in dict.fromkeys((node, *group)))
     if is_state(flow, node, group):
         sums = [one for one in group if flow.op(one) in SUMS]

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from xray.story.anatomy.tree import Link, Looking
+from xray.story.anatomy.tree import Attention, Link, Looking
 from xray.story.canvas import Canvas, words
 from xray.story.layout import Box
 from xray.story.sheet.columns import Column
 from xray.story.sheet.standing import Standing
+from xray.story.streams.asides import list_carried_readers
 from xray.story.type_sizes import LABEL
 
 MEMORY = "MEMORY"
@@ -44,7 +45,7 @@ def draw_links(
         source, target = places.get(link.source), begins.get(link.target)
         if source is None or target is None or source == target:
             continue
-        start = standing[source].ends(columns[source])[0]
+        start = find_start(standing[source], columns[source], columns[target])
         roof = max(start.top + 24, standing[source].drawn.top + 40)
         highest = max(highest, roof)
         if link.kind == "memory":
@@ -75,11 +76,30 @@ def draw_links(
     return highest
 
 
+def find_start(standing: Standing, column: Column, target: Column) -> Box:
+    """The box that another tower takes up what a tower gives from: the top of what stands above it, or its end."""
+    start, chart, leaving = standing.ends(column)[0], column.exit, standing.exits[0]
+    if chart is None or leaving is None or chart.head not in leaving.boxes or column.reading is not target.reading:
+        return start
+    flow = column.reading.flow
+    besides = (joint.region.beside for chain in target.towering.chains for joint in chain.joints)
+    theirs = target.towering.nodes.union(*besides)
+    head = next(node for node in chart.nodes if node.key == chart.head)
+    made = [flow.places[step.id] for step in head.steps if step.id in flow.places]
+    onward = (reader for place in made for reader in list_carried_readers(flow, place))
+    return leaving.boxes[chart.head] if any(reader in theirs for reader in onward) else start
+
+
 def list_fed(standing: Standing, source: str) -> list[list[Box]]:
     """The boxes of each stage that reads what a tower gives; where none says whose it reads, of every such stage."""
     rows: list[tuple[set[str | None], list[Box]]] = []
     for shown in standing.drawn.shown:
         panel, boxes = shown.panels[0], shown.placed[0].boxes
+        beside = any(isinstance(one, Attention) and one.beside == source for one in panel.staging.stage.branches)
+        if beside:
+            joins = [boxes[node.key] for node in panel.chart.nodes if node.key.startswith("join") and node.key in boxes]
+            rows += [({source}, joins)] if joins else []
+            continue
         fed = [boxes[key] for key in panel.chart.memory if key in boxes]
         looking = [one for one in panel.staging.stage.branches if isinstance(one, Looking) and one.leaves_stream]
         rows += [({one.source for one in looking}, fed)] if fed else []

@@ -1,0 +1,46 @@
+"""Rows that are cut out of what was put side by side."""
+
+import pytest
+import torch
+from torch import nn
+
+import xray
+from xray.ir.flow.cut_rows import find_cut_part
+from xray.ir.flow.dataflow import read_flow
+
+
+class Cut(nn.Module):
+    """Three rows of one layer before five of another, and some cut out of them."""
+
+    def __init__(self, rows):
+        super().__init__()
+        self.three, self.five, self.rows = nn.Linear(7, 11), nn.Linear(7, 11), rows
+
+    def forward(self, x):
+        return torch.cat([self.three(x[:, :3]), self.five(x)], dim=-2)[self.rows]
+
+
+def read_cut(*rows):
+    flow = read_flow(xray.trace(Cut(rows), torch.zeros(2, 5, 7)).passes[0])
+    place = max(place for place, step in enumerate(flow.steps) if step.op == "index")
+    found = find_cut_part(flow, place)
+    return None if found is None else flow.steps[found[1]].path
+
+
+@pytest.mark.parametrize(
+    ("rows", "part"),
+    [
+        ((slice(None), slice(3)), "three"),
+        ((slice(None), slice(1, 3)), "three"),
+        ((slice(None), slice(3, None), slice(None)), "five"),
+        ((slice(None), 0), "three"),
+        ((slice(None), -1), "five"),
+    ],
+)
+def test_rows_come_from_the_part_that_has_them_all(rows, part):
+    assert read_cut(*rows) == part
+
+
+@pytest.mark.parametrize("rows", [(slice(None), slice(2, 4)), (slice(1),), (slice(None), slice(None, None, 2))])
+def test_a_cut_across_parts_tells_none(rows):
+    assert read_cut(*rows) is None

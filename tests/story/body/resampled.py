@@ -1,0 +1,125 @@
+"""Images that a few learned rows look at before they come among the words. Code of transformers 5.23."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+from story.body.images import count_patches
+from story.body.joined import SEES, sees, writes
+from story.body.truth import (
+    attention,
+    entrance,
+    experts,
+    family,
+    gated,
+    group,
+    left_out,
+    looks_both_ways,
+    memory,
+    network,
+    plain,
+    post,
+    pre,
+    tower,
+    words,
+)
+
+from xray.story.anatomy.tree import Head, Link
+
+EYE = {"model_type": "idefics3_vision", "image_size": 490, "patch_size": 14}
+
+
+@family(
+    "AriaForConditionalGeneration",
+    "aria:140, 197, 272, 405",
+    named=True,
+    vision_config=EYE | SEES,
+    text_config=SEES,
+    projector_patch_to_query_dict={1225: 128, 4900: 256},
+)
+def aria(c):
+    # as many learned rows as there are for so many patches ask them once, without a sum; torch's attention projects
+    # what the layer before it has projected (lines 140, 146), and the last norm of the images is not on the way
+    see, read = c.vision_config, c.text_config
+    through = f"projection {see.hidden_size}"
+    asks = ("norm", through, "norm", through, through, "resampler 128", through)
+    think = (f"projection {read.hidden_size}", "scale", "scale", "scale", f"projection {read.hidden_size}")
+    some = replace(
+        experts(SimpleNamespace(**vars(read), num_experts_per_tok=read.moe_topk), read.moe_num_experts), shared=1
+    )
+    text = writes(read, pre("rms", attention(read)), pre("rms", some), parts=(*asks, "norm", *think))
+    image = sees(see, "vision", f"positions {count_patches(see)}", final=None)
+    links = (Link("joined", "vision", "text"),)
+    return network(
+        image,
+        text,
+        links=links,
+        head=Head("vocabulary", read.vocab_size, False),
+        untold=left_out("model.vision_tower.post_layernorm"),
+    )
+
+
+@family(
+    "Idefics2ForConditionalGeneration",
+    "idefics2:182, 575, 656, 716, 755; mistral:121",
+    named=True,
+    vision_config=SEES,
+    perceiver_config={"resampler_depth": 2},
+    text_config={"model_type": "mistral", "num_hidden_layers": 2},
+)
+def idefics2(c):
+    # learned rows look at those of the image and at each other; the projector before them is what leaves the eye
+    see, ask, read = c.vision_config, c.perceiver_config, c.text_config
+    image = sees(see, "vision", f"positions {count_patches(see)}")
+    heads = {"heads": ask.resampler_n_heads, "kv_heads": ask.num_key_value_heads, "d_k": ask.resampler_head_dim}
+    look = looks_both_ways(ask, **heads, beside="vision")
+    think = gated(ask, d_ff=4 * ask.hidden_size)
+    layers = (group(ask.resampler_depth, ask.hidden_size, pre("rms", look), pre("rms", think)),)
+    rows = tower(ask, "stack", None, False, (), layers, "rms", vocab=None)
+    text = writes(read, pre("rms", attention(read, sliding_window=read.sliding_window)), pre("rms", gated(read)))
+    return network(
+        image,
+        rows,
+        text,
+        links=(memory("vision", "stack"), Link("joined", "stack", "text")),
+        head=Head("vocabulary", read.vocab_size, False),
+        untold=left_out("model.connector.modality_projection"),
+    )
+
+
+@family(
+    "InstructBlipForConditionalGeneration",
+    "instructblip:626, 647, 835, 850; opt:224",
+    named=True,
+    image_token_index=50265,
+    vision_config=SEES,
+    qformer_config={"num_hidden_layers": 4},
+    text_config={"model_type": "opt", "num_hidden_layers": 2},
+)
+def instructblip(c):
+    # learned rows and the words of a question look at each other; the rows alone ask the image in every other layer,
+    # and go through a feed-forward of their own. What is made of them alone comes among the words (line 1235)
+    see, ask, read = c.vision_config, c.qformer_config, c.text_config
+    image = sees(see, "encoder", "class token 1", f"positions {count_patches(see) + 1}", fused="qkv")
+    itself, other = (looks_both_ways(ask, source=source) for source in ("self", "encoder"))
+    think = post("layer", plain(ask))
+    groups = (
+        group((0, 2), ask.hidden_size, post("layer", itself), post("layer", other), think),
+        group((1, 3), ask.hidden_size, post("layer", itself), think),
+    )
+    before = words(ask, f"positions {ask.max_position_embeddings}", f"learned rows {c.num_query_tokens}", "norm")
+    rows = tower(ask, "decoder", "ids", False, before, groups, None)
+    stages = (pre("layer", attention(read, positions="none")), pre("layer", plain(read, d_ff=read.ffn_dim)))
+    parts = (f"projection {read.hidden_size}", f"words {read.vocab_size}")
+    places = f"positions {read.max_position_embeddings + 2}"
+    layers = (group(read.num_hidden_layers, read.hidden_size, *stages),)
+    text = tower(read, "text", "ids", True, entrance(*parts, places), layers, "layer")
+    return network(
+        image,
+        rows,
+        text,
+        links=(memory("encoder", "decoder"), Link("joined", "decoder", "text")),
+        head=Head("vocabulary", read.vocab_size, False),
+        untold=left_out(
+            *(f"qformer.encoder.layer.{n}.{name}" for n in range(4) for name in ("intermediate", "output"))
+        ),
+    )

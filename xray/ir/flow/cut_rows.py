@@ -1,0 +1,44 @@
+"""Rows that are cut out of what was put side by side: which of its parts they come from, where the cut proves it."""
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CASTING, SIDE_BY_SIDE
+from xray.ir.records import TensorRecord
+
+
+def find_cut_part(flow: Flow, place: int) -> tuple[TensorRecord, int | None] | None:
+    """Of what was put side by side, the part with all that a step cuts out, and its maker; None where not one has."""
+    if flow.op(place) != "index" or len(flow.steps[place].inputs) != 1:
+        return None
+    join = flow.carried_from(flow.makers[place][0], CASTING)
+    if join is None or flow.op(join) not in SIDE_BY_SIDE:
+        return None
+    whole = flow.output(join).shape
+    axis = flow.steps[join].settings.get("dim", 0)
+    if not isinstance(axis, int) or not whole:
+        return None
+    span = read_span(str(flow.steps[place].settings.get("index", "")), whole, axis)
+    if span is None:
+        return None
+    begin = 0
+    for record, maker in flow.given(join):
+        end = begin + (record.shape[axis] if len(record.shape) == len(whole) else 0)
+        if begin <= span[0] and span[1] <= end:
+            return record, maker
+        begin = end
+    return None
+
+
+def read_span(index: str, shape: tuple[int, ...], axis: int) -> tuple[int, int] | None:
+    """The first place that an index such as ":, :32, :" takes along an axis, and the one behind the last one."""
+    pieces = [piece.strip() for piece in index.split(",")]
+    place = axis % len(shape)
+    if place >= len(pieces) or any(piece in ("None", "...", "") for piece in pieces[: place + 1]):
+        return None
+    try:
+        bounds = [int(one) if one.strip() else None for one in pieces[place].split(":")]
+    except ValueError:
+        return None
+    if len(bounds) == 1 and bounds[0] is not None:
+        return bounds[0] % shape[place], bounds[0] % shape[place] + 1
+    first, end, step = slice(*bounds).indices(shape[place])
+    return (first, end) if step == 1 and first < end else None
