@@ -26,6 +26,15 @@ def read_turn(step: Step) -> tuple[int, ...] | None:
     return swap(order, numbers[0] % rank, numbers[1] % rank) if len(numbers) == 2 else None
 
 
+def swaps_last_two(step: Step) -> bool:
+    """Whether a turn swaps the last two axes and no others; by its shapes where its settings do not say."""
+    before, after = step.inputs[0].shape, step.outputs[0].shape
+    turned, rank = read_turn(step), len(before)
+    if rank >= 2 and turned is not None:
+        return turned == (*range(rank - 2), rank - 1, rank - 2)
+    return rank >= 2 and after == (*before[:-2], before[-1], before[-2])
+
+
 def list_numbers(step: Step) -> list[int]:
     """The axes among the settings of a step, one by one or all in one text as "0x2x1x3"."""
     said = next((value for value in step.settings.values() if isinstance(value, str) and re.search(r"\d", value)), None)

@@ -14,6 +14,7 @@ from story.body.truth import (
     pre,
     scaled,
     tower,
+    words,
 )
 
 from xray.story.anatomy.tree import Convolution, DeformableAttention, FeedForward, Head, Link
@@ -230,3 +231,64 @@ def sam(c):
     links = (*(Link("memory", *pair) for pair in pairs), Link("joined", "encoder", "encoder 2"))
     found = left_out("shared_image_embedding")
     return network(eye, queries, image, links=links, head=Head("none"), untold=found)
+
+
+@family(
+    "GroundingDinoModel",
+    "grounding_dino:110, 631, 802, 813, 938, 946, 952, 1184",
+    named=True,
+    backbone_config={"model_type": "resnet", "depths": [1, 1, 2, 1], "out_features": ["stage2", "stage3", "stage4"]},
+    text_config={"model_type": "bert", "num_hidden_layers": 2},
+    encoder_layers=3,
+    decoder_layers=2,
+    num_queries=20,
+)
+def grounding_dino(c):
+    # image and words look at each other by one product, each normed once more before; the first time they look at what
+    # the eye and the reader gave. Which words see which, a mask by phrases says
+    read, width, heads = c.text_config, c.d_model, c.encoder_attention_heads // 2
+    by_phrases = {"causal": None, "kernel": "plain"}
+    look = looks_both_ways(read, **by_phrases | {"kernel": "scaled_dot_product_attention"})
+    think = post("layer", thinks(read.intermediate_size, "gelu"))
+    layers = group(read.num_hidden_layers, read.hidden_size, post("layer", look), think)
+    parts = words(read, f"table {read.type_vocab_size}", f"learned positions {read.max_position_embeddings}", "norm")
+    text = tower(read, "text", "ids", None, parts, (layers,), None)
+
+    def turns(first, other, mix, d_ff):
+        """Layers that look at another stream first: the last norm of all but the last layer is one of two."""
+        cross = looks_both_ways(None, heads=heads, kv_heads=heads, d_k=c.encoder_ffn_dim // 2 // heads, kernel="plain")
+        think = post("layer", thinks(d_ff, c.activation_function))
+        twice = replace(think, norm=replace(think.norm, times=2))
+        return [
+            group(
+                (layer,),
+                width,
+                replace(bare(replace(cross, source=other if layer else first)), scale="learned"),
+                post("layer", mix),
+                twice if layer < c.encoder_layers - 1 else think,
+            )
+            for layer in range(c.encoder_layers)
+        ]
+
+    sample = DeformableAttention("self", 2 * heads, width // heads // 2, c.num_feature_levels, c.encoder_n_points)
+    maps = turns("text", "encoder 2", sample, c.encoder_ffn_dim)
+    image = tower(c, "encoder", None, None, entrance(f"convolution {width}", "norm"), maps, None)
+    own = replace(looks(width, heads), **by_phrases)
+    phrases = turns("vision", "encoder", own, c.encoder_ffn_dim // 2)
+    said = tower(c, "encoder 2", None, None, entrance(f"projection {width}", "norm"), phrases, None)
+    own = replace(looks(width, c.decoder_attention_heads), kernel="plain")
+    asks = group(
+        c.decoder_layers,
+        width,
+        post("layer", own),
+        post("layer", replace(own, source="encoder 2")),
+        samples(c, c.decoder_attention_heads),
+        post("layer", thinks(c.decoder_ffn_dim, c.activation_function)),
+    )
+    queries = tower(c, "decoder", None, False, (), (asks,), "layer")
+    found = [("memory", "text", "encoder"), ("memory", "encoder 2", "encoder"), ("joined", "vision", "encoder")]
+    found += [("memory", "vision", "encoder 2"), ("memory", "encoder", "encoder 2"), ("joined", "text", "encoder 2")]
+    found += [("memory", "encoder 2", "decoder"), ("memory", "encoder", "decoder")]
+    links, untold = tuple(Link(*one) for one in found), left_out("encoder_output_bbox_embed")
+    net = residual_net(c, "vision")
+    return network(text, net, image, said, queries, links=links, head=Head("none"), untold=untold)

@@ -1,15 +1,17 @@
 """Attention wherever it stands: softmax over a product of two tensors, and its sum with a third."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operand_ways import Way, find_way
-from xray.ir.flow.operation_kinds import CARRYING, CASTING, DROPOUTS, SCALINGS, SCORING, SHAPING, SOFTMAXES
+from xray.ir.flow.operation_kinds import CARRYING, CASTING, DROPOUTS, SCALINGS, SCORING, SHAPING, SOFTMAXES, TURNS
 from xray.ir.flow.projections import data_input, is_product, is_projection
 from xray.ir.flow.remembering import once
 from xray.ir.flow.softmax_axis import operand_of_axis
+from xray.ir.records import TensorRecord
+from xray.ir.turns import swaps_last_two
 
 FARTHEST = 24
 """How many steps there may be between scores and softmax, or between softmax and the weighted sum."""
@@ -56,12 +58,12 @@ def list_sites(flow: Flow) -> tuple[Site, ...]:
 
 def find_sites(flow: Flow) -> Iterator[Site]:
     """Every attention in a pass, in order."""
-    taken: set[int] = set()
+    taken: set[tuple[int, TensorRecord]] = set()
     for place, step in enumerate(flow.steps):
         if step.op in SOFTMAXES and step.outputs and step.outputs[0].source == step.id:
             site = read_site(flow, place)
-            if site is not None and site.scores not in taken:
-                taken.add(site.scores)
+            if site is not None and (site.scores, site.key.end) not in taken:
+                taken.add((site.scores, site.key.end))
                 yield site
 
 
@@ -72,7 +74,7 @@ def read_site(flow: Flow, softmax: int) -> Site | None:
     if scored is None or weighed is None:
         return None
     scores, weighted_sum = scored[0], weighed[-1]
-    key_place = operand_of_axis(flow.steps[scores], flow.steps[softmax])
+    key_place = find_keys(flow, scored)
     value_place = other_operand(flow, weighted_sum, {softmax, *weighed[:-1]})
     if key_place is None or value_place is None:
         return None
@@ -95,6 +97,17 @@ def read_site(flow: Flow, softmax: int) -> Site | None:
         output=output,
         kind="self" if is_self(query, key, value) else "cross",
     )
+
+
+def find_keys(flow: Flow, scored: Sequence[int]) -> int | None:
+    """Which input of the product the keys are, be it turned before the softmax; None where that is not known.
+
+    Two may look at each other by one product: the softmax of the one runs over its rows, of the other over its columns.
+    """
+    product, softmax = flow.steps[scored[0]], flow.steps[scored[-1]]
+    place, (first, second) = operand_of_axis(product, softmax), operand_places(flow, scored[0])
+    turns = [node for node in scored[1:-1] if flow.op(node) in TURNS and swaps_last_two(flow.steps[node])]
+    return first + second - place if place is not None and len(turns) % 2 else place
 
 
 def is_self(query: Way, key: Way, value: Way) -> bool:

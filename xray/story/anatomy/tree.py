@@ -17,13 +17,15 @@ class Norm:
 
     `before` the branch, `after` it, `both`, or `none`; None where it stands within the branch. `on` says what a norm
     that stands after normalises: the branch before it is added, or the stream after the sum. `adaptive` ones are scaled
-    or shifted by something that is worked out of data, and not learned alone (DiT).
+    or shifted by something that is worked out of data, and not learned alone (DiT). `times` says how many the stream
+    goes through one behind the other, where it is not one (Grounding DINO).
     """
 
     kind: NormKind | None
     place: NormPlace | None
     on: Literal["branch", "stream"] | None = None
     adaptive: bool | None = None
+    times: int | None = None
 
 
 @dataclass(frozen=True)

@@ -257,7 +257,8 @@ def describe_norm(norm: Norm) -> str:
     on = " the sum" if norm.on == "stream" and norm.place == "after" else ""
     adaptive = "adaptive " if norm.adaptive else ""
     place = "before and after" if norm.place == "both" else norm.place
-    return f"{adaptive}{kind} {place}{on}"
+    times = f", {norm.times} times" if norm.times else ""
+    return f"{adaptive}{kind} {place}{on}{times}"
 
 
 def describe_entrance(part: EntrancePart) -> str:

@@ -80,10 +80,14 @@ def read_stage(
     after: FoundNorm | None,
     sites: Sequence[Site],
     towers: Mapping[int, str],
+    more: Sequence[FoundNorm] = (),
 ) -> Staging:
-    """What is added at one or more sums that began at one point of the stream."""
+    """What is added at one or more sums that began at one point of the stream.
+
+    `after` is the norm that the stream goes through behind the sum, `more` are others that it goes through behind that.
+    """
     found: list[Branching] = []
-    norms: list[FoundNorm] = [] if after is None else [after]
+    norms: list[FoundNorm] = [] if after is None else [after, *more]
     before: list[FoundNorm] = []
     behind: list[FoundNorm] = []
     together = 0
@@ -106,7 +110,7 @@ def read_stage(
     stage = Stage(
         branches=tuple(one.branch for one in found),
         parallel=together > 1,
-        norm=describe_norm(flow, before, behind, after) if not inside else Norm(None, None),
+        norm=describe_norm(flow, before, behind, after, more) if not inside else Norm(None, None),
         scale="gates" if joints[-1].weighing else name_scale(flow, joints[-1].region.end, joints[-1].region.inner),
         replaces=joints[-1].replaces or None,
     )
@@ -233,10 +237,14 @@ def find_ending(flow: Flow, region: Region) -> FoundNorm | None:
 
 
 def describe_norm(
-    flow: Flow, before: Sequence[FoundNorm], behind: Sequence[FoundNorm], after: FoundNorm | None
+    flow: Flow,
+    before: Sequence[FoundNorm],
+    behind: Sequence[FoundNorm],
+    after: FoundNorm | None,
+    more: Sequence[FoundNorm] = (),
 ) -> Norm:
     """Where the norms of a stage stand, and of what kind they are; kinds that differ are not told."""
-    kinds = {name_norm(flow, norm) for norm in (*before, *behind, *([] if after is None else [after]))}
+    kinds = {name_norm(flow, norm) for norm in (*before, *behind, *([] if after is None else [after]), *more)}
     kind = kinds.pop() if len(kinds) == 1 else None
     ends = [*behind, *([] if after is None else [after])]
     if not before and not ends:
@@ -244,7 +252,8 @@ def describe_norm(
     place = "both" if before and ends else "before" if before else "after"
     on = None if not ends else "branch" if behind else "stream"
     adaptive = any(is_modulated(flow, norm) for norm in (*before, *ends))
-    return Norm(kind, place, on, adaptive)  # type: ignore[arg-type]
+    times = 1 + len(more) if more else None
+    return Norm(kind, place, on, adaptive, times)  # type: ignore[arg-type]
 
 
 def name_norm(flow: Flow, norm: FoundNorm) -> NormKind | None:

@@ -17,7 +17,7 @@ from xray.story.passages.conditions import Conditioning, find_conditioning
 from xray.story.recognition.between import is_linear, strip_plain
 from xray.story.recognition.mixed_streams import find_end
 from xray.story.recognition.norms import Norm as FoundNorm
-from xray.story.streams.chains import Chain, stream_norm
+from xray.story.streams.chains import Chain, list_stream_norms
 
 POOLINGS = frozenset({"mean", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "avg_pool2d"})
 
@@ -182,14 +182,24 @@ def read_stagings(flow: Flow, chain: Chain, sites: Sequence[Site], names: Mappin
             place += 1
             together.append(chain.joints[place])
         following = chain.joints[place + 1] if place + 1 < len(chain.joints) else None
-        after = stream_norm(flow, together[-1], following)
+        norms = list_stream_norms(flow, together[-1], following)
+        after = norms[0] if norms else None
         if after is None and found and found[-1].stage.norm.on == "stream":
             after = last_norm(flow, chain.end if following is None else together[-1].add)
             if following is not None and after is not None and after.end in following.region.inner:
                 after = None  # the next branch begins with it
-        found.append(read_stage(flow, together, after, sites, names))
+        if following is None and after is not None and any(one.stage.norm.times for one in found):
+            norms = [after, *(norm for norm in [norm_behind(flow, after)] if norm is not None)]
+        found.append(read_stage(flow, together, after, sites, names, norms[1:]))
         place += 1
     return found
+
+
+def norm_behind(flow: Flow, norm: FoundNorm) -> FoundNorm | None:
+    """The norm that alone reads what another one makes; None if there is none, or more reads it."""
+    readers = flow.readers.get(norm.end, ())
+    found = [other for reader in readers if (other := find_any_norm(flow, reader)) is not None]
+    return found[0] if len(readers) == 1 == len(found) and found[0].origin == norm.end else None
 
 
 def own_end(stagings: Sequence[Staging], chain: Chain) -> int:

@@ -45,7 +45,7 @@ def describe_attention(
     site = sites[0]
     twins = [one for one in sites[1:] if are_twins(flow, site, one)]
     query, key, value = read_sides(flow, site, region)
-    d_k = query.end.shape[-1] if site_contracts_last(flow, site) else None
+    d_k = count_d_k(flow, site)
     d_v = flow.output(site.weighted_sum).shape[-2 if is_weighed_last(flow, site) else -1]
     heads = count_heads(flow, site, d_v)
     scores, beside = read_scores(flow, site), name_beside(flow, key, region, makers_of_towers)
@@ -104,9 +104,12 @@ def is_weighed_last(flow: Flow, site: Site) -> bool:
     return flow.carried_from(makers[1], CARRYING | DROPOUTS) in weights
 
 
-def site_contracts_last(flow: Flow, site: Site) -> bool:
-    """Whether a head's width stands at the end of the queries, as in every product but an einsum's."""
-    return flow.op(site.scores) != "einsum" or site.query.end.shape[-1] == site.key.end.shape[-1]
+def count_d_k(flow: Flow, site: Site) -> int | None:
+    """How many numbers of a query meet as many of a key: those of the axis that the product sums over."""
+    query, key = site.query.end.shape, site.key.end.shape
+    if flow.op(site.scores) == "einsum":
+        return query[-1] if query[-1] == key[-1] else None
+    return query[-2] if site.query.end is flow.steps[site.scores].inputs[-1] else query[-1]
 
 
 def count_heads(flow: Flow, site: Site, d_v: int) -> int | None:

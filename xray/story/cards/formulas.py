@@ -45,7 +45,7 @@ def list_formulas(tower: Tower, branch: Attention, nodes: Sequence[Node]) -> lis
     keys = {node.key.rstrip("0123456789") for node in nodes} | {
         node.key.partition(":")[2].rstrip("0123456789") for node in nodes
     }
-    scores = next((node.label for node in nodes if node.key.endswith("scores")), "")
+    scores = next((node.label.replace("K·Q", "Q·K") for node in nodes if node.key.endswith("scores")), "")
     cap = f"{branch.cap:g}·tanh( " if branch.cap else ""
     runs = [Run(f"softmax( {cap}Q·K", LABEL), Run("T", LABEL, "text", "regular", "sup")]
     if "√d_k" in scores:

@@ -126,7 +126,10 @@ def label_scores(flow: Flow, site: Site, scales: list[Scored]) -> str:
     width = step.inputs[-2].shape[-1] if len(step.inputs) > 1 and step.inputs[-2].shape else 0
     told = [name_factor(flow.steps[node], width) for part in scales for node in part.nodes if flow.op(node) in SCALINGS]
     told = [one for one in told if one]
-    return "SCORES Q·K^T" + (f" {told[0]}" if len(told) == 1 else " · scaled" if told else "")
+    is_turned = site.key.end is step.inputs[-2] and step.op != "einsum"
+    return f"SCORES {'K·Q' if is_turned else 'Q·K'}^T" + (
+        f" {told[0]}" if len(told) == 1 else " · scaled" if told else ""
+    )
 
 
 def name_factor(step: Step, width: int) -> str:

@@ -9,7 +9,7 @@ from typing import Literal
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, JOINS, REPEATS, SCALINGS, SUMS, TURNS, WRITES
 from xray.ir.records import TensorRecord
-from xray.ir.turns import read_turn
+from xray.ir.turns import swaps_last_two
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.operands import is_cut, turns_pairs
 from xray.story.recognition.between import is_linear, is_scale
@@ -223,7 +223,7 @@ def take_turn(flow: Flow, parts: list[Part]) -> tuple[list[Part], Part | None]:
         return parts, None
     last = parts[-1]
     turn = last.nodes[-1]
-    if flow.op(turn) not in TURNS or not swaps_last_two(flow, turn):
+    if flow.op(turn) not in TURNS or not swaps_last_two(flow.steps[turn]):
         return parts, None
     turns = [node for part in parts for node in part.nodes if flow.op(node) in TURNS]
     if len(turns) == 1 and not flow.steps[turn].settings.get("derived"):
@@ -233,15 +233,6 @@ def take_turn(flow: Flow, parts: list[Part]) -> tuple[list[Part], Part | None]:
     if not rest:
         return parts[:-1], own
     return [*parts[:-1], Part(last.kind, rest, flow.steps[turn].inputs[0], last.number)], own
-
-
-def swaps_last_two(flow: Flow, node: int) -> bool:
-    """Whether a turn swaps the last two axes and no others; by its shapes where its settings do not say."""
-    before, after = flow.steps[node].inputs[0].shape, flow.output(node).shape
-    turned, rank = read_turn(flow.steps[node]), len(before)
-    if rank >= 2 and turned is not None:
-        return turned == (*range(rank - 2), rank - 1, rank - 2)
-    return rank >= 2 and after == (*before[:-2], before[-1], before[-2])
 
 
 def order_rows(ways: Sequence[Sequence[Part]]) -> list[tuple[str, int]]:

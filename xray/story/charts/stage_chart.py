@@ -228,14 +228,15 @@ def join_beside(charts: list[Chart]) -> Chart:
 def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     """The chart with the residual sum on top, and with the norm that the stream goes through behind it."""
     last = staging.joints[-1].add
-    after = (
-        next((norm for norm in staging.norms if norm.end > last), None) if staging.stage.norm.on == "stream" else None
-    )
-    end = last if after is None else after.end
-    kind = None if after is None else name_norm(flow, after)
-    label = "ADD" if after is None else f"ADD + {kind.upper()} NORM" if kind else "ADD + NORM"
+    norms = [norm for norm in staging.norms if norm.end > last] if staging.stage.norm.on == "stream" else []
+    norms = norms[: staging.stage.norm.times or 1]
+    end = norms[-1].end if norms else last
+    kind = name_norm(flow, norms[0]) if len({name_norm(flow, norm) for norm in norms}) == 1 else None
+    many = f"{len(norms)} {kind.upper()} NORMS" if kind else f"{len(norms)} NORMS"
+    one = f"{kind.upper()} NORM" if kind else "NORM"
+    label = f"ADD + {many if len(norms) > 1 else one}" if norms else "ADD"
     places = [end, *(joint.add for joint in reversed(staging.joints) if joint.add != end)]
-    places += [] if after is None else [node for node in after.nodes if node not in places]
+    places += [node for norm in reversed(norms) for node in norm.nodes if node not in places]
     mixings = [joint.mixing for joint in staging.joints if joint.mixing is not None]
     mixes = [mixing.mix for mixing in mixings if mixing.mix is not None]
     is_weighed = any(joint.weighing is not None for joint in staging.joints)

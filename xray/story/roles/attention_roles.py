@@ -5,11 +5,12 @@ from collections.abc import Collection, Sequence
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import DROPOUTS, SCALINGS, TURNS
+from xray.ir.turns import swaps_last_two
 from xray.story.anatomy.tree import Attention
 from xray.story.body.stages import Branching
 from xray.story.charts.attention_lanes import read_attention_lanes
 from xray.story.charts.attention_square import name_factor
-from xray.story.charts.lanes import Part, swaps_last_two
+from xray.story.charts.lanes import Part
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.scored_parts import Scored, read_scored
 from xray.story.roles.giving import Given
@@ -80,7 +81,7 @@ def give_heads(given: Given, part: Part, letters: str) -> None:
         given.part(part.nodes, f"cut apart: {what}")
         return
     turns = [node for node in part.nodes if flow.op(node) in TURNS]
-    if letters == "k" and len(turns) > 1 and swaps_last_two(flow, turns[-1]):
+    if letters == "k" and len(turns) > 1 and swaps_last_two(flow.steps[turns[-1]]):
         given.name(turns[-1], TURNED)
     cut = "split heads: d_model into heads x d_k"
     given.moves(part.nodes, f"split heads: {what}", cut, "split heads: heads before length")

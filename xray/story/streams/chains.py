@@ -218,14 +218,17 @@ def are_regrouped(flow: Flow, before: int, after: int) -> bool:
     return is_same and prod(one) == prod(other) and one[0] != other[0]
 
 
-def stream_norm(flow: Flow, joint: Joint, following: Joint | None) -> Norm | None:
-    """The norm through which the stream goes on behind a sum; None if it goes on without."""
-    if following is None:
-        return None
-    here = following.stream
+def list_stream_norms(flow: Flow, joint: Joint, following: Joint | None) -> list[Norm]:
+    """The norms through which the stream goes on behind a sum, in order: one most often, or two (Grounding DINO)."""
+    found: list[Norm] = []
+    here = None if following is None else following.stream
     while here is not None and here > joint.add:
         norm = find_norm(flow, here)
-        if norm is not None:
-            return norm if strip_plain(flow, norm.origin) == joint.add else None
-        here = step_back(flow, here)
-    return None
+        if norm is None:
+            if found:
+                return []
+            here = step_back(flow, here)
+            continue
+        found.insert(0, norm)
+        here = strip_plain(flow, norm.origin)
+    return found if here == joint.add else []

@@ -8,13 +8,13 @@ from xray.ir.flow.operation_kinds import CARRYING, LOSSES, SOFTMAXES, TURNS
 from xray.ir.flow.remembering import once
 from xray.ir.kinds import VIEWS
 from xray.ir.trace import Pass, Step
+from xray.ir.turns import swaps_last_two
 from xray.story.anatomy.tree import Attention, FeedForward
 from xray.story.body.entrance import is_number_scale
 from xray.story.body.reading import Reading, read_pass
 from xray.story.body.stages import Branching, Staging
 from xray.story.body.towers import Towering
 from xray.story.charts.attention_lanes import read_attention_lanes
-from xray.story.charts.lanes import swaps_last_two
 from xray.story.recognition.between import is_linear, projections_in
 from xray.story.recognition.scored_parts import read_scored
 from xray.story.roles.blocks import find_common, find_covering
@@ -208,7 +208,7 @@ def list_attention(flow: Flow, found: Branching) -> Iterator[tuple[str, int | No
                 part.kind == "heads"
                 and lane.letter == "k"
                 and len(part.nodes) == 1
-                and swaps_last_two(flow, part.nodes[-1])
+                and swaps_last_two(flow.steps[part.nodes[-1]])
             ):
                 yield "transpose_key", part.nodes[-1]
             elif part.kind == "heads":
