@@ -9,6 +9,7 @@ from story.body.truth import (
     group,
     left_out,
     looks_both_ways,
+    memory,
     network,
     post,
     pre,
@@ -286,9 +287,16 @@ def grounding_dino(c):
         post("layer", thinks(c.decoder_ffn_dim, c.activation_function)),
     )
     queries = tower(c, "decoder", None, False, (), (asks,), "layer")
-    found = [("memory", "text", "encoder"), ("memory", "encoder 2", "encoder"), ("joined", "vision", "encoder")]
-    found += [("memory", "vision", "encoder 2"), ("memory", "encoder", "encoder 2"), ("joined", "text", "encoder 2")]
-    found += [("memory", "encoder 2", "decoder"), ("memory", "encoder", "decoder")]
-    links, untold = tuple(Link(*one) for one in found), left_out("encoder_output_bbox_embed")
+    links = (
+        memory("text", "encoder"),
+        memory("encoder 2", "encoder"),
+        Link("joined", "vision", "encoder"),
+        memory("vision", "encoder 2"),
+        memory("encoder", "encoder 2"),
+        Link("joined", "text", "encoder 2"),
+        memory("encoder 2", "decoder"),
+        memory("encoder", "decoder"),
+    )
+    untold = left_out("encoder_output_bbox_embed")
     net = residual_net(c, "vision")
     return network(text, net, image, said, queries, links=links, head=Head("none"), untold=untold)
