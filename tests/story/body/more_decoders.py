@@ -168,8 +168,8 @@ def axk2(c):
 
 @family("DeepseekV32ForCausalLM", "deepseek_v32:335, 601", named=True, first_k_dense_replace=1, **MIXED, **TWO)
 def deepseek_v32(c):
-    # ten places are fewer than the indexer chooses
-    return of_deepseek(c, pre)
+    # ten places are fewer than the indexer chooses (line 241), and its choice is in the mask all the same
+    return of_deepseek(c, pre, chosen_keys=True)
 
 
 @family("BambaForCausalLM", "bamba:182, 840", named=True, attn_layer_indices=[1], **TWO)

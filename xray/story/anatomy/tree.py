@@ -72,7 +72,8 @@ class Attention(Looking):
     `other_rows` is True where beside the key of each place stand keys that the stream makes too, but not one for each
     (DeepSeek-V4). `sliding_window` is the setting of its block by this name where this pass cannot show what it does:
     it has no more places than that, and no mask is recorded that cuts a window. `earlier_keys` is True where keys and
-    values are those that an earlier layer made for itself (Gemma 3n).
+    values are those that an earlier layer made for itself (Gemma 3n), `chosen_keys` where a mask shows those keys alone
+    that have the highest of other scores (the indexer of DeepSeek-V3.2).
     """
 
     heads: int | None
@@ -102,6 +103,7 @@ class Attention(Looking):
     foreign_queries: bool | None = None
     sliding_window: int | None = None
     earlier_keys: bool | None = None
+    chosen_keys: bool | None = None
     part: str = "attention"
 
 

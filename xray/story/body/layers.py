@@ -167,8 +167,11 @@ def name_coarse(stage: Stage) -> str:
     )
 
 
-def group_layers(flow: Flow, layers: Sequence[Layer]) -> list[Group]:
-    """Layers that are alike, each group with the numbers of its layers, in the order of their first ones."""
+def group_layers(flow: Flow, layers: Sequence[Layer], breaks: Sequence[int] = ()) -> list[Group]:
+    """Layers that are alike, each group with the numbers of its layers, in the order of their first ones.
+
+    Layers before and behind a break are not of one group.
+    """
     groups: dict[tuple[object, ...], list[int]] = {}
     alike: dict[tuple[object, ...], tuple[Stage, ...]] = {}
     widths: dict[tuple[object, ...], int | None] = {}
@@ -177,7 +180,8 @@ def group_layers(flow: Flow, layers: Sequence[Layer]) -> list[Group]:
     for number, layer in enumerate(layers):
         stages = tuple(staging.stage for staging in layer)
         width = width_of(flow, layer)
-        key = (tuple(blur(stage) for stage in stages), width, shape_of(flow, layer), list_masks(flow, layer))
+        apart = sum(one <= number for one in breaks)
+        key = (tuple(blur(stage) for stage in stages), width, shape_of(flow, layer), list_masks(flow, layer), apart)
         groups.setdefault(key, []).append(number)
         alike.setdefault(key, stages)
         widths[key] = width

@@ -98,11 +98,11 @@ def read_tower(
         parts += (EntrancePart("norm"),) * any(one.stage.norm.place == "after" for one in opening)
         for one in opening:
             nodes |= one.nodes
-    groups = group_layers(flow, layers)
+    bridges = find_bridges(flow, layers, sites)
+    groups = group_layers(flow, layers, list_breaks(bridges, len(layers)))
     widths = {group.d_model for group in groups}
     streams = {joint.add for chain in chains for joint in chain.joints} | set(names)
     condition = find_conditioning(flow, layers, final, streams)
-    bridges = find_bridges(flow, layers, sites)
     tower = Tower(
         name="",
         reads=entrance.reads,
@@ -120,6 +120,11 @@ def read_tower(
         streams=count_streams(chains),
     )
     return Towering(tower, tuple(chains), tuple(stagings), tuple(layers), frozenset(nodes), final, bridges, condition)
+
+
+def list_breaks(bridges: Sequence[Bridging], layers: int) -> list[int]:
+    """The layers before which something stands that most do not have: those on both sides are no one stack (codecs)."""
+    return [one.bridge.before for one in bridges] if 2 * len(bridges) < layers else []
 
 
 def count_streams(chains: Sequence[Chain]) -> int | None:

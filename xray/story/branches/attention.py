@@ -32,6 +32,7 @@ from xray.story.branches.operands import (
 )
 from xray.story.branches.rows import list_rolled, looks_at_another_row
 from xray.story.branches.scores import leave_open, read_scores
+from xray.story.branches.visible import chooses_keys
 from xray.story.recognition.between import Region, is_linear, width_in, width_out
 from xray.story.recognition.scored_parts import list_behind
 
@@ -90,6 +91,7 @@ def describe_attention(
         partial=(scores.is_partial and window is None and scores.blocks is None) or None,
         coarse=count_coarse(flow, site, region),
         foreign_queries=(key.is_own and value.is_own and not query.is_own) or None,
+        chosen_keys=chooses_keys(flow, site) or None,
         earlier_keys=(source == "self" and None not in (key.earlier, value.earlier)) or None,
         sliding_window=read_set_window(flow, site) if window is None and source == "self" and beside is None else None,
     )

@@ -114,7 +114,8 @@ def score_node(flow: Flow, part: Scored, branch: Attention, key: str, row: int) 
     steps = steps_at(flow, *reversed(part.nodes))
     extra = "broadcast" if record is not None and record.shape != out.shape else ""
     if part.kind == "mask":
-        return Node(key, "MASK", row, SQUARE, steps, out, extra, surface="mask", beside=record)
+        label = "MASK OF CHOSEN KEYS" if branch.chosen_keys else "MASK"
+        return Node(key, label, row, SQUARE, steps, out, extra, surface="mask", beside=record)
     named = {"alibi": "+ SLOPES BY DISTANCE (ALiBi)", "relative": "+ BIAS OF RELATIVE PLACES"}
     label = named.get(branch.positions or "", "+ A BIAS")
     return Node(key, label, row, SQUARE, steps, out, extra, beside=record)

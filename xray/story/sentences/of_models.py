@@ -231,6 +231,11 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
         "Keys and values are, in some layers, those that an earlier layer made.",
         lambda whole: any(branch.earlier_keys for branch in attentions(whole)),
     ),
+    fixed(
+        "chosen keys",
+        "Keys are chosen: other scores, made for this alone, say which of them each place looks at.",
+        lambda whole: any(branch.chosen_keys for branch in attentions(whole)),
+    ),
     Sentence("positions", describe_positions),
     Sentence("grouped queries", describe_heads),
     Sentence("latent", describe_latent),

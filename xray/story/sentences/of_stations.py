@@ -170,6 +170,11 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
     Sentence("station of pieces", describe_pieces),
     Sentence("station of coarse rows", describe_coarse),
     Sentence("station of gathered keys", describe_gathered),
+    fixed(
+        "station of chosen keys",
+        "Every place looks back, at the places chosen for it.",
+        lambda one: isinstance(one, Attention) and one.chosen_keys and one.causal,
+    ),
     Sentence("station of a window that is set", describe_set_window),
     fixed("looks back", "Every place looks back, never ahead.", lambda one: isinstance(one, Attention) and one.causal),
     fixed(
