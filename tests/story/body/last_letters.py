@@ -126,9 +126,9 @@ def swin2sr(c):
     look = replace(look, window=c.window_size**2, qk_norm_over="head", rolled=False)
     moved = replace(look, rolled=True, causal=Silent(False))
     think = after("layer", FeedForward(int(c.mlp_ratio * width), "gelu", False, None))
-    groups = (
-        group(range(0, 8, 2), width, after("layer", look), think),
-        group(range(1, 8, 2), width, after("layer", moved), think),
+    groups = tuple(
+        group(range(first, first + 4, 2), width, after("layer", one), think)
+        for first, one in ((0, look), (1, moved), (4, look), (5, moved))
     )
     parts, bridges = entrance(f"convolution {width}", "norm"), (Bridge(4, None, width, width),)
     seen = tower(c, "vision", "image", None, parts, groups, "layer", bridges=bridges)

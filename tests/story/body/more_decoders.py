@@ -163,7 +163,8 @@ def axk1(c):
 @family("AXK2ForCausalLM", "axk2:99, 502, 660", named=True, **MIXED, **TWO)
 def axk2(c):
     # each norm is gated by what it made itself: nothing beside it scales it (line 99)
-    return of_deepseek(c, pre, gate=True)
+    # an indexer chooses keys (line 277)
+    return of_deepseek(c, pre, gate=True, chosen_keys=True)
 
 
 @family("DeepseekV32ForCausalLM", "deepseek_v32:335, 601", named=True, first_k_dense_replace=1, **MIXED, **TWO)

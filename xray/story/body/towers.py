@@ -123,8 +123,8 @@ def read_tower(
 
 
 def list_breaks(bridges: Sequence[Bridging], layers: int) -> list[int]:
-    """The layers before which something stands that most do not have: those on both sides are no one stack (codecs)."""
-    return [one.bridge.before for one in bridges] if 2 * len(bridges) < layers else []
+    """The layer before which something stands that stands nowhere else: those on both sides are no one stack (codecs)."""
+    return [one.bridge.before for one in bridges] if len(bridges) == 1 < layers - 1 else []
 
 
 def count_streams(chains: Sequence[Chain]) -> int | None:
