@@ -42,7 +42,7 @@ def aria(c):
     see, read = c.vision_config, c.text_config
     through = f"projection {see.hidden_size}"
     asks = ("norm", through, "norm", through, through, "resampler 128", through)
-    think = (f"projection {read.hidden_size}", "scale", "scale", "scale", f"projection {read.hidden_size}")
+    think = (f"projection {read.hidden_size}",) * 2
     some = replace(
         experts(SimpleNamespace(**vars(read), num_experts_per_tok=read.moe_topk), read.moe_num_experts), shared=1
     )

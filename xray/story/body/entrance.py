@@ -6,7 +6,7 @@ from math import prod
 
 from xray.ir.flow.cut_rows import find_cut_part
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS, SIDE_BY_SIDE, SOFTMAXES, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, FINDINGS, LOOKUPS, SCALINGS, SIDE_BY_SIDE, SOFTMAXES, SUMS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import EntrancePart, Reads
 from xray.story.body.stages import find_any_norm
@@ -209,8 +209,28 @@ def describe_step(flow: Flow, node: int, nodes: Collection[int]) -> Iterator[Ent
         yield from describe_sum(flow, node, nodes)
     elif flow.op(node) in ("cat", "concat"):
         yield from describe_join(flow, node, nodes)
-    elif is_scale(flow, node) and len(flow.output(node).shape) == 3 and number(flow.steps[node]) != 1:
+    elif is_scale(flow, node) and number(flow.steps[node]) != 1 and scales_rows(flow, node, nodes):
         yield EntrancePart("scale")
+
+
+def scales_rows(flow: Flow, node: int, nodes: Collection[int]) -> bool:
+    """Whether a step scales rows on their way to the stream, and is no part of a bend (GELU), nor of a picture's colours.
+
+    Rows are as wide as where they end, or were looked up.
+    """
+    shape, end = flow.output(node).shape, flow.output(max(nodes)).shape
+    if len(shape) != len(("batch", "row", "width")):
+        return False
+    if shape[-1:] != end[-1:] and not any(flow.op(one) in LOOKUPS for one in flow.behind(node, within=nodes.__contains__)):
+        return False
+    todo = [node]
+    for here in todo:
+        for reader in flow.readers.get(here, ()):
+            is_product = flow.op(reader) in SCALINGS and all(one.shape == shape for one in flow.steps[reader].inputs)
+            if flow.op(reader) in CURVES or (is_product and len(flow.steps[reader].inputs) > 1):
+                return False
+            todo += [reader] if reader in nodes and reader not in todo and flow.op(reader) in SUMS | SCALINGS else []
+    return True
 
 
 def describe_sum(flow: Flow, node: int, nodes: Collection[int]) -> Iterator[EntrancePart]:
@@ -276,10 +296,22 @@ def source_beside(flow: Flow, record: TensorRecord, maker: int | None) -> Tensor
             return NAMELESS
         if flow.op(maker) not in MOVING | PICKING | {"mul", "detach", "copy_"}:
             return None
-        todo += [(one, before) for one, before in flow.given(maker) if one.is_float]
+        todo += [(one, before) for one, before in flow.given(maker) if one.is_float and prod(one.shape) > 1]
     if source is not None and source.role == "activation" and not seen:
         return source if is_held(flow, source) else None  # else it may be data
     return source
+
+
+def is_gated(flow: Flow, node: int) -> bool:
+    """Whether what a step adds was multiplied by a single number that is learned, or worked out of such (mllama)."""
+    for maker in map(flow.carried_from, flow.makers[node]):
+        given = list(flow.given(maker)) if maker is not None and flow.op(maker) in SCALINGS else []
+        for record, before in given if len(given) > 1 else ():
+            if prod(record.shape) == 1 and any(
+                one.role == "parameter" for step in flow.behind(before, most=4) for one in flow.steps[step].inputs
+            ):
+                return True
+    return False
 
 
 def is_held(flow: Flow, record: TensorRecord) -> bool:

@@ -19,7 +19,7 @@ def name_towers(towers: Sequence[Towering]) -> list[Towering]:
     crossing = [number for number, one in enumerate(towers) if asks_alone(towers, number)]
     memories = {asked for number in crossing for asked in list_asked(towers[number].tower)}
     for number, one in enumerate(towers):
-        name = name_tower(one.tower, number in memories, number in crossing)
+        name = name_tower(one, number in memories, number in crossing)
         used = 1 + sum(known.split(" ")[0] == name for known in names)
         names.append(name if used == 1 else f"{name} {used}")
     return [
@@ -79,10 +79,10 @@ def any_cross(tower: Tower) -> bool:
     return any(isinstance(branch, Looking) and branch.leaves_stream for branch in tower.branches)
 
 
-def name_tower(tower: Tower, is_memory: bool, crosses: bool) -> str:
+def name_tower(one: Towering, is_memory: bool, crosses: bool) -> str:
     """What a tower is called: by its part in a pair, else by what it reads."""
     if crosses:
         return "decoder"
     if is_memory:
         return "encoder"
-    return "stack" if tower.also else NAMES.get(tower.reads or "", "stack")
+    return "stack" if one.tower.also or one.is_told else NAMES.get(one.tower.reads or "", "stack")

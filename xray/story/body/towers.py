@@ -6,11 +6,12 @@ from types import MappingProxyType
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, SUMS
 from xray.story.anatomy.tree import Attention, EntrancePart, Group, Norm, Tower
 from xray.story.body.entrance import read_entrance
 from xray.story.body.layers import Layer, cut_by_blocks, cut_layers, group_layers, join_cuts
 from xray.story.body.stages import Staging, find_any_norm, name_norm, read_stage
+from xray.story.body.tables import looks_up_places
 from xray.story.body.windows import tell_cut_stream, tell_windows
 from xray.story.passages.bridges import Bridging, find_bridges, list_changes
 from xray.story.passages.conditions import Conditioning, find_conditioning
@@ -19,12 +20,16 @@ from xray.story.recognition.mixed_streams import find_end
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.streams.chains import Chain, list_stream_norms
 
+MOST_BEHIND = 200
 POOLINGS = frozenset({"mean", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "avg_pool2d"})
 
 
 @dataclass(frozen=True)
 class Towering:
-    """A tower with the steps that it was read from: its chains, its stages, its entrance, its last norm."""
+    """A tower with the steps that it was read from: its chains, its stages, its entrance, its last norm.
+
+    It `is_told` its words where another tower chose them: they need not be those of a text (CLVP).
+    """
 
     tower: Tower
     chains: tuple[Chain, ...]
@@ -34,6 +39,7 @@ class Towering:
     final: FoundNorm | None
     bridges: tuple[Bridging, ...] = ()
     condition: Conditioning | None = None
+    is_told: bool = False
 
     @property
     def end(self) -> int:
@@ -119,7 +125,21 @@ def read_tower(
         conditions=() if condition is None else condition.inputs,
         streams=count_streams(chains),
     )
-    return Towering(tower, tuple(chains), tuple(stagings), tuple(layers), frozenset(nodes), final, bridges, condition)
+    before = frozenset(nodes)
+    is_told = entrance.reads == "ids" and reads_chosen(flow, before, names)
+    return Towering(tower, tuple(chains), tuple(stagings), tuple(layers), before, final, bridges, condition, is_told)
+
+
+def reads_chosen(flow: Flow, nodes: Collection[int], ends: Collection[int]) -> bool:
+    """Whether ids that are looked up come of what other towers end with."""
+    ids = [
+        maker
+        for node in nodes
+        if flow.op(node) in LOOKUPS and not looks_up_places(flow, node)
+        for record, maker in flow.given(node)
+        if record.role == "ids"
+    ]
+    return any(place in ends for place in flow.behind(*ids, most=MOST_BEHIND, ends=ends.__contains__))
 
 
 def list_breaks(bridges: Sequence[Bridging], layers: int) -> list[int]:

@@ -9,7 +9,7 @@ from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, LOOKUPS, 
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
 from xray.story.anatomy.tree import Reads
-from xray.story.body.entrance import cuts_patches, describe_sum, learned_source
+from xray.story.body.entrance import cuts_patches, describe_sum, is_gated, learned_source
 from xray.story.body.tables import looks_up_places, trains
 from xray.story.body.towers import Towering
 from xray.story.charts.chart import (
@@ -64,6 +64,9 @@ def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:
     """The chart with what comes in at the bottom: one thing, or two beside each other."""
     kinds = (towering.tower.reads,) if towering.tower.also is None else (towering.tower.reads, towering.tower.also)
     given = [(kind, found) for kind in kinds if (found := find_input(flow, towering, kind)) is not None]
+    drawn = {step.id for node in chart.nodes for step in node.steps}
+    if chart.memory:  # what another tower gives is led to what takes it up
+        given = [(kind, found) for kind, found in given if kind is not None or flow.steps[found[2]].id in drawn]
     raised = chart.raised(1) if given else chart
     told = tuple(f"“{show_controls(text)}”" for text in quote_input(flow.one_pass))
     below: list[Node] = []
@@ -111,7 +114,7 @@ def chart_places(flow: Flow, towering: Towering, start: int) -> Chart | None:
         return None
     given = list(flow.given(end))
     sides = [flow.carried_from(maker, CARRYING | DROPOUTS | SCALINGS) for _, maker in given]
-    if word not in sides or None in sides:
+    if word not in sides or None in sides or towering.tower.reads != "ids":
         return None
     record, place = given[1 - sides.index(word)]
     scales = [node for node in sorted(towering.entrance) if word < node < end and is_scale(flow, node)]
@@ -168,7 +171,7 @@ def label_entry(flow: Flow, node: int) -> str:
         return "PATCHES" if cuts_patches(flow, node) and not found else ""
     part = next(describe_sum(flow, node, ()), None) if op in SUMS else None
     if part is not None:
-        return "+ LEARNED PLACES" if part.learned else "+ PLACES"
+        return f"+ {'GATED ' * is_gated(flow, node)}{'LEARNED ' * bool(part.learned)}PLACES"
     if op in SUMS and any(record.role == "parameter" for record in flow.steps[node].inputs):
         return "+ A ROW" if trains(flow, node) is False else "+ A LEARNED ROW"
     rows = [record.shape[1] for record in flow.steps[node].inputs if len(record.shape) > 1]

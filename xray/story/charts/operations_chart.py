@@ -1,6 +1,7 @@
 """The chart of any steps: those that do more than move numbers, in rows by how far they are from the beginning."""
 
 from collections.abc import Collection, Mapping
+from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CURVES, FINDINGS, LOOKUPS, PLACING, SCALINGS, SOFTMAXES, SUMS
@@ -169,7 +170,8 @@ def is_substance(flow: Flow, node: int, inside: Collection[int]) -> bool:
 
 
 def is_bend(flow: Flow, node: int, inside: Collection[int]) -> bool:
-    return flow.op(node) in CURVES
+    """Whether a step bends more than a single number, such as a gate."""
+    return flow.op(node) in CURVES and prod(flow.output(node).shape) > 1
 
 
 def is_joint(flow: Flow, node: int, inside: Collection[int]) -> bool:
