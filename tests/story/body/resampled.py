@@ -30,7 +30,7 @@ EYE = {"model_type": "idefics3_vision", "image_size": 490, "patch_size": 14}
 
 @family(
     "AriaForConditionalGeneration",
-    "aria:140, 197, 272, 405",
+    "aria:140, 146, 202, 211, 405",
     named=True,
     vision_config=EYE | SEES,
     text_config=SEES,
@@ -60,7 +60,7 @@ def aria(c):
 
 @family(
     "Idefics2ForConditionalGeneration",
-    "idefics2:182, 575, 656, 716, 755; mistral:121",
+    "idefics2:100, 200, 575, 716, 755; mistral:171",
     named=True,
     vision_config=SEES,
     perceiver_config={"resampler_depth": 2},
@@ -88,7 +88,7 @@ def idefics2(c):
 
 @family(
     "InstructBlipForConditionalGeneration",
-    "instructblip:626, 647, 835, 850; opt:224",
+    "instructblip:626, 647, 835, 1151; opt:224",
     named=True,
     image_token_index=50265,
     vision_config=SEES,
@@ -97,7 +97,7 @@ def idefics2(c):
 )
 def instructblip(c):
     # learned rows and the words of a question look at each other; the rows alone ask the image in every other layer,
-    # and go through a feed-forward of their own. What is made of them alone comes among the words (line 1235)
+    # and go through a feed-forward of their own. What is made of them alone comes among the words (line 1151)
     see, ask, read = c.vision_config, c.qformer_config, c.text_config
     image = sees(see, "encoder", "class token 1", f"positions {count_patches(see) + 1}", fused="qkv")
     itself, other = (looks_both_ways(ask, source=source) for source in ("self", "encoder"))
@@ -123,3 +123,69 @@ def instructblip(c):
             *(f"qformer.encoder.layer.{n}.{name}" for n in range(4) for name in ("intermediate", "output"))
         ),
     )
+
+
+@family(
+    "MllamaForConditionalGeneration",
+    "mllama:130, 158, 311, 509, 700, 1021, 1125",
+    named=True,
+    vision_config={
+        "num_global_layers": 1,
+        "intermediate_layers_indices": [0, 1],
+        "vision_output_dim": 3840,
+        **SEES,
+    },
+    text_config={"num_hidden_layers": 3, "cross_attention_layers": [1]},
+)
+def mllama(c):
+    # tiles of an image, with a gated table of places and two of tiles; then layers with gates over all tiles, which
+    # some layers of the words look at, through gates as well
+    see, read = c.vision_config, c.text_config
+    tables = f"table {see.max_aspect_ratio_id + 1}"
+    heads = {"heads": see.attention_heads, "d_k": see.hidden_size // see.attention_heads}
+    look, think = looks_both_ways(see, **heads), plain(see)
+    local = group(see.num_hidden_layers, see.hidden_size, pre("layer", look), pre("layer", think))
+    whole = (replace(pre("layer", one), scale="tanh") for one in (look, think))
+    places = f"positions {count_patches(see) + 1}"
+    parts = entrance(f"patches {see.hidden_size}", tables, "class token 1", places, tables, "norm")
+    image = tower(see, "vision", "image", False, parts, (local,), "layer")
+    over = group(see.num_global_layers, see.hidden_size, *whole)
+    tiles = tower(see, "encoder", None, False, entrance(tables), (over,), None)
+    ask = looks_both_ways(read, source="encoder", qk_norm=True)
+    asks = (replace(pre("rms", one), scale="tanh") for one in (ask, gated(read)))
+    groups = (
+        group((0, 2), read.hidden_size, pre("rms", attention(read)), pre("rms", gated(read))),
+        group((1,), read.hidden_size, *asks),
+    )
+    rows = read.vocab_size + 8
+    text = tower(read, "decoder", "ids", True, entrance(f"words {rows}"), groups, "rms", vocab=rows)
+    return network(
+        image,
+        tiles,
+        text,
+        links=(Link("joined", "vision", "encoder"), memory("encoder", "decoder")),
+        head=Head("numbers", read.vocab_size),
+        untold=left_out("model.multi_modal_projector"),
+    )
+
+
+@family(
+    "UdopForConditionalGeneration",
+    "udop:171, 383, 815, 1144, 1216, 1556",
+    named=True,
+    num_layers=2,
+    num_decoder_layers=2,
+)
+def udop(c):
+    # words and patches of a page stand beside each other, and corners of their boxes are looked up in two tables
+    look = looks_both_ways(c, d_k=c.d_kv, positions="relative")
+    ahead, ask = replace(look, causal=True), replace(look, source="encoder", positions="none")
+    think = plain(c, d_ff=c.d_ff, activation="relu")
+    boxes = (f"positions {c.max_2d_position_embeddings}",) * 2
+    groups = (group(2, c.d_model, pre("rms", look), pre("rms", think)),)
+    parts = words(c, f"patches {c.d_model}", *boxes)
+    page = tower(c, "encoder", "image", False, parts, groups, "rms", vocab=c.vocab_size, also="ids")
+    layers = (group(2, c.d_model, pre("rms", ahead), pre("rms", ask), pre("rms", think)),)
+    answer = tower(c, "decoder", "ids", True, words(c), layers, "rms")
+    links = (memory("encoder", "decoder"),)
+    return network(page, answer, links=links, head=Head("vocabulary", c.vocab_size, True, c.d_model**-0.5))

@@ -42,6 +42,10 @@ UNUSED = {
     "deepseek_v4": {  # modeling_deepseek_v4.py:426, which ten places are too few for
         f"model.layers.*.self_attn.compressor.{name}" for name in ("position_bias", "kv_norm")
     },
+    "udop": {  # modeling_udop.py:1144 and 1216, of the encoder alone
+        "decoder.relative_bias.biases.*",
+        "decoder.embed_patches",
+    },
     "switch_transformers": {f"{part}.block.*.layer.*.{EXPERTS}" for part in ("encoder", "decoder")},
     "decision_transformer": {"encoder.wte"},  # modeling_decision_transformer.py:391, which is given vectors
     "rf_detr": {  # modeling_rf_detr.py:1505, twelve of thirteen groups of queries serve training alone; 137

@@ -214,14 +214,16 @@ def describe_step(flow: Flow, node: int, nodes: Collection[int]) -> Iterator[Ent
 
 
 def scales_rows(flow: Flow, node: int, nodes: Collection[int]) -> bool:
-    """Whether a step scales rows on their way to the stream, and is no part of a bend (GELU), nor of a picture's colours.
+    """Whether a step scales rows on their way to the stream, and is no part of a bend, nor of a picture's colours.
 
     Rows are as wide as where they end, or were looked up.
     """
     shape, end = flow.output(node).shape, flow.output(max(nodes)).shape
     if len(shape) != len(("batch", "row", "width")):
         return False
-    if shape[-1:] != end[-1:] and not any(flow.op(one) in LOOKUPS for one in flow.behind(node, within=nodes.__contains__)):
+    if shape[-1:] != end[-1:] and not any(
+        flow.op(one) in LOOKUPS for one in flow.behind(node, within=nodes.__contains__)
+    ):
         return False
     todo = [node]
     for here in todo:
