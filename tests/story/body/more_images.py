@@ -188,7 +188,7 @@ def dac(c):
     sound = tower(c, "audio", "audio", None, entrance(f"convolution {down[0]}"), groups, None, bridges=bridges)
     groups, bridges = stage(up, [None] * len(up))
     tables = [f"table {c.codebook_size}"] * c.n_codebooks
-    parts = entrance("scale", "scale", *tables, f"convolution {c.decoder_hidden_size}", "scale")
+    parts = entrance(*tables, f"convolution {c.decoder_hidden_size}", "scale")
     made = tower(c, "stack", None, None, parts, groups, None, bridges=bridges)
     ends = left_out("decoder.snake1", "decoder.conv2")
     return network(sound, made, links=(Link("joined", "audio", "stack"),), head=Head("none"), untold=ends)
