@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from xray.ir.flow.dataflow import Flow
-from xray.story.anatomy.tree import Attention
+from xray.story.anatomy.tree import Attention, DeformableAttention
 from xray.story.body.reading import Reading
 from xray.story.body.stages import Staging
 from xray.story.body.whole import join_alike
@@ -96,6 +96,7 @@ def split_nodes(flow: Flow, staging: Staging) -> list[tuple[str, set[int]]]:
         name = name_branch(one.branch)
         if isinstance(one.branch, Attention) and (one.branch.window or one.branch.pooled or one.branch.pieces):
             name = "SELF-ATTENTION"
+        name = "DEFORMABLE ATTENTION" if isinstance(one.branch, DeformableAttention) else name
         other = list_other_way(flow, one.region, one.site) if one.site is not None else frozenset[int]()
         found.append((name, set(one.region.inner | one.region.beside) - common - mixed - gates - other))
         found += [("CONVOLUTION BESIDE ATTENTION", set(other))] if other else []
