@@ -79,3 +79,56 @@ def test_scores_for_a_part_of_the_table_are_not_called_classes():
     assert xray.anatomy(trace).head is None  # 4 scores for each place, and a table of 3 times 4 words
     trace = xray.trace(Ends(out=lambda x: x[:, -1]), torch.tensor([[1, 2, 3], [4, 5, 6]]))
     assert xray.anatomy(trace).head.kind == "classes"
+
+
+def labels_of_heard(entrance):
+    """What a model says that makes rows of a sound before the two layers."""
+    model = Ends()
+    model.forward = lambda sound: model.head(model.layers(entrance(sound)))  # type: ignore[method-assign]
+    model.entrance = entrance
+    boxes = compose_poster(xray.trace(model.eval(), torch.rand(2, 1, 48)), text_width).boxes
+    return {"".join(run.text for run in box.lines[0]).partition("  ")[0] for box in boxes if box.lines}
+
+
+class Heard(nn.Module):
+    """A convolution, one of kernel and step 2 behind it, and some of the rows that these make."""
+
+    def __init__(self, kept):
+        super().__init__()
+        self.first, self.then, self.kept = nn.Conv1d(1, WIDTH, 3, 2, 1), nn.Conv1d(WIDTH, WIDTH, 2, 2), kept
+
+    def forward(self, sound):
+        rows = self.then(self.first(sound)).mT
+        places = torch.arange(self.kept)[None, :, None].expand(len(rows), -1, WIDTH)
+        return rows.gather(1, places)
+
+
+def test_a_convolution_behind_another_cuts_no_patches():
+    labels = labels_of_heard(Heard(kept=12))
+
+    assert {"CONVOLUTION 3", "CONVOLUTION 2"} <= labels
+    assert "PATCHES" not in labels
+
+
+def test_rows_that_are_left_out_before_the_first_layer_are_counted():
+    assert "5 OF 12 ROWS" in labels_of_heard(Heard(kept=5))
+    assert not any(label.endswith("ROWS") for label in labels_of_heard(Heard(kept=12)))
+
+
+@pytest.mark.parametrize(
+    ("out", "told"),
+    [
+        (lambda x: x / 8, "÷ 8"),
+        (lambda x: 30 * torch.tanh(x / 30), "30 · TANH( EACH / 30 )"),
+        (lambda x: x / 1, None),
+    ],
+)
+def test_what_all_scores_are_multiplied_by_or_cannot_pass_is_drawn(out, told):
+    class Scored(Ends):
+        def forward(self, ids):
+            return out(super().forward(ids))
+
+    boxes = compose_poster(xray.trace(Scored(), torch.tensor([[1, 2, 3], [4, 5, 6]])), text_width).boxes
+    labels = {"".join(run.text for run in box.lines[0]).partition("  ")[0] for box in boxes if box.lines}
+
+    assert {label for label in labels if "TANH" in label or label.startswith("÷")} == ({told} if told else set())

@@ -143,7 +143,7 @@ def reads_chosen(flow: Flow, nodes: Collection[int], ends: Collection[int]) -> b
 
 
 def list_breaks(bridges: Sequence[Bridging], layers: int) -> list[int]:
-    """The layer before which something stands that stands nowhere else: those on both sides are no one stack (codecs)."""
+    """The layer before which something stands as nowhere else: those on both sides are no one stack (codecs)."""
     return [one.bridge.before for one in bridges] if len(bridges) == 1 < layers - 1 else []
 
 

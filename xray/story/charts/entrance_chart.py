@@ -32,6 +32,7 @@ from xray.story.wording import ELLIPSIS
 from xray.text import show_controls
 
 INPUTS = {"ids": "TOKEN IDS", "image": "IMAGE", "video": "VIDEO", "audio": "SIGNAL", "vectors": "VECTORS"}
+CHOOSING = frozenset({"gather", "index_select", "take_along_dim"})
 MOST_LETTERS = 90
 """No more of a prompt is quoted."""
 
@@ -174,12 +175,23 @@ def label_entry(flow: Flow, node: int) -> str:
         return f"+ {'GATED ' * is_gated(flow, node)}{'LEARNED ' * bool(part.learned)}PLACES"
     if op in SUMS and any(record.role == "parameter" for record in flow.steps[node].inputs):
         return "+ A ROW" if trains(flow, node) is False else "+ A LEARNED ROW"
+    if op in CHOOSING and leaves_rows(flow, node):
+        return f"{flow.output(node).shape[1]:,} OF {flow.steps[node].inputs[0].shape[1]:,} ROWS"
     rows = [record.shape[1] for record in flow.steps[node].inputs if len(record.shape) > 1]
     if op == "cat" and 1 in rows and flow.output(node).shape[1:2] == (sum(rows),):
         record, maker = next(flow.given(node))
         is_learned = record.shape[1:2] == (1,) and learned_source(flow, record, maker) is not None
         return "A LEARNED ROW IN FRONT" if is_learned else "WITH ONE MORE ROW"
     return ""
+
+
+def leaves_rows(flow: Flow, node: int) -> bool:
+    """Whether a step takes some rows of a sequence that was worked out of the input, and leaves the others."""
+    before, after = flow.steps[node].inputs[0], flow.output(node)
+    is_some = len(before.shape) == len(after.shape) == 3 and before.shape[1] > after.shape[1] > 0
+    if not is_some or (before.shape[0], before.shape[2]) != (after.shape[0], after.shape[2]):
+        return False
+    return any(flow.op(one) in FINDINGS for one in flow.behind(flow.makers[node][0]))
 
 
 def find_input(flow: Flow, towering: Towering, kind: Reads | None = None) -> tuple[Step, TensorRecord, int] | None:
