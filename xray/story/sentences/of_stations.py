@@ -123,7 +123,7 @@ def describe_set_window(branch: Branch) -> str:
     if not isinstance(branch, Attention) or not branch.sliding_window or branch.causal is None or branch.partial:
         return ""
     looks = "Every place looks back, never ahead" if branch.causal else "Every place looks at every other"
-    return f"{looks}. A window is set (sliding_window = {branch.sliding_window}); there are no more places here."
+    return f"{looks}; sliding_window = {branch.sliding_window} is set."
 
 
 def describe_beside(branch: Branch) -> str:
