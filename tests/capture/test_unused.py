@@ -43,6 +43,7 @@ def test_a_parameter_that_nobody_reads_is_named_alone():
 
 def test_weights_are_used_without_their_layer():
     assert unused(lambda model, x: x @ model.used.weight) == {"used.bias": 3, "spare": 36}
+    assert unused(lambda model, x: x @ nn.Identity()(model.used.weight)) == {"used.bias": 3, "spare": 36}
     assert unused(lambda model, x: torch.cat([x, model.used.weight]) + model.used.bias) == {"spare": 36}
     assert unused(lambda model, x: model.used(x), within=parametrizations.weight_norm(nn.Linear(3, 3)))["within"] == 15
 

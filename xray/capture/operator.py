@@ -151,10 +151,7 @@ class Operator:
             elif isinstance(value, (tuple, list)) and value and all(isinstance(one, int) for one in value):
                 options.append((operand, tuple(value)))
             else:
-                for part, tensor in find_tensors(value, operand):
-                    inputs.append(see(part, tensor, call))
-                    if isinstance(tensor, nn.Parameter):
-                        call.weights += ((id(tensor), tensor.numel()),)
+                inputs.extend([see(part, tensor, call) for part, tensor in find_tensors(value, operand)])
         if name == FLEX:
             asked, seen = see_flex_mask(args)
             inputs = [*inputs, seen] if seen is not None else inputs

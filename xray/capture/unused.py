@@ -16,7 +16,7 @@ def list_unused(
     """
     if not calls or any(call.parent is None and call.error is not None for call in calls):
         return None
-    used = {identity for call in calls if not call.kind for identity, _ in call.weights}
+    used = {id(known.tensor()) for call in calls for _, known, _ in call.inputs if known.role == "parameter"}
     ran = {id(call.params) for call in calls if isinstance(call.params, Counted)}
     hazy = set(list_hazy(calls, kept))
     outer = set(list_outer(parts))

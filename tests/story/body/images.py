@@ -294,3 +294,14 @@ def data2vec_audio(c):
     norms = entrance(*["norm"] * 6, f"convolution {c.conv_dim[-1]}", "norm", "norm")
     rest = entrance(f"projection {c.hidden_size}", "convolution", "norm")
     return network(replace(found, entrance=(*norms, *rest)), head=Head("numbers", c.vocab_size))
+
+
+@family("SEWDModel", "sew_d:488, 681, 1109", tiny=True, num_hidden_layers=2)
+def sew_d(c):
+    # what comes out of the softmax is masked once more, in place; two places are made one before the layers
+    attend = looks_both_ways(c, positions="relative", kernel="plain")
+    layers = (
+        group(c.num_hidden_layers, c.hidden_size, post("layer", attend), post("layer", plain(c, activation="gelu"))),
+    )
+    parts = entrance("norm", f"projection {c.hidden_size}", f"convolution {c.hidden_size}")
+    return network(tower(c, "audio", "audio", False, parts, layers, None), head=Head("none"))

@@ -6,7 +6,17 @@ from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operand_ways import Way, find_way
-from xray.ir.flow.operation_kinds import CARRYING, CASTING, DROPOUTS, SCALINGS, SCORING, SHAPING, SOFTMAXES, TURNS
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    CASTING,
+    DROPOUTS,
+    MASKINGS,
+    SCALINGS,
+    SCORING,
+    SHAPING,
+    SOFTMAXES,
+    TURNS,
+)
 from xray.ir.flow.projections import data_input, is_product, is_projection
 from xray.ir.flow.remembering import once
 from xray.ir.flow.softmax_axis import operand_of_axis
@@ -172,7 +182,7 @@ def seek_weighted_sum(flow: Flow, softmax: int) -> list[int] | None:
             seen.add(reader)
             if is_product(flow, reader):
                 return [*way, reader]
-            if flow.op(reader) in CARRYING | DROPOUTS | SCALINGS | {"masked_fill", "where", "nan_to_num"}:
+            if flow.op(reader) in CARRYING | DROPOUTS | SCALINGS | MASKINGS | {"nan_to_num"}:
                 todo.append((reader, [*way, reader]))
     return None
 

@@ -75,6 +75,17 @@ class Flow:
             if not ends(here):
                 todo.extend(self.makers[here])
 
+    def ahead(self, *places: int, within: Callable[[int], bool] = lambda _: True) -> Iterator[int]:
+        """Some steps and all that depend on them, the nearest first; `within` says which ones to go to at all."""
+        todo, seen = deque(places), set[int]()
+        while todo:
+            here = todo.popleft()
+            if here in seen or not within(here):
+                continue
+            seen.add(here)
+            yield here
+            todo.extend(self.readers.get(here, ()))
+
     def is_leaf(self, place: int) -> bool:
         """Whether nothing recorded stands inside the step."""
         return self.ends[place] == place + 1

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
@@ -14,21 +14,10 @@ from xray.story.alarms.kinds import Alarm, alarm_at
 MOST_NAMED = 4
 
 
-def follow(flow: Flow, starts: Sequence[int], ends: Collection[str] = ()) -> set[int]:
-    """All steps that depend on the given ones, these included, as far as operations of some kinds."""
-    found = set(starts)
-    todo = [start for start in starts if flow.op(start) not in ends]
-    while todo:
-        for reader in flow.readers.get(todo.pop(), ()):
-            if reader not in found and flow.op(reader) not in ends:
-                found.add(reader)
-                todo.append(reader)
-    return found
-
-
 def follow_mask(flow: Flow, mask: Mask) -> set[int]:
     """The steps that work a mask out on its way to scores; where it puts rows among others they are no mask."""
-    return follow(flow, mask.readers, PLACING)
+    masking = [reader for reader in mask.readers if flow.op(reader) not in PLACING]
+    return {*mask.readers, *flow.ahead(*masking, within=lambda place: flow.op(place) not in PLACING)}
 
 
 def is_masked_by(flow: Flow, site: Site, tainted: set[int], mask: Mask) -> bool:
@@ -57,7 +46,7 @@ def is_touched_by(flow: Flow, site: Site, tainted: set[int], mask: Mask) -> bool
 
 def check_reach(flow: Flow, sites: Sequence[Site], mask: Mask) -> Iterator[Alarm]:
     """The alarms of a mask that reaches no attention, or not every layer."""
-    tainted, masking = follow(flow, mask.readers), follow_mask(flow, mask)
+    tainted, masking = set(flow.ahead(*mask.readers)), follow_mask(flow, mask)
     fitting = [site for site in sites if fits(flow, site, mask)]
     if not fitting or hides_nothing(mask):
         return
@@ -100,7 +89,7 @@ def check_memory(flow: Flow, sites: Sequence[Site], mask: Mask, tainted: set[int
     crossing = [site for site in sites if site.kind == "cross"]
     if not masked or not crossing or any(is_masked_by(flow, site, tainted, mask) for site in crossing):
         return
-    made = follow(flow, [site.weighted_sum for site in masked])
+    made = set(flow.ahead(*(site.weighted_sum for site in masked)))
     first = crossing[0]
     if site_reads(first, made) and all(site.key.origin == first.key.origin for site in crossing):
         text = (

@@ -13,7 +13,7 @@ from xray.ir.flow.projections import is_product
 from xray.story.alarms.arguments import given_values, list_given, list_masks
 from xray.story.alarms.bench import Bench, mark_hidden
 from xray.story.alarms.kinds import Alarm, alarm_at
-from xray.story.alarms.reach import block_of, follow, shape_of_path
+from xray.story.alarms.reach import block_of, shape_of_path
 from xray.story.recognition.value_shapes import Values
 
 LONGEST_STEP = 2
@@ -48,12 +48,12 @@ def read_squares(flow: Flow, sites: Sequence[Site]) -> tuple[Square, ...]:
     for mask in list_masks(flow):
         if mask.is_for_keys and mask.keep is not None:
             puts |= dict.fromkeys(mask.places, np.full(mask.shape, mask.keep))
-            changed |= follow(flow, mask.readers)
+            changed |= set(flow.ahead(*mask.readers))
     for name, record in list_given(flow.one_pass).items():
         if len(record.shape) == 2 and name.endswith("mask") and "float" not in record.dtype:
             keeps[name] = record.shape
             readers = [p for p in range(len(flow.steps)) if any(r.given == name for r in flow.steps[p].inputs)]
-            changed |= follow(flow, [p for p in readers if flow.is_leaf(p)])
+            changed |= set(flow.ahead(*(p for p in readers if flow.is_leaf(p))))
     others = {name: one for name, one in given_values(flow).items() if name not in keeps}
     benches = [
         Bench(flow, {**others, **{name: np.full(shape, value) for name, shape in keeps.items()}}, puts, changed)
@@ -179,7 +179,7 @@ def finds_next_word(flow: Flow) -> str | None:
 
 def is_before(flow: Flow, site: Site, step: str) -> bool:
     """Whether a step reads what an attention led to."""
-    return flow.places[step] in follow(flow, [site.weighted_sum])
+    return flow.places[step] in flow.ahead(site.weighted_sum)
 
 
 def joint(flow: Flow, site: Site) -> int:

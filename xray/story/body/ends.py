@@ -152,20 +152,13 @@ def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Hea
 
 def is_convolved(flow: Flow, head: int) -> bool:
     """Whether what a step makes goes on through convolutions that see more than one place."""
-    onward = [head]
-    known = {head}
-    for here in onward:
-        readers = [reader for reader in flow.readers.get(here, ()) if reader not in known]
-        if any(flow.op(reader) in FINDINGS and not is_linear(flow, reader) for reader in readers):
-            return True
-        onward += readers
-        known.update(readers)
-    return False
+    onward = flow.ahead(*flow.readers.get(head, ()))
+    return any(flow.op(place) in FINDINGS and not is_linear(flow, place) for place in onward)
 
 
 def hands_out_rows(flow: Flow, head: int) -> bool:
     """Whether a model hands out what its last linear layer makes as a hidden state, and not as scores."""
-    made = {flow.steps[place].id for place in (head, *flow.readers.get(head, ()))}
+    made = {flow.steps[place].id for place in flow.ahead(head)}
     return any(
         record.source in made and any(word in record.name for word in ("hidden", "pool", "embed"))
         for step in flow.steps
