@@ -34,6 +34,7 @@ UNUSED = {
     "dinov3_vit": {"embeddings.mask_token"},
     "wav2vec2": {"Wav2Vec2Model.masked_spec_embed"},  # modeling_wav2vec2.py:1245, with masked places alone
     "hubert": {"HubertModel.masked_spec_embed"},
+    "sew_d": {"SEWDModel.masked_spec_embed"},
     "data2vec_audio": {"data2vec_audio.masked_spec_embed"},
     "speecht5": {"speecht5.encoder.prenet.masked_spec_embed"},
     "blip": {"text_model.encoder.layer.*.crossattention"},  # modeling_blip_text.py:303, with an image to look at alone

@@ -159,11 +159,10 @@ def is_convolved(flow: Flow, head: int) -> bool:
 def hands_out_rows(flow: Flow, head: int) -> bool:
     """Whether a model hands out what its last linear layer makes as a hidden state, and not as scores."""
     made = {flow.steps[place].id for place in flow.ahead(head)}
+    whole = flow.steps[[head, *flow.parents(head)][-1]]
     return any(
         record.source in made and any(word in record.name for word in ("hidden", "pool", "embed"))
-        for step in flow.steps
-        if step.parent is None
-        for record in step.outputs
+        for record in whole.outputs
     )
 
 
