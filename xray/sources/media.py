@@ -105,7 +105,8 @@ def count_rows(model: nn.Module, medium: Medium, made: Mapping[str, Any]) -> int
         except Exception as error:  # whatever a model raises: the trial of the whole will tell
             found = FEATURES.search(str(error))
             return int(found[1]) if found else 0
-        rows = getattr(answer, "pooler_output", answer)
+        told = (getattr(answer, name, None) for name in ("pooler_output", "last_hidden_state"))
+        rows = next((one for one in told if one is not None), answer)
         tensors = rows if isinstance(rows, (list, tuple)) else [rows]
         return sum(one.numel() // one.shape[-1] for one in tensors if isinstance(one, Tensor))
     return 0

@@ -26,6 +26,7 @@ IMAGES = (
     "batch frames channels height width",
     "batch channels frames height width",
     "batch channels 4*height 4*width",
+    "batch patches patch_numbers",
     "batch*patches patch_numbers",
 )
 VIDEOS = ("batch frames channels height width", "batch channels frames height width")

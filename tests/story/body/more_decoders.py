@@ -68,7 +68,8 @@ def gpt_neox_japanese(c):
 def fuyu(c):
     read = c.text_config
     attend, think = attention(read, qk_norm=True, fused="qkv"), plain(read)
-    return decoder_only(read, pre("layer", attend), pre("layer", think), final="layer", tied=False)
+    shown = (f"projection {read.hidden_size}",)  # of the numbers of each patch (line 119)
+    return decoder_only(read, pre("layer", attend), pre("layer", think), final="layer", tied=False, parts=shown)
 
 
 @family("GraniteSWAForCausalLM", "granite_swa:122, 235", named=True, layer_types=[WHOLE, LOCAL, LOCAL, LOCAL], **FOUR)

@@ -39,7 +39,6 @@ UNUSED = {
     "speecht5": {"speecht5.encoder.prenet.masked_spec_embed"},
     "blip": {"text_model.encoder.layer.*.crossattention"},  # modeling_blip_text.py:303, with an image to look at alone
     "dpt": {"neck.fusion_stage.layers.0.residual_layer1"},  # modeling_dpt.py:700, not of the first layer
-    "fuyu": {"model.vision_embed_tokens"},  # modeling_fuyu.py:119, and no image is given
     "deepseek_v4": {  # modeling_deepseek_v4.py:426, which ten places are too few for
         f"model.layers.*.self_attn.compressor.{name}" for name in ("position_bias", "kv_norm")
     },
