@@ -6,7 +6,17 @@ from math import prod
 
 from xray.ir.flow.cut_rows import find_cut_part
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, FINDINGS, LOOKUPS, SCALINGS, SIDE_BY_SIDE, SOFTMAXES, SUMS
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    CURVES,
+    FINDINGS,
+    LOOKUPS,
+    PLACING,
+    SCALINGS,
+    SIDE_BY_SIDE,
+    SOFTMAXES,
+    SUMS,
+)
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import EntrancePart, Reads
 from xray.story.body.stages import find_any_norm
@@ -68,6 +78,7 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     norms = list_norms(flow, nodes)
     outer = [node for node in finders if source_of(flow, node, stops) is not None]
     others = bool(outer) or any(is_linear(flow, node) and reads_vectors(flow, node) for node in nodes)
+    others = others and not puts_in(flow, nodes)
     beside = mixes_with(flow, given, nodes, stops)
     joining = list_tables_beside(flow, given, outer, nodes)
     worded = [node for node in (joining if others else [] if beside else given) if looks_up_ids(flow, node)]
@@ -342,6 +353,13 @@ def reads_vectors(flow: Flow, node: int) -> bool:
         maker is None and record.role == "activation" and len(record.shape) >= 3 and record.is_float
         for record, maker in flow.given(node)
     )
+
+
+def puts_in(flow: Flow, nodes: Collection[int]) -> bool:
+    """Whether rows are put among words that are looked up, so that these are what the stream is of (Fuyu)."""
+    placing = [node for node in nodes if flow.op(node) in PLACING]
+    origins = (flow.carried_from(flow.makers[node][0]) for node in placing)
+    return any(one is not None and looks_up_ids(flow, one) for one in origins if one is None or flow.op(one) in LOOKUPS)
 
 
 def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int], stops: Collection[int]) -> Reads | None:
