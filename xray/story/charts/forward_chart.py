@@ -31,6 +31,9 @@ from xray.story.sentences.of_parts import describe_load
 FAN: Place = (0.5, 0.94)
 """How wide experts stand beside each other, and the bars below them."""
 
+MOST_EXPERTS = 5
+"""So many boxes stand side by side, the last of them for all others; more are too narrow for their names."""
+
 
 def chart_forward(flow: Flow, found: Branching) -> Chart | None:
     """The chart of a feed-forward: expand (and gate), bend, contract."""
@@ -191,7 +194,7 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
         drawn.append(Node("load", describe_load(load), 2, FAN, form="bars", bars=load))
         edges.append(Edge("choice", "load"))
     below, row = drawn[-1].key, drawn[-1].row + 1
-    shown = min(count, 6)
+    shown = min(count, MOST_EXPERTS)
     for number in range(shown):
         is_chosen = number < min(max(chosen, 1), shown - 1 if count > chosen else shown)
         is_last = number == shown - 1 and count > shown
