@@ -166,7 +166,7 @@ def label_entry(flow: Flow, node: int) -> str:
     """What a step of the entrance is called."""
     op = flow.op(node)
     if op in LOOKUPS:
-        return "PLACES, LOOKED UP" if looks_up_places(flow, node) else "LOOK UP IN A TABLE"
+        return "PLACE LOOKUP" if looks_up_places(flow, node) else "TABLE LOOKUP"
     if op in FINDINGS:
         found = any(flow.op(one) in FINDINGS for one in flow.behind(flow.makers[node][0]))
         return "PATCHES" if cuts_patches(flow, node) and not found else ""
