@@ -22,8 +22,9 @@ def make_layers(width, count):
 class Sees(nn.Module):
     """Patches through two layers, brought to the width of words, and put where signs stand among them."""
 
-    def __init__(self):
+    def __init__(self, factor=None):
         super().__init__()
+        self.factor = factor
         self.patches = nn.Conv2d(3, SEEN, 4, stride=4)
         self.eye = make_layers(SEEN, 2)
         self.project = nn.Sequential(nn.Linear(SEEN, WIDTH), nn.GELU(), nn.Linear(WIDTH, WIDTH))
@@ -35,7 +36,7 @@ class Sees(nn.Module):
         seen = self.patches(image).flatten(2).mT
         for layer in self.eye:
             seen = layer(seen)
-        x = self.words(ids)
+        x = self.words(ids) if self.factor is None else self.words(ids) * self.factor
         x = x.masked_scatter((ids == SIGN).unsqueeze(-1), self.project(seen))
         for layer in self.layers[:-1]:
             x = layer(x)
@@ -46,9 +47,23 @@ class Sees(nn.Module):
 @pytest.fixture(scope="module")
 def trace():
     torch.manual_seed(0)
+    return record(Sees())
+
+
+def record(model):
     ids = torch.arange(8, 22).view(2, 7)
     ids[:, 1:5] = SIGN
-    return xray.trace(Sees(), ids, torch.rand(2, 3, 8, 8))
+    return xray.trace(model, ids, torch.rand(2, 3, 8, 8))
+
+
+def test_words_that_are_multiplied_before_rows_are_put_among_them_say_so_on_their_side():
+    reading = read_passes(record(Sees(factor=3.0)))[0]
+    chart = chart_entrance(reading.flow, reading.towers[1])
+
+    ways = {(chart.node(edge.source).label, chart.node(edge.target).label) for edge in chart.edges}
+    scaled = next(node for node in chart.nodes if node.label == "× ONE NUMBER")
+    assert {("LOOK UP IN A TABLE", "× ONE NUMBER"), ("× ONE NUMBER", "ROWS PUT IN")} <= ways
+    assert all(node.place[0] < scaled.place[0] for node in chart.nodes if node.row == scaled.row and node != scaled)
 
 
 def test_both_the_words_and_the_rows_of_the_other_tower_lead_to_where_these_are_put_in(trace):

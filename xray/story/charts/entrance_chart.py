@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import isclose, sqrt
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, LOOKUPS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, LOOKUPS, PLACING, SCALINGS, SUMS
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
 from xray.story.anatomy.tree import Reads
@@ -44,6 +44,7 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
     if not nodes or start is None:
         return None
     labels = {node: label for node in nodes if (label := label_entry(flow, node))}
+    labels |= {node: name_scale(flow, node) for node in list_scaled_words(flow, nodes)}
     chart = chart_places(flow, towering, start)
     if chart is None:
         resamplers = find_resamplers(flow, nodes)
@@ -94,8 +95,26 @@ def add_scale(flow: Flow, chart: Chart, nodes: Collection[int]) -> Chart:
     scales = [one for one in sorted(nodes) if one > drawn and is_scale(flow, one) and number(flow.steps[one]) != 1]
     if len(scales) != 1 or len(flow.output(scales[0]).shape) != 3:
         return chart
-    label = "× √d_model" if is_root(flow, scales[0]) else "× ONE NUMBER"
+    label = name_scale(flow, scales[0])
     return add_above(chart, Node("scale", label, 0, MIDDLE, steps_at(flow, *scales), flow.output(scales[0])))
+
+
+def name_scale(flow: Flow, node: int) -> str:
+    """What a step is called that multiplies all that comes in by one number."""
+    return "× √d_model" if is_root(flow, node) else "× ONE NUMBER"
+
+
+def list_scaled_words(flow: Flow, nodes: Collection[int]) -> list[int]:
+    """The steps that multiply words by one number before rows of another tower are put among them (Gemma 3)."""
+    placed = [node for node in nodes if flow.op(node) in PLACING]
+    scales = (node for node in nodes if placed and node < max(placed) and is_scale(flow, node))
+    return [
+        node
+        for node in scales
+        if number(flow.steps[node]) != 1
+        and (word := flow.carried_from(flow.makers[node][0], CARRYING)) is not None
+        and flow.op(word) in LOOKUPS
+    ]
 
 
 def quote_input(one_pass: Pass) -> tuple[str, ...]:

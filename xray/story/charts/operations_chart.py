@@ -61,7 +61,11 @@ def chart_operations(
     keys = {node: f"{'state' if is_state(flow, node, group) else prefix}{node}" for node, group in notable.items()}
     found: list[Node] = []
     outer = [node for node in notable if is_entrance and reads_outside(flow, nodes, node, notable, owner)]
-    rows = {number: sorted(held, key=lambda node: node not in outer) for number, held in rows.items()}
+    left = set(outer)
+    for node in sorted(level, key=level.__getitem__):  # what such a step alone leads to stays on its side
+        before = {owner_of for owner_of, after in edges if after == node}
+        left |= {node} if before and before <= left else set()
+    rows = {number: sorted(held, key=lambda node: node not in left) for number, held in rows.items()}
     for row, held in enumerate(piece for number in sorted(rows) for piece in cut_row(flow, rows[number])):
         for place, node in enumerate(held):
             found.append(make_node(flow, node, notable[node], row, spread(place, len(held)), labels, keys[node]))
