@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from math import prod
 
 from xray.ir.flow.cut_rows import find_cut_part
 from xray.ir.flow.dataflow import Flow
@@ -22,9 +21,6 @@ from xray.story.anatomy.tree import EntrancePart, Reads
 from xray.story.body.stages import find_any_norm
 from xray.story.body.tables import (
     MOST,
-    MOST_BESIDE,
-    MOVING,
-    PICKING,
     judge_training,
     list_tables_beside,
     looks_up_ids,
@@ -33,7 +29,7 @@ from xray.story.body.tables import (
     table_rows,
     trains,
 )
-from xray.story.passages.channels import find_channels
+from xray.story.passages.added_places import describe_sum, learned_source
 from xray.story.recognition.between import is_linear, is_scale, read_sizes, width_out
 from xray.story.recognition.norms import Norm
 from xray.story.recognition.resamplers import find_resamplers
@@ -47,8 +43,6 @@ PICTURED = frozenset({"height", "width"})
 SOUNDING = ("audio", "feature", "mel", "spec", "wave", "speech")
 PICTURING = ("pixel", "patch", "image")
 """What the name of an argument holds by which sound comes in, and by which pictures do."""
-NAMELESS = TensorRecord("", (), (), "", "", "activation")
-"""Stands for places that are worked out, and picked from no table."""
 
 
 @dataclass(frozen=True)
@@ -246,30 +240,6 @@ def scales_rows(flow: Flow, node: int, nodes: Collection[int]) -> bool:
     return True
 
 
-def describe_sum(flow: Flow, node: int, nodes: Collection[int]) -> Iterator[EntrancePart]:
-    """The places that are added: learned ones, or ones from a table that is not. One row for all tells no places."""
-    shape = flow.output(node).shape
-    if len(flow.steps[node].inputs) < 2:
-        return
-    for record, maker in flow.given(node):
-        if len(record.shape) < 2 or record.shape[-1] != shape[-1]:
-            continue
-        source = source_beside(flow, record, maker)
-        if source is not None:
-            learned = judge_training(flow, source.trained, nodes) if source.role == "parameter" else False
-            axis = find_channels(flow, node)
-            wide = shape[-1 if axis is None else axis]
-            held = wide if wide in source.shape else next(iter(source.shape[-1:]), 0)
-            is_map = len(source.shape) == len(("batch", "channels", "height", "width"))
-            has_rows = len(source.shape) >= 2 and held and not (is_map and axis is None)  # what is worked out has none
-            rows = prod(source.shape) // held if has_rows else None
-            if rows != 1 and not (
-                len(source.shape) > len(("rows", "width")) and prod(source.shape) == max(source.shape)
-            ):
-                yield EntrancePart("positions", rows, learned=learned)
-            return
-
-
 def describe_join(flow: Flow, node: int, nodes: Collection[int]) -> Iterator[EntrancePart]:
     """The learned rows that are put before or behind the others."""
     for record, maker in flow.given(node):
@@ -280,71 +250,6 @@ def describe_join(flow: Flow, node: int, nodes: Collection[int]) -> Iterator[Ent
                 continue
             name = "class token" if count == 1 else "learned rows"
             yield EntrancePart(name, count, learned=judge_training(flow, source.trained, nodes))  # type: ignore[arg-type]  # one of two
-
-
-def learned_source(flow: Flow, record: TensorRecord, maker: int | None) -> TensorRecord | None:
-    """The parameter that a tensor is, moved or repeated at most; None if it is none."""
-    while record.role != "parameter" and maker is not None and flow.op(maker) in MOVING - SIDE_BY_SIDE | {"add"}:
-        if not flow.makers[maker]:
-            return None
-        record, maker = next(flow.given(maker))
-    return record if record.role == "parameter" else None
-
-
-def source_beside(flow: Flow, record: TensorRecord, maker: int | None) -> TensorRecord | None:
-    """The table of places that something is picked from: learned, or there from the beginning; None if it is data."""
-    seen: set[int] = set()
-    todo = [(record, maker)]
-    source: TensorRecord | None = None
-    while todo and len(seen) < MOST_BESIDE:
-        record, maker = todo.pop()
-        if maker is None:
-            if record.is_float and len(record.shape) >= 2 and record.role in ("parameter", "activation"):
-                source = record if source is None or record.role == "parameter" else source
-            continue
-        if maker in seen:
-            continue
-        seen.add(maker)
-        if flow.op(maker) in ("cos", "sin") or makes_places(flow, maker):
-            return NAMELESS
-        if flow.op(maker) not in MOVING | PICKING | {"mul", "detach", "copy_"}:
-            return None
-        todo += [(one, before) for one, before in flow.given(maker) if one.is_float and prod(one.shape) > 1]
-    if source is not None and source.role == "activation" and not seen:
-        return source if is_held(flow, source) else None  # else it may be data
-    return source
-
-
-def is_gated(flow: Flow, node: int) -> bool:
-    """Whether what a step adds was multiplied by a single number that is learned, or worked out of such (mllama)."""
-    for maker in map(flow.carried_from, flow.makers[node]):
-        given = list(flow.given(maker)) if maker is not None and flow.op(maker) in SCALINGS else []
-        for record, before in given if len(given) > 1 else ():
-            if prod(record.shape) == 1 and any(
-                one.role == "parameter" for step in flow.behind(before, most=4) for one in flow.steps[step].inputs
-            ):
-                return True
-    return False
-
-
-def is_held(flow: Flow, record: TensorRecord) -> bool:
-    """Whether a table is one that the model holds: the same rows for every sequence, and no argument has its shape."""
-    given = [one.shape for step in flow.steps if step.parent is None for one in step.inputs]
-    batch = {shape[0] for shape in given if len(shape) > 1}
-    return len(record.shape) == 3 and record.shape[0] == 1 and 1 not in batch and record.shape not in given
-
-
-def makes_places(flow: Flow, node: int) -> bool:
-    """Whether a step makes rows out of how many ids there are, the same ones for every sequence, without parameters."""
-    step = flow.steps[node]
-    shape = flow.output(node).shape
-    return (
-        flow.is_leaf(node)
-        and not step.params
-        and bool(step.inputs)
-        and not any(record.is_float or record.role == "parameter" for record in step.inputs)
-        and (len(shape) == 2 or (len(shape) == 3 and shape[0] == 1))
-    )
 
 
 def reads_vectors(flow: Flow, node: int) -> bool:

@@ -9,7 +9,7 @@ from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, LOOKUPS, 
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
 from xray.story.anatomy.tree import Reads
-from xray.story.body.entrance import cuts_patches, describe_sum, is_gated, learned_source
+from xray.story.body.entrance import cuts_patches
 from xray.story.body.tables import looks_up_places, trains
 from xray.story.body.towers import Towering
 from xray.story.charts.chart import (
@@ -25,6 +25,7 @@ from xray.story.charts.chart import (
     steps_at,
 )
 from xray.story.charts.operations_chart import chart_operations
+from xray.story.passages.added_places import describe_sum, is_gated, learned_source
 from xray.story.recognition.between import is_scale
 from xray.story.recognition.resamplers import Resampler, find_resamplers
 from xray.story.recognition.value_shapes import number

@@ -1,0 +1,103 @@
+"""Places that are added to rows: learned ones, ones from a table that is not, be it through a gate."""
+
+from collections.abc import Collection, Iterator
+from math import prod
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import SCALINGS, SIDE_BY_SIDE
+from xray.ir.records import TensorRecord
+from xray.story.anatomy.tree import EntrancePart
+from xray.story.body.tables import MOST_BESIDE, MOVING, PICKING, judge_training
+from xray.story.passages.channels import find_channels
+
+NAMELESS = TensorRecord("", (), (), "", "", "activation")
+"""Stands for places that are worked out, and picked from no table."""
+
+
+def describe_sum(flow: Flow, node: int, nodes: Collection[int]) -> Iterator[EntrancePart]:
+    """The places that are added: learned ones, or ones from a table that is not. One row for all tells no places."""
+    shape = flow.output(node).shape
+    if len(flow.steps[node].inputs) < 2:
+        return
+    for record, maker in flow.given(node):
+        if len(record.shape) < 2 or record.shape[-1] != shape[-1]:
+            continue
+        source = source_beside(flow, record, maker)
+        if source is not None:
+            learned = judge_training(flow, source.trained, nodes) if source.role == "parameter" else False
+            axis = find_channels(flow, node)
+            wide = shape[-1 if axis is None else axis]
+            held = wide if wide in source.shape else next(iter(source.shape[-1:]), 0)
+            is_map = len(source.shape) == len(("batch", "channels", "height", "width"))
+            has_rows = len(source.shape) >= 2 and held and not (is_map and axis is None)  # what is worked out has none
+            rows = prod(source.shape) // held if has_rows else None
+            if rows != 1 and not (
+                len(source.shape) > len(("rows", "width")) and prod(source.shape) == max(source.shape)
+            ):
+                yield EntrancePart("positions", rows, learned=learned)
+            return
+
+
+def source_beside(flow: Flow, record: TensorRecord, maker: int | None) -> TensorRecord | None:
+    """The table of places that something is picked from: learned, or there from the beginning; None if it is data."""
+    seen: set[int] = set()
+    todo = [(record, maker)]
+    source: TensorRecord | None = None
+    while todo and len(seen) < MOST_BESIDE:
+        record, maker = todo.pop()
+        if maker is None:
+            if record.is_float and len(record.shape) >= 2 and record.role in ("parameter", "activation"):
+                source = record if source is None or record.role == "parameter" else source
+            continue
+        if maker in seen:
+            continue
+        seen.add(maker)
+        if flow.op(maker) in ("cos", "sin") or makes_places(flow, maker):
+            return NAMELESS
+        if flow.op(maker) not in MOVING | PICKING | {"mul", "detach", "copy_"}:
+            return None
+        todo += [(one, before) for one, before in flow.given(maker) if one.is_float and prod(one.shape) > 1]
+    if source is not None and source.role == "activation" and not seen:
+        return source if is_held(flow, source) else None  # else it may be data
+    return source
+
+
+def is_gated(flow: Flow, node: int) -> bool:
+    """Whether what a step adds was multiplied by a single number that is learned, or worked out of such (mllama)."""
+    for maker in map(flow.carried_from, flow.makers[node]):
+        given = list(flow.given(maker)) if maker is not None and flow.op(maker) in SCALINGS else []
+        for record, before in given if len(given) > 1 else ():
+            if prod(record.shape) == 1 and any(
+                one.role == "parameter" for step in flow.behind(before, most=4) for one in flow.steps[step].inputs
+            ):
+                return True
+    return False
+
+
+def is_held(flow: Flow, record: TensorRecord) -> bool:
+    """Whether a table is one that the model holds: the same rows for every sequence, and no argument has its shape."""
+    given = [one.shape for step in flow.steps if step.parent is None for one in step.inputs]
+    batch = {shape[0] for shape in given if len(shape) > 1}
+    return len(record.shape) == 3 and record.shape[0] == 1 and 1 not in batch and record.shape not in given
+
+
+def makes_places(flow: Flow, node: int) -> bool:
+    """Whether a step makes rows out of how many ids there are, the same ones for every sequence, without parameters."""
+    step = flow.steps[node]
+    shape = flow.output(node).shape
+    return (
+        flow.is_leaf(node)
+        and not step.params
+        and bool(step.inputs)
+        and not any(record.is_float or record.role == "parameter" for record in step.inputs)
+        and (len(shape) == 2 or (len(shape) == 3 and shape[0] == 1))
+    )
+
+
+def learned_source(flow: Flow, record: TensorRecord, maker: int | None) -> TensorRecord | None:
+    """The parameter that a tensor is, moved or repeated at most; None if it is none."""
+    while record.role != "parameter" and maker is not None and flow.op(maker) in MOVING - SIDE_BY_SIDE | {"add"}:
+        if not flow.makers[maker]:
+            return None
+        record, maker = next(flow.given(maker))
+    return record if record.role == "parameter" else None
