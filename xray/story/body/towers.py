@@ -131,7 +131,7 @@ def read_tower(
 
 
 def reads_chosen(flow: Flow, nodes: Collection[int], ends: Collection[int]) -> bool:
-    """Whether ids that are looked up come of what other towers end with."""
+    """Whether all ids that are looked up come of what other towers end with."""
     ids = [
         maker
         for node in nodes
@@ -139,7 +139,8 @@ def reads_chosen(flow: Flow, nodes: Collection[int], ends: Collection[int]) -> b
         for record, maker in flow.given(node)
         if record.role == "ids"
     ]
-    return any(place in ends for place in flow.behind(*ids, most=MOST_BEHIND, ends=ends.__contains__))
+    ways = (flow.behind(one, most=MOST_BEHIND, ends=ends.__contains__) for one in ids)
+    return bool(ids) and all(any(place in ends for place in way) for way in ways)
 
 
 def list_breaks(bridges: Sequence[Bridging], layers: int) -> list[int]:
