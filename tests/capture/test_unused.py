@@ -6,6 +6,7 @@ from torch import nn
 from torch.nn.utils import parametrizations
 
 import xray
+from xray.story.facts.unused import find_unused
 
 ROWS = torch.zeros(2, 3)
 
@@ -62,11 +63,34 @@ def test_nothing_is_said_of_what_stands_beside_unseen_work():
         with torch._C.DisableTorchFunction():
             return x @ weight
 
-    assert unused(lambda model, x: unseen(x, model.used.weight) + 1) == {}
-    assert unused(lambda model, x: unseen(x, model.used.weight)) == {}
+    assert unused(lambda model, x: unseen(x, model.used.weight) + 1) is None
+    assert unused(lambda model, x: unseen(x, model.used.weight)) is None
+    assert unused(lambda model, x: model.used(unseen(model.spare(x), torch.ones(5, 3)))) == {}
     with pytest.warns(DeprecationWarning, match="jit"):
         scripted = torch.jit.script(nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3)))
-    assert unused(lambda model, x: model.within(x), within=scripted) == {"used": 12, "spare": 36}
+    assert unused(lambda model, x: model.within(x), within=scripted) is None
+
+
+def test_nothing_is_said_where_others_stand_in_for_parameters():
+    model = Model(lambda model, x: model.used(x) + model.token.sum(), own=True)
+    others: dict[str, torch.Tensor] = {
+        name: nn.Parameter(one.detach().clone()) for name, one in model.named_parameters()
+    }
+
+    with xray.record(model) as recorder:
+        torch.func.functional_call(model, others, ROWS)
+
+    assert recorder.trace.unused is None
+
+
+def test_of_a_part_that_is_called_alone_no_other_part_is_taken_off():
+    model = Model(lambda model, x: x)
+
+    with xray.record(model) as recorder:
+        model.spare[0](ROWS)
+
+    assert recorder.trace.unused == {"used": 12, "spare.1": 20}
+    assert find_unused(recorder.trace) == {}
 
 
 def test_what_a_model_keeps_and_is_given_is_nothing_unseen():

@@ -66,8 +66,8 @@ def class_of(module: nn.Module) -> type[nn.Module]:
 class Survey:
     """Every module of a model once, with its path and its parameters, and whether any of them is compiled.
 
-    Modules given by name stand under their own names beside the model. Shared parameters are counted once. `kept` are
-    the identities of the tensors that modules keep beside their parameters.
+    Modules given by name stand under their own names beside the model. Shared parameters are counted once. `parts` are
+    the model's own modules, `kept` the identities of the tensors that modules keep beside their parameters.
     """
 
     def __init__(self, model: nn.Module, others: Mapping[str, nn.Module]) -> None:
@@ -129,7 +129,7 @@ class Survey:
                     [(child, dot + name, entry) for name, child in module._modules.items() if child is not None][::-1]
                 )
         entries = list(known.values())[first:]
-        self.parts += tuple(entry for _, entry in entries)
+        self.parts = self.parts or tuple(entry for _, entry in entries)
         if is_shared:
             for module, entry in entries:
                 entry.params, entry.trained = count_parameters(module), count_trained(module)

@@ -12,39 +12,52 @@ def list_unused(
 
     `parts` are the modules, each after the one that holds it; `kept` are the identities of the tensors that the model
     keeps beside its parameters. Without `exact`, parameters may run in another form than the one they are kept in: then
-    what a module that ran holds itself counts as used. None where nothing ran, or the model did not come to its end.
+    what a module that ran holds itself counts as used. None where nothing ran, where the model did not come to its end,
+    and where something was worked out unseen in a module with parameters that nobody was seen to read.
     """
     if not calls or any(call.parent is None and call.error is not None for call in calls):
         return None
     used = {id(known.tensor()) for call in calls for _, known, _ in call.inputs if known.role == "parameter"}
     ran = {id(call.params) for call in calls if isinstance(call.params, Counted)}
-    hazy = set(list_hazy(calls, kept))
+    hazy = set(list_hazy(calls, kept, {identity for part in parts for identity, _ in part.own}))
     outer = set(list_outer(parts))
+    used.update(
+        identity for part in parts if id(part) in ran and not (exact and id(part) in outer) for identity, _ in part.own
+    )
+    if any(identity not in used for part in list_inside(parts, ran, hazy) for identity, _ in part.own):
+        return None
+    return dict(list_outermost(parts, used))
+
+
+def list_inside(parts: Sequence[Counted], ran: Collection[int], hazy: Collection[int]) -> Iterator[Counted]:
+    """The modules that are hazy, or did not run and stand in one that is."""
     for part in parts:
         nearest: Counted | None = part
         while nearest is not None and id(nearest) not in ran:
             nearest = nearest.above
-        is_whole = nearest is part and not (exact and id(part) in outer)
-        if is_whole or (nearest is not None and id(nearest) in hazy):
-            used.update(identity for identity, _ in part.own)
-    return dict(list_outermost(parts, used))
+        if nearest is not None and id(nearest) in hazy:
+            yield part
 
 
-def list_hazy(calls: Sequence[OpenCall], kept: Collection[int]) -> Iterator[int]:
-    """The modules in which something was worked out unseen: nobody knows what parameters that needed."""
+def list_hazy(calls: Sequence[OpenCall], kept: Collection[int], own: Collection[int]) -> Iterator[int]:
+    """The modules in which something was worked out unseen: nobody knows what parameters that needed.
+
+    There a tensor comes from nowhere, or a parameter is read that is none of the model's `own`, put in its place.
+    """
     given = {id(known) for call in calls if call.parent is None for _, known, _ in call.inputs}
     for call in calls:
         if isinstance(call.params, Counted) and any(known.maker == call.serial for _, known, _ in call.outputs):
             yield id(call.params)
         for _, known, _ in call.inputs if call.parent is not None else ():
-            if known.maker is None and known.role == "activation" and id(known) not in given:
-                tensor = known.tensor()
-                if tensor is None or id(tensor) not in kept:
-                    block: OpenCall | None = call.parent
-                    while block is not None and not isinstance(block.params, Counted):
-                        block = block.parent
-                    if block is not None:
-                        yield id(block.params)
+            if known.maker is not None or id(known) in given or known.role not in ("activation", "parameter"):
+                continue
+            tensor = known.tensor()
+            if tensor is None or id(tensor) not in (kept if known.role == "activation" else own):
+                block: OpenCall | None = call.parent
+                while block is not None and not isinstance(block.params, Counted):
+                    block = block.parent
+                if block is not None:
+                    yield id(block.params)
 
 
 def list_outer(parts: Sequence[Counted]) -> Iterator[int]:

@@ -109,7 +109,7 @@ class Trace:
     `sizes` are the model's named sizes (batch, heads, d_model, d_k, d_ff, src_vocab, tgt_vocab, encoder_layers,
     decoder_layers, src_len, tgt_len); `config` is what it was built and traced with. `unused` tells what took no part:
     outermost modules with parameters that no step worked with, by their paths, and single parameters by their names,
-    each with how many it holds; None where that is not known.
+    each with how many it holds; None where that is not known of all.
     """
 
     title: str

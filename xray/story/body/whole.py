@@ -1,14 +1,12 @@
 """From a trace to its anatomy: the passes read one by one, and what they say put together."""
 
-import re
-from collections.abc import Mapping
-
 from xray.ir.flow.remembering import once
 from xray.ir.trace import Trace
-from xray.story.anatomy.tree import Anatomy, Untold
+from xray.story.anatomy.tree import Anatomy
 from xray.story.body.ends import count_active, list_meetings, read_head, read_links, read_untold
 from xray.story.body.reading import read_passes
 from xray.story.body.together import count_params, join_towers, list_others, pick_reading
+from xray.story.facts.unused import find_unused, join_alike
 
 
 @once
@@ -26,7 +24,8 @@ def anatomy(trace: Trace) -> Anatomy:
         return Anatomy((), (), None, params, None, unused=join_alike(trace.unused or {}))
     others = list(list_others(readings, chosen))
     towers, links = join_towers(chosen, others)
-    used = None if params is None or trace.unused is None else params - sum(trace.unused.values())
+    unused = find_unused(trace)
+    used = None if params is None or unused is None else params - sum(unused.values())
     active = [count_active(one.towers, one.flow, used) for one in readings if one is chosen or not others]
     meetings = list_meetings(chosen.flow, chosen.towers)
     return Anatomy(
@@ -38,14 +37,3 @@ def anatomy(trace: Trace) -> Anatomy:
         untold=read_untold(chosen.flow, chosen.towers, meetings),
         unused=join_alike(trace.unused or {}),
     )
-
-
-def join_alike(unused: Mapping[str, int]) -> tuple[Untold, ...]:
-    """What took no part, the largest first; several parts whose paths differ in numbers alone are one."""
-    alike: dict[str, list[str]] = {}
-    for path in unused:
-        alike.setdefault(re.sub(r"(?<![A-Za-z])\d+", "*", path), []).append(path)
-    named = {
-        whole if len(paths) > 1 else paths[0]: sum(map(unused.__getitem__, paths)) for whole, paths in alike.items()
-    }
-    return tuple(Untold(path, params) for path, params in sorted(named.items(), key=lambda one: -one[1]))

@@ -15,6 +15,7 @@ from xray.story.charts.end_charts import PICKS
 from xray.story.compare.marks import Marks
 from xray.story.compare.outlines import card_blocks, card_height, draw_marks_card, outline_marks
 from xray.story.facts.totals import count_params
+from xray.story.facts.unused import find_unused
 from xray.story.layout import Layout, Measure
 from xray.story.regions.flanked import draw_flanked, is_flanked, list_gradients, plan_grid, what_loops
 from xray.story.regions.heat_maps import read_pictures
@@ -89,7 +90,7 @@ def gather(trace: Trace, whole: Anatomy, columns: Sequence[Column]) -> Told:
         whole,
         tuple((one.towering.tower, whole_frames(columns, one), one.look) for one in columns if one.is_first),
         list_stations(trace, columns, whole),
-        list_shares(columns, count_params(trace), trace.unused or {}),
+        list_shares(columns, count_params(trace), find_unused(trace) or {}),
         MARGIN,
         INFO,
         roles=tuple(role for role in ("training", "inference", "forward") if role in roles),

@@ -6,9 +6,9 @@ from xray.ir.flow.dataflow import Flow
 from xray.story.anatomy.tree import Attention, DeformableAttention
 from xray.story.body.reading import Reading
 from xray.story.body.stages import Staging
-from xray.story.body.whole import join_alike
 from xray.story.branches.others import list_other_way
 from xray.story.charts.stage_chart import name_branch
+from xray.story.facts.unused import join_alike
 from xray.story.sheet.columns import Column
 from xray.story.sheet.counting import Count
 
@@ -55,14 +55,14 @@ def list_shares(columns: Sequence[Column], params: int, unused: Mapping[str, int
     rest = params - sum(n for _, _, n in found)
     within = {path: n for path, n in unused.items() if path in seen or is_inside(path, seen)}
     apart = {path: n for path, n in unused.items() if path not in within}
-    found += [*list_unused("of these unused", within), *list_unused("unused", apart)]
+    found += [*list_idle("of these unused", within), *list_idle("unused", apart)]
     rest -= sum(apart.values())
     if rest > 0:
         found.append(("norms and what is not placed", "card", rest))
     return tuple(found)
 
 
-def list_unused(what: str, unused: Mapping[str, int]) -> Iterator[tuple[str, str, int]]:
+def list_idle(what: str, unused: Mapping[str, int]) -> Iterator[tuple[str, str, int]]:
     """The rows of what took no part: the largest by their names."""
     parts = join_alike(unused)
     for one in parts[:MOST_UNUSED]:
