@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import xray
-from xray.ir.flow.cut_rows import find_cut_part
+from xray.ir.flow.cut_rows import find_cut_part, read_span
 from xray.ir.flow.dataflow import read_flow
 
 
@@ -44,3 +44,12 @@ def test_rows_come_from_the_part_that_has_them_all(rows, part):
 @pytest.mark.parametrize("rows", [(slice(None), slice(2, 4)), (slice(1),), (slice(None), slice(None, None, 2))])
 def test_a_cut_across_parts_tells_none(rows):
     assert read_cut(*rows) is None
+
+
+@pytest.mark.parametrize("index", ["[0, 1, 0], :3", "(0, 1), :3", "True, :3", "None, :3", "..., :3", "0:2:1:0, :3"])
+def test_pieces_that_take_no_one_axis_tell_none(index):
+    assert read_span(index, (2, 8, 11), 1) is None
+
+
+def test_nothing_is_taken_along_an_empty_axis():
+    assert read_span(":, 0", (2, 0, 11), 1) is None

@@ -10,8 +10,11 @@ from story.sentences.pools import FALSE, PLAIN, make_tower
 from torch import nn
 from torch.nn import functional
 
+import xray
+from xray.ir.flow.dataflow import read_flow
 from xray.story.anatomy.tree import Attention
 from xray.story.body.reading import are_pieces
+from xray.story.body.windows import is_cut
 from xray.story.branches.visible import count_blocks, hides_from_some
 from xray.story.sentences.of_stations import describe_station
 
@@ -147,3 +150,16 @@ def test_a_square_whose_cells_are_not_all_known_has_no_blocks():
     assert count_blocks(square) == 4
     assert count_blocks(np.where(square == 0, np.nan, square)) is None
     assert hides_from_some(square)
+
+
+class Single(nn.Module):
+    """One number without axes, laid out anew."""
+
+    def forward(self, x):
+        return x.sum().reshape(1, 1)
+
+
+def test_a_number_without_axes_is_cut_into_no_windows():
+    flow = read_flow(xray.trace(Single(), torch.zeros(2, 3)).passes[0])
+
+    assert not is_cut(flow, [place for place in range(len(flow.steps)) if flow.op(place) == "reshape"])

@@ -1,5 +1,7 @@
 """Rows that are cut out of what was put side by side: which of its parts they come from, where the cut proves it."""
 
+import re
+
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CASTING, SIDE_BY_SIDE
 from xray.ir.records import TensorRecord
@@ -32,13 +34,15 @@ def read_span(index: str, shape: tuple[int, ...], axis: int) -> tuple[int, int] 
     """The first place that an index such as ":, :32, :" takes along an axis, and the one behind the last one."""
     pieces = [piece.strip() for piece in index.split(",")]
     place = axis % len(shape)
-    if place >= len(pieces) or any(piece in ("None", "...", "") for piece in pieces[: place + 1]):
+    if place >= len(pieces) or any(not takes_one_axis(piece) for piece in pieces[: place + 1]) or not shape[place]:
         return None
-    try:
-        bounds = [int(one) if one.strip() else None for one in pieces[place].split(":")]
-    except ValueError:
-        return None
+    bounds = [int(one) if one.strip() else None for one in pieces[place].split(":")]
     if len(bounds) == 1 and bounds[0] is not None:
         return bounds[0] % shape[place], bounds[0] % shape[place] + 1
     first, end, step = slice(*bounds).indices(shape[place])
     return (first, end) if step == 1 and first < end else None
+
+
+def takes_one_axis(piece: str) -> bool:
+    """Whether a piece of an index is a number or a slice, so that the next piece is of the next axis."""
+    return bool(re.fullmatch(r"-?\d+|(-?\d+)?:(-?\d+)?(:(-?\d+)?)?", piece.replace(" ", "")))

@@ -113,7 +113,7 @@ def is_cut(flow: Flow, way: Sequence[int]) -> bool:
         if flow.op(place) not in WAY or not flow.steps[place].inputs:
             return False
         before, after = flow.steps[place].inputs[0].shape, flow.output(place).shape
-        if flow.op(place) not in SHAPING or prod(before) != prod(after) or before[-1] != after[-1]:
+        if flow.op(place) not in SHAPING or not before or prod(before) != prod(after) or before[-1:] != after[-1:]:
             continue
         axes = (prod(before[:count]) for count in range(2, len(before) - 1))
         merged = merged or (len(before) > len(after) and before[0] < after[0] in axes)
