@@ -14,17 +14,19 @@ from xray.story.facts.kept_keys import measure_growth
 
 
 class Look(nn.Module):
-    def __init__(self, *, has_keys):
+    def __init__(self, *, has_keys, hands_queries=False):
         super().__init__()
         self.norm, self.q, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.kv = nn.Linear(WIDTH, 2 * WIDTH) if has_keys else None
+        self.kv, self.hands_queries = nn.Linear(WIDTH, 2 * WIDTH) if has_keys else None, hands_queries
 
     def forward(self, x, known):
         rows = self.norm(x)
         if self.kv is not None:
             known = tuple(cut(one) for one in self.kv(rows).chunk(2, dim=-1))
-        made = functional.scaled_dot_product_attention(cut(self.q(rows)), *known, is_causal=True)
-        return x + self.out(made.transpose(1, 2).flatten(-2)), known
+        queries = cut(self.q(rows))
+        made = functional.scaled_dot_product_attention(queries, *known, is_causal=True)
+        handed = (queries, known[1]) if self.hands_queries else known
+        return x + self.out(made.transpose(1, 2).flatten(-2)), handed
 
 
 def cut(rows):
@@ -32,12 +34,14 @@ def cut(rows):
 
 
 class Sharing(nn.Module):
-    """Three layers, of which the last two look with the keys and values of the first."""
+    """Three layers, of which the last two look with the keys and values of the first, or with its queries as keys."""
 
-    def __init__(self):
+    def __init__(self, *, hands_queries=False):
         super().__init__()
         self.words, self.think = nn.Embedding(19, WIDTH), nn.ModuleList(FeedForwardPart() for _ in range(3))
-        self.look = nn.ModuleList(Look(has_keys=number == 0) for number in range(3))
+        self.look = nn.ModuleList(
+            Look(has_keys=number == 0, hands_queries=hands_queries and number == 0) for number in range(3)
+        )
 
     def forward(self, ids):
         x, known = self.words(ids), None
@@ -47,8 +51,8 @@ class Sharing(nn.Module):
         return x
 
 
-def record():
-    return xray.trace(Sharing().eval(), torch.zeros(2, PLACES, dtype=torch.long))
+def record(**told):
+    return xray.trace(Sharing(**told).eval(), torch.zeros(2, PLACES, dtype=torch.long))
 
 
 def test_keys_of_an_earlier_layer_are_told():
@@ -57,6 +61,12 @@ def test_keys_of_an_earlier_layer_are_told():
     looks = [one for one in tower.branches if isinstance(one, Attention)]
     assert [group.layers for group in tower.groups] == [(0,), (1, 2)]
     assert [(one.source, one.earlier_keys) for one in looks] == [("self", None), ("self", True)]
+
+
+def test_queries_of_an_earlier_layer_are_no_keys_of_it():
+    looks = [one for one in anatomy(record(hands_queries=True)).towers[0].branches if isinstance(one, Attention)]
+
+    assert [one.earlier_keys for one in looks] == [None] * len(looks)
 
 
 def test_keys_of_an_earlier_layer_are_drawn_as_such_and_not_made_anew():

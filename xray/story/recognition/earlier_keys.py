@@ -28,8 +28,8 @@ def keep_readers(flow: Flow) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for site in list_sites(flow):
         if site.kind == "self":
-            for place in (site.scores, site.weighted_sum):
-                for maker in flow.makers[place]:
+            for place, end in ((site.scores, site.key.end), (site.weighted_sum, site.value.end)):
+                for maker in (maker for record, maker in flow.given(place) if record is end):
                     for here in carried(flow, maker):
                         found.setdefault(here, []).append(site.scores)
     return found
