@@ -71,7 +71,7 @@ class Attention(Looking):
     one image became several sequences (MobileViT).
     `other_rows` is True where beside the key of each place stand keys that the stream makes too, but not one for each
     (DeepSeek-V4). `sliding_window` is the setting of its block by this name where this pass cannot show what it does:
-    it has no more places than that, and no mask is recorded that cuts a window. `earlier_keys` is True where keys and
+    it has fewer places than that, and no mask is recorded that cuts a window. `earlier_keys` is True where keys and
     values are those that an earlier layer made for itself (Gemma 3n), `chosen_keys` where a mask shows those keys alone
     that have the highest of other scores (the indexer of DeepSeek-V3.2).
     """

@@ -36,9 +36,10 @@ def count_cut_window(flow: Flow, site: Site, query: Side, key: Side, region: Reg
 
 
 def read_set_window(flow: Flow, site: Site) -> int | None:
-    """The window that the settings of an attention's own block name, if a row has no more keys than that.
+    """The window that the settings of an attention's own block name, if a row has fewer keys than that.
 
-    Where it has more, its mask shows a window, or there is none. A block may know of one that its layer does not use.
+    Where it has more, its mask shows a window, or there is none; where it has as many, a cache may keep no others. A
+    block may know of one that its layer does not use.
     """
     block = next((one for one in flow.parents(site.scores) if flow.steps[one].module), None)
     if block is None:
@@ -48,7 +49,7 @@ def read_set_window(flow: Flow, site: Site) -> int | None:
         return None
     window = next((settings[name] for name in WINDOWS if name in settings), None)
     seen = flow.output(site.scores).shape[-1]
-    return window if type(window) is int and window >= seen > 0 else None
+    return window if type(window) is int and window > seen > 0 else None
 
 
 def count_pooled(flow: Flow, site: Site, key: Side, region: Region) -> int | None:

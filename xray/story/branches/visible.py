@@ -4,13 +4,16 @@ import numpy as np
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CASTING
 from xray.ir.flow.projections import is_product
-from xray.story.recognition.scored_parts import read_scored
+from xray.story.recognition.scored_parts import Scored, read_scored
 from xray.story.recognition.value_rules import LOW
-from xray.story.recognition.value_shapes import Values
+from xray.story.recognition.value_shapes import Values, number
 
 FEWEST = 2
 MOST_BEHIND = 60
+NUMBERING = frozenset({"int", "long"})
+"""What places of keys may go through, beside casts, before they are written."""
 
 
 def count_blocks(squares: Values) -> int | None:
@@ -34,10 +37,35 @@ def hides_from_some(squares: Values) -> bool:
 
 
 def chooses_keys(flow: Flow, site: Site) -> bool:
-    """Whether a mask shows the keys that have the highest of other scores, which are products of rows (an indexer)."""
-    makers = [part.operand.maker for part in read_scored(flow, site.scored) if part.operand is not None]
+    """Whether a mask shows the keys that have the highest of other scores, which are products of rows (an indexer).
+
+    Which ones these are is written along the keys of a mask; what picks queries picks rows of a mask (Informer).
+    """
+    makers = [find_hiding(flow, part) for part in read_scored(flow, site.scored)]
     keys = flow.output(site.scores).shape[-1:]
     for node in flow.behind(*makers, most=MOST_BEHIND, ends=lambda one: flow.op(one) == "topk"):
-        if flow.op(node) == "topk" and flow.steps[node].inputs[0].shape[-1:] == keys:
-            return any(is_product(flow, one) for one in flow.behind(*flow.makers[node], most=MOST_BEHIND))
+        highest = find_written(flow, node)
+        if highest is not None and flow.steps[highest].inputs[0].shape[-1:] == flow.output(node).shape[-1:] == keys:
+            return any(is_product(flow, one) for one in flow.behind(*flow.makers[highest], most=MOST_BEHIND))
     return False
+
+
+def find_hiding(flow: Flow, part: Scored) -> int | None:
+    """The step that made a mask, or says where what is added to the scores was filled so low that it hides."""
+    maker = None if part.operand is None else part.operand.maker
+    if part.kind == "mask" or maker is None:
+        return maker
+    is_filled = flow.op(maker) in ("masked_fill", "masked_fill_") and len(flow.makers[maker]) > 1
+    low = next((one for name in ("value", "other", "arg2") if (one := number(flow.steps[maker], name)) is not None), 0)
+    return flow.makers[maker][1] if is_filled and low <= LOW else None
+
+
+def find_written(flow: Flow, node: int) -> int | None:
+    """The step that found the highest scores whose places another one writes at, along its last axis; None else."""
+    step = flow.steps[node]
+    if step.op not in ("scatter", "scatter_") or len(step.inputs) < 2:
+        return None
+    dim = next((value for name in ("dim", "other") if (value := number(step, name)) is not None), None)
+    highest = flow.carried_from(flow.makers[node][1], CASTING | NUMBERING)
+    is_last = dim in (-1, len(step.inputs[0].shape) - 1)
+    return highest if is_last and highest is not None and flow.op(highest) == "topk" else None

@@ -130,7 +130,8 @@ def describe_set_window(anatomy: Anatomy) -> str:
     told, some = tell_counts(anatomy, lambda branch: branch.sliding_window)
     if not told:
         return ""
-    return f"A window is set{some} (sliding_window = {told}): this pass has no more places than that, and shows none."
+    told = f"A window is set{some} (sliding_window = {told})"
+    return f"{told}: layers that have it see fewer places here, and no mask shows it."
 
 
 def describe_rolled(anatomy: Anatomy) -> str:

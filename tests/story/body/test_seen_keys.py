@@ -1,0 +1,66 @@
+"""Which keys a place sees: those that a mask shows because they were chosen, and those of a window that is set."""
+
+import pytest
+import torch
+from story.body.test_kept_waist import WIDTH, Layer
+from torch import nn
+
+import xray
+
+LENGTH, CHOSEN = 5, 3
+
+
+class Scoring(nn.Module):
+    """A single head with other scores beside its own, and a window that is set."""
+
+    def __init__(self, window=None):
+        super().__init__()
+        self.query, self.key, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.asks, self.asked = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.sliding_window = window
+
+    def forward(self, x):
+        scores = self.change(self.query(x) @ self.key(x).transpose(-1, -2), self.asks(x) @ self.asked(x).mT)
+        return self.out(torch.softmax(scores, dim=-1) @ self.value(x))
+
+    def change(self, scores, others):
+        return scores
+
+
+class Indexed(Scoring):
+    """Each place sees the keys that have the highest of the other scores (DeepSeek-V3.2)."""
+
+    def change(self, scores, others):
+        hidden = torch.ones_like(others, dtype=torch.bool).scatter(-1, others.topk(CHOSEN, dim=-1).indices, False)
+        return scores.masked_fill(hidden, -1e9)
+
+
+class Added(Scoring):
+    """Something is added at those keys, and none is hidden."""
+
+    def change(self, scores, others):
+        return scores + torch.zeros_like(others).scatter(-1, others.topk(CHOSEN, dim=-1).indices, 0.5)
+
+
+class Picked(Scoring):
+    """The rows of a mask are picked, one for each query that scored high (Informer)."""
+
+    def change(self, scores, others):
+        highest = others.amax(dim=-1).topk(LENGTH).indices
+        hidden = torch.ones(len(others), LENGTH, LENGTH, dtype=torch.bool).triu(1)
+        return scores.masked_fill(hidden[torch.arange(len(others))[:, None], highest], -1e9)
+
+
+def look(attention):
+    trace = xray.trace(nn.Sequential(nn.Embedding(11, WIDTH), Layer(attention)), torch.arange(LENGTH)[None])
+    return xray.anatomy(trace).towers[0].branches[0]
+
+
+@pytest.mark.parametrize(("attention", "chosen"), [(Indexed, True), (Added, None), (Picked, None)])
+def test_keys_are_chosen_where_a_mask_shows_the_highest_alone(attention, chosen):
+    assert look(attention()).chosen_keys is chosen
+
+
+@pytest.mark.parametrize(("window", "told"), [(LENGTH + 1, LENGTH + 1), (LENGTH, None)])
+def test_a_window_is_told_as_set_where_there_are_fewer_keys(window, told):
+    assert look(Scoring(window)).sliding_window == told
