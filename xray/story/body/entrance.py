@@ -230,13 +230,11 @@ def scales_rows(flow: Flow, node: int, nodes: Collection[int]) -> bool:
         flow.op(one) in LOOKUPS for one in flow.behind(node, within=nodes.__contains__)
     ):
         return False
-    todo = [node]
-    for here in todo:
-        for reader in flow.readers.get(here, ()):
-            is_product = flow.op(reader) in SCALINGS and all(one.shape == shape for one in flow.steps[reader].inputs)
-            if flow.op(reader) in CURVES or (is_product and len(flow.steps[reader].inputs) > 1):
-                return False
-            todo += [reader] if reader in nodes and reader not in todo and flow.op(reader) in SUMS | SCALINGS else []
+    rows = flow.ahead(node, within=lambda one: one in nodes and flow.op(one) in SUMS | SCALINGS)
+    for reader in {reader for here in rows for reader in flow.readers.get(here, ())}:
+        is_product = flow.op(reader) in SCALINGS and all(one.shape == shape for one in flow.steps[reader].inputs)
+        if flow.op(reader) in CURVES or (is_product and len(flow.steps[reader].inputs) > 1):
+            return False
     return True
 
 

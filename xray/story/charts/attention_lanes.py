@@ -59,14 +59,14 @@ def read_attention_lanes(flow: Flow, found: Branching) -> Lanes:
     if isinstance(found.branch, Attention) and found.branch.source == ANOTHER_ROW:
         apart |= list_laid_out(flow, (query, key, value))
     query, key, value = (replace(side, nodes=side.nodes - apart) for side in (query, key, value))
-    key, value = (replace(one, nodes=list_later(flow, one)) if one.earlier else one for one in (key, value))
+    key, value = (replace(one, nodes=list_later(flow, one)) for one in (key, value))
     return Lanes((query, key, value), *read_lanes(flow, (query, key, value)))
 
 
 def list_later(flow: Flow, side: Side) -> frozenset[int]:
     """The steps of a way behind what an earlier layer made."""
-    behind = set() if side.earlier is None else set(flow.behind(side.earlier))
-    return side.nodes - behind
+    first = min(side.nodes, default=len(flow.steps))
+    return side.nodes.difference(flow.behind(side.earlier, within=lambda here: here >= first))
 
 
 def is_brought(node: Node, lanes: tuple[Lane, ...]) -> bool:

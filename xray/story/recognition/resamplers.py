@@ -21,17 +21,17 @@ class Resampler:
 
 def find_resamplers(flow: Flow, nodes: Collection[int]) -> list[Resampler]:
     """The attentions among the steps of an entrance whose queries are made of parameters alone."""
-    found = []
+    found, known = [], set(nodes)
     for site in list_sites(flow):
         ways = (site.query, site.key, site.value)
         own = {site.scores, *site.scored, *site.weighed, site.weighted_sum, *site.concat}
         own = own.union(*(way.nodes for way in ways)) | ({site.output} if site.output is not None else set())
         shape = flow.output(site.scores).shape
-        if len(shape) < 2 or not own & set(nodes):
+        if len(shape) < 2 or own.isdisjoint(known):
             continue
         learned = read_learned(flow, site.query.nodes)
         if learned:
-            inside = tuple(sorted(node for node in own if node in nodes))
+            inside = tuple(sorted(own & known))
             trained = None if None in learned else all(learned)
             found.append(Resampler(inside, max(inside), shape[-2], shape[-1], trained))
     return found
