@@ -1,5 +1,6 @@
 """What could be mistaken for something else, in small models: each is told as what it is, or not at all."""
 
+import pytest
 import torch
 from torch import nn
 from torch.nn import functional
@@ -117,6 +118,44 @@ def test_kinds_that_are_added_to_rows_of_numbers_are_no_words():
 
     assert (tower.reads, tower.vocab) == ("vectors", None)
     assert EntrancePart("table", 4, learned=True) in tower.entrance
+
+
+class Named(nn.Module):
+    """Layers over rows that come in by a name of their own."""
+
+    def __init__(self):
+        super().__init__()
+        self.reader = Reader(*(part() for part in 2 * (AttentionPart, FeedForwardPart)))
+
+
+class OfPatches(Named):
+    def forward(self, pixel_values):
+        return self.reader(pixel_values)
+
+
+class OfEmbeddings(Named):
+    def forward(self, image_embeds):
+        return self.reader(image_embeds)
+
+
+class OfFeatures(Named):
+    def forward(self, image_features):
+        return self.reader(image_features)
+
+
+class OfStates(Named):
+    def forward(self, encoder_hidden_states_image):
+        return self.reader(encoder_hidden_states_image)
+
+
+@pytest.mark.parametrize(
+    ("kind", "reads"),
+    [(OfPatches, "image"), (OfEmbeddings, "vectors"), (OfFeatures, "vectors"), (OfStates, "vectors")],
+)
+def test_what_another_model_made_of_an_image_is_no_image(kind, reads):
+    found = read(kind(), rows())
+
+    assert [tower.reads for tower in found.towers] == [reads]
 
 
 def test_rows_that_attend_one_part_after_another_are_neither_wider_nor_in_windows():

@@ -32,7 +32,7 @@ from xray.story.body.tables import (
 from xray.story.passages.added_places import describe_sum, learned_source
 from xray.story.recognition.between import is_linear, is_scale, read_sizes, width_out
 from xray.story.recognition.norms import Norm
-from xray.story.recognition.resamplers import find_resamplers
+from xray.story.recognition.resamplers import Resampler, find_resamplers
 from xray.story.recognition.value_shapes import number
 from xray.story.streams.joints import find_longest_part
 
@@ -43,6 +43,8 @@ PICTURED = frozenset({"height", "width"})
 SOUNDING = ("audio", "feature", "mel", "spec", "wave", "speech")
 PICTURING = ("pixel", "patch", "image")
 """What the name of an argument holds by which sound comes in, and by which pictures do."""
+MADE = ("embed", "feat", "hidden")
+"""What the name of an argument holds that takes what another model has made of something."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class Entrance:
     parts: tuple[EntrancePart, ...]
     vocab: int | None
     also: Reads | None = None
+    resamplers: tuple[Resampler, ...] = ()
 
 
 def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[int]) -> Entrance:
@@ -86,7 +89,7 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
         parts.append((node, EntrancePart(name, rows, learned=learned)))  # type: ignore[arg-type]  # one of three
     parts += [(norm.end, EntrancePart("norm")) for norm in norms]
     inside = {node for norm in norms for node in norm.nodes}
-    resamplers = find_resamplers(flow, nodes)
+    resamplers = find_resamplers(flow, nodes, stops)
     parts += [(one.end, EntrancePart("resampler", one.rows, learned=one.trained)) for one in resamplers]
     inside = inside.union(*(one.nodes for one in resamplers))
     own = [node for node in sorted(nodes) if node not in inside and flow.op(node) not in LOOKUPS]
@@ -105,7 +108,7 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     vocab = None if word is None else table_rows(flow, word)
     in_order = [part for _, part in sorted(parts, key=lambda one: one[0])]
     also: Reads | None = "ids" if word is not None and reads != "ids" else None
-    return Entrance(frozenset(nodes), reads, tuple(name_rows(in_order)), vocab, also)
+    return Entrance(frozenset(nodes), reads, tuple(name_rows(in_order)), vocab, also, resamplers)
 
 
 def name_rows(parts: Iterable[EntrancePart]) -> Iterator[EntrancePart]:
@@ -282,7 +285,7 @@ def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int], sto
     sources = [source for node in linear if (source := source_of(flow, node, stops)) is not None]
     if sources and set(sources[0].axes) >= PICTURED:  # cut into patches by moves alone (RADIO)
         return "video" if is_video(sources[0]) else "image"
-    if sources and any(word in name_argument(flow, sources[0]) for word in PICTURING):  # a list of patches
+    if sources and is_named_picture(name_argument(flow, sources[0])):  # a list of patches
         return "image"
     if sources and SOUND & set(sources[0].axes):
         return "audio"
@@ -297,6 +300,11 @@ def name_argument(flow: Flow, source: TensorRecord) -> str:
     given = (one for step in flow.steps if step.parent is None for one in step.inputs)
     names = {one.name.lower() for one in given if (one.shape, one.dtype) == (source.shape, source.dtype)}
     return names.pop() if len(names) == 1 else ""
+
+
+def is_named_picture(name: str) -> bool:
+    """Whether an argument is called after a picture, and not after what a model has made of one (`image_embeds`)."""
+    return any(word in name for word in PICTURING) and not any(word in name for word in MADE)
 
 
 def is_deep(flow: Flow, finder: int) -> bool:

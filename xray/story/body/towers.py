@@ -18,6 +18,7 @@ from xray.story.passages.conditions import Conditioning, find_conditioning
 from xray.story.recognition.between import is_linear, strip_plain
 from xray.story.recognition.mixed_streams import find_end
 from xray.story.recognition.norms import Norm as FoundNorm
+from xray.story.recognition.resamplers import Resampler
 from xray.story.streams.chains import Chain, list_stream_norms
 
 MOST_BEHIND = 200
@@ -40,6 +41,7 @@ class Towering:
     bridges: tuple[Bridging, ...] = ()
     condition: Conditioning | None = None
     is_told: bool = False
+    resamplers: tuple[Resampler, ...] = ()
 
     @property
     def end(self) -> int:
@@ -127,7 +129,18 @@ def read_tower(
     )
     before = frozenset(nodes)
     is_told = entrance.reads == "ids" and reads_chosen(flow, before, names)
-    return Towering(tower, tuple(chains), tuple(stagings), tuple(layers), before, final, bridges, condition, is_told)
+    return Towering(
+        tower,
+        tuple(chains),
+        tuple(stagings),
+        tuple(layers),
+        before,
+        final,
+        bridges,
+        condition,
+        is_told,
+        entrance.resamplers,
+    )
 
 
 def reads_chosen(flow: Flow, nodes: Collection[int], ends: Collection[int]) -> bool:

@@ -27,7 +27,7 @@ from xray.story.charts.chart import (
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.passages.added_places import describe_sum, is_gated, learned_source
 from xray.story.recognition.between import is_scale
-from xray.story.recognition.resamplers import Resampler, find_resamplers
+from xray.story.recognition.resamplers import Resampler
 from xray.story.recognition.value_shapes import number
 from xray.story.wording import ELLIPSIS
 from xray.text import show_controls
@@ -48,9 +48,8 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
     labels |= {node: name_scale(flow, node) for node in list_scaled_words(flow, nodes)}
     chart = chart_places(flow, towering, start)
     if chart is None:
-        resamplers = find_resamplers(flow, nodes)
-        labels |= {one.end: label_resampler(one) for one in resamplers}
-        folded = {one.end: one.nodes for one in resamplers}
+        labels |= {one.end: label_resampler(one) for one in towering.resamplers}
+        folded = {one.end: one.nodes for one in towering.resamplers}
         chart = chart_operations(flow, nodes, start, labels, "in", is_entrance=True, folded=folded)
         chart = None if chart is None else add_scale(flow, chart, nodes)
     if chart is None:

@@ -3,9 +3,11 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from xray.ir.flow.attention_sites import list_sites
+from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operand_ways import Way
 from xray.ir.flow.operation_kinds import LOOKUPS
+from xray.ir.flow.softmax_axis import read_equation
 
 
 @dataclass(frozen=True)
@@ -19,22 +21,50 @@ class Resampler:
     trained: bool | None
 
 
-def find_resamplers(flow: Flow, nodes: Collection[int]) -> list[Resampler]:
-    """The attentions among the steps of an entrance whose queries are made of parameters alone."""
-    found, known = [], set(nodes)
+def find_resamplers(flow: Flow, nodes: Collection[int], stops: Collection[int]) -> tuple[Resampler, ...]:
+    """The attentions in an entrance whose queries are made of parameters alone, and keys and values of other towers.
+
+    `stops` are the steps that other towers end with.
+    """
+    found = []
     for site in list_sites(flow):
-        ways = (site.query, site.key, site.value)
-        own = {site.scores, *site.scored, *site.weighed, site.weighted_sum, *site.concat}
-        own = own.union(*(way.nodes for way in ways)) | ({site.output} if site.output is not None else set())
-        shape = flow.output(site.scores).shape
-        if len(shape) < 2 or own.isdisjoint(known):
+        if site.weighted_sum not in nodes or not all(
+            comes_from(flow, way, nodes, stops) for way in (site.key, site.value)
+        ):
             continue
+        rows, seen = count_rows(flow, site, site.query), count_rows(flow, site, site.key)
         learned = read_learned(flow, site.query.nodes)
-        if learned:
-            inside = tuple(sorted(own & known))
+        if learned and rows is not None and seen is not None:
+            inside = list_own(site) & set(nodes)
+            end = next(node for node in (site.output, *reversed(site.concat), site.weighted_sum) if node in inside)
             trained = None if None in learned else all(learned)
-            found.append(Resampler(inside, max(inside), shape[-2], shape[-1], trained))
-    return found
+            found.append(Resampler(tuple(sorted(inside)), end, rows, seen, trained))
+    return tuple(found)
+
+
+def comes_from(flow: Flow, way: Way, nodes: Collection[int], stops: Collection[int]) -> bool:
+    """Whether keys or values are made, by steps of an entrance, of what another tower ends with."""
+    behind = flow.behind(*way.nodes, way.origin, within=nodes.__contains__)
+    return way.origin in stops or any(maker in stops for node in behind for maker in flow.makers[node])
+
+
+def list_own(site: Site) -> set[int]:
+    """The steps that an attention is made of."""
+    own = {site.scores, *site.scored, *site.weighed, site.weighted_sum, *site.concat}
+    own = own.union(*(way.nodes for way in (site.query, site.key, site.value)))
+    return own if site.output is None else own | {site.output}
+
+
+def count_rows(flow: Flow, site: Site, way: Way) -> int | None:
+    """How many queries or keys there are: along the axis of the product that is theirs alone; None if not known."""
+    product, shape = flow.steps[site.scores], way.end.shape
+    letters, is_first = read_equation(product), way.end is product.inputs[-2]
+    if letters is not None:
+        own, other = letters[:2] if is_first else letters[1::-1]
+        alone = set(own) & set(letters[2]) - set(other)
+        mine = [size for letter, size in zip(own[::-1], shape[::-1], strict=False) if letter in alone]
+        return mine[0] if len(mine) == 1 else None
+    return shape[-2 if is_first else -1] if len(shape) > 1 and flow.op(site.scores) != "einsum" else None
 
 
 def read_learned(flow: Flow, nodes: Collection[int]) -> set[bool | None]:

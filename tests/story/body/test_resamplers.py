@@ -1,0 +1,101 @@
+"""Learned rows that look at other rows before a tower, in small models: told where another tower made those."""
+
+import pytest
+import torch
+from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart
+from torch import nn
+
+import xray
+from xray.story.body.reading import read_pass
+
+ROWS, SEEN, PLACES, BATCH = 3, 11, 5, 2
+
+
+class Asking(nn.Module):
+    """Learned rows that look at others once, by plain products."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = nn.Parameter(torch.randn(ROWS, WIDTH))
+        self.q, self.k, self.v, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+
+    def weigh(self, q, k):
+        return (q @ k.transpose(-1, -2)).softmax(dim=-1)
+
+    def forward(self, seen):
+        rows = self.rows.expand(len(seen), -1, -1)
+        return self.out(self.weigh(self.q(rows), self.k(seen)) @ self.v(seen))
+
+
+class Turned(Asking):
+    """Keys stand first in the product, so that its columns are the rows that ask."""
+
+    def weigh(self, q, k):
+        return (k @ q.transpose(-1, -2)).softmax(dim=-2).transpose(-1, -2)
+
+
+class Lettered(Asking):
+    """The product as an equation."""
+
+    def weigh(self, q, k):
+        return torch.einsum("bqd,bkd->bqk", q, k).softmax(dim=-1)
+
+
+class AtItself(Asking):
+    """Learned rows that look at learned rows, as in an encoder of prompts."""
+
+    def forward(self, seen):
+        return super().forward(self.rows.expand(len(seen), -1, -1))
+
+
+class Among(nn.Module):
+    """Rows of an image with layers of their own; what asks them stands before words."""
+
+    def __init__(self, kind=Asking):
+        super().__init__()
+        self.lay, self.asking, self.words = nn.Linear(7, WIDTH), kind(), nn.Embedding(17, WIDTH)
+        self.eye, self.layers = (
+            nn.ModuleList(part() for part in 2 * (AttentionPart, FeedForwardPart)) for _ in range(2)
+        )
+
+    def forward(self, image, ids):
+        x = self.lay(image)
+        for layer in self.eye:
+            x = layer(x)
+        return self.read(x, ids)
+
+    def read(self, seen, ids):
+        x = torch.cat([self.asking(seen), self.words(ids)], dim=1)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class AmongWords(Among):
+    """What asks looks at the words themselves; there is no image."""
+
+    def forward(self, image, ids):
+        return self.read(self.words(ids), ids)
+
+
+def resamplers(model):
+    ids = torch.arange(BATCH * PLACES).view(BATCH, PLACES)
+    with torch.no_grad():
+        reading = read_pass(xray.trace(model, torch.randn(BATCH, SEEN, 7), ids).passes[0])
+    last = reading.towers[-1]
+    told = [part.size for part in last.tower.entrance if part.part == "resampler"]
+    assert told == [one.rows for one in last.resamplers]
+    return [(one.rows, one.seen, reading.flow.steps[one.end].path.startswith("asking.out")) for one in last.resamplers]
+
+
+@pytest.mark.parametrize("kind", [Asking, Turned, Lettered])
+def test_learned_rows_that_look_at_another_tower_are_a_resampler(kind):
+    assert resamplers(Among(kind)) == [(ROWS, SEEN, True)]
+
+
+def test_learned_rows_that_look_at_learned_rows_are_none():
+    assert resamplers(Among(AtItself)) == []
+
+
+def test_learned_rows_that_look_at_rows_of_the_same_entrance_are_none():
+    assert resamplers(AmongWords()) == []
