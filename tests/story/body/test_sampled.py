@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn import functional
 
 from xray.story.anatomy.tree import DeformableAttention, Link
+from xray.story.anatomy.wording import describe_sizes
 from xray.story.sentences.of_models import list_sentences
 from xray.story.sentences.of_stations import describe_station
 
@@ -105,7 +106,8 @@ def test_values_sampled_at_chosen_points_are_deformable_attention(projects):
     assert Link("memory", "encoder", "decoder") in found.links
     assert describe_station(maps, first) == "Places pick points in maps of their own: 2 a head in each of 2 maps."
     assert describe_station(queries, other).startswith("Places pick points in maps from the encoder: ")
-    assert any(line.startswith("Deformable attention: ") for line in list_sentences(found))
+    assert any("values are sampled, 2 a head in each of 2 maps, and" in line for line in list_sentences(found))
+    assert describe_sizes(first) == f"{HEADS} heads · d_v {WIDE} · points 2 a head in each of 2 maps"
 
 
 @pytest.mark.parametrize("kind", [ByNoSoftmax, AtFixedPoints])

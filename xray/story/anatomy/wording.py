@@ -159,9 +159,9 @@ def describe_sizes(branch: Branch) -> str:
     if isinstance(branch, Attention):
         return describe_heads(branch)
     if isinstance(branch, DeformableAttention):
-        return join(
-            branch.heads and count(branch.heads, "head"), branch.d_v and f"d_v {branch.d_v:,}", spell_points(branch)
-        )
+        few = describe_points(branch)
+        points = f"points {few}" if few else branch.levels and count(branch.levels, "map")
+        return join(branch.heads and count(branch.heads, "head"), branch.d_v and f"d_v {branch.d_v:,}", points)
     if isinstance(branch, FeedForward):
         return join(branch.d_ff and f"d_ff {branch.d_ff:,}")
     if isinstance(branch, Experts):
@@ -197,15 +197,11 @@ def describe_heads(branch: Attention) -> str:
     )
 
 
-def spell_points(branch: DeformableAttention) -> str:
-    """How many points each head samples, and in how many maps."""
-    if not branch.levels:
+def describe_points(branch: DeformableAttention) -> str:
+    """How many points each head samples, and in how many maps; empty where it is not known."""
+    if not branch.points or not branch.levels:
         return ""
-    maps = count(branch.levels, "map")
-    if not branch.points:
-        return f"points of {maps}"
-    each = "" if branch.levels == 1 else "each of "
-    return f"{count(branch.points, 'point')} in {each}{maps}"
+    return f"{branch.points} a head" + (f" in each of {branch.levels} maps" if branch.levels > 1 else "")
 
 
 def describe_traits(branch: Branch) -> str:

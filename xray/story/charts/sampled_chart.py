@@ -1,6 +1,7 @@
 """The chart of a deformable attention: weights, points and values side by side, what is sampled, and back."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 from xray.ir.flow.dataflow import Flow
@@ -106,9 +107,9 @@ def draw_values(flow: Flow, sampling: Sampling, branch: DeformableAttention, row
     lane = Lane("v", RIGHT, side, tuple(parts))
     for number, part in enumerate(parts):
         node = lane_node(flow, lane, part, name_part(flow, part, "v"), row + number, is_waist=False)
-        surface, outline = ("memory", "ribbon") if branch.leaves_stream else ("own", None)
         label = "MASK V" if hides(flow, part) else node.label
-        yield Node(**{**node.__dict__, "label": label, "surface": surface, "outline": outline})
+        outline = "ribbon" if branch.leaves_stream else None
+        yield replace(node, label=label, surface="memory" if branch.leaves_stream else "own", outline=outline)
 
 
 def find_shared(flow: Flow, sampling: Sampling) -> frozenset[int]:

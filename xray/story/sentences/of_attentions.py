@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from xray.story.anatomy.tree import Anatomy, Attention, Branch, DeformableAttention
+from xray.story.anatomy.wording import describe_points
 
 
 def branches(anatomy: Anatomy) -> Iterator[Branch]:
@@ -154,10 +155,8 @@ def describe_sampled(anatomy: Anatomy) -> str:
     found = [branch for branch in branches(anatomy) if isinstance(branch, DeformableAttention)]
     if not found:
         return ""
-    counts = {(branch.points, branch.levels) for branch in found}
-    points, levels = counts.pop()
-    maps = f" in each of {levels} maps" if levels and levels > 1 else ""
-    few = f", {points} a head{maps}" if points and not counts else ""
+    first, *others = {describe_points(branch) for branch in found}
+    few = f", {first}" if first and not others else ""
     return f"Deformable attention: queries say where values are sampled{few}, and how much each counts; no keys."
 
 

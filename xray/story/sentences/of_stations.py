@@ -21,6 +21,7 @@ from xray.story.anatomy.tree import (
     Tower,
     Unknown,
 )
+from xray.story.anatomy.wording import describe_points
 from xray.story.sentences.sentence import Sentence, fixed, say_first
 from xray.story.sheet.words import Words
 
@@ -100,16 +101,8 @@ def describe_sampled(branch: Branch) -> str:
     if not isinstance(branch, DeformableAttention):
         return ""
     whose = {"self": "maps of their own", None: "maps from beside"}.get(branch.source, f"maps from the {branch.source}")
-    few = count_points(branch)
+    few = describe_points(branch)
     return f"Places pick points in {whose}{f': {few}' if few else ''}."
-
-
-def count_points(branch: DeformableAttention) -> str:
-    """How many points each head picks, in so many maps; empty where it is not known."""
-    if not branch.points or not branch.levels:
-        return ""
-    maps = "" if branch.levels == 1 else f" in each of {branch.levels} maps"
-    return f"{branch.points} a head{maps}"
 
 
 def describe_windowed(branch: Branch) -> str:
