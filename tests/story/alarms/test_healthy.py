@@ -39,15 +39,27 @@ SMALL = {
     "vocab_size": 99,
     "pad_token_id": 0,
 }
-UNSUITED = (
-    *("axk1", "axk2", "bamba", "bros", "clap", "deepseek_v2", "deepseek_v3", "deepseek_v32", "deepseek_vl", "dia"),
-    *(
+UNSUITED = frozenset(
+    [
+        "aria",
+        "axk1",
+        "axk2",
+        "bamba",
+        "bros",
+        "clap",
+        "deepseek_v2",
+        "deepseek_v3",
+        "deepseek_v32",
+        "deepseek_vl",
+        "dia",
         "esmc",
         "falcon",
         "funnel",
         "fuyu",
         "granitemoehybrid",
+        "idefics2",
         "idefics3",
+        "instructblip",
         "jamba",
         "layoutlmv3",
         "lfm2",
@@ -55,11 +67,10 @@ UNSUITED = (
         "llava",
         "llava_next",
         "lxmert",
-    ),
-    *(
         "mamba2",
         "minicpm3",
         "minimax_m3_vl",
+        "mllama",
         "mobilebert",
         "neomme",
         "paligemma",
@@ -67,8 +78,9 @@ UNSUITED = (
         "qwen3_next",
         "recurrent_gemma",
         "rwkv",
+        "udop",
         "zamba",
-    ),
+    ]
 )
 """Their settings depend on one another, they read an image or boxes beside words, or have no cache of two layers."""
 
