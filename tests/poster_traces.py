@@ -48,7 +48,7 @@ def make_trace(phase="both", batch=8, src_len=10, tgt_len=14, turns=5, cached=Fa
                 tgt_words=spell(tgt),
                 label_smoothing=0.1,
                 preview=preview_everything_small,
-            )
+            ).passes
         if phase != "training":
             src = draw_ids(1, max(1, src_len - 1), config.src_vocab)
             cache = model.make_cache() if cached else None
@@ -60,7 +60,7 @@ def make_trace(phase="both", batch=8, src_len=10, tgt_len=14, turns=5, cached=Fa
                 max_turns=turns,
                 cache=cache,
                 preview=preview_everything_small,
-            )
+            ).passes
         passes = name_axes(passes, config, kv_cache=cached and phase != "training")
     lengths: dict[str, int] = {}
     for one in passes:

@@ -25,7 +25,7 @@ def trace_passes(config, batch, src_len, tgt_len):
     tgt = torch.randint(4, config.tgt_vocab, (batch, tgt_len + 1))
     training = record_training(model, src, tgt, src_words=spell(src), tgt_words=spell(tgt), label_smoothing=0.0)
     inference = record_inference(model, src[:1], src_words=spell(src[:1]), spell=spell, max_turns=2)
-    return training + inference
+    return training.passes + inference.passes
 
 
 def axes_by_id(passes):

@@ -176,10 +176,11 @@ class Recorder:
         return trace
 
     def _find_unused(self) -> Mapping[str, int] | None:
-        """What took no part so far; None where operations are not seen, which may read any parameter."""
+        """What took no part so far; nothing did where all modules ran, else None where no operation is seen."""
         calls = [call for one in self._journal.passes for call in one.calls]
-        kept, parts = self._survey.kept, self._survey.parts
-        return list_unused(parts, calls, kept, exact=not self._has_ranks) if self._sees_operations else None
+        exact = self._sees_operations and not self._has_ranks
+        found = list_unused(self._survey.parts, calls, self._survey.kept, exact=exact)
+        return found if self._sees_operations or not found else None
 
     def name_axes(self, trace: Trace) -> Trace:
         """The recording's own trace, the words that its axes have by now spread along the data, and others added.

@@ -37,6 +37,31 @@ def sees(c, name, *parts, attend=None, final="layer", think=None, **facts):
     return tower(c, name, "image", False, entrance(f"patches {c.hidden_size}", *parts), (layers,), final)
 
 
+def list_askers(c):
+    """Learned rows that look at each other in every layer, and at the encoder in every other one."""
+    itself, other = (looks_both_ways(c, source=source) for source in ("self", "encoder"))
+    think = post("layer", plain(c))
+    return (
+        group((0, 2), c.hidden_size, post("layer", itself), post("layer", other), think),
+        group((1, 3), c.hidden_size, post("layer", itself), think),
+    )
+
+
+def asks_for_words(image, rows, c, **facts):
+    """Rows that ask an image, and what they found among the words of an OPT."""
+    stages = (pre("layer", attention(c, positions="none")), pre("layer", plain(c, d_ff=c.ffn_dim)))
+    parts = (f"projection {c.hidden_size}", f"words {c.vocab_size}", f"positions {c.max_position_embeddings + 2}")
+    layers = (group(c.num_hidden_layers, c.hidden_size, *stages),)
+    return network(
+        image,
+        rows,
+        tower(c, "text", "ids", True, entrance(*parts), layers, "layer"),
+        links=(memory("encoder", "decoder"), Link("joined", "decoder", "text")),
+        head=Head("vocabulary", c.vocab_size, False),
+        **facts,
+    )
+
+
 def writes(c, *stages, parts=(), final="rms", name="text", causal=True):
     """A causal tower of words."""
     layers = (group(c.num_hidden_layers, c.hidden_size, *stages),)
@@ -110,25 +135,7 @@ def blip_2(c):
     # learned rows ask the image in every other layer; what they found stands before the words
     see, ask, read = c.vision_config, c.qformer_config, c.text_config
     image = sees(see, "encoder", "class token 1", f"positions {count_patches(see) + 1}", fused="qkv")
-    itself, other = (looks_both_ways(ask, source=source) for source in ("self", "encoder"))
-    think = post("layer", plain(ask))
-    groups = (
-        group((0, 2), ask.hidden_size, post("layer", itself), post("layer", other), think),
-        group((1, 3), ask.hidden_size, post("layer", itself), think),
-    )
-    rows = tower(ask, "decoder", None, False, entrance("norm"), groups, None)
-    stages = (pre("layer", attention(read, positions="none")), pre("layer", plain(read, d_ff=read.ffn_dim)))
-    parts = (f"projection {read.hidden_size}", f"words {read.vocab_size}")
-    places = f"positions {read.max_position_embeddings + 2}"
-    layers = (group(read.num_hidden_layers, read.hidden_size, *stages),)
-    text = tower(read, "text", "ids", True, entrance(*parts, places), layers, "layer")
-    return network(
-        image,
-        rows,
-        text,
-        links=(memory("encoder", "decoder"), Link("joined", "decoder", "text")),
-        head=Head("vocabulary", read.vocab_size, False),
-    )
+    return asks_for_words(image, tower(ask, "decoder", None, False, entrance("norm"), list_askers(ask), None), read)
 
 
 @family(

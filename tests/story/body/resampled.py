@@ -4,7 +4,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 from story.body.images import count_patches
-from story.body.joined import SEES, sees, writes
+from story.body.joined import SEES, asks_for_words, list_askers, sees, writes
 from story.body.truth import (
     attention,
     entrance,
@@ -17,7 +17,6 @@ from story.body.truth import (
     memory,
     network,
     plain,
-    post,
     pre,
     tower,
     words,
@@ -100,25 +99,12 @@ def instructblip(c):
     # and go through a feed-forward of their own. What is made of them alone comes among the words (line 1151)
     see, ask, read = c.vision_config, c.qformer_config, c.text_config
     image = sees(see, "encoder", "class token 1", f"positions {count_patches(see) + 1}", fused="qkv")
-    itself, other = (looks_both_ways(ask, source=source) for source in ("self", "encoder"))
-    think = post("layer", plain(ask))
-    groups = (
-        group((0, 2), ask.hidden_size, post("layer", itself), post("layer", other), think),
-        group((1, 3), ask.hidden_size, post("layer", itself), think),
-    )
     before = words(ask, f"positions {ask.max_position_embeddings}", f"learned rows {c.num_query_tokens}", "norm")
-    rows = tower(ask, "decoder", "ids", False, before, groups, None)
-    stages = (pre("layer", attention(read, positions="none")), pre("layer", plain(read, d_ff=read.ffn_dim)))
-    parts = (f"projection {read.hidden_size}", f"words {read.vocab_size}")
-    places = f"positions {read.max_position_embeddings + 2}"
-    layers = (group(read.num_hidden_layers, read.hidden_size, *stages),)
-    text = tower(read, "text", "ids", True, entrance(*parts, places), layers, "layer")
-    return network(
+    rows = tower(ask, "decoder", "ids", False, before, list_askers(ask), None)
+    return asks_for_words(
         image,
         rows,
-        text,
-        links=(memory("encoder", "decoder"), Link("joined", "decoder", "text")),
-        head=Head("vocabulary", read.vocab_size, False),
+        read,
         untold=left_out(
             *(f"qformer.encoder.layer.{n}.{name}" for n in range(4) for name in ("intermediate", "output"))
         ),

@@ -76,11 +76,12 @@ def trace_twin(config: ModelConfig, *, kv_cache: bool = False, change: Change = 
         twin = change(Transformer(twin_config))
         src = torch.zeros(BATCH, SRC_LEN, dtype=torch.long)
         tgt = torch.zeros(BATCH, TGT_LEN + 1, dtype=torch.long)
-        passes = list(record_training(twin, src, tgt, src_words=(), tgt_words=(), label_smoothing=0.0))
+        passes = list(record_training(twin, src, tgt, src_words=(), tgt_words=(), label_smoothing=0.0).passes)
         for cache in (fill_cache(twin, with_memory=False), fill_cache(twin, with_memory=True)) if kv_cache else (None,):
-            passes += record_inference(
+            answered = record_inference(
                 twin, src, src_words=(), spell=no_words, max_turns=1, start_len=TGT_LEN, cache=cache
             )
+            passes += answered.passes
     words: dict[PassKind, dict[str, dict[tuple[str, str], tuple[str, ...]]]] = {}
     for one in passes:
         for step in one.steps:

@@ -10,7 +10,7 @@ from xray.capture.recorder import Recorder
 from xray.capture.values import PreviewRule
 from xray.config import EOS, SOS
 from xray.ir.records import Role
-from xray.ir.trace import Pass
+from xray.ir.trace import Trace
 from xray.model.attention import explicit_attention
 from xray.model.cache import LayerCache
 from xray.model.choosing import AppendWord, NextWord
@@ -31,7 +31,7 @@ def record_training(
     tgt_words: Words,
     label_smoothing: float,
     preview: PreviewRule | None = None,
-) -> tuple[Pass, ...]:
+) -> Trace:
     """One training step: the shift, both masks, the way through the model, the loss, and the gradients it sends back.
 
     The model is left as it was: no gradient is stored, its train/eval flags and the random state are put back.
@@ -64,7 +64,7 @@ def record_training(
         sent_back = {f"{n}.grad": g for n, g in zip(parameters, gradients, strict=True) if g is not None}
         roles: dict[str, Role] = dict.fromkeys(sent_back, "parameter")
         recorder.add_step("backward", "backward", inputs={"loss": value}, outputs=sent_back, roles=roles)
-    return recorder.trace.passes
+    return recorder.trace
 
 
 def record_inference(
@@ -77,7 +77,7 @@ def record_inference(
     start_len: int = 1,
     cache: Sequence[LayerCache] | None = None,
     preview: PreviewRule | None = None,
-) -> tuple[Pass, ...]:
+) -> Trace:
     """Greedy inference: the question encoded once, then one turn for each new word until `<eos>` or `max_turns`.
 
     The answer starts as `start_len` times `<sos>`: one, unless only shapes matter. With a cache, each turn computes
@@ -105,7 +105,7 @@ def record_inference(
                 tokens["new"] = spell(word)
             if answer.is_meta or bool((word == EOS).all()):
                 break
-    return recorder.trace.passes
+    return recorder.trace
 
 
 @contextmanager

@@ -110,13 +110,14 @@ class Run:
         values: Values,
         change: Change = keep,
     ) -> Trace:
-        passes: tuple[Pass, ...] = ()
+        recorded: list[Trace] = []
         preview = PREVIEWS[values]
         with fitting_threads(self.chatbot.config):
             if phase != "inference":
-                passes += self._trace_training(preview)
+                recorded.append(self._trace_training(preview))
             if phase != "training":
-                passes += self._trace_inference(asked, max_turns, kv_cache, preview)
+                recorded.append(self._trace_inference(asked, max_turns, kv_cache, preview))
+        passes = tuple(one_pass for one in recorded for one_pass in one.passes)
         passes = name_axes(passes, self.chatbot.config, kv_cache=kv_cache, change=change)
         config: dict[str, Setting] = {
             **self.chatbot.config.to_dict(),
@@ -132,15 +133,9 @@ class Run:
             config |= {"question": asked, "answer": self._answer_of(passes), "kv_cache": kv_cache}
         if kv_cache and phase != "training":
             config |= self._count_savings(passes)
-        ran = {step.path for one_pass in passes for step in one_pass.steps}
-        holders = {name for name, module in self.chatbot.model.named_modules() if module._parameters}
-        return Trace(
-            title="X-Ray Transformer",
-            sizes=self._sizes(passes),
-            config=config,
-            passes=passes,
-            unused={} if holders <= ran else None,
-        )
+        unused = next((one.unused for one in recorded if one.unused == {}), None)
+        sizes = self._sizes(passes)
+        return Trace(title="X-Ray Transformer", sizes=sizes, config=config, passes=passes, unused=unused)
 
     @property
     def default_question(self) -> str:
@@ -166,7 +161,7 @@ class Run:
             )
         return tuple(notes)
 
-    def _trace_training(self, preview: PreviewRule) -> tuple[Pass, ...]:
+    def _trace_training(self, preview: PreviewRule) -> Trace:
         batch = self.chatbot.poster_batch()
         return record_training(
             self.chatbot.model,
@@ -178,10 +173,10 @@ class Run:
             preview=preview,
         )
 
-    def _trace_inference(self, question: str, max_turns: int, kv_cache: bool, preview: PreviewRule) -> tuple[Pass, ...]:
+    def _trace_inference(self, question: str, max_turns: int, kv_cache: bool, preview: PreviewRule) -> Trace:
         src, read = self.chatbot.question_batch(question)
         tgt = self.chatbot.tokenisers.tgt
-        passes = record_inference(
+        answered = record_inference(
             self.chatbot.model,
             src,
             src_words=(read.seen,),
@@ -190,7 +185,7 @@ class Run:
             cache=self.chatbot.model.make_cache() if kv_cache else None,
             preview=preview,
         )
-        return tuple(note_candidates(one, tgt) for one in passes)
+        return replace(answered, passes=tuple(note_candidates(one, tgt) for one in answered.passes))
 
     def _count_savings(self, passes: tuple[Pass, ...]) -> dict[str, Setting]:
         """The multiplications of an answer with the cache, and of the same answer computed anew in every turn.
@@ -205,7 +200,9 @@ class Run:
             plain = record_inference(
                 self.chatbot.model, src, src_words=(), spell=lambda _: (), max_turns=1, start_len=turn.number
             )
-            recomputed += sum(add_up_multiplications(one) for one in plain if turn.number == 1 or one.kind == "decode")
+            recomputed += sum(
+                add_up_multiplications(one) for one in plain.passes if turn.number == 1 or one.kind == "decode"
+            )
         return {
             "multiplications": sum(add_up_multiplications(one) for one in cached),
             "multiplications_without_cache": recomputed,

@@ -116,13 +116,13 @@ def find_keys(flow: Flow, scored: Sequence[int]) -> int | None:
     """
     product, softmax = flow.steps[scored[0]], flow.steps[scored[-1]]
     place, (first, second) = operand_of_axis(product, softmax), operand_places(flow, scored[0])
-    return first + second - place if place is not None and are_turned(flow, scored) else place
-
-
-def are_turned(flow: Flow, scored: Sequence[int]) -> bool:
-    """Whether scores are laid on their side between the product and the softmax, whose keys are the product's rows."""
     turns = [node for node in scored[1:-1] if flow.op(node) in TURNS and swaps_last_two(flow.steps[node])]
-    return len(turns) % 2 == 1
+    return first + second - place if place is not None and len(turns) % 2 else place
+
+
+def has_keys_first(flow: Flow, site: Site) -> bool:
+    """Whether keys are multiplied with queries, and not queries with keys: then each row of the scores is of a key."""
+    return flow.op(site.scores) != "einsum" and site.key.end is flow.steps[site.scores].inputs[-2]
 
 
 def is_self(query: Way, key: Way, value: Way) -> bool:

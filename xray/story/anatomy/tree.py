@@ -43,9 +43,10 @@ class Latent:
 
 @dataclass(frozen=True)
 class Looking:
-    """What looks at other places: at those of its own stream, or at another tower's."""
+    """What looks at other places, with so many heads: at those of its own stream, or at another tower's."""
 
     source: str | None
+    heads: int | None
 
     @property
     def leaves_stream(self) -> bool:
@@ -76,7 +77,6 @@ class Attention(Looking):
     that have the highest of other scores (the indexer of DeepSeek-V3.2).
     """
 
-    heads: int | None
     kv_heads: int | None
     d_k: int | None
     d_v: int | None
@@ -116,7 +116,6 @@ class DeformableAttention(Looking):
     differs from map to map.
     """
 
-    heads: int | None
     d_v: int | None
     levels: int | None
     points: int | None

@@ -77,17 +77,16 @@ def change_branches(staging: Staging, change: Callable[[Branching], Branch]) -> 
 def read_stage(
     flow: Flow,
     joints: Sequence[Joint],
-    after: FoundNorm | None,
+    after: Sequence[FoundNorm],
     sites: Sequence[Site],
     towers: Mapping[int, str],
-    more: Sequence[FoundNorm] = (),
 ) -> Staging:
     """What is added at one or more sums that began at one point of the stream.
 
-    `after` is the norm that the stream goes through behind the sum, `more` are others that it goes through behind that.
+    `after` are the norms that the stream goes through behind the sum, one behind the other.
     """
     found: list[Branching] = []
-    norms: list[FoundNorm] = [] if after is None else [after, *more]
+    norms: list[FoundNorm] = [*after]
     before: list[FoundNorm] = []
     behind: list[FoundNorm] = []
     together = 0
@@ -110,7 +109,7 @@ def read_stage(
     stage = Stage(
         branches=tuple(one.branch for one in found),
         parallel=together > 1,
-        norm=describe_norm(flow, before, behind, after, more) if not inside else Norm(None, None),
+        norm=describe_norm(flow, before, behind, after) if not inside else Norm(None, None),
         scale="gates" if joints[-1].weighing else name_scale(flow, joints[-1].region.end, joints[-1].region.inner),
         replaces=joints[-1].replaces or None,
     )
@@ -237,23 +236,18 @@ def find_ending(flow: Flow, region: Region) -> FoundNorm | None:
 
 
 def describe_norm(
-    flow: Flow,
-    before: Sequence[FoundNorm],
-    behind: Sequence[FoundNorm],
-    after: FoundNorm | None,
-    more: Sequence[FoundNorm] = (),
+    flow: Flow, before: Sequence[FoundNorm], behind: Sequence[FoundNorm], after: Sequence[FoundNorm]
 ) -> Norm:
     """Where the norms of a stage stand, and of what kind they are; kinds that differ are not told."""
-    kinds = {name_norm(flow, norm) for norm in (*before, *behind, *([] if after is None else [after]), *more)}
+    kinds = {name_norm(flow, norm) for norm in (*before, *behind, *after)}
     kind = kinds.pop() if len(kinds) == 1 else None
-    ends = [*behind, *([] if after is None else [after])]
+    ends = [*behind, *after]
     if not before and not ends:
         return Norm(None, "none")
     place = "both" if before and ends else "before" if before else "after"
     on = None if not ends else "branch" if behind else "stream"
     adaptive = any(is_modulated(flow, norm) for norm in (*before, *ends))
-    times = 1 + len(more) if more else None
-    return Norm(kind, place, on, adaptive, times)  # type: ignore[arg-type]
+    return Norm(kind, place, on, adaptive, times=len(after) if len(after) > 1 else None)  # type: ignore[arg-type]
 
 
 def name_norm(flow: Flow, norm: FoundNorm) -> NormKind | None:

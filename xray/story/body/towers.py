@@ -221,15 +221,14 @@ def read_stagings(flow: Flow, chain: Chain, sites: Sequence[Site], names: Mappin
             place += 1
             together.append(chain.joints[place])
         following = chain.joints[place + 1] if place + 1 < len(chain.joints) else None
-        norms = list_stream_norms(flow, together[-1], following)
-        after = norms[0] if norms else None
-        if after is None and found and found[-1].stage.norm.on == "stream":
-            after = last_norm(flow, chain.end if following is None else together[-1].add)
-            if following is not None and after is not None and after.end in following.region.inner:
-                after = None  # the next branch begins with it
-        if following is None and after is not None and any(one.stage.norm.times for one in found):
-            norms = [after, *(norm for norm in [norm_behind(flow, after)] if norm is not None)]
-        found.append(read_stage(flow, together, after, sites, names, norms[1:]))
+        after = list_stream_norms(flow, together[-1], following)
+        if not after and found and found[-1].stage.norm.on == "stream":
+            norm = last_norm(flow, chain.end if following is None else together[-1].add)
+            begins_next = following is not None and norm is not None and norm.end in following.region.inner
+            after = [] if norm is None or begins_next else [norm]
+        if following is None and after and any(one.stage.norm.times for one in found):
+            after = [norm for norm in (after[0], norm_behind(flow, after[0])) if norm is not None]
+        found.append(read_stage(flow, together, after, sites, names))
         place += 1
     return found
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Literal
 
-from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.attention_sites import Site, has_keys_first
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, REPEATS, SCALINGS
 from xray.ir.records import TensorRecord
@@ -111,7 +111,7 @@ def count_d_k(flow: Flow, site: Site) -> int | None:
     query, key = site.query.end.shape, site.key.end.shape
     if flow.op(site.scores) == "einsum":
         return query[-1] if query[-1] == key[-1] else None
-    return query[-2] if site.query.end is flow.steps[site.scores].inputs[-1] else query[-1]
+    return query[-2 if has_keys_first(flow, site) else -1]
 
 
 def count_heads(flow: Flow, site: Site, d_v: int) -> int | None:

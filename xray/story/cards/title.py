@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from xray.story.anatomy.tree import Attention, DeformableAttention, Experts, FeedForward, Looking, Tower
+from xray.story.anatomy.tree import Attention, Experts, FeedForward, Looking, Tower
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told
 from xray.story.facts.totals import count_params
@@ -95,7 +95,7 @@ def list_sizes(tower: Tower) -> list[tuple[str, str, str]]:
 
     looking = [branch for branch in tower.branches if isinstance(branch, Looking) and branch.source == "self"]
     attentions = [branch for branch in looking if isinstance(branch, Attention)]
-    add("heads", "heads", [branch.heads for branch in looking if isinstance(branch, Attention | DeformableAttention)])
+    add("heads", "heads", [branch.heads for branch in looking])
     add("layers", "other", [tower.layers])
     add("d_model", "d_model", [group.d_model for group in tower.groups])
     add("d_k", "d_k", [branch.d_k for branch in attentions])

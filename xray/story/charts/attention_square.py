@@ -2,7 +2,7 @@
 
 from math import isclose, sqrt
 
-from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.attention_sites import Site, has_keys_first
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SCALINGS
 from xray.ir.trace import Step
@@ -127,8 +127,7 @@ def label_scores(flow: Flow, site: Site, scales: list[Scored]) -> str:
     width = step.inputs[-2].shape[-1] if len(step.inputs) > 1 and step.inputs[-2].shape else 0
     told = [name_factor(flow.steps[node], width) for part in scales for node in part.nodes if flow.op(node) in SCALINGS]
     told = [one for one in told if one]
-    is_turned = site.key.end is step.inputs[-2] and step.op != "einsum"
-    return f"SCORES {'K·Q' if is_turned else 'Q·K'}^T" + (
+    return f"SCORES {'K·Q' if has_keys_first(flow, site) else 'Q·K'}^T" + (
         f" {told[0]}" if len(told) == 1 else " · scaled" if told else ""
     )
 

@@ -45,7 +45,7 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
     if not nodes or start is None:
         return None
     labels = {node: label for node in nodes if (label := label_entry(flow, node))}
-    labels |= {node: name_scale(flow, node) for node in list_scaled_words(flow, nodes)}
+    labels |= {node: label_scale(flow, node) for node in list_scaled_words(flow, nodes)}
     chart = chart_places(flow, towering, start)
     if chart is None:
         labels |= {one.end: label_resampler(one) for one in towering.resamplers}
@@ -95,11 +95,11 @@ def add_scale(flow: Flow, chart: Chart, nodes: Collection[int]) -> Chart:
     scales = [one for one in sorted(nodes) if one > drawn and is_scale(flow, one) and number(flow.steps[one]) != 1]
     if len(scales) != 1 or len(flow.output(scales[0]).shape) != 3:
         return chart
-    label = name_scale(flow, scales[0])
+    label = label_scale(flow, scales[0])
     return add_above(chart, Node("scale", label, 0, MIDDLE, steps_at(flow, *scales), flow.output(scales[0])))
 
 
-def name_scale(flow: Flow, node: int) -> str:
+def label_scale(flow: Flow, node: int) -> str:
     """What a step is called that multiplies all that comes in by one number."""
     return "× √d_model" if is_root(flow, node) else "× ONE NUMBER"
 

@@ -1,6 +1,6 @@
 """Where the parameters are: what of them each part holds, and what took no part."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from xray.ir.flow.dataflow import Flow
 from xray.story.anatomy.tree import Attention, DeformableAttention
@@ -8,6 +8,7 @@ from xray.story.body.reading import Reading
 from xray.story.body.stages import Staging
 from xray.story.branches.others import list_other_way
 from xray.story.charts.stage_chart import name_branch
+from xray.story.facts.totals import paths_above
 from xray.story.facts.unused import join_alike
 from xray.story.sheet.columns import Column
 from xray.story.sheet.counting import Count
@@ -27,7 +28,7 @@ def list_shares(columns: Sequence[Column], params: int, unused: Mapping[str, int
     def add(count: Count, name: str, role: str, groups: list[set[int]]) -> None:
         found_now = count.fresh(groups)
         known = {*seen, *found_now}
-        fresh = {path: n for path, n in found_now.items() if path not in seen and not is_inside(path, known)}
+        fresh = {path: n for path, n in found_now.items() if path not in seen and known.isdisjoint(paths_above(path))}
         seen.update(fresh)
         if sum(fresh.values()):
             found.append((name, role, sum(fresh.values())))
@@ -53,7 +54,7 @@ def list_shares(columns: Sequence[Column], params: int, unused: Mapping[str, int
             final = column.towering.final
             add(count, f"{name}{'last norm' if final and places <= set(final.nodes) else 'head'}", own, [places])
     rest = params - sum(n for _, _, n in found)
-    within = {path: n for path, n in unused.items() if path in seen or is_inside(path, seen)}
+    within = {path: n for path, n in unused.items() if not seen.isdisjoint((path, *paths_above(path)))}
     apart = {path: n for path, n in unused.items() if path not in within}
     found += [*list_idle("of these unused", within), *list_idle("unused", apart)]
     rest -= sum(apart.values())
@@ -70,11 +71,6 @@ def list_idle(what: str, unused: Mapping[str, int]) -> Iterator[tuple[str, str, 
     rest = parts[MOST_UNUSED:]
     if rest:
         yield f"{what}: {len(rest)} more", "card", sum(one.params for one in rest)
-
-
-def is_inside(path: str, known: Collection[str]) -> bool:
-    """Whether a block lies within one that is counted as a whole: part of it runs once more elsewhere."""
-    return any(path[:place] in known for place, letter in enumerate(path) if letter == ".")
 
 
 def nodes_beside(columns: Sequence[Column], reading: Reading) -> frozenset[int]:
