@@ -145,6 +145,22 @@ def test_any_kernel_that_names_query_key_and_value_counts_as_attention():
     assert count_flops(flex) == 2 * 2 * 3 * 5 * 7 * (11 + 13)
 
 
+@pytest.mark.parametrize(
+    ("rows", "weights", "flops"),
+    [
+        ("tokens d", "experts d f", 2 * 6 * 24 * 52),  # a token meets the weights of one expert
+        ("experts words d", "experts d f", 2 * 3 * 5 * 24 * 52),
+        ("f tokens", "tokens d", 2 * 6 * 24 * 52),  # and so do the gradients of their weights
+    ],
+)
+def test_products_by_groups_count_every_row_once(rows, weights, flops):
+    sizes = {"tokens": 6, "experts": 3, "words": 5}
+    given = [make_record(name, axes, d=24, f=52, **sizes) for name, axes in (("rows", rows), ("weights", weights))]
+    made = make_record("out", "tokens f", source="a#0", f=52, **sizes)
+
+    assert count_flops(step("a", "_grouped_mm", given, [made])) == flops
+
+
 def test_a_sparse_product_is_not_counted():
     work = count_in_record(Call(torch.matmul), torch.eye(3).to_sparse(), numbers(3, 2))
 

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from math import prod
 from typing import Any
 
 import torch
@@ -15,6 +14,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
 from xray.ir.cost import Memory, MemoryKind
+from xray.ir.products import count_groups
 
 aten = torch.ops.aten
 
@@ -145,11 +145,8 @@ class Lifetimes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
 
 
 def count_grouped(one: Tensor, other: Tensor, *_: Any, out_val: Any = None, **__: Any) -> int:
-    """The FLOPs of products by groups: every row meets the weights of its own group alone."""
-    if one.dim() == 2 and other.dim() == 2:
-        return 2 * one.shape[0] * one.shape[1] * other.shape[1]
-    groups = one.shape[0] if one.dim() == other.dim() == 3 else 1
-    return 2 * groups * prod(one.shape[-2:]) * other.shape[-1]
+    """The FLOPs of products by groups."""
+    return count_groups(one.shape, other.shape)
 
 
 def count_attention(query: Tensor, key: Tensor, value: Tensor, *_: Any, **__: Any) -> int:

@@ -77,6 +77,21 @@ def count_batch_sum(step: Step) -> int | None:
     return 2 * prod(step.inputs[1].shape) * step.inputs[2].shape[-1]
 
 
+def count_grouped(step: Step) -> int | None:
+    """Products of the rows of each group with the weights of its own, as experts take them."""
+    return count_groups(*(record.shape for record in step.inputs[:2])) if len(step.inputs) > 1 else None
+
+
+def count_groups(left: Sequence[int], right: Sequence[int]) -> int:
+    """The FLOPs of products by groups, (rows, inner) x (groups, inner, columns): each row meets one group's weights.
+
+    Also of (rows, inner) x (inner, columns) with an inner axis cut into groups, and where both have an axis of groups.
+    Which row is of which group is data and makes no difference; rows behind the last group count as if they had one.
+    """
+    groups = left[0] if len(left) == len(right) == 3 else 1
+    return 2 * groups * prod(left[-2:]) * right[-1]
+
+
 def count_tensordot(step: Step) -> int | None:
     """Axes summed over occur on both sides and not in what is made, so their size is told by the three others."""
     if len(step.inputs) < 2:
@@ -227,6 +242,7 @@ def count_native(step: Step) -> int | None:
 
 OTHERS: Mapping[str, Callable[[Step], int | None]] = {
     "addbmm": count_batch_sum,
+    **dict.fromkeys(("grouped_mm", "scaled_grouped_mm"), count_grouped),
     "tensordot": count_tensordot,
     "bilinear": count_bilinear,
     "einsum": count_einsum,
