@@ -125,6 +125,12 @@ def has_keys_first(flow: Flow, site: Site) -> bool:
     return flow.op(site.scores) != "einsum" and site.key.end is flow.steps[site.scores].inputs[-2]
 
 
+def count_pairs(flow: Flow, site: Site) -> tuple[int, int]:
+    """How many queries meet how many keys in the scores."""
+    rows, columns = flow.output(site.scores).shape[-2:]
+    return (columns, rows) if has_keys_first(flow, site) else (rows, columns)
+
+
 def is_self(query: Way, key: Way, value: Way) -> bool:
     """Whether keys and values come from the tensor that the queries come from."""
     if query.projection is not None and query.projection == key.projection:

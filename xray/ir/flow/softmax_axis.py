@@ -9,11 +9,7 @@ def operand_of_axis(product: Step, softmax: Step) -> int | None:
     if not product.outputs or not softmax.outputs or count < 2:
         return None
     first, second = count - 2, count - 1
-    rank = len(softmax.outputs[0].shape)
-    dim = softmax.settings.get("dim", softmax.settings.get("arg1", -1))
-    if not isinstance(dim, int) or isinstance(dim, bool) or rank == 0:
-        dim = -1
-    back = dim - rank if dim >= 0 else dim
+    back = read_axis(softmax)
     letters = read_equation(product)
     if letters is not None:
         left, right, out = letters
@@ -25,6 +21,15 @@ def operand_of_axis(product: Step, softmax: Step) -> int | None:
     if back == -1:
         return second
     return first if back == -2 else None
+
+
+def read_axis(softmax: Step) -> int:
+    """The axis along which a softmax makes weights, counted from the last one, -1."""
+    rank = len(softmax.outputs[0].shape)
+    dim = softmax.settings.get("dim", softmax.settings.get("arg1", -1))
+    if not isinstance(dim, int) or isinstance(dim, bool) or rank == 0:
+        dim = -1
+    return dim - rank if dim >= 0 else dim
 
 
 def read_equation(step: Step) -> tuple[str, str, str] | None:

@@ -6,8 +6,9 @@ from math import prod
 
 import numpy as np
 
-from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.attention_sites import Site, count_pairs
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.softmax_axis import read_axis
 from xray.ir.records import VISIBLE, MaskFacts, TensorRecord
 from xray.story.recognition.known_values import DEEPEST, MOST, apply
 from xray.story.recognition.value_rules import LOW, RULES, SCORE_RULES
@@ -72,7 +73,8 @@ class Bench:
     def add_to_scores(self, site: Site, score: float = 0.0) -> Values | None:
         """What becomes of scores that are all the same, usually 0, on their way to the softmax.
 
-        One head stands for all where that is enough.
+        One head stands for all where that is enough. Queries lie along the last axis but one, and keys along the last,
+        be the scores themselves turned.
         """
         flow, first = self.flow, site.scored[0]
         step = flow.steps[first]
@@ -108,8 +110,11 @@ class Bench:
                 return None
         last = flow.makers[site.scored[-1]][0]
         found = None if last is None else made.get(last)
-        keys = flow.output(first).shape[-1]
-        return None if found is None or found.ndim < 2 else found[..., :keys]  # without sinks beside the keys
+        axis = read_axis(flow.steps[site.softmax])
+        if found is None or found.ndim < 2 or axis not in (-1, -2):
+            return None
+        found = found if axis == -1 else found.swapaxes(-1, -2)
+        return found[..., : count_pairs(flow, site)[1]]  # without sinks beside the keys
 
 
 def mark_hidden(added: Values) -> Values:

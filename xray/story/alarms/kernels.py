@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.attention_sites import Site, count_pairs
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, JOINS, REPEATS
 from xray.ir.trace import Step
@@ -25,7 +25,7 @@ def check_kernels(flow: Flow, sites: Sequence[Site]) -> Iterator[Alarm]:
         if kernel is None or kernel.settings.get("is_causal") is not True:
             continue
         scores = flow.output(site.scores).shape
-        queries, keys = scores[-2:]
+        queries, keys = count_pairs(flow, site)
         given = flow.one_pass.by_id.get(kernel.parent or "")
         found = find_overridden(flow, site, kernel)
         if found is not None:
@@ -97,7 +97,7 @@ def find_overridden(flow: Flow, site: Site, kernel: Step) -> Alarm | None:
     block = flow.one_pass.by_id.get(kernel.parent or "")
     while block is not None:
         for number, record in enumerate(block.inputs):
-            queries, keys = flow.output(site.scores).shape[-2:]
+            queries, keys = count_pairs(flow, site)
             if record.name in ("attn_mask", "src_mask", "tgt_mask", "mask") and record.shape[-2:] == (queries, keys):
                 hidden = hidden_by(flow, block, number)
                 if hidden is not None and not np.array_equal(hidden, np.triu(np.ones((queries, keys)), 1)):

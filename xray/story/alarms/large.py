@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.attention_sites import Site, has_keys_first
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CASTING, DROPOUTS
 from xray.ir.records import Span, TensorRecord
@@ -62,7 +62,9 @@ def check_large(flow: Flow, sites: Sequence[Site]) -> Iterator[Alarm]:
     known = []
     for site in sites:
         shape = flow.output(site.scores).shape
-        if site.kind == "self" and len(shape) > 1 and shape[-1] == shape[-2] and prod(shape[-2:]) > MOST:
+        if site.kind != "self" or len(shape) < 2 or has_keys_first(flow, site):
+            continue  # the stretches of a mask of keys and queries are those of queries
+        if shape[-1] == shape[-2] and prod(shape[-2:]) > MOST:
             found = read_stretches(flow, site)
             if found is not None:
                 known.append(found)

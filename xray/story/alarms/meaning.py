@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.attention_sites import Site, count_pairs, has_keys_first
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import MASKINGS, SUMS
 from xray.ir.trace import Step
@@ -259,7 +259,8 @@ def try_one_key(flow: Flow, site: Site, mask: Mask, keep: int, tainted: set[int]
         and set(keys.tolist()) == {key}
         and len(scores) == 3
     ):
-        text = f"{mask.label}: its {sequences} sequences lie along the {scores[-2]} queries of the scores {scores}."
+        asking = count_pairs(flow, site)[0]
+        text = f"{mask.label}: its {sequences} sequences lie along the {asking} queries of the scores {scores}."
         return alarm_at(flow.one_pass, step, "axis", text, mask.name)
     return None
 
@@ -293,7 +294,7 @@ def find_order(flow: Flow, site: Site, sequences: int) -> Values | None:
             lone = [sequences if one == axis else 1 for one in range(len(output.shape))]
             numbers = np.arange(sequences, dtype=float).reshape(lone)
             bench = Bench(flow, {}, {place: np.broadcast_to(numbers, output.shape)})
-            found = bench.read(*list(flow.given(site.scores))[-2])
+            found = bench.read(*list(flow.given(site.scores))[-1 if has_keys_first(flow, site) else -2])
             if found is None or np.isnan(found).any() or found.ndim != 3 or found.max() <= 0:
                 return None
             flat = found.reshape(len(found), -1) / found.max() * (sequences - 1)  # queries may have been scaled

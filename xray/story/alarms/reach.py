@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from xray.ir.flow.attention_sites import Site, has_keys_first
+from xray.ir.flow.attention_sites import Site, count_pairs
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import PLACING
 from xray.ir.trace import Step
@@ -106,8 +106,7 @@ def site_reads(site: Site, made: set[int]) -> bool:
 
 def fits(flow: Flow, site: Site, mask: Mask) -> bool:
     """Whether a mask is as long as the keys of an attention."""
-    shape = flow.output(site.scores).shape
-    return len(shape) > 1 and mask.shape[-1] == shape[-2 if has_keys_first(flow, site) else -1]
+    return len(flow.output(site.scores).shape) > 1 and mask.shape[-1] == count_pairs(flow, site)[1]
 
 
 def last_holder(flow: Flow, mask: Mask) -> Step:
