@@ -6,6 +6,9 @@ from story.body.test_kept_waist import WIDTH, Layer
 from torch import nn
 
 import xray
+from xray.ir.flow.attention_sites import list_sites
+from xray.ir.flow.dataflow import read_flow
+from xray.story.recognition.scored_parts import read_scored
 
 LENGTH, CHOSEN = 5, 3
 
@@ -33,6 +36,25 @@ class Indexed(Scoring):
     def change(self, scores, others):
         hidden = torch.ones_like(others, dtype=torch.bool).scatter(-1, others.topk(CHOSEN, dim=-1).indices, False)
         return scores.masked_fill(hidden, -1e9)
+
+
+class Hiding(nn.Module):
+    """Adds a mask in which more is hidden (HY 4)."""
+
+    def forward(self, scores, attention_mask, hidden):
+        return scores + attention_mask.masked_fill(hidden, -1e9)
+
+
+class Filled(Scoring):
+    """The highest of the other scores are seen of those that a mask shows."""
+
+    def __init__(self):
+        super().__init__()
+        self.hide = Hiding()
+
+    def change(self, scores, others):
+        hidden = torch.ones_like(others, dtype=torch.bool).scatter(-1, others.topk(CHOSEN, dim=-1).indices, False)
+        return self.hide(scores, attention_mask=torch.full((1, LENGTH, LENGTH), -1e9).triu(1), hidden=hidden)
 
 
 class Added(Scoring):
@@ -64,3 +86,11 @@ def test_keys_are_chosen_where_a_mask_shows_the_highest_alone(attention, chosen)
 @pytest.mark.parametrize(("window", "told"), [(LENGTH + 1, LENGTH + 1), (LENGTH, None)])
 def test_a_window_is_told_as_set_where_there_are_fewer_keys(window, told):
     assert look(Scoring(window)).sliding_window == told
+
+
+def test_a_mask_in_which_more_is_hidden_is_no_bias():
+    trace = xray.trace(nn.Sequential(nn.Embedding(11, WIDTH), Layer(Filled())), torch.arange(LENGTH)[None])
+    flow = read_flow(trace.passes[0])
+    (site,) = list_sites(flow)
+
+    assert [part.kind for part in read_scored(flow, site.scored)] == ["mask", "softmax"]

@@ -167,6 +167,14 @@ def condition_of(flow: Flow, place: int) -> Operand | None:
     return None
 
 
+def fills_mask(flow: Flow, place: int) -> bool:
+    """Whether a step hides more in a mask, and brings in no numbers but one (HY 4)."""
+    if flow.op(place) not in ("masked_fill", "masked_fill_"):
+        return False
+    record, *others = flow.steps[place].inputs
+    return (record.role == "mask" or record.mask is not None) and all(one.dtype == "bool" for one in others)
+
+
 def list_behind(flow: Flow, maker: int | None) -> list[int]:
     """The steps behind one, the nearest first, at most `MOST_BEHIND`."""
     return list(flow.behind(maker, most=MOST_BEHIND, ends=lambda here: is_source(flow, here)))
@@ -182,7 +190,7 @@ def find_bias(flow: Flow, operand: Operand, behind: list[int]) -> Operand | None
     if operand.record.role == "parameter":
         return operand
     filled = flow.carried_from(operand.maker)
-    if filled is not None and condition_of(flow, filled) is not None:
+    if filled is not None and (condition_of(flow, filled) is not None or fills_mask(flow, filled)):
         return None  # every number of it was filled in where a condition holds, be that worked out of learned ones
     for here in behind:
         if is_product(flow, here) and not is_projection(flow, here) and not multiplies_itself(flow, here):
