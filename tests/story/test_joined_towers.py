@@ -88,6 +88,33 @@ def test_the_arrow_from_the_other_tower_ends_at_the_first_that_reads_its_rows(tr
     assert end == pytest.approx((box.left, box.y))
 
 
+class Narrows(nn.Module):
+    """What the eye made is brought to another width, for a stack of its own (DETR)."""
+
+    def __init__(self):
+        super().__init__()
+        self.eye, self.layers = make_layers(WIDTH, 2), make_layers(SEEN, 2)
+        self.patches, self.narrow = nn.Conv2d(3, WIDTH, 4, stride=4), nn.Linear(WIDTH, SEEN)
+
+    def forward(self, image):
+        x = self.patches(image).flatten(2).mT
+        for layer in self.eye:
+            x = layer(x)
+        x = self.narrow(x)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_what_another_tower_gives_is_no_input():
+    trace = xray.trace(Narrows(), torch.rand(2, 3, 8, 8))
+    reading = read_passes(trace)[0]
+    charts = [chart_entrance(reading.flow, one) for one in reading.towers]
+
+    assert [[node.label for node in chart.nodes] for chart in charts] == [["IMAGE", "PATCHES"], ["LINEAR"]]
+    assert len(charts[1].memory) == 1
+
+
 def test_ids_that_tell_where_an_image_stands_are_no_mask(trace):
     found = audit(trace)
 

@@ -69,6 +69,7 @@ def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:
     drawn = {step.id for node in chart.nodes for step in node.steps}
     if chart.memory:  # what another tower gives is led to what takes it up
         given = [(kind, found) for kind, found in given if kind is not None or flow.steps[found[2]].id in drawn]
+        given = [(kind, found) for kind, found in given if not is_led_in(flow, chart, found[1], found[2])]
     raised = chart.raised(1) if given else chart
     told = tuple(f"“{show_controls(text)}”" for text in quote_input(flow.one_pass))
     below: list[Node] = []
@@ -81,6 +82,13 @@ def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:
         edges.append(Edge(key, next(own, raised.feet[0])))
     feet = tuple(node.key for node in below[:1]) or raised.feet
     return Chart((*below, *raised.nodes), (*edges, *raised.edges), feet, raised.head, raised.memory)
+
+
+def is_led_in(flow: Flow, chart: Chart, record: TensorRecord, reader: int) -> bool:
+    """Whether a way from another tower is drawn to what reads something that was made on this one."""
+    is_made = any(one is record and maker is not None for one, maker in flow.given(reader))
+    taking = (node for node in chart.nodes if node.key in chart.memory)
+    return is_made and any(one is flow.steps[reader] for node in taking for one in node.steps)
 
 
 def is_worked_out(flow: Flow, reader: int) -> bool:
