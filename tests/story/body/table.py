@@ -19,6 +19,7 @@ MODULES = (
     "pairs",
     "resampled",
     "states",
+    "unusual",
 )
 
 for module in MODULES:

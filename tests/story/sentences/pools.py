@@ -26,6 +26,7 @@ from xray.story.anatomy.tree import (
     Unknown,
     Untold,
 )
+from xray.story.recognition.added_rows import AddedRows
 from xray.story.sentences.of_masks import Shown
 from xray.story.sentences.of_stations import Again, Leaving
 from xray.story.sheet.words import Words
@@ -369,6 +370,8 @@ LOADS = {"few": (3, 0, 5), "many": (1, 2) * 64, "not kept": ()}
 OF_LOADS = {"load of experts": {"few", "many"}}
 PASTS = {"as it is": (), "pooled": ("layer norm", "linear", "amax")}
 OF_PASTS = {"past a sublayer": {"pooled"}}
+ADDED = {"one": AddedRows(9, 2, 1, frozenset({9})), "many": AddedRows(9, 2, 12, frozenset({9}))}
+OF_ADDED = {"rows beside": {"one", "many"}}
 SUMS = {"a sum": Stage((FALSE,), False, NO_NORM), "no sum": Stage((FALSE,), False, NO_NORM, replaces=True)}
 OF_STAGES = {"taken place": {"no sum"}}
 GROUPS = {

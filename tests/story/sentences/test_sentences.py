@@ -26,6 +26,7 @@ GROUPS = (
     ((of_stations.ASKS,), pools.ASKING, {"asks": {"memory", "no source"}}),
     (of_parts.OF_LOADS, pools.LOADS, pools.OF_LOADS),
     (of_parts.OF_PASTS, pools.PASTS, pools.OF_PASTS),
+    (of_parts.OF_ADDED, pools.ADDED, pools.OF_ADDED),
     (of_parts.OF_STAGES, pools.SUMS, pools.OF_STAGES),
     (of_models.OF_GROUPS, pools.GROUPS, pools.OF_GROUPS),
     ((of_runs.DERIVED,), pools.MADE, {"derived": {"derived"}}),

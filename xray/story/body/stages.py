@@ -24,6 +24,7 @@ from xray.story.branches.others import describe_convolution, describe_recurrence
 from xray.story.branches.sampled import Sampling, describe_sampling, find_sampling
 from xray.story.branches.sequences import split_sequence
 from xray.story.passages.modulation import is_modulated
+from xray.story.recognition.added_rows import AddedRows, find_added_rows
 from xray.story.recognition.between import (
     Region,
     cut_region,
@@ -50,12 +51,13 @@ class Branching:
 
 @dataclass(frozen=True)
 class Staging:
-    """A stage with the sums and steps that it was read from."""
+    """A stage with the sums and steps that it was read from; `added` are rows put beside the stream before it."""
 
     stage: Stage
     joints: tuple[Joint, ...]
     branches: tuple[Branching, ...]
     norms: tuple[FoundNorm, ...]
+    added: AddedRows | None = None
 
     @property
     def nodes(self) -> set[int]:
@@ -65,7 +67,7 @@ class Staging:
             found |= joint.region.inner | joint.region.beside
         for norm in self.norms:
             found |= set(norm.nodes)
-        return found
+        return found | (set() if self.added is None else self.added.nodes)
 
 
 def change_branches(staging: Staging, change: Callable[[Branching], Branch]) -> Staging:
@@ -113,7 +115,7 @@ def read_stage(
         scale="gates" if joints[-1].weighing else name_scale(flow, joints[-1].region.end, joints[-1].region.inner),
         replaces=joints[-1].replaces or None,
     )
-    return Staging(stage, tuple(joints), tuple(found), tuple(norms))
+    return Staging(stage, tuple(joints), tuple(found), tuple(norms), find_added_rows(flow, joints[0].stream))
 
 
 def split_parallel(flow: Flow, region: Region, sites: Sequence[Site]) -> list[Region]:

@@ -42,11 +42,12 @@ from xray.story.charts.left_out import list_opening
 from xray.story.charts.operations_chart import chart_operations, label_step
 from xray.story.charts.sampled_chart import chart_sampling
 from xray.story.passages.modulation import find_beside_gate, list_modulation
+from xray.story.recognition.added_rows import AddedRows
 from xray.story.recognition.between import is_linear, strip_plain
 from xray.story.recognition.mixed_streams import Mixing
 from xray.story.recognition.norms import Norm, find_norm
 from xray.story.recognition.weighed_sums import Weighing
-from xray.story.sentences.of_parts import describe_box, describe_past, describe_taken
+from xray.story.sentences.of_parts import describe_added, describe_box, describe_past, describe_taken
 
 
 def chart_stage(flow: Flow, staging: Staging) -> Chart:
@@ -57,6 +58,8 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
     chart = charts[0] if len(charts) == 1 else join_beside(charts) if beside else join_above(charts)
     if len(before) == 1:
         chart = stack_charts(chart_norm(flow, before[0], "opening", beside), chart)
+    if staging.added is not None:
+        chart = stack_charts(chart_added(flow, staging.added), chart)
     chart = add_scale(flow, staging, add_shared_end(flow, staging, chart))
     for mixing in [joint.mixing for joint in staging.joints if joint.mixing is not None][:1]:
         chart = stack_charts(chart_gather(flow, mixing), stack_charts(chart, chart_spread(flow, mixing)))
@@ -88,6 +91,14 @@ def chart_spread(flow: Flow, mixing: Mixing) -> Chart:
     label = f"ONE INTO {mixing.count} STREAMS"
     node = Node("spread", label, 0, BROAD, steps_at(flow, mixing.spread), flow.output(mixing.spread))
     return chart_alone(node)
+
+
+def chart_added(flow: Flow, added: AddedRows) -> Chart:
+    """Rows worked out of the stream and put beside it, as a chart of its own."""
+    label = "WITH ONE MORE ROW" if added.count == 1 else f"WITH {added.count:,} MORE ROWS"
+    extra = describe_params(flow, *(node for node in added.nodes if flow.is_leaf(node)))
+    places = (added.join, *sorted(added.nodes - {added.join}))
+    return chart_alone(Node("added", label, 0, BROAD, steps_at(flow, *places), flow.output(added.join), extra))
 
 
 def add_shared_end(flow: Flow, staging: Staging, chart: Chart) -> Chart:
@@ -247,6 +258,7 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     past = list_past(flow, staging.joints[0].past)
     if staging.stage.replaces:
         label = f"{kind.upper()} NORM" if kind else "GIVEN ON"
+    told = (describe_past(past), describe_added(staging.added), describe_taken(staging.stage))
     node = Node(
         "add",
         label,
@@ -255,9 +267,9 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
         (*steps_at(flow, *places), *dropped),
         flow.output(end),
         describe_dropout(flow, dropped),
-        "" if is_weighed or past or staging.stage.replaces else describe_box("add", None),
+        "" if is_weighed or past or staging.added or staging.stage.replaces else describe_box("add", None),
         outline="boundary",
-        told=tuple(told for told in (describe_past(past), describe_taken(staging.stage)) if told),
+        told=tuple(one for one in told if one),
     )
     edges = [Edge(head, "add") for head in chart.heads]
     return Chart((*chart.nodes, node), (*chart.edges, *edges), chart.feet, "add", chart.memory)

@@ -4,7 +4,7 @@ from typing import Any
 
 from xray.story.sentences.of_masks import OF_MASKS, OF_PICTURES
 from xray.story.sentences.of_models import OF_GROUPS, OF_MODELS
-from xray.story.sentences.of_parts import OF_LOADS, OF_PASTS, OF_STAGES, REMARKS
+from xray.story.sentences.of_parts import OF_ADDED, OF_LOADS, OF_PASTS, OF_STAGES, REMARKS
 from xray.story.sentences.of_runs import (
     DERIVED,
     OF_APPENDING,
@@ -34,6 +34,7 @@ CATALOGUE: tuple[Sentence[Any], ...] = (
     *(sentence for group in REMARKS.values() for sentence in group),
     *OF_LOADS,
     *OF_PASTS,
+    *OF_ADDED,
     *OF_STAGES,
     ASKS,
     *OF_BRANCHES,

@@ -12,7 +12,9 @@ from xray.story.anatomy.tree import (
     Recurrence,
     Stage,
 )
+from xray.story.recognition.added_rows import AddedRows
 from xray.story.sentences.sentence import Sentence, fixed, say_first
+from xray.story.wording import plural
 
 Part = Branch | Norm | None
 """What the boxes belong to; None for what belongs to no part but to the stream itself."""
@@ -31,6 +33,11 @@ def describe_load(counts: Sequence[int]) -> str:
 def describe_past(names: Sequence[str]) -> str:
     """What the stream goes through on its way past a sublayer; empty where it comes by as it is."""
     return say_first(OF_PASTS, names)
+
+
+def describe_added(added: AddedRows | None) -> str:
+    """That the stream comes by with rows that were put beside it; empty where none were."""
+    return "" if added is None else say_first(OF_ADDED, added)
 
 
 def describe_taken(stage: Stage) -> str:
@@ -224,6 +231,11 @@ OF_PASTS: tuple[Sentence[Sequence[str]], ...] = (
     Sentence("past a sublayer", lambda names: f"the stream comes by through {', '.join(names)}" if names else ""),
 )
 """What is said of a sum to which the stream does not come as it was."""
+
+OF_ADDED: tuple[Sentence[AddedRows], ...] = (
+    Sentence("rows beside", lambda added: f"the stream comes by with {plural(added.count, 'row')} beside it"),
+)
+"""What is said of a sum to which the stream comes with more rows than it had."""
 
 OF_STAGES: tuple[Sentence[Stage], ...] = (
     fixed("taken place", "takes the stream's place: nothing is added", lambda stage: stage.replaces),

@@ -103,6 +103,7 @@ def plan_frames(
             chart = charts[number][place] if is_open or is_row else chart_closed(flow, staging)
             counted = sum(count.paths([staging.nodes - beside]).values())
             begun = staging.joints[0].stream if staging.joints[0].past else None
+            begun = begun if staging.added is None else staging.added.stream
             entering = None if begun is None else flow.steps[begun]
             told = station if is_open else max(station - 1, first)
             panels.append(Panel(staging, chart, is_open, told, counted, block, entering))

@@ -13,7 +13,7 @@ from xray.story.recognition.norms import Norm, find_norm
 from xray.story.streams.asides import list_carried_readers
 from xray.story.streams.cut_streams import part_streams
 from xray.story.streams.joints import MOST_SUMS_OF_A_BRANCH, Joint, find_joints, root_of
-from xray.story.streams.shortcuts import step_back
+from xray.story.streams.shortcuts import before_places, step_back
 from xray.story.streams.side_ways import find_side_ways
 
 FARTHEST = 24
@@ -50,7 +50,7 @@ def find_chains(flow: Flow, sites: Sequence[Site] = ()) -> list[Chain]:
     before: dict[int, int | None] = {add: find_before(flow, joint, joints) for add, joint in joints.items()}
     for add in find_side_ways(flow, joints, before, sites):
         del joints[add], before[add]
-    roots = {add: root_of(flow, joint.stream) for add, joint in joints.items()}
+    roots = {add: begin_of(flow, joint.stream) for add, joint in joints.items()}
     begun_at = {add: roots[min(chain_behind(add, before))] for add in joints}
     nested: set[int] = set()
     skips: dict[int, int] = {}
@@ -122,6 +122,13 @@ def convolves_little(flow: Flow, chains: Sequence[Chain]) -> bool:
         and not any(is_product(flow, node) for node in joint.region.inner)
         for joint in joints
     )
+
+
+def begin_of(flow: Flow, stream: int | None) -> int | None:
+    """Where a stream comes from, norms and places that are added to it left out."""
+    root = root_of(flow, stream)
+    before = before_places(flow, root)
+    return root if before is None else strip_plain(flow, before)
 
 
 def first_in(add: int, joint: Joint, before: Mapping[int, int | None]) -> int:

@@ -165,6 +165,14 @@ def end_behind(flow: Flow, start: int | None, ends: dict[int, list[Chain]]) -> i
 
 
 def leaves_one_row(flow: Flow, before: int, after: int) -> bool:
-    """Whether of the rows of each sequence a single one is left, and no axis for more of them."""
-    rows, row = flow.output(before).shape, flow.output(after).shape
-    return len(row) == len(("batch", "width")) < len(rows) and row[0] == rows[0]
+    """Whether on every way between two steps a single row of each sequence is left, be others put beside it then.
+
+    So pictures of a film, a row each, become one sequence of a stack of its own.
+    """
+
+    def is_one(here: int) -> bool:
+        rows, row = flow.output(before).shape, flow.output(here).shape
+        return len(row) == len(("batch", "width")) < len(rows) and row[0] == rows[0]
+
+    ways = flow.behind(after, most=FAR_BEHIND, ends=lambda here: here <= before or is_one(here))
+    return before not in ways

@@ -14,7 +14,7 @@ from xray.story.recognition.mixed_streams import Mixing, find_mixing
 from xray.story.recognition.norms import find_norm
 from xray.story.recognition.weighed_sums import Weighing, list_weighings
 from xray.story.streams.asides import find_branch, is_aside
-from xray.story.streams.shortcuts import LONGEST_SHORTCUT, is_learned, is_shortcut, step_back
+from xray.story.streams.shortcuts import LONGEST_SHORTCUT, before_places, is_learned, is_shortcut, step_back
 
 PICKING = frozenset({"index", "slice", "narrow"})
 MOST_AT_ONE_POINT = 4
@@ -218,7 +218,7 @@ def is_other_stream(flow: Flow, branch: int, region: Region, known: Mapping[int,
     root, sums = here, 0
     while here is not None and here > stream:
         sums += here in known
-        root, here = here, known[here].stream if here in known else step_back(flow, here)
+        root, here = here, known[here].stream if here in known else step_back(flow, here) or before_places(flow, here)
     is_own = (
         not (here is not None and here < stream and begins_learned(flow, here, known))
         and root in region.inner

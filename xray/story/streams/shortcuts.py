@@ -59,6 +59,16 @@ def step_back(flow: Flow, here: int) -> int | None:
     return is_batch_norm(flow, here)
 
 
+def before_places(flow: Flow, here: int | None) -> int | None:
+    """The step to whose rows a step adds learned ones, one for each place; None if it does not."""
+    if here is None or flow.op(here) not in SUMS or len(flow.makers[here]) != 2:
+        return None
+    data = [maker for record, maker in flow.given(here) if record.role != "parameter"]
+    learned = [record.shape for record, _ in flow.given(here) if record.role == "parameter"]
+    rows = flow.output(here).shape[-2:]
+    return data[0] if [shape[-2:] for shape in learned] == [rows] and len(rows) > 1 else None
+
+
 def is_batch_norm(flow: Flow, here: int) -> int | None:
     """The step before a norm over the batch or over groups; None if the step is none."""
     if flow.op(here).startswith(("batch_norm", "group_norm", "instance_norm")):

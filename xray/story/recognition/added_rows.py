@@ -1,0 +1,32 @@
+"""Rows that a layer works out of its stream and puts beside it before a sublayer, as a message to it (X-CLIP)."""
+
+from dataclasses import dataclass
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
+from xray.story.recognition.between import does_mix, find_region, strip_plain
+
+
+@dataclass(frozen=True)
+class AddedRows:
+    """Rows beside a stream: `join` puts `count` behind or before those that `stream` made; `nodes` work them out."""
+
+    join: int
+    stream: int
+    count: int
+    nodes: frozenset[int]
+
+
+def find_added_rows(flow: Flow, join: int | None) -> AddedRows | None:
+    """The rows that a step puts beside a stream, if they were worked out of it; None if it does anything else."""
+    if join is None or flow.op(join) not in SIDE_BY_SIDE or len(flow.makers[join]) != 2:
+        return None
+    rows = [(record.shape, maker) for record, maker in flow.given(join)]
+    (few, aside), (many, before) = sorted(rows, key=lambda one: one[0][1:2])
+    stream = strip_plain(flow, before)
+    if stream is None or aside is None or len(many) != len(("batch", "row", "width")) or few[::2] != many[::2]:
+        return None
+    region = find_region(flow, stream, aside) if few[1] < many[1] and stream < aside else None
+    if region is None or not does_mix(flow, region.inner):
+        return None
+    return AddedRows(join, stream, few[1], region.inner | {join})
