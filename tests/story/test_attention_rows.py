@@ -7,6 +7,7 @@ from torch.nn.functional import scaled_dot_product_attention
 import xray
 from xray.ir.flow.dataflow import read_flow
 from xray.story.body.reading import read_pass
+from xray.story.cards.formulas import list_formulas
 from xray.story.charts.stage_chart import chart_stage
 
 WIDTH, HEADS, KEY_HEADS, D_K = 35, 4, 2, 6
@@ -51,9 +52,13 @@ class Layer(nn.Module):
         return x + self.back(torch.relu(self.wide(self.think(x))))
 
 
+def trace_of(make):
+    return xray.trace(nn.Sequential(nn.Embedding(11, WIDTH), Layer(make()), Layer(make())), IDS)
+
+
 def chart_of(make):
-    trace = xray.trace(nn.Sequential(nn.Embedding(11, WIDTH), Layer(make()), Layer(make())), IDS)
-    return chart_stage(read_flow(trace.passes[0]), read_pass(trace.passes[0]).towers[0].stagings[0])
+    (forward,) = trace_of(make).passes
+    return chart_stage(read_flow(forward), read_pass(forward).towers[0].stagings[0])
 
 
 def test_heads_are_shown_whole_before_their_halves_are_turned():
@@ -116,3 +121,21 @@ def test_rows_of_another_way_are_told_where_they_are_put_beside_the_heads():
 
     assert told in {node.label for node in chart_of(BesideRows).nodes}
     assert told not in {node.label for node in chart_of(lambda: BesideRows(joined=False)).nodes}
+
+
+class ScaledQueries(InHalves):
+    """Queries that are normalised without learned numbers, and multiplied by a number (Muse Glimmer)."""
+
+    def turn(self, rows):
+        normed = rows * (rows.pow(2).mean(-1, keepdim=True) + 1e-6).rsqrt()
+        return super().turn(normed * 3.5 if rows.shape[1] == HEADS else normed)
+
+
+def test_the_number_that_queries_are_multiplied_by_is_drawn_and_stands_in_the_formula():
+    nodes = chart_of(ScaledQueries).nodes
+    (tower,) = xray.anatomy(trace_of(ScaledQueries)).towers
+    (_, formula), *_ = list_formulas(tower, tower.branches[0], nodes)
+
+    assert [node.label for node in nodes if node.key == "scale0_q"] == ["Q · 3.5"]
+    assert not [node for node in nodes if node.key == "scale0_k"]
+    assert "".join(run.text for run in formula) == "softmax( Q·KT · 3.5 / √dk + mask ) · V"

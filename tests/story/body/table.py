@@ -5,6 +5,7 @@ from importlib import import_module
 from story.body.truth import FAMILIES
 
 MODULES = (
+    "by_chance",
     "decoders",
     "detectors",
     "encoders",

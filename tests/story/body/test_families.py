@@ -55,6 +55,7 @@ UNUSED = {
     "sam": {  # modeling_sam.py:601, 607, 611, with a mask or a point to ask for alone
         *(f"prompt_encoder.{name}" for name in ("mask_embed", "point_embed", "not_a_point_embed")),
     },
+    "kyutai_speech_to_text": {"codec_model"},  # modeling_kyutai_speech_to_text.py:761, while it writes alone
     "lightglue": {"match_assignment_layers.*.final_projection"},  # modeling_lightglue.py:568, of the last alone
 }
 """What of a family takes no part; of all others everything does."""

@@ -63,6 +63,12 @@ def list_stacks(flow: Flow, nodes: Collection[int]) -> set[int]:
     }
 
 
+def list_held(flow: Flow, nodes: Collection[int]) -> set[int]:
+    """How many matrices each learned tensor holds that steps read, one behind the other."""
+    records = (record for node in nodes for record in flow.steps[node].inputs)
+    return {record.shape[0] for record in records if record.role == "parameter" and len(record.shape) >= 3}
+
+
 def count_chosen(flow: Flow, choice: int) -> int:
     """How many experts are chosen for a place: as many as a step picks, or as are put side by side."""
     if flow.op(choice) in ("topk", "gather"):
@@ -110,7 +116,8 @@ def find_choice(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
         if router is None:
             continue
         shape = flow.output(choice).shape
-        if flow.op(choice) == "topk" and shape and shape[-1] >= width_out(flow, router):
+        scores = width_out(flow, router)
+        if flow.op(choice) == "topk" and shape and shape[-1] >= scores and scores not in list_held(flow, nodes):
             continue
         if flow.op(choice) == "topk" and not chooses_from(
             flow, choice, {width_out(flow, router), *list_stacks(flow, nodes)}

@@ -48,10 +48,12 @@ def list_formulas(tower: Tower, branch: Attention, nodes: Sequence[Node]) -> lis
     scores = next((node.label.replace("K·Q", "Q·K") for node in nodes if node.key.endswith("scores")), "")
     cap = f"{branch.cap:g}·tanh( " if branch.cap else ""
     runs = [Run(f"softmax( {cap}Q·K", LABEL), Run("T", LABEL, "text", "regular", "sup")]
-    if "√d_k" in scores:
-        runs += [Run(" / √d", LABEL), Run("k", LABEL, "text", "regular", "sub")]
-    elif "·" in scores.removeprefix("SCORES Q·K^T"):
-        runs.append(Run(f" {scores.removeprefix('SCORES Q·K^T').strip()}", LABEL))
+    scaled = [node.label[1:] for node in nodes if is_scaled(node)]
+    for factor in filter(None, map(str.strip, (*scaled, scores.removeprefix("SCORES Q·K^T")))):
+        if "√d_k" in factor:
+            runs += [Run(" / √d", LABEL), Run("k", LABEL, "text", "regular", "sub")]
+        elif "·" in factor:
+            runs.append(Run(f" {factor}", LABEL))
     runs += [Run(f" / {branch.cap:g} )", LABEL)] if branch.cap else []
     runs += [Run(" + bias", LABEL)] if "bias" in keys else []
     runs += [Run(" + mask", LABEL)] if "mask" in keys else []
@@ -79,6 +81,11 @@ def list_formulas(tower: Tower, branch: Attention, nodes: Sequence[Node]) -> lis
         )
         lines.append(("width of one head, d_k", text))
     return lines
+
+
+def is_scaled(node: Node) -> bool:
+    """Whether a node multiplies queries or keys by a number that it tells."""
+    return node.key.startswith("scale") and node.label[:2] in ("Q ", "K ")
 
 
 def list_splits(chart: Chart) -> Iterator[Line]:

@@ -69,7 +69,8 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
         is_waist = any(part.kind == "linear" and part.number for part in lane.parts)
         for part in lane.parts:
             key = name_part(flow, part, lane.letter)
-            nodes.append(lane_node(flow, lane, part, key, row + order.index(part.key), is_waist=is_waist))
+            place, width = row + order.index(part.key), branch.d_k or 0
+            nodes.append(lane_node(flow, lane, part, key, place, is_waist=is_waist, width=width))
             if last is None:
                 (feet if lane.side.is_own else memory).append(key)
             for source in list_sources(flow, part, lane.side.nodes, owners) or ([] if last is None else [last]):

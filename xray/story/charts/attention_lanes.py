@@ -9,6 +9,7 @@ from xray.story.anatomy.tree import ANOTHER_ROW, Attention
 from xray.story.body.stages import Branching
 from xray.story.branches.attention import rolls_places
 from xray.story.branches.operands import Side, is_kept, is_narrowed, is_rotary, read_sides
+from xray.story.charts.attention_square import UNKNOWN_FACTOR, name_factor
 from xray.story.charts.chart import (
     CENTRE,
     LEFT,
@@ -179,13 +180,17 @@ def cuts_windows(flow: Flow, part: Part, window: int) -> bool:
     return after[-2] == window or (after[0] > before[0] and prod(after[1:-1]) == window)
 
 
-def lane_node(flow: Flow, lane: Lane, part: Part, key: str, row: int, *, is_waist: bool) -> Node:
-    """A part of one lane as a node."""
+def lane_node(flow: Flow, lane: Lane, part: Part, key: str, row: int, *, is_waist: bool, width: int = 0) -> Node:
+    """A part of one lane as a node; `width` is that of a head, by the root of which rows may be divided."""
+    letter = lane.letter.upper()
+    factor = name_factor(flow.steps[part.nodes[-1]], width) if part.kind == "scale" and len(part.nodes) == 1 else ""
     return Node(
         key,
-        f"DOWN {lane.letter.upper()}"
+        f"DOWN {letter}"
         if is_waist and part.key == ("linear", 0)
-        else label_part(flow, part, lane.letter.upper(), narrow=True),
+        else f"{letter} {factor}"
+        if factor not in ("", UNKNOWN_FACTOR)
+        else label_part(flow, part, letter, narrow=True),
         row,
         lane.place,
         steps_with_block(flow, *reversed(part.nodes)),

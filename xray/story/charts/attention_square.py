@@ -24,6 +24,7 @@ from xray.story.sentences.of_parts import describe_box
 SQUARE: Place = (0.46, 0.9)
 
 KEYS_TURNED: Place = (0.46, 0.5)
+UNKNOWN_FACTOR = "· scaled"
 
 
 def draw_square(
@@ -136,7 +137,7 @@ def name_factor(step: Step, width: int) -> str:
     """A scaling as it is written: by the root of the head's width where it is that, else the number."""
     value = step.settings.get("factor", step.settings.get("other"))
     if isinstance(value, bool) or not isinstance(value, int | float) or value == 0:
-        return "· scaled"
+        return UNKNOWN_FACTOR
     factor = 1 / value if step.op.startswith(("div", "true_div")) else float(value)
     if factor == 1:
         return ""

@@ -166,6 +166,8 @@ def name_run(flow: Flow, run: Sequence[int]) -> Kind | None:
     last = run[-1]
     if any(is_linear(flow, node) for node in run):
         return "linear"
+    if scales_normed(flow, run):
+        return "scale"
     if any((norm := find_any_norm(flow, node)) is not None and norm.end >= run[0] for node in run):
         return "norm"
     if len(run) > 1 and any(flow.op(node) in SCALINGS for node in run):
@@ -191,6 +193,13 @@ def name_run(flow: Flow, run: Sequence[int]) -> Kind | None:
     if op in SUMS and any(record.role == "parameter" or len(record.shape) < 2 for record in step.inputs):
         return None
     return "rotate" if op in SCALINGS | SUMS else "bend"
+
+
+def scales_normed(flow: Flow, run: Sequence[int]) -> bool:
+    """Whether a step multiplies what a norm gives by one number (Muse Glimmer's queries)."""
+    step = flow.steps[run[-1]]
+    is_number = step.op in SCALINGS and all(len(one.shape) == 0 for one in step.inputs[1:])
+    return len(run) == 1 and is_number and any(find_any_norm(flow, one) for one in flow.makers[run[-1]] if one)
 
 
 def name_join(flow: Flow, node: int) -> Kind:
