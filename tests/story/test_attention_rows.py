@@ -6,6 +6,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import xray
 from xray.ir.flow.dataflow import read_flow
+from xray.story.anatomy.tree import Attention
 from xray.story.body.reading import read_pass
 from xray.story.cards.formulas import list_formulas
 from xray.story.charts.stage_chart import chart_stage
@@ -134,7 +135,9 @@ class ScaledQueries(InHalves):
 def test_the_number_that_queries_are_multiplied_by_is_drawn_and_stands_in_the_formula():
     nodes = chart_of(ScaledQueries).nodes
     (tower,) = xray.anatomy(trace_of(ScaledQueries)).towers
-    (_, formula), *_ = list_formulas(tower, tower.branches[0], nodes)
+    attention = tower.branches[0]
+    assert isinstance(attention, Attention)
+    (_, formula), *_ = list_formulas(tower, attention, nodes)
 
     assert [node.label for node in nodes if node.key == "scale0_q"] == ["Q · 3.5"]
     assert not [node for node in nodes if node.key == "scale0_k"]

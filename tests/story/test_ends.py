@@ -24,6 +24,8 @@ class Ends(nn.Module):
 
     def forward(self, ids):
         x = self.words(ids)
+        if ids.dim() == 3:
+            x = x.sum(dim=2)
         if self.factor is not None:
             x = x * self.factor
         if self.row is not None:
@@ -34,8 +36,8 @@ class Ends(nn.Module):
         return made if self.mixing is None else self.mixing(made.mT)
 
 
-def labels_of(**options):
-    trace = xray.trace(Ends(**options), torch.tensor([[1, 2, 3], [4, 5, 6]]))
+def labels_of(ids=((1, 2, 3), (4, 5, 6)), **options):
+    trace = xray.trace(Ends(**options), torch.tensor(ids))
     boxes = compose_poster(trace, text_width).boxes
     return {"".join(run.text for run in box.lines[0]).partition("  ")[0] for box in boxes if box.lines}
 
@@ -66,6 +68,13 @@ def test_what_goes_on_through_convolutions_is_no_head():
 def test_a_row_in_front_is_learned_only_where_it_is_a_parameter():
     assert "A LEARNED ROW IN FRONT" in labels_of(row=True)
     assert "A LEARNED ROW IN FRONT" not in labels_of(row=False) | labels_of()
+
+
+def test_rows_that_each_place_looks_up_and_adds_are_counted():
+    told = "4 ROWS ADDED UP"
+
+    assert told in labels_of(ids=((((1, 2, 3, 4),) * 3),) * 2)
+    assert told not in labels_of()
 
 
 def test_a_number_for_all_words_is_told_by_what_it_is():

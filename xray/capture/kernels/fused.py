@@ -53,6 +53,8 @@ def derive_attention(call: OpenCall) -> list[OpenCall]:
     if len(width) < 2 or len(key[1].shape) != len(width):
         return []
     stages = Stages(call, query[1])
+    if len(width) > 3 and width[0] == 1:
+        width = (*key[1].shape[:1], *width[1:])  # one sequence of queries asks in all (BLIP-2)
     if len(width) > 2 and key[1].shape[-3] != width[-3]:
         key = stages.add("repeat_key", "repeat", (key,), (*width[:-2], *key[1].shape[-2:]))
         value = stages.add("repeat_value", "repeat", (value,), (*width[:-2], *value[1].shape[-2:]))

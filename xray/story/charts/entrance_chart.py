@@ -202,6 +202,8 @@ def label_entry(flow: Flow, node: int) -> str:
         return f"+ {'GATED ' * is_gated(flow, node)}{'LEARNED ' * bool(part.learned)}PLACES"
     if op in SUMS and any(record.role == "parameter" for record in flow.steps[node].inputs):
         return "+ A ROW" if trains(flow, node) is False else "+ A LEARNED ROW"
+    if adds_looked_up(flow, node):
+        return f"{flow.steps[node].inputs[0].shape[-2]:,} ROWS ADDED UP"
     if op in CHOOSING and leaves_rows(flow, node):
         return f"{flow.output(node).shape[1]:,} OF {flow.steps[node].inputs[0].shape[1]:,} ROWS"
     rows = [record.shape[1] for record in flow.steps[node].inputs if len(record.shape) > 1]
@@ -210,6 +212,14 @@ def label_entry(flow: Flow, node: int) -> str:
         is_learned = record.shape[1:2] == (1,) and learned_source(flow, record, maker) is not None
         return "A LEARNED ROW IN FRONT" if is_learned else "WITH ONE MORE ROW"
     return ""
+
+
+def adds_looked_up(flow: Flow, node: int) -> bool:
+    """Whether a step adds up all rows that a place looked up: a word and the codes of a sound (Kyutai's, CSM's)."""
+    maker = flow.carried_from(next(iter(flow.makers[node]), None))
+    before = flow.steps[node].inputs[0].shape if flow.steps[node].inputs else ()
+    is_sum = flow.op(node) == "sum" and len(before) == 4 and flow.output(node).shape == (*before[:2], before[-1])
+    return is_sum and maker is not None and flow.op(maker) in LOOKUPS
 
 
 def leaves_rows(flow: Flow, node: int) -> bool:

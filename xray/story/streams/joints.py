@@ -113,7 +113,9 @@ def read_joint(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | No
     shape = step.outputs[0].shape
     if is_aside(flow, place):
         return None
-    if any(not lies_along(record.shape, shape) or record.role == "parameter" for record in step.inputs):
+    is_short = [is_for_all(record.shape, shape) for record in step.inputs]
+    along = [one or lies_along(record.shape, shape) for one, record in zip(is_short, step.inputs, strict=True)]
+    if not all(along) or all(is_short) or any(record.role == "parameter" for record in step.inputs):
         return None
     if not shape or not step.outputs[0].is_float:
         return None
@@ -127,6 +129,8 @@ def read_joint(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | No
         if stream is None and maker is not None:
             stream = find_learned_start(flow, maker)
         if branch is None or (stream is None and maker is not None):  # nothing that is moved from outside is a stream
+            continue
+        if is_short[1 - stream_number]:
             continue
         region = None
         if stream is None or stream < branch:
@@ -151,6 +155,11 @@ def lies_along(shape: Sequence[int], whole: Sequence[int]) -> bool:
     """Whether a tensor has the shape of another one, first axes of length 1 left out (MiniMax M3)."""
     missing = len(whole) - len(shape)
     return missing >= 0 and tuple(shape) == tuple(whole[missing:]) and all(size == 1 for size in whole[:missing])
+
+
+def is_for_all(shape: Sequence[int], whole: Sequence[int]) -> bool:
+    """Whether a tensor has one sequence for all of a batch, as learned queries that were not repeated (BLIP-2)."""
+    return len(shape) == len(whole) > 2 and tuple(shape) == (1, *whole[1:]) != tuple(whole)
 
 
 def read_mixed(flow: Flow, place: int) -> Joint | None:
