@@ -214,7 +214,7 @@ def test_what_makes_global_queries_is_no_layer_of_the_stream():
     asking = [one.foreign_queries for one in branches_of("gcvit_xxtiny", Attention)]
     assert asking == [None, True] * 6  # in turns
     drawn = {node.label for node in nodes_of("gcvit_xxtiny") if node.key.endswith("_q")}
-    assert drawn == {"REPEAT Q ×16", "REPEAT Q ×64", "SCALE Q", "HEADS Q"}
+    assert drawn == {"REPEAT Q ×16", "REPEAT Q ×64", "Q ÷ √d_k", "HEADS Q"}
     assert [one.path for one in found.untold] == [f"stages.{stage}.global_block" for stage in range(4)]
     assert [(one.joined, one.d_in, one.d_out) for one in tower.bridges] == [
         (4, 64, 64),

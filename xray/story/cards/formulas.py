@@ -48,7 +48,7 @@ def list_formulas(tower: Tower, branch: Attention, nodes: Sequence[Node]) -> lis
     scores = next((node.label.replace("K·Q", "Q·K") for node in nodes if node.key.endswith("scores")), "")
     cap = f"{branch.cap:g}·tanh( " if branch.cap else ""
     runs = [Run(f"softmax( {cap}Q·K", LABEL), Run("T", LABEL, "text", "regular", "sup")]
-    scaled = [node.label[1:] for node in nodes if is_scaled(node)]
+    scaled = [node.label[1:] for node in nodes if is_scaled(node, nodes)]
     for factor in filter(None, map(str.strip, (*scaled, scores.removeprefix("SCORES Q·K^T")))):
         if "√d_k" in factor:
             runs += [Run(" / √d", LABEL), Run("k", LABEL, "text", "regular", "sub")]
@@ -83,9 +83,10 @@ def list_formulas(tower: Tower, branch: Attention, nodes: Sequence[Node]) -> lis
     return lines
 
 
-def is_scaled(node: Node) -> bool:
-    """Whether a node multiplies queries or keys by a number that it tells."""
-    return node.key.startswith("scale") and node.label[:2] in ("Q ", "K ")
+def is_scaled(node: Node, nodes: Sequence[Node]) -> bool:
+    """Whether a node multiplies queries or keys by a number that it tells, behind the last layer that makes them."""
+    made = [one.row for one in nodes if one.key.startswith("linear") and one.key[-2:] == node.key[-2:]]
+    return node.key.startswith("scale") and node.label[:2] in ("Q ", "K ") and node.row > max(made, default=-1)
 
 
 def list_splits(chart: Chart) -> Iterator[Line]:
