@@ -22,6 +22,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.operations_chart import chart_operations, label_step
 from xray.story.charts.stage_chart import name_modulation
+from xray.story.passages.joined_rows import label_joined_rows
 from xray.story.passages.modulation import list_modulation
 from xray.story.recognition.between import find_region, is_linear
 from xray.story.recognition.mixed_streams import find_end
@@ -45,7 +46,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     if region is None or top is None:
         return None
     nodes = {node for node in region.inner if not is_of_stage(towering, node) and node not in others}
-    labels = {}
+    labels = label_joined_rows(flow, nodes)
     gathered = find_end(flow, towering.chains[-1].joints[-1].mixing, end)
     for node in nodes:
         if is_linear(flow, node) and flow.output(node).shape[-1:] == (towering.tower.vocab,):

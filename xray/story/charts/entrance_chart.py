@@ -26,6 +26,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.passages.added_places import describe_sum, is_gated, learned_source
+from xray.story.passages.joined_rows import label_joined_rows
 from xray.story.recognition.between import is_scale
 from xray.story.recognition.resamplers import Resampler
 from xray.story.recognition.value_shapes import number
@@ -44,7 +45,8 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
     start = towering.chains[0].start
     if not nodes or start is None:
         return None
-    labels = {node: label for node in nodes if (label := label_entry(flow, node))}
+    labels = label_joined_rows(flow, nodes)
+    labels |= {node: label for node in nodes if (label := label_entry(flow, node))}
     labels |= {node: label_scale(flow, node) for node in list_scaled_words(flow, nodes)}
     chart = chart_places(flow, towering, start)
     if chart is None:

@@ -1,6 +1,6 @@
 """Bridges: what stands between two layers of a tower, as the joining of neighbours into one wider row (Swin)."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
@@ -99,12 +99,17 @@ def label_bridge(flow: Flow, bridging: Bridging) -> dict[int, str]:
             labels[node] = label_convolution(flow, node)
     joining = find_joining(flow, bridging)
     if joining is not None:
-        wide, joined = flow.output(joining).shape[-1], bridging.bridge.joined
-        grid = find_grid(flow, bridging.nodes)
-        are_near = grid is not None and prod(grid) == joined
-        told = f"{'×'.join(map(str, grid or ()))} NEIGHBOURS" if are_near else f"{joined} PLACES"
-        labels[joining] = f"{told} SIDE BY SIDE: {bridging.bridge.d_in}·{joined} = {wide}"
+        width, joined = bridging.bridge.d_in, bridging.bridge.joined or 1
+        told = describe_joining(flow, bridging.nodes, joined)
+        labels[joining] = f"{told}: {width}·{joined} = {width * joined}"
     return labels
+
+
+def describe_joining(flow: Flow, nodes: Collection[int], joined: int) -> str:
+    """How many rows moves lay side by side in one, and whether they are neighbours of a grid."""
+    grid = find_grid(flow, nodes)
+    are_near = grid is not None and prod(grid) == joined
+    return f"{'×'.join(map(str, grid or ()))} NEIGHBOURS SIDE BY SIDE" if are_near else f"{joined} PLACES SIDE BY SIDE"
 
 
 def label_convolution(flow: Flow, node: int) -> str:
@@ -126,7 +131,7 @@ def find_joining(flow: Flow, bridging: Bridging) -> int | None:
     return None
 
 
-def find_grid(flow: Flow, nodes: frozenset[int]) -> tuple[int, int] | None:
+def find_grid(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
     """How many neighbours across and down come side by side: the grid is cut so, or every so manieth row is taken."""
     for node in sorted(nodes):
         before, after = flow.steps[node].inputs[:1], flow.output(node).shape

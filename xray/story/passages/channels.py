@@ -56,7 +56,9 @@ def follow(flow: Flow, way: list[int], axis: int | None) -> int | None:
         step = flow.steps[place]
         if axis is None or not step.inputs:
             return axis
-        before, after = step.inputs[0].shape, flow.output(place).shape
+        came = step_back(flow, place)
+        read = next((record for record, maker in flow.given(place) if maker == came), step.inputs[0])
+        before, after = read.shape, flow.output(place).shape
         if step.op in TURNS and len(before) == len(after):
             turned = read_turn(step)
             axis = turned.index(axis) if turned is not None else None

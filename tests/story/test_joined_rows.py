@@ -1,0 +1,59 @@
+"""Rows laid side by side at the ends of a tower are drawn where they are, and heads of one row are no rows."""
+
+import pytest
+import torch
+from story.body.test_kept_waist import WIDTH, LatentAttention, Layer
+from torch import nn
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
+
+
+class Joined(nn.Module):
+    """Frames of 5 numbers, two layers, and a head behind moves of their rows."""
+
+    def __init__(self, out=lambda x, _: x, *, frames=1, wide=WIDTH):
+        super().__init__()
+        self.frames, self.out = frames, out
+        self.into = nn.Linear(5 * frames, WIDTH)
+        self.layers = nn.Sequential(*(Layer(LatentAttention("nothing")) for _ in range(2)))
+        self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(wide, 4)
+
+    def forward(self, x):
+        x = self.into(x.reshape(len(x), -1, 5 * self.frames))
+        between = self.layers[0](x)
+        return self.head(self.out(self.norm(self.layers[1](between)), between))
+
+
+def list_labels(**options):
+    trace = xray.trace(Joined(**options), torch.rand(2, 8, 5))
+    boxes = compose_poster(trace, text_width).boxes
+    return {
+        label for box in boxes if box.lines and "SIDE BY SIDE" in (label := "".join(one.text for one in box.lines[0]))
+    }
+
+
+def shuffle(x, _):
+    """Pairs of places side by side by moves of a grid, as pixel shuffles make them, behind a row that is left out."""
+    return x.view(len(x), 2, 4, -1)[:, :, :2].reshape(len(x), 2, -1)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"out": lambda x, _: x.reshape(len(x), 4, -1), "wide": 2 * WIDTH}, {"2 PLACES SIDE BY SIDE"}),
+        ({"out": shuffle, "wide": 2 * WIDTH}, {"2 PLACES SIDE BY SIDE"}),
+        ({"frames": 4}, {"4 PLACES SIDE BY SIDE"}),
+        (
+            {"out": lambda x, other: torch.cat([x, other, other], dim=-1), "wide": 3 * WIDTH},
+            {f"SIDE BY SIDE: {WIDTH} + {WIDTH} + {WIDTH} = {3 * WIDTH}"},
+        ),
+        ({}, set()),
+        ({"out": lambda x, _: x.reshape(len(x), 24, -1), "wide": WIDTH // 3}, set()),  # each row cut in two
+        ({"out": lambda x, other: torch.cat([x, other], dim=1)}, set()),
+        ({"out": lambda x, _: x.view(len(x), 8, 3, -1).transpose(1, 2).transpose(1, 2).reshape(x.shape)}, set()),
+    ],
+)
+def test_rows_side_by_side_are_drawn_where_several_become_one(options, told):
+    assert list_labels(**options) == told

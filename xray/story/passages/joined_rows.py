@@ -1,0 +1,63 @@
+"""Rows laid side by side on the way into or out of a tower: several become one wider one, or others stand beside."""
+
+from collections.abc import Collection
+from math import prod
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, NORMS
+from xray.ir.records import TensorRecord
+from xray.story.passages.bridges import describe_joining
+from xray.story.passages.channels import find_channels
+from xray.story.recognition.between import is_linear
+
+
+def label_joined_rows(flow: Flow, nodes: Collection[int]) -> dict[int, str]:
+    """What steps are called that lay rows side by side: several of one stream, or what other steps made beside it."""
+    labels: dict[int, str] = {}
+    for node in sorted(nodes):
+        if flow.op(node) in NORMS or is_linear(flow, node):
+            labels |= label_merging(flow, nodes, node)
+        elif flow.op(node) == "cat":
+            labels |= label_beside(flow, nodes, node)
+    return labels
+
+
+def label_merging(flow: Flow, nodes: Collection[int], reader: int) -> dict[int, str]:
+    """The move behind which several rows stand side by side in one that a layer reads; empty where none does that.
+
+    All numbers of the rows are still there (patch mergers, pixel shuffles, frames of sound that are stacked).
+    """
+    way: list[int] = []
+    record, maker = next(flow.given(reader))
+    read = record
+    while (
+        maker is not None and flow.op(maker) in CARRYING and prod(flow.steps[maker].inputs[0].shape) == prod(read.shape)
+    ):
+        way.append(maker)
+        record, maker = next(flow.given(maker))
+    width, wide = find_row(flow, record, maker), read.shape[-1] if read.shape else 0
+    if not width or not wide or wide % width or wide == width:
+        return {}
+    moves = (node for node in way if node in nodes and flow.is_leaf(node) and flow.output(node).shape[-1:] == (wide,))
+    last = next(moves, None)
+    return {} if last is None else {last: describe_joining(flow, way, wide // width)}
+
+
+def find_row(flow: Flow, record: TensorRecord, maker: int | None) -> int | None:
+    """How many numbers a row of a tensor has; of what comes from outside, frames of sound have some."""
+    if maker is None:
+        return record.shape[-1] if record.is_float and len(record.shape) == 3 else None
+    axis = find_channels(flow, maker)
+    return None if axis is None else record.shape[axis]
+
+
+def label_beside(flow: Flow, nodes: Collection[int], node: int) -> dict[int, str]:
+    """A step that lays what others made beside the rows of a part, and how wide they get."""
+    inside = [(record, maker) for record, maker in flow.given(node) if maker is not None and maker in nodes]
+    widths = [record.shape[-1:] for record in flow.steps[node].inputs]
+    wide = flow.output(node).shape[-1:]
+    if len(inside) != 1 or len(widths) < 2 or wide != (sum(one[0] for one in widths if one),):
+        return {}
+    if find_row(flow, *inside[0]) != inside[0][0].shape[-1]:
+        return {}
+    return {node: f"SIDE BY SIDE: {' + '.join(str(one[0]) for one in widths)} = {wide[0]}"}
