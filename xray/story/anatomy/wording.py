@@ -36,6 +36,10 @@ SCALES = {
     "tanh": "scaled by tanh of a learned number",
     "gates": "weighed against the stream by gates",
 }
+STREAM_SCALES = {
+    "before": "the stream times a number before the sum",
+    "after": "the stream times a number after the sum",
+}
 ACTIVATIONS = {
     "relu": "ReLU",
     "relu squared": "ReLU²",
@@ -99,7 +103,8 @@ def list_lines(tower: Tower) -> Iterator[Line]:
             for number, branch in enumerate(stage.branches):
                 part = describe_part(branch)
                 beside = number > 0 and ("∥ " if stage.parallel else "then ")
-                norm = join(describe_norm(stage.norm), SCALES.get(stage.scale or "")) if number == 0 else ""
+                scaled = (SCALES.get(stage.scale or ""), STREAM_SCALES.get(stage.stream_scale or ""))
+                norm = join(describe_norm(stage.norm), *scaled) if number == 0 else ""
                 yield Line(layers, f"{beside or ''}{part}", describe_sizes(branch), describe_traits(branch), norm)
                 layers = ""
 

@@ -20,6 +20,7 @@ from xray.story.recognition.mixed_streams import find_end
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.recognition.resamplers import Resampler
 from xray.story.streams.chains import Chain, list_stream_norms
+from xray.story.streams.scaled_streams import find_factor_behind
 
 MOST_BEHIND = 200
 POOLINGS = frozenset({"mean", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "avg_pool2d"})
@@ -228,7 +229,11 @@ def read_stagings(flow: Flow, chain: Chain, sites: Sequence[Site], names: Mappin
             after = [] if norm is None or begins_next else [norm]
         if following is None and after and any(one.stage.norm.times for one in found):
             after = [norm for norm in (after[0], norm_behind(flow, after[0])) if norm is not None]
-        found.append(read_stage(flow, together, after, sites, names))
+        stage = read_stage(flow, together, after, sites, names)
+        goes_on = following is not None or any(one.stage.stream_scale for one in found)
+        if goes_on and not after and find_factor_behind(flow, together[-1].add) is not None:
+            stage = replace(stage, stage=replace(stage.stage, stream_scale="after"))
+        found.append(stage)
         place += 1
     return found
 

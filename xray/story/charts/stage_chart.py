@@ -48,6 +48,7 @@ from xray.story.recognition.mixed_streams import Mixing
 from xray.story.recognition.norms import Norm, find_norm
 from xray.story.recognition.weighed_sums import Weighing
 from xray.story.sentences.of_parts import describe_added, describe_box, describe_past, describe_taken
+from xray.story.streams.scaled_streams import find_factor_behind, list_factors_past
 
 
 def chart_stage(flow: Flow, staging: Staging) -> Chart:
@@ -254,6 +255,11 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     label = label.replace("ADD", "EACH × ITS GATE, ADD") if is_weighed else label
     label = "ADD TO THE STREAMS, MIXED" if mixes else "ADD TO EVERY STREAM" if mixings else label
     places += mixes
+    factors = list_factors(flow, staging)
+    if staging.stage.stream_scale == "before":
+        label = f"STREAM × ONE NUMBER, {label}"
+    elif factors:
+        label, end, places = f"{label}, × ONE NUMBER", factors[0], [*factors, *places]
     dropped = list_dropouts(flow, *(joint.region.end for joint in staging.joints))
     past = list_past(flow, staging.joints[0].past)
     if staging.stage.replaces:
@@ -264,15 +270,25 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
         label,
         chart.rows,
         (0.5, 0.5) if staging.stage.parallel else BROAD,
-        (*steps_at(flow, *places), *dropped),
+        (*steps_at(flow, *dict.fromkeys([*places, *factors])), *dropped),
         flow.output(end),
         describe_dropout(flow, dropped),
-        "" if is_weighed or past or staging.added or staging.stage.replaces else describe_box("add", None),
+        ""
+        if is_weighed or past or factors or staging.added or staging.stage.replaces
+        else describe_box("add", None),
         outline="boundary",
         told=tuple(one for one in told if one),
     )
     edges = [Edge(head, "add") for head in chart.heads]
     return Chart((*chart.nodes, node), (*chart.edges, *edges), chart.feet, "add", chart.memory)
+
+
+def list_factors(flow: Flow, staging: Staging) -> list[int]:
+    """The steps by which the stream of a stage is multiplied by one number."""
+    if staging.stage.stream_scale == "before":
+        return [node for joint in staging.joints for node in list_factors_past(flow, joint)]
+    behind = find_factor_behind(flow, staging.joints[-1].add) if staging.stage.stream_scale else None
+    return [] if behind is None else [behind]
 
 
 def list_past(flow: Flow, past: Collection[int]) -> list[str]:

@@ -131,8 +131,7 @@ def describe_set_window(anatomy: Anatomy) -> str:
     told, some = tell_counts(anatomy, lambda branch: branch.sliding_window)
     if not told:
         return ""
-    told = f"A window is set{some} (sliding_window = {told})"
-    return f"{told}: layers that have it see fewer places here, and no mask shows it."
+    return f"A window is set{some} (sliding_window = {told}), and not reached here: no row has so many places."
 
 
 def describe_rolled(anatomy: Anatomy) -> str:

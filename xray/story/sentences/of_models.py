@@ -114,6 +114,12 @@ def describe_scale(anatomy: Anatomy) -> str:
     return f"What {what} is multiplied by a number before it is added." if "number" in scales else ""
 
 
+def describe_stream_scale(anatomy: Anatomy) -> str:
+    ways = {stage.stream_scale for stage in stages(anatomy)} - {None}
+    where = {"before": "before what sublayers give is added to it", "after": "behind some of its sums"}
+    return f"The stream itself is multiplied by a number {where[ways.pop() or '']}." if len(ways) == 1 else ""
+
+
 def describe_bridges(anatomy: Anatomy) -> str:
     for tower in anatomy.towers:
         joined = {bridge.joined for bridge in tower.bridges}
@@ -243,6 +249,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("score cap", describe_cap),
     Sentence("inner norms", describe_inner_norm),
     Sentence("layer scale", describe_scale),
+    Sentence("stream scale", describe_stream_scale),
     fixed(
         "gates by tanh",
         "Gates by tanh: what some sublayers give is multiplied by tanh of a learned number, then added.",

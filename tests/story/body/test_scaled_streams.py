@@ -1,0 +1,52 @@
+"""Streams that are multiplied by a number: on their way past a branch, or behind the sum (LASR, Beam, Gemma 4)."""
+
+import torch
+from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, Reader, draw, read, rows
+from torch import nn
+
+
+class ScaledBehind(FeedForwardPart):
+    """A feed-forward behind whose sum all is multiplied by one number that the model keeps (Gemma 4)."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("number", torch.ones(1))
+
+    def forward(self, x):
+        return super().forward(x) * self.number
+
+
+class Scaled(nn.Module):
+    """A sum whose stream is multiplied by a number, or by a row."""
+
+    def __init__(self, by):
+        super().__init__()
+        self.wide, self.back, self.by = nn.Linear(WIDTH, 17), nn.Linear(17, WIDTH), by
+
+    def forward(self, x):
+        return self.by * x + self.back(torch.relu(self.wide(x)))
+
+
+def stream_scales(*parts):
+    (tower,) = read(Reader(*parts), rows()).towers
+    return [stage.stream_scale for group in tower.groups for _ in range(group.count) for stage in group.stages]
+
+
+def test_a_stream_that_is_multiplied_before_the_sum_is_told_and_drawn():
+    parts = [AttentionPart(), Scaled(1.5), AttentionPart(), Scaled(1.5)]
+
+    assert stream_scales(*parts) == [None, "before"] * 2
+    assert "STREAM × ONE NUMBER, ADD" in {node.label for node in draw(Reader(*parts), rows())}
+
+
+def test_a_stream_that_is_multiplied_behind_the_sum_is_told_and_drawn_also_in_the_last_layer():
+    parts = [AttentionPart(), ScaledBehind(), AttentionPart(), ScaledBehind()]
+
+    assert stream_scales(*parts) == [None, "after"] * 2
+    assert "ADD, × ONE NUMBER" in {node.label for node in draw(Reader(*parts), rows())}
+
+
+def test_a_factor_of_one_and_a_learned_row_are_no_number_by_which_a_stream_is_multiplied():
+    assert stream_scales(AttentionPart(), Scaled(1.0), AttentionPart(), Scaled(1.0)) == [None] * 4
+    learned = nn.Parameter(torch.ones(WIDTH))
+    assert "before" not in stream_scales(AttentionPart(), Scaled(learned), AttentionPart(), Scaled(learned))
