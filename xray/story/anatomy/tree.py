@@ -127,7 +127,8 @@ class FeedForward:
     """Each place by itself: out to d_ff, bent, and back; `gated` where a second projection is multiplied in.
 
     `kernel` is that of a convolution of the wide rows on the way, which lets neighbours in (SegFormer), `inner_norm`
-    normalises the wide rows before they are led back (BitNet).
+    normalises the wide rows before they are led back (BitNet). `gates_beside` is True where they are multiplied by rows
+    that are made beside the stream, once for all layers, each of which has its part of them (Gemma 4).
     """
 
     d_ff: int | None
@@ -136,6 +137,7 @@ class FeedForward:
     fused: bool | None = None
     kernel: tuple[int, ...] | None = None
     inner_norm: NormKind | None = None
+    gates_beside: bool | None = None
     part: str = "feed_forward"
 
 

@@ -168,7 +168,7 @@ def describe_sizes(branch: Branch) -> str:
         points = f"points {few}" if few else branch.levels and count(branch.levels, "map")
         return join(branch.heads and count(branch.heads, "head"), branch.d_v and f"d_v {branch.d_v:,}", points)
     if isinstance(branch, FeedForward):
-        return join(branch.d_ff and f"d_ff {branch.d_ff:,}")
+        return join(branch.d_ff and f"{'' if branch.gates_beside else 'd_ff '}{branch.d_ff:,}")
     if isinstance(branch, Experts):
         few = f"{branch.chosen} of " if branch.chosen else ""
         chosen = f"{few}{branch.experts:,} experts" if branch.experts else ""
@@ -216,7 +216,9 @@ def describe_traits(branch: Branch) -> str:
     if isinstance(branch, FeedForward):
         inside = branch.inner_norm and f"{NORMS[branch.inner_norm]} inside"
         beside = "" if branch.kernel is None else f"convolution {times(branch.kernel)} inside"
-        return join(branch.activation, branch.gated and "gated", branch.fused and "gate and up in one", beside, inside)
+        others = branch.gates_beside and "times rows made beside the stream"
+        fused = branch.fused and "gate and up in one"
+        return join(branch.activation, branch.gated and "gated", fused, beside, inside, others)
     if isinstance(branch, Experts):
         return join(branch.activation, branch.gated and "gated")
     if isinstance(branch, Recurrence):

@@ -44,7 +44,19 @@ def describe_feed_forward(flow: Flow, region: Region, nodes: Collection[int]) ->
         fused=is_fused if gated else None,
         kernel=inner_kernel(flow, inner) or shift_kernel(flow, [node for node in nodes if node < wide[0]]),
         inner_norm=name_inner_norm(flow, last, inner),
+        gates_beside=True if not gated and find_rows_beside(flow, region, inner) is not None else None,
     )
+
+
+def find_rows_beside(flow: Flow, region: Region, inner: Collection[int]) -> int | None:
+    """The step that multiplies wide rows by rows that are not worked out of the stream; None if none does."""
+    for node in sorted(inner):
+        given = flow.steps[node].inputs
+        if flow.op(node) in SCALINGS and len(given) == 2 and given[0].shape == given[1].shape:
+            makers = [maker in region.inner for maker in flow.makers[node]]
+            if makers in ([True, False], [False, True]) and None not in flow.makers[node]:
+                return node
+    return None
 
 
 def meets_others(flow: Flow, inner: Collection[int], wide: Collection[int]) -> bool:

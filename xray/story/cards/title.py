@@ -99,6 +99,8 @@ def list_sizes(tower: Tower) -> list[tuple[str, str, str]]:
     add("layers", "other", [tower.layers])
     add("d_model", "d_model", [group.d_model for group in tower.groups])
     add("d_k", "d_k", [branch.d_k for branch in attentions])
-    add("d_ff", "d_ff", [b.d_ff for b in tower.branches if isinstance(b, FeedForward | Experts)])
+    forwards = [one for one in tower.branches if isinstance(one, FeedForward | Experts)]
+    own = [one for one in forwards if isinstance(one, Experts) or not one.gates_beside]
+    add("d_ff", "d_ff", [one.d_ff for one in own])
     add("vocab", "tgt_vocab", [tower.vocab] if tower.vocab else [])
     return found

@@ -9,7 +9,7 @@ from xray.story.anatomy.tree import Experts, FeedForward
 from xray.story.anatomy.wording import ACTIVATIONS
 from xray.story.body.stages import Branching, find_any_norm, name_norm, opening_norms
 from xray.story.branches.experts import count_places, find_choice
-from xray.story.branches.feed_forward import is_bend, is_gate
+from xray.story.branches.feed_forward import find_rows_beside, is_bend, is_gate
 from xray.story.branches.inner_norms import find_inner_norm
 from xray.story.charts.chart import (
     BROAD,
@@ -84,6 +84,21 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
         )
         edges = [Edge("gate", "multiply"), Edge("expand", "multiply")]
         feet, top, row = ("gate", "expand"), "multiply", 2
+    elif branch.gates_beside and len(wide) == 1:
+        times = find_rows_beside(flow, found.region, between)
+        drawn += [
+            Node(
+                "gate",
+                f"GATE{with_bend}",
+                0,
+                BROAD,
+                steps_at(flow, *wide),
+                flow.output(wide[0]),
+                describe_params(flow, *wide),
+            ),
+            Node("beside", "× ROWS FROM BESIDE", 1, BROAD, steps_at(flow, times or last), flow.output(times or last)),
+        ]
+        edges, feet, top, row = [Edge("gate", "beside")], ("gate",), "beside", 2
     else:
         is_fused = branch.gated and gate is not None
         label = "ONE LINEAR FOR GATE AND UP" if is_fused else f"LINEAR{name_norm_between(flow, between)}{with_bend}"

@@ -320,6 +320,8 @@ def name_branch(branch: Branch) -> str:
         return {"state space": "STATE SPACE", "linear attention": "LINEAR ATTENTION"}.get(
             branch.kind or "", "RECURRENCE"
         )
+    if isinstance(branch, FeedForward) and branch.gates_beside:
+        return "GATED ROWS FROM BESIDE"
     names = {FeedForward: "FEED-FORWARD", Experts: "EXPERTS", Convolution: "CONVOLUTION", Unknown: "OPERATIONS"}
     return names[type(branch)]
 

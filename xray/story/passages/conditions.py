@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.records import TensorRecord
+from xray.story.anatomy.tree import FeedForward
 from xray.story.body.stages import Staging
+from xray.story.branches.feed_forward import find_rows_beside
 from xray.story.passages.modulation import find_beside_gate, list_modulation
 from xray.story.recognition.norms import Norm
 
@@ -37,8 +39,11 @@ def find_conditioning(
     read = {place for layer in layers for staging in layer for place in list_readers(flow, staging)}
     read |= set(list_modulation(flow, final)) if final is not None else set()
     first = {place for staging in layers[0] for place in list_readers(flow, staging)}
+    inner = frozenset[int]().union(
+        *(one.region.inner for layer in layers for staging in layer for one in staging.joints)
+    )
     for place in sorted(read):
-        nodes = work_out(flow, place, stops)
+        nodes = work_out(flow, place, stops, inner)
         if nodes is not None:
             found.append((place, nodes))
     whole = frozenset[int]().union(*(nodes for _, nodes in found))
@@ -61,13 +66,22 @@ def list_readers(flow: Flow, staging: Staging) -> Iterator[int]:
         gate = find_beside_gate(flow, joint.region.end)
         if gate is not None:
             yield gate
+    for one in staging.branches:
+        if isinstance(one.branch, FeedForward) and one.branch.gates_beside:
+            gate = find_rows_beside(flow, one.region, one.region.inner)
+            if gate is not None:
+                yield gate
 
 
-def work_out(flow: Flow, place: int, stops: Collection[int]) -> frozenset[int] | None:
-    """The steps behind the smaller of two tensors that a step brings together; None if a stream is among them."""
+def work_out(flow: Flow, place: int, stops: Collection[int], inner: Collection[int]) -> frozenset[int] | None:
+    """The steps behind the smaller of two tensors that a step brings together; None if a stream is among them.
+
+    Where both are of one size, it is the one that is not among the `inner` steps of branches.
+    """
     shapes = [(flow.output(maker).shape, maker) for maker in flow.makers[place] if maker is not None]
     whole = flow.output(place).shape
     beside = [maker for shape, maker in shapes if shape != whole]
+    beside = beside or [maker for _, maker in shapes if maker not in inner]
     if len(beside) != 1:
         return None
     nodes = frozenset(flow.behind(beside[0], most=MOST_BEHIND))

@@ -45,7 +45,12 @@ def list_sentences(anatomy: Anatomy) -> list[str]:
 
 def forwards(anatomy: Anatomy) -> Iterator[FeedForward | Experts]:
     """Every kind of feed-forward and of experts in it."""
-    return (branch for branch in branches(anatomy) if isinstance(branch, FeedForward | Experts))
+    return (one for one in branches(anatomy) if isinstance(one, FeedForward | Experts) and not gates_beside(one))
+
+
+def gates_beside(branch: object) -> bool:
+    """Whether a branch gates rows that are made beside the stream."""
+    return isinstance(branch, FeedForward) and bool(branch.gates_beside)
 
 
 def stages(anatomy: Anatomy) -> Iterator[Stage]:
@@ -266,6 +271,11 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
         lambda whole: any(stage.replaces for stage in stages(whole)),
     ),
     Sentence("sinks", describe_sinks),
+    fixed(
+        "rows from beside",
+        "Rows from beside: made once for all layers, each has its part; what the stream's gate leaves of it is added.",
+        lambda whole: any(map(gates_beside, branches(whole))),
+    ),
     Sentence("gate of the output", describe_output_gate),
     Sentence("fused projection", describe_fused),
     Sentence("sampled points", describe_sampled),

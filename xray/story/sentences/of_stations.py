@@ -198,6 +198,11 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
 
 
 OF_FORWARDS: tuple[Sentence[tuple[FeedForward, int | None]], ...] = (
+    fixed(
+        "rows from beside",
+        "What stands beside each place, as much as its gate leaves.",
+        lambda fact: fact[0].gates_beside,
+    ),
     fixed("wider", "Each place alone, wider and back.", lambda fact: (fact[0].d_ff or 0) > (fact[1] or maxsize)),
     fixed("narrower", "Each place alone, narrower and back.", lambda fact: (fact[0].d_ff or maxsize) < (fact[1] or 0)),
     fixed("alone", "Each place alone.", lambda _: True),

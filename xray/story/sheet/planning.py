@@ -174,7 +174,7 @@ def describe_sizes(branch: object) -> str:
     if isinstance(branch, DeformableAttention):
         return f"{plural(branch.heads, 'head')} of {branch.d_v}" if branch.heads and branch.d_v else ""
     if isinstance(branch, FeedForward):
-        return f"d_ff {branch.d_ff:,}" if branch.d_ff else ""
+        return f"{'' if branch.gates_beside else 'd_ff '}{branch.d_ff:,}" if branch.d_ff else ""
     if isinstance(branch, Experts):
         return f"{branch.chosen} of {branch.experts}" if branch.chosen and branch.experts else ""
     return ""
