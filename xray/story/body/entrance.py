@@ -169,7 +169,8 @@ def steps_between(flow: Flow, start: int, first: int) -> set[int]:
             found.add(here)
             here = next((one for one in flow.makers[here] if one is not None and one >= start), None)
         if here == start:
-            return found
+            goes_by = all(flow.readers.get(one, ()) and {*flow.readers[one]} <= {*found, first} for one in found)
+            return set() if goes_by else found  # what the stream alone is multiplied by, past the first branch (LASR)
     return set()
 
 

@@ -21,7 +21,7 @@ def name_scale(flow: Flow, end: int, nodes: Collection[int]) -> Scale | None:
     found = find_scale(flow, end, nodes)
     if found is None:
         return None
-    return "learned" if any(record.role == "parameter" for record in flow.steps[found].inputs) else "number"
+    return "learned" if reads_learned(flow, found) else "number"
 
 
 def find_scale(flow: Flow, end: int, nodes: Collection[int]) -> int | None:
@@ -32,13 +32,23 @@ def find_scale(flow: Flow, end: int, nodes: Collection[int]) -> int | None:
             return None
         step = flow.steps[here]
         if step.op in SCALINGS:
-            if any(record.role == "parameter" for record in step.inputs):
+            if reads_learned(flow, here):
                 return here if find_norm(flow, here) is None else None
             return here if len(step.inputs) == 1 and number(step) not in (None, 1) else None
         if step.op not in CARRYING | DROPOUTS or not flow.makers[here]:
             return None
         here = flow.makers[here][0]
     return None
+
+
+def reads_learned(flow: Flow, node: int) -> bool:
+    """Whether a step reads learned numbers, be they given other axes before (VibeVoice)."""
+    for record, maker in flow.given(node):
+        while maker is not None and flow.op(maker) in CARRYING and flow.makers[maker]:
+            record, maker = flow.steps[maker].inputs[0], flow.makers[maker][0]
+        if record.role == "parameter":
+            return True
+    return False
 
 
 def list_bendings(flow: Flow, head: int) -> tuple[list[int], list[int]]:

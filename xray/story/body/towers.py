@@ -100,7 +100,7 @@ def read_tower(
     layers = cut_by_blocks(flow, stagings) or join_cuts(stagings, cut)
     if final is not None and is_end_of_layer(layers):
         layers[-1] = (*layers[-1][:-1], take_norm(flow, layers[-1][-1], final))
-        stagings[-1], final = layers[-1][-1], None
+        stagings[-1], final = layers[-1][-1], norm_behind(flow, final)
     parts, nodes = entrance.parts, set(entrance.nodes)
     if opening:
         parts = (*parts, *map(name_opening, opening))

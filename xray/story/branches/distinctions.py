@@ -2,12 +2,13 @@
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, SIDE_BY_SIDE
-from xray.ir.flow.projections import is_product
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, SIDE_BY_SIDE, TURNS
+from xray.ir.flow.projections import data_input, is_product
 from xray.story.anatomy.tree import FeedForward
 from xray.story.branches.feed_forward import describe_feed_forward
 from xray.story.branches.others import describe_convolution
 from xray.story.recognition.between import Region, projections_in, width_in, width_out
+from xray.story.recognition.norms import find_norm
 
 
 def multiplies_rows(flow: Flow, nodes: frozenset[int]) -> bool:
@@ -41,12 +42,31 @@ def is_across_places(flow: Flow, region: Region) -> bool:
     if len(shape) < 3 or not own:
         return False
     lengths = {size for size in shape[1:-1] if size != shape[-1]}
+    if begins_with_norm_of(flow, region, own[0]):
+        return False
     if width_in(flow, own[0]) in lengths and width_out(flow, own[-1]) == width_in(flow, own[0]):
         return True
     return len(shape) == 3 and any(  # one of them in the middle, as the gate of places of a gMLP
         width_in(flow, node) == width_out(flow, node) == shape[1] and flow.output(node).shape[-2] != shape[1]
         for node in (own if lengths else ())
     )
+
+
+def begins_with_norm_of(flow: Flow, region: Region, linear: int) -> bool:
+    """Whether the very rows that a linear layer reads were normalised before: those of places, laid last (VibeVoice).
+
+    A Mixer normalises the rows of the stream, and turns them then.
+    """
+    here: int | None = linear
+    while here is not None and (here == linear or flow.op(here) not in TURNS):
+        norm = find_norm(flow, here)
+        if norm is not None:
+            return norm.end in region.inner
+        number = data_input(flow, here) if here == linear else 0
+        if number is None or not flow.makers[here] or (here != linear and flow.op(here) not in CARRYING | DROPOUTS):
+            return False
+        here = flow.makers[here][number]
+    return False
 
 
 def is_across_channels(flow: Flow, site: Site, region: Region) -> bool:

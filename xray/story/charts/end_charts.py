@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import isclose, prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOSSES
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, LOSSES
 from xray.ir.trace import Step
 from xray.story.body.ends import is_convolved
 from xray.story.body.scale import list_bendings
@@ -217,7 +217,8 @@ def is_of_stage(towering: Towering, node: int) -> bool:
 def find_last(flow: Flow, towering: Towering, others: Collection[int]) -> int | None:
     """The last step that is worked out of a tower's result: the loss, if there is one, else the last head or norm.
 
-    What goes on through convolutions is no head (VITS): there, the last norm is the last.
+    What goes on through convolutions is no head (VITS): there, the last norm is the last. Where there is neither, one
+    convolution may end all (VibeVoice's encoder).
     """
     end = towering.chains[-1].end
     reached = {end}
@@ -233,5 +234,8 @@ def find_last(flow: Flow, towering: Towering, others: Collection[int]) -> int | 
         failed = flow.steps[place].error is not None
         if failed or is_linear(flow, place) or is_loss(flow, place) or find_any_norm(flow, place) is not None:
             heads.append(place)
+    finders = [place for place in reached if flow.op(place) in FINDINGS]
+    if not heads and len(finders) == 1:
+        return finders[0]
     ends = (one for one in reversed(heads) if is_last_norm(flow, towering, one) or not is_convolved(flow, one))
     return next(ends, None)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import isclose, sqrt
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, LOOKUPS, PLACING, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, LOOKUPS, PLACING, SCALINGS, SUMS
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
 from xray.story.anatomy.tree import Reads
@@ -27,13 +27,14 @@ from xray.story.charts.chart import (
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.passages.added_places import describe_sum, is_gated, learned_source
 from xray.story.passages.joined_rows import label_joined_rows
-from xray.story.recognition.between import is_scale
+from xray.story.recognition.between import is_linear, is_scale
 from xray.story.recognition.resamplers import Resampler
 from xray.story.recognition.value_shapes import number
 from xray.story.wording import ELLIPSIS
 from xray.text import show_controls
 
 INPUTS = {"ids": "TOKEN IDS", "image": "IMAGE", "video": "VIDEO", "audio": "SIGNAL", "vectors": "VECTORS"}
+PADDINGS = frozenset({"pad", "zero_pad2d", "constant_pad_nd"})
 CHOOSING = frozenset({"gather", "index_select", "take_along_dim"})
 MOST_LETTERS = 90
 """No more of a prompt is quoted."""
@@ -250,8 +251,27 @@ def find_input(flow: Flow, towering: Towering, kind: Reads | None = None) -> tup
                 continue
             if reads == "vectors" and maker is not None:
                 continue
-            found.append((flow.steps[node], record, node))
+            given = flow.steps[node], record, node
+            found.append(given if wanted is not FINDINGS else step_out(flow, towering.entrance, node))
             break
     if reads == "ids":
         return max(found, key=lambda one: one[0].params, default=None)
     return found[0] if found else None
+
+
+def step_out(flow: Flow, nodes: Collection[int], finder: int) -> tuple[Step, TensorRecord, int]:
+    """What comes in before a convolution, be it padded, and which step reads it: a linear layer before it, if one does.
+
+    Where more than that was done to it before, it is what the convolution reads.
+    """
+    record, maker = next(flow.given(finder))
+    whole, reader, here = record, finder, maker
+    while here is not None and here in nodes and flow.makers[here]:
+        if is_linear(flow, here) and flow.op(here) not in FINDINGS:
+            reader = here
+        elif flow.op(here) not in CARRYING | DROPOUTS | CURVES | PADDINGS:
+            return flow.steps[finder], record, finder
+        if reader != finder or flow.op(here) in PADDINGS:
+            whole = flow.steps[here].inputs[0]
+        here = flow.makers[here][0]
+    return (flow.steps[reader], whole, reader) if here is None else (flow.steps[finder], record, finder)

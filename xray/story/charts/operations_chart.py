@@ -4,20 +4,22 @@ from collections.abc import Collection, Mapping
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CURVES, FINDINGS, LOOKUPS, PLACING, SCALINGS, SOFTMAXES, SUMS
+from xray.ir.flow.operation_kinds import CURVES, FINDINGS, LOOKUPS, PLACING, SCALINGS, SIDE_BY_SIDE, SOFTMAXES, SUMS
 from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.body.stages import find_any_norm, name_norm
+from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.branches.others import longest_chain
 from xray.story.charts.chart import Chart, Edge, Node, Place, describe_params
 from xray.story.recognition.between import PLAIN, is_linear, read_sizes
 
-MOST_NODES, MOST_IN_ROW = 16, 3
+MOST_NODES, MOST_OF_ENTRANCE, MOST_IN_ROW = 16, 24, 3
+"""So many steps are drawn of a part; of an entrance more, since what goes into the stream has to be seen to do so."""
 LABELS = {
     "topk": "CHOOSE THE HIGHEST",
     "argmax": "ARGMAX",
     "cumsum": "RUNNING SUM",
-    "cat": "SIDE BY SIDE",
+    **dict.fromkeys(SIDE_BY_SIDE, "SIDE BY SIDE"),
     "stack": "STACKED",
     **dict.fromkeys(PLACING, "ROWS PUT IN"),
     "cross_entropy": "CROSS-ENTROPY",
@@ -47,7 +49,8 @@ def chart_operations(
     by another tower, read a memory, and stand left.
     """
     labels = labels or {}
-    notable = find_notable(flow, nodes, labels, folded or {})
+    most = MOST_OF_ENTRANCE if is_entrance else MOST_NODES
+    notable = find_notable(flow, nodes, labels, folded or {}, most)
     if not notable:
         return None
     owner = find_owners(flow, nodes, notable)
@@ -92,9 +95,9 @@ def spread(place: int, count: int) -> Place:
 
 
 def find_notable(
-    flow: Flow, nodes: Collection[int], labels: Mapping[int, str], folded: Mapping[int, tuple[int, ...]]
+    flow: Flow, nodes: Collection[int], labels: Mapping[int, str], folded: Mapping[int, tuple[int, ...]], most: int
 ) -> dict[int, tuple[int, ...]]:
-    """The steps that are drawn, each with the steps that it stands for too."""
+    """The steps that are drawn, so many at most, each with the steps that it stands for too."""
     loop = read_loop(flow, nodes)
     inside = set(nodes).difference(loop, *folded.values())
     normed: dict[int, tuple[int, ...]] = {}
@@ -117,15 +120,15 @@ def find_notable(
             and node not in normed
             and (node in labels or wanted(flow, node, inside))
         }
-        if found and len(found) + len(more) + len(normed) > MOST_NODES:
+        if found and len(found) + len(more) + len(normed) > most:
             break
         found |= more
     found |= {node: tuple(sorted(group, reverse=True)) for node, group in normed.items()}
     found |= {node: tuple(sorted(group, reverse=True)) for node, group in folded.items()}
     if loop:
         found[loop[-1]] = tuple(reversed(loop))
-    if len(found) > MOST_NODES:
-        found = dict(sorted(found.items(), key=lambda one: -weight_of(flow, one[0]))[:MOST_NODES])
+    if len(found) > most:
+        found = dict(sorted(found.items(), key=lambda one: -weight_of(flow, one[0]))[:most])
     return dict(sorted(found.items()))
 
 
@@ -168,7 +171,7 @@ def is_substance(flow: Flow, node: int, inside: Collection[int]) -> bool:
         return True
     step = flow.steps[node]
     has_weights = any(len(record.shape) >= 2 and record.role == "parameter" for record in step.inputs)
-    return (op in LABELS and op not in PLACING | {"cat", "stack", "roll"}) or (
+    return (op in LABELS and op not in PLACING | SIDE_BY_SIDE | {"stack", "roll"}) or (
         op not in PLAIN and has_weights and op not in ("transpose", "to", "view", "reshape", "permute", "expand")
     )
 
@@ -182,11 +185,12 @@ def is_joint(flow: Flow, node: int, inside: Collection[int]) -> bool:
     """Whether a step brings two tensors of the part together, number by number or side by side."""
     step = flow.steps[node]
     makers = {maker for maker in flow.makers[node] if maker is not None and maker in inside}
-    if flow.op(node) in PLACING | {"cat", "stack"}:
+    if flow.op(node) in PLACING | SIDE_BY_SIDE | {"stack"}:
         return len(makers) > 1
+    are_two = len(makers) == 2 or any(flow.op(one) in SPLITTERS for one in makers)  # two pieces of one tensor (LFM2)
     return (
         flow.op(node) in SUMS | SCALINGS
-        and len(makers) == 2
+        and are_two
         and len(step.inputs) == 2
         and bool(step.outputs)
         and all(len(record.shape) > 1 and record.shape[-1] == step.outputs[0].shape[-1] for record in step.inputs)
@@ -287,6 +291,8 @@ def label_step(flow: Flow, node: int) -> str:
     op = flow.op(node)
     if op in LABELS:
         return LABELS[op]
+    if op == "gelu" and flow.steps[node].settings.get("approximate") == "tanh":
+        return "GELU (tanh)"
     if op in FINDINGS:
         kernel = read_sizes(flow, node, "kernel_size")
         return f"CONVOLUTION {'×'.join(map(str, kernel))}" if kernel else "CONVOLUTION"

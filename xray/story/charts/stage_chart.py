@@ -154,7 +154,8 @@ def add_scale(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     """The chart with what multiplies a branch at its end, if no box stands for that yet."""
     region, last = staging.joints[-1].region, staging.branches[-1].branch
     scale = find_scale(flow, region.end, region.inner)
-    if scale is None or stands_for(chart, flow, scale) or not isinstance(last, Looking | FeedForward | Experts):
+    known = Looking | FeedForward | Experts | Convolution
+    if scale is None or stands_for(chart, flow, scale) or not isinstance(last, known):
         return chart
     return stack_charts(chart, chart_alone(Node("scale", "SCALE", 0, BROAD, steps_at(flow, scale), flow.output(scale))))
 

@@ -1,0 +1,119 @@
+"""Signals: rows of channels with their places last, padded convolutions before, between and behind layers."""
+
+import torch
+from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, Reader, draw, read, rows
+from torch import nn
+from torch.nn import functional
+
+import xray
+from xray.story.anatomy.tree import FeedForward
+from xray.story.body.reading import read_pass
+from xray.story.charts.end_charts import chart_exit
+from xray.story.charts.entrance_chart import chart_entrance
+
+SAMPLES = 23
+
+
+class ChannelsFirst(nn.Module):
+    """A convolution and a feed-forward over a stream of channels, each scaled channel by channel (VibeVoice)."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.mix = nn.Conv1d(WIDTH, WIDTH, 3, groups=WIDTH)
+        self.wide, self.back = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+        self.scale, self.also = (nn.Parameter(torch.ones(WIDTH)) for _ in range(2))
+
+    def forward(self, x):
+        mixed = self.mix(functional.pad(self.one(x.transpose(1, 2)).transpose(1, 2), (2, 0)))
+        x = x + mixed * self.scale.unsqueeze(-1)
+        alone = self.back(functional.gelu(self.wide(self.other(x.transpose(1, 2))))).transpose(1, 2)
+        return x + alone * self.also.unsqueeze(-1)
+
+
+class Hearing(nn.Module):
+    """A signal through a padded convolution, layers, and one more convolution."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Conv1d(1, WIDTH, 7), nn.Conv1d(WIDTH, 3, 7)
+        self.layers = nn.ModuleList(ChannelsFirst() for _ in range(3))
+
+    def forward(self, input_values):
+        x = self.first(functional.pad(input_values, (6, 0)))
+        for layer in self.layers:
+            x = layer(x)
+        return self.last(functional.pad(x, (6, 0)))
+
+
+class Frames(nn.Module):
+    """Frames through a linear layer, and a convolution behind that, before layers whose stream counts for more."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense, self.fewer = nn.Linear(5, WIDTH), nn.Conv1d(WIDTH, WIDTH, 3, stride=2)
+        self.layers = nn.ModuleList(part() for part in 2 * (FeedForwardPart, AttentionPart))
+        self.wide, self.back = nn.Linear(WIDTH, 17), nn.Linear(17, WIDTH)
+
+    def forward(self, input_features):
+        x = self.fewer(functional.relu(self.dense(input_features)).transpose(1, 2)).transpose(1, 2)
+        x = 1.5 * x + self.back(functional.gelu(self.wide(x)))
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class ShortConvolution(nn.Module):
+    """Two of three parts of one projection multiplied before a convolution, the third one behind it (LFM2)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.parts, self.back = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.mix = nn.Conv1d(WIDTH, WIDTH, 3, padding=1, groups=WIDTH)
+
+    def forward(self, x):
+        before, behind, rows = self.parts(self.norm(x)).transpose(1, 2).chunk(3, dim=1)
+        return x + self.back((behind * self.mix(before * rows)).transpose(1, 2))
+
+
+def open_first(model, *given):
+    with torch.no_grad():
+        reading = read_pass(xray.trace(model, *given).passes[0])
+    return reading.flow, reading.towers[0]
+
+
+def test_feed_forwards_over_channels_are_told_and_both_sublayers_are_scaled():
+    (tower,) = read(Hearing(), torch.randn(2, 1, SAMPLES)).towers
+    (group,) = tower.groups
+
+    assert [stage.branches[0].part for stage in group.stages] == ["convolution", "feed_forward"]
+    assert [one.d_ff for one in tower.branches if isinstance(one, FeedForward)] == [4 * WIDTH]
+    assert [stage.scale for stage in group.stages] == ["learned", "learned"]
+    labels = [node.label for node in draw(Hearing(), torch.randn(2, 1, SAMPLES))]
+    assert labels.count("SCALE") == labels.count("ADD") == 6
+
+
+def test_a_signal_is_drawn_as_long_as_it_came_in_and_the_last_convolution_ends_all():
+    flow, towering = open_first(Hearing(), torch.randn(2, 1, SAMPLES))
+    entrance, leaving = chart_entrance(flow, towering), chart_exit(flow, towering, ())
+
+    assert [node.record.shape for node in entrance.nodes if node.key == "given"] == [(2, 1, SAMPLES)]
+    assert [node.label for node in leaving.nodes] == ["CONVOLUTION 7"]
+
+
+def test_frames_that_a_linear_layer_reads_first_come_in_there_and_are_not_scaled():
+    flow, towering = open_first(Frames(), torch.randn(2, SAMPLES, 5))
+    chart = chart_entrance(flow, towering)
+    (given,) = (node for node in chart.nodes if node.key == "given")
+    (edge,) = (edge for edge in chart.edges if edge.source == "given")
+
+    assert given.record.shape == (2, SAMPLES, 5)
+    assert chart.node(edge.target).label == "LINEAR"
+    assert "scale" not in [part.part for part in towering.tower.entrance]
+
+
+def test_parts_of_one_projection_that_are_multiplied_before_a_convolution_are_drawn():
+    labels = [node.label for node in draw(Reader(ShortConvolution(), AttentionPart()), rows())]
+
+    assert labels[: labels.index("CONVOLUTION 3")].count("MULTIPLIED") == 1
+    assert labels.count("MULTIPLIED") == 2
