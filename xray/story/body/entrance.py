@@ -161,16 +161,21 @@ def find_rows(flow: Flow, join: int, shape: tuple[int, ...]) -> int | None:
 
 
 def steps_between(flow: Flow, start: int, first: int) -> set[int]:
-    """What is done to the stream before the first sum reads it: it is scaled or moved."""
+    """What is done to the stream before the first sum reads it: it is scaled or moved.
+
+    What the stream alone goes through, past the first branch, belongs to the sum (LASR).
+    """
     for maker in flow.makers[first]:
-        found: set[int] = set()
+        found: list[int] = []
         here = maker
         while here is not None and here > start and (is_number_scale(flow, here) or flow.op(here) in CARRYING):
-            found.add(here)
+            found.append(here)
             here = next((one for one in flow.makers[here] if one is not None and one >= start), None)
         if here == start:
-            goes_by = all(flow.readers.get(one, ()) and {*flow.readers[one]} <= {*found, first} for one in found)
-            return set() if goes_by else found  # what the stream alone is multiplied by, past the first branch (LASR)
+            past = {first}
+            for one in found:
+                past |= {one} if past.issuperset(flow.readers.get(one, ())) else set()
+            return {*found} - past
     return set()
 
 
