@@ -42,9 +42,8 @@ def is_across_places(flow: Flow, region: Region) -> bool:
     if len(shape) < 3 or not own:
         return False
     lengths = {size for size in shape[1:-1] if size != shape[-1]}
-    if begins_with_norm_of(flow, region, own[0]):
-        return False
-    if width_in(flow, own[0]) in lengths and width_out(flow, own[-1]) == width_in(flow, own[0]):
+    is_along = width_in(flow, own[0]) in lengths and width_out(flow, own[-1]) == width_in(flow, own[0])
+    if is_along and not begins_with_norm_of(flow, region, own[0]):
         return True
     return len(shape) == 3 and any(  # one of them in the middle, as the gate of places of a gMLP
         width_in(flow, node) == width_out(flow, node) == shape[1] and flow.output(node).shape[-2] != shape[1]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import isclose, prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, LOSSES
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, LOSSES
 from xray.ir.trace import Step
 from xray.story.body.ends import is_convolved
 from xray.story.body.scale import list_bendings
@@ -236,6 +236,7 @@ def find_last(flow: Flow, towering: Towering, others: Collection[int]) -> int | 
             heads.append(place)
     finders = [place for place in reached if flow.op(place) in FINDINGS]
     if not heads and len(finders) == 1:
-        return finders[0]
+        bends = [place for place in reached if flow.op(place) in CURVES]
+        return next((bend for bend in bends if flow.carried_from(flow.makers[bend][0]) == finders[0]), finders[0])
     ends = (one for one in reversed(heads) if is_last_norm(flow, towering, one) or not is_convolved(flow, one))
     return next(ends, None)

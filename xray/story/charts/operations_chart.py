@@ -1,6 +1,7 @@
 """The chart of any steps: those that do more than move numbers, in rows by how far they are from the beginning."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
@@ -53,7 +54,9 @@ def chart_operations(
     notable = find_notable(flow, nodes, labels, folded or {}, most)
     if not notable:
         return None
-    owner = find_owners(flow, nodes, notable)
+    bent = fold_bends(flow, notable) if len(notable) > MOST_NODES else {}
+    notable = {node: group for node, group in notable.items() if node not in bent.values()}
+    owner = find_owners(flow, nodes, notable) | {bend: node for node, bend in bent.items()}
     edges = {(owner_of, node) for node in notable for owner_of in readers_of(flow, nodes, node, notable, owner)}
     level = dict.fromkeys(notable, 0)
     for node in notable:
@@ -71,7 +74,8 @@ def chart_operations(
     rows = {number: sorted(held, key=lambda node: node not in left) for number, held in rows.items()}
     for row, held in enumerate(piece for number in sorted(rows) for piece in cut_row(flow, rows[number])):
         for place, node in enumerate(held):
-            found.append(make_node(flow, node, notable[node], row, spread(place, len(held)), labels, keys[node]))
+            made = make_node(flow, node, notable[node], row, spread(place, len(held)), labels, keys[node])
+            found.append(add_bend(flow, made, bent[node]) if node in bent else made)
     begun = {after for _, after in edges}
     head = max(notable) if end not in notable else end
     return Chart(
@@ -81,6 +85,24 @@ def chart_operations(
         keys[head],
         tuple(keys[node] for node in outer),
     )
+
+
+def fold_bends(flow: Flow, notable: Collection[int]) -> dict[int, int]:
+    """The drawn steps whose numbers go on through a bend and nowhere else, each with that: one box is enough."""
+    found: dict[int, int] = {}
+    for bend in notable:
+        before = flow.carried_from(flow.makers[bend][0]) if flow.op(bend) in CURVES and flow.makers[bend] else None
+        if before is None or before not in notable or flow.op(before) in CURVES:
+            continue
+        if sum(flow.is_leaf(reader) for reader in flow.readers.get(before, ())) == 1:
+            found[before] = bend
+    return found
+
+
+def add_bend(flow: Flow, node: Node, bend: int) -> Node:
+    """A box that stands for a bend too."""
+    label = f"{node.label} + {label_step(flow, bend)}"
+    return replace(node, label=label, steps=(*node.steps, flow.steps[bend]), record=flow.output(bend))
 
 
 def cut_row(flow: Flow, nodes: list[int]) -> list[list[int]]:
