@@ -74,10 +74,10 @@ def stream_layers(anatomy, count):
     return replace(anatomy, towers=(replace(anatomy.towers[0], streams=count),))
 
 
-def replace_streams(anatomy):
-    """The same with a sublayer that adds nothing."""
+def change_stages(anatomy, **facts):
+    """The same with other facts of its stages."""
     (group,) = anatomy.towers[0].groups
-    group = replace(group, stages=tuple(replace(stage, replaces=True) for stage in group.stages))
+    group = replace(group, stages=tuple(replace(stage, **facts) for stage in group.stages))
     return replace(anatomy, towers=(replace(anatomy.towers[0], groups=(group,)),))
 
 
@@ -99,7 +99,9 @@ MODELS = {
     "layer scale": make_anatomy(FALSE, scale="learned"),
     "gates by tanh": make_anatomy(FALSE, scale="tanh"),
     "weighed sums": make_anatomy(FALSE, scale="gates"),
-    "no sum": replace_streams(make_anatomy(FALSE)),
+    "stream scale": change_stages(make_anatomy(FALSE), stream_scale="after"),
+    "no sum": change_stages(make_anatomy(FALSE), replaces=True),
+    "rows from beside": make_anatomy(FALSE, replace(PLAIN, gates_beside=True)),
     "sinks": make_anatomy(replace(FALSE, sinks=True)),
     "gate of the output": make_anatomy(replace(FALSE, gate=True)),
     "fused projection": make_anatomy(replace(FALSE, fused="qkv")),
@@ -272,10 +274,16 @@ THINKING = {
     "wider": (replace(PLAIN, d_ff=36), 35),
     "narrower": (replace(PLAIN, d_ff=34), 35),
     "as wide": (replace(PLAIN, d_ff=35), 35),
+    "gated rows": (replace(PLAIN, d_ff=34, gates_beside=True), 35),
     "width not known": (replace(PLAIN, d_ff=36), None),
     "d_ff not known": (replace(PLAIN, d_ff=None), 35),
 }
-OF_FORWARDS = {"wider": {"wider"}, "narrower": {"narrower"}, "alone": set(THINKING)}
+OF_FORWARDS = {
+    "gated rows": {"gated rows"},
+    "wider": {"wider"},
+    "narrower": {"narrower", "gated rows"},
+    "alone": set(THINKING),
+}
 ASKING = {name: (make_tower(FALSE), one) for name, one in ATTENTIONS.items()}
 TOWER = make_tower(FALSE)
 TOWERS = {

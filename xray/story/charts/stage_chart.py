@@ -274,9 +274,7 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
         (*steps_at(flow, *dict.fromkeys([*places, *factors])), *dropped),
         flow.output(end),
         describe_dropout(flow, dropped),
-        ""
-        if is_weighed or past or factors or staging.added or staging.stage.replaces
-        else describe_box("add", None),
+        "" if is_weighed or past or factors or staging.added or staging.stage.replaces else describe_box("add", None),
         outline="boundary",
         told=tuple(one for one in told if one),
     )

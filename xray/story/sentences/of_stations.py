@@ -199,7 +199,7 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
 
 OF_FORWARDS: tuple[Sentence[tuple[FeedForward, int | None]], ...] = (
     fixed(
-        "rows from beside",
+        "gated rows",
         "What stands beside each place, as much as its gate leaves.",
         lambda fact: fact[0].gates_beside,
     ),
