@@ -59,6 +59,16 @@ def test_grouped_heads_are_told_apart(by_hand, width, heads, key_heads, d_k, len
     assert found["head"] == [("batch", "seq_len", "vocab")]
 
 
+def test_keys_as_wide_as_a_table_has_rows_are_no_scores_of_words():
+    model = Grouped(15, 6, 2, 7, by_hand=True)
+    model.words, model.head = nn.Embedding(2 * 7, 15), nn.Linear(15, 2 * 7)
+
+    found = axes_of(model, torch.zeros(6, 5, dtype=torch.long))
+
+    assert found["key"] == found["value"] == [("batch", "seq_len", "kv_heads*d_k")]
+    assert found["head"] == [("batch", "seq_len", "vocab")]
+
+
 @pytest.mark.parametrize("training", [True, False])
 def test_stock_attention_names_its_merged_axes(training):
     model = nn.MultiheadAttention(12, 3, batch_first=True).train(training)

@@ -1,5 +1,7 @@
 """Decoders that read words and go on writing them. The code is that of transformers 5.23."""
 
+from dataclasses import replace
+
 from story.body.truth import (
     Silent,
     after,
@@ -204,8 +206,9 @@ def diffllama(c):
 
 @family("DogeForCausalLM", "doge:241, 438", num_hidden_layers=2)
 def doge(c):
-    # what is added to the scores is worked out of the values, not of places
-    return decoder_only(c, pre("rms", attention(c, qk_norm=True)), pre("rms", gated(c)), final="rms")
+    # what is added to the scores is worked out of the values, not of places; the stream is scaled past both (line 461)
+    stages = (pre("rms", one) for one in (attention(c, qk_norm=True), gated(c)))
+    return decoder_only(c, *(replace(one, stream_scale="learned") for one in stages), final="rms")
 
 
 @family("GPT2LMHeadModel", "gpt2:75, 246", num_hidden_layers=2, fast=True)

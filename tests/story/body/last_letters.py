@@ -80,7 +80,7 @@ def zaya(c):
     look = attention(c, qk_norm=True, kernel="scaled_dot_product_attention")
     sizes = {"shared": 0, "d_ff": c.moe_intermediate_size, "chosen": Silent("one, or none")}
     few = experts(c, c.num_experts, activation="silu", **sizes)
-    stages = [replace(pre("rms", one), scale="learned") for one in (look, few)]
+    stages = [replace(pre("rms", one), scale="learned", stream_scale="learned") for one in (look, few)]
     return decoder_only(c, *stages, final="rms")
 
 
@@ -178,3 +178,8 @@ def sam2_hiera_det_model(c):
     bridges = tuple(Bridge(start, 4, *pair, within=True) for start, pair in pairs)
     parts = (*entrance(f"convolution {c.hidden_size}"), EntrancePart("positions", None))
     return network(tower(c, "vision", "image", False, parts, groups, None, bridges=bridges), head=Head("none"))
+
+
+@family("Ministral3ForCausalLM", "ministral3:111, 219", named=True, **TWO)
+def ministral3(c):
+    return decoder_only(c, pre("rms", attention(c)), pre("rms", gated(c)), final="rms", tied=False)

@@ -163,3 +163,39 @@ def layoutlm(c):
     boxes = [f"table {c.max_2d_position_embeddings}"] * 4
     parts = (f"positions {c.max_position_embeddings}", *boxes, f"table {c.type_vocab_size}", "norm")
     return of_bert(c, parts=parts)
+
+
+def by_hand(c, **sizes):
+    """Attention as its steps, and in no kernel."""
+    return looks_both_ways(c, kernel="plain", **sizes)
+
+
+@family("IBertForMaskedLM", "ibert:206, 356", named=True, **TWO)
+def ibert(c):
+    # norms are written out (quant_modules:461); no module says which linear layer has which weights
+    layers = group(c.num_hidden_layers, c.hidden_size, post("layer", by_hand(c)), post("layer", plain(c)))
+    parts = f"table {c.type_vocab_size}", f"positions {c.max_position_embeddings}", "norm"
+    return encoder_only(c, groups=(replace(layers, shared=Silent(False)),), final=None, parts=parts)
+
+
+@family("NystromformerForMaskedLM", "nystromformer:160, 244", named=True, **TWO)
+def nystromformer(c):
+    # with as many landmarks as places in a segment it is plain attention; places begin at row 2 of their table
+    parts = f"table {c.type_vocab_size}", f"positions {c.max_position_embeddings + 2}", "norm"
+    return of_bert(c, attend=by_hand(c), parts=parts)
+
+
+@family("ConvBertForMaskedLM", "convbert:142, 275", named=True, **TWO)
+def convbert(c):
+    # half of the heads are a convolution's
+    heads = c.num_attention_heads // c.head_ratio
+    width = c.hidden_size // c.num_attention_heads
+    attend = by_hand(c, heads=heads, kv_heads=heads, d_k=width, d_v=width)
+    parts = f"positions {c.max_position_embeddings}", f"table {c.type_vocab_size}", "norm"
+    return of_bert(c, attend=attend, parts=parts)
+
+
+@family("TapasForMaskedLM", "tapas:147, 246", named=True, **TWO)
+def tapas(c):
+    kinds = (f"table {size}" for size in c.type_vocab_sizes)
+    return of_bert(c, attend=by_hand(c), parts=(f"positions {c.max_position_embeddings}", *kinds, "norm"))

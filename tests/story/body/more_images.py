@@ -162,6 +162,14 @@ def glm4v_vision(c):
     return network(image, head=Head("none"))
 
 
+@family("GlmOcrVisionModel", "glm_ocr:374, 466", named=True, depth=2)
+def glm_ocr_vision(c):
+    attend = looks_both_ways(c, heads=c.num_heads, positions="rotary", fused="qkv", qk_norm=True, pieces=2)
+    layers = (group(2, c.hidden_size, pre("rms", attend), pre("rms", gated(c))),)
+    image = tower(c, "vision", "image", False, entrance(f"patches {c.hidden_size}"), layers, "rms")
+    return network(image, head=Head("none"))
+
+
 @family("Cosmos3EdgeVisionModel", "cosmos3_edge:426, 525", named=True, **TWO)
 def cosmos3_edge_vision(c):
     # two images in one row attend one by one: their values are no wider for it, and there is no window

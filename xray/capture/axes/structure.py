@@ -251,7 +251,8 @@ class Namer:
         vocabularies = {step.settings.get("num_embeddings") for step in words} - {None}
         back = {ins[step.id] for step in layers if outs[step.id] in streams}
         for step in layers:
-            wide = step.settings.get("out_features") in vocabularies and not self.is_read(step)
+            is_cut = bool(groups.parts(outs[step.id]))  # scores of words are not cut into heads, as keys are
+            wide = step.settings.get("out_features") in vocabularies and not is_cut and not self.is_read(step)
             if wide or step.path.rsplit(".", 1)[-1] in HEADS_OF_WORDS:
                 groups.name(outs[step.id], "vocab")
             elif ins[step.id] in streams and outs[step.id] in back - streams and self.is_activated(step):

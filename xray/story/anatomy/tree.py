@@ -196,7 +196,8 @@ class Stage:
     same "number" for all, or "tanh" of a learned one (Idefics). It is "gates" where branch and stream are both
     multiplied by gates that they work out together (D-FINE). `replaces` is True where nothing is added: what the
     branch gives takes the stream's place (SAM's first attention). `stream_scale` says where the stream itself is
-    multiplied by one number: "before" the branch is added to it (LASR), or "after" the sum (Gemma 4).
+    multiplied: by one number "before" the branch is added to it (LASR), by "learned" ones before that (Doge), or by one
+    number "after" the sum (Gemma 4).
     """
 
     branches: tuple[Branch, ...]
@@ -204,7 +205,7 @@ class Stage:
     norm: Norm
     scale: Literal["learned", "number", "tanh", "gates"] | None = None
     replaces: bool | None = None
-    stream_scale: Literal["before", "after"] | None = None
+    stream_scale: Literal["before", "learned", "after"] | None = None
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ SCALES = {
 }
 STREAM_SCALES = {
     "before": "the stream times a number before the sum",
+    "learned": "the stream times learned numbers before the sum",
     "after": "the stream times a number after the sum",
 }
 ACTIVATIONS = {

@@ -35,7 +35,7 @@ from xray.story.recognition.between import (
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.recognition.norms import find_norm
 from xray.story.streams.joints import Joint
-from xray.story.streams.scaled_streams import list_factors_past
+from xray.story.streams.scaled_streams import name_factors_past
 
 MOST_PATHS, MOST_PASSED = 6, 12
 
@@ -115,7 +115,7 @@ def read_stage(
         norm=describe_norm(flow, before, behind, after) if not inside else Norm(None, None),
         scale="gates" if joints[-1].weighing else name_scale(flow, joints[-1].region.end, joints[-1].region.inner),
         replaces=joints[-1].replaces or None,
-        stream_scale="before" if any(list_factors_past(flow, joint) for joint in joints) else None,
+        stream_scale=name_factors_past(flow, joints),
     )
     return Staging(stage, tuple(joints), tuple(found), tuple(norms), find_added_rows(flow, joints[0].stream))
 

@@ -9,6 +9,8 @@ from xray.ir.records import TensorRecord
 
 MOST = 400
 MOST_BESIDE = 40
+MOST_BEFORE = 2
+"""So many rows a table of places may have before that of the first place."""
 PICKING = frozenset({"index", "index_select", "gather", "slice", "narrow"})
 FILLING = frozenset({"masked_fill", "masked_fill_", "pad"})
 COUNTING = frozenset({"arange", "cumsum"})
@@ -106,11 +108,24 @@ def looks_up_places(flow: Flow, node: int) -> bool:
         given = list(flow.given(here))
         if flow.op(here) in PICKING | FILLING:  # not where something is picked, or filled in
             given = given[:1]
+            if rows is not None and any(before is None and is_row_of_places(flow, one, rows) for one, before in given):
+                return True
         elif flow.op(here) == "where":
             given = given[1:]
         lengths |= {one.shape for one, before in given if before is None and not one.is_float}
         todo += [before for _, before in given if before is not None]
     return rows is not None and bool(lengths & {(rows,), (1, rows)})
+
+
+def is_row_of_places(flow: Flow, record: TensorRecord, rows: int) -> bool:
+    """Whether a row of ids is as long as a table, or two less, and no argument of the model: those of all places.
+
+    The first two rows of such a table are of none (Nyströmformer).
+    """
+    count = prod(record.shape)
+    given = [one.shape for step in flow.steps if step.parent is None for one in step.inputs]
+    is_held = record.shape in ((count,), (1, count)) and record.shape not in given and not record.is_float
+    return is_held and 0 <= rows - count <= MOST_BEFORE < count
 
 
 def looks_up_ids(flow: Flow, node: int) -> bool:

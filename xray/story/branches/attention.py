@@ -82,7 +82,7 @@ def describe_attention(
         causal=scores.causal,
         beside=beside,
         cap=scores.cap,
-        inner_norm=name_inner_norm(flow, site.output, {site.weighted_sum, *site.concat}),
+        inner_norm=name_inner_norm(flow, site.output, {site.weighted_sum, *site.concat}, is_gated=True),
         rolled=None if cut is None else any(rolls_places(flow, node) for node in query.nodes),
         pooled=count_pooled(flow, site, key, region),
         gathered=count_gathered(flow, site, key, region),

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, SCALINGS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, FINDINGS, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.kinds import EXCHANGES
 from xray.story.anatomy.tree import Attention
 from xray.story.body.scale import is_tanh_of_learned
@@ -13,6 +13,7 @@ from xray.story.body.stages import Branching, find_ending
 from xray.story.branches.attention import is_sink_share
 from xray.story.branches.inner_norms import find_inner_norm
 from xray.story.branches.operands import Side, is_cut, is_rotary
+from xray.story.branches.others import list_other_way
 from xray.story.branches.sequences import SPREADING
 from xray.story.charts.attention_lanes import (
     MOST_ARROWS,
@@ -37,7 +38,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.lanes import Part, cut_way, order_rows
 from xray.story.passages.modulation import find_beside_gate
-from xray.story.recognition.between import Region, find_region, is_linear
+from xray.story.recognition.between import Region, find_region, is_linear, read_sizes
 from xray.story.recognition.value_shapes import number
 
 MOST_BEHIND = 300
@@ -153,7 +154,8 @@ def draw_end(
     last = "values"
     closing = find_ending(flow, region)
     end = region.end if closing is None or closing.origin is None else closing.origin
-    inner = None if site.output is None else find_inner_norm(flow, site.output, {site.weighted_sum, *site.concat})
+    worked_out = {site.weighted_sum, *site.concat}
+    inner = None if site.output is None else find_inner_norm(flow, site.output, worked_out, is_gated=True)
     moves = site.concat if inner is None else tuple(node for node in site.concat if node not in inner.nodes)
     gate = next((node for node in moves if flow.op(node) in SCALINGS and len(flow.steps[node].inputs) == 2), None)
     joined = [node for node in moves if gate is None or node < gate] or [node for node in moves if node != gate]
@@ -168,15 +170,15 @@ def draw_end(
         place = 0 if joined and joined[0] > gate else len(drawn)  # heads may be scaled before they lie side by side
         extra = describe_gate(flow, site, gate)
         drawn.insert(place, Node("gate", factor, row, BROAD, steps_at(flow, gate), flow.output(gate), extra))
+    if inner is not None:  # before or behind the gate, of each head or of all together
+        ends = [joined[-1] if box.key == "concat" else gate for box in drawn]
+        before = sum(1 for end in ends if end is not None and end < inner.end)
+        drawn.insert(before, draw_inner_norm(flow, inner, row))
     for box in drawn:
         nodes.append(replace(box, row=row))
         heads = min(branch.heads or 1, MOST_ARROWS) if box.key == "concat" else 1
         edges.append(Edge(last, box.key, heads))
         last, row = box.key, row + 1
-    if inner is not None:
-        nodes.append(draw_inner_norm(flow, inner, row))
-        edges.append(Edge(last, "inner"))
-        last, row = "inner", row + 1
     if site.output is not None:
         step = flow.steps[site.output]
         extra = describe_params(flow, site.output)
@@ -194,8 +196,9 @@ def draw_end(
         label = "ROLLED BACK" if any(flow.op(node) == "roll" for node in part.nodes) else None
         if any(flow.op(node) in EXCHANGES for node in part.nodes):
             label = "ADDED UP OVER RANKS"
-        together = f"{branch.pieces} PIECES END TO END" if branch.pieces else "WITH ANOTHER WAY BESIDE IT"
-        label = together if is_joined else label
+        beside = "A CONVOLUTION" if list_other_way(flow, region, site) else "ANOTHER WAY"
+        together = f"{branch.pieces} PIECES END TO END" if branch.pieces else f"WITH {beside} BESIDE IT"
+        label = together if is_joined else name_sum(flow, part, site) or label
         if any(flow.op(node) in SPREADING for node in part.nodes):
             label = "SPREAD OVER THE PLACES"
         cut = "WINDOWS JOINED" if joins_windows(flow, part, branch.window) else label_cut(flow, part)
@@ -213,6 +216,20 @@ def draw_end(
         edges.append(Edge(last, key))
         last, row = key, row + 1
     return last
+
+
+def name_sum(flow: Flow, part: Part, site: Site) -> str:
+    """What is added to what the heads found: a convolution of the values, say (Nyströmformer); empty if not known."""
+    node = part.nodes[-1]
+    if flow.op(node) not in SUMS or len(flow.makers[node]) != 2:
+        return ""
+    made = [flow.carried_from(maker) for maker in flow.makers[node]]
+    finding = next((one for one in made if one is not None and flow.op(one) in FINDINGS), None)
+    if finding is None:
+        return ""
+    read, values = flow.carried_from(flow.makers[finding][0]), map(flow.carried_from, flow.makers[site.weighted_sum])
+    kernel = "×".join(map(str, read_sizes(flow, finding, "kernel_size")))
+    return f"+ CONVOLUTION {kernel} OF V" if read in set(values) else f"+ CONVOLUTION {kernel}"
 
 
 def describe_gate(flow: Flow, site: Site, gate: int) -> str:

@@ -10,6 +10,7 @@ from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
 from xray.story.anatomy.tree import Reads
 from xray.story.body.entrance import cuts_patches
+from xray.story.body.stages import find_any_norm
 from xray.story.body.tables import looks_up_places, trains
 from xray.story.body.towers import Towering
 from xray.story.charts.chart import (
@@ -203,6 +204,8 @@ def label_entry(flow: Flow, node: int) -> str:
     part = next(describe_sum(flow, node, ()), None) if op in SUMS else None
     if part is not None:
         return f"+ {'GATED ' * is_gated(flow, node)}{'LEARNED ' * bool(part.learned)}PLACES"
+    if op in SUMS and find_any_norm(flow, node) is not None:
+        return ""
     if op in SUMS and any(record.role == "parameter" for record in flow.steps[node].inputs):
         return "+ A ROW" if trains(flow, node) is False else "+ A LEARNED ROW"
     if adds_looked_up(flow, node):

@@ -5,34 +5,24 @@ from collections.abc import Sequence
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
 from xray.ir.flow.projections import data_input
-from xray.story.anatomy.tree import Experts, FeedForward
+from xray.story.anatomy.tree import FeedForward
 from xray.story.anatomy.wording import ACTIVATIONS
 from xray.story.body.stages import Branching, find_any_norm, name_norm, opening_norms
-from xray.story.branches.experts import count_places, find_choice
 from xray.story.branches.feed_forward import find_rows_beside, is_bend, is_gate
 from xray.story.branches.inner_norms import find_inner_norm
 from xray.story.charts.chart import (
     BROAD,
     LEFT_HALF,
-    MIDDLE,
     RIGHT_HALF,
     Chart,
     Edge,
     Node,
-    Place,
     describe_params,
     draw_inner_norm,
     steps_at,
 )
 from xray.story.charts.operations_chart import chart_operations
-from xray.story.recognition.between import is_linear, projections_in, width_in, width_out
-from xray.story.sentences.of_parts import describe_load
-
-FAN: Place = (0.5, 0.94)
-"""How wide experts stand beside each other, and the bars below them."""
-
-MOST_EXPERTS = 5
-"""So many boxes stand side by side, the last of them for all others; more are too narrow for their names."""
+from xray.story.recognition.between import projections_in, width_in, width_out
 
 
 def chart_forward(flow: Flow, found: Branching) -> Chart | None:
@@ -166,141 +156,3 @@ def name_norm_between(flow: Flow, between: Sequence[int]) -> str:
 def leads_through(flow: Flow, start: int, gate: int, wide: list[int], nodes: frozenset[int]) -> bool:
     """Whether what a linear layer makes is bent before the product."""
     return not any(flow.carried_from(maker) == start for maker in flow.makers[gate] if maker is not None)
-
-
-def describe_choice(chosen_by: str | None, chosen: int, count: int) -> str:
-    """How many experts are chosen, and by what, as far as that is known."""
-    if not chosen:
-        return "CHOICE"
-    return f"{chosen} OF {count}, BY A TABLE" if chosen_by == "table" else f"{chosen} OF {count} CHOSEN"
-
-
-def chart_experts(flow: Flow, found: Branching) -> Chart | None:
-    """The chart of experts: the router, the choice, a fan of experts, and their weighted sum."""
-    branch = found.branch
-    nodes = found.region.inner
-    choice = find_choice(flow, nodes)
-    if not isinstance(branch, Experts) or choice is None:
-        return None
-    chosen_at, router = choice
-    count, chosen = branch.experts or 0, branch.chosen or 0
-    drawn = [
-        Node(
-            "router",
-            "ROUTER",
-            0,
-            MIDDLE,
-            steps_at(flow, router),
-            flow.output(router),
-            describe_params(flow, router) or weights_of(flow, router),
-        ),
-        Node(
-            "choice",
-            describe_choice(branch.chosen_by, chosen, count),
-            1,
-            MIDDLE,
-            steps_at(flow, chosen_at),
-            flow.output(chosen_at),
-        ),
-    ]
-    edges = [Edge("router", "choice")]
-    load = count_places(flow, nodes)
-    if load:
-        drawn.append(Node("load", describe_load(load), 2, FAN, form="bars", bars=load))
-        edges.append(Edge("choice", "load"))
-    below, row = drawn[-1].key, drawn[-1].row + 1
-    shown = min(count, MOST_EXPERTS)
-    for number in range(shown):
-        is_chosen = number < min(max(chosen, 1), shown - 1 if count > chosen else shown)
-        is_last = number == shown - 1 and count > shown
-        label = "…" if is_last else f"EXPERT {number + 1}"
-        drawn.append(
-            Node(
-                f"expert{number}",
-                label,
-                row,
-                ((number + 0.5) / shown, FAN[1] / shown),
-                surface="own" if is_chosen else "ghost",
-            )
-        )
-        if is_chosen:
-            edges.append(Edge(below, f"expert{number}"))
-    row += 1
-    heavy = [node for node in sorted(nodes) if is_stacked(flow, node, count)]
-    if len(heavy) >= 2:
-        bend = ACTIVATIONS.get(branch.activation or "", (branch.activation or "").upper())
-        inside = "GATE, UP" if branch.gated else "EXPAND"
-        drawn.append(
-            Node(
-                "each",
-                f"IN EACH: {inside}{' + ' + bend if bend else ''}",
-                row,
-                BROAD,
-                steps_at(flow, heavy[0]),
-                flow.output(heavy[0]),
-                stack_size(flow, heavy[0], count),
-            )
-        )
-        drawn.append(
-            Node(
-                "back",
-                "AND BACK",
-                row + 1,
-                BROAD,
-                steps_at(flow, heavy[-1]),
-                flow.output(heavy[-1]),
-                stack_size(flow, heavy[-1], count),
-            )
-        )
-        edges += [
-            Edge(f"expert{number}", "each") for number in range(shown) if f"expert{number}" in {e.target for e in edges}
-        ]
-        edges.append(Edge("each", "back"))
-        top, row = "back", row + 2
-    else:
-        top = "expert0"
-    end = found.region.end
-    drawn.append(
-        Node(
-            "mixed",
-            "SUM, WEIGHTED BY THE ROUTER" + (" + SHARED EXPERT" if branch.shared else ""),
-            row,
-            BROAD,
-            steps_at(flow, end),
-            flow.output(end),
-        )
-    )
-    edges.append(Edge(top, "mixed"))
-    feet = ["router"]
-    if branch.shared:
-        drawn.append(Node("shared", "SHARED EXPERT", 1, (0.845, 0.3)))
-        edges.append(Edge("shared", "mixed"))
-        drawn = [
-            Node(**{**node.__dict__, "place": (0.345, 0.66)}) if node.key in ("router", "choice") else node
-            for node in drawn
-        ]
-        feet.append("shared")
-    return Chart(tuple(drawn), tuple(edges), tuple(feet), "mixed")
-
-
-def weights_of(flow: Flow, node: int) -> str:
-    sizes = [
-        record.shape for record in flow.steps[node].inputs if record.role == "parameter" and len(record.shape) == 2
-    ]
-    return f"{sizes[0][0] * sizes[0][1]:,} parameters" if sizes else ""
-
-
-def is_stacked(flow: Flow, node: int, count: int) -> bool:
-    """Whether a step multiplies by the weights of all experts at once."""
-    return (
-        flow.is_leaf(node)
-        and not is_linear(flow, node)
-        and flow.op(node).endswith(("mm", "matmul", "einsum"))
-        and any(len(record.shape) == 3 and record.shape[0] == count for record in flow.steps[node].inputs)
-    )
-
-
-def stack_size(flow: Flow, node: int, count: int) -> str:
-    """How many weights all experts have there together."""
-    shape = next((r.shape for r in flow.steps[node].inputs if len(r.shape) == 3 and r.shape[0] == count), None)
-    return "" if shape is None else f"{shape[0] * shape[1] * shape[2]:,} parameters"

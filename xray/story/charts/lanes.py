@@ -141,11 +141,23 @@ def cut_runs(flow: Flow, nodes: Collection[int]) -> list[list[int]]:
         if one and turns_pairs(flow, following[-1]):
             following[:0] = one
             one.clear()
-    runs = [run for run in runs if run]
+    runs = gather_norms(flow, [run for run in runs if run])
     for before, turn, behind in zip(runs, runs[1:], runs[2:], strict=False):
         if turn and turns_pairs(flow, turn[-1]) and is_move(flow, before) and is_move(flow, behind):
             turn[:] = [before.pop(), *turn, behind.pop(0)]  # pairs are laid out before, and laid back behind
     return [run for run in runs if run]
+
+
+def gather_norms(flow: Flow, runs: list[list[int]]) -> list[list[int]]:
+    """Runs with all steps of a norm in one, also where what it reads is made for all three ways at once (GLM-OCR)."""
+    found: list[list[int]] = []
+    for run in runs:
+        norm = find_any_norm(flow, run[-1])
+        inside = () if norm is None else norm.nodes
+        while found and set(found[-1]) <= set(inside) and find_any_norm(flow, found[-1][-1]) is None:
+            run = found.pop() + run  # what ends a norm itself stands by itself: a factor may follow (Muse Glimmer)
+        found.append(run)
+    return found
 
 
 def is_move(flow: Flow, run: Sequence[int]) -> bool:

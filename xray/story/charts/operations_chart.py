@@ -8,11 +8,13 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CURVES, FINDINGS, LOOKUPS, PLACING, SCALINGS, SIDE_BY_SIDE, SOFTMAXES, SUMS
 from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
+from xray.story.anatomy.wording import ACTIVATIONS
 from xray.story.body.stages import find_any_norm, name_norm
-from xray.story.branches.feed_forward import SPLITTERS
+from xray.story.branches.feed_forward import SPLITTERS, name_activation
 from xray.story.branches.others import longest_chain
 from xray.story.charts.chart import Chart, Edge, Node, Place, describe_params
 from xray.story.recognition.between import PLAIN, is_linear, read_sizes
+from xray.story.recognition.written_bends import list_written_bend
 
 MOST_NODES, MOST_OF_ENTRANCE, MOST_IN_ROW = 16, 24, 3
 """So many steps are drawn of a part; of an entrance more, since what goes into the stream has to be seen to do so."""
@@ -49,9 +51,10 @@ def chart_operations(
     Each of those `folded` stands for several, by the last of them. In an entrance those that read rows made elsewhere,
     by another tower, read a memory, and stand left.
     """
-    labels = labels or {}
-    most = MOST_OF_ENTRANCE if is_entrance else MOST_NODES
-    notable = find_notable(flow, nodes, labels, folded or {}, most)
+    bends = name_written_bends(flow, nodes)
+    labels = {**bends, **(labels or {})}
+    folded = {node: list_written_bend(flow, node) for node in bends} | dict(folded or {})
+    notable = find_notable(flow, nodes, labels, folded, MOST_OF_ENTRANCE if is_entrance else MOST_NODES)
     if not notable:
         return None
     bent = fold_bends(flow, notable) if len(notable) > MOST_NODES else {}
@@ -103,6 +106,17 @@ def add_bend(flow: Flow, node: Node, bend: int) -> Node:
     """A box that stands for a bend too."""
     label = f"{node.label} + {label_step(flow, bend)}"
     return replace(node, label=label, steps=(*node.steps, flow.steps[bend]), record=flow.output(bend))
+
+
+def name_written_bends(flow: Flow, nodes: Collection[int]) -> dict[int, str]:
+    """The steps that end an activation that is written out, each with what that is called, where it is a known one."""
+    loop = set(read_loop(flow, nodes))
+    found: dict[int, str] = {}
+    for node in nodes:
+        own = list_written_bend(flow, node)
+        name = name_activation(flow, own, ()) if own and loop.isdisjoint(own) and set(own) <= set(nodes) else None
+        found |= {node: ACTIVATIONS[name].upper()} if name in ACTIVATIONS else {}
+    return found
 
 
 def cut_row(flow: Flow, nodes: list[int]) -> list[list[int]]:
@@ -276,7 +290,8 @@ def list_undrawn(
 
 def is_state(flow: Flow, node: int, group: Collection[int]) -> bool:
     """Whether a drawn step stands for a state that is handed on from place to place."""
-    return len(group) > 1 and not attends(flow, group) and find_any_norm(flow, node) is None
+    is_known = attends(flow, group) or bool(list_written_bend(flow, node)) or find_any_norm(flow, node) is not None
+    return len(group) > 1 and not is_known
 
 
 def attends(flow: Flow, group: Collection[int]) -> bool:

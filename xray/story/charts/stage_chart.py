@@ -37,7 +37,8 @@ from xray.story.charts.chart import (
     steps_at,
     with_remarks,
 )
-from xray.story.charts.forward_chart import chart_experts, chart_forward
+from xray.story.charts.experts_chart import chart_experts
+from xray.story.charts.forward_chart import chart_forward
 from xray.story.charts.left_out import list_opening
 from xray.story.charts.operations_chart import chart_operations, label_step
 from xray.story.charts.sampled_chart import chart_sampling
@@ -49,6 +50,9 @@ from xray.story.recognition.norms import Norm, find_norm
 from xray.story.recognition.weighed_sums import Weighing
 from xray.story.sentences.of_parts import describe_added, describe_box, describe_past, describe_taken
 from xray.story.streams.scaled_streams import find_factor_behind, list_factors_past
+
+STREAM_FACTORS = {"before": "ONE NUMBER", "learned": "LEARNED NUMBERS"}
+"""By what a stream is multiplied before a sum, as the sum's box says it."""
 
 
 def chart_stage(flow: Flow, staging: Staging) -> Chart:
@@ -257,8 +261,8 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     label = "ADD TO THE STREAMS, MIXED" if mixes else "ADD TO EVERY STREAM" if mixings else label
     places += mixes
     factors = list_factors(flow, staging)
-    if staging.stage.stream_scale == "before":
-        label = f"STREAM × ONE NUMBER, {label}"
+    if staging.stage.stream_scale in STREAM_FACTORS:
+        label = f"STREAM × {STREAM_FACTORS[staging.stage.stream_scale]}, {label}"
     elif factors:
         label, end, places = f"{label}, × ONE NUMBER", factors[0], [*factors, *places]
     dropped = list_dropouts(flow, *(joint.region.end for joint in staging.joints))
@@ -284,7 +288,7 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
 
 def list_factors(flow: Flow, staging: Staging) -> list[int]:
     """The steps by which the stream of a stage is multiplied by one number."""
-    if staging.stage.stream_scale == "before":
+    if staging.stage.stream_scale in STREAM_FACTORS:
         return [node for joint in staging.joints for node in list_factors_past(flow, joint)]
     behind = find_factor_behind(flow, staging.joints[-1].add) if staging.stage.stream_scale else None
     return [] if behind is None else [behind]

@@ -121,8 +121,10 @@ def describe_scale(anatomy: Anatomy) -> str:
 
 def describe_stream_scale(anatomy: Anatomy) -> str:
     ways = {stage.stream_scale for stage in stages(anatomy)} - {None}
-    where = {"before": "before what sublayers give is added to it", "after": "behind some of its sums"}
-    return f"The stream itself is multiplied by a number {where[ways.pop() or '']}." if len(ways) == 1 else ""
+    way = ways.pop() if len(ways) == 1 else None
+    what = "learned numbers" if way == "learned" else "a number"
+    where = "behind some of its sums" if way == "after" else "before what sublayers give is added to it"
+    return "" if way is None else f"The stream itself is multiplied by {what} {where}."
 
 
 def describe_bridges(anatomy: Anatomy) -> str:

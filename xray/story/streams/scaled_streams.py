@@ -1,10 +1,13 @@
 """The numbers by which a stream itself is multiplied: on its way past a branch, or behind the sum."""
 
+from collections.abc import Sequence
 from math import prod
+from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
-from xray.story.recognition.between import is_scale
+from xray.ir.records import TensorRecord
+from xray.story.recognition.between import is_scale, is_shift
 from xray.story.recognition.value_shapes import number
 from xray.story.streams.joints import Joint
 
@@ -12,7 +15,10 @@ MOST_MOVES = 12
 
 
 def list_factors_past(flow: Flow, joint: Joint) -> list[int]:
-    """The steps that multiply the stream by one number on its way past a branch (LASR)."""
+    """The steps that multiply the stream by one number on its way past a branch (LASR), or by learned ones (Doge).
+
+    What the branch reads too stands before both ways.
+    """
     if joint.stream is None or joint.mixing or joint.weighing or joint.past or joint.replaces:
         return []
     for maker in flow.makers[joint.add]:
@@ -20,14 +26,37 @@ def list_factors_past(flow: Flow, joint: Joint) -> list[int]:
         for _ in range(MOST_MOVES):
             if here is None or here in joint.region.inner or here == joint.stream:
                 break
-            if is_one_number(flow, here):
+            if is_one_number(flow, here) or is_by_weights(flow, here):
                 found.append(here)
-            elif flow.op(here) not in CARRYING | DROPOUTS:
+            elif flow.op(here) not in CARRYING | DROPOUTS and not is_shift(flow, here):
                 break
-            here = flow.makers[here][0] if flow.makers[here] else None
-        if here == joint.stream and found:
+            shape = flow.output(here).shape
+            here = next((before for record, before in flow.given(here) if record.shape == shape), None)
+        if found and here is not None and (here == joint.stream or here in joint.region.inner):
             return found
     return []
+
+
+def name_factors_past(flow: Flow, joints: Sequence[Joint]) -> Literal["before", "learned"] | None:
+    """Whether the stream is multiplied before something is added to it: by one number, or by learned ones."""
+    found = [node for joint in joints for node in list_factors_past(flow, joint)]
+    return None if not found else "learned" if any(is_by_weights(flow, node) for node in found) else "before"
+
+
+def is_by_weights(flow: Flow, place: int) -> bool:
+    """Whether a step multiplies a tensor by a parameter, or by what is worked out of parameters alone (Muse Spark)."""
+    shape = flow.output(place).shape
+    others = [(record, maker) for record, maker in flow.given(place) if record.shape != shape]
+    return is_scale(flow, place) and bool(others) and all(is_of_weights(flow, *one) for one in others)
+
+
+def is_of_weights(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
+    """Whether a tensor is a parameter, or worked out of parameters alone."""
+    if maker is None:
+        return record.role == "parameter"
+    behind = list(flow.behind(maker, most=MOST_MOVES))
+    roots = {one.role for node in behind for one, before in flow.given(node) if before is None}
+    return roots == {"parameter"} and len(behind) < MOST_MOVES
 
 
 def find_factor_behind(flow: Flow, add: int) -> int | None:

@@ -1,0 +1,40 @@
+"""Streams that are multiplied by learned numbers on their way past a branch (Doge, ZAYA, Muse Spark)."""
+
+import torch
+from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, Reader, draw, read, rows
+from torch import nn
+
+
+class Kept(FeedForwardPart):
+    """A feed-forward to which the stream comes times what is worked out of learned numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.keep = nn.Parameter(torch.ones(WIDTH))
+
+    def forward(self, x):
+        return torch.sigmoid(self.keep / 2) * x + self.back(self.bend(self.wide(self.norm(x))))
+
+
+class Both(Kept):
+    """One that reads the stream as it was multiplied: that happens before both ways part."""
+
+    def forward(self, x):
+        return FeedForwardPart.forward(self, x * self.keep)
+
+
+def list_scales(*parts):
+    (tower,) = read(Reader(*parts), rows()).towers
+    return [stage.stream_scale for group in tower.groups for stage in group.stages]
+
+
+def test_a_stream_that_comes_times_learned_numbers_is_told():
+    assert list_scales(AttentionPart(), Kept()) == [None, "learned"]
+    assert set(list_scales(AttentionPart(), Both(), AttentionPart(), Both())) == {None}
+
+
+def test_of_such_a_stream_nobody_says_that_nothing_is_lost():
+    plain, scaled = (node for node in draw(Reader(AttentionPart(), Kept()), rows()) if node.key == "add")
+
+    assert (plain.label, bool(plain.remark)) == ("ADD", True)
+    assert (scaled.label, scaled.remark) == ("STREAM × LEARNED NUMBERS, ADD", "")

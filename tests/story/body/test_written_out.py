@@ -1,0 +1,104 @@
+"""What is written out in several steps: an activation, the norm of an entrance, of queries and keys, before a gate."""
+
+import re
+
+import torch
+from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
+from torch import nn
+from torch.nn import functional
+
+import xray
+from xray import anatomy
+from xray.renderers.sheet.poster import draw_poster
+from xray.story.anatomy.tree import Attention
+
+WORDS, PLACES = 23, 5
+IDS = torch.tensor([[3, 1, 4, 1, 5], [9, 2, 6, 5, 8]])
+
+
+def normalise(x):
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
+
+
+class InOne(nn.Module):
+    """Attention whose queries, keys and values are one product, taken apart at once; each is normalised then (GLM-OCR).
+
+    What its heads found is normalised too, and gated (Muse Spark); a convolution of the values comes to it
+    (Nyströmformer).
+    """
+
+    def __init__(self, *, gated=False):
+        super().__init__()
+        self.norm, self.qkv, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.near = nn.Conv2d(HEADS, HEADS, (3, 1), padding=(1, 0), groups=HEADS, bias=False)
+        self.gate = nn.Linear(WIDTH, WIDTH) if gated else None
+
+    def forward(self, x):
+        given = self.norm(x)
+        cut = self.qkv(given).reshape(*x.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4)
+        query, key, value = cut.unbind(0)
+        found = functional.scaled_dot_product_attention(normalise(query), normalise(key), value)
+        if self.gate is None:
+            return x + self.out((found + self.near(value)).transpose(1, 2).flatten(2))
+        return x + self.out(normalise(found.transpose(1, 2)).flatten(2) * torch.sigmoid(self.gate(given)))
+
+
+class Writer(nn.Module):
+    """Words with places of a row that is held, their table two rows longer; an activation written out at the end."""
+
+    def __init__(self, *layers):
+        super().__init__()
+        self.words, self.places = nn.Embedding(WORDS, WIDTH), nn.Embedding(18, WIDTH)
+        self.weight, self.bias = nn.Parameter(torch.ones(WIDTH)), nn.Parameter(torch.zeros(WIDTH))
+        self.register_buffer("row", torch.arange(16).view(1, -1) + 2)
+        self.layers = nn.Sequential(*layers)
+        self.last, self.norm, self.head = nn.Linear(WIDTH, WIDTH), nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WORDS)
+
+    def forward(self, ids):
+        x = self.words(ids) + self.places(self.row[:, : ids.shape[1]])
+        y = x - x.mean(-1, keepdim=True)
+        x = y / torch.sqrt((y**2).mean(-1, keepdim=True) + 1e-6) * self.weight + self.bias
+        x = self.last(self.layers(x))
+        return self.head(self.norm(0.5 * x * (1 + torch.tanh(0.8 * (x + 0.04 * torch.pow(x, 3))))))
+
+
+def trace_of(*, gated=False):
+    layers = [part for _ in range(2) for part in (InOne(gated=gated), FeedForwardPart())]
+    return xray.trace(Writer(*layers), IDS)
+
+
+def draw(trace):
+    """The words of a poster, box after box."""
+    return re.sub("<[^>]+>", "|", draw_poster(trace, "svg"))
+
+
+def test_a_norm_that_is_written_out_is_a_norm_at_the_entrance_too():
+    (tower,) = anatomy(trace_of()).towers
+
+    assert [(one.part, one.size) for one in tower.entrance] == [("words", WORDS), ("positions", 18), ("norm", None)]
+    drawn = draw(trace_of())
+    assert "PLACE LOOKUP" in drawn
+    assert "LEARNED ROW" not in drawn
+
+
+def test_an_activation_that_is_written_out_is_one_box():
+    drawn = draw(trace_of())
+
+    assert "GELU (TANH)" in drawn
+    assert "MULTIPLIED" not in drawn
+
+
+def test_norms_of_queries_and_keys_that_one_product_made_are_one_box_each():
+    drawn = draw(trace_of())
+
+    assert all(told in drawn for told in ("NORM Q", "NORM K", "+ CONVOLUTION 3×1 OF V"))
+    assert not any(told in drawn for told in ("POW Q", "MEAN K", "RSQRT", "ROTATE"))
+
+
+def test_a_norm_before_the_gate_of_the_heads_is_told_and_drawn_below_it():
+    trace = trace_of(gated=True)
+    (tower,) = anatomy(trace).towers
+    drawn = draw(trace)
+
+    assert {one.inner_norm for one in tower.branches if isinstance(one, Attention)} == {"rms"}
+    assert drawn.index("WEIGHTS · V") < drawn.index("|RMS NORM") < drawn.index("× GATE")

@@ -1,0 +1,191 @@
+"""The chart of experts: a router, what it chooses, what each of them does, and their weighted sum."""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, SUMS
+from xray.story.anatomy.tree import Experts
+from xray.story.anatomy.wording import ACTIVATIONS
+from xray.story.body.stages import Branching, find_any_norm
+from xray.story.branches.experts import count_places, find_choice
+from xray.story.charts.chart import BROAD, MIDDLE, Chart, Edge, Node, Place, describe_params, steps_at
+from xray.story.recognition.between import is_linear, is_scale
+from xray.story.sentences.of_parts import describe_load
+
+FAN: Place = (0.5, 0.94)
+"""How wide experts stand beside each other, and the bars below them."""
+
+MOST_EXPERTS = 5
+"""So many boxes stand side by side, the last of them for all others; more are too narrow for their names."""
+
+
+def describe_choice(chosen_by: str | None, chosen: int, count: int) -> str:
+    """How many experts are chosen, and by what, as far as that is known."""
+    if not chosen:
+        return "CHOICE"
+    return f"{chosen} OF {count}, BY A TABLE" if chosen_by == "table" else f"{chosen} OF {count} CHOSEN"
+
+
+def chart_experts(flow: Flow, found: Branching) -> Chart | None:
+    """The chart of experts: the router, the choice, a fan of experts, and their weighted sum."""
+    branch = found.branch
+    nodes = found.region.inner
+    choice = find_choice(flow, nodes)
+    if not isinstance(branch, Experts) or choice is None:
+        return None
+    chosen_at, router = choice
+    count, chosen = branch.experts or 0, branch.chosen or 0
+    drawn = [
+        Node(
+            "router",
+            "ROUTER",
+            0,
+            MIDDLE,
+            steps_at(flow, router),
+            flow.output(router),
+            describe_params(flow, router) or weights_of(flow, router),
+        ),
+        Node(
+            "choice",
+            describe_choice(branch.chosen_by, chosen, count),
+            1,
+            MIDDLE,
+            steps_at(flow, chosen_at),
+            flow.output(chosen_at),
+        ),
+    ]
+    edges = [Edge("router", "choice")]
+    load = count_places(flow, nodes)
+    if load:
+        drawn.append(Node("load", describe_load(load), 2, FAN, form="bars", bars=load))
+        edges.append(Edge("choice", "load"))
+    below, row = drawn[-1].key, drawn[-1].row + 1
+    shown = min(count, MOST_EXPERTS)
+    for number in range(shown):
+        is_chosen = number < min(max(chosen, 1), shown - 1 if count > chosen else shown)
+        is_last = number == shown - 1 and count > shown
+        label = "…" if is_last else f"EXPERT {number + 1}"
+        drawn.append(
+            Node(
+                f"expert{number}",
+                label,
+                row,
+                ((number + 0.5) / shown, FAN[1] / shown),
+                surface="own" if is_chosen else "ghost",
+            )
+        )
+        if is_chosen:
+            edges.append(Edge(below, f"expert{number}"))
+    row += 1
+    heavy = [node for node in sorted(nodes) if is_stacked(flow, node, count)]
+    if len(heavy) >= 2:
+        bend = ACTIVATIONS.get(branch.activation or "", (branch.activation or "").upper())
+        inside = "GATE, UP" if branch.gated else "EXPAND"
+        drawn.append(
+            Node(
+                "each",
+                f"IN EACH: {inside}{' + ' + bend if bend else ''}",
+                row,
+                BROAD,
+                steps_at(flow, heavy[0]),
+                flow.output(heavy[0]),
+                stack_size(flow, heavy[0], count),
+            )
+        )
+        drawn.append(
+            Node(
+                "back",
+                "AND BACK",
+                row + 1,
+                BROAD,
+                steps_at(flow, heavy[-1]),
+                flow.output(heavy[-1]),
+                stack_size(flow, heavy[-1], count),
+            )
+        )
+        edges += [
+            Edge(f"expert{number}", "each") for number in range(shown) if f"expert{number}" in {e.target for e in edges}
+        ]
+        edges.append(Edge("each", "back"))
+        top, row = "back", row + 2
+    else:
+        top = "expert0"
+    end, feet, head = found.region.end, ["router"], "mixed"
+    down, up = (seek_down(flow, heavy[0], nodes), seek_up(flow, end, heavy[-1], nodes)) if heavy else (None, None)
+    is_waist = down is not None and up is not None
+    summed = flow.carried_from(flow.makers[up][0]) if up is not None and is_waist else end
+    made = end if summed is None else summed
+    told = " + SHARED EXPERT" if branch.shared and not is_waist else ""
+    label = f"SUM, WEIGHTED BY THE ROUTER{told}"
+    drawn.append(Node("mixed", label, row, BROAD, steps_at(flow, made), flow.output(made)))
+    edges.append(Edge(top, "mixed"))
+    if down is not None and up is not None:
+        extra = describe_params(flow, down)
+        drawn.append(Node("down", "LINEAR", 1, (0.155, 0.3), steps_at(flow, down), flow.output(down), extra))
+        edges += [Edge("down", one.key) for one in drawn if one.key.startswith("expert") and one.surface == "own"]
+        extra = describe_params(flow, up)
+        drawn.append(Node("up", "LINEAR", row + 1, BROAD, steps_at(flow, up), flow.output(up), extra))
+        edges.append(Edge("mixed", "up"))
+        feet, head = ["router", "down"], "up"
+        drawn = [replace(one, place=(0.655, 0.66)) if one.key in ("router", "choice") else one for one in drawn]
+    if branch.shared and is_waist:
+        drawn.append(Node("both", "ADD SHARED EXPERT", row + 2, BROAD, steps_at(flow, end), flow.output(end)))
+        edges.append(Edge(head, "both"))
+        head = "both"
+    if branch.shared:
+        drawn.append(Node("shared", "SHARED EXPERT", 1, (0.845, 0.3)))
+        edges.append(Edge("shared", head))
+        narrow = (0.5, 0.36) if is_waist else (0.345, 0.66)
+        drawn = [replace(node, place=narrow) if node.key in ("router", "choice") else node for node in drawn]
+        feet.append("shared")
+    return Chart(tuple(drawn), tuple(edges), tuple(feet), head)
+
+
+def seek_down(flow: Flow, first: int, nodes: Collection[int]) -> int | None:
+    """The linear layer by which rows are made narrower, or wider, for all experts alike (latent experts)."""
+    here = flow.makers[first][0]
+    while here is not None and here in nodes:
+        if is_linear(flow, here):
+            return here
+        norm = find_any_norm(flow, here)
+        if norm is None and flow.op(here) not in CARRYING:
+            return None
+        here = flow.makers[here][0] if norm is None else norm.origin
+    return None
+
+
+def seek_up(flow: Flow, end: int, last: int, nodes: Collection[int]) -> int | None:
+    """The linear layer that brings what experts found back to the width of the stream."""
+    here: int | None = end
+    while here is not None and here in nodes and here > last:
+        if is_linear(flow, here):
+            return here
+        norm = find_any_norm(flow, here)
+        if norm is None and flow.op(here) not in CARRYING | SUMS and not is_scale(flow, here):
+            return None
+        ways = flow.makers[here] if norm is None else (norm.origin,)
+        behind = (one for one in ways if one is not None and last in flow.behind(one, within=nodes.__contains__))
+        here = next(behind, None)
+    return None
+
+
+def weights_of(flow: Flow, node: int) -> str:
+    sizes = [
+        record.shape for record in flow.steps[node].inputs if record.role == "parameter" and len(record.shape) == 2
+    ]
+    return f"{sizes[0][0] * sizes[0][1]:,} parameters" if sizes else ""
+
+
+def is_stacked(flow: Flow, node: int, count: int) -> bool:
+    """Whether a step multiplies by the weights of all experts at once."""
+    stacks = [one for one in flow.steps[node].inputs if len(one.shape) == 3 and one.shape[0] == count]
+    is_product = flow.is_leaf(node) and flow.op(node).endswith(("mm", "matmul", "einsum"))
+    return is_product and bool(stacks) and (not is_linear(flow, node) or stacks[-1].role == "parameter")
+
+
+def stack_size(flow: Flow, node: int, count: int) -> str:
+    """How many weights all experts have there together."""
+    stacks = [one.shape for one in flow.steps[node].inputs if len(one.shape) == 3 and one.shape[0] == count]
+    shape = stacks[-1] if stacks else None
+    return "" if shape is None else f"{shape[0] * shape[1] * shape[2]:,} parameters"
