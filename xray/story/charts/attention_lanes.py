@@ -23,7 +23,7 @@ from xray.story.charts.chart import (
     steps_at,
     steps_with_block,
 )
-from xray.story.charts.lanes import Part, cut_way, lay_out, take_turn
+from xray.story.charts.lanes import Part, cut_way, is_by_place, lay_out, take_turn
 from xray.story.charts.left_out import ends_norm, list_laid_out, list_opening, list_weights
 from xray.story.recognition.between import is_linear, read_sizes, width_out
 
@@ -183,11 +183,14 @@ def cuts_windows(flow: Flow, part: Part, window: int) -> bool:
 def lane_node(flow: Flow, lane: Lane, part: Part, key: str, row: int, *, is_waist: bool, width: int = 0) -> Node:
     """A part of one lane as a node; `width` is that of a head, by the root of which rows may be divided."""
     letter = lane.letter.upper()
+    by_place = part.kind == "scale" and any(is_by_place(flow, node) for node in part.nodes)
     factor = name_factor(flow.steps[part.nodes[-1]], width) if part.kind == "scale" and len(part.nodes) == 1 else ""
     return Node(
         key,
         f"DOWN {letter}"
         if is_waist and part.key == ("linear", 0)
+        else f"{letter} · f(place)"
+        if by_place
         else f"{letter} {factor}"
         if factor not in ("", UNKNOWN_FACTOR)
         else label_part(flow, part, letter, narrow=True),

@@ -17,6 +17,7 @@ from xray.story.recognition.between import is_linear, is_scale
 Kind = Literal[
     "lay", "linear", "norm", "heads", "rotate", "cache", "join", "beside", "repeat", "scale", "bend", "turn", "earlier"
 ]
+MOST_BEHIND_PLACES = 24
 RANK: tuple[Kind, ...] = (
     "lay",
     "linear",
@@ -178,13 +179,13 @@ def name_run(flow: Flow, run: Sequence[int]) -> Kind | None:
     last = run[-1]
     if any(is_linear(flow, node) for node in run):
         return "linear"
-    if scales_normed(flow, run):
+    if scales_normed(flow, run) or any(is_by_place(flow, node) for node in run):
         return "scale"
     if any((norm := find_any_norm(flow, node)) is not None and norm.end >= run[0] for node in run):
         return "norm"
     if len(run) > 1 and any(flow.op(node) in SCALINGS for node in run):
         return "rotate"
-    if any(flow.op(node) == "view_as_complex" for node in run):
+    if any(flow.op(node) in ("view_as_complex", "view_as_real") for node in run):
         return "rotate"
     op = flow.op(last)
     step = flow.steps[last]
@@ -212,6 +213,20 @@ def scales_normed(flow: Flow, run: Sequence[int]) -> bool:
     step = flow.steps[run[-1]]
     is_number = step.op in SCALINGS and all(len(one.shape) == 0 for one in step.inputs[1:])
     return len(run) == 1 and is_number and any(find_any_norm(flow, one) for one in flow.makers[run[-1]] if one)
+
+
+def is_by_place(flow: Flow, node: int) -> bool:
+    """Whether a step multiplies rows by a number for each place that is worked out of the place alone (Llama 4)."""
+    shape = flow.output(node).shape
+    others = [(record, maker) for record, maker in flow.given(node) if record.shape != shape]
+    if flow.op(node) not in SCALINGS or len(others) != 1 or others[0][1] is None:
+        return False
+    record, maker = others[0]
+    behind = list(flow.behind(maker, most=MOST_BEHIND_PLACES))
+    outer = [one for here in behind for one, before in flow.given(here) if before is None]
+    is_own = len(behind) < MOST_BEHIND_PLACES and not any(one.is_float for one in outer)
+    is_counted = any(flow.op(here) in ("arange", "cumsum") for here in behind) or bool(outer)
+    return is_own and is_counted and record.shape[-1:] == (1,) and prod(record.shape) > 1 and record.is_float
 
 
 def name_join(flow: Flow, node: int) -> Kind:
