@@ -142,3 +142,19 @@ def test_the_number_that_queries_are_multiplied_by_is_drawn_and_stands_in_the_fo
     assert [node.label for node in nodes if node.key == "scale0_q"] == ["Q · 3.5"]
     assert not [node for node in nodes if node.key == "scale0_k"]
     assert "".join(run.text for run in formula) == "softmax( Q·KT · 3.5 / √dk + mask ) · V"
+
+
+class TemperedQueries(InHalves):
+    """Queries that are multiplied by a number of their place, which grows slowly (Llama 4, Ministral 3)."""
+
+    def turn(self, rows):
+        turned = super().turn(rows)
+        grown = 1 + torch.log(1 + torch.floor(torch.arange(rows.shape[2]) / 2))
+        return turned * grown[None, None, :, None] if rows.shape[1] == HEADS else turned
+
+
+def test_a_number_of_their_place_that_queries_are_multiplied_by_is_no_part_of_their_turn():
+    labels = {node.label for node in chart_of(TemperedQueries).nodes}
+
+    assert {"ROTATE Q", "Q · f(place)", "ROTATE K"} <= labels
+    assert "K · f(place)" not in labels

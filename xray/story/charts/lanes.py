@@ -7,7 +7,7 @@ from math import prod
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, JOINS, REPEATS, SCALINGS, SUMS, TURNS, WRITES
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, JOINS, LOOKUPS, REPEATS, SCALINGS, SUMS, TURNS, WRITES
 from xray.ir.records import TensorRecord
 from xray.ir.turns import swaps_last_two
 from xray.story.body.stages import find_any_norm
@@ -223,8 +223,9 @@ def is_by_place(flow: Flow, node: int) -> bool:
         return False
     record, maker = others[0]
     behind = list(flow.behind(maker, most=MOST_BEHIND_PLACES))
-    outer = [one for here in behind for one, before in flow.given(here) if before is None]
-    is_own = len(behind) < MOST_BEHIND_PLACES and not any(one.is_float for one in outer)
+    outer = [one for here in behind for one, before in flow.given(here) if before is None and one.role != "parameter"]
+    is_data = any(flow.op(here) in LOOKUPS or flow.steps[here].params or is_linear(flow, here) for here in behind)
+    is_own = len(behind) < MOST_BEHIND_PLACES and not is_data and not any(one.is_float for one in outer)
     is_counted = any(flow.op(here) in ("arange", "cumsum") for here in behind) or bool(outer)
     return is_own and is_counted and record.shape[-1:] == (1,) and prod(record.shape) > 1 and record.is_float
 
