@@ -141,3 +141,33 @@ def test_what_all_scores_are_multiplied_by_or_cannot_pass_is_drawn(out, told):
     labels = {"".join(run.text for run in box.lines[0]).partition("  ")[0] for box in boxes if box.lines}
 
     assert {label for label in labels if "TANH" in label or label.startswith("÷")} == ({told} if told else set())
+
+
+class BothHeard(nn.Module):
+    """Two towers, a head of each if wished, and one of both together (PE-AV)."""
+
+    def __init__(self, *, own):
+        super().__init__()
+        self.towers = nn.ModuleList(nn.Sequential(nn.Linear(5, WIDTH), *self.layers()) for _ in range(2))
+        self.own = nn.ModuleList(nn.Linear(WIDTH, 3) for _ in range(2)) if own else None
+        self.both = nn.Linear(2 * WIDTH, 4)
+
+    def layers(self):
+        return (Layer(LatentAttention("nothing")) for _ in range(2))
+
+    def forward(self, one, other):
+        rows = [tower(given)[:, 0] for tower, given in zip(self.towers, (one, other), strict=True)]
+        both = self.both(torch.cat(rows, dim=-1))
+        return both if self.own is None else (both, *(head(row) for head, row in zip(self.own, rows, strict=True)))
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_tower_ends_in_a_head_of_its_own_where_it_has_one(own):
+    trace = xray.trace(BothHeard(own=own).eval(), torch.randn(1, 3, 5), torch.randn(1, 4, 5))
+    heads = [
+        box
+        for box in compose_poster(trace, text_width).boxes
+        if box.lines and "".join(run.text for run in box.lines[0]).startswith("LINEAR OF")
+    ]
+
+    assert len(heads) == 2 * own

@@ -51,10 +51,10 @@ def timesformer(c):
 
 @family("VJEPA2Model", "vjepa2:373, 490, 551", named=True, num_hidden_layers=2, pred_num_hidden_layers=2)
 def vjepa2(c):
-    # a narrower stack of its own guesses the patches that were left out
+    # a narrower stack of its own guesses the patches that were left out; a third of a head, made even, tells each axis
     width, heads = c.pred_hidden_size, c.pred_num_attention_heads
-    see = looks_both_ways(c, positions="rotary")
-    guess = looks_both_ways(c, positions="rotary", heads=heads, kv_heads=heads, d_k=width // heads)
+    see = looks_both_ways(c, positions="rotary", turned=60)
+    guess = looks_both_ways(c, positions="rotary", heads=heads, kv_heads=heads, d_k=width // heads, turned=30)
     wide = int(c.hidden_size * c.mlp_ratio), int(width * c.pred_mlp_ratio)
     think = [FeedForward(d_ff, "gelu", False, None) for d_ff in wide]
     seen = group(2, c.hidden_size, pre("layer", see), pre("layer", think[0]))
@@ -77,7 +77,7 @@ def xlstm(c):
 @family("ZayaForCausalLM", "zaya:259, 475, 558", named=True, **TWO)
 def zaya(c):
     # one score more than there are experts is for none of them; branch and stream are shifted and scaled before a sum
-    look = attention(c, qk_norm=True, kernel="scaled_dot_product_attention")
+    look = attention(c, qk_norm=True, kernel="scaled_dot_product_attention", turned=c.head_dim // 2)
     sizes = {"shared": 0, "d_ff": c.moe_intermediate_size, "chosen": Silent("one, or none")}
     few = experts(c, c.num_experts, activation="silu", **sizes)
     stages = [replace(pre("rms", one), scale="learned", stream_scale="learned") for one in (look, few)]

@@ -241,6 +241,7 @@ def neomme(c):
     # first and the last layer that see all. Windows are wider than the pass, and set as one more (line 309). Patches
     # come in as rows, and are made as wide as the words by a small network of their own (lines 86-87)
     windows = [one.sliding_window and one.sliding_window + 1 for one in c.per_layer_config]
+    turned = c.head_dim // 4  # of layers that see all (line 134)
     attend = looks_both_ways(c, positions="rotary", qk_norm=True, gate=True)
     norm = Norm(Silent("rms"), Silent("before"), None, Silent(False))  # type: ignore[arg-type]  # of what is mixed
     think = replace(pre("rms", plain(c, activation="relu squared")), scale="number")
@@ -248,7 +249,7 @@ def neomme(c):
         group(
             tuple(place for place, one in enumerate(windows) if one == window),
             c.hidden_size,
-            Stage((replace(attend, sliding_window=window),), False, norm, "number"),
+            Stage((replace(attend, sliding_window=window, turned=None if window else turned),), False, norm, "number"),
             think,
         )
         for window in dict.fromkeys(windows)

@@ -83,6 +83,8 @@ def attention(c, **facts):
     heads = facts.pop("heads", None) or c.num_attention_heads
     d_k = facts.pop("d_k", None) or getattr(c, "head_dim", None) or c.hidden_size // heads
     kv_heads = facts.pop("kv_heads", None) or getattr(c, "num_key_value_heads", None) or heads
+    if facts.get("positions", "rotary") == "rotary":
+        facts = {"turned": count_turned(c, d_k)} | facts
     return replace(
         Attention(
             source="self",
@@ -100,6 +102,14 @@ def attention(c, **facts):
         ),
         **facts,
     )
+
+
+def count_turned(c, d_k):
+    """How many numbers of a head a configuration turns, where it does not turn all."""
+    rope = getattr(c, "rope_parameters", None) or {}
+    told = getattr(c, "qk_rope_head_dim", None) or (not rope and getattr(c, "rotary_dim", None))
+    turned = told or int(d_k * (rope.get("partial_rotary_factor") or 1))
+    return turned if turned < d_k else None
 
 
 def looks_both_ways(c, **facts):

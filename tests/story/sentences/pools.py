@@ -91,6 +91,7 @@ MODELS = {
     "earlier keys": make_anatomy(replace(FALSE, earlier_keys=True)),
     "chosen keys": make_anatomy(replace(FALSE, chosen_keys=True)),
     "positions": make_anatomy(replace(FALSE, positions="rotary")),
+    "numbers that are turned": make_anatomy(replace(FALSE, positions="rotary", turned=3)),
     "grouped queries": make_anatomy(replace(FALSE, heads=10, kv_heads=5)),
     "latent": make_anatomy(replace(FALSE, latent=Latent(None, 11))),
     "norm of queries and keys": make_anatomy(replace(FALSE, qk_norm=True, qk_norm_over="head")),
@@ -136,6 +137,7 @@ MODELS = {
 UNSAID_OF_MODELS = ("known not to be", "not known", "rows not counted")
 OF_MODELS = {name: {name} for name in MODELS if name not in UNSAID_OF_MODELS}
 OF_MODELS["norm"] |= {"adaptive norm"}
+OF_MODELS["positions"] |= {"numbers that are turned"}
 OF_MODELS["windows"] |= {"rolled windows"}
 
 ATTENTIONS = {

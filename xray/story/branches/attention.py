@@ -22,6 +22,7 @@ from xray.story.branches.lengths import (
 )
 from xray.story.branches.operands import (
     Side,
+    count_turned,
     find_norm_of,
     is_narrowed,
     is_plain,
@@ -72,6 +73,7 @@ def describe_attention(
         d_v=d_v + sum(flow.output(twin.weighted_sum).shape[-1] for twin in twins),
         window=window,
         positions=positions,
+        turned=count_turned(flow, query, key) if turned else None,
         qk_norm=len(normed) == 2,
         qk_norm_over=name_normed(flow, normed, widths) if len(normed) == 2 else None,
         latent=read_latent(flow, query, key, value),

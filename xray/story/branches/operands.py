@@ -215,6 +215,28 @@ def is_rotary(flow: Flow, own: Collection[int]) -> bool:
     return False
 
 
+def count_turned(flow: Flow, query: Side, key: Side) -> int | None:
+    """How many numbers of each head are turned, where others stand beside them that are not; None where all are.
+
+    Keys may be written into a tensor that is there (DeepSeek-V3); they are turned as the queries are that meet them.
+    """
+    found = {count for side in (query, key) if (count := count_turned_beside(flow, side)) is not None}
+    return found.pop() if len(found) == 1 else None
+
+
+def count_turned_beside(flow: Flow, side: Side) -> int | None:
+    """How many turned numbers of a side are laid beside numbers that are not turned; None where none are."""
+    for node in sorted(side.nodes, reverse=True):
+        given = [(record, maker) for record, maker in flow.given(node) if 0 not in record.shape]
+        if flow.op(node) not in SIDE_BY_SIDE or not given or flow.output(node).shape[-1] == given[0][0].shape[-1]:
+            continue
+        own = [set(flow.behind(maker, most=MOST_BEHIND, within=side.nodes.__contains__)) for _, maker in given]
+        turned = [record.shape[-1] for (record, _), nodes in zip(given, own, strict=True) if is_rotary(flow, nodes)]
+        if 0 < len(turned) < len(given):
+            return sum(turned)
+    return None
+
+
 def turns_pairs(flow: Flow, node: int) -> bool:
     """Whether a step adds up products of pairs of numbers with tables of 2 × 2: the turn of each pair, as a matrix."""
     maker = flow.makers[node][0] if flow.op(node) == "sum" and flow.makers[node] else None

@@ -218,19 +218,19 @@ def find_last(flow: Flow, towering: Towering, others: Collection[int]) -> int | 
     """The last step that is worked out of a tower's result: the loss, if there is one, else the last head or norm.
 
     What goes on through convolutions is no head (VITS): there, the last norm is the last. Where there is neither, one
-    convolution may end all (VibeVoice's encoder).
+    convolution may end all (VibeVoice's encoder). One that reads what other towers end with too is not the tower's own,
+    where it has one (PE-AV).
     """
     end = towering.chains[-1].end
-    reached = {end}
+    reached, foreign, shared = {end}, list_worked_out(flow, others, end), set[int]()
     heads: list[int] = []
     for place in range(end + 1, len(flow.steps)):
-        if (
-            place in others
-            or not flow.is_leaf(place)
-            or not any(maker in reached for maker in flow.makers[place] if maker is not None)
-        ):
+        makers = {maker for maker in flow.makers[place] if maker is not None}
+        if place in others or not flow.is_leaf(place) or reached.isdisjoint(makers):
+            foreign |= set() if foreign.isdisjoint(makers) or place in reached else {place}
             continue
         reached.add(place)
+        shared |= set() if (foreign | shared).isdisjoint(makers) else {place}
         failed = flow.steps[place].error is not None
         if failed or is_linear(flow, place) or is_loss(flow, place) or find_any_norm(flow, place) is not None:
             heads.append(place)
@@ -238,5 +238,16 @@ def find_last(flow: Flow, towering: Towering, others: Collection[int]) -> int | 
     if not heads and len(finders) == 1:
         bends = [place for place in reached if flow.op(place) in CURVES]
         return next((bend for bend in bends if flow.carried_from(flow.makers[bend][0]) == finders[0]), finders[0])
-    ends = (one for one in reversed(heads) if is_last_norm(flow, towering, one) or not is_convolved(flow, one))
-    return next(ends, None)
+    ends = [one for one in reversed(heads) if is_last_norm(flow, towering, one) or not is_convolved(flow, one)]
+    own = next((one for one in ends if one not in shared), None)
+    is_head = own is not None and is_linear(flow, own) and not any(is_loss(flow, one) for one in ends)
+    return own if is_head else next(iter(ends), None)
+
+
+def list_worked_out(flow: Flow, others: Collection[int], end: int) -> set[int]:
+    """What was worked out of other towers before a tower ended, and not for this tower."""
+    found, own = set(others), set(flow.behind(end))
+    for place in range(min(found, default=end), end):
+        if place not in own and any(maker in found for maker in flow.makers[place]):
+            found.add(place)
+    return found

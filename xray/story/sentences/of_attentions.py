@@ -33,6 +33,16 @@ def describe_positions(anatomy: Anatomy) -> str:
     }[told]
 
 
+def describe_turned(anatomy: Anatomy) -> str:
+    found = {(branch.turned, branch.d_k) for branch in looking(anatomy)}
+    told = sorted((turned, d_k) for turned, d_k in found if turned and d_k)
+    if not told:
+        return ""
+    many = " or ".join(f"{turned} of the {d_k}" for turned, d_k in told)
+    some = " in some attentions" if len(told) < len(found) else ""
+    return f"Partly turned{some}: {many} numbers of each head are turned, the others tell nothing of places."
+
+
 def describe_heads(anatomy: Anatomy) -> str:
     shared = [count_sharing(branch) for branch in attentions(anatomy)]
     grouped = sorted({one for one in shared if one is not None and one[1] > 1})

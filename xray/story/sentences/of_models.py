@@ -32,6 +32,7 @@ from xray.story.sentences.of_attentions import (
     describe_sampled,
     describe_set_window,
     describe_sinks,
+    describe_turned,
     describe_window,
 )
 from xray.story.sentences.sentence import Sentence, fixed
@@ -250,6 +251,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
         lambda whole: any(branch.chosen_keys for branch in attentions(whole)),
     ),
     Sentence("positions", describe_positions),
+    Sentence("numbers that are turned", describe_turned),
     Sentence("grouped queries", describe_heads),
     Sentence("latent", describe_latent),
     Sentence("norm of queries and keys", describe_head_norm),
