@@ -117,3 +117,24 @@ def test_parts_of_one_projection_that_are_multiplied_before_a_convolution_are_dr
 
     assert labels[: labels.index("CONVOLUTION 3")].count("MULTIPLIED") == 1
     assert labels.count("MULTIPLIED") == 2
+
+
+class Merging(nn.Module):
+    """A feed-forward of pairs of rows laid side by side, whose sum adds their mean (the eye of MiniCPM-V 4.7)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.wide = nn.LayerNorm(2 * WIDTH), nn.Linear(2 * WIDTH, 5 * WIDTH)
+        self.back = nn.Linear(5 * WIDTH, WIDTH)
+
+    def forward(self, x):
+        pairs = x.reshape(len(x), -1, 2, WIDTH)
+        return pairs.mean(2) + self.back(functional.gelu(self.wide(self.norm(pairs.flatten(2)))))
+
+
+def test_a_feed_forward_that_makes_one_row_of_several_says_so():
+    layers = [part() for part in (AttentionPart, FeedForwardPart, AttentionPart, Merging, AttentionPart)]
+    (tower,) = read(Reader(*layers), torch.randn(2, 6, 7)).towers
+
+    joined = [one.joined for one in tower.branches if isinstance(one, FeedForward)]
+    assert joined == [None, 2]

@@ -102,6 +102,7 @@ MODELS = {
     "weighed sums": make_anatomy(FALSE, scale="gates"),
     "stream scale": change_stages(make_anatomy(FALSE), stream_scale="after"),
     "no sum": change_stages(make_anatomy(FALSE), replaces=True),
+    "rows to one within": make_anatomy(FALSE, replace(PLAIN, joined=4)),
     "rows from beside": make_anatomy(FALSE, replace(PLAIN, gates_beside=True)),
     "sinks": make_anatomy(replace(FALSE, sinks=True)),
     "gate of the output": make_anatomy(replace(FALSE, gate=True)),
@@ -276,12 +277,14 @@ THINKING = {
     "wider": (replace(PLAIN, d_ff=36), 35),
     "narrower": (replace(PLAIN, d_ff=34), 35),
     "as wide": (replace(PLAIN, d_ff=35), 35),
+    "rows to one": (replace(PLAIN, d_ff=35, joined=4), 35),
     "gated rows": (replace(PLAIN, d_ff=34, gates_beside=True), 35),
     "width not known": (replace(PLAIN, d_ff=36), None),
     "d_ff not known": (replace(PLAIN, d_ff=None), 35),
 }
 OF_FORWARDS = {
     "gated rows": {"gated rows"},
+    "rows to one": {"rows to one"},
     "wider": {"wider"},
     "narrower": {"narrower", "gated rows"},
     "alone": set(THINKING),

@@ -169,7 +169,8 @@ def describe_sizes(branch: Branch) -> str:
         points = f"points {few}" if few else branch.levels and count(branch.levels, "map")
         return join(branch.heads and count(branch.heads, "head"), branch.d_v and f"d_v {branch.d_v:,}", points)
     if isinstance(branch, FeedForward):
-        return join(branch.d_ff and f"{'' if branch.gates_beside else 'd_ff '}{branch.d_ff:,}")
+        wide = branch.d_ff and f"{'' if branch.gates_beside else 'd_ff '}{branch.d_ff:,}"
+        return join(wide, branch.joined and f"{branch.joined} rows to 1")
     if isinstance(branch, Experts):
         few = f"{branch.chosen} of " if branch.chosen else ""
         chosen = f"{few}{branch.experts:,} experts" if branch.experts else ""

@@ -1,6 +1,7 @@
 """What a feed-forward is: how wide, how bent, gated or not."""
 
 from collections.abc import Collection
+from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, CURVES, FINDINGS, SCALINGS, SOFTMAXES
@@ -8,7 +9,7 @@ from xray.ir.flow.projections import data_input, is_product
 from xray.story.anatomy.tree import FeedForward
 from xray.story.branches.inner_norms import name_inner_norm
 from xray.story.branches.others import count_groups
-from xray.story.recognition.between import Region, projections_in, read_sizes, width_out
+from xray.story.recognition.between import Region, projections_in, read_sizes, width_in, width_out
 
 SPLITTERS = frozenset({"chunk", "split", "unbind", "split_with_sizes", "tensor_split"})
 
@@ -44,8 +45,18 @@ def describe_feed_forward(flow: Flow, region: Region, nodes: Collection[int]) ->
         fused=is_fused if gated else None,
         kernel=inner_kernel(flow, inner) or shift_kernel(flow, [node for node in nodes if node < wide[0]]),
         inner_norm=name_inner_norm(flow, last, inner),
+        joined=count_joined(flow, region, projections[0], last),
         gates_beside=True if not gated and find_rows_beside(flow, region, inner) is not None else None,
     )
+
+
+def count_joined(flow: Flow, region: Region, first: int, last: int) -> int | None:
+    """How many rows of the stream the first linear layer reads side by side, the last one making one of them."""
+    if region.start is None:
+        return None
+    times, rest = divmod(width_in(flow, first) or 0, width_out(flow, last))
+    before, after = (prod(flow.output(node).shape) for node in (region.start, region.end))
+    return times if times > 1 and not rest and before == times * after else None
 
 
 def find_rows_beside(flow: Flow, region: Region, inner: Collection[int]) -> int | None:

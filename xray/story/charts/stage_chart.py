@@ -325,6 +325,8 @@ def name_branch(branch: Branch) -> str:
         )
     if isinstance(branch, FeedForward) and branch.gates_beside:
         return "GATED ROWS FROM BESIDE"
+    if isinstance(branch, FeedForward) and branch.joined:
+        return f"FEED-FORWARD OF {branch.joined} ROWS TO 1"
     names = {FeedForward: "FEED-FORWARD", Experts: "EXPERTS", Convolution: "CONVOLUTION", Unknown: "OPERATIONS"}
     return names[type(branch)]
 

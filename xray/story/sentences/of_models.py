@@ -148,6 +148,12 @@ def describe_gate(anatomy: Anatomy) -> str:
     return f"Gated feed-forward{some}: {name} of one projection, times another, then back."
 
 
+def describe_joined(anatomy: Anatomy) -> str:
+    counts = sorted({one.joined for one in forwards(anatomy) if isinstance(one, FeedForward) and one.joined})
+    told = " or ".join(map(str, counts))
+    return f"In some layers the feed-forward reads {told} rows side by side, and makes one of them." if counts else ""
+
+
 def describe_experts(anatomy: Anatomy) -> str:
     for branch in forwards(anatomy):
         if isinstance(branch, Experts) and branch.experts and branch.chosen:
@@ -275,6 +281,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
         lambda whole: any(stage.replaces for stage in stages(whole)),
     ),
     Sentence("sinks", describe_sinks),
+    Sentence("rows to one within", describe_joined),
     fixed(
         "rows from beside",
         "Rows from beside: made once for all layers, each has its part; what the stream's gate leaves of it is added.",

@@ -197,12 +197,18 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
 """What a sublayer does, the first that is proven of its branch."""
 
 
+def describe_joined(fact: tuple[FeedForward, int | None]) -> str:
+    joined = fact[0].joined
+    return f"{joined} places at a time, side by side, become one." if joined else ""
+
+
 OF_FORWARDS: tuple[Sentence[tuple[FeedForward, int | None]], ...] = (
     fixed(
         "gated rows",
         "What stands beside each place, as much as its gate leaves.",
         lambda fact: fact[0].gates_beside,
     ),
+    Sentence("rows to one", describe_joined),
     fixed("wider", "Each place alone, wider and back.", lambda fact: (fact[0].d_ff or 0) > (fact[1] or maxsize)),
     fixed("narrower", "Each place alone, narrower and back.", lambda fact: (fact[0].d_ff or maxsize) < (fact[1] or 0)),
     fixed("alone", "Each place alone.", lambda _: True),
