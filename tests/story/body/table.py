@@ -8,6 +8,7 @@ MODULES = (
     "by_chance",
     "decoders",
     "detectors",
+    "drawn_at_random",
     "encoders",
     "heard_and_seen",
     "images",
