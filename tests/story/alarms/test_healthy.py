@@ -56,6 +56,7 @@ UNSUITED = frozenset(
         "falcon",
         "funnel",
         "fuyu",
+        "gemma4_text",
         "granitemoehybrid",
         "idefics2",
         "idefics3",
