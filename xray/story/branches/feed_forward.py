@@ -55,8 +55,9 @@ def count_joined(flow: Flow, region: Region, first: int, last: int) -> int | Non
     if region.start is None:
         return None
     times, rest = divmod(width_in(flow, first) or 0, width_out(flow, last))
-    before, after = (prod(flow.output(node).shape) for node in (region.start, region.end))
-    return times if times > 1 and not rest and before == times * after else None
+    before, after = (flow.output(node).shape for node in (region.start, region.end))
+    are_rows = before[-1:] == after[-1:] == (width_out(flow, last),)
+    return times if are_rows and times > 1 and not rest and prod(before) == times * prod(after) else None
 
 
 def find_rows_beside(flow: Flow, region: Region, inner: Collection[int]) -> int | None:
