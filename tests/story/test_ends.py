@@ -49,6 +49,7 @@ def labels_of(ids=((1, 2, 3), (4, 5, 6)), **options):
         (lambda x: x[:, -1], "LINEAR OF THE LAST ROW"),
         (lambda x: x[torch.arange(2), torch.tensor([1, 2])], "LINEAR OF ONE ROW OF EACH"),
         (lambda x: x.mean(dim=1), "LINEAR OF A MEAN OF ROWS"),
+        (lambda x: x.mT[..., None].mean(dim=(2, 3)), "LINEAR OF A MEAN OF PLACES"),
         (lambda x: x, "LINEAR"),
         (lambda x: x[:, 1:], "LINEAR"),
         (lambda x: x[0], "LINEAR"),
@@ -141,6 +142,45 @@ def test_what_all_scores_are_multiplied_by_or_cannot_pass_is_drawn(out, told):
     labels = {"".join(run.text for run in box.lines[0]).partition("  ")[0] for box in boxes if box.lines}
 
     assert {label for label in labels if "TANH" in label or label.startswith("÷")} == ({told} if told else set())
+
+
+def test_a_snake_is_one_box_and_a_sum_with_a_sine_is_none():
+    assert "SNAKE" in labels_of(out=lambda x: x + (x * 3.0).sin().pow(2) / 2.0)
+    assert "SNAKE" not in labels_of(out=lambda x: x + (x * 3.0).sin())
+    assert "SNAKE" not in labels_of(out=lambda x: x + x.mean(dim=1, keepdim=True).sin().pow(2))
+
+
+@pytest.mark.parametrize(("count", "told"), [(7, "LAYER NORM + GELU"), (2, "GELU")])
+def test_bends_are_drawn_in_the_boxes_before_them_where_a_part_is_long(count, told):
+    more = nn.Sequential(
+        *(one for _ in range(count) for one in (nn.Linear(WIDTH, WIDTH), nn.LayerNorm(WIDTH), nn.GELU()))
+    )
+
+    found = {label for label in labels_of(out=more) if label.endswith("GELU")}
+
+    assert found == {told}
+
+
+class Mapped(Ends):
+    """What went into the layers is laid beside what they give, as maps (MobileViT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(2 * WIDTH, 4)
+
+    def forward(self, ids):
+        x = self.words(ids)
+        maps = [one.mT[..., None] for one in (torch.tanh(x), self.layers(x))]
+        return self.head(torch.cat(maps, dim=1).mean(dim=(2, 3)))
+
+
+def test_what_came_before_the_layers_and_is_laid_beside_what_they_give_is_told():
+    trace = xray.trace(Mapped().eval(), torch.tensor([[1, 2, 3], [4, 5, 6]]))
+    boxes = compose_poster(trace, text_width).boxes
+
+    assert "WITH WHAT CAME BEFORE BESIDE IT" in {
+        "".join(run.text for run in box.lines[0]) for box in boxes if box.lines
+    }
 
 
 class BothHeard(nn.Module):

@@ -48,6 +48,7 @@ ACTIVATIONS = {
     "gelu tanh": "GELU (tanh)",
     "quick gelu": "QuickGELU",
     "silu": "SiLU",
+    "snake": "snake",
     "sigmoid": "sigmoid",
     "tanh": "tanh",
 }

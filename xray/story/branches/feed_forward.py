@@ -186,6 +186,8 @@ def name_activation(flow: Flow, inner: Collection[int], wide: Collection[int]) -
         return "gelu tanh"
     if "erf" in bends:
         return "gelu"
+    if "sin" in ops and not {"pow", "square"}.isdisjoint(ops):
+        return "snake"
     if "sigmoid" in bends:
         factor = next(
             (

@@ -22,6 +22,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.operations_chart import chart_operations, label_step
 from xray.story.charts.stage_chart import name_modulation
+from xray.story.passages.bridges import EARLIER_BESIDE, lays_earlier_beside
 from xray.story.passages.joined_rows import label_joined_rows
 from xray.story.passages.modulation import list_modulation
 from xray.story.recognition.between import find_region, is_linear
@@ -59,6 +60,8 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
             final = towering.final
             modulation = () if final is None else list_modulation(flow, final)
             labels[node] = f"LAST NORM, {name_modulation(flow, modulation)}" if modulation else "LAST NORM"
+        elif lays_earlier_beside(flow, node, nodes):
+            labels[node] = EARLIER_BESIDE
         elif flow.steps[node].error is not None:
             to_words = flow.steps[node].settings.get("out_features") == towering.tower.vocab
             labels[node] = "LINEAR TO VOCABULARY" if to_words else label_step(flow, node)
@@ -117,6 +120,8 @@ def name_rows(flow: Flow, node: int) -> str:
     """Which of a stream's rows a step hands on as one: the first, the last, another one, or their mean."""
     step = flow.steps[node]
     before, after = (step.inputs[0].shape if step.inputs else ()), flow.output(node).shape
+    if step.op in POOLINGS and len(before) == 4:
+        return "A MEAN OF PLACES" if after in (before[:2], (*before[:2], 1, 1)) else ""
     if step.op in POOLINGS and len(before) == 3:
         is_one = (after == (*before[:2], 1)) or (before[:1], before[2:]) == (after[:1], after[-1:])
         return "A MEAN OF ROWS" if is_one and prod(after) == prod(before[:1]) * max(after[1:]) else ""

@@ -16,8 +16,8 @@ from xray.story.charts.chart import Chart, Edge, Node, Place, describe_params
 from xray.story.recognition.between import PLAIN, is_linear, read_sizes
 from xray.story.recognition.written_bends import list_written_bend
 
-MOST_NODES, MOST_OF_ENTRANCE, MOST_IN_ROW = 16, 24, 3
-"""So many steps are drawn of a part; of an entrance more, since what goes into the stream has to be seen to do so."""
+MOST_NODES, MOST_AT_ALL, MOST_IN_ROW = 16, 24, 3
+"""So many boxes are drawn of a part; of an entrance more, since what goes into the stream has to be seen to do so."""
 LABELS = {
     "topk": "CHOOSE THE HIGHEST",
     "argmax": "ARGMAX",
@@ -54,10 +54,13 @@ def chart_operations(
     bends = name_written_bends(flow, nodes)
     labels = {**bends, **(labels or {})}
     folded = {node: list_written_bend(flow, node) for node in bends} | dict(folded or {})
-    notable = find_notable(flow, nodes, labels, folded, MOST_OF_ENTRANCE if is_entrance else MOST_NODES)
+    notable = find_notable(flow, nodes, labels, folded, MOST_AT_ALL)
+    bent = fold_bends(flow, notable) if len(notable) > MOST_NODES else {}
+    if not is_entrance and len(notable) - len(bent) > MOST_NODES:
+        notable = find_notable(flow, nodes, labels, folded, MOST_NODES)
+        bent = {}
     if not notable:
         return None
-    bent = fold_bends(flow, notable) if len(notable) > MOST_NODES else {}
     notable = {node: group for node, group in notable.items() if node not in bent.values()}
     owner = find_owners(flow, nodes, notable) | {bend: node for node, bend in bent.items()}
     edges = {(owner_of, node) for node in notable for owner_of in readers_of(flow, nodes, node, notable, owner)}

@@ -15,6 +15,7 @@ from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import does_mix, find_region, is_linear, read_sizes
 
 MOST_STEPS = 60
+EARLIER_BESIDE = "WITH WHAT CAME BEFORE BESIDE IT"
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,8 @@ def label_bridge(flow: Flow, bridging: Bridging) -> dict[int, str]:
     for node in sorted(bridging.nodes):
         if flow.op(node) in FINDINGS and not is_linear(flow, node):
             labels[node] = label_convolution(flow, node)
+        elif lays_earlier_beside(flow, node, bridging.nodes):
+            labels[node] = EARLIER_BESIDE
     joining = find_joining(flow, bridging)
     if joining is not None:
         width, joined = bridging.bridge.d_in, bridging.bridge.joined or 1
@@ -110,6 +113,15 @@ def describe_joining(flow: Flow, nodes: Collection[int], joined: int) -> str:
     grid = find_grid(flow, nodes)
     are_near = grid is not None and prod(grid) == joined
     return f"{'×'.join(map(str, grid or ()))} NEIGHBOURS SIDE BY SIDE" if are_near else f"{joined} PLACES SIDE BY SIDE"
+
+
+def lays_earlier_beside(flow: Flow, node: int, nodes: Collection[int]) -> bool:
+    """Whether a step lays beside the channels of one map those of another that was made before a part (MobileViT)."""
+    given = list(flow.given(node)) if flow.op(node) in SIDE_BY_SIDE else []
+    if len(given) != 2 or len(flow.output(node).shape) != 4 or flow.output(node).shape[2:] != given[0][0].shape[2:]:
+        return False
+    before = [maker for _, maker in given if maker is not None and maker not in nodes]
+    return len(before) == 1 and flow.output(before[0]).is_float and bool(flow.makers[before[0]])
 
 
 def label_convolution(flow: Flow, node: int) -> str:

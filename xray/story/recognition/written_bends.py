@@ -1,18 +1,21 @@
-"""Activations that are written out: rows times what bends those very rows, as GELU by tanh, or x times sigmoid(x)."""
+"""Activations that are written out: rows times what bends those very rows, as x times sigmoid(x), or added to it."""
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CASTING, CURVES, SCALINGS, SUMS
 
 BENDING = CURVES | SCALINGS | SUMS | CASTING | frozenset({"pow", "sub", "rsub", "neg"})
+SQUARES = frozenset({"pow", "square"})
 MOST_STEPS = 14
 
 
 def list_written_bend(flow: Flow, end: int) -> tuple[int, ...]:
     """The steps of the activation that a product of two tensors ends, both worked out of one; none if it ends none.
 
-    Nothing but single numbers takes part in it besides.
+    Nothing but single numbers takes part in it besides. A snake ends in a sum.
     """
     shape, makers = flow.output(end).shape, flow.makers[end]
+    if flow.op(end) in SUMS:
+        return list_snake(flow, end)
     if flow.op(end) not in SCALINGS or len(makers) != 2 or None in makers:
         return ()
     nodes, todo = {end}, {maker for maker in makers if maker is not None}
@@ -27,3 +30,24 @@ def list_written_bend(flow: Flow, end: int) -> tuple[int, ...]:
     is_one = len(todo) == 1 and len(flow.steps[min(todo)].outputs) == 1  # of a cut in two, a half may bend the other
     is_bent = is_one and any(flow.op(node) in CURVES for node in nodes)
     return tuple(sorted(nodes)) if is_bent else ()
+
+
+def list_snake(flow: Flow, end: int) -> tuple[int, ...]:
+    """The steps of x + a · sin²(b · x), with numbers a and b for each channel; none if a sum is something else.
+
+    (Ziyin et al. 2020; DAC, BigVGAN)
+    """
+    for number, maker in enumerate(flow.makers[end] if len(flow.makers[end]) == 2 else ()):
+        other, nodes, here = flow.makers[end][1 - number], [end], maker
+        for ops in (SCALINGS, SQUARES, {"sin"}, SCALINGS):
+            while here is not None and flow.op(here) in CASTING:
+                here = flow.makers[here][0]
+            if here is None or flow.op(here) not in ops:
+                break
+            nodes.append(here)
+            whole = [one for record, one in flow.given(here) if record.shape == flow.output(here).shape]
+            here = whole[0] if len(whole) == 1 else None
+        else:
+            if here is not None and flow.carried_from(here) == flow.carried_from(other):
+                return tuple(sorted(nodes))
+    return ()
