@@ -27,7 +27,7 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
     return Experts(
         experts=experts,
         chosen=None if may_choose_none(flow, chosen_at, experts) else count_chosen(flow, chosen_at),
-        shared=count_shared(flow, nodes, router) or (None if list_stacks(flow, nodes) - {experts} else 0),
+        shared=len(list_shared(flow, nodes, router)) or (None if list_stacks(flow, nodes) - {experts} else 0),
         d_ff=None if found is None else found.d_ff,
         activation=None if found is None else found.activation,
         gated=None if found is None else found.gated,
@@ -221,20 +221,30 @@ def group_by_parent(flow: Flow, nodes: Collection[int]) -> list[list[int]]:
     return [group for group in groups.values() if len(group) > 1]
 
 
-def count_shared(flow: Flow, nodes: Collection[int], router: int) -> int:
-    """How many feed-forwards every place goes through beside the chosen ones: added, and not worked out of a choice."""
+def list_shared(flow: Flow, nodes: Collection[int], router: int) -> list[set[int]]:
+    """The feed-forwards that every place goes through beside the chosen ones: added, and not worked out of a choice."""
     reached: set[int] = {router}
     for node in sorted(nodes):
         if any(maker in reached for maker in flow.makers[node] if maker is not None):
             reached.add(node)
-    count = 0
+    found: list[set[int]] = []
     for node in sorted(nodes):
         makers = flow.makers[node]
         if flow.op(node) not in SUMS or len(makers) != 2 or not any(maker in reached for maker in makers):
             continue
         beside = [maker for maker in makers if maker is not None and maker in nodes and maker not in reached]
-        count += sum(is_feed_forward(flow, steps_behind(flow, maker, nodes)) for maker in beside)
-    return count
+        found += [steps_behind(flow, maker, nodes) for maker in beside]
+    return [part for part in found if is_feed_forward(flow, part)]
+
+
+def list_routing(flow: Flow, nodes: Collection[int], router: int) -> set[int]:
+    """The steps that work on the scores of a router and on nothing else that data made: how experts are chosen."""
+    found = {router}
+    for node in sorted(nodes):
+        made = [maker for record, maker in flow.given(node) if record.role != "parameter" and maker is not None]
+        if made and found.issuperset(made):
+            found.add(node)
+    return found - {router}
 
 
 def is_feed_forward(flow: Flow, nodes: Collection[int]) -> bool:

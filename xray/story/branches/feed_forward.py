@@ -11,6 +11,14 @@ from xray.story.branches.inner_norms import name_inner_norm
 from xray.story.branches.others import count_groups
 from xray.story.recognition.between import Region, projections_in, read_sizes, width_in, width_out
 
+BENT_BY: dict[str, frozenset[str]] = {
+    "silu": frozenset({"silu", "sigmoid", "mul"}),
+    "quick gelu": frozenset({"sigmoid", "mul"}),
+    "gelu": frozenset({"gelu", "erf", "mul", "div", "add"}),
+    "gelu tanh": frozenset({"gelu", "tanh", "pow", "mul", "add", "div"}),
+    "relu squared": frozenset({"relu", "pow", "square", "mul"}),
+}
+"""The operations of which an activation may be written out; any other is one operation of its name."""
 SPLITTERS = frozenset({"chunk", "split", "unbind", "split_with_sizes", "tensor_split"})
 
 
@@ -163,6 +171,12 @@ def comes_from_same_cut(flow: Flow, plain: int, other: int, nodes: set[int]) -> 
         seen.add(here)
         todo += [maker for maker in flow.makers[here] if maker is not None and maker >= plain]
     return False
+
+
+def list_bending(flow: Flow, nodes: Collection[int], activation: str | None) -> list[int]:
+    """The steps among some by which numbers are bent, as their activation is told."""
+    ops = BENT_BY.get(activation or "", frozenset({activation}))
+    return [node for node in sorted(nodes) if flow.is_leaf(node) and flow.op(node).rstrip("_") in ops]
 
 
 def name_activation(flow: Flow, inner: Collection[int], wide: Collection[int]) -> str | None:

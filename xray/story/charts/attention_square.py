@@ -85,7 +85,7 @@ def draw_square(
             label_softmax(flow.steps[site.softmax]),
             row,
             SQUARE,
-            (*steps_at(flow, site.softmax), *dropped),
+            (*steps_at(flow, site.softmax, *list_bent(flow, site, branch, is_beside=inside)), *dropped),
             flow.output(site.softmax),
             extra,
         )
@@ -142,6 +142,18 @@ def name_factor(step: Step, width: int) -> str:
     if factor == 1:
         return ""
     return "÷ √d_k" if width and isclose(factor, 1 / sqrt(width), rel_tol=1e-3) else f"· {factor:.4g}"
+
+
+def list_bent(flow: Flow, site: Site, branch: Attention, *, is_beside: bool) -> list[int]:
+    """The steps by which scores are capped, and those that bring a learned score beside them before the softmax."""
+    capping = ("tanh",) if branch.cap is not None else ()
+    sinking = ("cat", "max", "amax", "sub") if is_beside else ()
+    return [node for node in site.scored[1:-1] if flow.op(node) in (*capping, *sinking)] + [
+        maker
+        for node in site.scored[1:-1]
+        for maker in flow.makers[node]
+        if is_beside and flow.op(node) == "sub" and maker is not None and flow.op(maker) in ("max", "amax")
+    ]
 
 
 def label_softmax(step: Step) -> str:

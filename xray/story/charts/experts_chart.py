@@ -1,14 +1,15 @@
 """The chart of experts: a router, what it chooses, what each of them does, and their weighted sum."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
 from xray.story.anatomy.tree import Experts
 from xray.story.anatomy.wording import ACTIVATIONS
 from xray.story.body.stages import Branching, find_any_norm
-from xray.story.branches.experts import count_places, find_choice
+from xray.story.branches.experts import count_places, find_choice, is_product_of_two, list_routing, list_shared
+from xray.story.branches.feed_forward import list_bending
 from xray.story.charts.chart import BROAD, MIDDLE, Chart, Edge, Node, Place, describe_params, steps_at
 from xray.story.recognition.between import is_linear, is_scale
 from xray.story.sentences.of_parts import describe_load
@@ -16,6 +17,7 @@ from xray.story.sentences.of_parts import describe_load
 FAN: Place = (0.5, 0.94)
 """How wide experts stand beside each other, and the bars below them."""
 
+ADDING = frozenset({"sum", "index_add", "index_add_", "scatter_add", "scatter_add_"})
 MOST_EXPERTS = 5
 """So many boxes stand side by side, the last of them for all others; more are too narrow for their names."""
 
@@ -36,6 +38,7 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
         return None
     chosen_at, router = choice
     count, chosen = branch.experts or 0, branch.chosen or 0
+    routing, shared = list_routing(flow, nodes, router), set().union(*list_shared(flow, nodes, router))
     drawn = [
         Node(
             "router",
@@ -51,7 +54,7 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
             describe_choice(branch.chosen_by, chosen, count),
             1,
             MIDDLE,
-            steps_at(flow, chosen_at),
+            steps_at(flow, chosen_at, *sorted(routing - {chosen_at})),
             flow.output(chosen_at),
         ),
     ]
@@ -88,7 +91,7 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
                 f"IN EACH: {inside}{' + ' + bend if bend else ''}",
                 row,
                 BROAD,
-                steps_at(flow, heavy[0]),
+                steps_at(flow, *heavy[:-1], *list_of_each(flow, heavy, nodes - shared - routing, branch)),
                 flow.output(heavy[0]),
                 stack_size(flow, heavy[0], count),
             )
@@ -117,8 +120,9 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
     summed = flow.carried_from(flow.makers[up][0]) if up is not None and is_waist else end
     made = end if summed is None else summed
     told = " + SHARED EXPERT" if branch.shared and not is_waist else ""
+    mixing = [node for node in list_mixing(flow, heavy, nodes - shared, routing) if node != made]
     label = f"SUM, WEIGHTED BY THE ROUTER{told}"
-    drawn.append(Node("mixed", label, row, BROAD, steps_at(flow, made), flow.output(made)))
+    drawn.append(Node("mixed", label, row, BROAD, steps_at(flow, made, *mixing), flow.output(made)))
     edges.append(Edge(top, "mixed"))
     if down is not None and up is not None:
         extra = describe_params(flow, down)
@@ -134,7 +138,7 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
         edges.append(Edge(head, "both"))
         head = "both"
     if branch.shared:
-        drawn.append(Node("shared", "SHARED EXPERT", 1, (0.845, 0.3)))
+        drawn.append(Node("shared", "SHARED EXPERT", 1, (0.845, 0.3), steps_at(flow, *sorted(shared))))
         edges.append(Edge("shared", head))
         narrow = (0.5, 0.36) if is_waist else (0.345, 0.66)
         drawn = [replace(node, place=narrow) if node.key in ("router", "choice") else node for node in drawn]
@@ -168,6 +172,27 @@ def seek_up(flow: Flow, end: int, last: int, nodes: Collection[int]) -> int | No
         behind = (one for one in ways if one is not None and last in flow.behind(one, within=nodes.__contains__))
         here = next(behind, None)
     return None
+
+
+def list_of_each(flow: Flow, heavy: Sequence[int], nodes: Collection[int], branch: Experts) -> list[int]:
+    """The steps within each expert that its box stands for: how numbers are bent, and the product with the gate."""
+    inner = [node for node in sorted(nodes) if heavy[0] < node < heavy[-1]]
+    gates = [node for node in inner if is_product_of_two(flow, node)] if branch.gated else []
+    return sorted({*list_bending(flow, inner, branch.activation), *gates})
+
+
+def list_mixing(flow: Flow, heavy: Sequence[int], nodes: Collection[int], routing: Collection[int]) -> list[int]:
+    """The steps that multiply what experts give by what the router says, and add it up."""
+    behind = [node for node in sorted(nodes) if heavy and node > heavy[-1] and node not in routing]
+    return [
+        node
+        for node in behind
+        if flow.is_leaf(node)
+        and (
+            flow.op(node) in SUMS | ADDING
+            or (flow.op(node) in SCALINGS and any(flow.carried_from(maker) in routing for maker in flow.makers[node]))
+        )
+    ]
 
 
 def weights_of(flow: Flow, node: int) -> str:

@@ -8,7 +8,7 @@ from xray.ir.flow.projections import data_input
 from xray.story.anatomy.tree import FeedForward
 from xray.story.anatomy.wording import ACTIVATIONS
 from xray.story.body.stages import Branching, find_any_norm, name_norm, opening_norms
-from xray.story.branches.feed_forward import find_rows_beside, is_bend, is_gate
+from xray.story.branches.feed_forward import find_rows_beside, is_bend, is_gate, list_bending
 from xray.story.branches.inner_norms import find_inner_norm
 from xray.story.charts.chart import (
     BROAD,
@@ -49,6 +49,7 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
     feet: tuple[str, ...]
     if branch.gated and len(wide) == 2 and gate is not None:
         bent = next((one for one in wide if leads_through(flow, one, gate, wide, nodes)), wide[0])
+        bending = list_bending(flow, [node for node in between if node < gate], branch.activation)
         for key, one, place in (("gate", bent, LEFT_HALF), ("expand", next(w for w in wide if w != bent), RIGHT_HALF)):
             label = f"GATE{with_bend}" if key == "gate" else "UP"
             drawn.append(
@@ -57,7 +58,7 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
                     label,
                     0,
                     place,
-                    steps_at(flow, one),
+                    steps_at(flow, one, *(bending if key == "gate" else ())),
                     flow.output(one),
                     describe_params(flow, one),
                 )
@@ -103,7 +104,7 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
                 label,
                 first,
                 BROAD,
-                steps_at(flow, wide[0], *([] if is_fused else between)),
+                steps_at(flow, wide[0], *([] if is_fused else list_between(flow, between, branch))),
                 flow.output(wide[0]),
                 describe_params(flow, wide[0]),
             )
@@ -116,7 +117,7 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
                     f"GATE{with_bend}, × UP",
                     row,
                     BROAD,
-                    steps_at(flow, gate),
+                    steps_at(flow, gate, *list_bending(flow, [one for one in between if one < gate], branch.activation)),
                     flow.output(gate),
                 )
             )
@@ -143,6 +144,12 @@ def find_joined(flow: Flow, found: Branching, wide: int) -> int | None:
     is_wider = [more for less, more in zip(before, after, strict=True) if more > less] == [width_in(flow, wide)]
     own = [flow.carried_from(maker) == found.region.start for maker in flow.makers[join]]
     return join if is_wider and own.count(True) == 1 < len(own) else None
+
+
+def list_between(flow: Flow, between: Sequence[int], branch: FeedForward) -> list[int]:
+    """The steps between two linear layers that the name of the first stands for: its norm and its activation."""
+    norms = [norm for node in between if (norm := find_any_norm(flow, node)) is not None]
+    return sorted({*list_bending(flow, between, branch.activation), *(node for norm in norms for node in norm.nodes)})
 
 
 def name_norm_between(flow: Flow, between: Sequence[int]) -> str:

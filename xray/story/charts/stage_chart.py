@@ -57,8 +57,10 @@ STREAM_FACTORS = {"before": "ONE NUMBER", "learned": "LEARNED NUMBERS"}
 
 def chart_stage(flow: Flow, staging: Staging) -> Chart:
     """The whole chart of a stage, its sum on top; branches that begin at one point stand beside each other."""
-    charts = [chart_branch(flow, one) for one in staging.branches]
     before = [norm for norm in staging.norms if is_opening(flow, norm, staging)]
+    charts = [chart_branch(flow, one) for one in staging.branches]
+    if len(before) > 1:
+        charts = [chart_begun(flow, one, before, chart) for one, chart in zip(staging.branches, charts, strict=True)]
     beside = staging.stage.parallel
     chart = charts[0] if len(charts) == 1 else join_beside(charts) if beside else join_above(charts)
     if len(before) == 1:
@@ -71,6 +73,13 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
     for weighing in [joint.weighing for joint in staging.joints if joint.weighing is not None][:1]:
         chart = stack_charts(chart, chart_gates(flow, weighing))
     return add_sum(flow, staging, chart)
+
+
+def chart_begun(flow: Flow, found: Branching, norms: Sequence[Norm], chart: Chart) -> Chart:
+    """A branch above the norms that are its own, where branches do not share one (GPT-NeoX)."""
+    for number, norm in enumerate(reversed([norm for norm in norms if norm.end in found.region.inner])):
+        chart = stack_charts(chart_norm(flow, norm, f"opening{number or ''}", wide=False), chart)
+    return chart
 
 
 def chart_gates(flow: Flow, weighing: Weighing) -> Chart:
@@ -259,7 +268,7 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     is_weighed = any(joint.weighing is not None for joint in staging.joints)
     label = label.replace("ADD", "EACH × ITS GATE, ADD") if is_weighed else label
     label = "ADD TO THE STREAMS, MIXED" if mixes else "ADD TO EVERY STREAM" if mixings else label
-    places += mixes
+    places += [*mixes, *list_joining(flow, staging)]
     factors = list_factors(flow, staging)
     if staging.stage.stream_scale in STREAM_FACTORS:
         label = f"STREAM × {STREAM_FACTORS[staging.stage.stream_scale]}, {label}"
@@ -292,6 +301,13 @@ def list_factors(flow: Flow, staging: Staging) -> list[int]:
         return [node for joint in staging.joints for node in list_factors_past(flow, joint)]
     behind = find_factor_behind(flow, staging.joints[-1].add) if staging.stage.stream_scale else None
     return [] if behind is None else [behind]
+
+
+def list_joining(flow: Flow, staging: Staging) -> list[int]:
+    """The sums of branches that stand beside each other, before the stream is added."""
+    last = max(one.region.end for one in staging.branches)
+    inner = {node for joint in staging.joints for node in joint.region.inner if node > last}
+    return [node for node in sorted(inner) if flow.op(node) in SUMS] if staging.stage.parallel else []
 
 
 def list_past(flow: Flow, past: Collection[int]) -> list[str]:
