@@ -1,5 +1,6 @@
 """Things that sentences may be told of, each with little proven of it, and which sentences each of them proves."""
 
+from collections import Counter
 from dataclasses import replace
 
 from small_traces import TGT_WORDS, record, small_trace, small_training_pass, step
@@ -400,6 +401,12 @@ OF_GROUPS = {
     "sets of weights": {"run twice"},
     "dropouts that differ": {"dropped more and more", "dropped elsewhere"},
 }
+LEFT = {
+    "nothing": (),
+    "some": (("experts", Counter(clamp=2, add=1)),),
+    "much": tuple((name, Counter("abcd")) for name in "wxyz"),
+}
+OF_LEFT = {"in no box": {"some", "much"}}
 MADE = {"stored": step("x", "softmax"), "derived": step("x", "softmax", settings={"derived": True})}
 KNOWN = {"trained": True, "batch": 2}
 """Settings of a run of which nothing has to be said."""

@@ -1,5 +1,6 @@
 """All that the cards tell of, and a card as such: a title around what is drawn."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -28,6 +29,7 @@ class Told:
     has_masks_beside: bool = False
     marked: str = ""
     has_condition: bool = False
+    unsaid: tuple[tuple[str, Counter[str]], ...] = ()
 
     def nodes(self) -> Iterator[Node]:
         """Every node of every frame."""

@@ -168,8 +168,8 @@ def draw_end(
     if gate is not None:
         factor = "× WHAT THE SINK LEAVES" if is_sink_share(flow, site, gate) else "× GATE"
         place = 0 if joined and joined[0] > gate else len(drawn)  # heads may be scaled before they lie side by side
-        extra = describe_gate(flow, site, gate)
-        drawn.insert(place, Node("gate", factor, row, BROAD, steps_at(flow, gate), flow.output(gate), extra))
+        extra, steps = describe_gate(flow, site, gate), steps_at(flow, gate, *list_gate(flow, gate))
+        drawn.insert(place, Node("gate", factor, row, BROAD, steps, flow.output(gate), extra))
     if inner is not None:  # before or behind the gate, of each head or of all together
         ends = [joined[-1] if box.key == "concat" else gate for box in drawn]
         before = sum(1 for end in ends if end is not None and end < inner.end)
@@ -232,13 +232,21 @@ def name_sum(flow: Flow, part: Part, site: Site) -> str:
     return f"+ CONVOLUTION {kernel} OF V" if read in set(values) else f"+ CONVOLUTION {kernel}"
 
 
-def describe_gate(flow: Flow, site: Site, gate: int) -> str:
-    """The parameters of the linear layer that makes a gate alone; empty where the gate is a part of the queries."""
+def list_gate(flow: Flow, gate: int) -> list[int]:
+    """The steps that make what a step multiplies by, back to a linear layer: that, and how its numbers are bent."""
+    found: list[int] = []
     here = flow.makers[gate][-1]
     while here is not None and not is_linear(flow, here) and flow.op(here) in CARRYING | CURVES | SUMS:
+        found.append(here)
         here = flow.makers[here][0] if flow.makers[here] else None
+    return [] if here is None or not is_linear(flow, here) else [*found, here]
+
+
+def describe_gate(flow: Flow, site: Site, gate: int) -> str:
+    """The parameters of the linear layer that makes a gate alone; empty where the gate is a part of the queries."""
+    made = list_gate(flow, gate)[-1:]
     ways = flow.behind(site.weighted_sum, most=MOST_BEHIND, ends=lambda one: is_linear(flow, one))
-    return "" if here is None or not is_linear(flow, here) or here in set(ways) else describe_params(flow, here)
+    return "" if not made or made[0] in set(ways) else describe_params(flow, *made)
 
 
 def cut_tail(flow: Flow, nodes: Collection[int]) -> list[Part]:

@@ -117,7 +117,9 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
                     f"GATE{with_bend}, × UP",
                     row,
                     BROAD,
-                    steps_at(flow, gate, *list_bending(flow, [one for one in between if one < gate], branch.activation)),
+                    steps_at(
+                        flow, gate, *list_bending(flow, [one for one in between if one < gate], branch.activation)
+                    ),
                     flow.output(gate),
                 )
             )

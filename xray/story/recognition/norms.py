@@ -82,7 +82,14 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
     first = nodes[-1]
     entry = next(number for number, one in enumerate(flow.steps[first].inputs) if one.shape == flow.output(first).shape)
     centred = any(flow.op(node) in ("sub", "sub_") for node in nodes)
-    return Norm(place, tuple(sorted({*nodes, *statistics})), flow.makers[first][entry], centred)
+    origin = flow.makers[first][entry]
+    spread = {
+        maker
+        for node in statistics
+        for maker in flow.makers[node]
+        if maker is not None and flow.op(maker) == "sub" and statistics.union((origin,)).issuperset(flow.makers[maker])
+    }
+    return Norm(place, tuple(sorted({*nodes, *statistics, *spread})), origin, centred)
 
 
 def has_statistics(flow: Flow, place: int) -> bool:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from xray.story.sentences.of_masks import OF_MASKS, OF_PICTURES
-from xray.story.sentences.of_models import OF_GROUPS, OF_MODELS
+from xray.story.sentences.of_models import OF_GROUPS, OF_MODELS, UNSAID
 from xray.story.sentences.of_parts import OF_ADDED, OF_LOADS, OF_PASTS, OF_STAGES, REMARKS
 from xray.story.sentences.of_runs import (
     DERIVED,
@@ -31,6 +31,7 @@ from xray.story.sentences.sentence import Sentence
 CATALOGUE: tuple[Sentence[Any], ...] = (
     *OF_MODELS,
     *OF_GROUPS,
+    UNSAID,
     *(sentence for group in REMARKS.values() for sentence in group),
     *OF_LOADS,
     *OF_PASTS,

@@ -1,6 +1,7 @@
 """What the card says of a model as a whole."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from xray.story.anatomy.tree import (
     Anatomy,
@@ -36,6 +37,8 @@ from xray.story.sentences.of_attentions import (
     describe_window,
 )
 from xray.story.sentences.sentence import Sentence, fixed
+
+MOST_UNSAID = 3
 
 
 def list_sentences(anatomy: Anatomy) -> list[str]:
@@ -216,6 +219,24 @@ def describe_untold(anatomy: Anatomy) -> str:
     return f"Not drawn, with parameters: {names}{more}." if untold else ""
 
 
+def describe_unsaid(unsaid: Sequence[tuple[str, Counter[str]]]) -> str:
+    """What is worked out and stands in no box, by part: the operations that are most often."""
+    if not unsaid:
+        return ""
+    parts = sorted(unsaid, key=lambda one: -one[1].total())
+    told = [f"{describe_ops(ops)} ({name})" for name, ops in parts[:MOST_UNSAID]]
+    left = len(parts) - MOST_UNSAID
+    more = [f"and in {left} more part{'s' if left > 1 else ''}"] if left > 0 else []
+    return f"Worked out, and in no box: {'; '.join([*told, *more])}."
+
+
+def describe_ops(ops: Counter[str]) -> str:
+    """Operations, each with how often it is."""
+    told = [f"{op} × {many}" if many > 1 else op for op, many in ops.most_common(MOST_UNSAID)]
+    more = ops.total() - sum(many for _, many in ops.most_common(MOST_UNSAID))
+    return ", ".join([*told, *([f"{more} more"] if more else [])])
+
+
 def describe_weight_sets(group: Group) -> str:
     return f"{group.weight_sets} sets of weights" if group.weight_sets else ""
 
@@ -332,6 +353,8 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("not drawn", describe_untold),
 )
 """Every sentence of the card, in the order in which they are printed."""
+UNSAID: Sentence[Sequence[tuple[str, Counter[str]]]] = Sentence("in no box", describe_unsaid)
+"""What is said of steps that are not drawn."""
 OF_GROUPS: tuple[Sentence[Group], ...] = (
     fixed("shared group", "one set of weights", lambda group: group.shared),
     Sentence("sets of weights", describe_weight_sets),

@@ -1,5 +1,6 @@
 """The sheet of any transformer: towers beside each other, joined by what one takes from another, and the cards."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from math import sqrt
@@ -12,6 +13,7 @@ from xray.story.canvas import Canvas
 from xray.story.cards.cards import AIR, CARDS, MOST_AIR
 from xray.story.cards.told import Told
 from xray.story.charts.end_charts import PICKS
+from xray.story.charts.stage_chart import name_stage
 from xray.story.compare.marks import Marks
 from xray.story.compare.outlines import card_blocks, card_height, draw_marks_card, outline_marks
 from xray.story.facts.totals import count_params
@@ -32,7 +34,7 @@ from xray.story.sentences.of_stations import (
     describe_station,
 )
 from xray.story.sheet.columns import Column, list_links, read_columns
-from xray.story.sheet.counting import list_undrawn
+from xray.story.sheet.counting import count_unsaid, list_undrawn
 from xray.story.sheet.planning import Frame
 from xray.story.sheet.shares import list_shares
 from xray.story.sheet.stand_ins import StandIns
@@ -76,6 +78,27 @@ def list_told(columns: Sequence[Column]) -> list[tuple[Flow, set[int]]]:
     return list(told.values())
 
 
+def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ...]:
+    """What is worked out on the way from box to box and stands in none, by the part that it belongs to."""
+    found: dict[str, Counter[str]] = {}
+    phases = [phase for column in columns for phase in column.phases]
+    charts = {id(phase): [one for one in (phase.entrance, phase.exit, phase.condition) if one] for phase in phases}
+    opened = [(phase, panel) for phase in phases for frame in phase.frames for panel in frame.panels if panel.is_open]
+    drawn: dict[int, set[str]] = {}
+    for phase in phases:
+        own = [panel.chart for one, panel in opened if one is phase]
+        own += [frame.bridge for frame in phase.frames if frame.bridge is not None] + charts[id(phase)]
+        held = (step.id for chart in own for node in chart.nodes for step in node.steps)
+        drawn.setdefault(id(phase.reading.flow), set()).update(held)
+    for phase in phases:
+        flow, seen = phase.reading.flow, drawn[id(phase.reading.flow)]
+        stagings = [panel.staging for which, panel in opened if which is phase]
+        parts = [(name_stage(one).lower(), joint.region.inner) for one in stagings for joint in one.joints]
+        for name, nodes in [*parts, *([("entrance", phase.towering.entrance)] if phase.entrance is not None else [])]:
+            found.setdefault(name, Counter()).update(count_unsaid(flow, nodes, seen))
+    return tuple((name, ops) for name, ops in found.items() if ops)
+
+
 def stands_on(canvas: Canvas, marks: Marks) -> bool:
     """Whether every marked step is on the canvas itself."""
     drawn = {step for box in canvas.boxes for step in box.steps}
@@ -95,6 +118,7 @@ def gather(trace: Trace, whole: Anatomy, columns: Sequence[Column]) -> Told:
         INFO,
         roles=tuple(role for role in ("training", "inference", "forward") if role in roles),
         has_condition=any(column.condition is not None for column in columns),
+        unsaid=list_unsaid(columns),
     )
 
 

@@ -1,14 +1,19 @@
 """How many parameters belong to some steps: counted at the outermost blocks that hold nothing else, each once."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SCALINGS, SUMS
+from xray.ir.flow.projections import is_projection
+from xray.ir.kinds import only_moves
 from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS
 from xray.story.anatomy.tree import Untold
 from xray.story.body.ends import list_apart
+from xray.story.recognition.value_shapes import number
 
 
 @dataclass(frozen=True)
@@ -129,3 +134,30 @@ def list_undrawn(told: Sequence[tuple[Flow, Collection[int]]]) -> tuple[Untold, 
         for one in dict.fromkeys(one for apart in found for one in apart)
         if all(one in apart or one.path not in paths for apart, paths in zip(found, ran, strict=True))
     )
+
+
+def count_unsaid(flow: Flow, nodes: Collection[int], drawn: Collection[str]) -> Counter[str]:
+    """How often each operation works numbers out among some steps and is none of those that are drawn, told by id.
+
+    Single numbers and what no data makes are left out, and so is what only moves numbers.
+    """
+    found: Counter[str] = Counter()
+    for node in nodes:
+        step, op = flow.steps[node], flow.op(node)
+        if not flow.is_leaf(node) or step.id in drawn or not step.outputs or step.settings.get("derived"):
+            continue
+        changes_nothing = (op in SCALINGS and number(step) == 1) or (op in SUMS and number(step) == 0)
+        changes_nothing |= is_bias(flow, node)
+        is_moved = only_moves(op) or op in CARRYING | DROPOUTS or changes_nothing
+        if not is_moved and flow.output(node).is_float and prod(flow.output(node).shape) > 1:
+            found[op.rstrip("_")] += 1
+    return found
+
+
+def is_bias(flow: Flow, node: int) -> bool:
+    """Whether a step adds one learned row to what a product makes: that is the bias of a linear layer."""
+    if flow.op(node) not in SUMS:
+        return False
+    learned = [len(record.shape) for record in flow.steps[node].inputs if record.role == "parameter"]
+    makers = (flow.carried_from(maker) for maker in flow.makers[node])
+    return learned == [1] and any(maker is not None and is_projection(flow, maker) for maker in makers)

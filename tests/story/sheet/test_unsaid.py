@@ -1,0 +1,56 @@
+"""What is worked out and stands in no box is said, and nothing is said where every step has a box."""
+
+import pytest
+import torch
+from story.body.test_kept_waist import WIDTH
+from torch import nn
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
+
+
+class Layer(nn.Module):
+    """Attention beside a gated feed-forward, each behind a norm of its own, and something done between its layers."""
+
+    def __init__(self, between):
+        super().__init__()
+        self.first, self.second = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.attend = nn.MultiheadAttention(WIDTH, 1, batch_first=True)
+        self.gate, self.up = nn.Linear(WIDTH, 50), nn.Linear(WIDTH, 50)
+        self.down, self.between = nn.Linear(50, WIDTH), between
+
+    def forward(self, x):
+        seen = self.first(x)
+        attended = self.attend(seen, seen, seen, need_weights=False)[0]
+        read = self.second(x)
+        thought = self.down(self.between(nn.functional.silu(self.gate(read))) * self.up(read))
+        return x + (attended + thought)
+
+
+def list_texts(between):
+    model = nn.Sequential(nn.Embedding(12, WIDTH), Layer(between), Layer(between), nn.Linear(WIDTH, 12))
+    layout = compose_poster(xray.trace(model.eval(), torch.tensor([[1, 2, 3], [4, 5, 6]])), text_width)
+    lines = ["".join(run.text for run in line) for box in layout.boxes for line in box.lines]
+    return " ".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("between", "told"),
+    [
+        (lambda x: x, ""),
+        (lambda x: x * 1.0 + 0, ""),
+        (lambda x: x.transpose(0, 1).transpose(0, 1), ""),
+        (lambda x: x.clamp(-1, 1), "clamp"),
+        (lambda x: torch.sin(x.clamp(-1, 1)).clamp(-2, 2), "clamp × 2, sin"),
+    ],
+)
+def test_what_is_worked_out_and_in_no_box_is_said(between, told):
+    text = list_texts(between)
+
+    assert ("Worked out, and in no box" in text) == bool(told)
+    assert f"Worked out, and in no box: {told}" in text or not told
+
+
+def test_each_of_two_branches_side_by_side_stands_on_its_own_norm():
+    assert list_texts(lambda x: x).count("LAYER NORM") == 2
