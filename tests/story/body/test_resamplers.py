@@ -7,6 +7,7 @@ from torch import nn
 
 import xray
 from xray.story.body.reading import read_pass
+from xray.story.charts.end_charts import chart_exit
 
 ROWS, SEEN, PLACES, BATCH = 3, 11, 5, 2
 
@@ -99,3 +100,27 @@ def test_learned_rows_that_look_at_learned_rows_are_none():
 
 def test_learned_rows_that_look_at_rows_of_the_same_entrance_are_none():
     assert resamplers(AmongWords()) == []
+
+
+class Pooling(nn.Module):
+    """A learned row looks at what layers gave, and what it found goes on beside a feed-forward (SigLIP)."""
+
+    def __init__(self):
+        super().__init__()
+        self.lay, self.pool, self.think = nn.Linear(7, WIDTH), Asking(), FeedForwardPart()
+        self.pool.rows = nn.Parameter(torch.randn(1, WIDTH))
+        self.layers = nn.ModuleList(part() for part in 2 * (AttentionPart, FeedForwardPart))
+
+    def forward(self, image):
+        x = self.lay(image)
+        for layer in self.layers:
+            x = layer(x)
+        return self.think(self.pool(x))[:, 0]
+
+
+def test_a_learned_row_that_looks_at_what_a_tower_gives_is_one_box_above_it():
+    reading = read_pass(xray.trace(Pooling(), torch.randn(BATCH, SEEN, 7)).passes[0])
+    (tower,) = reading.towers
+
+    labels = [node.label for node in chart_exit(reading.flow, tower, ()).nodes]
+    assert labels == [f"ONE LEARNED ROW LOOKS AT {SEEN}", "LAYER NORM", "LINEAR", "GELU", "LINEAR", "ADDED UP"]

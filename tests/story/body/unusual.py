@@ -85,3 +85,20 @@ def x_clip(c):
         head=Head("none"),
         untold=left_out("prompts_visual_layernorm"),
     )
+
+
+@family("Siglip2VisionModel", "siglip2:170, 273", named=True, num_hidden_layers=2)
+def siglip2_eye(c):
+    # learned places are resized for each image, and laid into as many rows as the longest has
+    return network(
+        tower(
+            c,
+            "vision",
+            "image",
+            False,
+            entrance(f"projection {c.hidden_size}", f"learned positions {c.num_patches}"),
+            (group(2, c.hidden_size, pre("layer", looks_both_ways(c)), pre("layer", plain(c))),),
+            "layer",
+        ),
+        head=Head("none"),
+    )

@@ -201,7 +201,8 @@ class Stage:
     multiplied by gates that they work out together (D-FINE). `replaces` is True where nothing is added: what the
     branch gives takes the stream's place (SAM's first attention). `stream_scale` says where the stream itself is
     multiplied: by one number "before" the branch is added to it (LASR), by "learned" ones before that (Doge), or by one
-    number "after" the sum (Gemma 4).
+    number "after" the sum (Gemma 4). Where the branches follow one another, `beside` are those, by their number from 0,
+    that the next one does not read: they stand beside it (the LAuReL of Gemma 3n).
     """
 
     branches: tuple[Branch, ...]
@@ -210,6 +211,11 @@ class Stage:
     scale: Literal["learned", "number", "tanh", "gates"] | None = None
     replaces: bool | None = None
     stream_scale: Literal["before", "learned", "after"] | None = None
+    beside: tuple[int, ...] | None = None
+
+    def is_beside(self, number: int) -> bool:
+        """Whether a branch stands beside the one before it."""
+        return number > 0 and (self.parallel or number - 1 in (self.beside or ()))
 
 
 @dataclass(frozen=True)

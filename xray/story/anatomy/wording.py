@@ -104,7 +104,7 @@ def list_lines(tower: Tower) -> Iterator[Line]:
         for stage in group.stages:
             for number, branch in enumerate(stage.branches):
                 part = describe_part(branch)
-                beside = number > 0 and ("∥ " if stage.parallel else "then ")
+                beside = number > 0 and ("∥ " if stage.is_beside(number) else "then ")
                 scaled = (SCALES.get(stage.scale or ""), STREAM_SCALES.get(stage.stream_scale or ""))
                 norm = join(describe_norm(stage.norm), *scaled) if number == 0 else ""
                 yield Line(layers, f"{beside or ''}{part}", describe_sizes(branch), describe_traits(branch), norm)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from xray.ir.flow.attention_sites import Site, end_within
 from xray.ir.flow.dataflow import Flow
@@ -116,8 +117,22 @@ def read_stage(
         scale="gates" if joints[-1].weighing else name_scale(flow, joints[-1].region.end, joints[-1].region.inner),
         replaces=joints[-1].replaces or None,
         stream_scale=name_factors_past(flow, joints),
+        beside=None if together > 1 else list_beside(flow, found),
     )
     return Staging(stage, tuple(joints), tuple(found), tuple(norms), find_added_rows(flow, joints[0].stream))
+
+
+def list_beside(flow: Flow, found: Sequence[Branching]) -> tuple[int, ...] | None:
+    """Which branches the next one does not read, though what follows does; None where each reads the one before it."""
+    regions = [one.region for one in found]
+    beside = (number for number, pair in enumerate(pairwise(regions)) if not reads_any(flow, *pair))
+    return tuple(beside) or None
+
+
+def reads_any(flow: Flow, one: Region, other: Region) -> bool:
+    """Whether anything of one region leads to the end of another."""
+    first = min(one.inner)
+    return not one.inner.isdisjoint(flow.behind(other.end, within=lambda place: place >= first))
 
 
 def split_parallel(flow: Flow, region: Region, sites: Sequence[Site]) -> list[Region]:

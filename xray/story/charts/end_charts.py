@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import isclose, prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, LOSSES
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, LOSSES, SUMS
 from xray.ir.trace import Step
 from xray.story.body.ends import is_convolved
 from xray.story.body.scale import list_bendings
@@ -20,6 +20,7 @@ from xray.story.charts.chart import (
     add_above,
     steps_at,
 )
+from xray.story.charts.entrance_chart import label_resampler
 from xray.story.charts.operations_chart import chart_operations, label_step
 from xray.story.charts.stage_chart import name_modulation
 from xray.story.passages.bridges import EARLIER_BESIDE, lays_earlier_beside
@@ -27,6 +28,7 @@ from xray.story.passages.joined_rows import label_joined_rows
 from xray.story.passages.modulation import list_modulation
 from xray.story.recognition.between import find_region, is_linear
 from xray.story.recognition.mixed_streams import find_end
+from xray.story.recognition.resamplers import find_resamplers
 from xray.story.sentences.of_runs import list_remarks_of_loss
 
 PICKS = frozenset({"argmax", "multinomial"})
@@ -42,7 +44,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         return None
     loss = last if is_loss(flow, last) and len(flow.steps[last].inputs) > 1 else None
     picks = list_picks(flow, last) if loss is None else []
-    top = last if loss is None else find_maker_in(flow, loss, 0, end)
+    top = find_sum(flow, last, end) if loss is None else find_maker_in(flow, loss, 0, end)
     region = None if top is None else find_region(flow, end, top)
     if region is None or top is None:
         return None
@@ -69,7 +71,9 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     for node in before:
         own = ", ".join(filter(None, (labels.get(node), name_bending(flow, [node]))))
         labels |= {node: own} if own and node in nodes else {}
-    chart = chart_operations(flow, nodes, top, labels, "out")
+    pooling = find_resamplers(flow, nodes, {end})
+    labels |= {one.end: label_resampler(one) for one in pooling}
+    chart = chart_operations(flow, nodes, top, labels, "out", folded={one.end: one.nodes for one in pooling})
     if chart is None:
         return None
     chart = replace(chart, nodes=tuple(tell_pooled(flow, show_given(node), end) for node in chart.nodes))
@@ -83,6 +87,16 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         label, out = name_pick(flow, node), flow.output(node)
         chart = add_above(chart, Node(f"out{node}", label, 0, BROAD, steps_at(flow, node), out, surface="phase"))
     return chart
+
+
+def find_sum(flow: Flow, last: int, end: int) -> int:
+    """The sum that adds the last step to what it was worked out of, as at the end of a pooling head; else that step."""
+    for reader in flow.readers.get(last, ()):
+        makers = [maker for maker in flow.makers[reader] if maker is not None]
+        others = [maker for maker in makers if maker != last]
+        if flow.op(reader) in SUMS and len(makers) == 2 and len(others) == 1 and others[0] > end:
+            return reader if others[0] in flow.behind(last, within=lambda place: place >= end) else last
+    return last
 
 
 def name_bending(flow: Flow, nodes: Sequence[int]) -> str:

@@ -26,7 +26,7 @@ from xray.story.charts.chart import (
     steps_at,
 )
 from xray.story.charts.operations_chart import chart_operations
-from xray.story.passages.added_places import describe_sum, is_gated, learned_source
+from xray.story.passages.added_places import describe_sum, is_gated, learned_source, list_laid
 from xray.story.passages.joined_rows import label_joined_rows
 from xray.story.recognition.between import is_linear, is_scale
 from xray.story.recognition.resamplers import Resampler
@@ -54,6 +54,7 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
     if chart is None:
         labels |= {one.end: label_resampler(one) for one in towering.resamplers}
         folded = {one.end: one.nodes for one in towering.resamplers}
+        folded |= {node: laid for node in nodes if flow.op(node) in SUMS and (laid := list_laid(flow, node, nodes))}
         chart = chart_operations(flow, nodes, start, labels, "in", is_entrance=True, folded=folded)
         chart = None if chart is None else add_scale(flow, chart, nodes)
     if chart is None:
@@ -63,7 +64,9 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
 
 def label_resampler(one: Resampler) -> str:
     """How many rows of its own an attention looks at how many others with."""
-    return f"{one.rows:,} {'LEARNED ' if one.trained is not False else ''}ROWS LOOK AT {one.seen:,}"
+    learned = "LEARNED " if one.trained is not False else ""
+    rows = f"ONE {learned}ROW LOOKS" if one.rows == 1 else f"{one.rows:,} {learned}ROWS LOOK"
+    return f"{rows} AT {one.seen:,}"
 
 
 def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:

@@ -157,7 +157,7 @@ def find_notable(
             if flow.is_leaf(node)
             and node not in taken
             and node not in normed
-            and (node in labels or wanted(flow, node, inside))
+            and (node in labels or wanted(flow, node, inside | set(folded)))
         }
         if found and len(found) + len(more) + len(normed) > most:
             break
@@ -293,8 +293,9 @@ def list_undrawn(
 
 def is_state(flow: Flow, node: int, group: Collection[int]) -> bool:
     """Whether a drawn step stands for a state that is handed on from place to place."""
+    is_laid = any(flow.op(one) in PLACING for one in group)
     is_known = attends(flow, group) or bool(list_written_bend(flow, node)) or find_any_norm(flow, node) is not None
-    return len(group) > 1 and not is_known
+    return len(group) > 1 and not is_laid and not is_known
 
 
 def attends(flow: Flow, group: Collection[int]) -> bool:

@@ -62,7 +62,7 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
     if len(before) > 1:
         charts = [chart_begun(flow, one, before, chart) for one, chart in zip(staging.branches, charts, strict=True)]
     beside = staging.stage.parallel
-    chart = charts[0] if len(charts) == 1 else join_beside(charts) if beside else join_above(charts)
+    chart = charts[0] if len(charts) == 1 else join_beside(charts) if beside else join_in_order(staging.stage, charts)
     if len(before) == 1:
         chart = stack_charts(chart_norm(flow, before[0], "opening", beside), chart)
     if staging.added is not None:
@@ -226,6 +226,17 @@ def name_modulation(flow: Flow, modulation: Sequence[int]) -> str:
     return " AND ".join(dict.fromkeys(told))
 
 
+def join_in_order(stage: Stage, charts: list[Chart]) -> Chart:
+    """Charts one above the other, but those side by side of which one does not read the other."""
+    runs: list[list[Chart]] = []
+    for number, chart in enumerate(charts):
+        if stage.is_beside(number):
+            runs[-1].append(chart)
+        else:
+            runs.append([chart])
+    return join_above([join_beside(run) if len(run) > 1 else run[0] for run in runs])
+
+
 def join_above(charts: list[Chart]) -> Chart:
     """Charts one above the other, in the order in which data passes them, their keys kept apart."""
     first, *others = [chart.marked(f"{number}:") for number, chart in enumerate(charts)]
@@ -355,10 +366,12 @@ def name_stage(staging: Staging) -> str:
 def join_names(stage: Stage, names: list[str]) -> str:
     """The names of a stage's branches: beside each other, or one after the other; alike ones counted."""
     runs: list[list[str]] = []
-    for name in names:
-        if runs and runs[-1][0] == name and not stage.parallel:
+    joins: list[str] = []
+    for number, name in enumerate(names):
+        if runs and runs[-1][0] == name and not stage.is_beside(number):
             runs[-1].append(name)
         else:
+            joins += [" BESIDE " if stage.is_beside(number) else " THEN "] if runs else []
             runs.append([name])
     told = [run[0] if len(run) == 1 else f"{run[0]} × {len(run)}" for run in runs]
-    return (" BESIDE " if stage.parallel else " THEN ").join(told)
+    return told[0] + "".join(join + one for join, one in zip(joins, told[1:], strict=True))

@@ -4,12 +4,15 @@ from collections.abc import Collection, Iterator
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SCALINGS, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import PLACING, SCALINGS, SIDE_BY_SIDE
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import EntrancePart
 from xray.story.body.tables import MOST_BESIDE, MOVING, PICKING, judge_training
 from xray.story.passages.channels import find_channels
+from xray.story.recognition.scored_parts import FILLINGS
 
+PUTTING = PLACING | FILLINGS | {"mul", "detach", "copy_"}
+"""What a table goes through besides: its rows are laid into others, be they resized for each image (SigLIP 2)."""
 NAMELESS = TensorRecord("", (), (), "", "", "activation")
 """Stands for places that are worked out, and picked from no table."""
 
@@ -54,12 +57,21 @@ def source_beside(flow: Flow, record: TensorRecord, maker: int | None) -> Tensor
         seen.add(maker)
         if flow.op(maker) in ("cos", "sin") or makes_places(flow, maker):
             return NAMELESS
-        if flow.op(maker) not in MOVING | PICKING | {"mul", "detach", "copy_"}:
+        if flow.op(maker) not in MOVING | PICKING | PUTTING:
             return None
         todo += [(one, before) for one, before in flow.given(maker) if one.is_float and prod(one.shape) > 1]
     if source is not None and source.role == "activation" and not seen:
         return source if is_held(flow, source) else None  # else it may be data
     return source
+
+
+def list_laid(flow: Flow, node: int, nodes: Collection[int]) -> tuple[int, ...]:
+    """A sum with the steps that lay the places which it adds into rows; empty where nothing is laid into any."""
+    for record, maker in flow.given(node):
+        if len(record.shape) > 1 and source_beside(flow, record, maker) is not None:
+            laid = sorted(flow.behind(maker, within=nodes.__contains__))
+            return (*laid, node) if any(flow.op(one) in PLACING for one in laid) else ()
+    return ()
 
 
 def is_gated(flow: Flow, node: int) -> bool:

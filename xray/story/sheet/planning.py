@@ -58,7 +58,8 @@ class Frame:
     @property
     def is_wide(self) -> bool:
         """Whether branches stand beside each other in it."""
-        return any(panel.is_open and panel.staging.stage.parallel for panel in self.panels)
+        stages = (panel.staging.stage for panel in self.panels if panel.is_open)
+        return any(stage.parallel or stage.beside for stage in stages)
 
 
 def plan_frames(
