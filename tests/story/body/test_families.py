@@ -56,6 +56,13 @@ UNUSED = {
         *(f"prompt_encoder.{name}" for name in ("mask_embed", "point_embed", "not_a_point_embed")),
     },
     "kyutai_speech_to_text": {"codec_model"},  # modeling_kyutai_speech_to_text.py:761, while it writes alone
+    "lw_detr": {  # modeling_lw_detr.py:1395, twelve of thirteen groups of queries serve training alone
+        f"model.enc_{name}.*" for name in ("output", "output_norm", "out_class_embed", "out_bbox_embed")
+    },
+    "sam3": {  # modeling_sam3.py:2389, with boxes to ask for alone; 2040
+        "geometry_encoder",
+        *(f"mask_decoder.pixel_decoder.{name}.2" for name in ("conv_layers", "norms")),
+    },
     "lightglue": {"match_assignment_layers.*.final_projection"},  # modeling_lightglue.py:568, of the last alone
 }
 """What of a family takes no part; of all others everything does."""

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from story.body.detectors import looks, samples, thinks
 from story.body.truth import (
     attention,
     entrance,
@@ -12,7 +13,9 @@ from story.body.truth import (
     memory,
     network,
     plain,
+    post,
     pre,
+    scaled,
     tower,
     words,
 )
@@ -102,3 +105,117 @@ def siglip2_eye(c):
         ),
         head=Head("none"),
     )
+
+
+@family(
+    "LwDetrForObjectDetection",
+    "lw_detr:178, 180, 277, 385, 913, 1395",
+    named=True,
+    backbone_config={
+        "model_type": "lw_detr_vit",
+        "hidden_size": 48,
+        "num_attention_heads": 3,
+        "num_hidden_layers": 4,
+        "image_size": 256,
+        "window_block_indices": [0, 1, 3],
+        "out_indices": [2, 4],
+    },
+    projector_scale_factors=[1.0],
+    num_queries=20,
+)
+def lw_detr(c):
+    # windows are sequences of their own, but in the layers whose output is handed on
+    net = c.backbone_config
+    patches = (net.image_size // net.patch_size) ** 2
+    think = pre("layer", thinks(net.hidden_size * net.mlp_ratio, "gelu"))
+    whole = looks(net.hidden_size, net.num_attention_heads)
+    cut = replace(whole, window=patches // net.num_windows, rolled=False)
+    held = tuple(net.window_block_indices), tuple(n for n in range(4) if n not in net.window_block_indices)
+    layers = [
+        group(rows, net.hidden_size, pre("layer", one), think) for rows, one in zip(held, (cut, whole), strict=True)
+    ]
+    places = (net.pretrain_image_size // net.patch_size) ** 2
+    parts = entrance(f"patches {net.hidden_size}", f"learned positions {places + 1}")
+    image = tower(net, "encoder", "image", False, parts, layers, None)
+    asks = group(
+        c.decoder_layers,
+        c.d_model,
+        post("layer", looks(c.d_model, c.decoder_self_attention_heads)),
+        samples(c, c.decoder_cross_attention_heads),
+        post("layer", thinks(c.decoder_ffn_dim, c.decoder_activation_function)),
+    )
+    queries = tower(c, "decoder", None, False, (), (asks,), "layer")
+    found = left_out("model.backbone.projector")
+    links = (Link("memory", "encoder", "decoder"),)
+    return network(*scaled(network(image)).towers, queries, links=links, untold=found)
+
+
+def sees_at_once(c):
+    """The eye of SAM 3: most layers look at windows."""
+    look = looks(c.hidden_size, c.num_attention_heads)
+    look = replace(look, positions="rotary")
+    think = pre("layer", thinks(c.intermediate_size, c.hidden_act))
+    rows = [n for n in range(c.num_hidden_layers) if n not in c.global_attn_indexes], c.global_attn_indexes
+    cut = replace(look, window=c.window_size**2, rolled=False)
+    layers = [group(held, c.hidden_size, pre("layer", one), think) for held, one in zip(rows, (cut, look), strict=True)]
+    places = (c.pretrain_image_size // c.patch_size) ** 2
+    parts = entrance(f"patches {c.hidden_size}", f"learned positions {places}", "norm")
+    return tower(c, "vision", "image", False, parts, layers, None)
+
+
+@family(
+    "Sam3Model",
+    "sam3:604, 783, 1375, 1616, 1803, 1830; clip:353",
+    named=True,
+    vision_config={
+        "backbone_config": {"model_type": "sam3_vit_model", "num_hidden_layers": 3, "global_attn_indexes": [1]}
+    },
+    text_config={"num_hidden_layers": 2},
+    detr_encoder_config={"num_layers": 2},
+    detr_decoder_config={"num_layers": 2},
+)
+def sam3(c):
+    # the map looks at the text, learned queries look at the text and at the map, in which boxes say how near it is
+    see, read, mix, ask = c.vision_config.backbone_config, c.text_config, c.detr_encoder_config, c.detr_decoder_config
+    ahead = replace(looks(read.hidden_size, read.num_attention_heads), causal=True)
+    texts = tower(
+        read,
+        "encoder",
+        "ids",
+        True,
+        words(read, f"learned positions {read.max_position_embeddings}"),
+        (group(2, read.hidden_size, pre("layer", ahead), pre("layer", thinks(read.intermediate_size, "quick gelu"))),),
+        "layer",
+    )
+    own = looks(mix.hidden_size, mix.num_attention_heads)
+    to_text = replace(own, source="encoder")
+    think = pre("layer", thinks(mix.intermediate_size, mix.hidden_act))
+    maps = tower(
+        mix,
+        "decoder",
+        None,
+        False,
+        entrance(f"convolution {mix.hidden_size}"),
+        (group(2, mix.hidden_size, pre("layer", own), pre("layer", to_text), think),),
+        None,
+    )
+    own = looks(ask.hidden_size, ask.num_attention_heads)
+    near = replace(own, source="decoder", positions="relative")
+    stages = [post("layer", one) for one in (own, replace(own, source="encoder"), near)]
+    think = post("layer", thinks(ask.intermediate_size, ask.hidden_act))
+    queries = tower(
+        ask,
+        "decoder 2",
+        None,
+        False,
+        entrance("learned rows 1", f"learned rows {ask.num_queries}"),
+        (group(2, ask.hidden_size, *stages, think),),
+        "layer",
+    )
+    pairs = (("encoder", "decoder"), ("encoder", "decoder 2"), ("decoder", "decoder 2"))
+    first, *others = (memory(*pair) for pair in pairs)
+    links = (first, Link("joined", "vision", "decoder"), *others, Link("compared", "vision", "decoder 2"))
+    found = left_out(*(f"vision_encoder.neck.fpn_layers.{number}" for number in (0, 1, 3)))
+    found += left_out("text_encoder.text_projection", *(f"detr_decoder.box_rpb_embed_{axis}" for axis in "xy"))
+    found += left_out(*(f"mask_decoder.prompt_cross_attn.{name}_proj" for name in "kv"))
+    return network(sees_at_once(see), texts, maps, queries, links=links, head=Head("none"), untold=found)

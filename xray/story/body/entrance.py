@@ -249,13 +249,15 @@ def scales_rows(flow: Flow, node: int, nodes: Collection[int]) -> bool:
 
 def describe_join(flow: Flow, node: int, nodes: Collection[int]) -> Iterator[EntrancePart]:
     """The learned rows that are put before or behind the others."""
-    for record, maker in flow.given(node):
-        source = learned_source(flow, record, maker) if len(record.shape) == 3 else None
+    given = list(flow.given(node))
+    sources = [learned_source(flow, *one) if len(one[0].shape) == 3 else None for one in given]
+    for (record, _), source in zip(given, sources, strict=True):
         if source is not None and source.shape[-2:-1] in ((), record.shape[1:2]):  # not a part of a table that is cut
             count = record.shape[1]
             if not count:
                 continue
-            name = "class token" if count == 1 else "learned rows"
+            is_class = count == 1 and None in sources  # before learned rows alone it is one more of them (SAM 3)
+            name = "class token" if is_class else "learned rows"
             yield EntrancePart(name, count, learned=judge_training(flow, source.trained, nodes))  # type: ignore[arg-type]  # one of two
 
 
