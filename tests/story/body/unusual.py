@@ -219,3 +219,16 @@ def sam3(c):
     found += left_out("text_encoder.text_projection", *(f"detr_decoder.box_rpb_embed_{axis}" for axis in "xy"))
     found += left_out(*(f"mask_decoder.prompt_cross_attn.{name}_proj" for name in "kv"))
     return network(sees_at_once(see), texts, maps, queries, links=links, head=Head("none"), untold=found)
+
+
+@family("YolosForObjectDetection", "yolos:112, 427", named=True, num_hidden_layers=4, image_size=[64, 96])
+def yolos(c):
+    # places are added anew before each layer but the first: they are no stream
+    patches = (c.image_size[0] // c.patch_size) * (c.image_size[1] // c.patch_size)
+    rows = f"positions {patches + c.num_detection_tokens + 1}"
+    parts = entrance(
+        f"patches {c.hidden_size}", "class token 1", f"learned rows {c.num_detection_tokens}", f"learned {rows}"
+    )
+    layers = group(4, c.hidden_size, pre("layer", looks_both_ways(c)), pre("layer", plain(c)))
+    found = left_out("vit.encoder.interpolation")
+    return network(tower(c, "vision", "image", False, parts, (layers,), "layer"), untold=found)

@@ -101,7 +101,8 @@ def count_batch(flow: Flow, way: Sequence[int], reads: str | None) -> int | None
     if root is None or not (is_linear(flow, root) or flow.op(root) in FINDINGS):
         return None
     batch, first = flow.output(root).shape[0], way[-1]
-    given = max((record.shape for record, maker in flow.given(first) if maker is None), key=prod, default=())
+    outer = (record for record, maker in flow.given(first) if maker is None and record.role != "parameter")
+    given = max((record.shape for record in outer), key=prod, default=())
     is_whole = len(given) in IMAGE_OR_SIGNAL or (reads == "video" and len(given) == max(IMAGE_OR_SIGNAL) + 1)
     return min(batch, given[0]) if is_whole else batch
 

@@ -130,8 +130,8 @@ def read_joint(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | No
             stream = find_learned_start(flow, maker)
         if branch is None or (stream is None and maker is not None):  # nothing that is moved from outside is a stream
             continue
-        if is_short[1 - stream_number]:
-            continue
+        if is_short[1 - stream_number] or (is_short[stream_number] and strip_plain(flow, branch) in known):
+            continue  # places that are added to a stream anew (YOLOS)
         region = None
         if stream is None or stream < branch:
             region = find_branch(flow, stream, branch, step.inputs[stream_number])
@@ -148,7 +148,7 @@ def read_joint(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | No
             stream, region = whole.start, whole
         if region is not None and does_mix(flow, region.inner) and not is_other_stream(flow, branch, region, known):
             return Joint(place, stream, region)
-    return read_projected(flow, place, known)
+    return None if any(is_short) else read_projected(flow, place, known)
 
 
 def lies_along(shape: Sequence[int], whole: Sequence[int]) -> bool:
