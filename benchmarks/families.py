@@ -51,6 +51,7 @@ PREFERRED = (
 )
 """Of the kinds as which a family comes, the first of these is built; what comes as none of them, as its base."""
 HEAD_DIM = {"head_dim": 128}
+IN_ONE_ROW = {"image_token_id": 248_056, "vision_config": {"image_size": 256, "patch_size": 16}}
 MROPE = {
     "rope_parameters": {
         "rope_type": "default",
@@ -142,6 +143,8 @@ LACKING: Mapping[str, Mapping[str, Any]] = {
     "granitemoehybrid": {"layer_types": (["mamba"] * 7 + ["attention"]) * 4},
     "glm5_next": {"vision_config": {"out_hidden_size": 4096}},
     "step3p7": {"text_config": {"sliding_window": 512, "vocab_size": 151_936}},
+    "minicpm_ocr": {"image_token_id": 248_056},
+    **dict.fromkeys(("minicpmv4_6", "minicpmv4_7"), IN_ONE_ROW),
     "chameleon": {"vocabulary_map": {"<image>": 8711}},
     "emu3": {"vocabulary_map": {"<image>": 151646, "<|extra_200|>": 151846, **VISUAL_TOKENS}},
     "aya_vision": {"vision_config": {"model_type": "siglip_vision_model", "num_attention_heads": 16}},

@@ -172,6 +172,42 @@ def test_two_images_one_below_the_other_are_as_large_as_the_settings_say(folder)
     assert {one.shape for one in outcome.trace.steps[0].inputs} >= {(2, 3, 8, 8)}
 
 
+@pytest.mark.slow
+def test_patches_of_all_images_may_lie_in_one_row(folder):
+    settings = {
+        "architectures": ["MiniCPMOcrForConditionalGeneration"],
+        "model_type": "minicpm_ocr",
+        "image_token_id": 90,
+        "vision_config": {
+            "hidden_size": 24,
+            "intermediate_size": 37,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 3,
+            "image_size": 16,
+            "patch_size": 4,
+        },
+        "text_config": {
+            "model_type": "qwen3_5_text",
+            "vocab_size": 99,
+            "hidden_size": 24,
+            "intermediate_size": 37,
+            "num_hidden_layers": 4,
+            "num_attention_heads": 3,
+            "num_key_value_heads": 1,
+            "head_dim": 8,
+            "linear_key_head_dim": 8,
+            "linear_value_head_dim": 8,
+            "linear_num_key_heads": 2,
+            "linear_num_value_heads": 4,
+        },
+    }
+    trace = record(folder(settings)).trace
+
+    row = (1, 3, 4, 2 * 16 * 4)
+    assert top_inputs(trace) == {"input_ids": (2, 10 + 4), "pixel_values": row, "target_sizes": (2, 2)}
+    assert [tower.name for tower in xray.anatomy(trace).towers] == ["vision", "text"]
+
+
 def test_sound_is_as_wide_as_the_layer_that_reads_it(folder):
     settings = {
         "architectures": ["GraniteSpeech5Encoder"],

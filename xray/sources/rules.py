@@ -108,7 +108,13 @@ GRIDS: Mapping[str, Rule] = {
 }
 """The rules for models that take images as one long list of patches, with a table of how many rows and columns."""
 PATCHES: Mapping[str, Rule] = {
-    "pixel_values": Rule(("batch patches patch_numbers", "batch channels patch patches*patch")),
+    "pixel_values": Rule(
+        (
+            "batch patches patch_numbers",
+            "batch channels patch patches*patch",
+            "1 channels patch batch*patches*patch",
+        )
+    ),
     "pixel_attention_mask": Rule(("batch patches",), "ones"),
     "spatial_shapes": Rule(("batch 2",), "sides"),
     "target_sizes": Rule(("batch 2",), "sides"),
