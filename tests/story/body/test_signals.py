@@ -138,3 +138,25 @@ def test_a_feed_forward_that_makes_one_row_of_several_says_so():
 
     joined = [one.joined for one in tower.branches if isinstance(one, FeedForward)]
     assert joined == [None, 2]
+
+
+class Pooled(nn.Module):
+    """Pairs of rows as their mean before layers (Qwen2.5-Omni)."""
+
+    def __init__(self):
+        super().__init__()
+        self.lay = nn.Linear(7, WIDTH)
+        self.layers = nn.ModuleList(part() for part in 2 * (AttentionPart, FeedForwardPart))
+
+    def forward(self, x):
+        x = self.lay(x)
+        x = (x[:, ::2] + x[:, 1::2]) / 2
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_the_mean_of_two_rows_is_called_that():
+    flow, towering = open_first(Pooled(), torch.randn(2, 6, 7))
+
+    assert "MEAN OF BOTH" in {node.label for node in chart_entrance(flow, towering).nodes}

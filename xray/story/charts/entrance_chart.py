@@ -13,6 +13,7 @@ from xray.story.body.entrance import cuts_patches
 from xray.story.body.stages import find_any_norm
 from xray.story.body.tables import looks_up_places, trains
 from xray.story.body.towers import Towering
+from xray.story.branches.caps import read_factor
 from xray.story.charts.chart import (
     LEFT_HALF,
     MIDDLE,
@@ -209,6 +210,8 @@ def label_entry(flow: Flow, node: int) -> str:
         return f"+ {'GATED ' * is_gated(flow, node)}{'LEARNED ' * bool(part.learned)}PLACES"
     if op in SUMS and find_any_norm(flow, node) is not None:
         return ""
+    if op in SUMS and is_halved(flow, node):
+        return "MEAN OF BOTH"
     if op in SUMS and any(record.role == "parameter" for record in flow.steps[node].inputs):
         return "+ A ROW" if trains(flow, node) is False else "+ A LEARNED ROW"
     if adds_looked_up(flow, node):
@@ -229,6 +232,15 @@ def adds_looked_up(flow: Flow, node: int) -> bool:
     before = flow.steps[node].inputs[0].shape if flow.steps[node].inputs else ()
     is_sum = flow.op(node) == "sum" and len(before) == 4 and flow.output(node).shape == (*before[:2], before[-1])
     return is_sum and maker is not None and flow.op(maker) in LOOKUPS
+
+
+def is_halved(flow: Flow, node: int) -> bool:
+    """Whether two tensors that are alike are added, and the sum goes on as half of it: their mean (Qwen2.5-Omni)."""
+    shapes = {record.shape for record in flow.steps[node].inputs}
+    readers = [reader for reader in flow.readers.get(node, ()) if flow.is_leaf(reader)]
+    return (
+        len(flow.steps[node].inputs) == 2 and len(shapes) == 1 and [read_factor(flow, one) for one in readers] == [0.5]
+    )
 
 
 def leaves_rows(flow: Flow, node: int) -> bool:
