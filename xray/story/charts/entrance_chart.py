@@ -38,6 +38,7 @@ from xray.text import show_controls
 INPUTS = {"ids": "TOKEN IDS", "image": "IMAGE", "video": "VIDEO", "audio": "SIGNAL", "vectors": "VECTORS"}
 PADDINGS = frozenset({"pad", "zero_pad2d", "constant_pad_nd"})
 CHOOSING = frozenset({"gather", "index_select", "take_along_dim"})
+MEAN = "MEAN OF BOTH"
 MOST_LETTERS = 90
 """No more of a prompt is quoted."""
 
@@ -57,7 +58,7 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         folded = {one.end: one.nodes for one in towering.resamplers}
         folded |= {node: laid for node in nodes if flow.op(node) in SUMS and (laid := list_laid(flow, node, nodes))}
         chart = chart_operations(flow, nodes, start, labels, "in", is_entrance=True, folded=folded)
-        chart = None if chart is None else add_scale(flow, chart, nodes)
+        chart = None if chart is None else add_halves(flow, add_scale(flow, chart, nodes))
     if chart is None:
         return None
     return chart if has_words else add_given(flow, towering, chart)
@@ -211,7 +212,7 @@ def label_entry(flow: Flow, node: int) -> str:
     if op in SUMS and find_any_norm(flow, node) is not None:
         return ""
     if op in SUMS and is_halved(flow, node):
-        return "MEAN OF BOTH"
+        return MEAN
     if op in SUMS and any(record.role == "parameter" for record in flow.steps[node].inputs):
         return "+ A ROW" if trains(flow, node) is False else "+ A LEARNED ROW"
     if adds_looked_up(flow, node):
@@ -241,6 +242,17 @@ def is_halved(flow: Flow, node: int) -> bool:
     return (
         len(flow.steps[node].inputs) == 2 and len(shapes) == 1 and [read_factor(flow, one) for one in readers] == [0.5]
     )
+
+
+def add_halves(flow: Flow, chart: Chart) -> Chart:
+    """The chart whose boxes of a mean stand for the step too that halves the sum."""
+    halves = {
+        node.key: [reader for reader in flow.readers[flow.places[node.steps[0].id]] if flow.is_leaf(reader)]
+        for node in chart.nodes
+        if node.label == MEAN
+    }
+    nodes = (replace(one, steps=(*one.steps, *steps_at(flow, *halves.get(one.key, ())))) for one in chart.nodes)
+    return replace(chart, nodes=tuple(nodes))
 
 
 def leaves_rows(flow: Flow, node: int) -> bool:

@@ -77,13 +77,14 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
         feet, top, row = ("gate", "expand"), "multiply", 2
     elif branch.gates_beside and len(wide) == 1:
         times = find_rows_beside(flow, found.region, between)
+        bends = [node for node in between if node < (times or last)]
         drawn += [
             Node(
                 "gate",
                 f"GATE{with_bend}",
                 0,
                 BROAD,
-                steps_at(flow, *wide),
+                steps_at(flow, *wide, *bends),
                 flow.output(wide[0]),
                 describe_params(flow, *wide),
             ),
