@@ -212,10 +212,18 @@ def draw_end(
         extra = next(
             (told for node in part.nodes if is_linear(flow, node) and (told := describe_params(flow, node))), ""
         )
-        nodes.append(Node(key, label, row, BROAD, steps_at(flow, *reversed(part.nodes)), part.record, extra))
+        finding = find_beside(flow, part.nodes[-1]) if name_sum(flow, part, site) else None
+        steps = steps_at(flow, *reversed(part.nodes), *([] if finding is None else [finding]))
+        nodes.append(Node(key, label, row, BROAD, steps, part.record, extra))
         edges.append(Edge(last, key))
         last, row = key, row + 1
     return last
+
+
+def find_beside(flow: Flow, node: int) -> int | None:
+    """The convolution whose result a step takes in."""
+    made = (flow.carried_from(maker) for maker in flow.makers[node])
+    return next((one for one in made if one is not None and flow.op(one) in FINDINGS), None)
 
 
 def name_sum(flow: Flow, part: Part, site: Site) -> str:
@@ -223,8 +231,7 @@ def name_sum(flow: Flow, part: Part, site: Site) -> str:
     node = part.nodes[-1]
     if flow.op(node) not in SUMS or len(flow.makers[node]) != 2:
         return ""
-    made = [flow.carried_from(maker) for maker in flow.makers[node]]
-    finding = next((one for one in made if one is not None and flow.op(one) in FINDINGS), None)
+    finding = find_beside(flow, node)
     if finding is None:
         return ""
     read, values = flow.carried_from(flow.makers[finding][0]), map(flow.carried_from, flow.makers[site.weighted_sum])

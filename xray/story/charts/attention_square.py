@@ -4,7 +4,8 @@ from math import isclose, sqrt
 
 from xray.ir.flow.attention_sites import Site, has_keys_first
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SCALINGS
+from xray.ir.flow.operation_kinds import SCALINGS, SUMS
+from xray.ir.flow.projections import is_product
 from xray.ir.trace import Step
 from xray.story.anatomy.tree import Attention
 from xray.story.branches.attention import has_sinks_inside
@@ -18,6 +19,7 @@ from xray.story.charts.chart import (
     steps_at,
 )
 from xray.story.charts.lanes import Part
+from xray.story.recognition.between import is_linear
 from xray.story.recognition.scored_parts import Scored, read_scored
 from xray.story.sentences.of_parts import describe_box
 
@@ -71,7 +73,7 @@ def draw_square(
     last = "scores"
     for number, part in enumerate(part for part in parts if part.kind in ("bias", "mask")):
         key = f"{part.kind}{number}"
-        nodes.append(score_node(flow, part, branch, key, row))
+        nodes.append(score_node(flow, part, site, branch, key, row))
         edges.append(Edge(last, key))
         last, row = key, row + 1
     dropped = list_dropouts(flow, site.softmax)
@@ -108,11 +110,12 @@ def draw_square(
     return row + 1
 
 
-def score_node(flow: Flow, part: Scored, branch: Attention, key: str, row: int) -> Node:
+def score_node(flow: Flow, part: Scored, site: Site, branch: Attention, key: str, row: int) -> Node:
     """What is added to the scores: a mask, or a bias for positions. A bias is named only if it is known to be one."""
     record = part.operand.record if part.operand is not None else None
     out = flow.output(part.nodes[-1])
-    steps = steps_at(flow, *reversed(part.nodes))
+    beside = list_products_beside(flow, part, site)
+    steps = steps_at(flow, *reversed(part.nodes), *beside)
     extra = "broadcast" if record is not None and record.shape != out.shape else ""
     if part.kind == "mask":
         label = "MASK OF CHOSEN KEYS" if branch.chosen_keys else "MASK"
@@ -120,6 +123,16 @@ def score_node(flow: Flow, part: Scored, branch: Attention, key: str, row: int) 
     named = {"alibi": "+ SLOPES BY DISTANCE (ALiBi)", "relative": "+ BIAS OF RELATIVE PLACES"}
     label = named.get(branch.positions or "", "+ A BIAS")
     return Node(key, label, row, SQUARE, steps, out, extra, beside=record)
+
+
+def list_products_beside(flow: Flow, part: Scored, site: Site) -> list[int]:
+    """The products that queries or keys take part in beside the scores, which are added to these, with their sums."""
+    own = {*site.scored, *flow.behind(site.scores)}
+    starts = (maker for node in part.nodes for maker in flow.makers[node] if maker is not None and maker not in own)
+    made = set(flow.behind(*starts, ends=lambda node: node in own or is_linear(flow, node))) - own
+    products = {node for node in made if is_product(flow, node)}
+    sums = (maker for node in products for maker in flow.makers[node] if maker is not None and flow.op(maker) in SUMS)
+    return sorted({*products, *sums})
 
 
 def label_scores(flow: Flow, site: Site, scales: list[Scored]) -> str:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
+from xray.ir.flow.projections import is_product
 from xray.story.anatomy.tree import Experts
 from xray.story.anatomy.wording import ACTIVATIONS
 from xray.story.body.stages import Branching, find_any_norm
@@ -113,7 +114,8 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
         edges.append(Edge("each", "back"))
         top, row = "back", row + 2
     else:
-        top = "expert0"
+        top, apart = "expert0", steps_at(flow, *list_apart(flow, nodes - shared - routing, branch))
+        drawn = [replace(one, steps=apart) if one.key == f"expert{shown - 1}" else one for one in drawn]
     end, feet, head = found.region.end, ["router"], "mixed"
     down, up = (seek_down(flow, heavy[0], nodes), seek_up(flow, end, heavy[-1], nodes)) if heavy else (None, None)
     is_waist = down is not None and up is not None
@@ -176,14 +178,25 @@ def seek_up(flow: Flow, end: int, last: int, nodes: Collection[int]) -> int | No
 
 def list_of_each(flow: Flow, heavy: Sequence[int], nodes: Collection[int], branch: Experts) -> list[int]:
     """The steps within each expert that its box stands for: how numbers are bent, and the product with the gate."""
-    inner = [node for node in sorted(nodes) if heavy[0] < node < heavy[-1]]
+    return list_bent(flow, [node for node in sorted(nodes) if heavy[0] < node < heavy[-1]], branch)
+
+
+def list_apart(flow: Flow, nodes: Collection[int], branch: Experts) -> list[int]:
+    """The steps of experts that are worked out one after the other: their products, and how numbers are bent."""
+    products = [node for node in sorted(nodes) if is_linear(flow, node) or is_product(flow, node)]
+    inner = [node for node in sorted(nodes) if products and products[0] < node < products[-1]]
+    return sorted({*products, *list_bent(flow, inner, branch)})
+
+
+def list_bent(flow: Flow, inner: Sequence[int], branch: Experts) -> list[int]:
+    """The steps among some by which numbers are bent, and the products with a gate."""
     gates = [node for node in inner if is_product_of_two(flow, node)] if branch.gated else []
     return sorted({*list_bending(flow, inner, branch.activation), *gates})
 
 
 def list_mixing(flow: Flow, heavy: Sequence[int], nodes: Collection[int], routing: Collection[int]) -> list[int]:
     """The steps that multiply what experts give by what the router says, and add it up."""
-    behind = [node for node in sorted(nodes) if heavy and node > heavy[-1] and node not in routing]
+    behind = [node for node in sorted(nodes) if (not heavy or node > heavy[-1]) and node not in routing]
     return [
         node
         for node in behind

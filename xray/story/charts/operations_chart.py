@@ -141,12 +141,10 @@ def find_notable(
     inside = set(nodes).difference(loop, *folded.values())
     normed: dict[int, tuple[int, ...]] = {}
     taken: set[int] = set()
-    origins: set[int | None] = set()
     for node in sorted(inside, reverse=True):
         norm = find_any_norm(flow, node)
-        if norm is not None and node not in taken and norm.origin not in origins:
+        if norm is not None and node not in taken and taken.isdisjoint(norm.nodes):
             normed[node] = norm.nodes
-            origins.add(norm.origin)
             taken |= set(norm.nodes) | {one for one in inside if norm.nodes[0] < one < node}
     levels = [is_substance, is_bend, is_joint]
     found: dict[int, tuple[int, ...]] = {}

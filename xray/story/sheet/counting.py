@@ -8,11 +8,12 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SCALINGS, SUMS
-from xray.ir.flow.projections import is_projection
+from xray.ir.flow.projections import is_product, is_projection
 from xray.ir.kinds import only_moves
 from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS
 from xray.story.anatomy.tree import Untold
 from xray.story.body.ends import list_apart
+from xray.story.branches.attention import is_learned
 from xray.story.recognition.value_shapes import number
 
 
@@ -155,9 +156,9 @@ def count_unsaid(flow: Flow, nodes: Collection[int], drawn: Collection[str]) -> 
 
 
 def is_bias(flow: Flow, node: int) -> bool:
-    """Whether a step adds one learned row to what a product makes: that is the bias of a linear layer."""
-    if flow.op(node) not in SUMS:
+    """Whether a step adds learned rows to what a product makes: the bias of a linear layer, or of each expert's."""
+    if flow.op(node) not in SUMS or len(flow.makers[node]) != 2:
         return False
-    learned = [len(record.shape) for record in flow.steps[node].inputs if record.role == "parameter"]
-    makers = (flow.carried_from(maker) for maker in flow.makers[node])
-    return learned == [1] and any(maker is not None and is_projection(flow, maker) for maker in makers)
+    made = [maker for record, maker in flow.given(node) if not is_learned(flow, record, maker)]
+    product = flow.carried_from(made[0]) if len(made) == 1 else None
+    return product is not None and (is_projection(flow, product) or is_product(flow, product))
