@@ -161,4 +161,5 @@ def is_bias(flow: Flow, node: int) -> bool:
         return False
     made = [maker for record, maker in flow.given(node) if not is_learned(flow, record, maker)]
     product = flow.carried_from(made[0]) if len(made) == 1 else None
-    return product is not None and (is_projection(flow, product) or is_product(flow, product))
+    multiplies = product is not None and (is_projection(flow, product) or is_product(flow, product))
+    return multiplies or (product is not None and flow.op(product).endswith("mm"))
