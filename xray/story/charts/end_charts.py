@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import isclose, prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, LOSSES, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, LOSSES, SIDE_BY_SIDE, SUMS
 from xray.ir.trace import Step
 from xray.story.body.ends import is_convolved
 from xray.story.body.scale import list_bendings
@@ -23,6 +23,7 @@ from xray.story.charts.chart import (
 from xray.story.charts.entrance_chart import label_resampler
 from xray.story.charts.operations_chart import chart_operations, label_step
 from xray.story.charts.stage_chart import name_modulation
+from xray.story.passages.added_places import learned_source
 from xray.story.passages.bridges import EARLIER_BESIDE, lays_earlier_beside
 from xray.story.passages.joined_rows import label_joined_rows
 from xray.story.passages.modulation import list_modulation
@@ -31,6 +32,7 @@ from xray.story.recognition.mixed_streams import find_end
 from xray.story.recognition.resamplers import find_resamplers
 from xray.story.sentences.of_runs import list_remarks_of_loss
 
+JOINING = SIDE_BY_SIDE | {"stack"}
 PICKS = frozenset({"argmax", "multinomial"})
 COMPARED = {"targets": (0.08, 0.36), "predictions": (0.64, 0.72)}
 """What a loss compares, and where each stands."""
@@ -64,6 +66,8 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
             labels[node] = f"LAST NORM, {name_modulation(flow, modulation)}" if modulation else "LAST NORM"
         elif lays_earlier_beside(flow, node, nodes):
             labels[node] = EARLIER_BESIDE
+        elif label_learned_rows(flow, node):
+            labels[node] = label_learned_rows(flow, node)
         elif flow.steps[node].error is not None:
             to_words = flow.steps[node].settings.get("out_features") == towering.tower.vocab
             labels[node] = "LINEAR TO VOCABULARY" if to_words else label_step(flow, node)
@@ -97,6 +101,21 @@ def find_sum(flow: Flow, last: int, end: int) -> int:
         if flow.op(reader) in SUMS and len(makers) == 2 and len(others) == 1 and others[0] > end:
             return reader if others[0] in flow.behind(last, within=lambda place: place >= end) else last
     return last
+
+
+def label_learned_rows(flow: Flow, node: int) -> str:
+    """What a step is called that puts learned rows or columns beside others: marks of a line's end (HunYuan-VL)."""
+    step, after = flow.steps[node], flow.output(node).shape
+    if flow.op(node) not in SIDE_BY_SIDE or len(after) not in (3, 4):
+        return ""
+    rest = [record for record, maker in flow.given(node) if learned_source(flow, record, maker) is None]
+    if len(rest) != 1 or len(step.inputs) < 2:
+        return ""
+    longer = [axis for axis, (less, more) in enumerate(zip(rest[0].shape, after, strict=True)) if less < more]
+    if len(longer) != 1 or longer[0] in (0, 1 if len(after) == 4 else 2):
+        return ""
+    kind = "COLUMNS" if longer[0] == 3 else "ROWS"
+    return f"LEARNED {kind} BESIDE: {rest[0].shape[longer[0]]:,} + {after[longer[0]] - rest[0].shape[longer[0]]:,}"
 
 
 def name_bending(flow: Flow, nodes: Sequence[int]) -> str:
@@ -260,7 +279,8 @@ def find_last(flow: Flow, towering: Towering, others: Collection[int]) -> int | 
     ends = [one for one in reversed(heads) if is_last_norm(flow, towering, one) or not is_convolved(flow, one)]
     own = next((one for one in ends if one not in shared), None)
     is_head = own is not None and is_linear(flow, own) and not any(is_loss(flow, one) for one in ends)
-    return own if is_head else next(iter(ends), None)
+    last = own if is_head else next(iter(ends), None)
+    return last if last is None else find_joined_heads(flow, last, heads) or last
 
 
 def list_worked_out(flow: Flow, others: Collection[int], end: int) -> set[int]:
@@ -270,3 +290,13 @@ def list_worked_out(flow: Flow, others: Collection[int], end: int) -> set[int]:
         if place not in own and any(maker in found for maker in flow.makers[place]):
             found.add(place)
     return found
+
+
+def find_joined_heads(flow: Flow, last: int, heads: Collection[int]) -> int | None:
+    """The step that puts what several heads of one kind give together: of each book of codes, say (MusicGen)."""
+    for reader in flow.readers.get(last, ()):
+        joined = {record.shape for record in flow.steps[reader].inputs} if flow.op(reader) in JOINING else set()
+        makers = set(flow.makers[reader])
+        if joined == {flow.output(last).shape} and len(makers) > 1 and makers <= {*heads} and is_linear(flow, last):
+            return reader
+    return None

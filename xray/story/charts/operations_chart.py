@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from math import prod
+from math import ceil, prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CURVES, FINDINGS, LOOKUPS, PLACING, SCALINGS, SIDE_BY_SIDE, SOFTMAXES, SUMS
@@ -125,6 +125,7 @@ def name_written_bends(flow: Flow, nodes: Collection[int]) -> dict[int, str]:
 def cut_row(flow: Flow, nodes: list[int]) -> list[list[int]]:
     """The steps of a row in as many rows as they need to be read."""
     most = MOST_IN_ROW if all(len(flow.output(node).shape) < 5 for node in nodes) else 2
+    most = most if not nodes else ceil(len(nodes) / ceil(len(nodes) / most))
     return [nodes[start : start + most] for start in range(0, len(nodes), most)]
 
 

@@ -1,0 +1,58 @@
+"""What stands above the last layer: several heads of one kind, and learned rows beside those of the stream."""
+
+import re
+
+import torch
+from story.body.test_mistaken import PLACES, WIDTH, AttentionPart, FeedForwardPart, Reader, rows
+from torch import nn
+
+import xray
+from xray.renderers.sheet.poster import draw_poster
+
+CODES = 3
+
+
+class Codes(Reader):
+    """Scores of each book of codes, one behind the other (MusicGen)."""
+
+    def __init__(self, *layers):
+        super().__init__(*layers)
+        self.norm, self.heads = nn.LayerNorm(WIDTH), nn.ModuleList(nn.Linear(WIDTH, 9) for _ in range(CODES))
+
+    def forward(self, x, kind=None):
+        x = self.norm(super().forward(x, kind))
+        return torch.stack([head(x) for head in self.heads], dim=1)
+
+
+class Marked(Reader):
+    """Rows between one that begins and one that ends them, normalised together (HunYuan-VL)."""
+
+    def __init__(self, *layers):
+        super().__init__(*layers)
+        self.project, self.norm = nn.Linear(7, WIDTH), nn.LayerNorm(8)
+        self.out, self.begin, self.end = nn.Linear(WIDTH, 8), nn.Parameter(torch.ones(8)), nn.Parameter(torch.ones(8))
+
+    def forward(self, x, kind=None):
+        x = self.out(super().forward(x, kind))
+        begin, end = (one.reshape(1, 1, -1).expand(len(x), 1, -1) for one in (self.begin, self.end))
+        return self.norm(torch.cat([begin, x, end], dim=1))
+
+
+def words_of(make):
+    model = make(*(part() for _ in range(2) for part in (AttentionPart, FeedForwardPart)))
+    with torch.no_grad():
+        drawn = draw_poster(xray.trace(model, rows()), "svg")
+    return [word for word in re.split("<[^>]+>", drawn) if word.strip()]
+
+
+def test_all_heads_that_are_put_together_are_drawn():
+    words = words_of(Codes)
+    above = words[words.index("LAST NORM") :]
+
+    assert above.count("LINEAR") == CODES
+    assert "STACKED" in above
+    assert not [word for word in words if "Not drawn" in word]
+
+
+def test_learned_rows_beside_those_of_the_stream_are_told_with_their_number():
+    assert f"LEARNED ROWS BESIDE: {PLACES} + 2" in words_of(Marked)
