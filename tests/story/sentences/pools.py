@@ -75,6 +75,11 @@ def stream_layers(anatomy, count):
     return replace(anatomy, towers=(replace(anatomy.towers[0], streams=count),))
 
 
+def add_rows(anatomy, count):
+    """The same with rows of another tower behind so many layers."""
+    return replace(anatomy, towers=(replace(anatomy.towers[0], rows_added=tuple(range(count))),))
+
+
 def change_stages(anatomy, **facts):
     """The same with other facts of its stages."""
     (group,) = anatomy.towers[0].groups
@@ -117,6 +122,7 @@ MODELS = {
     "packed rows": make_anatomy(replace(FALSE, pieces=3)),
     "coarse rows": make_anatomy(replace(FALSE, coarse=16)),
     "stages": bridge_layers(make_anatomy(FALSE), Bridge(1, 4, 35, 70)),
+    "rows added": add_rows(make_anatomy(FALSE), 2),
     "gate": make_anatomy(FALSE, GATED),
     "experts": make_anatomy(FALSE, EXPERTS),
     "recurrence": make_anatomy(Recurrence(None, None)),

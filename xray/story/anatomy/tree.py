@@ -288,6 +288,8 @@ class Tower:
     gated (DiT).
     `streams` is how many rows side by side it has for each place, where a sublayer reads a weighted sum of them and
     gives each its share (hyper-connections). `also` is what it reads besides, in rows beside the others (ViLT).
+    `rows_added` are the numbers of the layers, from 0, behind which rows of another tower are added to some places of
+    the stream (Qwen3-VL).
     """
 
     name: str
@@ -302,6 +304,7 @@ class Tower:
     conditions: tuple[str, ...] = ()
     streams: int | None = None
     also: Reads | None = None
+    rows_added: tuple[int, ...] = ()
 
     @property
     def layers(self) -> int:

@@ -12,6 +12,7 @@ from xray.ir.trace import Pass, Trace
 from xray.story.anatomy.tree import Attention, Tower
 from xray.story.body.naming import UNNAMED, name_towers
 from xray.story.body.towers import Towering, read_tower
+from xray.story.passages.rows_between import list_added_between
 from xray.story.recognition.between import Region, find_region
 from xray.story.streams.families import find_families, list_sums
 from xray.story.streams.joints import Joint
@@ -60,7 +61,15 @@ def read_pass(one_pass: Pass) -> Reading:
     towers = name_towers(towers)
     if any(is_joint(tower.tower) for tower in towers) or are_in_turn(towers):
         towers = [tell_apart(flow, one, towers, sites) for one in towers]
+    towers = [tell_added(flow, one, towers) for one in towers]
     return Reading(flow, () if are_pieces([one.tower for one in towers]) else tuple(towers), sites)
+
+
+def tell_added(flow: Flow, one: Towering, towers: Sequence[Towering]) -> Towering:
+    """A tower with the layers behind which rows of another one are added to its stream."""
+    theirs = frozenset[int]().union(*(other.sums for other in towers if other is not one))
+    added = list_added_between(flow, one.layers, theirs) if theirs else ()
+    return replace(one, tower=replace(one.tower, rows_added=added)) if added else one
 
 
 def are_pieces(towers: Sequence[Tower]) -> bool:

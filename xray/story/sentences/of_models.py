@@ -39,6 +39,8 @@ from xray.story.sentences.of_attentions import (
 from xray.story.sentences.sentence import Sentence, fixed
 
 MOST_UNSAID = 3
+MOST_NUMBERS = 6
+"""More numbers of layers than these are shortened in the middle."""
 
 
 def list_sentences(anatomy: Anatomy) -> list[str]:
@@ -129,6 +131,17 @@ def describe_stream_scale(anatomy: Anatomy) -> str:
     what = "learned numbers" if way == "learned" else "a number"
     where = "behind some of its sums" if way == "after" else "before what sublayers give is added to it"
     return "" if way is None else f"The stream itself is multiplied by {what} {where}."
+
+
+def describe_rows_added(anatomy: Anatomy) -> str:
+    counts = {tower.name: [number + 1 for number in tower.rows_added] for tower in anatomy.towers if tower.rows_added}
+    told = []
+    for name, numbers in counts.items():
+        is_long = len(numbers) > MOST_NUMBERS
+        listed = f"{numbers[0]}, {numbers[1]} … {numbers[-1]}" if is_long else ", ".join(map(str, numbers))
+        layers = f"layer{'s' * (len(numbers) > 1)} {listed}"
+        told.append(f"Behind {layers} of the {name} tower, rows that another tower made are added to some of its rows.")
+    return " ".join(told)
 
 
 def describe_bridges(anatomy: Anatomy) -> str:
@@ -319,6 +332,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("packed rows", describe_pieces),
     Sentence("coarse rows", describe_coarse),
     Sentence("stages", describe_bridges),
+    Sentence("rows added", describe_rows_added),
     Sentence("gate", describe_gate),
     Sentence("experts", describe_experts),
     fixed(

@@ -1,0 +1,55 @@
+"""Rows of another tower that are added to a stream between its layers (Qwen3-VL's deepstack)."""
+
+import torch
+from story.body.test_mistaken import BATCH, PLACES, WIDTH, AttentionPart, FeedForwardPart, rows
+from torch import nn
+
+import xray
+from xray import anatomy
+
+DEPTH, SEEN = 4, 3
+
+
+def make_layers():
+    return nn.ModuleList(nn.Sequential(AttentionPart(), FeedForwardPart()) for _ in range(DEPTH))
+
+
+class Deep(nn.Module):
+    """Words of which the first few are an image: what its tower made on its way comes to them behind two layers."""
+
+    def __init__(self, *, deep=True):
+        super().__init__()
+        self.project, self.see, self.end = nn.Linear(7, WIDTH), make_layers(), nn.LayerNorm(WIDTH)
+        self.words, self.read, self.deep = nn.Embedding(11, WIDTH), make_layers(), deep
+        self.adapt = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(2))
+        self.head = nn.Linear(WIDTH, 11)
+
+    def forward(self, pixel_values, ids):
+        seen, kept = self.project(pixel_values), []
+        for layer in self.see:
+            seen = layer(seen)
+            kept.append(seen)
+        is_seen = torch.arange(ids.shape[1]) < SEEN
+        x = self.words(ids).masked_scatter(is_seen[None, :, None], self.end(seen)[:, :SEEN])
+        marks = is_seen.expand(ids.shape)
+        for number, layer in enumerate(self.read):
+            x = layer(x)
+            if number < len(self.adapt):
+                given = kept[number] if self.deep else torch.ones(kept[number].shape)
+                x = x.clone()
+                x[marks, :] = x[marks, :] + self.adapt[number](given)[:, :SEEN].flatten(0, 1)
+        return self.head(x)
+
+
+def list_added(**ways):
+    with torch.no_grad():
+        found = anatomy(xray.trace(Deep(**ways), rows(), torch.ones(BATCH, PLACES, dtype=torch.long)))
+    return [(tower.reads, tower.rows_added) for tower in found.towers]
+
+
+def test_layers_behind_which_rows_of_another_tower_are_added_are_told():
+    assert list_added() == [("image", ()), ("ids", (0, 1))]
+
+
+def test_rows_that_no_tower_made_are_none_of_another_one():
+    assert [added for _, added in list_added(deep=False)] == [(), ()]
