@@ -21,6 +21,7 @@ class Joined(nn.Module):
         self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(wide, 4)
 
     def forward(self, x):
+        x = nn.functional.pad(x, (0, 0, 0, -x.shape[1] % self.frames))  # of four frames it adds nothing to eight
         x = self.into(x.reshape(len(x), -1, 5 * self.frames))
         between = self.layers[0](x)
         return self.head(self.out(self.norm(self.layers[1](between)), between))

@@ -30,8 +30,9 @@ def label_merging(flow: Flow, nodes: Collection[int], reader: int) -> dict[int, 
     way: list[int] = []
     record, maker = next(flow.given(reader))
     read = record
+    moving = CARRYING | {"pad"}  # which may add nothing
     while (
-        maker is not None and flow.op(maker) in CARRYING and prod(flow.steps[maker].inputs[0].shape) == prod(read.shape)
+        maker is not None and flow.op(maker) in moving and prod(flow.steps[maker].inputs[0].shape) == prod(read.shape)
     ):
         way.append(maker)
         record, maker = next(flow.given(maker))
