@@ -10,6 +10,8 @@ from xray.ir.flow.remembering import once
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
 
+ALIASES = {"concat": "cat", "concatenate": "cat"}
+"""Operations that torch knows by several names, each with the one by which they are known here."""
 NOTHING = TensorRecord("", (), (), "", "", "activation")
 """Stands for what a step made that made nothing."""
 
@@ -36,8 +38,9 @@ class Flow:
         return self.one_pass.steps
 
     def op(self, place: int) -> str:
-        """What the step at a place does."""
-        return self.steps[place].op
+        """What the step at a place does; by one name, where an operation has several."""
+        name = self.steps[place].op
+        return ALIASES.get(name, name)
 
     def output(self, place: int) -> TensorRecord:
         """What the step at a place made first; an empty record if it made nothing."""
