@@ -160,3 +160,26 @@ def test_the_mean_of_two_rows_is_called_that():
     flow, towering = open_first(Pooled(), torch.randn(2, 6, 7))
 
     assert "MEAN OF BOTH" in {node.label for node in chart_entrance(flow, towering).nodes}
+
+
+class Resized(nn.Module):
+    """Maps that are resized, and counted by one learned number, before layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.cut, self.share = nn.Conv2d(3, WIDTH, 2, stride=2), nn.Parameter(torch.ones(1))
+        self.layers = nn.ModuleList(part() for part in 2 * (AttentionPart, FeedForwardPart))
+
+    def forward(self, pixel_values):
+        maps = functional.interpolate(self.cut(pixel_values) * self.share, size=(3, 3))
+        x = maps.flatten(2).transpose(1, 2)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_resized_maps_and_a_learned_number_stand_in_boxes_of_an_entrance():
+    flow, towering = open_first(Resized(), torch.randn(2, 3, 8, 8))
+
+    labels = [node.label for node in chart_entrance(flow, towering).nodes]
+    assert labels[1:] == ["PATCHES", "× A LEARNED NUMBER", "RESIZED"]

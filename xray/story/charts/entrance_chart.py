@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import replace
-from math import isclose, sqrt
+from math import isclose, prod, sqrt
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, LOOKUPS, PLACING, SCALINGS, SUMS
@@ -217,6 +217,10 @@ def label_entry(flow: Flow, node: int) -> str:
         return "+ A ROW" if trains(flow, node) is False else "+ A LEARNED ROW"
     if adds_looked_up(flow, node):
         return f"{flow.steps[node].inputs[0].shape[-2]:,} ROWS ADDED UP"
+    if op == "interpolate" and learned_source(flow, *next(flow.given(node))) is None:
+        return "RESIZED"
+    if op in SCALINGS and is_learned_number(flow, node):
+        return "× A LEARNED NUMBER"
     if op in CHOOSING and leaves_rows(flow, node):
         return f"{flow.output(node).shape[1]:,} OF {flow.steps[node].inputs[0].shape[1]:,} ROWS"
     rows = [record.shape[1] for record in flow.steps[node].inputs if len(record.shape) > 1]
@@ -233,6 +237,12 @@ def adds_looked_up(flow: Flow, node: int) -> bool:
     before = flow.steps[node].inputs[0].shape if flow.steps[node].inputs else ()
     is_sum = flow.op(node) == "sum" and len(before) == 4 and flow.output(node).shape == (*before[:2], before[-1])
     return is_sum and maker is not None and flow.op(maker) in LOOKUPS
+
+
+def is_learned_number(flow: Flow, node: int) -> bool:
+    """Whether a step multiplies rows or maps by one number that is learned (DeepSeek-VL's hybrid)."""
+    learned = [prod(record.shape) for record in flow.steps[node].inputs if record.role == "parameter"]
+    return learned == [1] and prod(flow.output(node).shape) > 1
 
 
 def is_halved(flow: Flow, node: int) -> bool:

@@ -16,7 +16,7 @@ from xray.story.charts.chart import Chart, Edge, Node, Place, describe_params
 from xray.story.recognition.between import PLAIN, is_linear, read_sizes
 from xray.story.recognition.written_bends import list_written_bend
 
-MOST_NODES, MOST_AT_ALL, MOST_IN_ROW = 16, 24, 3
+MOST_NODES, MOST_AT_ALL, MOST_IN_ROW = 16, 28, 3
 """So many boxes are drawn of a part; of an entrance more, since what goes into the stream has to be seen to do so."""
 LABELS = {
     "topk": "CHOOSE THE HIGHEST",
