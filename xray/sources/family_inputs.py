@@ -16,7 +16,7 @@ from xray.sources.rules import SOUNDS, TEXTS, Rule, choose_rules, spell_axes
 from xray.sources.sizes import Sizes, Wishes
 from xray.sources.ways import Made
 
-MOST_TRIES, MOST_TOGETHER = 12, 3
+MOST_TRIES, MOST_TOGETHER = 12, 6
 """So many combinations of shapes are tried, and of those with images and sounds together."""
 FIRST_WORD, LAST_WORD = 5, 1_000
 """Made ids lie between these: the first ones often are signs of their own."""
@@ -38,8 +38,8 @@ def propose_inputs(model: nn.Module, config: Any, wishes: Wishes, *, has_storage
     ]
     choices = list(list_fewer(asked, parameters))
     for chosen in choices:
-        guesses = guess(chosen, rules, sizes, read_dtype(model), has_storage=has_storage)
         both = not SOUNDS.isdisjoint(chosen) and any(name.startswith("pixel") for name in chosen)
+        guesses = guess(chosen, rules, sizes, read_dtype(model), has_storage=has_storage, in_turn=both)
         for made in islice(guesses, MOST_TOGETHER if both and len(choices) > 1 else None):
             yield Made(place_media(model, config, set_prompt(made.values, wishes.prompt), parameters), made.axes)
     if wishes.batch is None:
@@ -81,10 +81,17 @@ def guess(
     dtype: torch.dtype = torch.float32,
     *,
     has_storage: bool,
+    in_turn: bool = False,
 ) -> Iterator[Made]:
-    """The arguments that are asked for, in one combination of shapes after the other, chance as `dtype`."""
-    shapes = ([words for words in rules[name].shapes if sizes.knows(words)] for name in asked)
-    for chosen in islice(product(*shapes), MOST_TRIES):
+    """The arguments that are asked for, in one combination of shapes after the other, chance as `dtype`.
+
+    With `in_turn` those come first in which few arguments have another than their likeliest shape.
+    """
+    shapes = [[words for words in rules[name].shapes if sizes.knows(words)] for name in asked]
+    ways = product(*(range(len(one)) for one in shapes))
+    ordered = sorted(ways, key=lambda places: sum(place > 0 for place in places)) if in_turn else ways
+    for places in islice(ordered, MOST_TRIES):
+        chosen = [one[place] for one, place in zip(shapes, places, strict=True)]
         words = dict(zip(asked, chosen, strict=True))
         yield Made(
             {
