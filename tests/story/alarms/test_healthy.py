@@ -80,6 +80,7 @@ UNSUITED = frozenset(
         "recurrent_gemma",
         "rwkv",
         "udop",
+        "x_clip",
         "zamba",
     ]
 )

@@ -63,6 +63,7 @@ UNUSED = {
         "geometry_encoder",
         *(f"mask_decoder.pixel_decoder.{name}.2" for name in ("conv_layers", "norms")),
     },
+    "omdet_turbo": {"vision_backbone.layer_norms"},  # modeling_omdet_turbo.py:288, which a setting takes away
     "lightglue": {"match_assignment_layers.*.final_projection"},  # modeling_lightglue.py:568, of the last alone
 }
 """What of a family takes no part; of all others everything does."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 from story.body.detectors import looks, samples, thinks
 from story.body.truth import (
     attention,
+    between,
     entrance,
     family,
     group,
@@ -20,7 +21,7 @@ from story.body.truth import (
     words,
 )
 
-from xray.story.anatomy.tree import Head, Link
+from xray.story.anatomy.tree import DeformableAttention, Head, Link
 
 
 def thinks_quickly(c, look, **sizes):
@@ -232,3 +233,63 @@ def yolos(c):
     layers = group(4, c.hidden_size, pre("layer", looks_both_ways(c)), pre("layer", plain(c)))
     found = left_out("vit.encoder.interpolation")
     return network(tower(c, "vision", "image", False, parts, (layers,), "layer"), untold=found)
+
+
+@family(
+    "OmDetTurboForObjectDetection",
+    "omdet_turbo:290, 566, 937, 1266, 1276, 1346, 1419; clip:353",
+    named=True,
+    backbone_config={
+        "model_type": "swin",
+        "depths": [1, 1, 1, 1],
+        "image_size": 224,
+        "out_indices": [2, 3, 4],
+    },
+    text_config={"num_hidden_layers": 2},
+    image_size=224,
+    apply_layernorm_after_vision_backbone=False,
+    num_queries=20,
+    decoder_num_layers=3,
+)
+def omdet_turbo(c):
+    # the smallest map through an encoder, words of classes and of a task through one text model; what scores best
+    # beside the classes asks, and the task's rows stand beside it
+    see, read = c.backbone_config, c.text_config
+    groups = []
+    for stage in range(4):
+        width, heads = see.embed_dim * 2**stage, see.num_heads[stage]
+        look = replace(looks(width, heads), positions="relative")
+        look = replace(look, window=see.window_size**2, rolled=False) if stage < 3 else look
+        think = pre("layer", plain(see, d_ff=int(see.mlp_ratio * width)))
+        groups.append(group((stage,), width, pre("layer", look), think))
+    parts = entrance(f"patches {see.embed_dim}", "norm")
+    eye = tower(see, "vision", "image", False, parts, groups, "layer", bridges=between(groups, 4))
+    wide = c.encoder_hidden_dim
+    own = replace(looks(wide, c.encoder_attention_heads), kernel="plain")
+    think = post("layer", thinks(c.encoder_dim_feedforward, c.encoder_feedforward_activation))
+    layers = group(c.encoder_layers, wide, post("layer", own), think)
+    maps = tower(c, "encoder", None, False, entrance(f"convolution {wide}"), (layers,), None)
+    ahead = attention(read, positions="none")
+    layers = group(read.num_hidden_layers, read.hidden_size, *thinks_quickly(read, ahead))
+    before = words(read, f"positions {read.max_position_embeddings}")
+    texts = [tower(read, name, "ids", True, before, (layers,), "layer") for name in ("text", "text 2")]
+    wide = c.decoder_hidden_dim
+    own = replace(looks(wide, c.decoder_num_heads), kernel="plain")
+    sample = DeformableAttention("encoder", c.decoder_num_heads, wide // c.decoder_num_heads, 3, c.decoder_num_points)
+    think = post("layer", thinks(c.decoder_dim_feedforward, c.decoder_activation))
+    first, others = ((post("layer", one), post("layer", sample), think) for one in (replace(own, beside="text 2"), own))
+    layers = (group((0,), wide, *first), group((1, 2), wide, *others))
+    parts = entrance("norm", "norm", f"convolution {wide}", f"projection {wide}", "norm")
+    queries = tower(c, "decoder", None, False, parts, layers, None)
+    links = (
+        Link("joined", "vision", "encoder"),
+        memory("encoder", "decoder"),
+        memory("text 2", "decoder"),
+        Link("joined", "encoder", "decoder"),
+        Link("joined", "vision", "decoder"),
+        *(Link("compared", *pair) for pair in (("vision", "text"), ("encoder", "text"), ("text", "decoder"))),
+    )
+    found = left_out("vision_backbone.vision_backbone.swin.layernorm")
+    names = [f"decoder_{name}_head.{number}" for number in (0, 1) for name in ("bbox", "class")]
+    found += left_out(*(f"decoder.{name}" for name in ("task_encoder", "task_project", "encoder_bbox_head", *names)))
+    return network(eye, maps, *texts, queries, links=links, head=Head("none"), untold=found)

@@ -8,7 +8,7 @@ from xray.ir.flow.operation_kinds import FINDINGS, LOOKUPS
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.tree import Attention, Experts, Head, Link, Looking, Unknown, Untold
 from xray.story.body.scale import read_bending
-from xray.story.body.tables import table_rows
+from xray.story.body.tables import PICKING, table_rows
 from xray.story.body.towers import Towering
 from xray.story.branches.experts import count_idle, holds_choice
 from xray.story.recognition.between import find_region, is_linear, width_out
@@ -96,7 +96,7 @@ def reach_from(flow: Flow, tower: Towering, inside: Collection[int]) -> set[int]
 
 
 def names_behind(flow: Flow, start: int | None, ends: dict[int, str]) -> list[str]:
-    """The towers whose ends the beginning of a stream is made of."""
+    """The towers whose ends the beginning of a stream is made of; not those that say which rows are picked (OmDet)."""
     names: list[str] = []
     seen: set[int] = set()
     todo = [start] if start is not None else []
@@ -108,7 +108,9 @@ def names_behind(flow: Flow, start: int | None, ends: dict[int, str]) -> list[st
         if here in ends:
             names.append(ends[here])
             continue
-        todo += [maker for maker in flow.makers[here] if maker is not None]
+        given = [(record, maker) for record, maker in flow.given(here) if maker is not None]
+        picks = flow.op(here) in PICKING and flow.steps[here].inputs[0].is_float
+        todo += [maker for record, maker in given if record.is_float or not picks]
     return names
 
 
