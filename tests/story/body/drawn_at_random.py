@@ -108,9 +108,9 @@ def vibevoice_hears(c):
 @family("MiniCPMV4_7VisionModel", "minicpmv4_7:242, 304, 479", named=True, num_hidden_layers=3, insert_layer_id=1)
 def minicpmv4_7_sees(c):
     # behind the second layer four rows become one, in a layer of its own kind: attention within each window of 2 × 2,
-    # and a feed-forward of the four rows side by side (lines 361 and 385)
-    attend = looks_both_ways(c)
-    few = replace(attend, window=4, rolled=False, pieces=49)
+    # and a feed-forward of the four rows side by side (lines 361 and 385); two images lie in one row, each for itself
+    attend = looks_both_ways(c, pieces=2)
+    few = replace(attend, window=4, rolled=False, pieces=2 * 49)
     merge = plain(c, d_ff=c.window_intermediate_size, activation="gelu tanh", joined=4)
     whole = (pre("layer", attend), pre("layer", plain(c)))
     groups = (
