@@ -240,3 +240,44 @@ def test_windows_that_are_sequences_of_their_own_are_told_beside_whole_ones():
     (tower,) = read(Windowed(), torch.randn(4, 5, 7)).towers
 
     assert {one.layers: one.stages[0].branches[0].window for one in tower.groups} == {(0, 2): None, (1, 3): 5}
+
+
+class Convolved(nn.Module):
+    """A convolution of a map, added to it."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.conv = nn.GroupNorm(1, WIDTH), nn.Conv2d(WIDTH, WIDTH, 3, padding=1)
+
+    def forward(self, x):
+        return x + self.conv(functional.silu(self.norm(x)))
+
+
+class OverMap(AttentionPart):
+    """Attention over the places of a map."""
+
+    def forward(self, x):
+        return super().forward(x.flatten(2).mT).mT.reshape(x.shape)
+
+
+class Smaller(nn.Module):
+    """One block for all stages of an encoder of maps, each half as large, the last with attention (Emu3)."""
+
+    def __init__(self, stages):
+        super().__init__()
+        self.convolve = nn.ModuleList(nn.Sequential(Convolved(), Convolved()) for _ in range(stages))
+        self.halve = nn.ModuleList(nn.Conv2d(WIDTH, WIDTH, 3, 2, 1) for _ in range(stages - 1))
+        self.look = OverMap()
+
+    def forward(self, x):
+        for convolve, halve in zip(self.convolve, self.halve, strict=False):
+            x = halve(convolve(x))
+        return self.look(self.convolve[-1](x))
+
+
+def test_one_block_for_stages_of_several_sizes_is_no_layer():
+    ends = nn.Conv2d(3, WIDTH, 3, padding=1), nn.Sequential(Convolved(), OverMap(), Convolved())
+    (tower,) = read(nn.Sequential(ends[0], Smaller(4), ends[1]), torch.randn(1, 3, 24, 24)).towers
+
+    assert tower.layers == 10
+    assert [one.before for one in tower.bridges] == [2, 4, 6]

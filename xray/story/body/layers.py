@@ -77,11 +77,16 @@ def cut_by_blocks(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None
         looks = [any(name_coarse(staging.stage) == "cross" for staging in one) for one in inner]
         if is_stage and all(map(does_mix_places, inner)) and len(set(looks)) == 1:
             pieces = [*inner, *pieces]
-        elif is_stage or find_period([name_coarse(staging.stage) for staging in piece]) is not None:
-            layers += cut_layers(piece)
-        else:
-            layers.append(piece)
+            continue
+        comes_again = find_period([name_coarse(staging.stage) for staging in piece]) is not None
+        layers += cut_layers(piece) if is_stage or comes_again or count_maps(flow, piece) > 2 else [piece]
     return layers if all(len(layer) <= LONGEST_PATTERN for layer in layers) else None
+
+
+def count_maps(flow: Flow, piece: Layer) -> int:
+    """How many sizes of map the sums of a piece have: more than a layer has, be it that it makes one smaller (Emu3)."""
+    shapes = [flow.output(one.joints[0].add).shape for one in piece]
+    return len({shape[2:] for shape in shapes if len(shape) == len(("batch", "channels", "height", "width"))})
 
 
 def split_at_blocks(stagings: Sequence[Staging], holders: Mapping[int, list[int]]) -> list[Layer]:

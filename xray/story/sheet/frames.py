@@ -134,7 +134,8 @@ def draw_frame_title(
     shared = ", ".join(said for sentence in OF_GROUPS if (said := sentence.tell(frame.group)))
     runs += [Run(f"  {shared}", NOTE, "quiet")] if shared else []
     each = " each" if count > 1 and not frame.group.shared else ""
-    told = words(f"{frame.params:,} parameters{each}", NOTE, "quiet") if frame.params else ()
+    counted = f"{frame.params:,}" if frame.most is None else f"up to {frame.most:,}"
+    told = words(f"{counted} parameters{each}", NOTE, "quiet") if frame.params else ()
     if not name:
         canvas.note(left + 14, top + 22, (tuple(runs),))
         if told:

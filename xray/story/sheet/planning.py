@@ -44,7 +44,8 @@ class Frame:
     """A group of layers with the panels of one of them, from the bottom up; `is_only`: it holds all layers.
 
     A compact one is a row: what it holds is drawn in full elsewhere. `masks` are those that its attentions read,
-    `bridge` is what the stream goes through before it.
+    `bridge` is what the stream goes through before it. `params` are those of the layer that is drawn, `most` those of
+    the layer with the most, where they have not all as many.
     """
 
     group: Group
@@ -54,6 +55,7 @@ class Frame:
     is_compact: bool = False
     bridge: Chart | None = None
     masks: tuple[Mask, ...] = ()
+    most: int | None = None
 
     @property
     def is_wide(self) -> bool:
@@ -109,13 +111,21 @@ def plan_frames(
             told = station if is_open else max(station - 1, first)
             panels.append(Panel(staging, chart, is_open, told, counted, block, entering))
             station += is_open
-        held = set().union(*(staging.nodes & beside for staging in layers[number]))
-        params = sum(panel.params for panel in panels) + sum(count.paths([held]).values())
+        each = [count_layer(count, towering.layers[layer], beside) for layer in groups[number].layers]
+        params = each[0]
         compact = in_rows and not opened.get(number)
         masks = list_masks(flow, layers[number])
         bridge = chart_bridge(flow, towering, groups[number].layers[0])
-        frames.append(Frame(groups[number], tuple(panels), params, len(groups) == 1, compact, bridge, masks))
+        most = max(each) if len(set(each)) > 1 else None
+        frames.append(Frame(groups[number], tuple(panels), params, len(groups) == 1, compact, bridge, masks, most))
     return frames
+
+
+def count_layer(count: Count, layer: Layer, beside: frozenset[int]) -> int:
+    """The parameters of a layer, with those that work out a condition for it."""
+    held = set().union(*(staging.nodes & beside for staging in layer))
+    groups = [*([staging.nodes - beside] for staging in layer), [held]]
+    return sum(sum(count.paths(one).values()) for one in groups)
 
 
 def chart_bridge(flow: Flow, towering: Towering, layer: int) -> Chart | None:
