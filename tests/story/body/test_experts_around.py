@@ -12,14 +12,14 @@ class Latent(nn.Module):
     def __init__(self, *, shared=False):
         super().__init__()
         self.norm, self.router = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 4)
-        self.down, self.up = nn.Linear(WIDTH, 8), nn.Linear(8, WIDTH)
+        self.down, self.up, self.inner = nn.Linear(WIDTH, 8), nn.Linear(8, WIDTH), nn.RMSNorm(8)
         self.wide, self.back = nn.Parameter(torch.randn(4, 8, 9)), nn.Parameter(torch.randn(4, 9, 8))
         self.beside = nn.Sequential(nn.Linear(WIDTH, 9), nn.ReLU(), nn.Linear(9, WIDTH)) if shared else None
 
     def forward(self, x):
         given = self.norm(x).flatten(0, 1)
         weights, chosen = self.router(given).softmax(-1).topk(2)
-        each = self.down(given).expand(4, -1, -1)
+        each = self.inner(self.down(given)).expand(4, -1, -1)
         made = torch.bmm(functional.relu(torch.bmm(each, self.wide)), self.back)
         shares = torch.zeros(len(given), 4).scatter(1, chosen, weights)
         found = self.up((made * shares.t().unsqueeze(-1)).sum(0))
@@ -30,6 +30,7 @@ def test_the_linear_layers_around_all_experts_are_drawn():
     nodes = {node.key: node for node in draw(Reader(AttentionPart(), Latent()), rows())}
 
     assert nodes["down"].record.shape[-1] == nodes["mixed"].record.shape[-1] == 8
+    assert nodes["down"].label == "LINEAR + NORM"
     assert nodes["up"].record.shape[-1] == WIDTH
     assert nodes["mixed"].label == "SUM, WEIGHTED BY THE ROUTER"
 

@@ -8,11 +8,12 @@ from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.tree import Experts
 from xray.story.anatomy.wording import ACTIVATIONS
-from xray.story.body.stages import Branching, find_any_norm
+from xray.story.body.stages import Branching, find_any_norm, name_norm
 from xray.story.branches.experts import count_places, find_choice, is_product_of_two, list_routing, list_shared
 from xray.story.branches.feed_forward import list_bending
 from xray.story.charts.chart import BROAD, MIDDLE, Chart, Edge, Node, Place, describe_params, steps_at
-from xray.story.recognition.between import is_linear, is_scale
+from xray.story.recognition.between import is_linear, is_scale, strip_plain
+from xray.story.recognition.norms import Norm
 from xray.story.sentences.of_parts import describe_load
 
 FAN: Place = (0.5, 0.94)
@@ -100,10 +101,10 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
         drawn.append(
             Node(
                 "back",
-                "AND BACK",
+                f"AND BACK{name_norm_of(flow, heavy[-1], nodes)}",
                 row + 1,
                 BROAD,
-                steps_at(flow, heavy[-1]),
+                steps_at(flow, heavy[-1], *list_norm_of(flow, heavy[-1], nodes)),
                 flow.output(heavy[-1]),
                 stack_size(flow, heavy[-1], count),
             )
@@ -128,7 +129,9 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
     edges.append(Edge(top, "mixed"))
     if down is not None and up is not None:
         extra = describe_params(flow, down)
-        drawn.append(Node("down", "LINEAR", 1, (0.155, 0.3), steps_at(flow, down), flow.output(down), extra))
+        places = (down, *list_norm_of(flow, down, nodes))
+        label = "LINEAR + NORM" if len(places) > 1 else "LINEAR"  # the box is narrow
+        drawn.append(Node("down", label, 1, (0.155, 0.3), steps_at(flow, *places), flow.output(down), extra))
         edges += [Edge("down", one.key) for one in drawn if one.key.startswith("expert") and one.surface == "own"]
         extra = describe_params(flow, up)
         drawn.append(Node("up", "LINEAR", row + 1, BROAD, steps_at(flow, up), flow.output(up), extra))
@@ -159,6 +162,28 @@ def seek_down(flow: Flow, first: int, nodes: Collection[int]) -> int | None:
             return None
         here = flow.makers[here][0] if norm is None else norm.origin
     return None
+
+
+def find_norm_of(flow: Flow, node: int, nodes: Collection[int]) -> Norm | None:
+    """The norm of what a step made, be it scaled first."""
+    norms = (find_any_norm(flow, place) for place in sorted(nodes, reverse=True) if place > node)
+    return next((norm for norm in norms if norm is not None and strip_plain(flow, norm.origin) == node), None)
+
+
+def name_norm_of(flow: Flow, node: int, nodes: Collection[int]) -> str:
+    """That norm, as it stands in a label; empty where there is none."""
+    norm = find_norm_of(flow, node, nodes)
+    kind = None if norm is None else name_norm(flow, norm)
+    return "" if norm is None else f" + {kind.upper()} NORM" if kind else " + NORM"
+
+
+def list_norm_of(flow: Flow, node: int, nodes: Collection[int]) -> tuple[int, ...]:
+    """The steps of that norm, those included that scale what it reads."""
+    norm = find_norm_of(flow, node, nodes)
+    if norm is None:
+        return ()
+    scaled = flow.behind(norm.origin, within=lambda place: place > node and (place in nodes or not flow.makers[place]))
+    return (*norm.nodes, *(place for place in scaled if place not in norm.nodes))
 
 
 def seek_up(flow: Flow, end: int, last: int, nodes: Collection[int]) -> int | None:
