@@ -211,3 +211,49 @@ def test_a_tower_ends_in_a_head_of_its_own_where_it_has_one(own):
     ]
 
     assert len(heads) == 2 * own
+
+
+def test_the_bend_of_a_pooler_is_drawn():
+    class Pooled(Ends):
+        def forward(self, ids):
+            return torch.tanh(super().forward(ids))
+
+    trace = xray.trace(Pooled(out=lambda x: x[:, 0]), torch.tensor([[1, 2, 3], [4, 5, 6]]))
+    texts = ["".join(run.text for run in box.lines[0]) for box in compose_poster(trace, text_width).boxes if box.lines]
+
+    assert "TANH" in texts
+    assert "TANH" not in labels_of(out=lambda x: x[:, 0])
+
+
+def test_what_an_exit_works_out_and_does_not_draw_is_said():
+    class Averaged(Ends):
+        def forward(self, ids):
+            return super().forward(ids).mean(dim=1)
+
+    trace = xray.trace(Averaged(), torch.tensor([[1, 2, 3], [4, 5, 6]]))
+    text = " ".join(
+        "".join(run.text for run in line) for box in compose_poster(trace, text_width).boxes for line in box.lines
+    )
+
+    assert "in no box: mean (exit)" in text
+
+
+def test_rows_behind_rows_lie_end_to_end_and_wider_ones_side_by_side():
+    class Entered(Ends):
+        def __init__(self, dim):
+            super().__init__()
+            self.dim, self.other = dim, nn.Embedding(12, WIDTH)
+            self.into = nn.Linear(WIDTH * (2 if dim == -1 else 1), WIDTH)
+
+        def forward(self, ids):
+            x = torch.cat([self.words(ids), self.other(ids)], dim=self.dim)
+            return self.head(self.layers(self.into(x)))
+
+    told = {}
+    for dim in (0, -1):
+        boxes = compose_poster(xray.trace(Entered(dim), torch.tensor([[1, 2, 3], [4, 5, 6]])), text_width).boxes
+        told[dim] = {"".join(run.text for run in box.lines[0]).partition("  ")[0] for box in boxes if box.lines}
+
+    assert "END TO END" in told[0]
+    assert "SIDE BY SIDE" in told[-1]
+    assert "END TO END" not in told[-1]

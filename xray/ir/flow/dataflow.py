@@ -107,6 +107,22 @@ class Flow:
         return place
 
 
+SHAPED_ALIKE = frozenset(
+    [
+        "zeros_like",
+        "ones_like",
+        "empty_like",
+        "full_like",
+        "rand_like",
+        "randn_like",
+        "new_zeros",
+        "new_ones",
+        "new_empty",
+    ]
+)
+"""Operations that take the shape of what they are given, and none of its numbers."""
+
+
 @once
 def read_flow(one_pass: Pass) -> Flow:
     """The data flow of a pass."""
@@ -118,7 +134,8 @@ def read_flow(one_pass: Pass) -> Flow:
     readers: dict[int, list[int]] = {}
     handed: dict[int, list[int]] = {}
     for place, step in enumerate(steps):
-        found = tuple(find_maker(record, place, steps, places, made) for record in step.inputs)
+        reads = step.op not in SHAPED_ALIKE
+        found = tuple(find_maker(record, place, steps, places, made) if reads else None for record in step.inputs)
         makers.append(found)
         if made[place] is not None:
             for maker in dict.fromkeys(found):

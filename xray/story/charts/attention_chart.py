@@ -37,6 +37,7 @@ from xray.story.charts.chart import (
     steps_with_block,
 )
 from xray.story.charts.lanes import Part, cut_way, order_rows
+from xray.story.charts.operations_chart import label_step
 from xray.story.passages.modulation import find_beside_gate
 from xray.story.recognition.between import Region, find_region, is_linear, read_sizes
 from xray.story.recognition.value_shapes import number
@@ -203,7 +204,7 @@ def draw_end(
             label = "SPREAD OVER THE PLACES"
         cut = "WINDOWS JOINED" if joins_windows(flow, part, branch.window) else label_cut(flow, part)
         label = label or {"heads": cut, "scale": "SCALE", "linear": name_linear(flow, part)}.get(part.kind)
-        label = label or ("ROTATE" if is_rotary(flow, part.nodes) else "MULTIPLIED")
+        label = label or ("ROTATE" if is_rotary(flow, part.nodes) else label_step(flow, part.nodes[-1]))
         key = f"tail{count}"
         if find_beside_gate(flow, part.nodes[-1]) is not None:
             key, label = f"gated{count}", "× GATE"

@@ -83,14 +83,31 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     chart = replace(chart, nodes=tuple(tell_pooled(flow, show_given(node), end) for node in chart.nodes))
     if loss is not None:
         return add_loss(flow, chart, loss)
-    label = name_bending(flow, behind)
+    label, curve = name_bending(flow, behind), find_curve_behind(flow, top)
     if label:
         steps = steps_at(flow, *reversed(behind))
         chart = add_above(chart, Node("bent", label, 0, BROAD, steps, flow.output(behind[-1])))
+    elif curve is not None:
+        box = Node("curve", label_step(flow, curve), 0, BROAD, steps_at(flow, curve), flow.output(curve))
+        chart = add_above(chart, box)
     for node in picks:
         label, out = name_pick(flow, node), flow.output(node)
         chart = add_above(chart, Node(f"out{node}", label, 0, BROAD, steps_at(flow, node), out, surface="phase"))
     return chart
+
+
+def find_curve_behind(flow: Flow, top: int) -> int | None:
+    """The step that bends all that the last layer gives, and nothing else reads that: a pooler's tanh."""
+    here = top
+    while True:
+        readers = [reader for reader in flow.readers.get(here, ()) if flow.is_leaf(reader)]
+        if len(readers) != 1:
+            return None
+        here = readers[0]
+        if flow.op(here) in CURVES:
+            return here
+        if flow.op(here) not in CARRYING | DROPOUTS:
+            return None
 
 
 def find_sum(flow: Flow, last: int, end: int) -> int:
@@ -142,7 +159,7 @@ def tell_pooled(flow: Flow, node: Node, end: int) -> Node:
     while here is not None and here > end:
         told = name_rows(flow, here)
         if told:
-            return replace(node, label=f"{node.label} OF {told}")
+            return replace(node, label=f"{node.label} OF {told}", steps=(*node.steps, flow.steps[here]))
         if flow.op(here) not in CARRYING | DROPOUTS or not flow.makers[here]:
             break
         here = flow.makers[here][0]

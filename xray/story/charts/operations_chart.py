@@ -13,6 +13,7 @@ from xray.story.body.stages import find_any_norm, name_norm
 from xray.story.branches.feed_forward import SPLITTERS, name_activation
 from xray.story.branches.others import longest_chain
 from xray.story.charts.chart import Chart, Edge, Node, Place, describe_params
+from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import PLAIN, is_linear, read_sizes
 from xray.story.recognition.written_bends import list_written_bend
 
@@ -329,6 +330,8 @@ def label_step(flow: Flow, node: int) -> str:
         kind = name_norm(flow, norm)
         return f"{kind.upper()} NORM" if kind else "DIVIDED BY A NORM"
     op = flow.op(node)
+    if op in SIDE_BY_SIDE and lies_end_to_end(flow, node):
+        return "END TO END"
     if op in LABELS:
         return LABELS[op]
     if op == "gelu" and flow.steps[node].settings.get("approximate") == "tanh":
@@ -343,5 +346,15 @@ def label_step(flow: Flow, node: int) -> str:
     if op in SUMS:
         return "ADDED UP"
     if op in SCALINGS:
-        return "MULTIPLIED"
+        return "DIVIDED" if op.startswith(("div", "true_div")) else "MULTIPLIED"
     return op.strip("_").replace("_", " ").upper()
+
+
+def lies_end_to_end(flow: Flow, node: int) -> bool:
+    """Whether a step puts rows behind others, and does not make them wider."""
+    made, shapes = flow.output(node).shape, [record.shape for record in flow.steps[node].inputs]
+    grown = [axis for axis, size in enumerate(made) if any(shape[axis : axis + 1] != (size,) for shape in shapes)]
+    if len(grown) != 1 or len(made) < 2 or any(len(shape) != len(made) for shape in shapes):
+        return False
+    channels = find_channels(flow, node)
+    return grown[0] == 0 or (channels is not None and grown[0] != channels)

@@ -96,6 +96,12 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
         parts = [(name_stage(one).lower(), joint.region.inner) for one in stagings for joint in one.joints]
         for name, nodes in [*parts, *([("entrance", phase.towering.entrance)] if phase.entrance is not None else [])]:
             found.setdefault(name, Counter()).update(count_unsaid(flow, nodes, seen))
+    for phase in phases:
+        flow, seen = phase.reading.flow, drawn[id(phase.reading.flow)]
+        owned = set().union(*(one.towering.nodes for one in phases if one.reading.flow is flow))
+        left = [node for node in flow.ahead(phase.towering.chains[-1].end) if node not in owned]
+        found.setdefault("exit", Counter()).update(count_unsaid(flow, left, seen))
+        seen.update(flow.steps[node].id for node in left)
     return tuple((name, ops) for name, ops in found.items() if ops)
 
 

@@ -1,0 +1,25 @@
+"""What a step is made of: of what only lends its shape nothing is read."""
+
+import torch
+from torch import nn
+
+import xray
+from xray.ir.flow.dataflow import read_flow
+
+
+class Forgetful(nn.Module):
+    """Two linear layers; the second one reads zeros of the shape of what the first one made."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.second(torch.zeros_like(self.first(x)))
+
+
+def test_no_numbers_go_through_what_takes_a_shape_alone():
+    flow = read_flow(xray.trace(Forgetful(), torch.rand(2, 4)).passes[0])
+    made = {step.path: place for place, step in enumerate(flow.steps)}
+
+    assert made["first"] not in set(flow.behind(made["second"]))
