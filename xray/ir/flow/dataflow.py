@@ -107,19 +107,7 @@ class Flow:
         return place
 
 
-SHAPED_ALIKE = frozenset(
-    [
-        "zeros_like",
-        "ones_like",
-        "empty_like",
-        "full_like",
-        "rand_like",
-        "randn_like",
-        "new_zeros",
-        "new_ones",
-        "new_empty",
-    ]
-)
+SHAPED_ALIKE = frozenset(["zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like"])
 """Operations that take the shape of what they are given, and none of its numbers."""
 
 
