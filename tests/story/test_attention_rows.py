@@ -137,7 +137,7 @@ def test_the_number_that_queries_are_multiplied_by_is_drawn_and_stands_in_the_fo
     (tower,) = xray.anatomy(trace_of(ScaledQueries)).towers
     attention = tower.branches[0]
     assert isinstance(attention, Attention)
-    (_, formula), *_ = list_formulas(tower, attention, nodes)
+    (*_, formula), *_ = list_formulas(tower, attention, nodes)
 
     assert [node.label for node in nodes if node.key == "scale0_q"] == ["Q · 3.5"]
     assert not [node for node in nodes if node.key == "scale0_k"]

@@ -9,20 +9,15 @@ from xray.story.charts.chart import Chart, Node
 from xray.story.layout import Line, Run, line_width
 from xray.story.sentences.of_parts import describe_box
 from xray.story.shapes import digits, hue, read_shape
+from xray.story.sheet.planning import Panel
 from xray.story.type_sizes import LABEL, NOTE
+
+MOST_FORMULAS = 3
 
 
 def draw_formulas(told: Told, canvas: Canvas, top: float) -> float:
     """Attention as this model computes it, and how wide a head is; only what its steps prove."""
-    lines: list[tuple[str, Line]] = []
-    for tower, frames, _ in told.frames:
-        for frame in frames:
-            for panel in frame.panels:
-                found = [one for one in panel.staging.branches if isinstance(one.branch, Attention)]
-                if panel.is_open and found and not lines:
-                    lines += list_formulas(tower, found[0].branch, panel.chart.nodes)  # type: ignore[arg-type]
-                    if told.has_masks_beside:
-                        lines += [("split into heads: no number changes", line) for line in list_splits(panel.chart)]
+    lines = list_lines(told)
     if not lines:
         return top
 
@@ -40,11 +35,44 @@ def draw_formulas(told: Told, canvas: Canvas, top: float) -> float:
     return draw_card(told, canvas, top, "IN FORMULAS", draw)
 
 
-def list_formulas(tower: Tower, branch: Attention, nodes: Sequence[Node]) -> list[tuple[str, Line]]:
-    """The formula of the attention that is drawn: its terms are those of its nodes."""
-    keys = {node.key.rstrip("0123456789") for node in nodes} | {
-        node.key.partition(":")[2].rstrip("0123456789") for node in nodes
-    }
+def list_lines(told: Told) -> list[tuple[str, Line]]:
+    """The formulas of all attentions that are drawn, each with its stations where not all are alike."""
+    found: dict[str, dict[Line, list[int]]] = {}
+    remarks: dict[Line, str] = {}
+    splits: list[tuple[str, Line]] = []
+    for tower, panel, branch in list_attentions(told):
+        for name, remark, line in list_formulas(tower, branch, panel.chart.nodes):
+            found.setdefault(name, {}).setdefault(line, []).append(panel.station)
+            remarks.setdefault(line, remark)
+        if told.has_masks_beside and not splits:
+            splits += [("split into heads: no number changes", line) for line in list_splits(panel.chart)]
+    lines = [
+        (f"{name}{describe_stations(stations) if len(alike) > 1 else ''}{remarks[line]}", line)
+        for name, alike in found.items()
+        for line, stations in list(alike.items())[:MOST_FORMULAS]
+    ]
+    return lines + splits
+
+
+def list_attentions(told: Told) -> Iterator[tuple[Tower, Panel, Attention]]:
+    """The attentions that are drawn, from the first station on; none of which two share one panel."""
+    for tower, frames, _ in told.frames:
+        for frame in frames:
+            for panel in frame.panels:
+                drawn = [one.branch for one in panel.staging.branches if isinstance(one.branch, Attention)]
+                if panel.is_open and len(drawn) == 1:
+                    yield tower, panel, drawn[0]
+
+
+def describe_stations(stations: Sequence[int]) -> str:
+    """At which stations something holds."""
+    *others, last = map(str, sorted(stations))
+    return f" at stations {', '.join(others)} and {last}" if others else f" at station {last}"
+
+
+def list_formulas(tower: Tower, branch: Attention, nodes: Sequence[Node]) -> list[tuple[str, str, Line]]:
+    """The formula of the attention that is drawn, with its name and a remark: its terms are those of its nodes."""
+    keys = {node.key.rstrip("0123456789") for node in nodes}
     scores = next((node.label.replace("K·Q", "Q·K") for node in nodes if node.key.endswith("scores")), "")
     cap = f"{branch.cap:g}·tanh( " if branch.cap else ""
     runs = [Run(f"softmax( {cap}Q·K", LABEL), Run("T", LABEL, "text", "regular", "sup")]
@@ -60,7 +88,7 @@ def list_formulas(tower: Tower, branch: Attention, nodes: Sequence[Node]) -> lis
     behind = "shares" in keys
     runs += [Run(" , sink", LABEL)] if branch.sinks and not behind else []
     runs.append(Run(" ) · V × share" if behind else " ) · V", LABEL))
-    lines = [(f"attention{describe_box('formula', branch)}", tuple(runs))]
+    lines: list[tuple[str, str, Line]] = [("attention", describe_box("formula", branch), tuple(runs))]
     if branch.heads and branch.d_k and tower.d_model:
         whole = branch.heads * branch.d_k == tower.d_model
         text: Line = (
@@ -79,7 +107,7 @@ def list_formulas(tower: Tower, branch: Attention, nodes: Sequence[Node]) -> lis
                 Run(f", d_model {tower.d_model:,}", LABEL),
             )
         )
-        lines.append(("width of one head, d_k", text))
+        lines.append(("width of one head, d_k", "", text))
     return lines
 
 
