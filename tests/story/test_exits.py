@@ -56,3 +56,23 @@ def test_all_heads_that_are_put_together_are_drawn():
 
 def test_learned_rows_beside_those_of_the_stream_are_told_with_their_number():
     assert f"LEARNED ROWS BESIDE: {PLACES} + 2" in words_of(Marked)
+
+
+class Biased(Reader):
+    """A bias of words that stands apart from the layer that scores them (BART)."""
+
+    def __init__(self, *layers):
+        super().__init__(*layers)
+        self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 9, bias=False)
+        self.register_buffer("final_bias", torch.zeros(1, 9))
+
+    def forward(self, x, kind=None):
+        return torch.tanh(self.head(self.norm(super().forward(x, kind))) + self.final_bias)
+
+
+def test_what_is_added_and_bent_behind_the_last_layer_is_drawn_in_its_order():
+    words = words_of(Biased)
+
+    drawn = [word for word in words[words.index("LAST NORM") :] if word in ("LINEAR", "ADDED UP", "TANH")]
+    assert drawn == ["LINEAR", "ADDED UP", "TANH"]
+    assert not [word for word in words if "in no box" in word]

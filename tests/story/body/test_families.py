@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from story.body.building import record_family
+from story.body.routers import ROUTERS, list_routings
 from story.body.table import FAMILIES, MODULES
 from story.body.truth import list_differences
 
@@ -85,6 +86,12 @@ def test_the_anatomy_is_true(read):
     family, config, trace = read
 
     assert list_differences(anatomy(trace), family.truth(config)) == []
+
+
+def test_what_weighs_experts_is_true(read, name):
+    _, config, trace = read
+
+    assert list_routings(anatomy(trace)) == ({ROUTERS[name](config)} if name in ROUTERS else set())
 
 
 def test_what_takes_no_part_is_named_and_nothing_else(read, name):

@@ -263,7 +263,7 @@ def memory(source, target):
     return Link("memory", source, target)
 
 
-SKIPPED = {"params", "active_params", "unused"}
+SKIPPED = {"params", "active_params", "unused", "routing"}
 """What is held by tests of its own."""
 LEARNED = {"frozen": False, "learned": True}
 """Whether places are learned, where it is written out."""

@@ -22,6 +22,7 @@ from xray.story.anatomy.tree import (
     Link,
     Norm,
     Recurrence,
+    Routing,
     Stage,
     Tower,
     Unknown,
@@ -51,6 +52,7 @@ FALSE = replace(
 SAMPLED = DeformableAttention(source="self", heads=5, d_v=7, levels=3, points=4)
 PLAIN, GATED = FeedForward(140, "relu", gated=False), FeedForward(140, "silu", gated=True, fused=False)
 EXPERTS = Experts(8, 2, 0, 140, "relu", gated=False)
+ROUTING = Routing("sigmoid", None, divided_by_sum=True, factor=None, groups=None, biased=False)
 NO_NORM = Norm(None, "none")
 
 
@@ -125,6 +127,8 @@ MODELS = {
     "rows added": add_rows(make_anatomy(FALSE), 2),
     "gate": make_anatomy(FALSE, GATED),
     "experts": make_anatomy(FALSE, EXPERTS),
+    "routing": make_anatomy(FALSE, replace(EXPERTS, routing=ROUTING)),
+    "routing within groups": make_anatomy(FALSE, replace(EXPERTS, routing=replace(ROUTING, bend=None, groups=(2, 4)))),
     "recurrence": make_anatomy(Recurrence(None, None)),
     "convolution": make_anatomy(Convolution((3, 3), 1)),
     "shared layers": make_anatomy(FALSE, shared=True),
@@ -142,8 +146,10 @@ MODELS = {
     ),
 }
 """For each sentence of a model an anatomy in which its fact is proven, and little else."""
-UNSAID_OF_MODELS = ("known not to be", "not known", "rows not counted")
+UNSAID_OF_MODELS = ("known not to be", "not known", "rows not counted", "routing within groups")
 OF_MODELS = {name: {name} for name in MODELS if name not in UNSAID_OF_MODELS}
+OF_MODELS["experts"] |= {"routing", "routing within groups"}
+OF_MODELS["routing"] |= {"routing within groups"}
 OF_MODELS["norm"] |= {"adaptive norm"}
 OF_MODELS["positions"] |= {"numbers that are turned"}
 OF_MODELS["windows"] |= {"rolled windows"}

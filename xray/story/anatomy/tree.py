@@ -146,6 +146,24 @@ class FeedForward:
 
 
 @dataclass(frozen=True)
+class Routing:
+    """How a router's scores become weights of experts.
+
+    `bend` says what bends the scores ("softmax", "sigmoid", "sqrt of softplus", "none"), `over` whether a softmax is
+    over those of "all" experts or of the "chosen" ones. What the chosen have may be divided by its sum and multiplied
+    by a `factor`. `groups`: chosen is within so many of so many. `biased`: a number for each expert is added to the
+    scores for the choice alone (DeepSeek-V3, section 2.1.2).
+    """
+
+    bend: str | None
+    over: Literal["all", "chosen"] | None
+    divided_by_sum: bool | None
+    factor: float | None
+    groups: tuple[int, int] | None
+    biased: bool | None
+
+
+@dataclass(frozen=True)
 class Experts:
     """Many feed-forwards of which some are chosen for each place; `shared` ones see every place.
 
@@ -160,6 +178,7 @@ class Experts:
     activation: str | None
     gated: bool | None
     chosen_by: Literal["router", "table"] | None = None
+    routing: Routing | None = None
     part: str = "experts"
 
 

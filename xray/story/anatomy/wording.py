@@ -223,12 +223,34 @@ def describe_traits(branch: Branch) -> str:
         fused = branch.fused and "gate and up in one"
         return join(branch.activation, branch.gated and "gated", fused, beside, inside, others)
     if isinstance(branch, Experts):
-        return join(branch.activation, branch.gated and "gated")
+        return join(branch.activation, branch.gated and "gated", describe_weights(branch), describe_choice(branch))
     if isinstance(branch, Recurrence):
         return branch.kind or ""
     if isinstance(branch, Unknown):
         return ", ".join(branch.paths)
     return ""
+
+
+def describe_weights(branch: Experts) -> str:
+    """What scores of a router become before they weigh what the chosen experts give; empty where that is not known."""
+    routing = branch.routing
+    if routing is None or routing.bend is None:
+        return ""
+    over = {"all": "softmax over all scores", "chosen": "softmax over the chosen scores"}.get(routing.over or "", "")
+    bend = over or ("" if routing.bend == "softmax" else f"{routing.bend} of each score")
+    bend = "scores as they are" if routing.bend == "none" else bend
+    divided = ", divided by their sum" if routing.divided_by_sum else ""
+    return bend and f"{bend}{divided}{f', times {routing.factor:g}' if routing.factor else ''}"
+
+
+def describe_choice(branch: Experts) -> str:
+    """From where a router chooses, and what counts for its choice alone; empty where it chooses from all scores."""
+    routing = branch.routing
+    if routing is None:
+        return ""
+    groups = "" if routing.groups is None else f"within {routing.groups[0]} of {routing.groups[1]} groups"
+    bias = "by scores with a bias that counts for the choice alone" if routing.biased else ""
+    return ", ".join(filter(None, (groups, bias)))
 
 
 def describe_attention(branch: Attention) -> str:

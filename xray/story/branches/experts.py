@@ -4,12 +4,13 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from math import prod
 
-from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.dataflow import SHAPED_ALIKE, Flow
 from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, SCALINGS, SUMS
 from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import Experts, FeedForward
 from xray.story.branches.feed_forward import describe_feed_forward, is_bend, name_activation, steps_behind
+from xray.story.branches.routing import read_routing
 from xray.story.recognition.between import Region, is_linear, projections_in, width_out
 
 STACKED = frozenset({"_grouped_mm", "grouped_mm", "_scaled_grouped_mm", "bmm", "matmul", "einsum", "baddbmm"})
@@ -32,6 +33,9 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
         activation=None if found is None else found.activation,
         gated=None if found is None else found.gated,
         chosen_by="table" if flow.op(chosen_at) == "gather" else "router",
+        routing=read_routing(flow, nodes, list_routing(flow, nodes, router), chosen_at, router)
+        if count_routers(flow, nodes) <= 1
+        else None,
     )
 
 
@@ -241,10 +245,16 @@ def list_routing(flow: Flow, nodes: Collection[int], router: int) -> set[int]:
     """The steps that work on the scores of a router and on nothing else that data made: how experts are chosen."""
     found = {router}
     for node in sorted(nodes):
-        made = [maker for record, maker in flow.given(node) if record.role != "parameter" and maker is not None]
-        if made and found.issuperset(made):
+        made = {maker for record, maker in flow.given(node) if record.role != "parameter" and maker is not None}
+        worked = {maker for maker in made if not is_given(flow, maker)}
+        if worked and found >= worked:
             found.add(node)
     return found - {router}
+
+
+def is_given(flow: Flow, place: int) -> bool:
+    """Whether what a step makes is there before any data: made of nothing but a shape, or moved at most."""
+    return flow.op(place) in SHAPED_ALIKE or not flow.steps[place].inputs or flow.carried_from(place) is None
 
 
 def is_feed_forward(flow: Flow, nodes: Collection[int]) -> bool:

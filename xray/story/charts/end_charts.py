@@ -83,31 +83,37 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     chart = replace(chart, nodes=tuple(tell_pooled(flow, show_given(node), end) for node in chart.nodes))
     if loss is not None:
         return add_loss(flow, chart, loss)
-    label, curve = name_bending(flow, behind), find_curve_behind(flow, top)
+    label = name_bending(flow, behind)
     if label:
         steps = steps_at(flow, *reversed(behind))
         chart = add_above(chart, Node("bent", label, 0, BROAD, steps, flow.output(behind[-1])))
-    elif curve is not None:
-        box = Node("curve", label_step(flow, curve), 0, BROAD, steps_at(flow, curve), flow.output(curve))
-        chart = add_above(chart, box)
+    else:
+        for node in list_worked_behind(flow, top):
+            box = Node(f"behind{node}", label_step(flow, node), 0, BROAD, steps_at(flow, node), flow.output(node))
+            chart = add_above(chart, box)
     for node in picks:
         label, out = name_pick(flow, node), flow.output(node)
         chart = add_above(chart, Node(f"out{node}", label, 0, BROAD, steps_at(flow, node), out, surface="phase"))
     return chart
 
 
-def find_curve_behind(flow: Flow, top: int) -> int | None:
-    """The step that bends all that the last layer gives, and nothing else reads that: a pooler's tanh."""
+def list_worked_behind(flow: Flow, top: int) -> list[int]:
+    """The steps that bend all that the last layer gives or add what no data makes, and nothing else reads that.
+
+    A pooler's tanh is such a one, and a bias of words that stands apart from the layer (BART).
+    """
+    found: list[int] = []
     here = top
     while True:
         readers = [reader for reader in flow.readers.get(here, ()) if flow.is_leaf(reader)]
         if len(readers) != 1:
-            return None
+            return found
         here = readers[0]
-        if flow.op(here) in CURVES:
-            return here
-        if flow.op(here) not in CARRYING | DROPOUTS:
-            return None
+        given = [record.shape for record, maker in flow.given(here) if flow.carried_from(maker) is None]
+        if flow.op(here) in CURVES or (flow.op(here) in SUMS and any(given)):
+            found.append(here)
+        elif flow.op(here) not in CARRYING | DROPOUTS:
+            return found
 
 
 def find_sum(flow: Flow, last: int, end: int) -> int:

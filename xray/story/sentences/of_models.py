@@ -14,7 +14,7 @@ from xray.story.anatomy.tree import (
     Stage,
     Unknown,
 )
-from xray.story.anatomy.wording import ACTIVATIONS
+from xray.story.anatomy.wording import ACTIVATIONS, describe_choice, describe_weights
 from xray.story.sentences.of_attentions import (
     attentions,
     branches,
@@ -178,6 +178,15 @@ def describe_experts(anatomy: Anatomy) -> str:
     return ""
 
 
+def describe_routing(anatomy: Anatomy) -> str:
+    weights = {describe_weights(branch) for branch in forwards(anatomy) if isinstance(branch, Experts)}
+    choices = {describe_choice(branch) for branch in forwards(anatomy) if isinstance(branch, Experts)}
+    weight = weights.pop() if len(weights) == 1 else ""
+    choice = choices.pop() if len(choices) == 1 else ""
+    told = "; ".join(filter(None, (weight, choice and f"chosen {choice}")))
+    return f"Weights of experts: {told}." if weight else f"Experts are chosen {choice}." if choice else ""
+
+
 def name_choosing(anatomy: Anatomy) -> str:
     ways = {branch.chosen_by for branch in forwards(anatomy) if isinstance(branch, Experts)}
     names = [name for way, name in (("router", "a router"), ("table", "a table of words")) if way in ways]
@@ -335,6 +344,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("rows added", describe_rows_added),
     Sentence("gate", describe_gate),
     Sentence("experts", describe_experts),
+    Sentence("routing", describe_routing),
     fixed(
         "recurrence",
         "A state is changed and handed on from place to place: it does not grow with the length.",
