@@ -21,6 +21,8 @@ from story.body.truth import (
 from xray.story.anatomy.tree import Convolution, DeformableAttention, FeedForward, Head, Link
 
 FEW = {"decoder_layers": 3, "num_queries": 20}
+LATER_STAGES = (1, 3, 4)
+"""The last layers of the stages whose maps are handed on, of a net with 1, 1, 2 and 1 layers: all but the first."""
 
 
 def looks(width, heads):
@@ -53,9 +55,10 @@ def chosen_queries(c, sample, think, kind="layer"):
     return tower(c, "decoder", None, False, parts, (layers,), None)
 
 
-def joined(first):
-    looked_at = (("memory", "encoder", "decoder"), ("joined", "encoder", "decoder"), ("joined", first, "decoder"))
-    return tuple(Link(*one) for one in (("joined", first, "encoder"), *looked_at))
+def joined(first, *behind):
+    """A net that an encoder of its smallest map and a decoder of all its maps begin with, these from behind layers."""
+    looked_at = (memory("encoder", "decoder"), Link("joined", "encoder", "decoder"))
+    return (Link("joined", first, "encoder"), *looked_at, Link("joined", first, "decoder", behind))
 
 
 def residual_net(c, name):
@@ -72,7 +75,8 @@ def of_rt_detr(c):
     found = left_out("model.enc_score_head", "model.enc_bbox_head")
     found += left_out("model.decoder.bbox_embed.{}", "model.decoder.class_embed.{}", stages=range(c.decoder_layers - 1))
     queries = chosen_queries(c, samples(c, c.decoder_attention_heads), think)
-    return network(residual_net(c, "vision"), smallest_map(c), queries, links=joined("vision"), untold=found)
+    ends = [sum(c.backbone_config.depths[:stage]) - 1 for stage in (2, 3)]
+    return network(residual_net(c, "vision"), smallest_map(c), queries, links=joined("vision", *ends), untold=found)
 
 
 @family("RTDetrForObjectDetection", "rt_detr:451, 601, 623, 730, 1187", named=True, **FEW)
@@ -163,7 +167,8 @@ def rf_detr(c):
     found = left_out("model.backbone.backbone.layernorm", "model.backbone.projector")
     chosen = ("enc_output", "enc_output_norm", "enc_out_class_embed", "enc_out_bbox_embed")
     found += left_out(*(f"model.{name}.0" for name in chosen))
-    links = (Link("memory", "encoder", "decoder"),)
+    stages = tuple(int(name.removeprefix("stage")) - 1 for name in net.out_features)
+    links = (memory("encoder", "decoder", *stages),)
     return network(*scaled(network(image)).towers, queries, links=links, untold=found)
 
 
@@ -184,7 +189,7 @@ def deformable_detr(c):
     think = post("layer", thinks(c.decoder_ffn_dim, c.activation_function))
     asks = group(c.decoder_layers, c.d_model, look, samples(c, c.decoder_attention_heads), think)
     queries = tower(c, "decoder", None, False, (), (asks,), None)
-    links = (Link("joined", "vision", "encoder"), Link("memory", "encoder", "decoder"))
+    links = (Link("joined", "vision", "encoder", LATER_STAGES), memory("encoder", "decoder"))
     net = residual_net(c, "vision")
     return network(net, maps, queries, links=links, untold=left_out("model.reference_points"))
 
@@ -228,8 +233,8 @@ def sam(c):
     queries = tower(mask, "decoder", None, False, (), turns, None)
     back = group(2, width, asks("decoder"))
     image = tower(mask, "encoder 2", None, None, entrance("norm", f"convolution {width}", "norm"), (back,), None)
-    pairs = (("encoder", "decoder"), ("encoder 2", "decoder"), ("decoder", "encoder 2"))
-    links = (*(Link("memory", *pair) for pair in pairs), Link("joined", "encoder", "encoder 2"))
+    both = (memory("encoder 2", "decoder", 0, 1), memory("decoder", "encoder 2", 0, 1))  # not the decoder's last layer
+    links = (memory("encoder", "decoder"), *both, Link("joined", "encoder", "encoder 2"))
     found = left_out("shared_image_embedding")
     return network(eye, queries, image, links=links, head=Head("none"), untold=found)
 
@@ -289,10 +294,10 @@ def grounding_dino(c):
     queries = tower(c, "decoder", None, False, (), (asks,), "layer")
     links = (
         memory("text", "encoder"),
-        memory("encoder 2", "encoder"),
-        Link("joined", "vision", "encoder"),
-        memory("vision", "encoder 2"),
-        memory("encoder", "encoder 2"),
+        memory("encoder 2", "encoder", *range(c.encoder_layers - 1)),
+        Link("joined", "vision", "encoder", LATER_STAGES),
+        memory("vision", "encoder 2", *LATER_STAGES),
+        memory("encoder", "encoder 2", *range(c.encoder_layers - 1)),
         Link("joined", "text", "encoder 2"),
         memory("encoder 2", "decoder"),
         memory("encoder", "decoder"),

@@ -19,10 +19,10 @@ from story.body.truth import (
 from xray.story.anatomy.tree import Head, Link
 
 
-def joins(see, text, untold=()):
-    """A tower whose rows are put among the words of another one."""
+def joins(see, text, untold=(), behind=()):
+    """A tower whose rows, be they of earlier layers, are put among the words of another one."""
     head = Head("vocabulary", text.vocab, False)
-    return network(see, text, links=(Link("joined", see.name, "text"),), head=head, untold=untold)
+    return network(see, text, links=(Link("joined", see.name, "text", behind),), head=head, untold=untold)
 
 
 def reads(c, *parts):
@@ -32,7 +32,7 @@ def reads(c, *parts):
 
 @family(
     "LlavaNextForConditionalGeneration",
-    "llava_next:228, 260, 312; clip:353; llama:273",
+    "llava_next:228, 260, 312, 385; clip:353; llama:273",
     named=True,
     vision_config={
         "model_type": "clip_vision_model",
@@ -44,11 +44,13 @@ def reads(c, *parts):
     text_config={"model_type": "llama", "num_hidden_layers": 2},
 )
 def llava_next(c):
-    # pieces of an image, and a learned row at the end of each line of them
+    # pieces of an image, and a learned row at the end of each line of them; the rows are those before the last layer
+    # (vision_feature_layer is -2, line 385)
     see, read = c.vision_config, c.text_config
     places = ("class token 1", f"positions {count_patches(see) + 1}", "norm")
     text = reads(read, *[f"projection {read.hidden_size}"] * 2)
-    return joins(sees(see, "vision", *places, final=None), text, left_out("model.vision_tower.post_layernorm"))
+    dropped = left_out("model.vision_tower.post_layernorm")
+    return joins(sees(see, "vision", *places, final=None), text, dropped, (see.num_hidden_layers - 2,))
 
 
 @family(

@@ -76,8 +76,8 @@ def writes(c, *stages, parts=(), final="rms", name="text", causal=True):
     text_config={"model_type": "llama", "num_hidden_layers": 2},
 )
 def llava(c):
-    # the rows are taken before the last layer of the images, and cross to the words through two projections; what the
-    # last norm makes is dropped (line 165)
+    # the rows are taken before the last layer of the images (vision_feature_layer is -2, line 165), and cross to the
+    # words through two projections; what the last norm makes is dropped
     see, read = c.vision_config, c.text_config
     places = ("class token 1", f"positions {count_patches(see) + 1}", "norm")
     text = writes(
@@ -89,7 +89,7 @@ def llava(c):
     return network(
         sees(see, "vision", *places, final=None),
         text,
-        links=(Link("joined", "vision", "text"),),
+        links=(Link("joined", "vision", "text", (see.num_hidden_layers - 2,)),),
         head=Head("vocabulary", read.vocab_size, False),
         untold=left_out("model.vision_tower.post_layernorm"),
     )

@@ -79,7 +79,10 @@ def lxmert(c):
     return network(
         stream(c.l_layers, "text", "stack"),
         stream(c.r_layers, "stack", "text"),
-        links=(memory("stack", "text"), memory("text", "stack")),
+        links=tuple(
+            memory(name, other, *range(count - 1, count + c.x_layers - 1))  # what went into each of the last layers
+            for name, other, count in (("stack", "text", c.r_layers), ("text", "stack", c.l_layers))
+        ),
         head=Head("none"),
     )
 

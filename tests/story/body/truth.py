@@ -259,8 +259,9 @@ def left_out(*paths, stages=(0,)):
     return tuple(Untold(path.format(number), 0) for number in stages for path in paths)
 
 
-def memory(source, target):
-    return Link("memory", source, target)
+def memory(source, target, *behind):
+    """What a tower looks at, and behind which layers of it; behind none where it is its end."""
+    return Link("memory", source, target, behind)
 
 
 SKIPPED = {"params", "active_params", "unused", "routing"}

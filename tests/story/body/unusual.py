@@ -82,7 +82,7 @@ def x_clip(c):
         prompts,
         links=(
             Link("joined", "encoder", "stack"),
-            memory("encoder", "decoder"),
+            memory("encoder", "decoder", 2),  # its last norm is that of the class token (line 756)
             Link("joined", "text", "decoder"),
             Link("compared", "stack", "decoder"),
         ),
@@ -147,7 +147,7 @@ def lw_detr(c):
     )
     queries = tower(c, "decoder", None, False, (), (asks,), "layer")
     found = left_out("model.backbone.projector")
-    links = (Link("memory", "encoder", "decoder"),)
+    links = (memory("encoder", "decoder", *(number - 1 for number in net.out_indices)),)
     return network(*scaled(network(image)).towers, queries, links=links, untold=found)
 
 
@@ -286,7 +286,7 @@ def omdet_turbo(c):
         memory("encoder", "decoder"),
         memory("text 2", "decoder"),
         Link("joined", "encoder", "decoder"),
-        Link("joined", "vision", "decoder"),
+        Link("joined", "vision", "decoder", (1, 2)),  # the second stage and the third
         *(Link("compared", *pair) for pair in (("vision", "text"), ("encoder", "text"), ("text", "decoder"))),
     )
     found = left_out("vision_backbone.vision_backbone.swin.layernorm")

@@ -338,11 +338,16 @@ class Tower:
 
 @dataclass(frozen=True)
 class Link:
-    """How one tower reaches another: as memory of its cross-attention, joined into its stream, or compared with it."""
+    """How one tower reaches another: as memory of its cross-attention, joined into its stream, or compared with it.
+
+    `behind` are the numbers of the layers of the source, from 0, behind which its rows are taken, where that is not its
+    end alone (LLaVA: the last layer but one); where it is, or that is not known, there are none.
+    """
 
     kind: Literal["memory", "joined", "compared"]
     source: str
     target: str
+    behind: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

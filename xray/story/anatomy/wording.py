@@ -114,7 +114,8 @@ def list_lines(tower: Tower) -> Iterator[Line]:
 def list_ends(anatomy: Anatomy) -> Iterator[tuple[str, str]]:
     """What ends the network: links between towers, the head, what nobody could place."""
     for link in anatomy.links:
-        yield "link", f"{link.source} {LINKS[link.kind]} {link.target}"
+        layers = f", behind layer{'s' * (len(link.behind) > 1)} {str([*link.behind])[1:-1]}" if link.behind else ""
+        yield "link", f"{link.source} {LINKS[link.kind]} {link.target}{layers}"
     head = anatomy.head
     if head is not None and head.kind != "none":
         tied = {True: "uses the table of the words", False: "weights of its own", None: ""}[head.tied]

@@ -1,117 +1,16 @@
-"""Where streams end: links between towers, the head, and the parameters that nothing was said of."""
+"""Where streams end: the head, and the parameters that nothing was said of."""
 
-from collections.abc import Collection, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Collection, Sequence
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, LOOKUPS
-from xray.ir.flow.projections import is_product
-from xray.story.anatomy.tree import Attention, Experts, Head, Link, Looking, Unknown, Untold
+from xray.story.anatomy.tree import Experts, Head, Unknown, Untold
+from xray.story.body.links import Meetings
 from xray.story.body.scale import read_bending
-from xray.story.body.tables import PICKING, table_rows
+from xray.story.body.tables import table_rows
 from xray.story.body.towers import Towering
 from xray.story.branches.experts import count_idle, holds_choice
 from xray.story.recognition.between import find_region, is_linear, width_out
-
-MOST_BEHIND = 400
-Meetings = Mapping[tuple[str, str], int]
-"""Products in which rows of two towers meet, by the names of these."""
-
-
-def list_meetings(flow: Flow, towers: Sequence[Towering]) -> Meetings:
-    """The products in which rows of two towers meet behind both, by the names of the two."""
-    inside = frozenset(node for one in towers for staging in one.stagings for node in staging.nodes)
-    reached = {one.tower.name: reach_from(flow, one, inside) for one in towers}
-    found = {
-        (one, other): find_meeting(flow, reached[one], reached[other], inside)
-        for one, other in combinations(reached, 2)
-    }
-    return {pair: place for pair, place in found.items() if place is not None}
-
-
-def read_links(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> tuple[Link, ...]:
-    """How towers reach one another."""
-    found: dict[Link, None] = {}
-    ends = {end: one.tower.name for one in towers for end in (one.end, *one.sums)}
-    for one in towers:
-        for branch in one.tower.branches:
-            if isinstance(branch, Looking) and branch.leaves_stream and branch.source not in (None, one.tower.name):
-                found[Link("memory", str(branch.source), one.tower.name)] = None
-        for other in towers:
-            if other is not one and looks_beside(flow, one, other):
-                found[Link("memory", other.tower.name, one.tower.name)] = None
-        for name in names_behind(flow, one.chains[0].start, ends):
-            if name != one.tower.name:
-                found[Link("joined", name, one.tower.name)] = None
-    for first, second in meetings:
-        if not any({link.source, link.target} == {first, second} for link in found):
-            found[Link("compared", first, second)] = None
-    return tuple(found)
-
-
-def looks_beside(flow: Flow, one: Towering, other: Towering) -> bool:
-    """Whether the keys that a tower has beside its own are made of what another one ends with, not of its layers."""
-    last = max(other.sums)
-    if last > min(one.sums):
-        return False
-    joined = [
-        branching.site
-        for staging in one.stagings
-        for branching in staging.branches
-        if isinstance(branching.branch, Attention) and branching.branch.beside == other.tower.name
-    ]
-    inside, own = other.nodes, one.sums
-    for site in joined:
-        keys = () if site is None else (flow.makers[site.scores][-1], *site.key.nodes)
-        behind = flow.behind(*keys, most=MOST_BEHIND, ends=lambda place: place in inside or place in own)
-        reached = [place for place in behind if place in inside]
-        if not reached or min(reached) < last:
-            return False
-    return bool(joined)
-
-
-def find_meeting(flow: Flow, first: set[int], second: set[int], inside: Collection[int]) -> int | None:
-    """The product in which steps that two towers reach meet; None if there is none.
-
-    `inside` are the steps of all towers: what meets there meets in an attention.
-    """
-    for place in sorted((first & second).difference(inside)):
-        makers = flow.makers[place]
-        if is_product(flow, place) and len(makers) >= 2:
-            left, right = makers[-2:]
-            if (left in first - second and right in second - first) or (
-                left in second - first and right in first - second
-            ):
-                return place
-    return None
-
-
-def reach_from(flow: Flow, tower: Towering, inside: Collection[int]) -> set[int]:
-    """The end of a tower, and all steps that work on what it made, as far as the next tower."""
-    found = {tower.end, *(chain.end for chain in tower.chains)}
-    for place in range(min(found) + 1, len(flow.steps)):
-        if place not in inside and any(maker in found for maker in flow.makers[place]):
-            found.add(place)
-    return found
-
-
-def names_behind(flow: Flow, start: int | None, ends: dict[int, str]) -> list[str]:
-    """The towers whose ends the beginning of a stream is made of; not those that say which rows are picked (OmDet)."""
-    names: list[str] = []
-    seen: set[int] = set()
-    todo = [start] if start is not None else []
-    while todo and len(seen) < MOST_BEHIND:
-        here = todo.pop()
-        if here in seen:
-            continue
-        seen.add(here)
-        if here in ends:
-            names.append(ends[here])
-            continue
-        given = [(record, maker) for record, maker in flow.given(here) if maker is not None]
-        picks = flow.op(here) in PICKING and flow.steps[here].inputs[0].is_float
-        todo += [maker for record, maker in given if record.is_float or not picks]
-    return names
 
 
 def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Head | None:

@@ -3,7 +3,8 @@
 from xray.ir.flow.remembering import once
 from xray.ir.trace import Trace
 from xray.story.anatomy.tree import Anatomy
-from xray.story.body.ends import count_active, list_meetings, read_head, read_links, read_untold
+from xray.story.body.ends import count_active, read_head, read_untold
+from xray.story.body.links import list_meetings, read_links
 from xray.story.body.reading import read_passes
 from xray.story.body.together import count_params, join_towers, list_others, pick_reading
 from xray.story.facts.unused import find_unused, join_alike

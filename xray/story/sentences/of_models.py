@@ -134,14 +134,12 @@ def describe_stream_scale(anatomy: Anatomy) -> str:
 
 
 def describe_rows_added(anatomy: Anatomy) -> str:
-    counts = {tower.name: [number + 1 for number in tower.rows_added] for tower in anatomy.towers if tower.rows_added}
-    told = []
-    for name, numbers in counts.items():
-        is_long = len(numbers) > MOST_NUMBERS
-        listed = f"{numbers[0]}, {numbers[1]} … {numbers[-1]}" if is_long else ", ".join(map(str, numbers))
-        layers = f"layer{'s' * (len(numbers) > 1)} {listed}"
-        told.append(f"Behind {layers} of the {name} tower, rows that another tower made are added to some of its rows.")
-    return " ".join(told)
+    return " ".join(
+        f"Behind {spell_numbers(tower.rows_added)} of the {tower.name} tower, rows that another tower made are added "
+        "to some of its rows."
+        for tower in anatomy.towers
+        if tower.rows_added
+    )
 
 
 def describe_bridges(anatomy: Anatomy) -> str:
@@ -225,6 +223,26 @@ def describe_links(anatomy: Anatomy) -> str:
     sources = [link.source for link in joined if link.target == target]
     many = f"{' and '.join(sources)} towers give" if len(sources) > 1 else f"{sources[0]} tower gives"
     return f"What the {many} is put into the {target} tower's stream."
+
+
+def describe_earlier(anatomy: Anatomy) -> str:
+    told = []
+    for link in anatomy.links:
+        source = anatomy.tower(link.source)
+        if not link.behind or source is None:
+            continue
+        layers = f"{spell_numbers(link.behind)} of {source.layers}"
+        is_before = link.behind == (source.layers - 1,) and source.final_norm is not None
+        ending = ", before its last norm" if is_before else ""
+        told.append(f"The {link.target} tower reads the {link.source} tower behind {layers}{ending}.")
+    return " ".join(told)
+
+
+def spell_numbers(layers: Sequence[int]) -> str:
+    """Numbers of layers, which are from 0, as they are told: from 1, a long list shortened in the middle."""
+    numbers = [number + 1 for number in layers]
+    listed = f"{numbers[0]}, {numbers[1]} … {numbers[-1]}" if len(numbers) > MOST_NUMBERS else str(numbers)[1:-1]
+    return f"layer{'s' * (len(numbers) > 1)} {listed}"
 
 
 def describe_comparison(anatomy: Anatomy) -> str:
@@ -363,6 +381,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     ),
     Sentence("scores that are bent", describe_bending),
     Sentence("links", describe_links),
+    Sentence("links behind layers", describe_earlier),
     Sentence("compared", describe_comparison),
     fixed(
         "kernel",

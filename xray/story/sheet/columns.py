@@ -323,4 +323,5 @@ def list_links(columns: Sequence[Column], links: Sequence[Link]) -> list[Link]:
     others = [column for column in columns if column.reading is not last.reading and column.is_last]
     reads = any(panel.chart.memory for frame in last.frames for panel in frame.panels)
     across = [Link("memory", others[0].name, last.name)] if len(others) == 1 and reads else []
-    return list(dict.fromkeys([*links, *across]))
+    told = {(link.kind, link.source, link.target) for link in links}
+    return [*links, *(link for link in across if (link.kind, link.source, link.target) not in told)]

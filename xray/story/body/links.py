@@ -1,0 +1,140 @@
+"""Links between towers: what one takes from another, and behind which layers of it."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.projections import is_product
+from xray.story.anatomy.tree import Attention, Link, Looking
+from xray.story.body.stages import Branching
+from xray.story.body.tables import PICKING
+from xray.story.body.towers import Towering
+
+MOST_BEHIND = 400
+Meetings = Mapping[tuple[str, str], int]
+"""Products in which rows of two towers meet, by the names of these."""
+
+
+def list_meetings(flow: Flow, towers: Sequence[Towering]) -> Meetings:
+    """The products in which rows of two towers meet behind both, by the names of the two."""
+    inside = frozenset(node for one in towers for staging in one.stagings for node in staging.nodes)
+    reached = {one.tower.name: reach_from(flow, one, inside) for one in towers}
+    found = {
+        (one, other): find_meeting(flow, reached[one], reached[other], inside)
+        for one, other in combinations(reached, 2)
+    }
+    return {pair: place for pair, place in found.items() if place is not None}
+
+
+def read_links(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> tuple[Link, ...]:
+    """How towers reach one another."""
+    found: dict[Link, set[int]] = {}
+    ends = {end: one.tower.name for one in towers for end in (one.end, *one.sums)}
+    for one in towers:
+        for branching in list_branchings(one):
+            branch = branching.branch
+            if isinstance(branch, Looking) and branch.leaves_stream and branch.source not in (None, one.tower.name):
+                taken = list_taken(flow, branching, ends)
+                own = {place for place in taken if ends[place] == branch.source}
+                found.setdefault(Link("memory", str(branch.source), one.tower.name), set()).update(own)
+        for other in towers:
+            if other is not one and looks_beside(flow, one, other):
+                found.setdefault(Link("memory", other.tower.name, one.tower.name), set())
+        for place in list_ends_behind(flow, one.chains[0].start, ends):
+            if ends[place] != one.tower.name:
+                found.setdefault(Link("joined", ends[place], one.tower.name), set()).add(place)
+    for first, second in meetings:
+        if not any({link.source, link.target} == {first, second} for link in found):
+            found[Link("compared", first, second)] = set()
+    named = {one.tower.name: one for one in towers}
+    return tuple(replace(link, behind=tell_behind(named[link.source], taken)) for link, taken in found.items())
+
+
+def list_branchings(one: Towering) -> Iterator[Branching]:
+    """The branches of every layer of a tower."""
+    return (branching for staging in one.stagings for branching in staging.branches)
+
+
+def list_taken(flow: Flow, branching: Branching, ends: Collection[int]) -> list[int]:
+    """The ends and sums of towers that what a branch looks at is made of, through no other ones."""
+    site, sampling = branching.site, branching.sampling
+    starts: list[int | None] = [] if site is None else [site.key.origin, *flow.makers[site.scores][-1:]]
+    starts += [] if sampling is None else [sampling.origin]
+    return [place for place in flow.behind(*starts, most=MOST_BEHIND, ends=ends.__contains__) if place in ends]
+
+
+def tell_behind(one: Towering, taken: Collection[int]) -> tuple[int, ...]:
+    """The layers of a tower, from 0, behind which rows are taken; none where all are of its end, or it is not known.
+
+    What is taken in the middle of a layer is told of no layer.
+    """
+    layers = {layer[-1].joints[-1].add: number for number, layer in enumerate(one.layers)}
+    layers |= dict.fromkeys((one.chains[-1].end, one.end), len(one.layers) - 1)
+    if not set(taken) - {one.end} or any(place not in layers for place in taken):
+        return ()
+    return tuple(sorted({layers[place] for place in taken}))
+
+
+def looks_beside(flow: Flow, one: Towering, other: Towering) -> bool:
+    """Whether the keys that a tower has beside its own are made of what another one ends with, not of its layers."""
+    last = max(other.sums)
+    if last > min(one.sums):
+        return False
+    joined = [
+        branching.site
+        for branching in list_branchings(one)
+        if isinstance(branching.branch, Attention) and branching.branch.beside == other.tower.name
+    ]
+    inside, own = other.nodes, one.sums
+    for site in joined:
+        keys = () if site is None else (flow.makers[site.scores][-1], *site.key.nodes)
+        behind = flow.behind(*keys, most=MOST_BEHIND, ends=lambda place: place in inside or place in own)
+        reached = [place for place in behind if place in inside]
+        if not reached or min(reached) < last:
+            return False
+    return bool(joined)
+
+
+def find_meeting(flow: Flow, first: set[int], second: set[int], inside: Collection[int]) -> int | None:
+    """The product in which steps that two towers reach meet; None if there is none.
+
+    `inside` are the steps of all towers: what meets there meets in an attention.
+    """
+    for place in sorted((first & second).difference(inside)):
+        makers = flow.makers[place]
+        if is_product(flow, place) and len(makers) >= 2:
+            left, right = makers[-2:]
+            if (left in first - second and right in second - first) or (
+                left in second - first and right in first - second
+            ):
+                return place
+    return None
+
+
+def reach_from(flow: Flow, tower: Towering, inside: Collection[int]) -> set[int]:
+    """The end of a tower, and all steps that work on what it made, as far as the next tower."""
+    found = {tower.end, *(chain.end for chain in tower.chains)}
+    for place in range(min(found) + 1, len(flow.steps)):
+        if place not in inside and any(maker in found for maker in flow.makers[place]):
+            found.add(place)
+    return found
+
+
+def list_ends_behind(flow: Flow, start: int | None, ends: Collection[int]) -> list[int]:
+    """The ends and sums of towers that a stream begins with; not of those that say which rows are picked (OmDet)."""
+    found: list[int] = []
+    seen: set[int] = set()
+    todo = [start] if start is not None else []
+    while todo and len(seen) < MOST_BEHIND:
+        here = todo.pop()
+        if here in seen:
+            continue
+        seen.add(here)
+        if here in ends:
+            found.append(here)
+            continue
+        given = [(record, maker) for record, maker in flow.given(here) if maker is not None]
+        picks = flow.op(here) in PICKING and flow.steps[here].inputs[0].is_float
+        todo += [maker for record, maker in given if record.is_float or not picks]
+    return found
