@@ -1,4 +1,4 @@
-"""What a step is made of: of what only lends its shape nothing is read."""
+"""What a step is made of: of what only lends its shape, or its type, nothing is read."""
 
 import torch
 from torch import nn
@@ -23,3 +23,21 @@ def test_no_numbers_go_through_what_takes_a_shape_alone():
     made = {step.path: place for place, step in enumerate(flow.steps)}
 
     assert made["first"] not in set(flow.behind(made["second"]))
+
+
+class Typed(nn.Module):
+    """A linear layer, and one number of the type of what it made."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return x * self.first(x).new_tensor(0.5)
+
+
+def test_no_numbers_go_through_what_takes_a_type_alone():
+    flow = read_flow(xray.trace(Typed(), torch.rand(2, 4)).passes[0])
+    made = {step.op: place for place, step in enumerate(flow.steps)}
+
+    assert made["linear"] not in set(flow.behind(made["mul"]))

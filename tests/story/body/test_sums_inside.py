@@ -72,6 +72,29 @@ def test_inkling_is_layers_of_attention_and_experts():
     }
 
 
+class Around(nn.Module):
+    """Two layers and a norm; half of what they made is added to what went in."""
+
+    def __init__(self):
+        super().__init__()
+        self.begin, self.norms = nn.Linear(WIDTH, WIDTH), nn.ModuleList([nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)])
+        self.layers = nn.Sequential(*(Layer(ends_with_sums=False) for _ in range(2)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.begin(x)
+        return x + x.new_tensor(0.5) * self.norms[1](self.layers(self.norms[0](x)))
+
+
+def test_layers_with_a_sum_around_all_of_them_are_layers_still():
+    """So the encoder of Nemotron 3.5 Transcribe's word timestamps is."""
+    (tower,) = xray.anatomy(xray.trace(Around(), torch.rand(2, 7, WIDTH))).towers
+
+    (group,) = tower.groups
+    assert group.count == 2
+    assert [stage.branches[0].part for stage in group.stages] == ["attention", "feed_forward"]
+    assert tower.final_norm == "layer"
+
+
 class Asking(nn.Module):
     """Learned rows, the first ones of a table, that ask themselves where they are and then an image, layer by layer."""
 

@@ -109,6 +109,8 @@ class Flow:
 
 SHAPED_ALIKE = frozenset(["zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like"])
 """Operations that take the shape of what they are given, and none of its numbers."""
+KIND_ALIKE = frozenset(["new_tensor"])
+"""Those that take its type alone; their numbers are what they are given next."""
 
 
 @once
@@ -122,8 +124,11 @@ def read_flow(one_pass: Pass) -> Flow:
     readers: dict[int, list[int]] = {}
     handed: dict[int, list[int]] = {}
     for place, step in enumerate(steps):
-        reads = step.op not in SHAPED_ALIKE
-        found = tuple(find_maker(record, place, steps, places, made) if reads else None for record in step.inputs)
+        lent = len(step.inputs) if step.op in SHAPED_ALIKE else int(step.op in KIND_ALIKE)
+        found = tuple(
+            find_maker(record, place, steps, places, made) if number >= lent else None
+            for number, record in enumerate(step.inputs)
+        )
         makers.append(found)
         if made[place] is not None:
             for maker in dict.fromkeys(found):

@@ -48,7 +48,13 @@ class Towering:
     def end(self) -> int:
         """The step that ends it, its last norm included."""
         last = [norm.end for norm in self.stagings[-1].norms if norm.end > self.chains[-1].end] if self.stagings else []
-        return max([self.chains[-1].end, *last]) if self.final is None else self.final.end
+        return max([self.chains[-1].end, *last]) if self.final is None else max(self.chains[-1].end, self.final.end)
+
+    @property
+    def last_layer(self) -> int:
+        """The last sum that its last norm reads: before the one that adds once more what went into the first layer."""
+        end = self.chains[-1].end
+        return end if self.final is None or self.final.end > end else self.chains[-1].joints[-1].add
 
     @property
     def sums(self) -> frozenset[int]:
@@ -97,6 +103,7 @@ def read_tower(
         final = last_norm(flow, find_end(flow, chain.joints[-1].mixing, end))
         if final is not None and (goes_past(flow, end, final) or not is_used(flow, final.end)):
             final = None
+        final = final or norm_within_skip(flow, chain)
     layers = cut_by_blocks(flow, stagings) or join_cuts(stagings, cut)
     if final is not None and is_end_of_layer(layers):
         layers[-1] = (*layers[-1][:-1], take_norm(flow, layers[-1][-1], final))
@@ -249,6 +256,13 @@ def own_end(stagings: Sequence[Staging], chain: Chain) -> int:
     """The step that ends the last stage of a chain: its last sum, or the stage's own norm of that."""
     norms = stagings[-1].norms if stagings else ()
     return max([chain.end, *(norm.end for norm in norms if norm.origin is not None and norm.origin >= chain.end)])
+
+
+def norm_within_skip(flow: Flow, chain: Chain) -> FoundNorm | None:
+    """The norm that reads the last layer of a chain before what went into the first is added to it once more."""
+    last = chain.joints[-1].add
+    norm = last_norm(flow, last) if chain.end > last else None
+    return norm if norm is not None and any(norm.end in skip.region.inner for skip in chain.skips) else None
 
 
 def last_norm(flow: Flow, end: int) -> FoundNorm | None:

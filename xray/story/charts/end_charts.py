@@ -40,7 +40,7 @@ COMPARED = {"targets": (0.08, 0.36), "predictions": (0.64, 0.72)}
 
 def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart | None:
     """The steps behind a tower's last sum: last norm, head, a loss or the next word; `others` are of other towers."""
-    end = towering.chains[-1].end
+    end = towering.last_layer
     last = find_last(flow, towering, others)
     if last is None:
         return None
@@ -282,7 +282,7 @@ def find_last(flow: Flow, towering: Towering, others: Collection[int]) -> int | 
     convolution may end all (VibeVoice's encoder). One that reads what other towers end with too is not the tower's own,
     where it has one (PE-AV).
     """
-    end = towering.chains[-1].end
+    end = towering.last_layer
     reached, foreign, shared = {end}, list_worked_out(flow, others, end), set[int]()
     heads: list[int] = []
     for place in range(end + 1, len(flow.steps)):
