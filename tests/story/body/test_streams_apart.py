@@ -5,7 +5,9 @@ from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, Read
 from torch import nn
 from torch.nn import functional
 
+import xray
 from xray.story.anatomy.tree import Attention, Experts, FeedForward
+from xray.story.body.reading import read_pass
 from xray.story.sentences.of_models import list_sentences
 
 NARROW = 8
@@ -52,6 +54,18 @@ def test_two_streams_that_look_at_each_other_in_turn_are_two_towers():
         second.name,
     }  # the first asks what no layer made
     assert {branch.source for branch in second.branches} == {first.name}
+
+
+def test_no_norm_of_one_stream_is_counted_in_the_layers_of_the_other():
+    with torch.no_grad():
+        reading = read_pass(xray.trace(InTurn(), torch.randn(2, 3, 7), torch.randn(2, 11, 5)).passes[0])
+
+    held = [
+        {reading.flow.steps[node].path for staging in tower.stagings for node in staging.nodes}
+        for tower in reading.towers
+    ]
+    norms = [{path for path in paths if path.endswith(".norm")} for paths in held]
+    assert norms == [{f"asks.{number}.norm" for number in range(first, 6, 2)} for first in (0, 1)]
 
 
 class Joint(nn.Module):

@@ -115,7 +115,10 @@ def tell_apart(flow: Flow, one: Towering, towers: Sequence[Towering], sites: Seq
             return region
         return find_region(flow, region.start, region.end, walls=walls[id(owner)]) or region
 
-    theirs = frozenset[int]().union(*(cut(joint, other).inner for other in others for joint in list_joints(other)))
+    theirs = frozenset[int]().union(
+        *(cut(joint, other).inner for other in others for joint in list_joints(other)),
+        *(norm.nodes for other in others for staging in other.stagings for norm in staging.norms),
+    )
 
     def part(joint: Joint) -> Joint:
         region = cut(joint, one)
