@@ -264,3 +264,34 @@ def test_weights_that_a_block_keeps_and_is_handed_are_counted_all():
 
     assert sum(bars.values()) == count(model)
     assert "norms and what is not placed" not in bars
+
+
+class Standardised(nn.Conv2d):
+    """A convolution whose weights are brought to mean 0, variance 1; it reads them once more for their shape."""
+
+    def forward(self, x):
+        weight = functional.batch_norm(self.weight.reshape(1, len(self.weight), -1), None, None, training=True)
+        return functional.conv2d(x, weight.reshape_as(self.weight), self.bias, self.stride, self.padding)
+
+
+class Preactivated(nn.Module):
+    """Two convolutions; what they read, normed and bent, goes through a third one on its way past them (BiT)."""
+
+    def __init__(self, width, wide):
+        super().__init__()
+        self.norm, self.middle = nn.GroupNorm(2, width), nn.GroupNorm(2, wide)
+        self.one, self.two = Standardised(width, wide, 3, padding=1), Standardised(wide, wide, 3, padding=1)
+        self.past = Standardised(width, wide, 1)
+
+    def forward(self, x):
+        x = torch.relu(self.norm(x))
+        return self.past(x) + self.two(torch.relu(self.middle(self.one(x))))
+
+
+def test_standardised_weights_are_counted_in_their_layer_with_the_norm_before_it():
+    layers = nn.Sequential(Preactivated(6, 10), Preactivated(10, 14))
+    model = nn.Sequential(nn.Conv2d(3, 6, 3), nn.MaxPool2d(2), *layers)
+
+    bars = bars_of(poster_of(model, torch.rand(2, 3, 18, 18)))
+
+    assert bars["convolution × 2"] == count(layers)

@@ -20,7 +20,7 @@ from story.body.truth import (
     words,
 )
 
-from xray.story.anatomy.tree import Convolution, Head, Link, Untold
+from xray.story.anatomy.tree import Bridge, Convolution, Head, Link, Untold
 
 
 def count_patches(c):
@@ -185,6 +185,21 @@ def resnet(c):
         groups.append(group(range(first, first + depth), width, after("batch", Convolution((3, 3), 1))))
         first += depth
     return sees_images(c, groups=groups, parts=entrance(f"convolution {c.embedding_size}"), final=None, causal=None)
+
+
+@family("BitForImageClassification", "bit:361, 450", fast=True)
+def bit(c):
+    # the weights are standardised, in the first layer of a stage the way past the branch reads its norm too (line 367)
+    ends = [sum(c.depths[: stage + 1]) for stage in range(len(c.depths))]
+    groups = [
+        replace(group(range(end - depth, end), width, pre("group", Convolution((3, 3), 1))), shared=Silent(False))
+        for end, depth, width in zip(ends, c.depths, c.hidden_sizes, strict=True)
+    ]
+    found = sees_images(c, groups=groups, parts=entrance(f"convolution {c.embedding_size}"), final="group", causal=None)
+    widths = zip(ends[:-1], c.hidden_sizes, c.hidden_sizes[1:], strict=False)
+    (seen,) = found.towers
+    bridges = tuple(Bridge(end, 4, before, after, within=True) for end, before, after in widths)
+    return replace(found, towers=(replace(seen, bridges=bridges),))
 
 
 def of_wav2vec(c, **more):

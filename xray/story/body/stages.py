@@ -232,11 +232,24 @@ def starts_at(flow: Flow, norm: FoundNorm, region: Region, stream: int | None) -
 
 
 def find_any_norm(flow: Flow, node: int) -> FoundNorm | None:
-    """The norm that ends at a step, those over the batch or over groups included."""
+    """The norm that ends at a step, those over the batch or over groups included; weights alone are no rows (BiT)."""
     step = flow.steps[node]
     if step.op.startswith(("batch_norm", "group_norm", "instance_norm")) and flow.makers[node]:
+        if is_of_weights(flow, node):
+            return None
         return FoundNorm(node, (node,), flow.makers[node][0], centred=True)
     return find_norm(flow, node)
+
+
+def is_of_weights(flow: Flow, normed: int) -> bool:
+    """Whether what a step reads is a parameter, laid another way at most."""
+    node = normed
+    while flow.op(node) in CARRYING or node == normed:
+        before = next(iter(flow.makers[node]), None)
+        if before is None:
+            return bool(flow.steps[node].inputs) and flow.steps[node].inputs[0].role == "parameter"
+        node = before
+    return False
 
 
 def find_ending(flow: Flow, region: Region) -> FoundNorm | None:

@@ -108,10 +108,11 @@ class Count:
         for nodes in groups:
             for place in self.blocks(nodes):
                 inside = self.flow.steps[place : self.flow.ends[place]]
+                own = {step.path for step in inside} | self.handing_on
                 shared = {
                     step.path: step.settings[SAME_WEIGHTS]
                     for step in inside
-                    if SAME_WEIGHTS in step.settings and step.settings[SAME_WEIGHTS_AS] not in self.handing_on
+                    if SAME_WEIGHTS in step.settings and step.settings[SAME_WEIGHTS_AS] not in own
                 }
                 known = sum(count for count in shared.values() if isinstance(count, int))
                 found.setdefault(self.flow.steps[place].path, self.params(place) - known)

@@ -14,7 +14,14 @@ from xray.story.recognition.mixed_streams import Mixing, find_mixing
 from xray.story.recognition.norms import find_norm
 from xray.story.recognition.weighed_sums import Weighing, list_weighings
 from xray.story.streams.asides import find_branch, is_aside
-from xray.story.streams.shortcuts import LONGEST_SHORTCUT, before_places, is_learned, is_shortcut, step_back
+from xray.story.streams.shortcuts import (
+    LONGEST_SHORTCUT,
+    before_places,
+    is_learned,
+    is_shortcut,
+    start_before_norm,
+    step_back,
+)
 
 PICKING = frozenset({"index", "slice", "narrow"})
 MOST_AT_ONE_POINT = 4
@@ -276,7 +283,10 @@ def read_projected(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint 
             if region is not None and is_other_stream(flow, branch, region, known):
                 break
             if region is not None and sum(is_learned(flow, node) for node in region.inner) > 1:
-                past = find_region(flow, here, flow.makers[place][stream_number] or 0)
+                start = start_before_norm(flow, here, place)
+                region = region if start == here else find_region(flow, start, branch) or region
+                past = find_region(flow, region.start, flow.makers[place][stream_number] or 0)
                 way = past.inner if past is not None else frozenset[int]()
-                return Joint(place, here, replace(region, beside=region.beside | way), past=way)
+                weights = past.beside if past is not None else way
+                return Joint(place, region.start, replace(region, beside=region.beside | way | weights), past=way)
     return None

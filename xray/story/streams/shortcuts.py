@@ -74,3 +74,18 @@ def is_batch_norm(flow: Flow, here: int) -> int | None:
     if flow.op(here).startswith(("batch_norm", "group_norm", "instance_norm")):
         return flow.makers[here][0]
     return None
+
+
+def start_before_norm(flow: Flow, here: int, place: int) -> int:
+    """Where a stream begins that is normed and bent once for a branch and for the way past it (BiT): before that norm.
+
+    What stands behind a convolution is a norm of that one, and nothing but the sum at `place` may be made of it.
+    """
+    norm = flow.carried_from(flow.makers[here][0]) if flow.op(here) in CURVES else here
+    origin = None if norm is None else is_batch_norm(flow, norm)
+    before = None if origin is None else strip_plain(flow, origin)
+    if before is None or is_learned(flow, before):
+        return here
+    ways = [one for one in flow.ahead(here, within=lambda one: one <= place) if one != place]
+    readers = (reader for one in ways for reader in flow.readers.get(one, ()) if flow.is_leaf(reader))
+    return before if all(reader <= place for reader in readers) else here
