@@ -74,8 +74,9 @@ def label_resampler(one: Resampler) -> str:
 def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:
     """The chart with what comes in at the bottom: one thing, or two beside each other."""
     kinds = (towering.tower.reads,) if towering.tower.also is None else (towering.tower.reads, towering.tower.also)
-    given = [(kind, found) for kind in kinds if (found := find_input(flow, towering, kind)) is not None]
     drawn = {step.id for node in chart.nodes for step in node.steps}
+    found = ((kind, find_input(flow, towering, kind)) for kind in kinds)
+    given = [(kind, step_below(flow, drawn, *one)) for kind, one in found if one is not None]
     if chart.memory:  # what another tower gives is led to what takes it up
         given = [(kind, found) for kind, found in given if kind is not None or flow.steps[found[2]].id in drawn]
         given = [(kind, found) for kind, found in given if not is_led_in(flow, chart, found[1], found[2])]
@@ -91,6 +92,23 @@ def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:
         edges.append(Edge(key, next(own, raised.feet[0])))
     feet = tuple(node.key for node in below[:1]) or raised.feet
     return Chart((*below, *raised.nodes), (*edges, *raised.edges), feet, raised.head, raised.memory)
+
+
+def step_below(
+    flow: Flow, drawn: Collection[str], step: Step, record: TensorRecord, reader: int
+) -> tuple[Step, TensorRecord, int]:
+    """The same below all boxes: what comes in and is read by the first of those that are drawn before what reads it."""
+    found, own = (step, record, reader), next((maker for one, maker in flow.given(reader) if one is record), None)
+    here = flow.carried_from(own)
+    while here is not None and flow.steps[here].id in drawn:
+        first = next((one for one in flow.given(here) if one[0].role != "parameter"), None)
+        if first is None:
+            return found
+        (record, maker), reader = first, here
+        while maker is not None and flow.op(maker) in CARRYING and flow.makers[maker]:
+            record, maker = next(flow.given(maker))
+        step, here = flow.steps[reader], maker
+    return (step, record, reader) if here is None else found
 
 
 def is_led_in(flow: Flow, chart: Chart, record: TensorRecord, reader: int) -> bool:

@@ -1,17 +1,31 @@
 """Ribbons and turns between columns that stand beside each other with nothing but an aisle between them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 
-from xray.story.anatomy.tree import Attention, Link, Looking
+from xray.story.anatomy.tree import Link
 from xray.story.canvas import Canvas, words
-from xray.story.layout import Box
+from xray.story.charts.chart import Node
+from xray.story.layout import Box, Point
+from xray.story.regions.sources import Source, is_end, list_drawn, list_entered, list_read, list_sources
 from xray.story.sheet.columns import Column
-from xray.story.sheet.standing import Standing
-from xray.story.streams.asides import list_carried_readers
-from xray.story.type_sizes import LABEL
+from xray.story.sheet.standing import EXIT, Standing
+from xray.story.type_sizes import LABEL, NOTE
 
 MEMORY = "MEMORY"
 """What a ribbon is called that leads to keys and values alone."""
+APART, OVER, UNDER = 7.0, 24.0, 15.0
+"""How far ribbons run from each other, above what they pass, and below what they lead to."""
+
+
+@dataclass
+class Way:
+    """All that one box of a column gives to boxes of another one: as memory, or for its entrance."""
+
+    source: Source
+    target: int
+    aims: list[list[Box]] = field(default_factory=list)
+    is_memory: bool = True
 
 
 def draw_turns(canvas: Canvas, columns: Sequence[Column], standing: Sequence[Standing], aisle: float) -> None:
@@ -36,79 +50,143 @@ def draw_turns(canvas: Canvas, columns: Sequence[Column], standing: Sequence[Sta
 def draw_links(
     canvas: Canvas, columns: Sequence[Column], standing: Sequence[Standing], links: Sequence[Link], aisle: float
 ) -> float:
-    """Ribbons from where one tower ends to where another one takes it up; gives how high they go."""
+    """Ribbons from the boxes that made something to those of another tower that read it; gives how high they go."""
     highest = 0.0
-    named: dict[tuple[float, float], list[str]] = {}
-    places = {column.name: number for number, column in enumerate(columns) if column.is_last}
-    begins = {column.name: number for number, column in enumerate(columns) if column.is_first}
-    for link in links:
-        source, target = places.get(link.source), begins.get(link.target)
-        if source is None or target is None or source == target:
-            continue
-        start = find_start(standing[source], columns[source], columns[target])
-        roof = max(start.top + 24, standing[source].drawn.top + 40)
-        highest = max(highest, roof)
-        if link.kind == "memory":
-            aims = [
-                (number, row)
-                for number, column in enumerate(columns)
-                if column.name == link.target
-                for row in list_fed(standing[number], link.source)
-            ]
-        else:
-            aims = [(target, list_entered(columns[target], standing[target]) if link.kind == "joined" else [])]
-        for number, boxes in aims:
-            lane = standing[number].left - aisle * 0.42 - 6 * source
-            for box in boxes:
-                level = min(one.bottom for one in boxes) - 15
-                way = [(start.x, start.top), (start.x, roof), (lane, roof)]
-                is_memory = link.kind == "memory"
-                way += [(lane, level), (box.x, level), (box.x, box.bottom)] if is_memory else []
-                way += [] if is_memory else [(lane, box.y), (box.left, box.y)]
-                canvas.line(*way, role="casing", width=8.5, radius=16, head=False, kind="ribbon")
-                canvas.line(*way, role="ribbon", width=5.5, radius=16, head_size=0.5, kind="ribbon")
-        if any(boxes for _, boxes in aims):
-            name = MEMORY if link.kind == "memory" else f"FROM THE {link.source.upper()} TOWER"
-            named.setdefault((start.x + 14, roof - 8), []).append(name)
-    for (x, y), names in named.items():
-        name = next((name for name in names if name != MEMORY), MEMORY)
-        canvas.note(x, y, (words(name, LABEL, "text", "bold"),))
+    ways = list_ways(columns, standing, links)
+    for number, way in enumerate(ways):
+        highest = max(highest, draw_way(canvas, columns, standing, way, aisle, APART * (number % 4)))
+    named: dict[tuple[float, float, tuple[str, ...], str], None] = {}
+    for way in ways:
+        named |= dict.fromkeys(name_way(columns, standing, way, [one for one in ways if is_alike(one, way)]))
+    for x, y, told, on in named:
+        size = LABEL if len(told) == 1 else NOTE if on == "page" else NOTE - 2
+        canvas.note(x, y, tuple(words(text, size, "text", "bold") for text in told), on)
     return highest
 
 
-def find_start(standing: Standing, column: Column, target: Column) -> Box:
-    """The box that another tower takes up what a tower gives from: the top of what stands above it, or its end."""
-    start, chart, leaving = standing.ends(column)[0], column.exit, standing.exits[0]
-    if chart is None or leaving is None or chart.head not in leaving.boxes or column.reading is not target.reading:
-        return start
-    flow = column.reading.flow
-    besides = (joint.region.beside for chain in target.towering.chains for joint in chain.joints)
-    theirs = target.towering.nodes.union(*besides)
-    head = next(node for node in chart.nodes if node.key == chart.head)
-    made = [flow.places[step.id] for step in head.steps if step.id in flow.places]
-    onward = (reader for place in made for reader in list_carried_readers(flow, place))
-    return leaving.boxes[chart.head] if any(reader in theirs for reader in onward) else start
+def list_ways(columns: Sequence[Column], standing: Sequence[Standing], links: Sequence[Link]) -> list[Way]:
+    """What is read from which box, as far as it is recorded: of memory that another pass made, the tower's end."""
+    ways: dict[tuple[object, ...], Way] = {}
+
+    def lead(source: Source, target: int, row: list[Box], *, is_memory: bool) -> None:
+        way = ways.setdefault((*source.key, target, is_memory), Way(source, target, is_memory=is_memory))
+        way.aims.append(row)
+
+    drawn = {id(column.reading): list_drawn(column.reading.flow, columns, standing) for column in columns}
+    for target, column in enumerate(columns):
+        own = [link for link in links if link.target == column.name and link.source != column.name]
+        rows = [(row, True) for row in list_fed(column, standing[target], own)]
+        rows += [([one], False) for one in list_taken(column, standing[target], own)]
+        for row, is_memory in rows:
+            given: dict[tuple[object, ...], tuple[Source, list[Box]]] = {}
+            for node, box in row:
+                found = list_sources(column.reading.flow, node, target, columns, drawn[id(column.reading)])
+                for source in found or find_other_pass(columns, standing, column, own, is_memory=is_memory):
+                    given.setdefault(source.key, (source, []))[1].append(box)
+            for source, boxes in given.values():
+                lead(source, target, boxes, is_memory=is_memory)
+    return list(ways.values())
 
 
-def list_fed(standing: Standing, source: str) -> list[list[Box]]:
-    """The boxes of each stage that reads what a tower gives; where none says whose it reads, of every such stage."""
-    rows: list[tuple[set[str | None], list[Box]]] = []
-    for shown in standing.drawn.shown:
-        panel, boxes = shown.panels[0], shown.placed[0].boxes
-        beside = any(isinstance(one, Attention) and one.beside == source for one in panel.staging.stage.branches)
-        if beside:
-            joins = [boxes[node.key] for node in panel.chart.nodes if node.key.startswith("join") and node.key in boxes]
-            rows += [({source}, joins)] if joins else []
-            continue
-        fed = [boxes[key] for key in panel.chart.memory if key in boxes]
-        looking = [one for one in panel.staging.stage.branches if isinstance(one, Looking) and one.leaves_stream]
-        rows += [({one.source for one in looking}, fed)] if fed else []
-    return [fed for sources, fed in rows if source in sources or None in sources or not sources]
+def list_fed(column: Column, standing: Standing, links: Sequence[Link]) -> list[list[tuple[Node, Box]]]:
+    """The boxes of each stage of a column that read memory, where any is linked to it."""
+    sources = {link.source for link in links if link.kind == "memory"}
+    return list_read(column, standing, sources) if sources else []
 
 
-def list_entered(column: Column, standing: Standing) -> list[Box]:
-    """The boxes of a tower's entrance that read what another one gives."""
-    if column.entrance is None or not standing.entrances:
+def list_taken(column: Column, standing: Standing, links: Sequence[Link]) -> list[tuple[Node, Box]]:
+    """The boxes of a column's entrance that rows of other towers go into, where any are."""
+    return list_entered(column, standing) if any(link.kind == "joined" for link in links) else []
+
+
+def find_other_pass(
+    columns: Sequence[Column], standing: Sequence[Standing], column: Column, links: Collection[Link], *, is_memory: bool
+) -> list[Source]:
+    """Where a tower ends that another pass went through, and whose result is the memory of this one."""
+    names = {link.source for link in links if link.kind == "memory"} if is_memory else set()
+    return [
+        Source(number, standing[number].ends(one)[0])
+        for number, one in enumerate(columns)
+        if one.is_last and one.name in names and one.reading is not column.reading
+    ]
+
+
+def draw_way(
+    canvas: Canvas, columns: Sequence[Column], standing: Sequence[Standing], way: Way, aisle: float, shift: float
+) -> float:
+    """A ribbon to all that a way leads to, so far from those that run beside it; gives how high it goes."""
+    source, target, box = way.source.column, way.target, way.source.box
+    goes_right = target > source
+    out, into = aisle * 0.42 - shift, aisle * 0.42 + shift
+    right = standing[source].left + columns[source].width + out
+    entered = standing[target].left - into if goes_right else standing[target].left + columns[target].width + into
+    between = range(min(source, target) + 1, max(source, target))
+    roof = max((standing[one].top + OVER + shift for one in between), default=0.0)
+    above = standing[source].drawn.top
+    if is_top(way.source, columns, standing):
+        roof = max(roof, box.top + OVER, above + 40)
+        start: list[Point] = [(box.x, box.top), (box.x, roof), (entered, roof)]
+    elif is_end(way.source, columns, standing):
+        level = above + EXIT - UNDER + 4
+        start = [(box.x, box.top), (box.x, level)]
+        start += [(right, level), (right, roof), (entered, roof)] if between else [(entered, level)]
+    else:
+        side = entered if not between else right if goes_right else standing[source].left - out
+        start = [(box.right if goes_right else box.left, box.y), (side, box.y)]
+        start += [(side, roof), (entered, roof)] if between else []
+    entering = standing[target].entrances[0].boxes.values() if standing[target].entrances else ()
+    for row in way.aims:
+        level = min(one.bottom for one in row) - UNDER
+        for aim in row:
+            side = aim.left if goes_right else aim.right
+            is_free = not any(stands_between(one, aim, entered) for one in entering)
+            ending = [(entered, aim.y), (side, aim.y)]
+            if way.is_memory or not is_free:
+                level = level if way.is_memory else aim.bottom - UNDER / 2
+                ending = [(entered, level), (aim.x, level), (aim.x, aim.bottom)]
+            points = [*start, *ending]
+            canvas.line(*points, role="casing", width=8.5, radius=16, head=False, kind="ribbon")
+            canvas.line(*points, role="ribbon", width=5.5, radius=16, head_size=0.5, kind="ribbon")
+    return max(roof, *(y for _, y in start))
+
+
+def stands_between(box: Box, aim: Box, lane: float) -> bool:
+    """Whether a box stands between another one and a lane beside it."""
+    low, high = sorted((lane, aim.x))
+    return box is not aim and low < box.x < high and box.bottom < aim.y < box.top
+
+
+def is_top(source: Source, columns: Sequence[Column], standing: Sequence[Standing]) -> bool:
+    """Whether nothing stands above a box of a column from which a way begins."""
+    own = standing[source.column].exits[0] if columns[source.column].is_last else None
+    if own is None:
+        return is_end(source, columns, standing)
+    return source.box in own.boxes.values() and source.box.top >= max(box.top for box in own.boxes.values())
+
+
+def is_alike(one: Way, other: Way) -> bool:
+    """Whether two ways begin at one box."""
+    return one.source.key == other.source.key
+
+
+def name_way(
+    columns: Sequence[Column], standing: Sequence[Standing], way: Way, alike: Sequence[Way]
+) -> list[tuple[float, float, tuple[str, ...], str]]:
+    """What is written at the beginning of a way, and of those that begin there too; where it stands, and on what."""
+    box, column, layer = way.source.box, columns[way.source.column], way.source.layer
+    own = standing[way.source.column]
+    is_memory = all(one.is_memory for one in alike)
+    if is_top(way.source, columns, standing):
+        roof = max(box.top + OVER, own.drawn.top + 40)
+        return [(box.x + 14, roof - 8, (MEMORY if is_memory else f"FROM THE {column.name.upper()} TOWER",), "page")]
+    told = (MEMORY,) if is_memory else ("FROM THE", f"{column.name.upper()} TOWER")
+    leaving = own.exits[0].boxes.values() if own.exits[0] is not None else ()
+    if box in leaving:
+        return [(box.right + 8, box.y + 6 + NOTE * 1.12 * len(told), told, "page")]
+    if is_end(way.source, columns, standing):
+        low = own.drawn.top + EXIT
+        right = max((one.right for one in leaving if one.bottom < low + 40), default=box.right)
+        return [(right + 8, low + 2 + NOTE * 1.12 * len(told), told, "page")]
+    if layer is None:
         return []
-    boxes = standing.entrances[0].boxes
-    return [boxes[key] for key in column.entrance.memory or (column.entrance.head,)]
+    return [(box.right + 4, box.y - 8, ("BEHIND", "LAYER", str(layer + 1)), f"{column.look.own}_panel")]

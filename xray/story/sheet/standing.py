@@ -15,8 +15,9 @@ from xray.story.sheet.planning import Frame
 from xray.story.sheet.routing import join
 from xray.story.type_sizes import LABEL, NOTE, PANEL_PAD
 
-CAPTION, RISE, EXIT = 34.0, 26.0, 44.0
-"""What a caption takes, the way from the entrance up into the frames, and from the frames up to the exit."""
+CAPTION, RISE, EXIT, PASSING = 34.0, 26.0, 44.0, 9.0
+"""What a caption takes, the way from the entrance up into the frames, from the frames up to the exit, and by how much a
+caption is lower where a way from another tower runs above it."""
 
 TALLEST = 1900.0
 """A column that would stand higher goes on in another one beside it."""
@@ -203,9 +204,16 @@ def draw_caption(canvas: Canvas, column: Column, centre: float, entrances: Seque
     middle = centre
     if column.condition is not None:
         middle = lowest.x if lowest is not None else centre - column.detail * 0.23
+    bottom -= PASSING if column.entrance is not None and entrances and is_passed(column.entrance, entrances[0]) else 0
     canvas.note(middle, bottom - 8, (told,), align="center")
     left = centre - column.detail / 2 - SKIP - PANEL_PAD
     draw_station(canvas, left + 18, lowest.y if lowest is not None else bottom - 14, column.first_station)
+
+
+def is_passed(chart: Chart, placed: Placed) -> bool:
+    """Whether a way from another tower has to pass below boxes of the lowest row, to one that stands right of them."""
+    row = [(node.key in chart.memory, placed.boxes[node.key].left) for node in chart.in_row(0)]
+    return any(takes and left > min(other for _, other in row) for takes, left in row)
 
 
 def stand_exit(canvas: Canvas, column: Column, number: int, lane: Lane, drawn: Drawn, gap: float) -> Placed | None:

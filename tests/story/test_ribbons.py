@@ -1,0 +1,140 @@
+"""Ribbons between towers: they begin at the box whose steps made what is read, and pass no other tower."""
+
+import pytest
+import torch
+from handwritten import Attention, Layer
+from torch import nn
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.body.reading import read_passes
+from xray.story.charts.entrance_chart import chart_entrance
+from xray.story.poster import compose_poster
+
+WIDTH, OTHER, WIDE = 15, 12, 21
+
+
+def make_layers(width, count):
+    return nn.ModuleList(Layer(width, Attention(width, 3), norm="before") for _ in range(count))
+
+
+class Three(nn.Module):
+    """An eye, a stack of words, and a stack that reads the eye behind an early layer beside what the words became."""
+
+    def __init__(self, behind):
+        super().__init__()
+        self.behind = behind
+        self.patches, self.words = nn.Conv2d(3, OTHER, 4, stride=4), nn.Embedding(31, WIDE)
+        self.eye, self.reader, self.layers = make_layers(OTHER, 4), make_layers(WIDE, 2), make_layers(WIDTH, 3)
+        self.of_eye, self.of_words = nn.Linear(OTHER, WIDTH), nn.Linear(WIDE, WIDTH)
+
+    def forward(self, ids, image):
+        rows = [self.patches(image).flatten(2).mT]
+        for layer in self.eye:
+            rows.append(layer(rows[-1]))
+        x = self.words(ids)
+        for layer in self.reader:
+            x = layer(x)
+        x = torch.cat([self.of_eye(rows[self.behind]), self.of_words(x)], 1)
+        for layer in self.layers:
+            x = layer(x)
+        return x, rows[-1]
+
+
+def draw(behind):
+    torch.manual_seed(0)
+    ids = torch.arange(14).view(2, 7)
+    trace = xray.trace(Three(behind), ids, torch.rand(2, 3, 8, 8))
+    return xray.anatomy(trace), compose_poster(trace, text_width)
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return draw(2)
+
+
+def list_ribbons(layout):
+    return [curve.points for curve in layout.curves if curve.role == "ribbon"]
+
+
+def find_boxes(layout, record_shape, label):
+    return [
+        box
+        for box in layout.boxes
+        if box.record is not None
+        and box.record.shape == record_shape
+        and label in "".join(run.text for line in box.lines for run in line)
+    ]
+
+
+def list_texts(layout):
+    return [" ".join(run.text for line in box.lines for run in line) for box in layout.boxes]
+
+
+def test_a_link_says_behind_which_layers_its_rows_are_taken(drawn):
+    anatomy, _ = drawn
+    behind = {link.source: link.behind for link in anatomy.links}
+
+    assert behind == {anatomy.towers[0].name: (1,), anatomy.towers[1].name: ()}
+
+
+def test_a_ribbon_from_an_early_layer_begins_beside_its_sum_and_says_which_layer_it_is(drawn):
+    _, layout = drawn
+    sums = find_boxes(layout, (2, 4, OTHER), "ADD")
+    starts = [points[0] for points in list_ribbons(layout)]
+
+    assert any(start == pytest.approx((box.right, box.y)) for start in starts for box in sums)
+    assert "BEHIND LAYER 2" in list_texts(layout)
+
+
+def test_a_ribbon_from_the_end_of_a_tower_says_no_layer():
+    anatomy, layout = draw(4)
+
+    assert all(link.behind == () for link in anatomy.links)
+    assert not any(text.startswith("BEHIND") for text in list_texts(layout))
+
+
+def test_a_ribbon_goes_above_the_towers_that_it_passes(drawn):
+    _, layout = drawn
+    (passing,) = (points for points in list_ribbons(layout) if points[0][0] < min(find_middle(layout)))
+    highest = max(box.top for box in layout.boxes if box.x in find_middle(layout))
+
+    assert max(y for _, y in passing) > highest
+
+
+def find_middle(layout):
+    """Where the boxes of the words' tower stand that are in its middle."""
+    return {box.x for box in find_boxes(layout, (2, 7, WIDE), "ADD")}
+
+
+def test_every_ribbon_ends_at_a_box_that_reads_another_tower(drawn):
+    _, layout = drawn
+    takers = [*find_boxes(layout, (2, 4, WIDTH), "LINEAR"), *find_boxes(layout, (2, 7, WIDTH), "LINEAR")]
+    ends = [points[-1] for points in list_ribbons(layout)]
+
+    assert len(ends) == 2
+    assert all(any(box.left <= x <= box.right and box.bottom <= y <= box.top for box in takers) for x, y in ends)
+
+
+class Frames(nn.Module):
+    """Pictures of which each sequence has several, laid end to end before they are cut into patches."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches, self.layers = nn.Conv2d(3, OTHER, 4, stride=4), make_layers(OTHER, 3)
+
+    def forward(self, frames):
+        x = self.patches(torch.cat([one[:2] for one in frames])).flatten(2).mT
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_an_input_leads_to_the_first_box_that_reads_it():
+    reading = read_passes(xray.trace(Frames(), torch.rand(2, 5, 3, 8, 8)))[0]
+    chart = chart_entrance(reading.flow, reading.towers[0])
+    ways = {(chart.node(edge.source).label, chart.node(edge.target).label) for edge in chart.edges}
+
+    assert {("IMAGE", "END TO END"), ("END TO END", "PATCHES")} <= ways
+    assert ("IMAGE", "PATCHES") not in ways
+    assert next(node.record.shape for node in chart.nodes if node.label == "IMAGE") == (2, 5, 3, 8, 8)

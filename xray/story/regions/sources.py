@@ -1,0 +1,135 @@
+"""Where a way between columns begins: at the box whose steps made what a box of another column reads."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING
+from xray.story.body.tables import PICKING
+from xray.story.charts.chart import Chart, Node
+from xray.story.layout import Box
+from xray.story.sheet.columns import Column
+from xray.story.sheet.panels import find_result
+from xray.story.sheet.planning import Frame
+from xray.story.sheet.standing import Standing
+
+MOST_BEHIND = 400
+
+
+@dataclass(frozen=True)
+class Source:
+    """A box in a column, and the number of the layer behind which it stands, from 0, where it stands for several."""
+
+    column: int
+    box: Box
+    layer: int | None = None
+
+    @property
+    def key(self) -> tuple[int, str, int | None]:
+        """What it is known by."""
+        return self.column, self.box.id, self.layer
+
+
+def list_sources(
+    flow: Flow, node: Node, reader: int, columns: Sequence[Column], drawn: Mapping[int, Source | None]
+) -> list[Source]:
+    """The boxes of other towers that what a node of a column reads was made in; none that is not known.
+
+    Boxes before the layers of another tower count where what they make comes of a tower, or nothing else is read: no
+    places that are added to keys.
+    """
+    own = {flow.places[step.id] for step in node.steps if step.id in flow.places and flow.is_leaf(flow.places[step.id])}
+    name = columns[reader].name
+    seen, found = set(own), dict[int, Source]()
+    todo = [maker for place in own for maker in list_makers(flow, place)]
+    while todo and len(seen) < MOST_BEHIND:
+        here = todo.pop()
+        if here in seen:
+            continue
+        seen.add(here)
+        if here not in drawn:
+            todo += list_makers(flow, here)
+        elif (source := drawn[here]) is not None and columns[source.column].name != name:
+            found[here] = source
+    sums = frozenset[int]().union(*(column.towering.sums | {column.towering.end} for column in columns))
+    made = {place for place in found if any(one in sums for one in flow.behind(place))}
+    return list({source.key: source for place, source in found.items() if place in made or not made}.values())
+
+
+def list_makers(flow: Flow, place: int) -> list[int]:
+    """The steps whose numbers a step works on; not those that say which rows it picks."""
+    picks = flow.op(place) in PICKING and flow.steps[place].inputs[0].is_float
+    return [maker for record, maker in flow.given(place) if maker is not None and (record.is_float or not picks)]
+
+
+def list_drawn(flow: Flow, columns: Sequence[Column], standing: Sequence[Standing]) -> dict[int, Source | None]:
+    """The steps of a pass that stand in boxes, each with its box; sums of streams that have no box with None.
+
+    What a layer only moves is the stream still, and made before.
+    """
+    found: dict[int, Source | None] = {}
+    for number, (column, stands) in enumerate(zip(columns, standing, strict=True)):
+        if column.reading.flow is not flow:
+            continue
+        charts: list[tuple[Chart, Mapping[str, Box]]] = [
+            (shown.panels[0].chart, shown.placed[0].boxes) for shown in stands.drawn.shown
+        ]
+        charts += [(column.entrance, stands.entrances[0].boxes)] if column.entrance and stands.entrances else []
+        charts += [(column.exit, stands.exits[0].boxes)] if column.exit and stands.exits[0] else []
+        for chart, boxes in charts:
+            for node in chart.nodes:
+                places = [flow.places[step.id] for step in node.steps if step.id in flow.places]
+                made = {place: Source(number, boxes[node.key]) for place in places if node.key in boxes}
+                moves = CARRYING if chart is not column.entrance else frozenset[str]()
+                found |= {
+                    place: one for place, one in made.items() if flow.is_leaf(place) and flow.op(place) not in moves
+                }
+        towering = column.towering
+        found |= {place: found.get(place) for place in (*towering.sums, towering.end)}
+        if column.is_last:
+            found[towering.end] = Source(number, stands.ends(column)[0])
+        for frame in column.frames:
+            found |= list_layers(column, number, frame, stands)
+    return found
+
+
+def list_layers(column: Column, number: int, frame: Frame, stands: Standing) -> dict[int, Source | None]:
+    """The sums of the layers of a frame, each with the box of that sum in the one layer that it shows."""
+    panels = {id(one): shown for shown in stands.drawn.shown for one in shown.panels[:1]}
+    layers, found = column.towering.layers, dict[int, Source | None]()
+    for place, panel in enumerate(frame.panels):
+        shown = panels.get(id(panel))
+        if shown is None:
+            continue
+        box = find_result(panel.chart, shown.placed[0])
+        for layer in frame.group.layers:
+            if place < len(layers[layer]):
+                told = layer if frame.group.count > 1 else None
+                found[layers[layer][place].joints[-1].add] = Source(number, box, told)
+    return found
+
+
+def is_end(source: Source, columns: Sequence[Column], standing: Sequence[Standing]) -> bool:
+    """Whether a way begins where the last frame of a tower is left: at the end of its last layer."""
+    column = columns[source.column]
+    layers = column.towering.tower.layers
+    return column.is_last and source.box == standing[source.column].drawn.last and source.layer in (None, layers - 1)
+
+
+def list_read(column: Column, standing: Standing, beside: Collection[str]) -> list[list[tuple[Node, Box]]]:
+    """The boxes of each stage that read another tower; `beside` are towers whose keys stand beside its own."""
+    rows = []
+    for shown in standing.drawn.shown:
+        panel, boxes = shown.panels[0], shown.placed[0].boxes
+        joins = any(getattr(one, "beside", None) in beside for one in panel.staging.stage.branches)
+        keys = [node.key for node in panel.chart.nodes if joins and node.key.startswith("join")]
+        rows.append([(panel.chart.node(key), boxes[key]) for key in keys or panel.chart.memory if key in boxes])
+    return [row for row in rows if row]
+
+
+def list_entered(column: Column, standing: Standing) -> list[tuple[Node, Box]]:
+    """The boxes of a tower's entrance that read what another one gives."""
+    if column.entrance is None or not standing.entrances:
+        return []
+    chart, boxes = column.entrance, standing.entrances[0].boxes
+    return [(chart.node(key), boxes[key]) for key in chart.memory or (chart.head,)]
