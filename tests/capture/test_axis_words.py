@@ -189,6 +189,29 @@ def test_a_table_of_biases_is_no_vocabulary():
     assert found["head"] == [("batch", "seq_len", "vocab")]
 
 
+class Placed(Grouped):
+    """Words and places, and a projection at the end to as many numbers as there are places."""
+
+    def __init__(self, held):
+        super().__init__(16, 4, 4, 4, by_hand=True)
+        self.places, self.project, self.held = nn.Embedding(13, 16), nn.Linear(16, 13), held
+        self.register_buffer("row", torch.arange(13)[None])
+
+    def forward(self, ids):
+        places = self.row[:, : ids.shape[1]] if self.held else torch.arange(ids.shape[1])
+        x = self.words(ids) + self.places(places)
+        query, key, value = (self.split(one(x), 4) for one in (self.query, self.key, self.value))
+        heads = functional.scaled_dot_product_attention(query, key, value)
+        return self.project(x + self.output(heads.transpose(1, 2).flatten(2)))
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_as_many_numbers_as_there_are_places_are_no_vocabulary(held):
+    found = axes_of(Placed(held), torch.zeros(2, 5, dtype=torch.long))
+
+    assert found["project"] == [("batch", "seq_len", "")]
+
+
 class Streams(nn.Module):
     """Four streams side by side in one row: a layer reads their mean, and gives its result to each."""
 

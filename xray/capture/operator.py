@@ -32,6 +32,8 @@ TORCH = torch.__file__.removesuffix("__init__.py")
 DISTRIBUTED = f"{TORCH}distributed{os.sep}"
 VALUES = frozenset({int, float, bool, str, torch.dtype})
 """The types of plain values that an operation may be told."""
+INDEXING = frozenset({"index", "index_put_"})
+"""What is told a place by brackets: `x[:, 0]`, and `x[:, 0] = y`."""
 
 
 def is_pattern(value: Any) -> bool:
@@ -146,7 +148,7 @@ class Operator:
                 inputs.append(see(operand, value, call))
                 if isinstance(value, nn.Parameter):
                     call.weights += ((id(value), value.numel()),)
-            elif name == "index" and is_pattern(value):
+            elif operand == "index" and name in INDEXING and is_pattern(value):
                 options.append((operand, Pattern(value if kind is tuple else (value,))))
             elif isinstance(value, (tuple, list)) and value and all(isinstance(one, int) for one in value):
                 options.append((operand, tuple(value)))

@@ -158,7 +158,8 @@ def glm4v_vision(c):
     # patches come as flat rows, those of all images one behind the other; each image attends by itself
     attend = looks_both_ways(c, heads=c.num_heads, positions="rotary", fused="qkv", pieces=2)
     layers = (group(2, c.hidden_size, pre("rms", attend), pre("rms", gated(c, d_ff=c.out_hidden_size))),)
-    image = tower(c, "vision", "image", False, entrance(f"patches {c.hidden_size}", "norm"), layers, "rms")
+    parts = entrance(f"patches {c.hidden_size}", "norm", f"positions {(c.image_size // c.patch_size) ** 2}")
+    image = tower(c, "vision", "image", False, parts, layers, "rms")
     return network(image, head=Head("none"))
 
 
@@ -196,7 +197,7 @@ def dac(c):
     sound = tower(c, "audio", "audio", None, entrance(f"convolution {down[0]}"), groups, None, bridges=bridges)
     groups, bridges = stage(up, [None] * len(up))
     tables = [f"table {c.codebook_size}"] * c.n_codebooks
-    parts = entrance(*tables, f"convolution {c.decoder_hidden_size}", "scale")
+    parts = entrance(*tables, f"convolution {up[0]}")  # a snake and a convolution that makes places more
     made = tower(c, "stack", None, None, parts, groups, None, bridges=bridges)
     ends = left_out("decoder.snake1", "decoder.conv2")
     return network(sound, made, links=(Link("joined", "audio", "stack"),), head=Head("none"), untold=ends)

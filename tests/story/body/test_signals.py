@@ -10,6 +10,7 @@ from xray.story.anatomy.tree import FeedForward
 from xray.story.body.reading import read_pass
 from xray.story.charts.end_charts import chart_exit
 from xray.story.charts.entrance_chart import chart_entrance
+from xray.story.sheet.columns import read_columns
 
 SAMPLES = 23
 
@@ -44,6 +45,34 @@ class Hearing(nn.Module):
         for layer in self.layers:
             x = layer(x)
         return self.last(functional.pad(x, (6, 0)))
+
+
+class Coded(Hearing):
+    """A signal that becomes a code of few channels, and a signal again by a convolution that makes it longer."""
+
+    def __init__(self):
+        super().__init__()
+        self.code, self.decode = nn.Conv1d(WIDTH, 3, 3, padding=1), Decoding()
+
+    def forward(self, input_values):
+        x = self.first(functional.pad(input_values, (6, 0)))
+        for layer in self.layers:
+            x = layer(x)
+        return self.decode(self.code(x))
+
+
+class Decoding(nn.Module):
+    """A code through layers before and behind a convolution that makes it longer (VibeVoice)."""
+
+    def __init__(self):
+        super().__init__()
+        self.wide, self.longer = nn.Conv1d(3, WIDTH, 3, padding=1), nn.ConvTranspose1d(WIDTH, WIDTH, 4, stride=2)
+        self.layers = nn.ModuleList(ChannelsFirst() for _ in range(4))
+        self.last = nn.Conv1d(WIDTH, 1, 7)
+
+    def forward(self, hidden_states):
+        x = self.layers[1](self.layers[0](self.wide(hidden_states)))
+        return self.last(self.layers[3](self.layers[2](self.longer(x))))
 
 
 class Frames(nn.Module):
@@ -183,3 +212,22 @@ def test_resized_maps_and_a_learned_number_stand_in_boxes_of_an_entrance():
 
     labels = [node.label for node in chart_entrance(flow, towering).nodes]
     assert labels[1:] == ["PATCHES", "× A LEARNED NUMBER", "RESIZED"]
+
+
+def test_what_is_made_of_a_code_is_a_tower_of_its_own():
+    heard, made = read(Coded(), torch.zeros(2, 1, SAMPLES)).towers
+
+    assert (heard.reads, heard.layers) == ("audio", 3)
+    assert (made.reads, made.layers) == (None, 4)
+
+
+def test_a_code_is_no_signal():
+    assert read(Decoding(), torch.zeros(2, 3, SAMPLES)).towers[0].reads == "vectors"
+
+
+def test_a_convolution_that_makes_a_signal_longer_is_drawn_between_layers():
+    (column,) = read_columns(xray.trace(Decoding(), torch.zeros(2, 3, SAMPLES)))
+
+    bridges = [node.label for frame in column.frames if frame.bridge is not None for node in frame.bridge.nodes]
+
+    assert bridges == ["TRANSPOSED CONVOLUTION 4, STEP 2"]

@@ -9,6 +9,9 @@ from xray.ir.trace import Step
 
 FARTHEST = 600
 """So many steps are gone back from a sum, to where its branch began."""
+FARTHEST_IDS = 12
+"""So many steps are gone back from the ids of a lookup, to what they were picked from."""
+COUNTING = frozenset({"arange", "cumsum"})
 MIXING = LINEARS | PRODUCTS | FINDINGS
 
 
@@ -42,3 +45,15 @@ def is_layer(step: Step) -> bool:
     if step.op not in ("linear", "conv1d") or "kernel_size" in step.settings:
         return False
     return bool(step.outputs) and bool(step.inputs) and len(step.outputs[0].shape) > 1 and bool(step.inputs[0].shape)
+
+
+def looks_up_places(flow: Flow, place: int) -> bool:
+    """Whether the ids of a lookup were counted out, or are the first ones of a row as long as the table."""
+    given, maker = next(iter(flow.given(place)), (None, None))
+    for _ in range(FARTHEST_IDS):
+        if maker is None or not flow.makers[maker]:
+            break
+        given, maker = next(flow.given(maker))
+    rows = flow.steps[place].settings.get("num_embeddings")
+    counted = maker is not None and flow.op(maker) in COUNTING
+    return counted or (maker is None and given is not None and given.shape in ((rows,), (1, rows)))

@@ -87,12 +87,16 @@ LENGTHS = frozenset({"norm", "linalg_vector_norm", "vector_norm"})
 """They measure how long a row is; what is divided by that has the length 1."""
 STATISTICS = frozenset({"mean", "var", "std", "var_mean", "std_mean", "norm", "linalg_vector_norm", "vector_norm"})
 LOOKUPS = frozenset({"embedding", "embedding_bag"})
-FINDINGS = frozenset({"convolution", "conv1d", "conv2d", "conv3d"})
+TRANSPOSED = frozenset({"conv_transpose1d", "conv_transpose2d", "conv_transpose3d"})
+"""Convolutions that make maps larger."""
+FINDINGS = frozenset({"convolution", "conv1d", "conv2d", "conv3d"}) | TRANSPOSED
 SIDE_BY_SIDE = frozenset({"cat", "concat", "concatenate"})
 JOINS = SIDE_BY_SIDE | {"cache", "extend"}
 WRITES = frozenset({"index_copy_", "index_put_", "copy_", "scatter_", "index_copy", "slice_scatter"})
 PLACING = frozenset({"masked_scatter", "masked_scatter_", "index_put", "index_put_"})
 """What puts some rows among others, where a mask or ids say."""
+GRIDS = frozenset({"grid_sample", "grid_sampler"})
+"""What picks numbers between the places of a map, where its second operand says."""
 CLAMPS = frozenset({"clamp", "clamp_", "clip", "clamp_min", "clamp_max"})
 REPEATS = frozenset({"expand", "repeat", "repeat_interleave", "broadcast_to", "tile"})
 TURNS = frozenset({"transpose", "permute", "t", "T", "mT", "movedim", "swapaxes", "swapdims", "adjoint", "moveaxis"})

@@ -15,6 +15,7 @@ from xray.ir.flow.operation_kinds import (
     SIDE_BY_SIDE,
     SOFTMAXES,
     SUMS,
+    TRANSPOSED,
 )
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import EntrancePart, Reads
@@ -34,6 +35,7 @@ from xray.story.recognition.between import is_linear, is_scale, read_sizes, widt
 from xray.story.recognition.norms import Norm
 from xray.story.recognition.resamplers import Resampler, find_resamplers
 from xray.story.recognition.value_shapes import number
+from xray.story.recognition.written_bends import list_written_bend
 from xray.story.streams.joints import find_longest_part
 
 Part = tuple[int, EntrancePart]
@@ -45,6 +47,12 @@ PICTURING = ("pixel", "patch", "image")
 """What the name of an argument holds by which sound comes in, and by which pictures do."""
 MADE = ("embed", "feat", "hidden")
 """What the name of an argument holds that takes what another model has made of something."""
+
+
+CODED = ("latent", "hidden", "embed")
+"""What the name of an argument holds that takes what an encoder has made of a signal."""
+MOST_CHANNELS = 2
+"""So many channels a signal has at most: left and right."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +100,7 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     resamplers = find_resamplers(flow, nodes, stops)
     parts += [(one.end, EntrancePart("resampler", one.rows, learned=one.trained)) for one in resamplers]
     inside = inside.union(*(one.nodes for one in resamplers))
+    inside = inside.union(*(list_written_bend(flow, node) for node in nodes))
     own = [node for node in sorted(nodes) if node not in inside and flow.op(node) not in LOOKUPS]
     parts += describe_finders(flow, [node for node in finders if node not in inside], outer)
     joined = word is not None and any(maker in stops for node in nodes for maker in flow.makers[node])
@@ -209,7 +218,7 @@ def describe_finders(flow: Flow, finders: Collection[int], outer: Collection[int
 def cuts_patches(flow: Flow, node: int) -> bool:
     """Whether a convolution reads each place once: its step is as long as its kernel, and longer than 1."""
     kernel, stride = (read_sizes(flow, node, name) for name in ("kernel_size", "stride"))
-    return kernel == stride and max(kernel, default=1) > 1
+    return flow.op(node) not in TRANSPOSED and kernel == stride and max(kernel, default=1) > 1
 
 
 def describe_step(flow: Flow, node: int, nodes: Collection[int]) -> Iterator[EntrancePart]:
@@ -282,6 +291,8 @@ def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int], sto
         source = source_of(flow, min(finders), stops)
         if source is None:
             return None
+        if is_code(source, name_argument(flow, source)):
+            return "vectors"
         read = flow.steps[min(finders)].inputs[0].shape  # patches may come as flat rows, and are laid out just before
         axes = len(read) if len(source.shape) == 2 and len(read) >= 4 and read[1] > 1 else len(source.shape)
         if is_video(source):
@@ -313,6 +324,12 @@ def name_argument(flow: Flow, source: TensorRecord) -> str:
 def is_named_picture(name: str) -> bool:
     """Whether an argument is called after a picture, and not after what a model has made of one (`image_embeds`)."""
     return any(word in name for word in PICTURING) and not any(word in name for word in MADE)
+
+
+def is_code(source: TensorRecord, name: str) -> bool:
+    """Whether rows of several channels are called after what a model has made, and not after a signal."""
+    has_channels = len(source.shape) == len(("batch", "channels", "row")) and source.shape[1] > MOST_CHANNELS
+    return has_channels and any(word in name for word in CODED)
 
 
 def is_deep(flow: Flow, finder: int) -> bool:

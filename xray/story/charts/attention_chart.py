@@ -37,7 +37,7 @@ from xray.story.charts.chart import (
     steps_with_block,
 )
 from xray.story.charts.lanes import Part, cut_way, order_rows
-from xray.story.charts.operations_chart import label_step
+from xray.story.charts.operation_labels import label_step
 from xray.story.passages.modulation import find_beside_gate
 from xray.story.recognition.between import Region, find_region, is_linear, read_sizes
 from xray.story.recognition.value_shapes import number

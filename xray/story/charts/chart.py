@@ -2,12 +2,14 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, NORMS
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
+from xray.story.passages.added_places import learned_source
 from xray.story.recognition.norms import Norm
 from xray.story.sentences.of_parts import Part, describe_box
 
@@ -140,7 +142,14 @@ def describe_params(flow: Flow, *places: int) -> str:
     whole = {find_whole(flow, place, set(places)) for place in places}
     outermost = [one for one in whole if not any(other < one < flow.ends[other] for other in whole)]
     counted = sum({flow.steps[one].path: flow.steps[one].params for one in outermost}.values())
+    counted = counted or sum(count_read(flow, place) for place in set(places))
     return f"{counted:,} parameters" if counted else ""
+
+
+def count_read(flow: Flow, place: int) -> int:
+    """How many learned numbers a step is given itself, as a convolution without a module of its own is."""
+    given = flow.given(place) if flow.op(place) in FINDINGS | NORMS else ()
+    return sum(prod(record.shape) for record, maker in given if learned_source(flow, record, maker) is not None)
 
 
 def find_whole(flow: Flow, place: int, places: Collection[int]) -> int:

@@ -21,9 +21,9 @@ from xray.story.charts.chart import (
     steps_at,
 )
 from xray.story.charts.entrance_chart import label_resampler
-from xray.story.charts.operations_chart import chart_operations, label_step
+from xray.story.charts.operation_labels import label_step
+from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.stage_chart import name_modulation
-from xray.story.passages.added_places import learned_source
 from xray.story.passages.bridges import EARLIER_BESIDE, lays_earlier_beside
 from xray.story.passages.joined_rows import label_joined_rows
 from xray.story.passages.modulation import list_modulation
@@ -66,8 +66,6 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
             labels[node] = f"LAST NORM, {name_modulation(flow, modulation)}" if modulation else "LAST NORM"
         elif lays_earlier_beside(flow, node, nodes):
             labels[node] = EARLIER_BESIDE
-        elif label_learned_rows(flow, node):
-            labels[node] = label_learned_rows(flow, node)
         elif flow.steps[node].error is not None:
             to_words = flow.steps[node].settings.get("out_features") == towering.tower.vocab
             labels[node] = "LINEAR TO VOCABULARY" if to_words else label_step(flow, node)
@@ -124,21 +122,6 @@ def find_sum(flow: Flow, last: int, end: int) -> int:
         if flow.op(reader) in SUMS and len(makers) == 2 and len(others) == 1 and others[0] > end:
             return reader if others[0] in flow.behind(last, within=lambda place: place >= end) else last
     return last
-
-
-def label_learned_rows(flow: Flow, node: int) -> str:
-    """What a step is called that puts learned rows or columns beside others: marks of a line's end (HunYuan-VL)."""
-    step, after = flow.steps[node], flow.output(node).shape
-    if flow.op(node) not in SIDE_BY_SIDE or len(after) not in (3, 4):
-        return ""
-    rest = [record for record, maker in flow.given(node) if learned_source(flow, record, maker) is None]
-    if len(rest) != 1 or len(step.inputs) < 2:
-        return ""
-    longer = [axis for axis, (less, more) in enumerate(zip(rest[0].shape, after, strict=True)) if less < more]
-    if len(longer) != 1 or longer[0] in (0, 1 if len(after) == 4 else 2):
-        return ""
-    kind = "COLUMNS" if longer[0] == 3 else "ROWS"
-    return f"LEARNED {kind} BESIDE: {rest[0].shape[longer[0]]:,} + {after[longer[0]] - rest[0].shape[longer[0]]:,}"
 
 
 def name_bending(flow: Flow, nodes: Sequence[int]) -> str:

@@ -231,7 +231,7 @@ def label_entry(flow: Flow, node: int) -> str:
         return ""
     if op in SUMS and is_halved(flow, node):
         return MEAN
-    if op in SUMS and any(record.role == "parameter" for record in flow.steps[node].inputs):
+    if op in SUMS and {record.role == "parameter" for record in flow.steps[node].inputs} == {True, False}:
         return "+ A ROW" if trains(flow, node) is False else "+ A LEARNED ROW"
     if adds_looked_up(flow, node):
         return f"{flow.steps[node].inputs[0].shape[-2]:,} ROWS ADDED UP"

@@ -1,40 +1,39 @@
 """The chart of any steps: those that do more than move numbers, in rows by how far they are from the beginning."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from math import ceil, prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CURVES, FINDINGS, LOOKUPS, PLACING, SCALINGS, SIDE_BY_SIDE, SOFTMAXES, SUMS
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    CURVES,
+    FINDINGS,
+    GRIDS,
+    LOOKUPS,
+    PLACING,
+    REPEATS,
+    SCALINGS,
+    SIDE_BY_SIDE,
+    SOFTMAXES,
+    SUMS,
+)
 from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.wording import ACTIVATIONS
-from xray.story.body.stages import find_any_norm, name_norm
+from xray.story.body.stages import find_any_norm
 from xray.story.branches.feed_forward import SPLITTERS, name_activation
 from xray.story.branches.others import longest_chain
 from xray.story.charts.chart import Chart, Edge, Node, Place, describe_params
-from xray.story.passages.channels import find_channels
-from xray.story.recognition.between import PLAIN, is_linear, read_sizes
+from xray.story.charts.operation_labels import LABELS, label_step
+from xray.story.passages.added_places import learned_source
+from xray.story.recognition.between import PLAIN, is_linear
+from xray.story.recognition.scored_parts import FILLINGS
 from xray.story.recognition.written_bends import list_written_bend
 
 MOST_NODES, MOST_AT_ALL, MOST_IN_ROW = 16, 28, 3
 """So many boxes are drawn of a part; of an entrance more, since what goes into the stream has to be seen to do so."""
-LABELS = {
-    "topk": "CHOOSE THE HIGHEST",
-    "argmax": "ARGMAX",
-    "cumsum": "RUNNING SUM",
-    **dict.fromkeys(SIDE_BY_SIDE, "SIDE BY SIDE"),
-    "stack": "STACKED",
-    **dict.fromkeys(PLACING, "ROWS PUT IN"),
-    "cross_entropy": "CROSS-ENTROPY",
-    "_grouped_mm": "EACH EXPERT'S OWN PRODUCT",
-    "grouped_mm": "EACH EXPERT'S OWN PRODUCT",
-    "fft_fft2": "FOURIER TRANSFORM",
-    "fft_fftn": "FOURIER TRANSFORM",
-    "embedding": "LOOK UP",
-    "roll": "ROLL",
-    "glu": "HALF × SIGMOID OF HALF",
-}
 
 
 def chart_operations(
@@ -148,7 +147,8 @@ def find_notable(
         if norm is not None and node not in taken and taken.isdisjoint(norm.nodes):
             normed[node] = norm.nodes
             taken |= set(norm.nodes) | {one for one in inside if norm.nodes[0] < one < node}
-    levels = [is_substance, is_bend, is_joint]
+    levels: list[Callable[[Flow, int, Collection[int]], bool]]
+    levels = [is_substance, is_bend, partial(is_joint, whole=frozenset(nodes))]
     found: dict[int, tuple[int, ...]] = {}
     for wanted in levels:
         more = {
@@ -220,12 +220,18 @@ def is_bend(flow: Flow, node: int, inside: Collection[int]) -> bool:
     return flow.op(node) in CURVES and prod(flow.output(node).shape) > 1
 
 
-def is_joint(flow: Flow, node: int, inside: Collection[int]) -> bool:
-    """Whether a step brings two tensors of the part together, number by number or side by side."""
+def is_joint(flow: Flow, node: int, inside: Collection[int], whole: Collection[int]) -> bool:
+    """Whether a step brings two tensors of the part together, number by number or side by side.
+
+    Side by side, one of them may be from outside the `whole` part, or be learned.
+    """
     step = flow.steps[node]
     makers = {maker for maker in flow.makers[node] if maker is not None and maker in inside}
-    if flow.op(node) in PLACING | SIDE_BY_SIDE | {"stack"}:
+    if flow.op(node) in PLACING:
         return len(makers) > 1
+    if flow.op(node) in SIDE_BY_SIDE | {"stack"}:
+        makers = {maker for maker in makers if not is_blank(flow, maker)}
+        return len(makers) > 1 or (bool(makers) and lays_others_beside(flow, node, whole))
     are_two = len(makers) == 2 or any(flow.op(one) in SPLITTERS for one in makers)  # two pieces of one tensor (LFM2)
     return (
         flow.op(node) in SUMS | SCALINGS
@@ -234,6 +240,20 @@ def is_joint(flow: Flow, node: int, inside: Collection[int]) -> bool:
         and bool(step.outputs)
         and all(len(record.shape) > 1 and record.shape[-1] == step.outputs[0].shape[-1] for record in step.inputs)
     )
+
+
+def lays_others_beside(flow: Flow, node: int, whole: Collection[int]) -> bool:
+    """Whether a step puts rows beside a part's own that the part did not make: learned ones, or from elsewhere."""
+    others = [(record, maker) for record, maker in flow.given(node) if maker not in whole and prod(record.shape) > 0]
+    return prod(flow.output(node).shape) > 1 and any(
+        maker is None or not is_blank(flow, maker) or learned_source(flow, record, maker) is not None
+        for record, maker in others
+    )
+
+
+def is_blank(flow: Flow, maker: int) -> bool:
+    """Whether rows are made of nothing, and all alike: what they stand beside is padded, and no more."""
+    return flow.op(flow.carried_from(maker, CARRYING | REPEATS) or maker) in FILLINGS
 
 
 def find_owners(flow: Flow, nodes: Collection[int], notable: Mapping[int, tuple[int, ...]]) -> dict[int, int]:
@@ -293,7 +313,7 @@ def list_undrawn(
 
 def is_state(flow: Flow, node: int, group: Collection[int]) -> bool:
     """Whether a drawn step stands for a state that is handed on from place to place."""
-    is_laid = any(flow.op(one) in PLACING for one in group)
+    is_laid = any(flow.op(one) in PLACING | GRIDS for one in group)
     is_known = attends(flow, group) or bool(list_written_bend(flow, node)) or find_any_norm(flow, node) is not None
     return len(group) > 1 and not is_laid and not is_known
 
@@ -307,7 +327,8 @@ def make_node(
     flow: Flow, node: int, group: tuple[int, ...], row: int, place: Place, labels: Mapping[int, str], key: str
 ) -> Node:
     """A step as a node."""
-    extra = describe_params(flow, *(group if attends(flow, group) else (node,)))
+    is_whole = attends(flow, group) or find_any_norm(flow, node) is not None
+    extra = describe_params(flow, *(group if is_whole else (node,)))
     steps = tuple(flow.steps[one] for one in dict.fromkeys((node, *group)))
     if is_state(flow, node, group):
         sums = [one for one in group if flow.op(one) in SUMS]
@@ -321,40 +342,3 @@ def make_node(
             f"changed {len(sums)} times",
         )
     return Node(key, labels.get(node) or label_step(flow, node), row, place, steps, flow.output(node), extra)
-
-
-def label_step(flow: Flow, node: int) -> str:
-    """What one step is called."""
-    norm = find_any_norm(flow, node)
-    if norm is not None:
-        kind = name_norm(flow, norm)
-        return f"{kind.upper()} NORM" if kind else "DIVIDED BY A NORM"
-    op = flow.op(node)
-    if op in SIDE_BY_SIDE and lies_end_to_end(flow, node):
-        return "END TO END"
-    if op in LABELS:
-        return LABELS[op]
-    if op == "gelu" and flow.steps[node].settings.get("approximate") == "tanh":
-        return "GELU (tanh)"
-    if op in FINDINGS:
-        kernel = read_sizes(flow, node, "kernel_size")
-        return f"CONVOLUTION {'×'.join(map(str, kernel))}" if kernel else "CONVOLUTION"
-    if is_linear(flow, node):
-        return "LINEAR"
-    if is_product(flow, node):
-        return "PRODUCT"
-    if op in SUMS:
-        return "ADDED UP"
-    if op in SCALINGS:
-        return "DIVIDED" if op.startswith(("div", "true_div")) else "MULTIPLIED"
-    return op.strip("_").replace("_", " ").upper()
-
-
-def lies_end_to_end(flow: Flow, node: int) -> bool:
-    """Whether a step puts rows behind others, and does not make them wider."""
-    made, shapes = flow.output(node).shape, [record.shape for record in flow.steps[node].inputs]
-    grown = [axis for axis, size in enumerate(made) if any(shape[axis : axis + 1] != (size,) for shape in shapes)]
-    if len(grown) != 1 or len(made) < 2 or any(len(shape) != len(made) for shape in shapes):
-        return False
-    channels = find_channels(flow, node)
-    return grown[0] == 0 or (channels is not None and grown[0] != channels)

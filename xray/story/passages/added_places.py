@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import PLACING, SCALINGS, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import GRIDS, PLACING, SCALINGS, SIDE_BY_SIDE
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import EntrancePart
 from xray.story.body.tables import MOST_BESIDE, MOVING, PICKING, judge_training
@@ -57,20 +57,21 @@ def source_beside(flow: Flow, record: TensorRecord, maker: int | None) -> Tensor
         seen.add(maker)
         if flow.op(maker) in ("cos", "sin") or makes_places(flow, maker):
             return NAMELESS
-        if flow.op(maker) not in MOVING | PICKING | PUTTING:
+        if flow.op(maker) not in MOVING | PICKING | PUTTING | GRIDS:
             return None
-        todo += [(one, before) for one, before in flow.given(maker) if one.is_float and prod(one.shape) > 1]
+        given = list(flow.given(maker))[: 1 if flow.op(maker) in GRIDS else None]  # where it picks is no table
+        todo += [(one, before) for one, before in given if one.is_float and prod(one.shape) > 1]
     if source is not None and source.role == "activation" and not seen:
         return source if is_held(flow, source) else None  # else it may be data
     return source
 
 
 def list_laid(flow: Flow, node: int, nodes: Collection[int]) -> tuple[int, ...]:
-    """A sum with the steps that lay the places which it adds into rows; empty where nothing is laid into any."""
+    """A sum with the steps that lay the places which it adds into rows, or pick them between others; else empty."""
     for record, maker in flow.given(node):
         if len(record.shape) > 1 and source_beside(flow, record, maker) is not None:
             laid = sorted(flow.behind(maker, within=nodes.__contains__))
-            return (*laid, node) if any(flow.op(one) in PLACING for one in laid) else ()
+            return (*laid, node) if any(flow.op(one) in PLACING | GRIDS for one in laid) else ()
     return ()
 
 

@@ -7,7 +7,7 @@ from math import prod
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, SIDE_BY_SIDE, TRANSPOSED
 from xray.story.anatomy.tree import Bridge
 from xray.story.body.layers import Layer
 from xray.story.body.widths import find_width
@@ -126,9 +126,16 @@ def lays_earlier_beside(flow: Flow, node: int, nodes: Collection[int]) -> bool:
 
 def label_convolution(flow: Flow, node: int) -> str:
     """A convolution with its kernel, and by how many places that moves on."""
-    kernel, stride = (read_sizes(flow, node, name) for name in ("kernel_size", "stride"))
-    told = f"CONVOLUTION {'×'.join(map(str, kernel))}" if kernel else "CONVOLUTION"
+    stride = read_sizes(flow, node, "stride")
+    told = name_convolution(flow, node)
     return f"{told}, STEP {stride[0]}" if stride and set(stride) != {1} else told
+
+
+def name_convolution(flow: Flow, node: int) -> str:
+    """A convolution with its kernel; one that makes maps larger is called so."""
+    kernel = read_sizes(flow, node, "kernel_size")
+    told = "TRANSPOSED CONVOLUTION" if flow.op(node) in TRANSPOSED else "CONVOLUTION"
+    return f"{told} {'×'.join(map(str, kernel))}" if kernel else told
 
 
 def find_joining(flow: Flow, bridging: Bridging) -> int | None:

@@ -44,10 +44,15 @@ def step_back(flow: Flow, place: int) -> int | None:
     makers = [
         (prod(record.shape), maker)
         for record, maker in flow.given(place)
-        if maker is not None and (flow.op(place) in SIDE_BY_SIDE or not joins or record.shape == shape)
+        if maker is not None and (not joins or is_worked_on(flow, place, record.shape == shape, maker))
     ]
     chosen = max(makers, default=None) if joins else next(iter(makers), None)
     return None if chosen is None else chosen[1]
+
+
+def is_worked_on(flow: Flow, place: int, is_whole: bool, maker: int) -> bool:
+    """Whether what a step is given has its own axes: of rows side by side, those that are made of something."""
+    return bool(flow.makers[maker]) if flow.op(place) in SIDE_BY_SIDE else is_whole
 
 
 def follow(flow: Flow, way: list[int], axis: int | None) -> int | None:

@@ -4,8 +4,9 @@ from collections.abc import Collection
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, NORMS
+from xray.ir.flow.operation_kinds import CARRYING, NORMS, SIDE_BY_SIDE
 from xray.ir.records import TensorRecord
+from xray.story.passages.added_places import learned_source
 from xray.story.passages.bridges import describe_joining
 from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import is_linear
@@ -62,3 +63,21 @@ def label_beside(flow: Flow, nodes: Collection[int], node: int) -> dict[int, str
     if find_row(flow, *inside[0]) != inside[0][0].shape[-1]:
         return {}
     return {node: f"SIDE BY SIDE: {' + '.join(str(one[0]) for one in widths)} = {wide[0]}"}
+
+
+def label_learned_rows(flow: Flow, node: int) -> str:
+    """What a step is called that puts learned rows or columns beside others: a row for the class, marks of an end."""
+    step, after = flow.steps[node], flow.output(node).shape
+    if flow.op(node) not in SIDE_BY_SIDE or len(after) not in (3, 4):
+        return ""
+    own = [learned_source(flow, record, maker) is not None for record, maker in flow.given(node)]
+    rest = [record for record, is_own in zip(step.inputs, own, strict=True) if not is_own]
+    if len(rest) != 1 or len(step.inputs) < 2:
+        return ""
+    longer = [axis for axis, (less, more) in enumerate(zip(rest[0].shape, after, strict=True)) if less < more]
+    if len(longer) != 1 or longer[0] in (0, 1 if len(after) == 4 else 2):
+        return ""
+    before, more = rest[0].shape[longer[0]], after[longer[0]] - rest[0].shape[longer[0]]
+    if len(after) == 3 and more == 1 and own[0]:
+        return "A LEARNED ROW IN FRONT"
+    return f"LEARNED {'COLUMNS' if longer[0] == 3 else 'ROWS'} BESIDE: {before:,} + {more:,}"

@@ -18,8 +18,10 @@ from xray.ir.flow.operation_kinds import (
     SUMS,
 )
 from xray.ir.flow.projections import data_input, is_projection
+from xray.ir.flow.remembering import once
 from xray.ir.records import TensorRecord
 from xray.story.recognition.chosen_rows import picks_best
+from xray.story.recognition.norms import find_norm
 
 PLAIN = (
     CARRYING
@@ -143,6 +145,8 @@ def strip_plain(flow: Flow, place: int | None) -> int | None:
     while place is not None and flow.makers[place]:
         if flow.op(place) in CARRYING | DROPOUTS | CLAMPS and not picks_best(flow, place):
             place = flow.makers[place][0]
+        elif ends_norm(flow, place):
+            return place
         elif is_scale(flow, place) or (is_scaled and is_shift(flow, place)):
             is_scaled = any(record.role == "parameter" for record in flow.steps[place].inputs)
             wanted = flow.output(place).shape
@@ -151,6 +155,24 @@ def strip_plain(flow: Flow, place: int | None) -> int | None:
         else:
             return place
     return place
+
+
+def ends_norm(flow: Flow, place: int) -> bool:
+    """Whether a step multiplies what a norm divided by learned numbers: the last step of one that is written out."""
+    step = flow.steps[place]
+    is_learned = step.op in SCALINGS and any(record.role == "parameter" for record in step.inputs)
+    return is_learned and find_norm(flow, place) is not None
+
+
+@once
+def list_reading_data(flow: Flow) -> frozenset[int]:
+    """The steps that work on anything but parameters and what is made of nothing else."""
+    found: set[int] = set()
+    for place in range(len(flow.steps)):
+        given = flow.given(place)
+        if any(record.role != "parameter" if maker is None else maker in found for record, maker in given):
+            found.add(place)
+    return frozenset(found)
 
 
 def projections_in(flow: Flow, nodes: Collection[int]) -> list[int]:

@@ -8,6 +8,7 @@ from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, LOOKUPS
 from xray.story.passages.channels import find_channels
+from xray.story.recognition.between import is_linear
 from xray.story.recognition.chosen_rows import picks_best
 from xray.story.recognition.norms import find_norm
 from xray.story.recognition.ways import find_straight_ends
@@ -81,7 +82,23 @@ def join_chains(flow: Flow, chains: Sequence[Chain], sites: Sequence[Site]) -> l
 def begins_anew(flow: Flow, family: Sequence[Chain], following: Chain, sites: Sequence[Site]) -> bool:
     """Whether a chain is no stage of the tower before it: it is narrower, or a few convolutions behind attention."""
     is_little = convolves_little(flow, [following]) and any(has_site(one, sites) for one in family)
-    return is_little or is_narrower(flow, family, following) or goes_another_way(flow, family[-1], following)
+    if is_little or is_narrower(flow, family, following):
+        return True
+    return goes_another_way(flow, family[-1], following) or goes_through_waist(flow, family[-1], following)
+
+
+def goes_through_waist(flow: Flow, before: Chain, following: Chain) -> bool:
+    """Whether a layer between two chains makes less than half as many numbers as either has: a code (VibeVoice)."""
+    start, end = following.start, before.end
+    if start is None:
+        return False
+    least = min(prod(flow.output(place).shape) for place in (start, end))
+
+    def is_waist(here: int) -> bool:
+        is_layer = is_linear(flow, here) or flow.op(here) in FINDINGS
+        return end < here < start and is_layer and 2 * prod(flow.output(here).shape) < least
+
+    return end not in flow.behind(start, most=FAR_BEHIND, ends=lambda here: here <= end or is_waist(here))
 
 
 def goes_another_way(flow: Flow, before: Chain, following: Chain) -> bool:

@@ -1,0 +1,37 @@
+"""The chart of an entrance: what is learned alone is no row that is added."""
+
+import torch
+from story.body.test_mistaken import WIDTH, FeedForwardPart
+from torch import nn
+
+import xray
+from xray.story.sheet.columns import read_columns
+from xray.story.sheet.compose import list_unsaid
+
+
+class Snake(nn.Module):
+    """A bend with a learned number for each channel, which is kept from being 0 (PE-Audio)."""
+
+    def __init__(self):
+        super().__init__()
+        self.alpha = nn.Parameter(torch.ones(1, WIDTH, 1))
+
+    def forward(self, x):
+        return x + (self.alpha + 1e-9).reciprocal() * torch.sin(self.alpha * x).pow(2)
+
+
+class Turned(nn.Module):
+    def forward(self, x):
+        return x.transpose(1, 2)
+
+
+def columns_of(*parts):
+    model = nn.Sequential(nn.Conv1d(3, WIDTH, 4), *parts, Turned(), *(FeedForwardPart() for _ in range(2)))
+    return read_columns(xray.trace(model.eval(), torch.ones(2, 3, 23)))
+
+
+def test_what_keeps_a_learned_number_from_zero_adds_no_row():
+    columns = columns_of(Snake(), nn.Conv1d(WIDTH, WIDTH, 1))
+
+    assert [node.label for node in columns[0].entrance.nodes if "ROW" in node.label] == []
+    assert list_unsaid(columns) == ()

@@ -1,0 +1,176 @@
+"""The chart of any steps: what is joined is drawn, and called what it is."""
+
+import pytest
+import torch
+from story.body.test_mistaken import WIDTH, FeedForwardPart
+from torch import nn
+
+import xray
+from xray.ir.flow.dataflow import read_flow
+from xray.story.charts.operations_chart import chart_operations
+from xray.story.sheet.columns import read_columns
+
+PLACES = 5
+
+
+def chart_of(model, *given, within=None):
+    """The chart of all steps of a model, or of those of one of its modules."""
+    flow = read_flow(xray.trace(model.eval(), *given).passes[0])
+    block = next((place for place, step in enumerate(flow.steps) if step.path == within), 0)
+    nodes = [place for place in range(block, flow.ends[block]) if flow.is_leaf(place)]
+    return chart_operations(flow, nodes, nodes[-1])
+
+
+def labels_of(model, *given, within=None):
+    return [node.label for node in chart_of(model, *given, within=within).nodes]
+
+
+def rows(width=WIDTH):
+    return torch.arange(2.0 * PLACES * width).reshape(2, PLACES, width)
+
+
+class Fronted(nn.Module):
+    """A learned row in front of the others, between two layers (CvT, PE-Audio)."""
+
+    def __init__(self, count=1):
+        super().__init__()
+        self.first, self.last = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.row = nn.Parameter(torch.ones(1, count, WIDTH))
+
+    def forward(self, x):
+        return self.last(torch.cat((self.row.expand(len(x), -1, -1), self.first(x)), dim=1))
+
+
+class Padded(nn.Module):
+    """Beside each value whether it counts at all, which another part worked out (TimesFM)."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(WIDTH, WIDTH), nn.Linear(2 * WIDTH, WIDTH)
+
+    def forward(self, x, counts):
+        return self.last(torch.cat((self.first(x), counts), dim=-1))
+
+
+class Sampled(nn.Module):
+    """Numbers picked from a map, where two coordinates say."""
+
+    def __init__(self):
+        super().__init__()
+        self.convolve = nn.Conv2d(3, WIDTH, 3)
+
+    def forward(self, image, across, down):
+        return nn.functional.grid_sample(self.convolve(image), torch.stack((across, down), dim=-1), align_corners=False)
+
+
+class Written(nn.Module):
+    """A norm in several steps, the last of which multiplies by learned numbers (Muse Spark's ear)."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(WIDTH))
+
+    def forward(self, x):
+        return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))
+
+
+def test_a_learned_row_that_is_put_in_front_is_drawn():
+    assert labels_of(Fronted(), rows()) == ["LINEAR", "A LEARNED ROW IN FRONT", "LINEAR"]
+
+
+def test_several_learned_rows_are_told_with_their_number():
+    assert labels_of(Fronted(3), rows()) == ["LINEAR", "LEARNED ROWS BESIDE: 5 + 3", "LINEAR"]
+
+
+def test_what_comes_from_elsewhere_and_stands_beside_is_drawn():
+    assert labels_of(Padded(), rows(), rows()) == ["LINEAR", "SIDE BY SIDE", "LINEAR"]
+
+
+def test_what_is_put_beside_itself_is_no_joint():
+    class Doubled(Padded):
+        def forward(self, x, counts=None):
+            seen = self.first(x)
+            return self.last(torch.cat((seen, seen), dim=-1))
+
+    assert labels_of(Doubled(), rows()) == ["LINEAR", "LINEAR"]
+
+
+def test_rows_of_nothing_that_pad_others_are_no_joint():
+    class Padding(Padded):
+        def forward(self, x, counts=None):
+            return self.last(torch.cat((self.first(x), torch.zeros(2, PLACES, WIDTH)), dim=-1))
+
+    assert labels_of(Padding(), rows()) == ["LINEAR", "LINEAR"]
+
+
+def test_what_is_picked_between_places_is_drawn():
+    places = torch.zeros(1, PLACES, PLACES)
+
+    labels = labels_of(Sampled(), torch.ones(1, 3, 7, 7), places, places)
+
+    assert labels == ["CONVOLUTION 3×3", "PICKED BETWEEN PLACES"]
+
+
+def test_two_norms_of_the_same_rows_are_both_drawn():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.one, self.other = nn.Linear(WIDTH, WIDTH), nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+
+        def forward(self, x):
+            seen = self.first(x)
+            return torch.cat((self.one(seen), self.other(seen)), dim=1)
+
+    assert labels_of(Twice(), rows()).count("LAYER NORM") == 2
+
+
+def test_a_norm_that_is_written_out_is_told_with_its_parameters():
+    model = nn.Sequential(nn.Linear(WIDTH, WIDTH), Written(), nn.Linear(WIDTH, WIDTH))
+
+    assert [node.extra for node in chart_of(model, rows()).nodes if node.label == "RMS NORM"] == [f"{WIDTH} parameters"]
+
+
+def test_a_convolution_without_a_module_of_its_own_is_told_with_its_parameters():
+    class Padding(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(7, WIDTH, 3))
+
+        def forward(self, x):
+            return nn.functional.conv1d(nn.functional.pad(x, (2, 0)), self.weight)
+
+    assert [node.extra for node in chart_of(Padding(), rows(PLACES).new_ones(2, WIDTH, PLACES)).nodes] == [
+        f"{7 * WIDTH * 3} parameters"
+    ]
+
+
+def test_a_written_out_norm_before_the_first_layer_keeps_its_last_step():
+    model = nn.Sequential(nn.Embedding(12, WIDTH), Written(), FeedForwardPart(), FeedForwardPart())
+    trace = xray.trace(model.eval(), torch.tensor([[1, 2, 3], [4, 5, 6]]))
+
+    boxes = read_columns(trace)[0].entrance.nodes
+
+    assert [node.extra for node in boxes if node.label == "RMS NORM"] == [f"{WIDTH} parameters"]
+
+
+@pytest.mark.parametrize(
+    ("places", "told"),
+    [
+        ((..., 0), "NUMBERS PUT IN"),
+        ((slice(None), slice(None), 0), "NUMBERS PUT IN"),
+        ((slice(None), 0), "ROWS PUT IN"),
+        ((slice(None), slice(0, 2), slice(None)), "ROWS PUT IN"),
+    ],
+)
+def test_what_is_written_into_rows_is_no_row(places, told):
+    class Writing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.other = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+        def forward(self, x):
+            into = self.one(x).clone()
+            into[places] = self.other(x)[places]
+            return into
+
+    assert labels_of(Writing(), rows())[-1] == told

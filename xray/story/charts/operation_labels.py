@@ -1,0 +1,75 @@
+"""What the steps of a chart are called, by what they do."""
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import FINDINGS, GRIDS, PLACING, SCALINGS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.projections import is_product
+from xray.story.body.stages import find_any_norm, name_norm
+from xray.story.passages.bridges import name_convolution
+from xray.story.passages.channels import find_channels
+from xray.story.passages.joined_rows import label_learned_rows
+from xray.story.recognition.between import is_linear
+
+LABELS = {
+    "topk": "CHOOSE THE HIGHEST",
+    "argmax": "ARGMAX",
+    "cumsum": "RUNNING SUM",
+    **dict.fromkeys(SIDE_BY_SIDE, "SIDE BY SIDE"),
+    "stack": "STACKED",
+    **dict.fromkeys(PLACING, "ROWS PUT IN"),
+    **dict.fromkeys(GRIDS, "PICKED BETWEEN PLACES"),
+    "cross_entropy": "CROSS-ENTROPY",
+    "_grouped_mm": "EACH EXPERT'S OWN PRODUCT",
+    "grouped_mm": "EACH EXPERT'S OWN PRODUCT",
+    "fft_fft2": "FOURIER TRANSFORM",
+    "fft_fftn": "FOURIER TRANSFORM",
+    "embedding": "LOOK UP",
+    "roll": "ROLL",
+    "glu": "HALF × SIGMOID OF HALF",
+}
+
+
+def label_step(flow: Flow, node: int) -> str:
+    """What one step is called."""
+    norm = find_any_norm(flow, node)
+    if norm is not None:
+        kind = name_norm(flow, norm)
+        return f"{kind.upper()} NORM" if kind else "DIVIDED BY A NORM"
+    op = flow.op(node)
+    if op in SIDE_BY_SIDE and (label_learned_rows(flow, node) or lies_end_to_end(flow, node)):
+        return label_learned_rows(flow, node) or "END TO END"
+    if op in PLACING and writes_across(flow, node):
+        return "NUMBERS PUT IN"
+    if op in LABELS:
+        return LABELS[op]
+    if op == "gelu" and flow.steps[node].settings.get("approximate") == "tanh":
+        return "GELU (tanh)"
+    if op in FINDINGS:
+        return name_convolution(flow, node)
+    if is_linear(flow, node):
+        return "LINEAR"
+    if is_product(flow, node):
+        return "PRODUCT"
+    if op in SUMS:
+        return "ADDED UP"
+    if op in SCALINGS:
+        return "DIVIDED" if op.startswith(("div", "true_div")) else "MULTIPLIED"
+    return op.strip("_").replace("_", " ").upper()
+
+
+def lies_end_to_end(flow: Flow, node: int) -> bool:
+    """Whether a step puts rows behind others, and does not make them wider."""
+    made, shapes = flow.output(node).shape, [record.shape for record in flow.steps[node].inputs]
+    grown = [axis for axis, size in enumerate(made) if any(shape[axis : axis + 1] != (size,) for shape in shapes)]
+    if len(grown) != 1 or len(made) < 2 or any(len(shape) != len(made) for shape in shapes):
+        return False
+    channels = find_channels(flow, node)
+    return grown[0] == 0 or (channels is not None and grown[0] != channels)
+
+
+def writes_across(flow: Flow, node: int) -> bool:
+    """Whether a step puts numbers at some places of rows, and no whole rows: `x[..., 0] = y`."""
+    step, axes = flow.steps[node], len(flow.output(node).shape)
+    parts = str(step.settings.get("index", "")).split(", ") if "index" in step.settings else []
+    parts = [part for part in parts if part != "None"]
+    reaches = len(parts) == axes or "..." in parts[:-1]
+    return reaches and parts[-1] not in (":", "...")
