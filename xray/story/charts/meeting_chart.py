@@ -8,7 +8,6 @@ from xray.ir.flow.operation_kinds import CARRYING, LENGTHS, SCALINGS, SUMS
 from xray.story.charts.chart import BROAD, Chart, Node, add_above, steps_at
 from xray.story.recognition.value_shapes import number
 
-ROOTS = frozenset({"sqrt", "rsqrt"})
 KEEPING = CARRYING | {"clamp", "clamp_min", "clamp_min_"}
 
 
@@ -29,7 +28,7 @@ def list_unit_lengths(flow: Flow, origin: int) -> Iterator[list[int]]:
     """The steps by which rows are divided by their own lengths, in order: the last of them divides."""
     for end in flow.readers.get(origin, ()):
         makers = flow.makers[end]
-        if flow.op(end) == "normalize" and number(flow.steps[end], "p") in (None, 2) and is_of_rows(flow, end):
+        if flow.op(end) == "normalize" and is_of_squares(flow, end) and is_of_rows(flow, end):
             yield [end]
         elif flow.op(end).startswith(("div", "true_div")) and len(makers) == 2 and makers[0] == origin:
             way = walk_length(flow, makers[1], origin)
@@ -45,12 +44,17 @@ def walk_length(flow: Flow, here: int | None, origin: int) -> list[int]:
         here = flow.makers[here][0] if flow.makers[here] else None
     ops = [flow.op(node) for node in way if flow.op(node) not in KEEPING]
     powers = [number(flow.steps[node]) for node in way if flow.op(node) == "pow"]
-    is_length = len(ops) == 1 and ops[0] in LENGTHS and number(flow.steps[way[-1]], "ord") in (None, 2)
+    is_length = len(ops) == 1 and ops[0] in LENGTHS and all(is_of_squares(flow, node) for node in way)
     is_root = ops[1:2] == ["sum"] and (ops[0] == "sqrt" or powers[:1] == [0.5])
     is_square = len(ops) == 3 and (ops[2] == "square" or powers[-1:] == [2])
     sums = [node for node in way if flow.op(node) == "sum" or flow.op(node) in LENGTHS]
     proven = here == origin and (is_length or (is_root and is_square)) and all(is_of_rows(flow, node) for node in sums)
     return way if proven else []
+
+
+def is_of_squares(flow: Flow, node: int) -> bool:
+    """Whether a step works out a root of squares, as a length is one, and no other norm of numbers."""
+    return all(number(flow.steps[node], name) in (None, 2) for name in ("p", "ord"))
 
 
 def is_of_rows(flow: Flow, node: int) -> bool:
@@ -62,16 +66,33 @@ def is_of_rows(flow: Flow, node: int) -> bool:
 
 def add_meeting(flow: Flow, chart: Chart, meeting: int, other: str) -> Chart:
     """The chart with the product above it in which what the tower gives meets what another one gives, and its scale."""
-    behind = [meeting]
+    twin = {flow.carried_from(maker) for maker in flow.makers[meeting]}
+    alike = [
+        place
+        for place in range(meeting + 1, len(flow.steps))
+        if flow.op(place) == flow.op(meeting) and {flow.carried_from(maker) for maker in flow.makers[place]} == twin
+    ]
+    steps = [step for place in (meeting, *alike) for step in (place, *list_scaled(flow, place))]
+    scaled = "scaled" if any(flow.op(node) in SCALINGS for node in steps) else ""
+    label = f"COMPARED WITH THE {other.upper()} TOWER"
+    return add_above(chart, Node("meeting", label, 0, BROAD, steps_at(flow, *steps), flow.output(meeting), scaled))
+
+
+def list_scaled(flow: Flow, product: int) -> list[int]:
+    """The steps by which a product is scaled: before it, what it reads, and behind it, what it gives."""
+    found: list[int] = []
+    for maker in flow.makers[product]:
+        here = maker
+        while here is not None and is_scaled(flow, here):
+            found.append(here)
+            here = next((one for record, one in flow.given(here) if one is not None and record.shape), None)
+    here = product
     while True:
-        readers = [reader for reader in flow.readers.get(behind[-1], ()) if flow.is_leaf(reader)]
+        readers = [reader for reader in flow.readers.get(here, ()) if flow.is_leaf(reader)]
         if len(readers) != 1 or not is_scaled(flow, readers[0]):
-            break
-        behind.append(readers[0])
-    scaled = ", SCALED" if any(flow.op(node) in SCALINGS for node in behind) else ""
-    label = f"COMPARED WITH THE {other.upper()}{scaled}"
-    end = behind[-1]
-    return add_above(chart, Node("meeting", label, 0, BROAD, steps_at(flow, meeting, *behind[1:]), flow.output(end)))
+            return found
+        here = readers[0]
+        found.append(here)
 
 
 def is_scaled(flow: Flow, node: int) -> bool:
