@@ -8,6 +8,7 @@ from xray.story.passages.bridges import name_convolution
 from xray.story.passages.channels import find_channels
 from xray.story.passages.joined_rows import label_learned_rows
 from xray.story.recognition.between import is_linear
+from xray.story.recognition.lengths import ITS_LENGTH, divides_by_length
 
 LABELS = {
     "topk": "CHOOSE THE HIGHEST",
@@ -33,7 +34,8 @@ def label_step(flow: Flow, node: int) -> str:
     norm = find_any_norm(flow, node)
     if norm is not None:
         kind = name_norm(flow, norm)
-        return f"{kind.upper()} NORM" if kind else "DIVIDED BY A NORM"
+        divided = ITS_LENGTH if divides_by_length(flow, node) else "DIVIDED BY A NORM"
+        return f"{kind.upper()} NORM" if kind else divided
     op = flow.op(node)
     if op in SIDE_BY_SIDE and (label_learned_rows(flow, node) or lies_end_to_end(flow, node)):
         return label_learned_rows(flow, node) or "END TO END"

@@ -61,6 +61,28 @@ def draw_links(
     for x, y, told, on in named:
         size = LABEL if len(told) == 1 else NOTE if on == "page" else NOTE - 2
         canvas.note(x, y, tuple(words(text, size, "text", "bold") for text in told), on)
+    return max(highest, draw_meetings(canvas, columns, standing, links))
+
+
+def draw_meetings(
+    canvas: Canvas, columns: Sequence[Column], standing: Sequence[Standing], links: Sequence[Link]
+) -> float:
+    """Ribbons from what one tower gives to the box in which it is compared with another one's; gives how high."""
+    highest = 0.0
+    ends = {column.name: number for number, column in enumerate(columns) if column.is_last}
+    for link in links:
+        source, target = ends.get(link.source), ends.get(link.target)
+        if link.kind != "compared" or source is None or target is None or source >= target:
+            continue
+        chart, given, taken = columns[source].exit, standing[source].exits[0], standing[target].exits[0]
+        if chart is None or given is None or taken is None or "meeting" not in taken.boxes:
+            continue
+        start, box = given.boxes[chart.head], taken.boxes["meeting"]
+        roof = max(start.top, box.top, *(one.top for one in standing[source + 1 : target])) + 24
+        way = [(start.x, start.top), (start.x, roof), (box.x, roof), (box.x, box.top)]
+        canvas.line(*way, role="casing", width=8.5, radius=16, head=False, kind="ribbon")
+        canvas.line(*way, role="ribbon", width=5.5, radius=16, head_size=0.5, kind="ribbon")
+        highest = max(highest, roof)
     return highest
 
 

@@ -1,0 +1,81 @@
+"""Two towers that are compared: rows made one long, and the box in which those of one meet those of the other."""
+
+import pytest
+import torch
+from handwritten import Attention, Layer
+from torch import nn
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
+
+WIDTH, SHARED = 15, 10
+
+
+def divided(rows):
+    return rows / rows.pow(2).sum(-1, keepdim=True).sqrt()
+
+
+def divided_by_norm(rows):
+    return rows / rows.norm(dim=-1, keepdim=True)
+
+
+def divided_by_absolutes(rows):
+    return rows / rows.norm(p=1, dim=-1, keepdim=True)
+
+
+def divided_by_columns(rows):
+    return rows / rows.pow(2).sum(0, keepdim=True).sqrt()
+
+
+class Compares(nn.Module):
+    """An image and words, the first row of each brought to one width and compared (CLIP)."""
+
+    def __init__(self, shorten):
+        super().__init__()
+        self.shorten = shorten
+        self.patches, self.words = nn.Conv2d(3, WIDTH, 4, stride=4), nn.Embedding(31, WIDTH)
+        self.eye, self.text = (
+            nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(2)) for _ in range(2)
+        )
+        self.seen, self.read = nn.Linear(WIDTH, SHARED), nn.Linear(WIDTH, SHARED)
+        self.scale = nn.Parameter(torch.zeros(()))
+
+    def forward(self, ids, image):
+        seen, read = self.patches(image).flatten(2).mT, self.words(ids)
+        for layer in self.eye:
+            seen = layer(seen)
+        for layer in self.text:
+            read = layer(read)
+        seen, read = self.shorten(self.seen(seen[:, 0])), self.shorten(self.read(read[:, 0]))
+        return read @ seen.t() * self.scale.exp()
+
+
+def compose(shorten):
+    torch.manual_seed(0)
+    trace = xray.trace(Compares(shorten), torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8))
+    return compose_poster(trace, text_width)
+
+
+def text_of(box):
+    return " ".join("".join(run.text for run in line) for line in box.lines)
+
+
+@pytest.mark.parametrize("shorten", [divided, divided_by_norm, nn.functional.normalize])
+def test_rows_of_one_length_and_the_comparison_are_drawn_with_all_their_steps(shorten):
+    layout = compose(shorten)
+    words = [text_of(box) for box in layout.boxes]
+
+    assert sum("EACH ROW ÷ ITS LENGTH" in one for one in words) == 2
+    (box,) = [one for one in layout.boxes if text_of(one).startswith("COMPARED WITH THE VISION TOWER")]
+    assert {step.rpartition("/")[2].partition("#")[0].rpartition(".")[2] for step in box.steps} == {"t", "matmul", "mul"}
+    assert not [word for word in words if "in no box" in word]
+    assert [curve for curve in layout.curves if curve.role == "ribbon"]
+
+
+@pytest.mark.parametrize("shorten", [divided_by_absolutes, divided_by_columns])
+def test_what_is_not_divided_by_the_length_of_its_rows_is_not_called_so(shorten):
+    words = [text_of(box) for box in compose(shorten).boxes]
+
+    assert not [one for one in words if "ITS LENGTH" in one]
+    assert [one for one in words if one.startswith("COMPARED")]

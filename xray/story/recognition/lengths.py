@@ -1,0 +1,60 @@
+"""Rows that are divided by their own lengths, so that all are one long."""
+
+from collections.abc import Iterator
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, LENGTHS
+from xray.story.recognition.value_shapes import number
+
+ITS_LENGTH = "EACH ROW ÷ ITS LENGTH"
+KEEPING = CARRYING | {"clamp", "clamp_min", "clamp_min_"}
+
+
+def divides_by_length(flow: Flow, node: int) -> bool:
+    """Whether a step divides every row of something by its length."""
+    return any(
+        found[-1] == node
+        for maker in flow.makers[node][:1]
+        if maker is not None
+        for found in list_unit_lengths(flow, maker)
+    )
+
+
+def list_unit_lengths(flow: Flow, origin: int) -> Iterator[list[int]]:
+    """The steps by which rows are divided by their own lengths, in order: the last of them divides."""
+    for end in flow.readers.get(origin, ()):
+        makers = flow.makers[end]
+        if flow.op(end) == "normalize" and is_of_squares(flow, end) and is_of_rows(flow, end):
+            yield [end]
+        elif flow.op(end).startswith(("div", "true_div")) and len(makers) == 2 and makers[0] == origin:
+            way = walk_length(flow, makers[1], origin)
+            if way:
+                yield [*way[::-1], end]
+
+
+def walk_length(flow: Flow, here: int | None, origin: int) -> list[int]:
+    """The steps that work out how long each row is, the last first; none where it is not proven."""
+    way: list[int] = []
+    while here is not None and here != origin and here > origin:
+        way.append(here)
+        here = flow.makers[here][0] if flow.makers[here] else None
+    ops = [flow.op(node) for node in way if flow.op(node) not in KEEPING]
+    powers = [number(flow.steps[node]) for node in way if flow.op(node) == "pow"]
+    is_length = len(ops) == 1 and ops[0] in LENGTHS and all(is_of_squares(flow, node) for node in way)
+    is_root = ops[1:2] == ["sum"] and (ops[0] == "sqrt" or powers[:1] == [0.5])
+    is_square = len(ops) == 3 and (ops[2] == "square" or powers[-1:] == [2])
+    sums = [node for node in way if flow.op(node) == "sum" or flow.op(node) in LENGTHS]
+    proven = here == origin and (is_length or (is_root and is_square)) and all(is_of_rows(flow, node) for node in sums)
+    return way if proven else []
+
+
+def is_of_squares(flow: Flow, node: int) -> bool:
+    """Whether a step works out a root of squares, as a length is one, and no other norm of numbers."""
+    return all(number(flow.steps[node], name) in (None, 2) for name in ("p", "ord"))
+
+
+def is_of_rows(flow: Flow, node: int) -> bool:
+    """Whether a step works along the last axis alone."""
+    step = flow.steps[node]
+    dim = step.settings.get("dim", 1 if step.op == "normalize" else None)
+    return dim in (-1, len(step.inputs[0].shape) - 1)
