@@ -68,7 +68,11 @@ def test_rows_of_one_length_and_the_comparison_are_drawn_with_all_their_steps(sh
 
     assert sum("EACH ROW ÷ ITS LENGTH" in one for one in words) == 2
     (box,) = [one for one in layout.boxes if text_of(one).startswith("COMPARED WITH THE VISION TOWER")]
-    assert {step.rpartition("/")[2].partition("#")[0].rpartition(".")[2] for step in box.steps} == {"t", "matmul", "mul"}
+    assert {step.rpartition("/")[2].partition("#")[0].rpartition(".")[2] for step in box.steps} == {
+        "t",
+        "matmul",
+        "mul",
+    }
     assert not [word for word in words if "in no box" in word]
     assert [curve for curve in layout.curves if curve.role == "ribbon"]
 

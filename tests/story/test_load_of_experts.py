@@ -8,7 +8,7 @@ import xray
 from xray.renderers.fonts import text_width
 from xray.renderers.table.table import draw_tables
 from xray.story.body.reading import read_passes
-from xray.story.branches.experts import count_places
+from xray.story.experts.experts import count_places
 from xray.story.poster import compose_poster
 
 COMMON = {

@@ -7,7 +7,7 @@ from torch import nn
 
 import xray
 from xray.story.body.reading import read_pass
-from xray.story.charts.end_charts import chart_exit
+from xray.story.exits.exit_chart import chart_exit
 
 ROWS, SEEN, PLACES, BATCH = 3, 11, 5, 2
 

@@ -9,7 +9,7 @@ from xray.story.body.links import Meetings
 from xray.story.body.scale import read_bending
 from xray.story.body.tables import table_rows
 from xray.story.body.towers import Towering
-from xray.story.branches.experts import count_idle, holds_choice
+from xray.story.experts.idle import count_idle, holds_choice
 from xray.story.recognition.between import find_region, is_linear, width_out
 
 

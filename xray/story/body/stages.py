@@ -20,10 +20,10 @@ from xray.story.body.merged import describe_half, split_merged
 from xray.story.body.scale import name_scale
 from xray.story.branches.attention import describe_attention
 from xray.story.branches.distinctions import describe_plain, is_across_channels, multiplies_rows
-from xray.story.branches.experts import describe_experts
 from xray.story.branches.others import describe_convolution, describe_recurrence
 from xray.story.branches.sampled import Sampling, describe_sampling, find_sampling
 from xray.story.branches.sequences import split_sequence
+from xray.story.experts.experts import describe_experts
 from xray.story.passages.modulation import is_modulated
 from xray.story.recognition.added_rows import AddedRows, find_added_rows
 from xray.story.recognition.between import (

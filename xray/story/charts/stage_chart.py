@@ -37,12 +37,12 @@ from xray.story.charts.chart import (
     steps_at,
     with_remarks,
 )
-from xray.story.charts.experts_chart import chart_experts
 from xray.story.charts.forward_chart import chart_forward
 from xray.story.charts.left_out import list_opening
 from xray.story.charts.operation_labels import label_step
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.sampled_chart import chart_sampling
+from xray.story.experts.experts_chart import chart_experts
 from xray.story.passages.modulation import find_beside_gate, list_modulation
 from xray.story.recognition.added_rows import AddedRows
 from xray.story.recognition.between import is_linear, strip_plain

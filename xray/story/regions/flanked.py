@@ -7,7 +7,7 @@ from xray.ir.trace import Step, Trace
 from xray.story.anatomy.tree import Looking
 from xray.story.canvas import Canvas
 from xray.story.canvas import words as words_of
-from xray.story.charts.end_charts import PICKS
+from xray.story.exits.loss_chart import PICKS
 from xray.story.facts.totals import is_backward
 from xray.story.layout import Box, Measure, line_width
 from xray.story.regions.answers import draw_inference

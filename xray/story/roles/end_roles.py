@@ -10,8 +10,9 @@ from xray.story.anatomy.tree import Head
 from xray.story.body.entrance import cuts_patches, is_number_scale, list_norms
 from xray.story.body.tables import looks_up_places
 from xray.story.body.towers import Towering
-from xray.story.charts.end_charts import chart_exit, is_loss
 from xray.story.charts.entrance_chart import find_input
+from xray.story.exits.exit_chart import chart_exit
+from xray.story.exits.loss_chart import is_loss
 from xray.story.passages.added_places import source_beside
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.value_shapes import number

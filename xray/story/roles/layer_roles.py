@@ -7,10 +7,11 @@ from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
 from xray.story.anatomy.tree import Attention, Branch, DeformableAttention, Experts, FeedForward, Recurrence
 from xray.story.body.stages import Branching, Staging, find_ending
 from xray.story.body.towers import Towering
-from xray.story.branches.experts import count_places, find_choice
 from xray.story.branches.feed_forward import is_gate
 from xray.story.branches.sampled import Sampling
 from xray.story.charts.operations_chart import chart_operations
+from xray.story.experts.choice import find_choice
+from xray.story.experts.experts import count_places
 from xray.story.recognition.between import PLAIN, projections_in, strip_plain, width_out
 from xray.story.roles.attention_roles import give_attention
 from xray.story.roles.giving import Given

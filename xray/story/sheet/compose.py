@@ -12,10 +12,10 @@ from xray.story.body.whole import anatomy
 from xray.story.canvas import Canvas
 from xray.story.cards.cards import AIR, CARDS, MOST_AIR
 from xray.story.cards.told import Told
-from xray.story.charts.end_charts import PICKS
 from xray.story.charts.stage_chart import name_stage
 from xray.story.compare.marks import Marks
 from xray.story.compare.outlines import card_blocks, card_height, draw_marks_card, outline_marks
+from xray.story.exits.loss_chart import PICKS
 from xray.story.facts.totals import count_params
 from xray.story.facts.unused import find_unused
 from xray.story.layout import Layout, Measure

@@ -9,9 +9,10 @@ from xray.ir.flow.projections import is_product
 from xray.story.anatomy.tree import Experts
 from xray.story.anatomy.wording import ACTIVATIONS
 from xray.story.body.stages import Branching, find_any_norm, name_norm
-from xray.story.branches.experts import count_places, find_choice, is_product_of_two, list_routing, list_shared
 from xray.story.branches.feed_forward import list_bending
 from xray.story.charts.chart import BROAD, MIDDLE, Chart, Edge, Node, Place, describe_params, steps_at
+from xray.story.experts.choice import find_choice, list_routing
+from xray.story.experts.experts import count_places, is_product_of_two, list_shared
 from xray.story.recognition.between import is_linear, is_scale, strip_plain
 from xray.story.recognition.norms import Norm
 from xray.story.sentences.of_parts import describe_load

@@ -1,0 +1,140 @@
+"""The chart of what stands above the last layer: a last norm, a head, a loss or the next word."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from math import isclose, prod
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
+from xray.story.body.scale import list_bendings
+from xray.story.body.towers import POOLINGS, Towering
+from xray.story.branches.caps import find_cap, read_factor
+from xray.story.charts.chart import (
+    BROAD,
+    Chart,
+    Node,
+    add_above,
+    steps_at,
+)
+from xray.story.charts.entrance_chart import label_resampler
+from xray.story.charts.operation_labels import label_step
+from xray.story.charts.operations_chart import chart_operations
+from xray.story.charts.stage_chart import name_modulation
+from xray.story.exits.last_steps import find_last, find_maker_in, find_sum, is_last_norm, list_worked_behind
+from xray.story.exits.loss_chart import add_loss, is_loss, list_picks, name_loss, name_pick
+from xray.story.passages.bridges import EARLIER_BESIDE, lays_earlier_beside
+from xray.story.passages.joined_rows import label_joined_rows
+from xray.story.passages.modulation import list_modulation
+from xray.story.recognition.between import find_region, is_linear
+from xray.story.recognition.mixed_streams import find_end
+from xray.story.recognition.resamplers import find_resamplers
+
+
+def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart | None:
+    """The steps behind a tower's last sum: last norm, head, a loss or the next word; `others` are of other towers."""
+    end = towering.last_layer
+    last = find_last(flow, towering, others)
+    if last is None:
+        return None
+    loss = last if is_loss(flow, last) and len(flow.steps[last].inputs) > 1 else None
+    picks = list_picks(flow, last) if loss is None else []
+    top = find_sum(flow, last, end) if loss is None else find_maker_in(flow, loss, 0, end)
+    region = None if top is None else find_region(flow, end, top)
+    if region is None or top is None:
+        return None
+    nodes = {node for node in region.inner if not is_of_stage(towering, node) and node not in others}
+    labels = label_joined_rows(flow, nodes)
+    gathered = find_end(flow, towering.chains[-1].joints[-1].mixing, end)
+    for node in nodes:
+        if is_linear(flow, node) and flow.output(node).shape[-1:] == (towering.tower.vocab,):
+            labels[node] = "LINEAR TO VOCABULARY"
+        elif is_loss(flow, node):
+            labels[node] = f"{name_loss(flow.steps[node])}: THE LOSS"
+        elif node == gathered:
+            labels[node] = f"{towering.tower.streams} STREAMS INTO ONE"
+        elif is_last_norm(flow, towering, node):
+            final = towering.final
+            modulation = () if final is None else list_modulation(flow, final)
+            labels[node] = f"LAST NORM, {name_modulation(flow, modulation)}" if modulation else "LAST NORM"
+        elif lays_earlier_beside(flow, node, nodes):
+            labels[node] = EARLIER_BESIDE
+        elif flow.steps[node].error is not None:
+            to_words = flow.steps[node].settings.get("out_features") == towering.tower.vocab
+            labels[node] = "LINEAR TO VOCABULARY" if to_words else label_step(flow, node)
+    before, behind = list_bendings(flow, top) if is_linear(flow, top) and loss is None else ([], [])
+    for node in before:
+        own = ", ".join(filter(None, (labels.get(node), name_bending(flow, [node]))))
+        labels |= {node: own} if own and node in nodes else {}
+    pooling = find_resamplers(flow, nodes, {end})
+    labels |= {one.end: label_resampler(one) for one in pooling}
+    chart = chart_operations(flow, nodes, top, labels, "out", folded={one.end: one.nodes for one in pooling})
+    if chart is None:
+        return None
+    chart = replace(chart, nodes=tuple(tell_pooled(flow, show_given(node), end) for node in chart.nodes))
+    if loss is not None:
+        return add_loss(flow, chart, loss)
+    label = name_bending(flow, behind)
+    if label:
+        steps = steps_at(flow, *reversed(behind))
+        chart = add_above(chart, Node("bent", label, 0, BROAD, steps, flow.output(behind[-1])))
+    else:
+        for node in list_worked_behind(flow, top):
+            box = Node(f"behind{node}", label_step(flow, node), 0, BROAD, steps_at(flow, node), flow.output(node))
+            chart = add_above(chart, box)
+    for node in picks:
+        label, out = name_pick(flow, node), flow.output(node)
+        chart = add_above(chart, Node(f"out{node}", label, 0, BROAD, steps_at(flow, node), out, surface="phase"))
+    return chart
+
+
+def name_bending(flow: Flow, nodes: Sequence[int]) -> str:
+    """By what number all scores are multiplied, or by which they are bent; empty where they stay as they are."""
+    cap = find_cap(flow, nodes)
+    if cap is not None:
+        return f"{cap:g} · TANH( EACH / {cap:g} )"
+    factor = prod(one for node in nodes if (one := read_factor(flow, node)) is not None)
+    if isclose(factor, 1, rel_tol=1e-6):
+        return ""
+    return f"÷ {1 / factor:.4g}" if 0 < factor < 1 else f"× {factor:.4g}"
+
+
+def show_given(node: Node) -> Node:
+    """A step that failed with the shape that it was given."""
+    step = node.steps[0] if node.steps else None
+    return replace(node, record=next(iter(step.inputs), None)) if step is not None and step.error is not None else node
+
+
+def tell_pooled(flow: Flow, node: Node, end: int) -> Node:
+    """The same, called by which row of the stream it reads, if not all of them go into it."""
+    places = [flow.places[step.id] for step in node.steps if step.id in flow.places]
+    here = next((maker for maker in flow.makers[min(places)] if maker is not None), None) if places else None
+    while here is not None and here > end:
+        told = name_rows(flow, here)
+        if told:
+            return replace(node, label=f"{node.label} OF {told}", steps=(*node.steps, flow.steps[here]))
+        if flow.op(here) not in CARRYING | DROPOUTS or not flow.makers[here]:
+            break
+        here = flow.makers[here][0]
+    return node
+
+
+def name_rows(flow: Flow, node: int) -> str:
+    """Which of a stream's rows a step hands on as one: the first, the last, another one, or their mean."""
+    step = flow.steps[node]
+    before, after = (step.inputs[0].shape if step.inputs else ()), flow.output(node).shape
+    if step.op in POOLINGS and len(before) == 4:
+        return "A MEAN OF PLACES" if after in (before[:2], (*before[:2], 1, 1)) else ""
+    if step.op in POOLINGS and len(before) == 3:
+        is_one = (after == (*before[:2], 1)) or (before[:1], before[2:]) == (after[:1], after[-1:])
+        return "A MEAN OF ROWS" if is_one and prod(after) == prod(before[:1]) * max(after[1:]) else ""
+    if step.op not in ("index", "select") or len(before) != 3 or (before[0], before[2]) != after:
+        return ""
+    parts = str(step.settings.get("index", "")).split(", ")
+    place = str(parts[1] if step.op == "index" and len(parts) > 1 and parts[0] == ":" else step.settings.get("index"))
+    told = {"0": "THE FIRST ROW", "-1": "THE LAST ROW"}.get(place, "")
+    return told or "ONE ROW OF EACH"
+
+
+def is_of_stage(towering: Towering, node: int) -> bool:
+    """Whether a step belongs to a stage, as the norm behind the last sum of a model that normalises after it does."""
+    return any(node in norm.nodes for staging in towering.stagings[-1:] for norm in staging.norms)

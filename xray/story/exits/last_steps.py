@@ -1,0 +1,107 @@
+"""Which steps are the last of a tower: its head or norm, what goes on behind it, and what several heads join in."""
+
+from collections.abc import Collection
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, SIDE_BY_SIDE, SUMS
+from xray.story.body.ends import is_convolved
+from xray.story.body.stages import find_any_norm
+from xray.story.body.towers import Towering
+from xray.story.exits.loss_chart import is_loss
+from xray.story.recognition.between import is_linear
+
+JOINING = SIDE_BY_SIDE | {"stack"}
+
+
+def find_last(flow: Flow, towering: Towering, others: Collection[int]) -> int | None:
+    """The last step that is worked out of a tower's result: the loss, if there is one, else the last head or norm.
+
+    What goes on through convolutions is no head (VITS): there, the last norm is the last. Where there is neither, one
+    convolution may end all (VibeVoice's encoder). One that reads what other towers end with too is not the tower's own,
+    where it has one (PE-AV).
+    """
+    end = towering.last_layer
+    reached, foreign, shared = {end}, list_worked_out(flow, others, end), set[int]()
+    heads: list[int] = []
+    for place in range(end + 1, len(flow.steps)):
+        makers = {maker for maker in flow.makers[place] if maker is not None}
+        if place in others or not flow.is_leaf(place) or reached.isdisjoint(makers):
+            foreign |= set() if foreign.isdisjoint(makers) or place in reached else {place}
+            continue
+        reached.add(place)
+        shared |= set() if (foreign | shared).isdisjoint(makers) else {place}
+        failed = flow.steps[place].error is not None
+        if failed or is_linear(flow, place) or is_loss(flow, place) or find_any_norm(flow, place) is not None:
+            heads.append(place)
+    finders = [place for place in reached if flow.op(place) in FINDINGS]
+    if not heads and len(finders) == 1:
+        bends = [place for place in reached if flow.op(place) in CURVES]
+        return next((bend for bend in bends if flow.carried_from(flow.makers[bend][0]) == finders[0]), finders[0])
+    ends = [one for one in reversed(heads) if is_last_norm(flow, towering, one) or not is_convolved(flow, one)]
+    own = next((one for one in ends if one not in shared), None)
+    is_head = own is not None and is_linear(flow, own) and not any(is_loss(flow, one) for one in ends)
+    last = own if is_head else next(iter(ends), None)
+    return last if last is None else find_joined_heads(flow, last, heads) or last
+
+
+def find_maker_in(flow: Flow, place: int, number: int, end: int) -> int | None:
+    """The step that works out one input of another, behind what only moves numbers."""
+    makers = flow.makers[place]
+    here = makers[number] if number < len(makers) else None
+    while here is not None and here > end and flow.op(here) in CARRYING and flow.makers[here]:
+        here = flow.makers[here][0]
+    return here if here is not None and here >= end else None
+
+
+def find_sum(flow: Flow, last: int, end: int) -> int:
+    """The sum that adds the last step to what it was worked out of, as at the end of a pooling head; else that step."""
+    for reader in flow.readers.get(last, ()):
+        makers = [maker for maker in flow.makers[reader] if maker is not None]
+        others = [maker for maker in makers if maker != last]
+        if flow.op(reader) in SUMS and len(makers) == 2 and len(others) == 1 and others[0] > end:
+            return reader if others[0] in flow.behind(last, within=lambda place: place >= end) else last
+    return last
+
+
+def list_worked_out(flow: Flow, others: Collection[int], end: int) -> set[int]:
+    """What was worked out of other towers before a tower ended, and not for this tower."""
+    found, own = set(others), set(flow.behind(end))
+    for place in range(min(found, default=end), end):
+        if place not in own and any(maker in found for maker in flow.makers[place]):
+            found.add(place)
+    return found
+
+
+def find_joined_heads(flow: Flow, last: int, heads: Collection[int]) -> int | None:
+    """The step that puts what several heads of one kind give together: of each book of codes, say (MusicGen)."""
+    for reader in flow.readers.get(last, ()):
+        joined = {record.shape for record in flow.steps[reader].inputs} if flow.op(reader) in JOINING else set()
+        makers = set(flow.makers[reader])
+        if joined == {flow.output(last).shape} and len(makers) > 1 and makers <= {*heads} and is_linear(flow, last):
+            return reader
+    return None
+
+
+def is_last_norm(flow: Flow, towering: Towering, node: int) -> bool:
+    """Whether a step ends the norm of a tower's last sum."""
+    norm = find_any_norm(flow, node)
+    return norm is not None and towering.final is not None and norm.origin == towering.final.origin
+
+
+def list_worked_behind(flow: Flow, top: int) -> list[int]:
+    """The steps that bend all that the last layer gives or add what no data makes, and nothing else reads that.
+
+    A pooler's tanh is such a one, and a bias of words that stands apart from the layer (BART).
+    """
+    found: list[int] = []
+    here = top
+    while True:
+        readers = [reader for reader in flow.readers.get(here, ()) if flow.is_leaf(reader)]
+        if len(readers) != 1:
+            return found
+        here = readers[0]
+        given = [record.shape for record, maker in flow.given(here) if flow.carried_from(maker) is None]
+        if flow.op(here) in CURVES or (flow.op(here) in SUMS and any(given)):
+            found.append(here)
+        elif flow.op(here) not in CARRYING | DROPOUTS:
+            return found

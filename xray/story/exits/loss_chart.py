@@ -1,0 +1,82 @@
+"""What a pass ends with above its head: a loss, or the next word."""
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, LOSSES
+from xray.ir.trace import Step
+from xray.story.charts.chart import (
+    Chart,
+    Edge,
+    Node,
+    steps_at,
+)
+from xray.story.sentences.of_runs import list_remarks_of_loss
+
+PICKS = frozenset({"argmax", "multinomial"})
+COMPARED = {"targets": (0.08, 0.36), "predictions": (0.64, 0.72)}
+"""What a loss compares, and where each stands."""
+
+
+def add_loss(flow: Flow, chart: Chart, loss: int) -> Chart:
+    """What is compared, and the one number that comes out."""
+    step = flow.steps[loss]
+    row = chart.rows
+    pair = []
+    for (key, place), (record, maker) in zip(COMPARED.items(), list(flow.given(loss))[1::-1], strict=True):
+        moved = maker is not None and flow.op(maker) in CARRYING
+        steps = steps_at(flow, maker) if moved and maker is not None else (step,)
+        pair.append(Node(key, key.upper(), row, place, steps, record, surface="phase"))
+    out = step.outputs[0] if step.outputs else None
+    box = Node(
+        "loss",
+        name_loss(step),
+        row + 1,
+        (0.45, 1.1),
+        (step,),
+        out,
+        "the loss",
+        surface="phase",
+        value=spell_value(step),
+        told=list_remarks_of_loss(step, flow.one_pass.tokens.get("targets", ())),
+    )
+    edges = (*chart.edges, Edge(chart.head, "predictions"), Edge("predictions", "loss"), Edge("targets", "loss"))
+    return Chart((*chart.nodes, *pair, box), edges, chart.feet, "loss")
+
+
+def name_loss(step: Step) -> str:
+    """What a loss is called."""
+    return step.op.removesuffix("_loss").replace("_", "-").upper()
+
+
+def spell_value(step: Step) -> str:
+    """The number that a loss came to, where it was kept."""
+    preview = step.outputs[0].preview if step.outputs else None
+    if not step.outputs:
+        return "failed"
+    if preview is None or not preview.values:
+        return "one number"
+    value = preview.values[0]
+    return value if isinstance(value, str) else f"{value:.4f}"
+
+
+def is_loss(flow: Flow, node: int) -> bool:
+    """Whether a step works out a loss."""
+    return flow.op(node) in LOSSES or flow.output(node).role == "loss"
+
+
+def list_picks(flow: Flow, head: int) -> list[int]:
+    """The steps from the scores of all words to the ids of chosen ones, if that was recorded."""
+    found: list[int] = []
+    reached = {head}
+    for place in range(head + 1, len(flow.steps)):
+        if flow.is_leaf(place) and any(maker in reached for maker in flow.makers[place]):
+            reached.add(place)
+            found += [place] if flow.op(place) not in CARRYING else []
+            if flow.output(place).role == "ids" and flow.op(place) in PICKS:
+                return found
+    return []
+
+
+def name_pick(flow: Flow, node: int) -> str:
+    """What a step on the way to the next word is called."""
+    op = flow.op(node)
+    return {"last_row": "LAST ROW ONLY", "select": "LAST ROW ONLY"}.get(op, op.strip("_").replace("_", " ").upper())

@@ -1,0 +1,139 @@
+"""Which step chooses experts, which layer scores them, and what works on these scores alone."""
+
+from collections.abc import Collection
+from math import prod
+
+from xray.ir.flow.dataflow import SHAPED_ALIKE, Flow
+from xray.ir.flow.operation_kinds import LOOKUPS
+from xray.ir.flow.projections import is_product
+from xray.story.recognition.between import is_linear, width_out
+
+STACKED = frozenset({"_grouped_mm", "grouped_mm", "_scaled_grouped_mm", "bmm", "matmul", "einsum", "baddbmm"})
+"""Products with the weights of all experts at once."""
+
+
+def find_choice(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
+    """The step that chooses experts, and the linear layer whose scores it reads: the router."""
+    choices = [
+        node
+        for node in sorted(nodes)
+        if flow.op(node) in ("topk", "argmax", "sort", "max")
+        and flow.is_leaf(node)
+        and len(flow.steps[node].inputs) == 1  # of two it takes the larger, number by number (xLSTM)
+    ]
+    found: tuple[int, int] | None = None
+    for choice in choices:
+        if flow.op(choice) in ("sort", "max") and found is not None:
+            continue
+        router = router_behind(flow, choice, nodes)
+        if router is None:
+            continue
+        shape = flow.output(choice).shape
+        scores = width_out(flow, router)
+        if flow.op(choice) == "topk" and shape and shape[-1] >= scores and scores not in list_held(flow, nodes):
+            continue
+        if flow.op(choice) == "topk" and not chooses_from(
+            flow, choice, {width_out(flow, router), *list_stacks(flow, nodes)}
+        ):
+            continue
+        if flow.op(choice) == "topk" or found is None:
+            found = (choice, router)
+    return found if found is not None and flow.op(found[0]) in ("topk", "argmax", "max") else find_listed(flow, nodes)
+
+
+def find_listed(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
+    """The step that picks the scores of experts that a table names for each word, and the router that gives them.
+
+    (hash layers, Roller et al. 2021)
+    """
+    for node in sorted(nodes):
+        if flow.op(node) != "gather" or len(flow.makers[node]) != 2 or not flow.is_leaf(node):
+            continue
+        router = router_behind(flow, node, nodes)
+        names = flow.makers[node][1]
+        if router is None or names is None or not is_listed(flow, names):
+            continue
+        scored = flow.steps[node].inputs[0].shape[-1:]
+        if scored == (width_out(flow, router),) and scored[0] in list_stacks(flow, nodes):
+            return node, router
+    return None
+
+
+def is_listed(flow: Flow, names: int) -> bool:
+    """Whether whole numbers are rows of a table that is there before any data, picked by other whole numbers."""
+    if flow.op(names) not in LOOKUPS | {"index"} or len(flow.makers[names]) != 2:
+        return False
+    (table, maker), (ids, _) = flow.given(names)
+    return maker is None and len(table.shape) == 2 and "int" in table.dtype and "int" in ids.dtype
+
+
+def chooses_from(flow: Flow, choice: int, counts: Collection[int]) -> bool:
+    """Whether a step chooses among as many scores as a router gives or as there are experts, be they in groups.
+
+    Else it chooses places.
+    """
+    shape = next((record.shape for record in flow.steps[choice].inputs), ())
+    is_last = flow.steps[choice].settings.get("dim", -1) in (-1, len(shape) - 1)
+    return is_last and not {*shape[-1:], prod(shape[-2:])}.isdisjoint(counts)
+
+
+def router_behind(flow: Flow, choice: int, nodes: Collection[int]) -> int | None:
+    """The linear layer that scored what a step chooses from."""
+    seen: set[int] = set()
+    todo = [choice]
+    while todo and len(seen) < 60:
+        here = todo.pop()
+        if here in seen or here not in nodes:
+            continue
+        seen.add(here)
+        if is_linear(flow, here):
+            return here
+        if is_product(flow, here):
+            continue
+        todo += [maker for maker in flow.makers[here] if maker is not None]
+    return None
+
+
+def count_routers(flow: Flow, nodes: Collection[int]) -> int:
+    """How many linear layers score experts: words and images may each have their own (ERNIE 4.5 VL)."""
+    routers = {
+        router
+        for node in nodes
+        if flow.op(node) == "topk"
+        and (router := router_behind(flow, node, nodes)) is not None
+        and chooses_from(flow, node, {width_out(flow, router)})
+    }
+    return len({flow.steps[router].path for router in routers})
+
+
+def list_stacks(flow: Flow, nodes: Collection[int]) -> set[int]:
+    """How many weights products have at once, one behind the other: as many as there are experts of a kind."""
+    return {
+        record.shape[0]
+        for node in nodes
+        if flow.op(node) in STACKED
+        for record in flow.steps[node].inputs[1:2]
+        if len(record.shape) == 3
+    }
+
+
+def list_held(flow: Flow, nodes: Collection[int]) -> set[int]:
+    """How many matrices each learned tensor holds that steps read, one behind the other."""
+    records = (record for node in nodes for record in flow.steps[node].inputs)
+    return {record.shape[0] for record in records if record.role == "parameter" and len(record.shape) >= 3}
+
+
+def list_routing(flow: Flow, nodes: Collection[int], router: int) -> set[int]:
+    """The steps that work on the scores of a router and on nothing else that data made: how experts are chosen."""
+    found = {router}
+    for node in sorted(nodes):
+        made = {maker for record, maker in flow.given(node) if record.role != "parameter" and maker is not None}
+        worked = {maker for maker in made if not is_given(flow, maker)}
+        if worked and found >= worked:
+            found.add(node)
+    return found - {router}
+
+
+def is_given(flow: Flow, place: int) -> bool:
+    """Whether what a step makes is there before any data: made of nothing but a shape, or moved at most."""
+    return flow.op(place) in SHAPED_ALIKE or not flow.steps[place].inputs or flow.carried_from(place) is None

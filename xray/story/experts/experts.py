@@ -1,0 +1,141 @@
+"""What experts are: how many, which of them a router chooses, and what every place goes through beside them."""
+
+from collections import Counter
+from collections.abc import Collection
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
+from xray.story.anatomy.tree import Experts, FeedForward
+from xray.story.branches.feed_forward import describe_feed_forward, is_bend, name_activation, steps_behind
+from xray.story.experts.choice import STACKED, count_routers, find_choice, list_routing, list_stacks
+from xray.story.experts.routing import read_routing
+from xray.story.recognition.between import Region, projections_in, width_out
+
+
+def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Experts | None:
+    """The facts of a router with its experts among steps; None where nothing is chosen."""
+    choice = find_choice(flow, nodes)
+    if choice is None:
+        return None
+    chosen_at, router = choice
+    experts = count_experts(flow, nodes, chosen_at, router)
+    found = describe_each(flow, nodes, experts, router)
+    return Experts(
+        experts=experts,
+        chosen=None if may_choose_none(flow, chosen_at, experts) else count_chosen(flow, chosen_at),
+        shared=len(list_shared(flow, nodes, router)) or (None if list_stacks(flow, nodes) - {experts} else 0),
+        d_ff=None if found is None else found.d_ff,
+        activation=None if found is None else found.activation,
+        gated=None if found is None else found.gated,
+        chosen_by="table" if flow.op(chosen_at) == "gather" else "router",
+        routing=read_routing(flow, nodes, list_routing(flow, nodes, router), chosen_at, router)
+        if count_routers(flow, nodes) <= 1
+        else None,
+    )
+
+
+def count_experts(flow: Flow, nodes: Collection[int], choice: int, router: int) -> int:
+    """How many experts a router scores; no more than it is chosen from, where there are weights for as many.
+
+    Where there are weights for one less, the last score is for none of them (ZAYA).
+    """
+    scored = flow.steps[choice].inputs[0].shape[-1:]
+    stacks, width = list_stacks(flow, nodes), width_out(flow, router)
+    if scored and scored[0] in stacks:
+        return scored[0]
+    return width - 1 if stacks == {width - 1} else width
+
+
+def may_choose_none(flow: Flow, choice: int, experts: int) -> bool:
+    """Whether there is one more to choose from than there are experts."""
+    return flow.steps[choice].inputs[0].shape[-1:] == (experts + 1,)
+
+
+def count_chosen(flow: Flow, choice: int) -> int:
+    """How many experts are chosen for a place: as many as a step picks, or as are put side by side."""
+    if flow.op(choice) in ("topk", "gather"):
+        return flow.output(choice).shape[-1]
+    todo, seen = [choice], {choice}
+    widest = 1
+    while todo:
+        for reader in flow.readers.get(todo.pop(), ()):
+            joins = flow.op(reader) in ("cat", "concat", "stack")
+            if reader not in seen and (joins or flow.op(reader) in CARRYING):
+                seen.add(reader)
+                todo.append(reader)
+                widest = max(widest, flow.output(reader).shape[-1] if joins else 1)
+    return widest
+
+
+def count_places(flow: Flow, nodes: Collection[int]) -> tuple[int, ...]:
+    """How many places chose each expert, by the recorded choice; empty where its values were not kept."""
+    choice = find_choice(flow, nodes)
+    if choice is None or flow.op(choice[0]) == "gather":
+        return ()
+    step, experts = flow.steps[choice[0]], count_experts(flow, nodes, *choice)
+    again = [node for node in nodes if flow.op(node) == step.op and flow.is_leaf(node)]
+    if (step.op != "topk" and len(again) > 1) or step.inputs[0].shape[-1:] != (experts,):
+        return ()
+    kept = next((one.preview for one in step.outputs if one.preview and one.preview.shape == one.shape), None)
+    counted = Counter(() if kept is None else kept.values)
+    return tuple(counted[number] for number in range(experts)) if counted else ()
+
+
+def describe_each(flow: Flow, nodes: Collection[int], experts: int, router: int) -> FeedForward | None:
+    """What one expert is: read off the stacked products, or off the linear layers behind the router."""
+    products = [
+        node
+        for node in sorted(nodes)
+        if flow.is_leaf(node)
+        and any(len(record.shape) == 3 and record.shape[0] == experts for record in flow.steps[node].inputs)
+        and flow.op(node) in STACKED
+    ]
+    if len(products) >= 2:
+        last = products[-1]
+        d_ff = flow.steps[last].inputs[0].shape[-1]
+        between = [node for node in sorted(nodes) if products[0] < node < last]
+        gates = [node for node in between if is_product_of_two(flow, node)]
+        gated = width_out(flow, products[0]) == 2 * d_ff or len(products) == 3
+        stop = gates[-1] if gates and gated else last
+        return FeedForward(d_ff, name_activation(flow, [n for n in between if n < stop], products[:1]), gated)
+    own = [node for node in projections_in(flow, nodes) if node != router]
+    for group in group_by_parent(flow, own):
+        inner = {node for node in nodes if min(group) <= node <= max(group)}
+        found = describe_feed_forward(flow, Region(None, max(group), frozenset(inner), frozenset()), inner)
+        if found is not None:
+            return found
+    return None
+
+
+def is_product_of_two(flow: Flow, node: int) -> bool:
+    """Whether a step multiplies two tensors of one shape."""
+    step = flow.steps[node]
+    return step.op in SCALINGS and len(step.inputs) == 2 and step.inputs[0].shape == step.inputs[1].shape
+
+
+def group_by_parent(flow: Flow, nodes: Collection[int]) -> list[list[int]]:
+    """Linear layers by the block that holds them."""
+    groups: dict[str | None, list[int]] = {}
+    for node in nodes:
+        groups.setdefault(flow.steps[node].parent, []).append(node)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def list_shared(flow: Flow, nodes: Collection[int], router: int) -> list[set[int]]:
+    """The feed-forwards that every place goes through beside the chosen ones: added, and not worked out of a choice."""
+    reached: set[int] = {router}
+    for node in sorted(nodes):
+        if any(maker in reached for maker in flow.makers[node] if maker is not None):
+            reached.add(node)
+    found: list[set[int]] = []
+    for node in sorted(nodes):
+        makers = flow.makers[node]
+        if flow.op(node) not in SUMS or len(makers) != 2 or not any(maker in reached for maker in makers):
+            continue
+        beside = [maker for maker in makers if maker is not None and maker in nodes and maker not in reached]
+        found += [steps_behind(flow, maker, nodes) for maker in beside]
+    return [part for part in found if is_feed_forward(flow, part)]
+
+
+def is_feed_forward(flow: Flow, nodes: Collection[int]) -> bool:
+    return len(projections_in(flow, nodes)) >= 2 and any(is_bend(flow, node) for node in nodes)

@@ -1,0 +1,68 @@
+"""How many parameters of experts a place passes by."""
+
+from collections.abc import Mapping
+from math import prod
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.records import TensorRecord
+from xray.story.anatomy.tree import Experts
+from xray.story.experts.choice import count_routers, find_choice
+from xray.story.experts.experts import group_by_parent
+from xray.story.recognition.between import Region, projections_in
+
+
+def count_idle(flow: Flow, region: Region, experts: Experts) -> int | None:
+    """How many parameters a place passes by: those of the experts that are not chosen for it. None if not known."""
+    nodes = region.inner
+    choice = find_choice(flow, nodes)
+    if choice is None or not experts.experts or not experts.chosen or count_routers(flow, nodes) > 1:
+        return None
+    idle = experts.experts - experts.chosen
+    stacked = {
+        (node, number): prod(record.shape[1:])
+        for node in nodes | region.beside
+        if node != choice[1]
+        for number, (record, maker) in enumerate(flow.given(node))
+        if maker is None and record.role == "parameter" and is_stack(record, experts.experts)
+    }
+    if stacked:
+        return count_idle_of_stacks(flow, stacked, idle, experts.experts, choice[1])
+    groups = group_by_parent(flow, [node for node in projections_in(flow, nodes) if node != choice[1]])
+    blocks = [flow.steps[flow.places[flow.steps[group[0]].parent or ""]] for group in groups]
+    own = {block.params for block in blocks}
+    if len(own) != 1:
+        return None
+    each = own.pop()
+    if len({block.path for block in blocks}) > 1 or len(blocks) == 1:
+        return idle * each
+    return None if each % experts.experts else idle * (each // experts.experts)  # one block holds all of them (DBRX)
+
+
+def holds_choice(flow: Flow, region: Region) -> bool:
+    """Whether some of as many weights as are chosen from work in a region, whatever it is else (JetMoe's attention)."""
+    nodes = region.inner | region.beside
+    chosen = {flow.steps[node].inputs[0].shape[-1] for node in nodes if flow.op(node) == "topk"}
+    stacks = (record.shape for node in nodes for record in flow.steps[node].inputs if record.role == "parameter")
+    return any(len(shape) >= 3 and shape[0] in chosen for shape in stacks)
+
+
+def count_idle_of_stacks(
+    flow: Flow, stacked: Mapping[tuple[int, int], int], idle: int, experts: int, router: int
+) -> int | None:
+    """The same where stacks hold all experts; one that is read anew for each expert is counted once (DBRX)."""
+    each = sum(stacked.values())
+    holders = {holder for node, _ in stacked if (holder := block_of(flow, node)) is not None}
+    held = sum(flow.steps[holder].params for holder in holders)
+    if not held or each * experts <= held:
+        return idle * each
+    return None if held % experts or block_of(flow, router) in holders else idle * (held // experts)
+
+
+def block_of(flow: Flow, node: int) -> int | None:
+    """The block that a step runs in."""
+    return flow.places.get(flow.steps[node].parent or "")
+
+
+def is_stack(record: TensorRecord, experts: int) -> bool:
+    """Whether a tensor holds something for each expert."""
+    return len(record.shape) >= 2 and record.shape[0] == experts
