@@ -4,12 +4,12 @@ import torch
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, Reader, draw, read, rows
 from torch import nn
 from torch.nn import functional
-from xray.story.charts.end_charts import chart_exit
 
 import xray
 from xray.story.anatomy.tree import FeedForward
 from xray.story.body.reading import read_pass
 from xray.story.charts.entrance_chart import chart_entrance
+from xray.story.exits.exit_chart import chart_exit
 from xray.story.sheet.columns import read_columns
 
 SAMPLES = 23
