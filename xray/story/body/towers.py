@@ -118,7 +118,7 @@ def read_tower(
     groups = group_layers(flow, layers, list_breaks(bridges, len(layers)))
     widths = {group.d_model for group in groups}
     streams = {joint.add for chain in chains for joint in chain.joints} | set(names)
-    condition = find_conditioning(flow, layers, final, streams)
+    condition = find_conditioning(flow, layers, final, streams, entrance.nodes)
     tower = Tower(
         name="",
         reads=entrance.reads,

@@ -18,7 +18,8 @@ MOST_BEHIND = 2000
 class Conditioning:
     """A tower's condition: the steps that work it out, those that scale, shift and gate by it, and what it is made of.
 
-    `first` are the steps that work it out for the first layer. `inputs` are the names of the arguments that it comes
+    `first` are the steps that work it out for the first layer; none of these is one of the tower's own entrance, be it
+    that it is worked out of that (Gemma's rows for each layer). `inputs` are the names of the arguments that it comes
     from, those that can be told from others of the same shape.
     """
 
@@ -29,11 +30,16 @@ class Conditioning:
 
 
 def find_conditioning(
-    flow: Flow, layers: Sequence[Sequence[Staging]], final: Norm | None, stops: Collection[int]
+    flow: Flow,
+    layers: Sequence[Sequence[Staging]],
+    final: Norm | None,
+    stops: Collection[int],
+    entrance: Collection[int] = (),
 ) -> Conditioning | None:
     """What scales, shifts and gates the sublayers of a tower from beside; None where nothing does.
 
-    `stops` are steps of streams: what is worked out of one of them stands beside none.
+    `stops` are steps of streams: what is worked out of one of them stands beside none. Those of the tower's own
+    `entrance` are drawn there.
     """
     found: list[tuple[int, frozenset[int]]] = []
     read = {place for layer in layers for staging in layer for place in list_readers(flow, staging)}
@@ -47,12 +53,13 @@ def find_conditioning(
         if nodes is not None:
             found.append((place, nodes))
     whole = frozenset[int]().union(*(nodes for _, nodes in found))
-    given = list(list_given(flow, whole))
-    if not given:
+    if not any(True for _ in list_given(flow, whole)):
         return None
+    own = whole.difference(entrance)
+    given = list_given(flow, own)
     return Conditioning(
-        whole,
-        frozenset[int]().union(*(nodes for place, nodes in found if place in first)),
+        own,
+        frozenset[int]().union(*(nodes for place, nodes in found if place in first)) & own,
         frozenset(place for place, _ in found),
         tuple(dict.fromkeys(name for node, record in given if (name := name_source(flow, node, record)))),
     )

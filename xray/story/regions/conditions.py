@@ -17,15 +17,32 @@ LEFT_SHARE, RIGHT_SHARE = (0.27, 0.6), 0.58
 """How the boxes of an entrance are moved where a condition stands beside it, and where that begins."""
 
 
-def draw_condition(canvas: Canvas, column: Column, placed: Placed | None, drawn: Drawn, leaving: Placed | None) -> None:
+def draw_condition(
+    canvas: Canvas,
+    column: Column,
+    placed: Placed | None,
+    entrance: Placed | None,
+    drawn: Drawn,
+    leaving: Placed | None,
+) -> None:
     """A line from the head of a condition along the right side of the charts, and a branch of it to each reader.
 
-    Where a tower goes on in another column, it comes from below.
+    Where a tower goes on in another column, it comes from below. What it takes of the tower's entrance is led there.
     """
     chart = column.condition
     if placed is not None and chart is not None:
         lowest = min(placed.boxes.values(), key=lambda box: box.bottom)
-        canvas.note(lowest.x, lowest.bottom - 8, (words("CONDITION", LABEL, "text", "bold"),), align="center")
+        taken = list_taken(column, placed, entrance)
+        name = "ROWS BESIDE" if taken and not column.towering.tower.conditions else "CONDITION"
+        canvas.note(lowest.x, lowest.bottom - 8, (words(name, LABEL, "text", "bold"),), align="center")
+        for below, above in taken:
+            lane = min(box.left for box in placed.boxes.values()) - LIFT / 2
+            start = (below.right, below.y), (lane, below.y)
+            across: tuple[Point, ...] = (*start, (lane, above.y), (above.left, above.y))
+            if any(abs(box.y - above.y) < 1 and box.left < above.left for box in placed.boxes.values()):
+                knee = above.bottom - BESIDE
+                across = (*start, (lane, knee), (above.x, knee), (above.x, above.bottom))
+            canvas.line(*across, role=column.look.own, width=1.2, radius=5)
     elif column.is_first:
         return
     readers = sorted(list_readers(column, drawn, leaving), key=lambda box: box.y)
@@ -45,6 +62,21 @@ def draw_condition(canvas: Canvas, column: Column, placed: Placed | None, drawn:
         canvas.line(*points, role="casing", width=4.8, radius=8, head=False, kind="casing")
     for points in ways:
         canvas.line(*points, role="condition", width=2.4, radius=8, head_size=0.6, kind="condition")
+
+
+def list_taken(column: Column, placed: Placed, entrance: Placed | None) -> list[tuple[Box, Box]]:
+    """The boxes of a tower's entrance whose rows a condition is worked out of, each with the box that reads it."""
+    if column.condition is None or column.entrance is None or entrance is None:
+        return []
+    flow = column.reading.flow
+    made = {flow.places.get(step.id): entrance.boxes[node.key] for node in column.entrance.nodes for step in node.steps}
+    found: dict[tuple[str, str], tuple[Box, Box]] = {}
+    for node in column.condition.nodes:
+        own = {flow.places[step.id] for step in node.steps if step.id in flow.places}
+        makers = {maker for place in own for maker in flow.makers[place] if maker not in own}
+        for below in filter(None, (made.get(flow.carried_from(maker)) for maker in makers)):
+            found.setdefault((below.id, node.key), (below, placed.boxes[node.key]))
+    return list(found.values())
 
 
 def make_room(chart: Chart) -> Chart:

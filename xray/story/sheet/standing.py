@@ -168,7 +168,7 @@ def stand(canvas: Canvas, column: Column, left: float, floor: float, gap: float,
     condition = stand_condition(canvas, column, lanes[0], left, base, gap)
     exits = [stand_exit(canvas, column, number, lane, drawn, gap) for number, lane in enumerate(lanes)]
     top = max([drawn.top + 30, *(one.top for one in exits if one is not None)])
-    draw_condition(canvas, column, condition, drawn, exits[0])
+    draw_condition(canvas, column, condition, entrances[0] if entrances else None, drawn, exits[0])
     return Standing(left, entrances, drawn, tuple(exits), top)
 
 

@@ -1,0 +1,68 @@
+"""Rows that are worked out of a tower's own words beside its stream: no condition of something else."""
+
+import torch
+from handwritten import Attention, Layer
+from torch import nn
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.body.reading import read_pass
+from xray.story.poster import compose_poster
+from xray.story.sheet.columns import read_columns
+
+WIDTH, NARROW, COUNT = 15, 6, 3
+
+
+class Gates(nn.Module):
+    """Layers that end with rows of their own, which a gate of the stream lets through."""
+
+    def __init__(self, own_table):
+        super().__init__()
+        self.words = nn.Embedding(31, WIDTH)
+        self.rows = nn.Embedding(31, COUNT * NARROW) if own_table else nn.Linear(WIDTH, COUNT * NARROW)
+        self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(COUNT))
+        self.gates = nn.ModuleList(nn.Linear(WIDTH, NARROW) for _ in range(COUNT))
+        self.back = nn.ModuleList(nn.Linear(NARROW, WIDTH) for _ in range(COUNT))
+
+    def forward(self, input_ids):
+        x = self.words(input_ids)
+        rows = self.rows(input_ids if isinstance(self.rows, nn.Embedding) else x).unflatten(-1, (COUNT, NARROW))
+        for number, (layer, gate, back) in enumerate(zip(self.layers, self.gates, self.back, strict=True)):
+            x = layer(x)
+            x = x + back(nn.functional.gelu(gate(x)) * rows[:, :, number])
+        return x
+
+
+def record(*, own_table):
+    torch.manual_seed(0)
+    return xray.trace(Gates(own_table), torch.arange(14).view(2, 7))
+
+
+def labels_beside(trace):
+    (column,) = read_columns(trace)
+    return [node.label for node in sorted(column.condition.nodes, key=lambda node: node.row)]
+
+
+def texts_of(trace):
+    return {"".join(run.text for line in box.lines for run in line) for box in compose_poster(trace, text_width).boxes}
+
+
+def test_rows_of_the_same_words_are_no_condition_and_their_table_is_drawn_once():
+    trace = record(own_table=False)
+
+    assert xray.anatomy(trace).towers[0].conditions == ()
+    assert labels_beside(trace) == ["LINEAR"]
+    assert "ROWS BESIDE" in texts_of(trace)
+
+
+def test_rows_of_another_table_are_made_of_the_ids():
+    trace = record(own_table=True)
+
+    assert xray.anatomy(trace).towers[0].conditions == ("input_ids",)
+    assert labels_beside(trace) == ["INPUT IDS", "LOOK UP"]
+
+
+def test_the_steps_of_an_entrance_are_none_of_what_stands_beside_it():
+    (tower,) = read_pass(record(own_table=False).passes[0]).towers
+
+    assert tower.condition.nodes.isdisjoint(tower.entrance)
