@@ -57,7 +57,7 @@ def asks_for_words(image, rows, c, **facts):
         rows,
         tower(c, "text", "ids", True, entrance(*parts), layers, "layer"),
         links=(memory("encoder", "decoder"), Link("joined", "decoder", "text")),
-        head=Head("vocabulary", c.vocab_size, False),
+        head=Head("vocabulary", c.vocab_size, c.tie_word_embeddings),  # opt:602
         **facts,
     )
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, LOOKUPS
+from xray.ir.trace import SAME_WEIGHTS_AS
 from xray.story.anatomy.tree import Experts, Head, Unknown, Untold
 from xray.story.body.links import Meetings
 from xray.story.body.scale import read_bending
@@ -68,7 +69,10 @@ def hands_out_rows(flow: Flow, head: int) -> bool:
 
 
 def is_tied(flow: Flow, towers: Sequence[Towering], head: int) -> bool | None:
-    """Whether the head multiplies by the table of the words: then the block that holds both counts its numbers once."""
+    """Whether the head multiplies by the table of the words: it was recorded so, or what holds both counts it once.
+
+    Where the table is looked into from outside of what holds it, such a count proves nothing (BLIP-2).
+    """
     lookups = [
         node
         for one in towers
@@ -78,6 +82,8 @@ def is_tied(flow: Flow, towers: Sequence[Towering], head: int) -> bool | None:
     step = flow.steps[head]
     if not step.module or not step.params or not lookups:
         return None
+    if step.settings.get(SAME_WEIGHTS_AS) in {flow.steps[node].path for node in lookups}:
+        return True
     table = max((holder_of(flow, node) for node in lookups), key=lambda node: flow.steps[node].params)
     if not flow.steps[table].params:
         return None
@@ -87,9 +93,9 @@ def is_tied(flow: Flow, towers: Sequence[Towering], head: int) -> bool | None:
     parts = [one for one in flow.steps if one.parent == flow.steps[root].id]
     counted = sum({one.path: one.params for one in parts}.values())
     surplus = counted - flow.steps[root].params
-    if surplus < 0:
-        return None
-    return surplus >= flow.steps[table].params if surplus else False
+    if not surplus:
+        return False
+    return True if surplus >= flow.steps[table].params else None
 
 
 def holder_of(flow: Flow, place: int) -> int:

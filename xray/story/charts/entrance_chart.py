@@ -1,6 +1,6 @@
 """What stands below the first layer: what comes in, and how it becomes the stream."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from math import isclose, prod, sqrt
 
@@ -242,11 +242,18 @@ def label_entry(flow: Flow, node: int) -> str:
     if op in CHOOSING and leaves_rows(flow, node):
         return f"{flow.output(node).shape[1]:,} OF {flow.steps[node].inputs[0].shape[1]:,} ROWS"
     rows = [record.shape[1] for record in flow.steps[node].inputs if len(record.shape) > 1]
-    if op == "cat" and 1 in rows and flow.output(node).shape[1:2] == (sum(rows),):
-        record, maker = next(flow.given(node))
-        is_learned = record.shape[1:2] == (1,) and learned_source(flow, record, maker) is not None
-        return "A LEARNED ROW IN FRONT" if is_learned else "WITH ONE MORE ROW"
+    if op == "cat" and flow.output(node).shape[1:2] == (sum(rows),):
+        return label_rows(flow, node, rows)
     return ""
+
+
+def label_rows(flow: Flow, node: int, rows: Sequence[int]) -> str:
+    """What a step is called that puts learned rows before others, or one more beside them; "" for any other."""
+    learned = [len(one[0].shape) == 3 and learned_source(flow, *one) is not None for one in flow.given(node)]
+    first = sum(rows[: learned.index(False)]) if False in learned else 0
+    if first:
+        return "A LEARNED ROW IN FRONT" if first == 1 else f"{first:,} LEARNED ROWS IN FRONT"
+    return "WITH ONE MORE ROW" if 1 in rows else ""
 
 
 def adds_looked_up(flow: Flow, node: int) -> bool:
