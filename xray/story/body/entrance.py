@@ -57,7 +57,10 @@ MOST_CHANNELS = 2
 
 @dataclass(frozen=True)
 class Entrance:
-    """The steps before the first layer, what they read, what they are, and how many words the table has."""
+    """The steps before the first layer, what they read, what they are, and how many words the table has.
+
+    `unread` are those of which it is not known what they are.
+    """
 
     nodes: frozenset[int]
     reads: Reads | None
@@ -65,6 +68,7 @@ class Entrance:
     vocab: int | None
     also: Reads | None = None
     resamplers: tuple[Resampler, ...] = ()
+    unread: frozenset[int] = frozenset()
 
 
 def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[int]) -> Entrance:
@@ -112,7 +116,8 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
         if rows is not None and rows < start:
             return read_entrance(flow, rows, first, stops)  # the others were worked out for one layer (X-CLIP)
         reads = name_input(flow, finders, nodes, stops)
-        return Entrance(frozenset(), reads, (), None)  # more stands there than an entrance: no part of it is known
+        # more stands there than an entrance: no part of it is known
+        return Entrance(frozenset(), reads, (), None, unread=frozenset(nodes))
     reads = "ids" if word is not None and not others else name_input(flow, finders, nodes, stops)
     vocab = None if word is None else table_rows(flow, word)
     in_order = [part for _, part in sorted(parts, key=lambda one: one[0])]

@@ -30,7 +30,8 @@ POOLINGS = frozenset({"mean", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "avg
 class Towering:
     """A tower with the steps that it was read from: its chains, its stages, its entrance, its last norm.
 
-    It `is_told` its words where another tower chose them: they need not be those of a text (CLVP).
+    It `is_told` its words where another tower chose them: they need not be those of a text (CLVP). `unread` are steps
+    before its first layer that are none of a known entrance.
     """
 
     tower: Tower
@@ -43,6 +44,7 @@ class Towering:
     condition: Conditioning | None = None
     is_told: bool = False
     resamplers: tuple[Resampler, ...] = ()
+    unread: frozenset[int] = frozenset()
 
     @property
     def end(self) -> int:
@@ -148,6 +150,7 @@ def read_tower(
         condition,
         is_told,
         entrance.resamplers,
+        entrance.unread,
     )
 
 

@@ -254,13 +254,33 @@ def join_beside(charts: list[Chart]) -> Chart:
             centre, width = node.place
             place = ((number + 0.02 + centre * 0.96) / count, width * 0.96 / count)
             nodes.append(replace(node, place=place, remark=""))
-    return Chart(
-        tuple(nodes),
-        tuple(edge for chart in marked for edge in chart.edges),
-        tuple(key for chart in marked for key in chart.feet),
-        " ".join(chart.head for chart in marked),
-        tuple(key for chart in marked for key in chart.memory),
+    return share_boxes(
+        Chart(
+            tuple(nodes),
+            tuple(edge for chart in marked for edge in chart.edges),
+            tuple(key for chart in marked for key in chart.feet),
+            " ".join(chart.head for chart in marked),
+            tuple(key for chart in marked for key in chart.memory),
+        )
     )
+
+
+def share_boxes(chart: Chart) -> Chart:
+    """The chart with one box for steps that several of its branches go through, the first that stands for them all."""
+    kept: dict[str, str] = {}
+    for number, node in enumerate(chart.nodes):
+        own = {step.id for step in node.steps}
+        others = (one for one in chart.nodes[:number] if own and own <= {step.id for step in one.steps})
+        first = next((one.key for one in others if one.key.split(":")[0] != node.key.split(":")[0]), None)
+        if first is not None and node.key not in (*chart.heads, *chart.memory) and first not in chart.heads:
+            kept[node.key] = first
+    edges = dict.fromkeys(
+        Edge(kept.get(one.source, one.source), one.target, one.fan if one.source not in kept else 1)
+        for one in chart.edges
+        if one.target not in kept
+    )
+    nodes = tuple(node for node in chart.nodes if node.key not in kept)
+    return replace(chart, nodes=nodes, edges=tuple(edges), feet=tuple(key for key in chart.feet if key not in kept))
 
 
 def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:

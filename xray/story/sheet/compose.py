@@ -94,7 +94,9 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
         flow, seen = phase.reading.flow, drawn[id(phase.reading.flow)]
         stagings = [panel.staging for which, panel in opened if which is phase]
         parts = [(name_stage(one).lower(), joint.region.inner) for one in stagings for joint in one.joints]
-        for name, nodes in [*parts, *([("entrance", phase.towering.entrance)] if phase.entrance is not None else [])]:
+        unread = phase.towering.unread if phase.is_first else frozenset[int]()
+        before = phase.towering.entrance if phase.entrance is not None else unread
+        for name, nodes in [*parts, ("entrance", before)]:
             found.setdefault(name, Counter()).update(count_unsaid(flow, nodes, seen))
     for phase in phases:
         flow, seen = phase.reading.flow, drawn[id(phase.reading.flow)]
