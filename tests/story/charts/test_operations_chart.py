@@ -174,3 +174,24 @@ def test_what_is_written_into_rows_is_no_row(places, told):
             return into
 
     assert labels_of(Writing(), rows())[-1] == told
+
+
+class SoFar(nn.Module):
+    """A norm whose mean and spread are those of all places until each of them (Gemma 3n's ear)."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(WIDTH))
+
+    def forward(self, x):
+        ones = torch.ones_like(x)
+        count = ones.sum(-1, keepdim=True).cumsum(1).clamp(min=1.0)
+        mean = x.sum(-1, keepdim=True).cumsum(1) / count
+        spread = (x - mean).pow(2).sum(-1, keepdim=True).cumsum(1) / count
+        return (x - mean) * torch.rsqrt(spread + 1e-3) * self.weight.view(1, 1, -1) * ones
+
+
+def test_a_norm_over_all_places_so_far_is_one_box():
+    model = nn.Sequential(nn.Linear(WIDTH, WIDTH), SoFar(), nn.Linear(WIDTH, WIDTH))
+
+    assert labels_of(model, rows()) == ["LINEAR", "NORM OVER ALL PLACES SO FAR", "LINEAR"]

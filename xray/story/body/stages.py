@@ -33,8 +33,8 @@ from xray.story.recognition.between import (
     is_scale,
     strip_plain,
 )
+from xray.story.recognition.norms import RUNNING, find_norm
 from xray.story.recognition.norms import Norm as FoundNorm
-from xray.story.recognition.norms import find_norm
 from xray.story.streams.joints import Joint
 from xray.story.streams.scaled_streams import name_factors_past
 
@@ -285,7 +285,7 @@ def describe_norm(
 def name_norm(flow: Flow, norm: FoundNorm) -> NormKind | None:
     """Which norm it is, by what it computes."""
     op = flow.op(norm.end)
-    if any(flow.op(node) in LENGTHS | {"normalize"} for node in norm.nodes):
+    if any(flow.op(node) in LENGTHS | RUNNING | {"normalize"} for node in norm.nodes):
         return None
     for start, kind in (("batch_norm", "batch"), ("group_norm", "group"), ("instance_norm", "instance")):
         if op.startswith(start):

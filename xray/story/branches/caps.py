@@ -1,7 +1,7 @@
 """Scores that cannot pass a number: c·tanh(score / c)."""
 
 from collections.abc import Sequence
-from math import isclose
+from math import isclose, prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SCALINGS
@@ -17,6 +17,22 @@ def find_cap(flow: Flow, scored: Sequence[int]) -> float | None:
     after = [one for node in scored[bent:] if (one := read_factor(flow, node)) is not None]
     is_cap = bool(before and after) and isclose(before[-1] * after[0], 1, rel_tol=1e-6)
     return after[0] if is_cap else None
+
+
+def list_held_cap(flow: Flow, scored: Sequence[int]) -> tuple[int, ...]:
+    """The three steps that cap scores by a number that is held and not known: divided, bent by tanh, multiplied."""
+    for bent in (place for place, node in enumerate(scored) if flow.op(node) == "tanh"):
+        before = next((node for node in reversed(scored[:bent]) if flow.op(node) in SCALINGS), None)
+        after = next((node for node in scored[bent:] if flow.op(node) in SCALINGS), None)
+        if before is None or after is None or not flow.op(before).startswith("div"):
+            continue
+        held, again = (
+            {maker for record, maker in flow.given(node) if prod(record.shape) == 1 and maker is not None}
+            for node in (before, after)
+        )
+        if held & again:
+            return before, scored[bent], after
+    return ()
 
 
 def read_factor(flow: Flow, node: int) -> float | None:

@@ -9,6 +9,7 @@ from xray.ir.flow.projections import is_product
 from xray.ir.trace import Step
 from xray.story.anatomy.tree import Attention
 from xray.story.branches.attention import has_sinks_inside
+from xray.story.branches.caps import list_held_cap
 from xray.story.charts.chart import (
     WHOLE,
     Edge,
@@ -27,6 +28,7 @@ SQUARE: Place = (0.46, 0.9)
 
 KEYS_TURNED: Place = (0.46, 0.5)
 UNKNOWN_FACTOR = "· scaled"
+HELD_CAP = "capped by tanh, at a number that is held"
 
 
 def draw_square(
@@ -56,7 +58,8 @@ def draw_square(
         tops["k"] = "turn_k"
         row += 1
     parts = read_scored(flow, site.scored)
-    scales = [part for part in parts if part.kind == "scale"]
+    held = list_held_cap(flow, site.scored) if branch.cap is None else ()
+    scales = [part for part in parts if part.kind == "scale" and set(held).isdisjoint(part.nodes)]
     scaled = {node for part in scales for node in part.nodes} - {site.scores}
     nodes.append(
         Node(
@@ -79,7 +82,8 @@ def draw_square(
     dropped = list_dropouts(flow, site.softmax)
     inside = has_sinks_inside(flow, site)
     sink = describe_box("sink", branch) if inside else ""
-    extra = ", ".join(part for part in (describe_box("cap", branch), sink, describe_dropout(flow, dropped)) if part)
+    capped = HELD_CAP if held else describe_box("cap", branch)
+    extra = ", ".join(part for part in (capped, sink, describe_dropout(flow, dropped)) if part)
     key = "shares" if branch.sinks and not inside else "softmax"
     nodes.append(
         Node(
@@ -87,7 +91,7 @@ def draw_square(
             label_softmax(flow.steps[site.softmax]),
             row,
             SQUARE,
-            (*steps_at(flow, site.softmax, *list_bent(flow, site, branch, is_beside=inside)), *dropped),
+            (*steps_at(flow, site.softmax, *held, *list_bent(flow, site, branch, is_beside=inside)), *dropped),
             flow.output(site.softmax),
             extra,
         )

@@ -9,6 +9,7 @@ from xray.story.passages.channels import find_channels
 from xray.story.passages.joined_rows import label_learned_rows
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.lengths import ITS_LENGTH, divides_by_length
+from xray.story.recognition.norms import RUNNING
 
 LABELS = {
     "topk": "CHOOSE THE HIGHEST",
@@ -33,6 +34,8 @@ def label_step(flow: Flow, node: int) -> str:
     """What one step is called."""
     norm = find_any_norm(flow, node)
     if norm is not None:
+        if any(flow.op(one) in RUNNING for one in norm.nodes):
+            return "NORM OVER ALL PLACES SO FAR"
         kind = name_norm(flow, norm)
         divided = ITS_LENGTH if divides_by_length(flow, node) else "DIVIDED BY A NORM"
         return f"{kind.upper()} NORM" if kind else divided

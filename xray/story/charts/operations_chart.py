@@ -236,6 +236,7 @@ def is_joint(flow: Flow, node: int, inside: Collection[int], whole: Collection[i
     return (
         flow.op(node) in SUMS | SCALINGS
         and are_two
+        and not any(is_blank(flow, maker) for maker in makers)
         and len(step.inputs) == 2
         and bool(step.outputs)
         and all(len(record.shape) > 1 and record.shape[-1] == step.outputs[0].shape[-1] for record in step.inputs)

@@ -8,6 +8,7 @@ from xray.ir.flow.projections import is_projection
 from xray.ir.flow.remembering import once
 
 STRIPPED = SUMS | SCALINGS | frozenset({"sub", "sub_", "rsub"})
+RUNNING = frozenset({"cumsum"})
 LONGEST = 12
 
 
@@ -70,12 +71,12 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
             found = collect_statistics(flow, maker)
             if any(is_projection(flow, one) or flow.op(one) in FINDINGS for one in found):
                 return None  # how much of a channel goes on is worked out of its mean (squeeze and excite)
-            statistics |= found
-            if any(flow.op(one) in STATISTICS for one in found):
+            if any(is_measure(flow, one) for one in found):
+                statistics |= found
                 begun = len(nodes) + 1
         nodes.append(here)
         here = flow.makers[here][full[0]]
-    means = [one for one in statistics if flow.op(one) in STATISTICS]
+    means = [one for one in statistics if is_measure(flow, one)]
     nodes = nodes[:begun]
     if not means or not nodes:
         return None
@@ -94,7 +95,7 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
 
 def has_statistics(flow: Flow, place: int) -> bool:
     """Whether a mean or a spread is among the steps that work something out."""
-    return any(flow.op(one) in STATISTICS for one in collect_statistics(flow, place))
+    return any(is_measure(flow, one) for one in collect_statistics(flow, place))
 
 
 def is_norm_leaf(flow: Flow, place: int) -> bool:
@@ -130,6 +131,12 @@ def is_side(flow: Flow, place: int, number: int, width: tuple[int, ...]) -> bool
     return record.shape[-1] == 1 or (record.shape[-1:] == width and set(record.shape[:-1]) == {1})
 
 
+def is_measure(flow: Flow, place: int) -> bool:
+    """Whether a step tells of many numbers at once: a mean, a spread, or the sums of all places so far."""
+    summed = next(iter(flow.makers[place]), None) if flow.op(place) in RUNNING else None
+    return flow.op(place) in STATISTICS or (summed is not None and flow.op(summed) == "sum")
+
+
 def collect_statistics(flow: Flow, place: int) -> set[int]:
     """The steps that work out a mean or a spread, back to where they read the whole."""
     found: set[int] = set()
@@ -140,8 +147,11 @@ def collect_statistics(flow: Flow, place: int) -> set[int]:
             continue
         found.add(here)
         step = flow.steps[here]
-        if step.op in STATISTICS:
-            squared = flow.makers[here][0] if flow.makers[here] else None
+        if is_measure(flow, here):
+            squared = next(iter(flow.makers[here]), None)
+            if step.op in RUNNING and squared is not None:
+                found.add(squared)
+                squared = next(iter(flow.makers[squared]), None)
             if squared is not None and flow.op(squared) in ("pow", "square", "mul", "abs"):
                 found.add(squared)
             continue
