@@ -1,7 +1,5 @@
 """Encoders that read words both ways. The code is that of transformers 5.23."""
 
-from dataclasses import replace
-
 from story.body.truth import (
     Silent,
     bare,
@@ -10,7 +8,6 @@ from story.body.truth import (
     family,
     gated,
     group,
-    left_out,
     looks_both_ways,
     network,
     plain,
@@ -19,7 +16,7 @@ from story.body.truth import (
     tower,
 )
 
-from xray.story.anatomy.tree import Head, Norm, Stage, Unknown
+from xray.story.anatomy.tree import Head, Norm, Projection, Stage, Unknown
 
 
 def learned_places(c, *more):
@@ -198,16 +195,19 @@ def funnel(c):
     return encoder_only(c, groups=groups, final=None, parts=("norm",), causal=Silent(False))
 
 
-@family("MobileBertForMaskedLM", "mobilebert:171, 321", num_hidden_layers=2)
+@family("MobileBertForMaskedLM", "mobilebert:171, 321, 407", num_hidden_layers=2, fast=True)
 def mobilebert(c):
-    # its norms are scales with shifts, which normalise nothing; the stream goes down to a quarter and up again
+    # its norms are scales with shifts, which normalise nothing; between a linear layer down to a quarter and one up
+    # again stand an attention and feed-forwards, each with a sum of its own
     width = c.intra_bottleneck_size
     attend = looks_both_ways(c, d_k=width // c.num_attention_heads)
-    layer = "mobilebert.encoder.layer.0"
-    down = Unknown((f"{layer}.bottleneck.input.dense", f"{layer}.bottleneck.attention.dense"))
-    up = Unknown((f"{layer}.output.dense", f"{layer}.output.bottleneck.dense"))
-    think = plain(c)
-    whole = Stage((down, attend, think, think, think, up), False, Norm(None, "none", None, None))
+    think = (plain(c),) * c.num_feedforward_networks
+    whole = Stage(
+        (Projection(width), attend, *think, Projection(c.hidden_size)),
+        False,
+        Norm(None, "none", None, None),
+        stream_scale="learned after",
+    )
     parts = (
         f"projection {c.hidden_size}",
         f"positions {c.max_position_embeddings}",
@@ -215,8 +215,7 @@ def mobilebert(c):
         "scale",
     )
     # its head is the table of the words and another one beside it
-    found = encoder_only(c, groups=(group(2, c.hidden_size, whole),), final=None, parts=parts, tied=Silent(True))
-    return replace(found, untold=left_out(f"{layer}.output.bottleneck.LayerNorm"))
+    return encoder_only(c, groups=(group(2, c.hidden_size, whole),), final=None, parts=parts, tied=Silent(True))
 
 
 @family("BigBirdForMaskedLM", "big_bird:153, 1209", named=True, num_hidden_layers=2)

@@ -21,6 +21,7 @@ from xray.story.anatomy.tree import (
     Latent,
     Link,
     Norm,
+    Projection,
     Recurrence,
     Routing,
     Stage,
@@ -207,7 +208,12 @@ SAMPLING = {
     "sampled memory": replace(SAMPLED, source="encoder"),
     "sampled, not known": DeformableAttention(None, None, None, None, None),
 }
-OTHERS = {"state": Recurrence(None, None), "convolution": Convolution((3,), 1), "no name": Unknown(("mixer",))}
+OTHERS = {
+    "state": Recurrence(None, None),
+    "convolution": Convolution((3,), 1),
+    "linear": Projection(11),
+    "no name": Unknown(("mixer",)),
+}
 BRANCHES = {**ATTENTIONS, **SAMPLING, **FORWARDS, **MANY, **OTHERS}
 NORMS = {
     "rms": Norm("rms", None),
@@ -285,6 +291,7 @@ OF_BRANCHES = {
     "station of experts": set(MANY),
     "station of a state": {"state"},
     "station of a convolution": {"convolution"},
+    "station of a projection": {"linear"},
     "no name": {"no name"},
 }
 THINKING = {

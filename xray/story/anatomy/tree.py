@@ -201,6 +201,17 @@ class Convolution:
 
 
 @dataclass(frozen=True)
+class Projection:
+    """Linear layers that nothing bends, one or some side by side, as where rows become narrower for a while.
+
+    `d_out` is how wide the rows are that they make.
+    """
+
+    d_out: int | None
+    part: str = "projection"
+
+
+@dataclass(frozen=True)
 class Unknown:
     """A branch that nothing is known of but where it runs."""
 
@@ -208,7 +219,7 @@ class Unknown:
     part: str = "unknown"
 
 
-Branch = Attention | DeformableAttention | FeedForward | Experts | Recurrence | Convolution | Unknown
+Branch = Attention | DeformableAttention | FeedForward | Experts | Recurrence | Convolution | Projection | Unknown
 
 
 @dataclass(frozen=True)
@@ -217,11 +228,12 @@ class Stage:
 
     `scale` says by what the last branch is multiplied before it is added: "learned", a number for each channel, the
     same "number" for all, or "tanh" of a learned one (Idefics). It is "gates" where branch and stream are both
-    multiplied by gates that they work out together (D-FINE). `replaces` is True where nothing is added: what the
-    branch gives takes the stream's place (SAM's first attention). `stream_scale` says where the stream itself is
-    multiplied: by one number "before" the branch is added to it (LASR), by "learned" ones before that (Doge), or by one
-    number "after" the sum (Gemma 4). Where the branches follow one another, `beside` are those, by their number from 0,
-    that the next one does not read: they stand beside it (the LAuReL of Gemma 3n).
+    multiplied by gates that they work out together (D-FINE). `replaces` is True where nothing is added: what the branch
+    gives takes the stream's place (SAM's first attention). `stream_scale` says where the stream itself is multiplied:
+    by one number "before" the branch is added to it (LASR), by "learned" ones before that (Doge), by one number "after"
+    the sum (Gemma 4), or by learned ones there, "learned after" (MobileBERT). Where the branches follow one another,
+    `beside` are those, by their number from 0, that the next one does not read: they stand beside it (the LAuReL of
+    Gemma 3n).
     """
 
     branches: tuple[Branch, ...]
@@ -229,7 +241,7 @@ class Stage:
     norm: Norm
     scale: Literal["learned", "number", "tanh", "gates"] | None = None
     replaces: bool | None = None
-    stream_scale: Literal["before", "learned", "after"] | None = None
+    stream_scale: Literal["before", "learned", "after", "learned after"] | None = None
     beside: tuple[int, ...] | None = None
 
     def is_beside(self, number: int) -> bool:

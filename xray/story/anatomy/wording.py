@@ -16,6 +16,7 @@ from xray.story.anatomy.tree import (
     FeedForward,
     Group,
     Norm,
+    Projection,
     Recurrence,
     Tower,
     Unknown,
@@ -40,6 +41,7 @@ STREAM_SCALES = {
     "before": "the stream times a number before the sum",
     "learned": "the stream times learned numbers before the sum",
     "after": "the stream times a number after the sum",
+    "learned after": "the stream times learned numbers after the sum",
 }
 ACTIVATIONS = {
     "relu": "ReLU",
@@ -184,6 +186,8 @@ def describe_sizes(branch: Branch) -> str:
     if isinstance(branch, Convolution):
         kernel = "" if branch.kernel is None else f"kernel {times(branch.kernel)}"
         return join(kernel, branch.groups and branch.groups > 1 and f"{branch.groups:,} groups")
+    if isinstance(branch, Projection):
+        return "" if branch.d_out is None else f"to {branch.d_out:,}"
     return ""
 
 

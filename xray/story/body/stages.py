@@ -19,7 +19,12 @@ from xray.story.anatomy.tree import Branch, Norm, NormKind, Stage, Unknown
 from xray.story.body.merged import describe_half, split_merged
 from xray.story.body.scale import name_scale
 from xray.story.branches.attention import describe_attention
-from xray.story.branches.distinctions import describe_plain, is_across_channels, multiplies_rows
+from xray.story.branches.distinctions import (
+    describe_plain,
+    describe_projection,
+    is_across_channels,
+    multiplies_rows,
+)
 from xray.story.branches.others import describe_convolution, describe_recurrence
 from xray.story.branches.sampled import Sampling, describe_sampling, find_sampling
 from xray.story.branches.sequences import split_sequence
@@ -53,18 +58,22 @@ class Branching:
 
 @dataclass(frozen=True)
 class Staging:
-    """A stage with the sums and steps that it was read from; `added` are rows put beside the stream before it."""
+    """A stage with the sums and steps that it was read from; `added` are rows put beside the stream before it.
+
+    `behind` are the steps that scale and shift the stream by learned numbers behind its sum.
+    """
 
     stage: Stage
     joints: tuple[Joint, ...]
     branches: tuple[Branching, ...]
     norms: tuple[FoundNorm, ...]
     added: AddedRows | None = None
+    behind: tuple[int, ...] = ()
 
     @property
     def nodes(self) -> set[int]:
         """Every step that belongs to it."""
-        found = {joint.add for joint in self.joints}
+        found = {*self.behind, *(joint.add for joint in self.joints)}
         for joint in self.joints:
             found |= joint.region.inner | joint.region.beside
         for norm in self.norms:
@@ -104,7 +113,9 @@ def read_stage(
         for region in sorted(split_parallel(flow, joint.region, sites), key=lambda one: one.end):
             ending = find_ending(flow, region)
             behind += [ending] if ending is not None else []
-            found += [read_branch(flow, one, sites, towers) for one in split_sequence(flow, region, sites)]
+            found += [
+                read_branch(flow, one, sites, towers) for one in split_sequence(flow, region, sites, joint.nested)
+            ]
             together += 1
             before += [norm for norm in opening_norms(flow, region, region.start) if norm not in before]
             before += [norm for norm in norms_before_one(flow, joint) if norm not in before]
@@ -186,6 +197,7 @@ def read_branch(flow: Flow, region: Region, sites: Sequence[Site], towers: Mappi
         or describe_recurrence(flow, nodes)
         or describe_plain(flow, region, nodes)
         or (None if multiplies_rows(flow, nodes) else describe_convolution(flow, nodes))
+        or describe_projection(flow, region)
     )
     return Branching(found or Unknown(list_paths(flow, nodes)), region)
 

@@ -20,7 +20,7 @@ from xray.story.recognition.mixed_streams import find_end
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.recognition.resamplers import Resampler
 from xray.story.streams.chains import Chain, list_stream_norms
-from xray.story.streams.scaled_streams import find_factor_behind
+from xray.story.streams.scaled_streams import find_factor_behind, list_learned_behind
 
 MOST_BEHIND = 200
 POOLINGS = frozenset({"mean", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "avg_pool2d"})
@@ -243,6 +243,9 @@ def read_stagings(flow: Flow, chain: Chain, sites: Sequence[Site], names: Mappin
         goes_on = following is not None or any(one.stage.stream_scale for one in found)
         if goes_on and not after and find_factor_behind(flow, together[-1].add) is not None:
             stage = replace(stage, stage=replace(stage.stage, stream_scale="after"))
+        learned = [] if after else list_learned_behind(flow, together[-1].add)
+        if learned:
+            stage = replace(stage, stage=replace(stage.stage, stream_scale="learned after"), behind=tuple(learned))
         found.append(stage)
         place += 1
     return found

@@ -2,12 +2,12 @@
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, SIDE_BY_SIDE, TURNS
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, SIDE_BY_SIDE, SOFTMAXES, TURNS
 from xray.ir.flow.projections import data_input, is_product
-from xray.story.anatomy.tree import FeedForward
+from xray.story.anatomy.tree import FeedForward, Projection
 from xray.story.branches.feed_forward import describe_feed_forward
 from xray.story.branches.others import describe_convolution
-from xray.story.recognition.between import Region, projections_in, width_in, width_out
+from xray.story.recognition.between import Region, does_mix, projections_in, width_in, width_out
 from xray.story.recognition.norms import find_norm
 
 
@@ -24,6 +24,19 @@ def describe_plain(flow: Flow, region: Region, nodes: frozenset[int]) -> FeedFor
     if found.kernel is not None and is_around_convolution(flow, found, nodes):
         return None
     return found
+
+
+def describe_projection(flow: Flow, region: Region) -> Projection | None:
+    """The facts of linear layers by themselves, none of which reads another one; None where more is done."""
+    linear = {node for node in projections_in(flow, region.inner) if flow.op(node) not in FINDINGS}
+    others = region.inner - linear
+    behind = {node: set(flow.behind(*flow.makers[node], within=region.inner.__contains__)) for node in linear}
+    is_alone = all(linear.isdisjoint(one) for one in behind.values())
+    bends = any(flow.op(node) in CURVES | SOFTMAXES for node in others)
+    if not linear or not is_alone or bends or does_mix(flow, others) or is_across_places(flow, region):
+        return None
+    widths = {width_out(flow, node) for node in linear}
+    return Projection(widths.pop() if len(widths) == 1 else None)
 
 
 def is_around_convolution(flow: Flow, found: FeedForward, nodes: frozenset[int]) -> bool:

@@ -1,27 +1,62 @@
 """A branch that holds several things one behind the other, such as a shared attention before a state (Zamba)."""
 
 from collections.abc import Collection, Sequence
+from itertools import pairwise
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
 from xray.story.branches.lengths import POOLING
 from xray.story.recognition.between import Region, does_mix, projections_in
+from xray.story.streams.joints import Joint
 
-DEEPEST = 6
+DEEPEST, FEWEST_SUMS = 6, 2
 SPREADING = frozenset({"interpolate", "upsample", "repeat_interleave"})
 """They make several rows of one."""
 
 
-def split_sequence(flow: Flow, region: Region, sites: Sequence[Site]) -> list[Region]:
-    """The parts of a branch in which more is worked out behind an attention's output; else the branch itself."""
+def split_sequence(flow: Flow, region: Region, sites: Sequence[Site], nested: Sequence[Joint] = ()) -> list[Region]:
+    """The parts of a branch in which more is worked out behind an attention's output; else the branch itself.
+
+    `nested` are the sums of a stream of its own inside the branch.
+    """
     if not has_more(flow, region.inner, sites):
         return [region]
+    along = cut_at_sums(flow, region, sites, nested)
+    if along:
+        return [Region(region.start, max(nodes), nodes, region.beside) for nodes in along]
     parts = join_rest(flow, cut_nodes(flow, region.inner, sites, DEEPEST), sites)
     whole = [nodes for nodes in parts if does_mix(flow, nodes) and is_whole(flow, nodes, sites)]
     if len(whole) < 2:
         return [region]
     return [Region(region.start, max(nodes), nodes, region.beside) for nodes in take_pools(flow, parts, whole)]
+
+
+def cut_at_sums(flow: Flow, region: Region, sites: Sequence[Site], nested: Sequence[Joint]) -> list[frozenset[int]]:
+    """The parts of a branch along which a stream of its own goes behind an attention: what each sum of it adds.
+
+    Its first part is cut by blocks, what is left behind the last sum is one more. Nothing where there are no such sums.
+    """
+    starts = [one.stream for one in nested]
+    ends = [one.add for one in nested]
+    first, last = (starts[0], ends[-1]) if nested else (None, 0)
+    if len(nested) < FEWEST_SUMS or first is None or has_more(flow, nodes_until(region, first), sites):
+        return []
+    cuts = [first, *(end for end in starts[1:] if end is not None), last]
+    parts = [frozenset(node for node in region.inner if begun < node <= end) for begun, end in pairwise(cuts)]
+    if len(cuts) != len(nested) + 1 or not all(
+        one.region.inner <= part and one.add in part and is_whole(flow, part, ()) and not own_sites(part, sites)
+        for one, part in zip(nested, parts, strict=True)
+    ):
+        return []
+    before = cut_nodes(flow, nodes_until(region, first), sites, 1)
+    behind = frozenset(node for node in region.inner if node > last)
+    return [nodes for nodes in (*before, *parts, behind) if nodes and does_mix(flow, nodes)]
+
+
+def nodes_until(region: Region, last: int) -> frozenset[int]:
+    """The steps of a branch up to one of them."""
+    return frozenset(node for node in region.inner if node <= last)
 
 
 def take_pools(flow: Flow, parts: Sequence[frozenset[int]], whole: Sequence[frozenset[int]]) -> list[frozenset[int]]:

@@ -15,9 +15,9 @@ from xray.story.anatomy.tree import (
     Experts,
     FeedForward,
     Looking,
+    Projection,
     Recurrence,
     Stage,
-    Unknown,
 )
 from xray.story.anatomy.tree import Norm as NormFacts
 from xray.story.body.scale import find_scale, find_tanh_gate
@@ -45,12 +45,12 @@ from xray.story.charts.sampled_chart import chart_sampling
 from xray.story.experts.experts_chart import chart_experts
 from xray.story.passages.modulation import find_beside_gate, list_modulation
 from xray.story.recognition.added_rows import AddedRows
-from xray.story.recognition.between import is_linear, strip_plain
+from xray.story.recognition.between import is_linear, projections_in, strip_plain
 from xray.story.recognition.mixed_streams import Mixing
 from xray.story.recognition.norms import Norm, find_norm
 from xray.story.recognition.weighed_sums import Weighing
 from xray.story.sentences.of_parts import describe_added, describe_box, describe_past, describe_taken
-from xray.story.streams.scaled_streams import find_factor_behind, list_factors_past
+from xray.story.streams.scaled_streams import find_factor_behind, list_factors_past, list_learned_behind
 
 STREAM_FACTORS = {"before": "ONE NUMBER", "learned": "LEARNED NUMBERS"}
 """By what a stream is multiplied before a sum, as the sum's box says it."""
@@ -59,7 +59,7 @@ STREAM_FACTORS = {"before": "ONE NUMBER", "learned": "LEARNED NUMBERS"}
 def chart_stage(flow: Flow, staging: Staging) -> Chart:
     """The whole chart of a stage, its sum on top; branches that begin at one point stand beside each other."""
     before = [norm for norm in staging.norms if is_opening(flow, norm, staging)]
-    charts = [chart_branch(flow, one) for one in staging.branches]
+    charts = [add_own_sum(flow, staging, one, chart_branch(flow, one)) for one in staging.branches]
     if len(before) > 1:
         charts = [chart_begun(flow, one, before, chart) for one, chart in zip(staging.branches, charts, strict=True)]
     beside = staging.stage.parallel
@@ -74,6 +74,20 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
     for weighing in [joint.weighing for joint in staging.joints if joint.weighing is not None][:1]:
         chart = stack_charts(chart, chart_gates(flow, weighing))
     return add_sum(flow, staging, chart)
+
+
+def add_own_sum(flow: Flow, staging: Staging, found: Branching, chart: Chart) -> Chart:
+    """The chart of a feed-forward with the sum of a stream that goes along its branch, if there is one (MobileBERT)."""
+    nested = (one.add for joint in staging.joints for one in joint.nested)
+    last = max(projections_in(flow, found.region.inner), default=found.region.end)
+    add = next((one for one in nested if one in found.region.inner and one > last), None)
+    if add is None or not isinstance(found.branch, FeedForward):
+        return chart
+    behind = list_learned_behind(flow, add)
+    label = "ADD, × LEARNED NUMBERS" if behind else "ADD"
+    end = behind[-1] if behind else add
+    node = Node("own_sum", label, 0, BROAD, steps_at(flow, end, add, *behind[:-1]), flow.output(end))
+    return stack_charts(chart, chart_alone(node))
 
 
 def chart_begun(flow: Flow, found: Branching, norms: Sequence[Norm], chart: Chart) -> Chart:
@@ -304,6 +318,8 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     factors = list_factors(flow, staging)
     if staging.stage.stream_scale in STREAM_FACTORS:
         label = f"STREAM × {STREAM_FACTORS[staging.stage.stream_scale]}, {label}"
+    elif staging.behind:
+        label, end, places = f"{label}, × LEARNED NUMBERS", staging.behind[-1], [*reversed(staging.behind), *places]
     elif factors:
         label, end, places = f"{label}, × ONE NUMBER", factors[0], [*factors, *places]
     dropped = list_dropouts(flow, *(joint.region.end for joint in staging.joints))
@@ -375,8 +391,8 @@ def name_branch(branch: Branch) -> str:
         return "GATED ROWS FROM BESIDE"
     if isinstance(branch, FeedForward) and branch.joined:
         return f"FEED-FORWARD OF {branch.joined} ROWS TO 1"
-    names = {FeedForward: "FEED-FORWARD", Experts: "EXPERTS", Convolution: "CONVOLUTION", Unknown: "OPERATIONS"}
-    return names[type(branch)]
+    names = {FeedForward: "FEED-FORWARD", Experts: "EXPERTS", Convolution: "CONVOLUTION", Projection: "LINEAR"}
+    return names.get(type(branch), "OPERATIONS")
 
 
 def name_stage(staging: Staging) -> str:

@@ -17,6 +17,7 @@ from xray.story.anatomy.tree import (
     Group,
     Head,
     Looking,
+    Projection,
     Recurrence,
     Tower,
     Unknown,
@@ -119,6 +120,12 @@ def describe_set_window(branch: Branch) -> str:
     return f"{looks}; sliding_window = {branch.sliding_window} is set."
 
 
+def describe_projection(branch: Branch) -> str:
+    if not isinstance(branch, Projection):
+        return ""
+    return "Each place alone, by a linear layer" + (f": {branch.d_out:,} numbers." if branch.d_out else ".")
+
+
 def describe_beside(branch: Branch) -> str:
     if not isinstance(branch, Attention) or not branch.beside:
         return ""
@@ -192,6 +199,7 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
         "Each place is mixed with its neighbours.",
         lambda one: isinstance(one, Convolution),
     ),
+    Sentence("station of a projection", describe_projection),
     fixed("no name", "Operations without a common name.", lambda one: isinstance(one, Unknown)),
 )
 """What a sublayer does, the first that is proven of its branch."""

@@ -1,7 +1,7 @@
 """The residual stream: sums that add a branch to the tensor that the branch began at, chained from end to start."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from xray.ir.flow.attention_sites import Site
@@ -97,7 +97,8 @@ def find_chains(flow: Flow, sites: Sequence[Site] = ()) -> list[Chain]:
         if chain is None:
             chain = Chain([], [])
             chains.append(chain)
-        chain.joints.append(joint)
+        within = tuple(joints[one] for one in sorted(joint.region.inner & nested))
+        chain.joints.append(replace(joint, nested=within) if within else joint)
         ends[add] = chain
     return chains
 

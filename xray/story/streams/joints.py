@@ -39,7 +39,8 @@ class Joint:
     Where the stream is several ones side by side, `mixing` says how they become one row for the branch, and it them.
     Where stream and branch are each multiplied by a gate first, `weighing` says by which. `past` are the steps that the
     stream goes through on its way past the branch, where these make it shorter or wider (ResNet, Hiera). One that
-    `replaces` adds nothing: what the branch makes at `add` takes the stream's place (SAM).
+    `replaces` adds nothing: what the branch makes at `add` takes the stream's place (SAM). `nested` are the sums of a
+    stream of its own that goes along the branch (MobileBERT).
     """
 
     add: int
@@ -49,6 +50,7 @@ class Joint:
     weighing: Weighing | None = None
     past: frozenset[int] = frozenset()
     replaces: bool = False
+    nested: tuple["Joint", ...] = ()
 
 
 def find_joints(flow: Flow, sites: Sequence[Site] = ()) -> list[Joint]:

@@ -66,6 +66,22 @@ def find_factor_behind(flow: Flow, add: int) -> int | None:
     return readers[0] if is_all and flow.output(readers[0]).shape == flow.output(add).shape else None
 
 
+def list_learned_behind(flow: Flow, add: int) -> list[int]:
+    """The steps that multiply all that goes on from a sum by learned numbers, and shift it by others (MobileBERT).
+
+    They stand in the block of the sum: what the next one begins with is its own.
+    """
+    found: list[int] = []
+    here, block = add, next(flow.parents(add), None)
+    for is_next in (is_by_weights, is_shift):
+        readers = [reader for reader in flow.readers.get(here, ()) if flow.is_leaf(reader)]
+        if len(readers) != 1 or not is_next(flow, readers[0]) or block not in (None, *flow.parents(readers[0])):
+            break
+        here = readers[0]
+        found.append(here)
+    return found
+
+
 def is_one_number(flow: Flow, place: int) -> bool:
     """Whether a step multiplies a tensor by one number that is not 1, be it a setting or kept in the model."""
     others = [one for one in flow.steps[place].inputs if one.shape != flow.output(place).shape]
