@@ -33,8 +33,7 @@ EVERY_FOURTH = {"layer_types": [LOCAL, LOCAL, LOCAL, WHOLE]}
 
 @family("ApertusForCausalLM", "apertus:197, 268", named=True, **TWO)
 def apertus(c):
-    # xIELU, whose slopes are learned, is none of the bends that have a name
-    think = plain(c, activation=Silent("xielu"))
+    think = plain(c, activation="xielu")
     return decoder_only(c, pre("rms", attention(c, qk_norm=True)), pre("rms", think), final="rms")
 
 

@@ -51,6 +51,7 @@ ACTIVATIONS = {
     "quick gelu": "QuickGELU",
     "silu": "SiLU",
     "snake": "snake",
+    "xielu": "xIELU",
     "sigmoid": "sigmoid",
     "tanh": "tanh",
 }

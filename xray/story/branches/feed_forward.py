@@ -17,8 +17,11 @@ BENT_BY: dict[str, frozenset[str]] = {
     "gelu": frozenset({"gelu", "erf", "mul", "div", "add"}),
     "gelu tanh": frozenset({"gelu", "tanh", "pow", "mul", "add", "div"}),
     "relu squared": frozenset({"relu", "pow", "square", "mul"}),
+    "xielu": frozenset({"gt", "where", "min", "expm1", "sub", "mul", "add"}),
 }
 """The operations of which an activation may be written out; any other is one operation of its name."""
+LEAST_OF_XIELU = 4
+"""A square and a slope where numbers are above 0, a slope and a factor of an exponential below (Huang et al. 2024)."""
 SPLITTERS = frozenset({"chunk", "split", "unbind", "split_with_sizes", "tensor_split"})
 
 
@@ -200,6 +203,8 @@ def name_activation(flow: Flow, inner: Collection[int], wide: Collection[int]) -
         return "gelu tanh"
     if "erf" in bends:
         return "gelu"
+    if ops.count("mul") >= LEAST_OF_XIELU and {*ops} >= {"gt", "where", "expm1", "sub", "add"}:
+        return "xielu"
     if "sin" in ops and not {"pow", "square"}.isdisjoint(ops):
         return "snake"
     if "sigmoid" in bends:
