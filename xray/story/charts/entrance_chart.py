@@ -32,6 +32,7 @@ from xray.story.passages.joined_rows import label_joined_rows
 from xray.story.recognition.between import is_linear, is_scale
 from xray.story.recognition.resamplers import Resampler
 from xray.story.recognition.value_shapes import number
+from xray.story.streams.asides import list_carried_readers
 from xray.story.wording import ELLIPSIS
 from xray.text import show_controls
 
@@ -140,15 +141,15 @@ def label_scale(flow: Flow, node: int) -> str:
 
 
 def list_scaled_words(flow: Flow, nodes: Collection[int]) -> list[int]:
-    """The steps that multiply words by one number before rows of another tower are put among them (Gemma 3)."""
-    placed = [node for node in nodes if flow.op(node) in PLACING]
-    scales = (node for node in nodes if placed and node < max(placed) and is_scale(flow, node))
+    """The steps that multiply words by one number before something is put among them (Gemma 3), or added (TIPSv2)."""
+    joins = {node for node in nodes if flow.op(node) in PLACING | SUMS}
+    scales = (node for node in nodes if is_scale(flow, node) and not joins.isdisjoint(list_carried_readers(flow, node)))
     return [
         node
         for node in scales
         if number(flow.steps[node]) != 1
         and (word := flow.carried_from(flow.makers[node][0], CARRYING)) is not None
-        and flow.op(word) in LOOKUPS
+        and flow.op(word) in LOOKUPS | PLACING
     ]
 
 

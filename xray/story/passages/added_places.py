@@ -91,7 +91,9 @@ def is_held(flow: Flow, record: TensorRecord) -> bool:
     """Whether a table is one that the model holds: the same rows for every sequence, and no argument has its shape."""
     given = [one.shape for step in flow.steps if step.parent is None for one in step.inputs]
     batch = {shape[0] for shape in given if len(shape) > 1}
-    return len(record.shape) == 3 and record.shape[0] == 1 and 1 not in batch and record.shape not in given
+    is_once = len(record.shape) == 3 and record.shape[0] == 1 and 1 not in batch
+    is_rows = len(record.shape) == 2 and record.shape[0] not in {1, *batch}
+    return (is_once or is_rows) and record.shape not in given
 
 
 def makes_places(flow: Flow, node: int) -> bool:

@@ -1,0 +1,98 @@
+"""Boxes of an entrance: a number by which words are multiplied, and places that a model holds."""
+
+import torch
+from handwritten import Attention, Layer
+from torch import nn
+
+import xray
+from xray.story.body.reading import read_passes
+from xray.story.charts.entrance_chart import chart_entrance
+
+WIDTH, OTHER, SIGN = 15, 12, 7
+
+
+def make_layers(width, count):
+    return nn.ModuleList(Layer(width, Attention(width, 3), norm="before") for _ in range(count))
+
+
+class Words(nn.Module):
+    """Words times the root of their width, and places added."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = nn.Embedding(31, WIDTH), nn.Parameter(torch.rand(64, WIDTH))
+        self.layers = make_layers(WIDTH, 3)
+
+    def forward(self, ids):
+        x = self.words(ids) * WIDTH**0.5
+        x = x + self.places[torch.arange(ids.shape[1])]
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class Held(nn.Module):
+    """What an eye gives is brought to another width, held rows are added, and all is put among words."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches, self.eye, self.project = nn.Conv2d(3, OTHER, 4, stride=4), make_layers(OTHER, 2), Project()
+        self.words, self.layers = nn.Embedding(31, WIDTH), make_layers(WIDTH, 3)
+
+    def forward(self, ids, image, rows=None):
+        seen = self.patches(image).flatten(2).mT
+        for layer in self.eye:
+            seen = layer(seen)
+        x = self.words(ids).masked_scatter((ids == SIGN).unsqueeze(-1), self.project(seen, rows))
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class Project(nn.Module):
+    """A linear layer, and places that are held, or other rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.project = nn.Linear(OTHER, WIDTH)
+        self.register_buffer("places", torch.rand(4, WIDTH), persistent=False)
+
+    def forward(self, x, rows):
+        return self.project(x) + (self.places if rows is None else rows)
+
+
+def read(model, *given):
+    torch.manual_seed(0)
+    trace = xray.trace(model(), *given)
+    reading = read_passes(trace)[0]
+    return xray.anatomy(trace), chart_entrance(reading.flow, reading.towers[-1])
+
+
+def labels_of(chart):
+    return [node.label for node in sorted(chart.nodes, key=lambda node: node.row)]
+
+
+def test_words_that_are_multiplied_before_places_are_added_have_a_box_for_it():
+    _, chart = read(Words, torch.arange(14).view(2, 7))
+
+    assert labels_of(chart) == ["TOKEN IDS", "TABLE LOOKUP", "× √d_model", "+ LEARNED PLACES"]
+
+
+def show(*rows):
+    ids = torch.arange(8, 22).view(2, 7)
+    ids[:, 1:5] = SIGN
+    return read(Held, ids, torch.rand(2, 3, 8, 8), *rows)
+
+
+def test_places_that_a_model_holds_are_drawn_where_they_are_added_to_what_a_tower_gives():
+    anatomy, chart = show()
+
+    assert labels_of(chart) == ["TOKEN IDS", "LINEAR", "TABLE LOOKUP", "+ PLACES", "ROWS PUT IN"]
+    assert [part.size for part in anatomy.towers[-1].entrance if part.part == "positions"] == [4]
+    assert [part.learned for part in anatomy.towers[-1].entrance if part.part == "positions"] == [False]
+
+
+def test_rows_that_come_in_are_no_places():
+    anatomy, _ = show(torch.rand(4, WIDTH))
+
+    assert "positions" not in [part.part for part in anatomy.towers[-1].entrance]
