@@ -76,3 +76,36 @@ def test_what_is_added_and_bent_behind_the_last_layer_is_drawn_in_its_order():
     drawn = [word for word in words[words.index("LAST NORM") :] if word in ("LINEAR", "ADDED UP", "TANH")]
     assert drawn == ["LINEAR", "ADDED UP", "TANH"]
     assert not [word for word in words if "in no box" in word]
+
+
+class Beside(Reader):
+    """A head that reads the first row beside the mean of the others (DINOv2)."""
+
+    def __init__(self, *layers):
+        super().__init__(*layers)
+        self.head = nn.Linear(2 * WIDTH, 3)
+
+    def forward(self, x, kind=None):
+        x = super().forward(x, kind)
+        return self.head(torch.cat((x[:, 0], x[:, 1:].mean(dim=1)), dim=1))
+
+
+class Weighed(Reader):
+    """A head that reads the mean of the rows that count (SigLIP 2)."""
+
+    def __init__(self, *layers):
+        super().__init__(*layers)
+        self.head = nn.Linear(WIDTH, 3)
+
+    def forward(self, x, kind=None):
+        x = super().forward(x, kind)
+        counts = torch.ones(len(x), PLACES, 1)
+        return self.head((x * counts).sum(dim=1) / counts.sum(dim=1))
+
+
+def test_what_a_head_reads_of_the_rows_is_told_of_each_of_two_parts():
+    assert "THE FIRST ROW BESIDE A MEAN OF ROWS" in words_of(Beside)
+
+
+def test_a_mean_of_the_rows_that_count_is_told():
+    assert "LINEAR OF A WEIGHED MEAN OF ROWS" in words_of(Weighed)

@@ -35,3 +35,27 @@ def test_what_keeps_a_learned_number_from_zero_adds_no_row():
 
     assert [node.label for node in columns[0].entrance.nodes if "ROW" in node.label] == []
     assert list_unsaid(columns) == ()
+
+
+class Between(nn.Module):
+    """Places between those of a table: two rows for each place of an image, weighed by how near they are (Qwen3-VL)."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches, self.places = nn.Linear(7, WIDTH), nn.Embedding(9, WIDTH)
+        self.layers = nn.Sequential(*(FeedForwardPart() for _ in range(2)))
+
+    def forward(self, pixel_values, where):
+        near = torch.stack((where.floor(), where.floor() + 1), dim=-1)
+        weights = (1 - (where[:, None] - near).abs()).clamp(min=0)
+        places = (self.places(near.long()) * weights[..., None]).sum(1)
+        return self.layers(self.patches(pixel_values) + places)
+
+
+def test_rows_of_a_table_that_are_weighed_and_added_up_are_one_box():
+    columns = read_columns(xray.trace(Between().eval(), torch.ones(5, 7), torch.linspace(0.5, 6.5, 5)))
+
+    labels = [node.label for node in columns[0].entrance.nodes]
+
+    assert "2 ROWS WEIGHED, ADDED UP" in labels
+    assert not {"ABS", "CLAMP", "STACKED"} & {*labels}

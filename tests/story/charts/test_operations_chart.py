@@ -195,3 +195,20 @@ def test_a_norm_over_all_places_so_far_is_one_box():
     model = nn.Sequential(nn.Linear(WIDTH, WIDTH), SoFar(), nn.Linear(WIDTH, WIDTH))
 
     assert labels_of(model, rows()) == ["LINEAR", "NORM OVER ALL PLACES SO FAR", "LINEAR"]
+
+
+def test_angles_and_powers_between_products_are_drawn():
+    class Angles(nn.Module):
+        """Scores by the angle between a query and a key (YOSO)."""
+
+        def __init__(self):
+            super().__init__()
+            self.query, self.key, self.value = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+
+        def forward(self, x):
+            near = torch.tanh(self.query(x) @ self.key(x).transpose(-1, -2))
+            return (1 - torch.acos(near) / 3.14159) ** 9 @ self.value(x)
+
+    labels = labels_of(Angles(), rows())
+
+    assert labels[-4:] == ["TANH", "ACOS", "POWER 9", "PRODUCT"]

@@ -27,7 +27,7 @@ from xray.story.charts.chart import (
     steps_at,
 )
 from xray.story.charts.operations_chart import chart_operations
-from xray.story.passages.added_places import describe_sum, is_gated, learned_source, list_laid
+from xray.story.passages.added_places import describe_sum, is_gated, learned_source, list_laid, list_weighed
 from xray.story.passages.joined_rows import label_joined_rows
 from xray.story.recognition.between import is_linear, is_scale
 from xray.story.recognition.resamplers import Resampler
@@ -58,6 +58,9 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         labels |= {one.end: label_resampler(one) for one in towering.resamplers}
         folded = {one.end: one.nodes for one in towering.resamplers}
         folded |= {node: laid for node in nodes if flow.op(node) in SUMS and (laid := list_laid(flow, node, nodes))}
+        weighed = {node: own for node in nodes if (own := list_weighed(flow, node, nodes))}
+        labels |= {node: f"{flow.steps[node].inputs[0].shape[-2]:,} ROWS WEIGHED, ADDED UP" for node in weighed}
+        folded |= weighed
         chart = chart_operations(flow, nodes, start, labels, "in", is_entrance=True, folded=folded)
         chart = None if chart is None else add_halves(flow, add_scale(flow, chart, nodes))
     if chart is None:

@@ -54,6 +54,9 @@ def label_step(flow: Flow, node: int) -> str:
         return "LINEAR"
     if is_product(flow, node):
         return "PRODUCT"
+    if op in ("pow", "pow_"):
+        power = flow.steps[node].settings.get("arg1", flow.steps[node].settings.get("other"))
+        return f"POWER {power:g}" if isinstance(power, int | float) else "POWER"
     if op in SUMS:
         return "ADDED UP"
     if op in SCALINGS:

@@ -8,6 +8,7 @@ from math import ceil, prod
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CARRYING,
+    CLAMPS,
     CURVES,
     FINDINGS,
     GRIDS,
@@ -28,12 +29,17 @@ from xray.story.branches.others import longest_chain
 from xray.story.charts.chart import Chart, Edge, Node, Place, describe_params
 from xray.story.charts.operation_labels import LABELS, label_step
 from xray.story.passages.added_places import learned_source
-from xray.story.recognition.between import PLAIN, is_linear
+from xray.story.recognition.between import PLAIN, is_linear, list_reading_data
 from xray.story.recognition.scored_parts import FILLINGS
 from xray.story.recognition.written_bends import list_written_bend
 
 MOST_NODES, MOST_AT_ALL, MOST_IN_ROW = 16, 28, 3
 """So many boxes are drawn of a part; of an entrance more, since what goes into the stream has to be seen to do so."""
+
+CHANGES = CLAMPS | frozenset(
+    ["acos", "arccos", "asin", "atan", "sin", "cos", "exp", "expm1", "log", "log1p", "pow", "pow_", "sqrt", "abs"]
+)
+"""What changes each number, and is drawn where there is room."""
 
 
 def chart_operations(
@@ -148,7 +154,7 @@ def find_notable(
             normed[node] = norm.nodes
             taken |= set(norm.nodes) | {one for one in inside if norm.nodes[0] < one < node}
     levels: list[Callable[[Flow, int, Collection[int]], bool]]
-    levels = [is_substance, is_bend, partial(is_joint, whole=frozenset(nodes))]
+    levels = [is_substance, is_bend, partial(is_joint, whole=frozenset(nodes)), changes_each]
     found: dict[int, tuple[int, ...]] = {}
     for wanted in levels:
         more = {
@@ -218,6 +224,13 @@ def is_substance(flow: Flow, node: int, inside: Collection[int]) -> bool:
 def is_bend(flow: Flow, node: int, inside: Collection[int]) -> bool:
     """Whether a step bends more than a single number, such as a gate."""
     return flow.op(node) in CURVES and prod(flow.output(node).shape) > 1
+
+
+def changes_each(flow: Flow, node: int, inside: Collection[int]) -> bool:
+    """Whether a step works each number of rows out anew by a law that is no known bend: an angle, a power, a clamp."""
+    out = flow.output(node)
+    is_worked_out = flow.op(node) in CHANGES and out.is_float and out.role == "activation"
+    return is_worked_out and len(out.shape) > 1 and prod(out.shape) > 1 and node in list_reading_data(flow)
 
 
 def is_joint(flow: Flow, node: int, inside: Collection[int], whole: Collection[int]) -> bool:
@@ -314,7 +327,7 @@ def list_undrawn(
 
 def is_state(flow: Flow, node: int, group: Collection[int]) -> bool:
     """Whether a drawn step stands for a state that is handed on from place to place."""
-    is_laid = any(flow.op(one) in PLACING | GRIDS for one in group)
+    is_laid = flow.op(node) == "sum" or any(flow.op(one) in PLACING | GRIDS for one in group)
     is_known = attends(flow, group) or bool(list_written_bend(flow, node)) or find_any_norm(flow, node) is not None
     return len(group) > 1 and not is_laid and not is_known
 

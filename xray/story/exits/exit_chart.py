@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import isclose, prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
+from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, DROPOUTS, SIDE_BY_SIDE
 from xray.story.body.scale import list_bendings
 from xray.story.body.towers import POOLINGS, Towering
 from xray.story.branches.caps import find_cap, read_factor
@@ -23,11 +23,14 @@ from xray.story.charts.stage_chart import name_modulation
 from xray.story.exits.last_steps import find_last, find_maker_in, find_sum, is_last_norm, list_worked_behind
 from xray.story.exits.loss_chart import add_loss, is_loss, list_picks, name_loss, name_pick
 from xray.story.passages.bridges import EARLIER_BESIDE, lays_earlier_beside
+from xray.story.passages.channels import find_channels
 from xray.story.passages.joined_rows import label_joined_rows
 from xray.story.passages.modulation import list_modulation
 from xray.story.recognition.between import find_region, is_linear
 from xray.story.recognition.mixed_streams import find_end
 from xray.story.recognition.resamplers import find_resamplers
+
+ALL = "ALL ROWS"
 
 
 def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart | None:
@@ -105,17 +108,50 @@ def show_given(node: Node) -> Node:
 
 
 def tell_pooled(flow: Flow, node: Node, end: int) -> Node:
-    """The same, called by which row of the stream it reads, if not all of them go into it."""
+    """The same, called by which row of the stream it reads, if not all of them go into it; of a join both are told."""
     places = [flow.places[step.id] for step in node.steps if step.id in flow.places]
-    here = next((maker for maker in flow.makers[min(places)] if maker is not None), None) if places else None
+    makers = [maker for maker in flow.makers[min(places)] if maker is not None] if places else []
+    is_join = bool(places) and len(makers) > 1 and flow.op(min(places)) in SIDE_BY_SIDE
+    found = [find_rows(flow, maker, end) for maker in (makers if is_join else makers[:1])]
+    named = {told for told, _ in found}
+    if not named or "" in named or named == {ALL}:
+        return node
+    steps = (*node.steps, *steps_at(flow, *(place for _, read in found for place in read)))
+    told = [told for told, _ in found]
+    label = " BESIDE ".join(told) if is_join else f"{node.label} OF {told[0]}"
+    return replace(node, label=label, steps=steps)
+
+
+def find_rows(flow: Flow, here: int | None, end: int) -> tuple[str, tuple[int, ...]]:
+    """Which of a stream's rows are handed on to a step, and the steps that do it; no name where that is not known."""
     while here is not None and here > end:
         told = name_rows(flow, here)
         if told:
-            return replace(node, label=f"{node.label} OF {told}", steps=(*node.steps, flow.steps[here]))
+            return told, (here,)
+        weighed = find_weighed_mean(flow, here)
+        if weighed:
+            return "A WEIGHED MEAN OF ROWS", weighed
         if flow.op(here) not in CARRYING | DROPOUTS or not flow.makers[here]:
             break
         here = flow.makers[here][0]
-    return node
+    return (ALL if here == end else ""), ()
+
+
+def find_weighed_mean(flow: Flow, node: int) -> tuple[int, ...]:
+    """The steps that add up rows, each times a number of its own, and divide them by the sum of those; or none."""
+    if flow.op(node) not in ("div", "div_") or len(flow.makers[node]) != 2:
+        return ()
+    added, count = (maker for maker in flow.makers[node])
+    if added is None or count is None or flow.op(added) != "sum":
+        return ()
+    weighed = flow.makers[added][0]
+    before, after = flow.steps[added].inputs[0].shape, flow.output(added).shape
+    if weighed is None or flow.op(weighed) != "mul" or len(before) != 3 or after != (before[0], before[2]):
+        return ()
+    of_counts = flow.carried_from(count, CARRYING | CLAMPS)
+    weights = {maker for record, maker in flow.given(weighed) if record.shape[-1:] == (1,)}
+    is_mean = of_counts is not None and flow.op(of_counts) == "sum" and flow.makers[of_counts][0] in weights
+    return (node, added, weighed, of_counts) if is_mean and of_counts is not None else ()
 
 
 def name_rows(flow: Flow, node: int) -> str:
@@ -125,7 +161,10 @@ def name_rows(flow: Flow, node: int) -> str:
     if step.op in POOLINGS and len(before) == 4:
         return "A MEAN OF PLACES" if after in (before[:2], (*before[:2], 1, 1)) else ""
     if step.op in POOLINGS and len(before) == 3:
-        is_one = (after == (*before[:2], 1)) or (before[:1], before[2:]) == (after[:1], after[-1:])
+        is_one = (after == (*before[:2], 1) and not is_spread(flow, node)) or (before[:1], before[2:]) == (
+            after[:1],
+            after[-1:],
+        )
         return "A MEAN OF ROWS" if is_one and prod(after) == prod(before[:1]) * max(after[1:]) else ""
     if step.op not in ("index", "select") or len(before) != 3 or (before[0], before[2]) != after:
         return ""
@@ -133,6 +172,14 @@ def name_rows(flow: Flow, node: int) -> str:
     place = str(parts[1] if step.op == "index" and len(parts) > 1 and parts[0] == ":" else step.settings.get("index"))
     told = {"0": "THE FIRST ROW", "-1": "THE LAST ROW"}.get(place, "")
     return told or "ONE ROW OF EACH"
+
+
+def is_spread(flow: Flow, node: int) -> bool:
+    """Whether a mean is one of the numbers of each row, and none of rows."""
+    maker = next(iter(flow.makers[node]), None)
+    if maker is None:
+        return False
+    return flow.op(maker) in ("pow", "square") or find_channels(flow, maker) == len(flow.output(maker).shape) - 1
 
 
 def is_of_stage(towering: Towering, node: int) -> bool:

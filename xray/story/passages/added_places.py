@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import GRIDS, PLACING, SCALINGS, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import GRIDS, LOOKUPS, PLACING, SCALINGS, SIDE_BY_SIDE
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import EntrancePart
 from xray.story.body.tables import MOST_BESIDE, MOVING, PICKING, judge_training
@@ -116,3 +116,21 @@ def learned_source(flow: Flow, record: TensorRecord, maker: int | None) -> Tenso
             return None
         record, maker = next(flow.given(maker))
     return record if record.role == "parameter" else None
+
+
+def list_weighed(flow: Flow, node: int, nodes: Collection[int]) -> tuple[int, ...]:
+    """The steps that weigh several rows which each place looked up, and add them up: places between those of a table.
+
+    The last of them is the sum; empty where a step is no such one.
+    """
+    before, after = next((one.shape for one in flow.steps[node].inputs), ()), flow.output(node).shape
+    weighed = next(iter(flow.makers[node]), None)
+    if flow.op(node) != "sum" or weighed is None or flow.op(weighed) not in SCALINGS or len(before) != len(after) + 1:
+        return ()
+    looked_up = [maker for maker in map(flow.carried_from, flow.makers[weighed]) if maker is not None]
+    if before[-1:] != after[-1:] or not any(flow.op(maker) in LOOKUPS for maker in looked_up):
+        return ()
+    weights = [maker for record, maker in flow.given(weighed) if record.shape == (*before[:-1], 1)]
+    if len(weights) != 1:
+        return ()
+    return (*sorted(flow.behind(*weights, within=nodes.__contains__)), weighed, node)
