@@ -93,6 +93,31 @@ def test_a_model_without_attention_keeps_its_numbers():
     assert found == {"Sequential": [("", "")], "0": [("", "")], "1": [("", "")]}
 
 
+class Stream(nn.Module):
+    """Rows of a table, or given ones, on a residual stream that no attention reads, as one of states (Mamba)."""
+
+    def __init__(self, *, reads_words):
+        super().__init__()
+        self.words = nn.Embedding(23, 12) if reads_words else nn.Identity()
+        self.up, self.down, self.head = nn.Linear(12, 30), nn.Linear(30, 12), nn.Linear(12, 23)
+
+    def forward(self, x):
+        x = self.words(x)
+        return self.head(x + self.down(functional.silu(self.up(x))))
+
+
+def test_a_stream_of_words_has_its_widths_without_attention():
+    found = axes_of(Stream(reads_words=True), torch.arange(10).view(2, 5))
+
+    assert [found[name][0][-1] for name in ("words", "up", "down", "head")] == ["d_model", "d_ff", "d_model", "vocab"]
+
+
+def test_a_stream_of_no_words_and_without_attention_keeps_its_numbers():
+    found = axes_of(Stream(reads_words=False), torch.randn(2, 5, 12))
+
+    assert {word for axes in found.values() for words in axes for word in words} == {""}
+
+
 def test_einsum_letters_carry_words():
     class Product(nn.Module):
         def forward(self, left, right):

@@ -234,10 +234,14 @@ class Namer:
         return found
 
     def name_widths(self) -> None:
-        """d_model is the width of a residual stream, d_ff that of what a layer makes of it, bent, and brings back."""
+        """d_model is the width of a residual stream, d_ff that of what a layer makes of it, bent, and brings back.
+
+        They are named where something attends, or where the rows of a table go into such a stream.
+        """
         groups, flow = self.groups, read_flow(self.one_pass)
         tables = [step for step in self.one_pass.steps if step.op == "embedding" and step.outputs]
-        if not any(step.op in ATTENTIONS or step.op == "softmax" for step in self.one_pass.steps):
+        attends = any(step.op in ATTENTIONS or step.op == "softmax" for step in self.one_pass.steps)
+        if not attends and not tables:
             return
         layers = [step for step in self.one_pass.steps if is_layer(step)]
         ins = {step.id: groups.find(self.at[step.id].ins[0] + len(step.inputs[0].shape) - 1) for step in layers}
@@ -245,6 +249,8 @@ class Namer:
         streams = {self.find_last(flow.steps[place]) for place in list_sums(flow)} & {*ins.values(), *outs.values()}
         widths = {groups.size(outs[step.id]) for step in tables}
         streams = {self.part_streams(stream, widths) for stream in streams}
+        if not attends and streams.isdisjoint(outs[step.id] for step in tables):
+            return  # no words go into a residual stream, as into one of states (Mamba)
         for stream in streams:
             groups.name(stream, "d_model")
         words = [step for step in tables if outs[step.id] in streams or self.is_read(step)]  # no table of biases

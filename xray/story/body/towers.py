@@ -53,6 +53,12 @@ class Towering:
         return max([self.chains[-1].end, *last]) if self.final is None else max(self.chains[-1].end, self.final.end)
 
     @property
+    def first_layer(self) -> int:
+        """The first step of its first sublayer."""
+        joints = (joint for chain in self.chains for joint in chain.joints)
+        return min(min(joint.region.inner, default=joint.add) for joint in joints)
+
+    @property
     def last_layer(self) -> int:
         """The last sum that its last norm reads: before the one that adds once more what went into the first layer."""
         end = self.chains[-1].end

@@ -100,8 +100,14 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
             found.setdefault(name, Counter()).update(count_unsaid(flow, nodes, seen))
     for phase in phases:
         flow, seen = phase.reading.flow, drawn[id(phase.reading.flow)]
-        owned = set().union(*(one.towering.nodes for one in phases if one.reading.flow is flow))
-        left = [node for node in flow.ahead(phase.towering.chains[-1].end) if node not in owned]
+        beside = [one.towering for one in phases if one.reading.flow is flow]
+        owned = set().union(*(one.nodes for one in beside))
+        spans = [range(one.first_layer, max(one.sums)) for one in beside if one is not phase.towering]
+        left = [
+            node
+            for node in flow.ahead(phase.towering.chains[-1].end)
+            if node not in owned and not any(node in one for one in spans)
+        ]
         found.setdefault("exit", Counter()).update(count_unsaid(flow, left, seen))
         seen.update(flow.steps[node].id for node in left)
     return tuple((name, ops) for name, ops in found.items() if ops)

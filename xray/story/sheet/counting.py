@@ -93,8 +93,15 @@ class Count:
 
     @cached_property
     def handing_on(self) -> frozenset[str]:
-        """The paths of steps that hand a parameter on as it is: what they share with another step is counted there."""
-        return frozenset(step.path for place, step in enumerate(self.flow.steps) if self.hands_on(place))
+        """The paths of steps that hand a parameter on, as it is or changed: what they share is counted where it works.
+
+        RWKV divides some of its weights before its layers.
+        """
+        return frozenset(
+            step.path
+            for place, step in enumerate(self.flow.steps)
+            if self.hands_on(place) or (step.op.endswith("_") and [one.role for one in step.inputs] == ["parameter"])
+        )
 
     def params(self, place: int) -> int:
         """The parameters of a step: its module's, or those that it is given where it is no module's."""

@@ -1,0 +1,46 @@
+"""Parameters that were changed in place before the layers that work with them are counted where they work."""
+
+from typing import Any
+
+import torch
+from handwritten import Attention, Layer
+from torch import nn
+
+import xray
+from xray.story.facts.totals import count_params
+from xray.story.sheet.columns import read_columns
+from xray.story.sheet.shares import list_shares
+
+WIDTH = 15
+
+
+class Divides(nn.Module):
+    """A reader of words that divides some of its weights before it reads them (RWKV)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(31, WIDTH)
+        self.layers: Any = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(3))
+        self.head = nn.Linear(WIDTH, 31)
+
+    def forward(self, ids):
+        for layer in self.layers:
+            with torch.no_grad():
+                layer.two[2].weight.div_(2)
+        x = self.words(ids)
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x)
+
+
+def test_weights_that_were_divided_first_are_counted_in_their_layers():
+    torch.manual_seed(0)
+    model = Divides()
+    trace = xray.trace(model, torch.arange(14).view(2, 7))
+    listed = list_shares(read_columns(trace, all_layers=False), count_params(trace), {})
+    shares = {name: count for name, _, count in listed}
+    wide = sum(one.numel() for layer in model.layers for one in layer.two.parameters())
+
+    assert shares["feed-forward × 3"] == wide + 3 * 2 * WIDTH  # the norms before them
+    assert sum(shares.values()) == sum(one.numel() for one in model.parameters())
+    assert "norms and what is not placed" not in shares
