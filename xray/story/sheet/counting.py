@@ -111,10 +111,15 @@ class Count:
         return sum(prod(record.shape) for record in step.inputs if record.role == "parameter")
 
     def fresh(self, groups: Iterable[Collection[int]]) -> dict[str, int]:
-        """The same as `paths`, less what other steps used before."""
+        """The same as `paths`, less what other steps used before.
+
+        A block that runs again may run a part that was idle before, and was counted with it then (Zamba 2's adapters).
+        """
         found: dict[str, int] = {}
+        idle: dict[str, int] = {}
         for nodes in groups:
             for place in self.blocks(nodes):
+                path, whole = self.flow.steps[place].path, self.params(place)
                 inside = self.flow.steps[place : self.flow.ends[place]]
                 own = {step.path for step in inside} | self.handing_on
                 shared = {
@@ -123,8 +128,26 @@ class Count:
                     if SAME_WEIGHTS in step.settings and step.settings[SAME_WEIGHTS_AS] not in own
                 }
                 known = sum(count for count in shared.values() if isinstance(count, int))
-                found.setdefault(self.flow.steps[place].path, self.params(place) - known)
+                if path in found:
+                    continue
+                ran = self.ran(place)
+                holders = {str(step.settings[SAME_WEIGHTS_AS]) for step in inside if step.path in shared}
+                first = next((one for one in idle if all(holder.startswith(f"{one}.") for holder in holders)), None)
+                if not known:
+                    idle |= {path: whole - ran} if whole > ran else {}
+                    found[path] = whole
+                elif first is None or whole <= ran:
+                    found[path] = whole - known
+                else:
+                    woken = min(idle[first], max(0, ran - known))
+                    idle[first] -= woken
+                    found[path] = max(0, ran - known) - woken
         return found
+
+    def ran(self, place: int) -> int:
+        """The parameters of the steps inside a block, those of each module once."""
+        leaves = [one for one in range(place, self.flow.ends[place]) if self.flow.is_leaf(one)]
+        return sum({self.flow.steps[one].path: self.params(one) for one in leaves}.values())
 
     def paths(self, groups: Iterable[Collection[int]]) -> dict[str, int]:
         """The parameters of several groups of steps by the path of the block that counts them; shared ones once."""
