@@ -23,6 +23,7 @@ from xray.story.anatomy.tree import Norm as NormFacts
 from xray.story.body.scale import find_scale, find_tanh_gate
 from xray.story.body.stages import Branching, Staging, find_any_norm, find_ending, name_norm
 from xray.story.charts.attention_chart import TANH_GATE, chart_attention
+from xray.story.charts.between_chart import fill_between
 from xray.story.charts.chart import (
     BROAD,
     MIDDLE,
@@ -63,6 +64,7 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
     if len(before) > 1:
         charts = [chart_begun(flow, one, before, chart) for one, chart in zip(staging.branches, charts, strict=True)]
     beside = staging.stage.parallel
+    charts = fill_between(flow, staging, charts, {node for norm in before for node in norm.nodes})
     chart = charts[0] if len(charts) == 1 else join_beside(charts) if beside else join_in_order(staging.stage, charts)
     if len(before) == 1:
         chart = stack_charts(chart_norm(flow, before[0], "opening", beside), chart)
