@@ -158,3 +158,26 @@ def test_a_number_of_their_place_that_queries_are_multiplied_by_is_no_part_of_th
 
     assert {"ROTATE Q", "Q · f(place)", "ROTATE K"} <= labels
     assert "K · f(place)" not in labels
+
+
+class PlacesBeside(nn.Module):
+    """Keys beside which stand places that a linear layer of their own made (Conditional DETR)."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.out = nn.Linear(WIDTH, 2 * HEADS * D_K), nn.Linear(HEADS * D_K, WIDTH)
+        self.value, self.content, self.places = (nn.Linear(WIDTH, HEADS * D_K) for _ in range(3))
+
+    def forward(self, x):
+        content, value, places = self.content(x), self.value(x), self.places(x.roll(1, dims=1))
+        content, places = ((content + places).unflatten(-1, (HEADS, -1)), places.unflatten(-1, (HEADS, -1)))
+        key = torch.cat([content, places], dim=-1).transpose(1, 2)
+        query, value = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in (self.query(x), value))
+        return self.out(scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2))
+
+
+def test_a_linear_layer_of_places_that_stand_beside_keys_leads_neither_up_nor_down():
+    labels = [node.label for node in chart_of(PlacesBeside).nodes]
+
+    assert {"LINEAR K", "WITH A LINEAR BESIDE K"} <= {*labels}
+    assert not [label for label in labels if label.startswith(("UP", "DOWN"))]

@@ -227,6 +227,8 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
             return "PLACES ROLLED"
         ops = [flow.op(node).upper() for node in part.nodes if flow.op(node) == "roll" or pads(flow, node)]
         return " AND ".join(ops) if ops else label_cut(flow, part)
+    if part.kind == "rotate" and any(is_linear(flow, node) for node in part.nodes):
+        return f"WITH A LINEAR BESIDE {letters}"
     if part.kind == "lay":
         return f"{label_rows(flow, part)} {letters}"
     if keeps_rows(flow, part):

@@ -53,8 +53,10 @@ class Part:
 def cut_way(flow: Flow, nodes: Collection[int], end: TensorRecord | None) -> list[Part]:
     """The parts of a way, in order. All data goes through the last step of each; idle moves go along."""
     found: list[Part] = []
+    earlier: set[int] = set()
     for run in cut_runs(flow, nodes):
-        kind = name_run(flow, run)
+        kind = name_run(flow, run, earlier)
+        earlier |= set(run)
         cut = cut_before(flow, run[-1])
         record = flow.output(run[-1]) if cut is None else flow.steps[cut].inputs[0]
         first = flow.steps[run[0]].inputs
@@ -174,11 +176,15 @@ def parts_rows(flow: Flow, cut: int, end: int) -> bool:
     return made[0].shape[-1] < given[0].shape[-1] == flow.output(end).shape[-1]
 
 
-def name_run(flow: Flow, run: Sequence[int]) -> Kind | None:
-    """What some steps do; None if they only move numbers without giving them another shape."""
+def name_run(flow: Flow, run: Sequence[int], earlier: Collection[int] = ()) -> Kind | None:
+    """What some steps do; None if they only move numbers without giving them another shape.
+
+    A linear layer that reads nothing of what the `earlier` ones of the way made stands beside that way.
+    """
     last = run[-1]
-    if any(is_linear(flow, node) for node in run):
-        return "linear"
+    linears = [node for node in run if is_linear(flow, node)]
+    if linears:
+        return "rotate" if all(lies_beside(flow, node, run, earlier) for node in linears) else "linear"
     if scales_normed(flow, run) or any(is_by_place(flow, node) for node in run):
         return "scale"
     if any((norm := find_any_norm(flow, node)) is not None and norm.end >= run[0] for node in run):
@@ -206,6 +212,13 @@ def name_run(flow: Flow, run: Sequence[int]) -> Kind | None:
     if op in SUMS and any(record.role == "parameter" or len(record.shape) < 2 for record in step.inputs):
         return None
     return "rotate" if op in SCALINGS | SUMS else "bend"
+
+
+def lies_beside(flow: Flow, node: int, run: Sequence[int], earlier: Collection[int]) -> bool:
+    """Whether a step of a way reads nothing that earlier ones made, and the run that it is in reads that."""
+    way = {*run, *earlier}
+    behind, whole = (set(flow.behind(*makers, within=way.__contains__)) for makers in (flow.makers[node], [run[-1]]))
+    return behind.isdisjoint(earlier) and not whole.isdisjoint(earlier)
 
 
 def scales_normed(flow: Flow, run: Sequence[int]) -> bool:
