@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional
 
 import xray
-from xray.story.anatomy.tree import Attention, Experts, FeedForward
+from xray.story.anatomy.tree import Attention, Experts, FeedForward, StreamMixing
 from xray.story.body.reading import read_pass
 from xray.story.sentences.of_models import list_sentences
 
@@ -189,3 +189,38 @@ def test_a_norm_is_said_of_each_sublayer_only_where_each_has_one():
 
     assert "Layer norm before each sublayer." in list_sentences(whole)
     assert "Layer norm before most sublayers." in list_sentences(most)
+
+
+class Mixed(nn.Module):
+    """Three streams, mixed by a matrix that is worked out of the first one; each gets its share of what that became."""
+
+    def __init__(self):
+        super().__init__()
+        self.router, self.mix = nn.Linear(WIDTH, 3), nn.Linear(3, 9, bias=False)
+        self.share, self.parts = nn.Linear(3, 3), nn.ModuleList([AttentionPart(), FeedForwardPart()])
+
+    def forward(self, streams):
+        matrix = self.mix(torch.tanh(self.router(streams[0]))).unflatten(-1, (3, 3))
+        streams = streams + (streams.permute(1, 2, 3, 0) @ matrix).permute(3, 0, 1, 2)
+        row = self.parts[1](self.parts[0](streams[0]))
+        shares = self.share(torch.tanh(self.router(row))).permute(2, 0, 1).unsqueeze(-1)
+        return streams + (row - streams[0]).repeat(3, 1, 1, 1) * shares
+
+
+class InThree(nn.Module):
+    """Rows in three streams, which layers mix (AltUp, in Gemma 3n)."""
+
+    def __init__(self):
+        super().__init__()
+        self.begin, self.layers = nn.ModuleList(nn.Linear(7, WIDTH) for _ in range(3)), nn.Sequential(Mixed(), Mixed())
+
+    def forward(self, x):
+        return self.layers(torch.stack([one(x) for one in self.begin])).mean(0)
+
+
+def test_streams_that_a_matrix_of_their_own_mixes_are_told_to_be_mixed():
+    (tower,) = read(InThree(), torch.randn(2, 5, 7)).towers
+
+    assert (tower.layers, tower.streams) == (2, 3)
+    assert tower.branches[0] == StreamMixing(3)
+    assert "unknown" not in {branch.part for branch in tower.branches}

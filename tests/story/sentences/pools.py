@@ -25,6 +25,7 @@ from xray.story.anatomy.tree import (
     Recurrence,
     Routing,
     Stage,
+    StreamMixing,
     Tower,
     Unknown,
     Untold,
@@ -212,6 +213,7 @@ OTHERS = {
     "state": Recurrence(None, None),
     "convolution": Convolution((3,), 1),
     "linear": Projection(11),
+    "mixed streams": StreamMixing(4),
     "no name": Unknown(("mixer",)),
 }
 BRANCHES = {**ATTENTIONS, **SAMPLING, **FORWARDS, **MANY, **OTHERS}
@@ -292,6 +294,7 @@ OF_BRANCHES = {
     "station of a state": {"state"},
     "station of a convolution": {"convolution"},
     "station of a projection": {"linear"},
+    "station of mixed streams": {"mixed streams"},
     "no name": {"no name"},
 }
 THINKING = {

@@ -212,6 +212,14 @@ class Projection:
 
 
 @dataclass(frozen=True)
+class StreamMixing:
+    """So many streams side by side mixed by a matrix that is worked out of them (AltUp, Baykal et al. 2023)."""
+
+    streams: int
+    part: str = "stream_mixing"
+
+
+@dataclass(frozen=True)
 class Unknown:
     """A branch that nothing is known of but where it runs."""
 
@@ -219,7 +227,17 @@ class Unknown:
     part: str = "unknown"
 
 
-Branch = Attention | DeformableAttention | FeedForward | Experts | Recurrence | Convolution | Projection | Unknown
+Branch = (
+    Attention
+    | DeformableAttention
+    | FeedForward
+    | Experts
+    | Recurrence
+    | Convolution
+    | Projection
+    | StreamMixing
+    | Unknown
+)
 
 
 @dataclass(frozen=True)
@@ -318,7 +336,8 @@ class Tower:
     `conditions` are the arguments of the model out of which it is worked out how its sublayers are scaled, shifted and
     gated (DiT).
     `streams` is how many rows side by side it has for each place, where a sublayer reads a weighted sum of them and
-    gives each its share (hyper-connections). `also` is what it reads besides, in rows beside the others (ViLT).
+    gives each its share (hyper-connections), or whose layers mix them (AltUp). `also` is what it reads besides, in rows
+    beside the others (ViLT).
     `rows_added` are the numbers of the layers, from 0, behind which rows of another tower are added to some places of
     the stream (Qwen3-VL).
     """

@@ -18,6 +18,7 @@ from xray.story.anatomy.tree import (
     Norm,
     Projection,
     Recurrence,
+    StreamMixing,
     Tower,
     Unknown,
 )
@@ -187,6 +188,8 @@ def describe_sizes(branch: Branch) -> str:
     if isinstance(branch, Convolution):
         kernel = "" if branch.kernel is None else f"kernel {times(branch.kernel)}"
         return join(kernel, branch.groups and branch.groups > 1 and f"{branch.groups:,} groups")
+    if isinstance(branch, StreamMixing):
+        return count(branch.streams, "stream")
     if isinstance(branch, Projection):
         return "" if branch.d_out is None else f"to {branch.d_out:,}"
     return ""

@@ -16,6 +16,8 @@ from xray.story.recognition.scored_parts import read_scored
 
 LONGEST_PATTERN, FEWEST_BESIDE = 12, 20
 MIXING = ("mix", "cross")
+KINDS = {"feed_forward": "think", "experts": "think", "convolution": "convolve", "stream_mixing": "think"}
+"""What a stage is for a layer by its first branch, if none looks at other places; any other mixes places."""
 Layer = tuple[Staging, ...]
 Mask = MaskFacts | Literal["unknown", "none"]
 """What is recorded of a mask; "unknown" where nothing is, "none" where scores meet no mask."""
@@ -164,12 +166,10 @@ def name_coarse(stage: Stage) -> str:
     """What a stage is for a layer: it mixes places, looks at another tower, or thinks about each place alone."""
     if stage.parallel:
         return "both"
-    branch = stage.branches[0]
+    branch = next((one for one in stage.branches if isinstance(one, Looking)), stage.branches[0])
     if isinstance(branch, Looking):
         return "mix" if branch.source == "self" else "cross"
-    return {"feed_forward": "think", "experts": "think", "recurrence": "mix", "convolution": "convolve"}.get(
-        branch.part, "mix"
-    )
+    return KINDS.get(branch.part, "mix")
 
 
 def group_layers(flow: Flow, layers: Sequence[Layer], breaks: Sequence[int] = ()) -> list[Group]:

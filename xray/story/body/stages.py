@@ -20,6 +20,7 @@ from xray.story.body.merged import describe_half, split_merged
 from xray.story.body.scale import name_scale
 from xray.story.branches.attention import describe_attention
 from xray.story.branches.distinctions import (
+    describe_mixing,
     describe_plain,
     describe_projection,
     is_across_channels,
@@ -198,6 +199,7 @@ def read_branch(flow: Flow, region: Region, sites: Sequence[Site], towers: Mappi
         or describe_plain(flow, region, nodes)
         or (None if multiplies_rows(flow, nodes) else describe_convolution(flow, nodes))
         or describe_projection(flow, region)
+        or describe_mixing(flow, region)
     )
     return Branching(found or Unknown(list_paths(flow, nodes)), region)
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, SUMS
-from xray.story.anatomy.tree import Attention, EntrancePart, Group, Norm, Tower
+from xray.story.anatomy.tree import Attention, EntrancePart, Group, Norm, StreamMixing, Tower
 from xray.story.body.entrance import read_entrance
 from xray.story.body.layers import Layer, cut_by_blocks, cut_layers, group_layers, join_cuts
 from xray.story.body.stages import Staging, find_any_norm, name_norm, read_stage
@@ -141,7 +141,7 @@ def read_tower(
             sorted([*(one.bridge for one in bridges), *list_changes(flow, layers)], key=lambda one: one.before)
         ),
         conditions=() if condition is None else condition.inputs,
-        streams=count_streams(chains),
+        streams=count_streams(chains) or count_mixed(stagings),
     )
     before = frozenset(nodes)
     is_told = entrance.reads == "ids" and reads_chosen(flow, before, names)
@@ -181,6 +181,12 @@ def list_breaks(bridges: Sequence[Bridging], layers: int) -> list[int]:
 def count_streams(chains: Sequence[Chain]) -> int | None:
     """How many streams side by side every sum of some chains adds to; None where one adds to one alone."""
     counts = {None if joint.mixing is None else joint.mixing.count for chain in chains for joint in chain.joints}
+    return counts.pop() if len(counts) == 1 else None
+
+
+def count_mixed(stagings: Sequence[Staging]) -> int | None:
+    """How many streams side by side are mixed by stages (AltUp); None where none are."""
+    counts = {one.streams for staging in stagings for one in staging.stage.branches if isinstance(one, StreamMixing)}
     return counts.pop() if len(counts) == 1 else None
 
 

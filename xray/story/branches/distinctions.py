@@ -2,12 +2,12 @@
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, SIDE_BY_SIDE, SOFTMAXES, TURNS
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, PRODUCTS, SIDE_BY_SIDE, SOFTMAXES, TURNS
 from xray.ir.flow.projections import data_input, is_product
-from xray.story.anatomy.tree import FeedForward, Projection
+from xray.story.anatomy.tree import FeedForward, Projection, StreamMixing
 from xray.story.branches.feed_forward import describe_feed_forward
 from xray.story.branches.others import describe_convolution
-from xray.story.recognition.between import Region, does_mix, projections_in, width_in, width_out
+from xray.story.recognition.between import Region, does_mix, projections_in, strip_plain, width_in, width_out
 from xray.story.recognition.norms import find_norm
 
 
@@ -37,6 +37,20 @@ def describe_projection(flow: Flow, region: Region) -> Projection | None:
         return None
     widths = {width_out(flow, node) for node in linear}
     return Projection(widths.pop() if len(widths) == 1 else None)
+
+
+def describe_mixing(flow: Flow, region: Region) -> StreamMixing | None:
+    """How many streams a branch mixes by a matrix that it works out of them; None where it does anything else.
+
+    The streams stand on the first axis; with the matrix each of them becomes a weighed sum of all (Gemma 3n).
+    """
+    end, shape = flow.carried_from(region.end), flow.output(region.end).shape
+    if end not in region.inner or flow.op(end) not in PRODUCTS or len(shape) != 4 or shape[0] < 2:
+        return None
+    (rows, streams), (matrix, weights) = flow.given(end)
+    is_theirs = matrix.shape[-2:] == (shape[0], shape[0]) and rows.shape == (*shape[1:], shape[0])
+    is_whole = strip_plain(flow, streams) == region.start and weights in region.inner
+    return StreamMixing(shape[0]) if is_theirs and is_whole else None
 
 
 def is_around_convolution(flow: Flow, found: FeedForward, nodes: frozenset[int]) -> bool:

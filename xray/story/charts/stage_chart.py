@@ -18,6 +18,7 @@ from xray.story.anatomy.tree import (
     Projection,
     Recurrence,
     Stage,
+    StreamMixing,
 )
 from xray.story.anatomy.tree import Norm as NormFacts
 from xray.story.body.scale import find_scale, find_tanh_gate
@@ -393,6 +394,8 @@ def name_branch(branch: Branch) -> str:
         return "GATED ROWS FROM BESIDE"
     if isinstance(branch, FeedForward) and branch.joined:
         return f"FEED-FORWARD OF {branch.joined} ROWS TO 1"
+    if isinstance(branch, StreamMixing):
+        return f"{branch.streams} STREAMS MIXED"
     names = {FeedForward: "FEED-FORWARD", Experts: "EXPERTS", Convolution: "CONVOLUTION", Projection: "LINEAR"}
     return names.get(type(branch), "OPERATIONS")
 

@@ -12,6 +12,7 @@ from xray.story.anatomy.tree import (
     Norm,
     Recurrence,
     Stage,
+    StreamMixing,
     Unknown,
 )
 from xray.story.anatomy.wording import ACTIVATIONS, describe_choice, describe_weights
@@ -204,6 +205,8 @@ def describe_streams(anatomy: Anatomy) -> str:
     if not counts:
         return ""
     many = " or ".join(map(str, counts))
+    if any(isinstance(one, StreamMixing) for one in branches(anatomy)):
+        return f"{many} streams side by side, mixed by a matrix that is worked out of them."
     return f"{many} streams side by side: a sublayer reads a weighted sum of them, and gives to each its share."
 
 

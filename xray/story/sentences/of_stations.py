@@ -19,6 +19,7 @@ from xray.story.anatomy.tree import (
     Looking,
     Projection,
     Recurrence,
+    StreamMixing,
     Tower,
     Unknown,
 )
@@ -120,6 +121,12 @@ def describe_set_window(branch: Branch) -> str:
     return f"{looks}; sliding_window = {branch.sliding_window} is set."
 
 
+def describe_mixing(branch: Branch) -> str:
+    if not isinstance(branch, StreamMixing):
+        return ""
+    return f"The {branch.streams} streams of each place are mixed, by a matrix that is worked out of them."
+
+
 def describe_projection(branch: Branch) -> str:
     if not isinstance(branch, Projection):
         return ""
@@ -200,6 +207,7 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
         lambda one: isinstance(one, Convolution),
     ),
     Sentence("station of a projection", describe_projection),
+    Sentence("station of mixed streams", describe_mixing),
     fixed("no name", "Operations without a common name.", lambda one: isinstance(one, Unknown)),
 )
 """What a sublayer does, the first that is proven of its branch."""
