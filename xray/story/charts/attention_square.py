@@ -22,13 +22,12 @@ from xray.story.charts.chart import (
 from xray.story.charts.lanes import Part
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.scored_parts import Scored, read_scored
-from xray.story.sentences.of_parts import describe_box
+from xray.story.sentences.of_parts import HELD_CAP, describe_box
 
 SQUARE: Place = (0.46, 0.9)
 
 KEYS_TURNED: Place = (0.46, 0.5)
 UNKNOWN_FACTOR = "· scaled"
-HELD_CAP = "capped by tanh, at a number that is held"
 
 
 def draw_square(

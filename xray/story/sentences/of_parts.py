@@ -19,6 +19,9 @@ from xray.story.wording import plural
 Part = Branch | Norm | None
 """What the boxes belong to; None for what belongs to no part but to the stream itself."""
 
+HELD_CAP = "capped by tanh, at a number that is held"
+"""Beside a box of scores whose cap no setting tells (the sound of Gemma 3n)."""
+
 
 def describe_box(key: str, part: Part) -> str:
     """What happens in a box, in plain words, as far as the facts of its part prove it."""
