@@ -44,3 +44,39 @@ def test_weights_that_were_divided_first_are_counted_in_their_layers():
     assert shares["feed-forward × 3"] == wide + 3 * 2 * WIDTH  # the norms before them
     assert sum(shares.values()) == sum(one.numel() for one in model.parameters())
     assert "norms and what is not placed" not in shares
+
+
+class ScaledByOneMore(nn.Module):
+    """A root mean square norm that multiplies by one more than its learned numbers (Gemma)."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(WIDTH))
+
+    def forward(self, x):
+        normed = x.float() * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + 1e-6)
+        return (normed * (1.0 + self.weight.float())).type_as(x)
+
+
+class EndsInNorm(nn.Module):
+    """A reader of words that ends in such a norm."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(31, WIDTH)
+        self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(3))
+        self.norm = ScaledByOneMore()
+
+    def forward(self, ids):
+        x = self.words(ids)
+        for layer in self.layers:
+            x = layer(x)
+        return self.norm(x)
+
+
+def test_a_last_norm_has_all_its_learned_numbers():
+    torch.manual_seed(0)
+    trace = xray.trace(EndsInNorm(), torch.arange(14).view(2, 7))
+    listed = list_shares(read_columns(trace, all_layers=False), count_params(trace), {})
+
+    assert [(name, count) for name, _, count in listed][-1] == ("last norm", WIDTH)

@@ -71,8 +71,8 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
             found = collect_statistics(flow, maker)
             if any(is_projection(flow, one) or flow.op(one) in FINDINGS for one in found):
                 return None  # how much of a channel goes on is worked out of its mean (squeeze and excite)
+            statistics |= found
             if any(is_measure(flow, one) for one in found):
-                statistics |= found
                 begun = len(nodes) + 1
         nodes.append(here)
         here = flow.makers[here][full[0]]

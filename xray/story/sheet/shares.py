@@ -52,7 +52,8 @@ def list_shares(columns: Sequence[Column], params: int, unused: Mapping[str, int
         if leaving is not None:
             places = {column.reading.flow.places[step.id] for node in leaving.nodes for step in node.steps} - beside
             final = column.towering.final
-            add(count, f"{name}{'last norm' if final and places <= set(final.nodes) else 'head'}", own, [places])
+            learned = {place for place in places if count.is_learned(place)}
+            add(count, f"{name}{'last norm' if final and learned <= set(final.nodes) else 'head'}", own, [places])
     rest = params - sum(n for _, _, n in found)
     within = {path: n for path, n in unused.items() if not seen.isdisjoint((path, *paths_above(path)))}
     apart = {path: n for path, n in unused.items() if path not in within}
