@@ -171,11 +171,20 @@ def describe_joined(anatomy: Anatomy) -> str:
 
 
 def describe_experts(anatomy: Anatomy) -> str:
-    for branch in forwards(anatomy):
-        if isinstance(branch, Experts) and branch.experts and branch.chosen:
-            shared = ", beside one that every place goes through" if branch.shared else ""
-            return f"Experts: {name_choosing(anatomy)} sends each place to {branch.chosen} of {branch.experts}{shared}."
-    return ""
+    found = [one for one in forwards(anatomy) if isinstance(one, Experts) and one.experts and one.chosen]
+    if not found:
+        return ""
+    counts: dict[int, set[int]] = {}
+    for one in found:
+        counts.setdefault(one.chosen or 0, set()).add(one.experts or 0)
+    few = " or ".join(
+        f"{chosen} of {' to '.join(map(str, dict.fromkeys((min(counted), max(counted)))))}"
+        for chosen, counted in sorted(counts.items())
+    )
+    beside = {bool(one.shared) for one in found}
+    some = "in some layers " if len(beside) > 1 else ""
+    shared = f", {some}beside one that every place goes through" if any(beside) else ""
+    return f"Experts: {name_choosing(anatomy)} sends each place to {few}{shared}."
 
 
 def describe_routing(anatomy: Anatomy) -> str:

@@ -1,0 +1,30 @@
+"""What is said of experts, where not all layers have as many."""
+
+from dataclasses import replace
+
+from story.sentences.pools import EXPERTS, FALSE, make_anatomy
+
+from xray.story.anatomy.tree import Anatomy
+from xray.story.sentences.of_models import describe_experts
+
+
+def with_others(*others: object) -> Anatomy:
+    """A network with experts in one sublayer, and others in the next ones."""
+    return make_anatomy(FALSE, replace(EXPERTS, experts=8, chosen=2, shared=0), *others)
+
+
+def test_one_kind_of_experts_is_told_with_its_numbers() -> None:
+    assert describe_experts(with_others()) == "Experts: what chooses them sends each place to 2 of 8."
+
+
+def test_pyramids_of_experts_are_told_with_the_least_and_the_most() -> None:
+    more = [replace(EXPERTS, experts=count, chosen=2, shared=0) for count in (4, 64)]
+
+    assert describe_experts(with_others(*more)).endswith(" each place to 2 of 4 to 64.")
+
+
+def test_several_choices_are_told_beside_each_other() -> None:
+    other = replace(EXPERTS, experts=256, chosen=8, shared=1)
+
+    told = describe_experts(with_others(other))
+    assert " each place to 2 of 8 or 8 of 256, in some layers beside one that every place goes through." in told
