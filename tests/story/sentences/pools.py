@@ -100,6 +100,7 @@ MODELS = {
     "other rows": make_anatomy(replace(FALSE, other_rows=True)),
     "earlier keys": make_anatomy(replace(FALSE, earlier_keys=True)),
     "chosen keys": make_anatomy(replace(FALSE, chosen_keys=True)),
+    "chosen heads": make_anatomy(replace(FALSE, query_experts=8)),
     "positions": make_anatomy(replace(FALSE, positions="rotary")),
     "numbers that are turned": make_anatomy(replace(FALSE, positions="rotary", turned=3)),
     "grouped queries": make_anatomy(replace(FALSE, heads=10, kv_heads=5)),

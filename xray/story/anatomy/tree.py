@@ -75,7 +75,8 @@ class Attention(Looking):
     it has fewer places than that, and no mask is recorded that cuts a window. `earlier_keys` is True where keys and
     values are those that an earlier layer made for itself (Gemma 3n), `chosen_keys` where a mask shows those keys alone
     that have the highest of other scores (the indexer of DeepSeek-V3.2). `turned` is how many numbers of a head are
-    turned by its place, where not all are (GPT-NeoX).
+    turned by its place, where not all are (GPT-NeoX), `query_experts` among how many experts a router chooses
+    those that make the queries of a place (JetMoe).
     """
 
     kv_heads: int | None
@@ -105,6 +106,7 @@ class Attention(Looking):
     sliding_window: int | None = None
     earlier_keys: bool | None = None
     chosen_keys: bool | None = None
+    query_experts: int | None = None
     turned: int | None = None
     part: str = "attention"
 

@@ -11,6 +11,7 @@ from xray.story.anatomy.tree import Attention
 from xray.story.body.scale import is_tanh_of_learned
 from xray.story.body.stages import Branching, find_ending
 from xray.story.branches.attention import is_sink_share
+from xray.story.branches.chosen_heads import find_gathering
 from xray.story.branches.inner_norms import find_inner_norm
 from xray.story.branches.operands import Side, is_cut, is_rotary
 from xray.story.branches.others import list_other_way
@@ -163,6 +164,8 @@ def draw_end(
     parted = next((node for node in joined if is_cut(flow, node)), None)  # a part of each row goes a way of its own
     joined = joined if parted is None else joined[: joined.index(parted)]
     drawn: list[Node] = []
+    gathered = find_gathering(flow, site.output)
+    joined = joined if gathered is None or not joined or len(flow.steps[joined[-1]].outputs) == 1 else joined[:-1]
     if joined and flow.output(joined[-1]).shape != flow.output(site.weighted_sum).shape:
         steps = steps_with_block(flow, *reversed(joined))
         drawn.append(Node("concat", "CONCAT HEADS", row, BROAD, steps, flow.output(joined[-1])))
@@ -181,12 +184,16 @@ def draw_end(
         edges.append(Edge(last, box.key, heads))
         last, row = box.key, row + 1
     if site.output is not None:
-        step = flow.steps[site.output]
+        made = site.output if gathered is None else gathered
+        own = [] if gathered is None else [maker for maker in flow.makers[gathered] if maker is not None]
+        name_of_all = "LINEAR O" if gathered is None else "CHOSEN EXPERTS' LINEAR O"
+        steps = steps_at(flow, *dict.fromkeys((made, *own)))
         extra = describe_params(flow, site.output)
-        nodes.append(Node("output", "LINEAR O", row, BROAD, (step,), flow.output(site.output), extra))
+        nodes.append(Node("output", name_of_all, row, BROAD, steps, flow.output(made), extra))
         edges.append(Edge(last, "output"))
         last, row = "output", row + 1
-    start = site.output if site.output is not None else joined[-1] if joined else site.weighted_sum
+    output = site.output if gathered is None else gathered
+    start = output if output is not None else joined[-1] if joined else site.weighted_sum
     tail = find_region(flow, start, end)
     for count, part in enumerate(cut_tail(flow, tail.inner) if tail is not None else []):
         is_joined = part.kind in ("beside", "join") and tail is not None and takes_in(flow, part, tail)

@@ -8,6 +8,7 @@ from xray.ir.flow.operation_kinds import FINDINGS, SCALINGS, SUMS
 from xray.story.anatomy.tree import ANOTHER_ROW, Attention
 from xray.story.body.stages import Branching
 from xray.story.branches.attention import rolls_places
+from xray.story.branches.chosen_heads import find_stack
 from xray.story.branches.operands import Side, is_kept, is_narrowed, is_rotary, read_sides
 from xray.story.charts.attention_square import UNKNOWN_FACTOR, name_factor
 from xray.story.charts.chart import (
@@ -212,6 +213,8 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
     """What a part of a lane is called; `is_waist` where another linear layer leads wide again what one made narrow."""
     if part.kind == "linear":
         linears = [node for node in part.nodes if is_linear(flow, node)]
+        if sum(find_stack(flow, node) is not None for node in linears) > 1:
+            return f"CHOSEN EXPERTS' LINEAR {letters}"
         step = flow.steps[linears[0]]
         wide = step.inputs[0].shape[-1] if step.inputs and step.inputs[0].shape else 0
         if len(linears) == 1 and part.number == 0 and width_out(flow, linears[0]) * 2 <= wide and is_waist:

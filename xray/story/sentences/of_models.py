@@ -326,6 +326,11 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
         lambda whole: any(branch.earlier_keys for branch in attentions(whole)),
     ),
     fixed(
+        "chosen heads",
+        "Heads are chosen: for each place a router takes some of several experts, and these make its queries.",
+        lambda whole: any(branch.query_experts for branch in attentions(whole)),
+    ),
+    fixed(
         "chosen keys",
         "Keys are chosen: other scores, made for this alone, say which of them each place looks at.",
         lambda whole: any(branch.chosen_keys for branch in attentions(whole)),

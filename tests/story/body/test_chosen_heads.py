@@ -1,0 +1,59 @@
+"""Heads that a router chooses for each place: experts make its queries, and take what these found (JetMoe)."""
+
+import torch
+from story.body.test_mistaken import WIDTH, FeedForwardPart
+from torch import nn
+from torch.nn.functional import linear, scaled_dot_product_attention, softmax
+
+import xray
+from xray.story.anatomy.tree import Attention
+from xray.story.sheet.columns import read_columns
+
+EXPERTS, CHOSEN, D_K, PLACES = 5, 2, 4, 7
+
+
+class ChosenHeads(nn.Module):
+    """Attention of one head for each chosen expert, keys and values shared by all."""
+
+    def __init__(self):
+        super().__init__()
+        self.router, self.norm = nn.Linear(WIDTH, EXPERTS, bias=False), nn.LayerNorm(WIDTH)
+        self.ask = nn.Parameter(torch.randn(EXPERTS, D_K, WIDTH))
+        self.back = nn.Parameter(torch.randn(EXPERTS, WIDTH, D_K))
+        self.both = nn.Linear(WIDTH, 2 * CHOSEN * D_K)
+
+    def each(self, rows, weights, counts):
+        return torch.cat([linear(part, weights[place]) for place, part in enumerate(rows.split(counts))])
+
+    def forward(self, x):
+        seen = self.norm(x)
+        flat = seen.reshape(-1, WIDTH)
+        shares, names = self.router(flat).topk(CHOSEN, dim=1)
+        order = names.flatten().argsort()
+        places, counts = order // CHOSEN, names.flatten().bincount(minlength=EXPERTS).tolist()
+        asked = self.each(flat[places], self.ask, counts)
+        query = torch.zeros(len(order), D_K).index_add(0, order, asked).view(*x.shape[:2], CHOSEN, D_K).transpose(1, 2)
+        key, value = (one.unflatten(-1, (CHOSEN, D_K)).transpose(1, 2) for one in self.both(seen).chunk(2, dim=-1))
+        found = scaled_dot_product_attention(query, key, value, is_causal=True).transpose(1, 2).reshape(-1, D_K)
+        given = self.each(found[order], self.back, counts) * softmax(shares, dim=1).flatten()[order][:, None]
+        return x + torch.zeros_like(flat).index_add(0, places, given).view(x.shape)
+
+
+def trace_of():
+    torch.manual_seed(0)
+    model = nn.Sequential(ChosenHeads(), FeedForwardPart(), ChosenHeads(), FeedForwardPart())
+    return xray.trace(model.eval(), torch.randn(2, PLACES, WIDTH))
+
+
+def test_among_how_many_experts_heads_are_chosen_is_told():
+    (attention,) = {one for one in xray.anatomy(trace_of()).towers[0].branches if isinstance(one, Attention)}
+
+    assert attention.query_experts == EXPERTS
+
+
+def test_what_the_chosen_experts_make_is_drawn_as_one_box_before_the_scores_and_one_behind():
+    (column,) = read_columns(trace_of())
+    labels = [node.label for node in column.frames[0].panels[0].chart.nodes]
+
+    assert {"CHOSEN EXPERTS' LINEAR Q", "CHOSEN EXPERTS' LINEAR O", "ADDED AT THEIR PLACES"} <= {*labels}
+    assert not {"LINEAR Q", "LINEAR O"} & {*labels}
