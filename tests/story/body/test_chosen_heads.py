@@ -55,5 +55,5 @@ def test_what_the_chosen_experts_make_is_drawn_as_one_box_before_the_scores_and_
     (column,) = read_columns(trace_of())
     labels = [node.label for node in column.frames[0].panels[0].chart.nodes]
 
-    assert {"CHOSEN EXPERTS' LINEAR Q", "CHOSEN EXPERTS' LINEAR O", "ADDED AT THEIR PLACES"} <= {*labels}
+    assert {"EXPERTS MAKE Q", "CHOSEN EXPERTS' LINEAR O", "ADDED AT THEIR PLACES"} <= {*labels}
     assert not {"LINEAR Q", "LINEAR O"} & {*labels}

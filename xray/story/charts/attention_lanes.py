@@ -214,7 +214,7 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
     if part.kind == "linear":
         linears = [node for node in part.nodes if is_linear(flow, node)]
         if sum(find_stack(flow, node) is not None for node in linears) > 1:
-            return f"CHOSEN EXPERTS' LINEAR {letters}"
+            return f"EXPERTS MAKE {letters}"
         step = flow.steps[linears[0]]
         wide = step.inputs[0].shape[-1] if step.inputs and step.inputs[0].shape else 0
         if len(linears) == 1 and part.number == 0 and width_out(flow, linears[0]) * 2 <= wide and is_waist:
@@ -231,7 +231,7 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         ops = [flow.op(node).upper() for node in part.nodes if flow.op(node) == "roll" or pads(flow, node)]
         return " AND ".join(ops) if ops else label_cut(flow, part)
     if part.kind == "rotate" and any(is_linear(flow, node) for node in part.nodes):
-        return f"WITH A LINEAR BESIDE {letters}"
+        return f"LINEAR BESIDE {letters}"
     if part.kind == "lay":
         return f"{label_rows(flow, part)} {letters}"
     if keeps_rows(flow, part):
