@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from sys import maxsize
 
 from xray.config import EOS, SPECIAL_TOKENS
@@ -19,6 +20,7 @@ from xray.story.anatomy.tree import (
     Looking,
     Projection,
     Recurrence,
+    Stage,
     StreamMixing,
     Tower,
     Unknown,
@@ -58,6 +60,13 @@ def describe_station(tower: Tower, branch: Branch) -> str:
     if isinstance(branch, FeedForward) and branch.kernel is None:
         return say_first(OF_FORWARDS, (branch, width_at(tower, branch)))
     return say_first(OF_BRANCHES, branch)
+
+
+def describe_stage(tower: Tower, stage: Stage) -> str:
+    """What happens at the station of a whole stage, in order; what happens several times in a row is told once."""
+    told = [describe_station(tower, branch) for branch in stage.branches]
+    rows = [(text, len(list(alike))) for text, alike in groupby(told)]
+    return " ".join(f"{text.removesuffix('.')}, {count} times." if count > 1 else text for text, count in rows)
 
 
 def width_at(tower: Tower, branch: Branch) -> int | None:

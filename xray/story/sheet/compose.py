@@ -31,7 +31,7 @@ from xray.story.sentences.of_stations import (
     describe_again,
     describe_entrance,
     describe_exit,
-    describe_station,
+    describe_stage,
 )
 from xray.story.sheet.columns import Column, list_links, read_columns
 from xray.story.sheet.counting import count_unsaid, list_undrawn
@@ -227,8 +227,7 @@ def list_stations(trace: Trace, columns: Sequence[Column], anatomy: Anatomy) -> 
         for frame in column.frames:
             for panel in frame.panels:
                 if panel.is_open:
-                    told = " ".join(describe_station(tower, branch) for branch in panel.staging.stage.branches)
-                    found.append((panel.station, told))
+                    found.append((panel.station, describe_stage(tower, panel.staging.stage)))
         if column.name in memories and found and column.words is not None:
             number, text = found[-1]
             found[-1] = (number, text.removesuffix(".") + ": the memory.")
