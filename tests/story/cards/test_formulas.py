@@ -46,3 +46,29 @@ def test_where_all_are_alike_no_station_is_named(monkeypatch: pytest.MonkeyPatch
 def test_stations_are_told_in_words() -> None:
     assert formulas.describe_stations([4]) == " at station 4"
     assert formulas.describe_stations([5, 2, 9]) == " at stations 2, 5 and 9"
+
+
+class Beside(torch.nn.Module):
+    """Attention that hides the future and a feed-forward beside each other, both of them read one norm (GPT-J)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.project, self.out = torch.nn.LayerNorm(12), torch.nn.Linear(12, 36), torch.nn.Linear(12, 12)
+        self.up, self.down = torch.nn.Linear(12, 30), torch.nn.Linear(30, 12)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        normed = self.norm(x)
+        q, k, v = (one.view(2, 5, 3, 4).transpose(1, 2) for one in self.project(normed).chunk(3, -1))
+        seen = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return x + self.out(seen.transpose(1, 2).flatten(2)) + self.down(torch.relu(self.up(normed)))
+
+
+def test_the_formula_of_what_has_another_branch_beside_it_has_its_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Told] = []
+    listed = formulas.list_lines
+    monkeypatch.setattr(formulas, "list_lines", lambda one: (told.append(one), listed(one))[1])
+    torch.manual_seed(0)
+    draw_poster(xray.trace(torch.nn.Sequential(Beside(), Beside()), torch.randn(2, 5, 12)), "svg")
+
+    found = ["".join(run.text for run in line) for _, line in listed(told[0])]
+    assert [one for one in found if "softmax" in one] == ["softmax( Q·KT / √dk + mask ) · V"]

@@ -1,6 +1,7 @@
 """Attention in formulas, as the steps of this model prove them."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from xray.story.anatomy.tree import Attention, Tower
 from xray.story.canvas import Canvas, words
@@ -72,6 +73,7 @@ def describe_stations(stations: Sequence[int]) -> str:
 
 def list_formulas(tower: Tower, branch: Attention, nodes: Sequence[Node]) -> list[tuple[str, str, Line]]:
     """The formula of the attention that is drawn, with its name and a remark: its terms are those of its nodes."""
+    nodes = [replace(node, key=node.key.rpartition(":")[2]) for node in nodes]  # of branches beside each other
     keys = {node.key.rstrip("0123456789") for node in nodes}
     scores = next((node.label.replace("K·Q", "Q·K") for node in nodes if node.key.endswith("scores")), "")
     cap = f"{branch.cap:g}·tanh( " if branch.cap else ""
