@@ -31,3 +31,36 @@ def test_a_cap_by_a_number_that_is_held_is_told_beside_the_softmax():
 
     assert nodes["softmax"].extra == "capped by tanh, at a number that is held"
     assert nodes["scores"].label == "SCORES Q·K^T"
+
+
+class Gated(nn.Module):
+    """Learned numbers by distance, which a gate made of each place multiplies before scores are added (WavLM)."""
+
+    def __init__(self, *, gates: bool):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.near, self.gate = nn.Embedding(9, HEADS), nn.Linear(WIDTH, HEADS)
+        self.gates = gates
+
+    def forward(self, x):
+        query, key, value = self.qkv(x).reshape(*x.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        places = torch.arange(x.shape[1])
+        bias = self.near(places[:, None] - places[None, :] + 4).permute(2, 0, 1)[None]
+        if self.gates:
+            bias = bias.repeat(x.shape[0], 1, 1, 1) * self.gate(x).sigmoid().transpose(1, 2)[..., None]
+        scores = query @ key.transpose(-1, -2) + bias
+        return x + self.out((scores.softmax(-1) @ value).transpose(1, 2).flatten(2))
+
+
+def read_bias(*, gates):
+    model = nn.Sequential(Gated(gates=gates), FeedForwardPart(), Gated(gates=gates), FeedForwardPart())
+    (column,) = read_columns(xray.trace(model.eval(), torch.ones(2, 5, WIDTH)))
+    (found,) = (node for node in column.frames[0].panels[0].chart.nodes if "BIAS" in node.label)
+    return found
+
+
+def test_a_bias_that_a_gate_multiplies_is_told_as_it_is_added():
+    plain, gated = read_bias(gates=False), read_bias(gates=True)
+
+    assert (plain.beside.shape, plain.extra) == ((1, HEADS, 5, 5), "broadcast")
+    assert (gated.beside.shape, gated.extra) == ((2, HEADS, 5, 5), "")

@@ -6,6 +6,7 @@ from dataclasses import replace
 from xray.story.anatomy.tree import Attention, Tower
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told, draw_card
+from xray.story.charts.attention_square import ROOT_OF_ROOT
 from xray.story.charts.chart import Chart, Node
 from xray.story.layout import Line, Run, line_width
 from xray.story.sentences.of_parts import describe_box
@@ -79,8 +80,11 @@ def list_formulas(tower: Tower, branch: Attention, nodes: Sequence[Node]) -> lis
     cap = f"{branch.cap:g}·tanh( " if branch.cap else ""
     runs = [Run(f"softmax( {cap}Q·K", LABEL), Run("T", LABEL, "text", "regular", "sup")]
     scaled = [node.label[1:] for node in nodes if is_scaled(node, nodes)]
-    for factor in filter(None, map(str.strip, (*scaled, scores.removeprefix("SCORES Q·K^T")))):
-        if "√d_k" in factor:
+    factors = list(filter(None, map(str.strip, (*scaled, scores.removeprefix("SCORES Q·K^T")))))
+    if factors.count(ROOT_OF_ROOT) == 2:
+        factors = ["÷ √d_k", *(factor for factor in factors if factor != ROOT_OF_ROOT)]
+    for factor in factors:
+        if "√d_k" in factor and factor != ROOT_OF_ROOT:
             runs += [Run(" / √d", LABEL), Run("k", LABEL, "text", "regular", "sub")]
         elif "·" in factor:
             runs.append(Run(f" {factor}", LABEL))

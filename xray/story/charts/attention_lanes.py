@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import FINDINGS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, SCALINGS, SUMS
 from xray.story.anatomy.tree import ANOTHER_ROW, Attention
 from xray.story.body.stages import Branching
 from xray.story.branches.attention import rolls_places
@@ -185,7 +185,8 @@ def lane_node(flow: Flow, lane: Lane, part: Part, key: str, row: int, *, is_wais
     """A part of one lane as a node; `width` is that of a head, by the root of which rows may be divided."""
     letter = lane.letter.upper()
     by_place = part.kind == "scale" and any(is_by_place(flow, node) for node in part.nodes)
-    factor = name_factor(flow.steps[part.nodes[-1]], width) if part.kind == "scale" and len(part.nodes) == 1 else ""
+    scaling = [node for node in part.nodes if flow.op(node) not in CARRYING] if part.kind == "scale" else []
+    factor = name_factor(flow.steps[scaling[0]], width) if len(scaling) == 1 else ""
     return Node(
         key,
         f"DOWN {letter}"

@@ -28,6 +28,8 @@ SQUARE: Place = (0.46, 0.9)
 
 KEYS_TURNED: Place = (0.46, 0.5)
 UNKNOWN_FACTOR = "· scaled"
+ROOT_OF_ROOT = "÷ √√d_k"
+"""Of queries and of keys, as torch scales both where it works its attention out: together the root."""
 
 
 def draw_square(
@@ -150,14 +152,16 @@ def label_scores(flow: Flow, site: Site, scales: list[Scored]) -> str:
 
 
 def name_factor(step: Step, width: int) -> str:
-    """A scaling as it is written: by the root of the head's width where it is that, else the number."""
+    """A scaling as it is written: by the root of the head's width or the root of this, else by the number."""
     value = step.settings.get("factor", step.settings.get("other"))
     if isinstance(value, bool) or not isinstance(value, int | float) or value == 0:
         return UNKNOWN_FACTOR
     factor = 1 / value if step.op.startswith(("div", "true_div")) else float(value)
     if factor == 1:
         return ""
-    return "÷ √d_k" if width and isclose(factor, 1 / sqrt(width), rel_tol=1e-3) else f"· {factor:.4g}"
+    if width and isclose(factor, 1 / sqrt(width), rel_tol=1e-3):
+        return "÷ √d_k"
+    return ROOT_OF_ROOT if width and isclose(factor, width**-0.25, rel_tol=1e-3) else f"· {factor:.4g}"
 
 
 def list_bent(flow: Flow, site: Site, branch: Attention, *, is_beside: bool) -> list[int]:

@@ -222,10 +222,21 @@ def lies_beside(flow: Flow, node: int, run: Sequence[int], earlier: Collection[i
 
 
 def scales_normed(flow: Flow, run: Sequence[int]) -> bool:
-    """Whether a step multiplies what a norm gives by one number (Muse Glimmer's queries)."""
-    step = flow.steps[run[-1]]
-    is_number = step.op in SCALINGS and all(len(one.shape) == 0 for one in step.inputs[1:])
-    return len(run) == 1 and is_number and any(find_any_norm(flow, one) for one in flow.makers[run[-1]] if one)
+    """Whether a step multiplies what a norm gives by one number (Muse Glimmer's queries).
+
+    By numbers that are worked out of learned ones too, where the norm has weights of its own (TimesFM 2.5's queries).
+    """
+    last = run[-1]
+    step = flow.steps[last]
+    if step.op not in SCALINGS:
+        return False
+    norms = {one: norm for one in flow.makers[last] if one is not None and (norm := find_any_norm(flow, one))}
+    if len(run) == 1 and norms and all(len(one.shape) == 0 for one in step.inputs[1:]):
+        return True
+    made = [one for one in flow.makers[last] if one is not None and one not in norms]
+    return len(made) == 1 == len(norms) and any(
+        record.role == "parameter" for node in next(iter(norms.values())).nodes for record in flow.steps[node].inputs
+    )
 
 
 def is_by_place(flow: Flow, node: int) -> bool:

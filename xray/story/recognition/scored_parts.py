@@ -196,7 +196,7 @@ def find_bias(flow: Flow, operand: Operand, behind: list[int]) -> Operand | None
         if is_product(flow, here) and not is_projection(flow, here) and not multiplies_itself(flow, here):
             return operand  # other scores
         if flow.op(here) in LOOKUPS or is_projection(flow, here) or reads_table(flow, here):
-            return nearest_like_scores(flow, operand, here)
+            return nearest_like_scores(flow, operand, here, behind)
     is_mask = operand.record.mask is not None or operand.record.role == "mask"
     hides = any(flow.op(here) in MASK_MAKERS | MASKINGS for here in behind)
     if not is_mask and not hides and not is_given(flow, operand.maker):
@@ -223,8 +223,11 @@ def reads_table(flow: Flow, place: int) -> bool:
     return step.op in ("index", "index_select", "gather") and bool(step.inputs) and step.inputs[0].role == "parameter"
 
 
-def nearest_like_scores(flow: Flow, operand: Operand, table: int) -> Operand:
-    """The last step on the way from a learned table to the scores that nothing else has joined."""
+def nearest_like_scores(flow: Flow, operand: Operand, table: int, behind: list[int]) -> Operand:
+    """The last step on the way from a learned table to the scores that nothing else has joined.
+
+    Where other numbers multiply what the table gave, all that is added is the bias (WavLM's gate for each place).
+    """
     here = table
     while True:
         onward = [
@@ -235,8 +238,19 @@ def nearest_like_scores(flow: Flow, operand: Operand, table: int) -> Operand:
             and flow.steps[reader].outputs
         ]
         if not onward or here == operand.maker:
-            return Operand(flow.output(here), here)
+            return operand if is_gated(flow, here, behind) else Operand(flow.output(here), here)
         here = onward[0]
+
+
+def is_gated(flow: Flow, start: int, way: list[int]) -> bool:
+    """Whether a step of a way multiplies what another one gave by other numbers than one."""
+    reached = {start}
+    for node in sorted(way):
+        if not reached.isdisjoint(flow.makers[node]):
+            reached.add(node)
+            if flow.op(node) in SCALINGS and sum(1 for one in flow.steps[node].inputs if one.shape) > 1:
+                return True
+    return False
 
 
 def find_mask(flow: Flow, operand: Operand, behind: list[int], *, has_bias: bool) -> Operand | None:

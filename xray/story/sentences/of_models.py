@@ -170,6 +170,13 @@ def describe_joined(anatomy: Anatomy) -> str:
     return f"In some layers the feed-forward reads {told} rows side by side, and makes one of them." if counts else ""
 
 
+def describe_chosen_keys(anatomy: Anatomy) -> str:
+    found = [branch.chosen_keys for branch in attentions(anatomy)]
+    some = "" if all(found) else " in some attentions"
+    told = f"Keys are chosen{some}: other scores, made for this alone, say which of them each place looks at."
+    return told if any(found) else ""
+
+
 def describe_experts(anatomy: Anatomy) -> str:
     found = [one for one in forwards(anatomy) if isinstance(one, Experts) and one.experts and one.chosen]
     if not found:
@@ -330,11 +337,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
         "Heads are chosen: for each place a router takes some of several experts, and these make its queries.",
         lambda whole: any(branch.query_experts for branch in attentions(whole)),
     ),
-    fixed(
-        "chosen keys",
-        "Keys are chosen: other scores, made for this alone, say which of them each place looks at.",
-        lambda whole: any(branch.chosen_keys for branch in attentions(whole)),
-    ),
+    Sentence("chosen keys", describe_chosen_keys),
     Sentence("positions", describe_positions),
     Sentence("numbers that are turned", describe_turned),
     Sentence("grouped queries", describe_heads),

@@ -1,0 +1,66 @@
+"""By what queries and keys are multiplied before they meet: a box of its own, and the term of the formula."""
+
+import pytest
+import torch
+from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
+from torch import nn
+from torch.nn.functional import softplus
+
+import xray
+from xray.story.cards.formulas import list_formulas
+from xray.story.sheet.columns import read_columns
+
+
+class Normed(nn.Module):
+    """Queries and keys with a norm for each head; queries may be multiplied by learned numbers behind it."""
+
+    def __init__(self, *, scales: bool):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.of_queries, self.of_keys = nn.RMSNorm(WIDTH // HEADS), nn.RMSNorm(WIDTH // HEADS)
+        self.by = nn.Parameter(torch.ones(WIDTH // HEADS))
+        self.scales = scales
+
+    def forward(self, x):
+        query, key, value = self.qkv(x).reshape(*x.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        query, key = self.of_queries(query), self.of_keys(key)
+        if self.scales:
+            query = query * softplus(self.by)[None, None, None, :]
+        scores = query @ key.transpose(-1, -2)
+        return x + self.out((scores.softmax(-1) @ value).transpose(1, 2).flatten(2))
+
+
+class Ready(nn.Module):
+    """The attention of torch itself, which multiplies queries and keys alike where no kernel does it."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.MultiheadAttention(WIDTH, HEADS)
+
+    def forward(self, x):
+        return x + self.inner(x, x, x, need_weights=False)[0]
+
+
+def read_panel(part, *, device="cpu"):
+    model = nn.Sequential(part(), FeedForwardPart(), part(), FeedForwardPart()).eval().to(device)
+    trace = xray.trace(model, torch.ones(5, 2, WIDTH, device=device))
+    (column,) = read_columns(trace)
+    panel = column.frames[0].panels[0]
+    return xray.anatomy(trace).towers[0], panel.staging.branches[0].branch, panel.chart.nodes
+
+
+@pytest.mark.parametrize("scales", [False, True])
+def test_learned_numbers_behind_a_norm_with_weights_are_a_box_of_their_own(scales):
+    _, _, nodes = read_panel(lambda: Normed(scales=scales))
+
+    labels = {node.label for node in nodes}
+    assert {"NORM Q", "NORM K"} <= labels
+    assert ("SCALE Q" in labels) == scales
+
+
+def test_queries_and_keys_that_are_both_divided_by_a_root_of_the_root_are_scaled_by_the_root():
+    tower, branch, nodes = read_panel(Ready, device="meta")
+
+    (_, _, line), *_ = list_formulas(tower, branch, nodes)
+    assert {"Q ÷ √√d_k", "K ÷ √√d_k"} <= {node.label for node in nodes}
+    assert "".join(run.text for run in line) == "softmax( Q·KT / √dk ) · V"
