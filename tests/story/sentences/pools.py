@@ -179,6 +179,7 @@ ATTENTIONS = {
     "fused": replace(FALSE, fused="qkv"),
     "latent": replace(FALSE, latent=Latent(None, 11), qk_norm=True, qk_norm_over="head"),
     "kept": replace(FALSE, latent=Latent(None, 11, 11)),
+    "kept with others": replace(FALSE, latent=Latent(None, 11, 13)),
     "grouped": replace(FALSE, heads=10, kv_heads=5),
     "rotary": replace(FALSE, positions="rotary"),
     "alibi": replace(FALSE, positions="alibi"),
@@ -226,7 +227,7 @@ NORMS = {
 }
 PARTS = {**BRANCHES, **NORMS, "the stream": None}
 HEADS = set(ATTENTIONS) - {"not known", "one head"}
-APART = set(ATTENTIONS) - {"fused", "latent", "kept"}
+APART = set(ATTENTIONS) - {"fused", "latent", "kept", "kept with others"}
 WIDE = set(FORWARDS) - {"forward, not known"}
 OF_PARTS = {
     "stream": {"the stream"},
@@ -239,8 +240,9 @@ OF_PARTS = {
     "gate from beside": {*ATTENTIONS, *FORWARDS, *MANY},
     "three views": APART - {"memory", "no source"},
     "two sources": {"memory"},
-    "one for several": {"fused", "latent", "kept"},
+    "one for several": {"fused", "latent", "kept", "kept with others"},
     "kept waist": {"kept"},
+    "kept with others": {"kept with others"},
     "cut into heads": HEADS,
     "turned by places": {"rotary"},
     "cache": set(ATTENTIONS),

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from math import isclose, prod, sqrt
 
-from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.dataflow import SHAPED_ALIKE, Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, LOOKUPS, PLACING, SCALINGS, SUMS
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
@@ -89,13 +89,39 @@ def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:
     below: list[Node] = []
     edges: list[Edge] = []
     for place, (kind, (step, record, reader)) in zip((LEFT_HALF, RIGHT_HALF), given, strict=False):
-        own = (node.key for node in raised.nodes if any(one is flow.steps[reader] for one in node.steps))
+        own = [node.key for node in raised.nodes if any(one is flow.steps[reader] for one in node.steps)][:1]
+        own = own or lead_to_boxes(flow, towering.entrance, raised, record) or list(raised.feet[:1])
         label = "INPUT" if is_worked_out(flow, reader) else INPUTS.get(kind or "", "INPUT")
         key, place = f"given{len(below) or ''}", place if len(given) > 1 else MIDDLE
         below.append(Node(key, label, 0, place, (step,), record, told=() if below else told))
-        edges.append(Edge(key, next(own, raised.feet[0])))
+        edges += [Edge(key, one) for one in own]
     feet = tuple(node.key for node in below[:1]) or raised.feet
     return Chart((*below, *raised.nodes), (*edges, *raised.edges), feet, raised.head, raised.memory)
+
+
+def lead_to_boxes(flow: Flow, entrance: Collection[int], chart: Chart, record: TensorRecord) -> list[str]:
+    """The boxes to which what comes in is led first, where no box stands for the step that reads it."""
+    boxes = {flow.places[step.id]: node.key for node in chart.nodes for step in node.steps if step.id in flow.places}
+    todo = [
+        node
+        for node in entrance
+        if flow.op(node) not in SHAPED_ALIKE
+        and any(maker is None and is_same_given(one, record) for one, maker in flow.given(node))
+    ]
+    seen: set[int] = set()
+    while todo:
+        here = todo.pop()
+        if here in seen or here not in entrance:
+            continue
+        seen.add(here)
+        todo += () if here in boxes else flow.readers.get(here, ())
+    found = {boxes[node] for node in seen if node in boxes}
+    return [node.key for node in chart.nodes if node.key in found]
+
+
+def is_same_given(one: TensorRecord, other: TensorRecord) -> bool:
+    """Whether two records are of one tensor that came in, as far as can be told."""
+    return one.source == other.source and one.shape == other.shape and one.role == other.role != "parameter"
 
 
 def step_below(

@@ -1,6 +1,7 @@
 """What is said beside the boxes of a part: a box is known by its kind, what may be said there by the part's facts."""
 
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 
 from xray.story.anatomy.tree import (
     Attention,
@@ -138,7 +139,12 @@ REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
         of_attention(
             "kept waist",
             "all that is kept of a place: keys and values are made of it anew",
-            lambda part: part.latent is not None and part.latent.kept,
+            lambda part: part.latent is not None and part.latent.kept and part.latent.kept == part.latent.kv,
+        ),
+        of_attention(
+            "kept with others",
+            "kept of a place with numbers beside it: keys and values are made of them anew",
+            lambda part: part.latent is not None and (part.latent.kept or 0) > (part.latent.kv or inf),
         ),
     ),
     "heads": (of_attention("cut into heads", "cut into heads; each head looks on its own", has_heads),),
