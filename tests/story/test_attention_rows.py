@@ -6,7 +6,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import xray
 from xray.ir.flow.dataflow import read_flow
-from xray.story.anatomy.tree import Attention
+from xray.story.anatomy.branches import Attention
 from xray.story.body.reading import read_pass
 from xray.story.cards.formulas import list_formulas
 from xray.story.charts.stage_chart import chart_stage

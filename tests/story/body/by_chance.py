@@ -20,7 +20,8 @@ from story.body.truth import (
     words,
 )
 
-from xray.story.anatomy.tree import Experts, Head, Link
+from xray.story.anatomy.branches import Experts
+from xray.story.anatomy.tree import Head, Link
 
 TWO = {"num_hidden_layers": 2}
 

@@ -16,7 +16,7 @@ from story.body.truth import (
     pre,
 )
 
-from xray.story.anatomy.tree import Latent
+from xray.story.anatomy.branches import Latent
 
 
 def two_kinds(c, first, other, *, every):

@@ -18,7 +18,8 @@ from story.body.truth import (
     words,
 )
 
-from xray.story.anatomy.tree import Convolution, DeformableAttention, FeedForward, Head, Link
+from xray.story.anatomy.branches import Convolution, DeformableAttention, FeedForward
+from xray.story.anatomy.tree import Head, Link
 
 FEW = {"decoder_layers": 3, "num_queries": 20}
 LATER_STAGES = (1, 3, 4)

@@ -22,7 +22,8 @@ from story.body.truth import (
     words,
 )
 
-from xray.story.anatomy.tree import Bridge, Convolution, Head, Norm, Recurrence, Untold
+from xray.story.anatomy.branches import Convolution, Recurrence
+from xray.story.anatomy.tree import Bridge, Head, Norm, Untold
 
 TWO = {"num_hidden_layers": 2}
 

@@ -16,7 +16,8 @@ from story.body.truth import (
     tower,
 )
 
-from xray.story.anatomy.tree import Head, Norm, Projection, Stage, Unknown
+from xray.story.anatomy.branches import Projection, Unknown
+from xray.story.anatomy.tree import Head, Norm, Stage
 
 
 def learned_places(c, *more):

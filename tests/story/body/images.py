@@ -20,7 +20,8 @@ from story.body.truth import (
     words,
 )
 
-from xray.story.anatomy.tree import Bridge, Convolution, Head, Link, Untold
+from xray.story.anatomy.branches import Convolution
+from xray.story.anatomy.tree import Bridge, Head, Link, Untold
 
 
 def count_patches(c):

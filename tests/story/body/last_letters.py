@@ -24,7 +24,8 @@ from story.body.truth import (
     tower,
 )
 
-from xray.story.anatomy.tree import Bridge, EntrancePart, FeedForward, Head, Link, Recurrence, Unknown
+from xray.story.anatomy.branches import FeedForward, Recurrence, Unknown
+from xray.story.anatomy.tree import Bridge, EntrancePart, Head, Link
 
 TWO = {"num_hidden_layers": 2}
 

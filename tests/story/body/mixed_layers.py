@@ -19,7 +19,8 @@ from story.body.truth import (
     words,
 )
 
-from xray.story.anatomy.tree import Convolution, Head, Recurrence
+from xray.story.anatomy.branches import Convolution, Recurrence
+from xray.story.anatomy.tree import Head
 
 TWO = {"num_hidden_layers": 2}
 EVERY_SECOND = ["full_attention", "conv"] * 3

@@ -23,7 +23,8 @@ from story.body.truth import (
     words,
 )
 
-from xray.story.anatomy.tree import Head, Latent, Norm, Recurrence, Stage, Untold
+from xray.story.anatomy.branches import Latent, Recurrence
+from xray.story.anatomy.tree import Head, Norm, Stage, Untold
 
 TWO = {"num_hidden_layers": 2}
 FOUR = {"num_hidden_layers": 4}

@@ -22,7 +22,8 @@ from story.body.truth import (
     words,
 )
 
-from xray.story.anatomy.tree import Convolution, Head, Norm, Stage
+from xray.story.anatomy.branches import Convolution
+from xray.story.anatomy.tree import Head, Norm, Stage
 
 TWO = {"num_hidden_layers": 2}
 LAYERS = {"encoder_layers": 2, "decoder_layers": 2}

@@ -26,7 +26,8 @@ from story.body.truth import (
     words,
 )
 
-from xray.story.anatomy.tree import ANOTHER_ROW, Bridge, Convolution, Head, Link
+from xray.story.anatomy.branches import ANOTHER_ROW, Convolution
+from xray.story.anatomy.tree import Bridge, Head, Link
 
 TWO = {"num_hidden_layers": 2}
 

@@ -18,7 +18,8 @@ from story.body.truth import (
     words,
 )
 
-from xray.story.anatomy.tree import Experts, Head, Unknown
+from xray.story.anatomy.branches import Experts, Unknown
+from xray.story.anatomy.tree import Head
 
 FUSED = "scaled_dot_product_attention"
 

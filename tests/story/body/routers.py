@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
-from xray.story.anatomy.tree import Anatomy, Experts, Routing
+from xray.story.anatomy.branches import Experts, Routing
+from xray.story.anatomy.tree import Anatomy
 
 
 def softmaxed(over: Literal["all", "chosen"], divided: bool | None = None) -> Callable[[Any], Routing]:

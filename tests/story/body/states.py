@@ -3,7 +3,8 @@
 from story.body.decoders import two_kinds
 from story.body.truth import Silent, attention, decoder_only, experts, family, gated, group, plain, post, pre
 
-from xray.story.anatomy.tree import Convolution, Norm, Recurrence, Stage
+from xray.story.anatomy.branches import Convolution, Recurrence
+from xray.story.anatomy.tree import Norm, Stage
 
 
 @family("MambaForCausalLM", "mamba:284, 505", num_hidden_layers=2)

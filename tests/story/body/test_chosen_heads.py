@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn.functional import linear, scaled_dot_product_attention, softmax
 
 import xray
-from xray.story.anatomy.tree import Attention
+from xray.story.anatomy.branches import Attention
 from xray.story.sheet.columns import read_columns
 
 EXPERTS, CHOSEN, D_K, PLACES = 5, 2, 4, 7

@@ -5,7 +5,7 @@ from story.body.building import record_family
 from story.body.table import FAMILIES
 
 from xray import anatomy
-from xray.story.anatomy.tree import Attention
+from xray.story.anatomy.branches import Attention
 from xray.story.body.reading import read_passes
 
 

@@ -6,7 +6,7 @@ from story.body.test_mistaken import BATCH, PLACES, AttentionPart, FeedForwardPa
 from torch import nn
 from torch.nn import functional
 
-from xray.story.anatomy.tree import ANOTHER_ROW, Attention
+from xray.story.anatomy.branches import ANOTHER_ROW, Attention
 
 WIDTH, HEADS = 12, 3
 

@@ -10,7 +10,7 @@ from story.body.truth import activation_of
 from transformers.models.auto import modeling_auto
 
 import xray
-from xray.story.anatomy.tree import Attention, Experts, FeedForward, Unknown
+from xray.story.anatomy.branches import Attention, Experts, FeedForward, Unknown
 
 SIZES = {
     "num_hidden_layers": 3,

@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional
 
 import xray
-from xray.story.anatomy.tree import FeedForward
+from xray.story.anatomy.branches import FeedForward
 from xray.story.body.reading import read_pass
 from xray.story.charts.entrance_chart import chart_entrance
 from xray.story.exits.exit_chart import chart_exit

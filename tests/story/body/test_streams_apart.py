@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional
 
 import xray
-from xray.story.anatomy.tree import Attention, Experts, FeedForward, StreamMixing
+from xray.story.anatomy.branches import Attention, Experts, FeedForward, StreamMixing
 from xray.story.body.reading import read_pass
 from xray.story.sentences.of_models import list_sentences
 

@@ -6,7 +6,7 @@ from handwritten import Attention
 from torch import Tensor, nn
 
 import xray
-from xray.story.anatomy import tree
+from xray.story.anatomy import branches as kinds
 
 WIDTH, HEADS = 15, 3
 
@@ -47,7 +47,7 @@ def test_a_sum_at_the_end_of_a_branch_is_of_the_branch(ends_with_sums):
     (group,) = tower.groups
     assert group.count == 2
     assert len(group.stages) == 2
-    assert isinstance(group.stages[0].branches[0], tree.Attention)
+    assert isinstance(group.stages[0].branches[0], kinds.Attention)
     assert {one.norm.place for one in group.stages} == {"before"}
 
 
@@ -67,7 +67,7 @@ def test_inkling_is_layers_of_attention_and_experts():
 
     assert sum(group.count for group in tower.groups) == 3
     assert {(stage.branches[0].part) for group in tower.groups for stage in group.stages} == {"attention", "experts"}
-    assert {(branch.experts, branch.chosen) for branch in tower.branches if isinstance(branch, tree.Experts)} == {
+    assert {(branch.experts, branch.chosen) for branch in tower.branches if isinstance(branch, kinds.Experts)} == {
         (6, 2)
     }
 
@@ -119,4 +119,4 @@ def test_learned_rows_ask_in_their_first_layer_too():
     (group,) = tower.groups
     assert group.count == 2
     attends = [stage.branches[0] for stage in group.stages]
-    assert [one.source for one in attends if isinstance(one, tree.Attention)] == ["self", None]
+    assert [one.source for one in attends if isinstance(one, kinds.Attention)] == ["self", None]

@@ -6,7 +6,7 @@ from story.body.test_stacks import HEADS, PlacedAttention
 from torch import nn
 from torch.nn import functional
 
-from xray.story.anatomy.tree import FeedForward
+from xray.story.anatomy.branches import FeedForward
 
 LAYERS = 3
 

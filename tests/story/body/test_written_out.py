@@ -10,7 +10,7 @@ from torch.nn import functional
 import xray
 from xray import anatomy
 from xray.renderers.sheet.poster import draw_poster
-from xray.story.anatomy.tree import Attention
+from xray.story.anatomy.branches import Attention
 
 WORDS, PLACES = 23, 5
 IDS = torch.tensor([[3, 1, 4, 1, 5], [9, 2, 6, 5, 8]])

@@ -21,7 +21,8 @@ from story.body.truth import (
     words,
 )
 
-from xray.story.anatomy.tree import DeformableAttention, Head, Link
+from xray.story.anatomy.branches import DeformableAttention
+from xray.story.anatomy.tree import Head, Link
 
 
 def thinks_quickly(c, look, **sizes):

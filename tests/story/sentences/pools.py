@@ -7,29 +7,20 @@ from small_traces import TGT_WORDS, record, small_trace, small_training_pass, st
 
 from xray.ir.records import MaskBlocks, MaskFacts
 from xray.ir.trace import Pass
-from xray.story.anatomy.tree import (
-    Anatomy,
+from xray.story.anatomy.branches import (
     Attention,
-    Bridge,
     Convolution,
     DeformableAttention,
-    EntrancePart,
     Experts,
     FeedForward,
-    Group,
-    Head,
     Latent,
-    Link,
-    Norm,
     Projection,
     Recurrence,
     Routing,
-    Stage,
     StreamMixing,
-    Tower,
     Unknown,
-    Untold,
 )
+from xray.story.anatomy.tree import Anatomy, Bridge, EntrancePart, Group, Head, Link, Norm, Stage, Tower, Untold
 from xray.story.recognition.added_rows import AddedRows
 from xray.story.sentences.of_masks import Shown
 from xray.story.sentences.of_stations import Again, Leaving

@@ -4,24 +4,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from xray.story.anatomy.tree import (
-    Anatomy,
+from xray.story.anatomy.branches import (
     Attention,
     Branch,
-    Bridge,
     Convolution,
     DeformableAttention,
-    EntrancePart,
     Experts,
     FeedForward,
-    Group,
-    Norm,
     Projection,
     Recurrence,
     StreamMixing,
-    Tower,
     Unknown,
 )
+from xray.story.anatomy.tree import Anatomy, Bridge, EntrancePart, Group, Norm, Tower
 
 NORMS = {
     "rms": "RMS norm",

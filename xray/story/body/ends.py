@@ -5,7 +5,8 @@ from collections.abc import Collection, Sequence
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, LOOKUPS
 from xray.ir.trace import SAME_WEIGHTS_AS
-from xray.story.anatomy.tree import Experts, Head, Unknown, Untold
+from xray.story.anatomy.branches import Experts, Unknown
+from xray.story.anatomy.tree import Head, Untold
 from xray.story.body.links import Meetings
 from xray.story.body.scale import read_bending
 from xray.story.body.tables import table_rows

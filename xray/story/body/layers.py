@@ -9,7 +9,8 @@ from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import DROPOUTS
 from xray.ir.records import MaskFacts
-from xray.story.anatomy.tree import Group, Looking, Stage, Unknown
+from xray.story.anatomy.branches import Looking, Unknown
+from xray.story.anatomy.tree import Group, Stage
 from xray.story.body.stages import Staging
 from xray.story.body.widths import shape_of, width_of
 from xray.story.recognition.scored_parts import read_scored

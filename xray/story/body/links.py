@@ -6,7 +6,8 @@ from itertools import combinations
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.projections import is_product
-from xray.story.anatomy.tree import Attention, Link, Looking
+from xray.story.anatomy.branches import Attention, Looking
+from xray.story.anatomy.tree import Link
 from xray.story.body.stages import Branching
 from xray.story.body.tables import PICKING
 from xray.story.body.towers import Towering

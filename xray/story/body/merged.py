@@ -4,7 +4,7 @@ from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SCALINGS, SIDE_BY_SIDE
 from xray.ir.flow.projections import data_input
-from xray.story.anatomy.tree import FeedForward
+from xray.story.anatomy.branches import FeedForward
 from xray.story.branches.feed_forward import is_bend, is_gate, name_activation
 from xray.story.recognition.between import Region, cut_region, is_linear, is_scale, projections_in, width_out
 

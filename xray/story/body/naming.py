@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from xray.story.anatomy.tree import Attention, Branch, DeformableAttention, Looking, Stage, Tower
+from xray.story.anatomy.branches import Attention, Branch, DeformableAttention, Looking
+from xray.story.anatomy.tree import Stage, Tower
 from xray.story.body.stages import change_branches
 from xray.story.body.towers import Towering
 

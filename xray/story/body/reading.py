@@ -9,7 +9,8 @@ from xray.ir.flow.dataflow import Flow, read_flow
 from xray.ir.flow.operation_kinds import FINDINGS
 from xray.ir.flow.remembering import once
 from xray.ir.trace import Pass, Trace
-from xray.story.anatomy.tree import Attention, Tower
+from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.tree import Tower
 from xray.story.body.naming import UNNAMED, name_towers
 from xray.story.body.towers import Towering, read_tower
 from xray.story.passages.rows_between import list_added_between

@@ -15,7 +15,8 @@ from xray.ir.flow.operation_kinds import (
     SUMS,
 )
 from xray.ir.flow.projections import is_product
-from xray.story.anatomy.tree import Branch, Norm, NormKind, Stage, Unknown
+from xray.story.anatomy.branches import Branch, NormKind, Unknown
+from xray.story.anatomy.tree import Norm, Stage
 from xray.story.body.merged import describe_half, split_merged
 from xray.story.body.scale import name_scale
 from xray.story.branches.attention import describe_attention

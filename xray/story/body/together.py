@@ -6,7 +6,8 @@ from dataclasses import replace
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.remembering import once
 from xray.ir.trace import Trace
-from xray.story.anatomy.tree import Attention, Group, Link, Stage, Tower
+from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.tree import Group, Link, Stage, Tower
 from xray.story.body.reading import Reading, read_pass
 from xray.story.body.towers import Towering
 

@@ -7,7 +7,8 @@ from types import MappingProxyType
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, SUMS
-from xray.story.anatomy.tree import Attention, EntrancePart, Group, Norm, StreamMixing, Tower
+from xray.story.anatomy.branches import Attention, StreamMixing
+from xray.story.anatomy.tree import EntrancePart, Group, Norm, Tower
 from xray.story.body.entrance import read_entrance
 from xray.story.body.layers import Layer, cut_by_blocks, cut_layers, group_layers, join_cuts
 from xray.story.body.stages import Staging, find_any_norm, name_norm, read_stage

@@ -6,7 +6,7 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, NORMS, SHAPING, SIDE_BY_SIDE, SUMS
-from xray.story.anatomy.tree import Attention, Branch
+from xray.story.anatomy.branches import Attention, Branch
 from xray.story.body.stages import Branching, Staging, change_branches
 from xray.story.recognition.between import is_linear, strip_plain
 

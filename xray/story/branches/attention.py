@@ -8,7 +8,7 @@ from xray.ir.flow.attention_sites import Site, has_keys_first
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, REPEATS, SCALINGS
 from xray.ir.records import TensorRecord
-from xray.story.anatomy.tree import ANOTHER_ROW, Attention, Positions
+from xray.story.anatomy.branches import ANOTHER_ROW, Attention, Positions
 from xray.story.branches.chosen_heads import count_query_experts
 from xray.story.branches.distinctions import are_twins
 from xray.story.branches.inner_norms import name_inner_norm

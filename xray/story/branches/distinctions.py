@@ -4,7 +4,7 @@ from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, PRODUCTS, SIDE_BY_SIDE, SOFTMAXES, TURNS
 from xray.ir.flow.projections import data_input, is_product
-from xray.story.anatomy.tree import FeedForward, Projection, StreamMixing
+from xray.story.anatomy.branches import FeedForward, Projection, StreamMixing
 from xray.story.branches.feed_forward import describe_feed_forward
 from xray.story.branches.others import describe_convolution
 from xray.story.recognition.between import Region, does_mix, projections_in, strip_plain, width_in, width_out

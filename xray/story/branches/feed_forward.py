@@ -6,7 +6,7 @@ from math import prod
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, CURVES, FINDINGS, SCALINGS, SOFTMAXES
 from xray.ir.flow.projections import data_input, is_product
-from xray.story.anatomy.tree import FeedForward
+from xray.story.anatomy.branches import FeedForward
 from xray.story.branches.inner_norms import name_inner_norm
 from xray.story.branches.others import count_groups
 from xray.story.recognition.between import Region, projections_in, read_sizes, width_in, width_out

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SCALINGS
 from xray.ir.flow.projections import data_input
-from xray.story.anatomy.tree import NormKind
+from xray.story.anatomy.branches import NormKind
 from xray.story.recognition.norms import Norm, find_norm
 
 

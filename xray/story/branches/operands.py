@@ -10,7 +10,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, JOINS, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
-from xray.story.anatomy.tree import Latent
+from xray.story.anatomy.branches import Latent
 from xray.story.recognition.between import Region, is_linear, is_scale, projections_in, width_out
 from xray.story.recognition.earlier_keys import find_earlier
 from xray.story.recognition.norms import Norm, find_norm

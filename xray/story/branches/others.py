@@ -10,7 +10,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, SCALINGS, SIDE_BY_SIDE, SUMS, TURNS
 from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
-from xray.story.anatomy.tree import Convolution, Recurrence
+from xray.story.anatomy.branches import Convolution, Recurrence
 from xray.story.recognition.between import Region, read_sizes
 
 LEAST_TURNS = 3

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from xray.story.anatomy.tree import Attention, Tower
+from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.tree import Tower
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told, draw_card
 from xray.story.charts.attention_square import ROOT_OF_ROOT
@@ -84,7 +85,9 @@ def list_formulas(tower: Tower, branch: Attention, nodes: Sequence[Node]) -> lis
     if factors.count(ROOT_OF_ROOT) == 2:
         factors = ["÷ √d_k", *(factor for factor in factors if factor != ROOT_OF_ROOT)]
     for factor in factors:
-        if "√d_k" in factor and factor != ROOT_OF_ROOT:
+        if factor == ROOT_OF_ROOT:
+            runs.append(Run(" / √√d_k", LABEL))
+        elif "√d_k" in factor:
             runs += [Run(" / √d", LABEL), Run("k", LABEL, "text", "regular", "sub")]
         elif "·" in factor:
             runs.append(Run(f" {factor}", LABEL))

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from xray.story.anatomy.tree import Looking, Tower
+from xray.story.anatomy.branches import Looking
+from xray.story.anatomy.tree import Tower
 from xray.story.canvas import Canvas
 from xray.story.cards.mask_pictures import MaskCard, draw_masks
 from xray.story.cards.told import Told

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from xray.ir.records import MaskFacts
-from xray.story.anatomy.tree import Attention, Branch, Group
+from xray.story.anatomy.branches import Attention, Branch
+from xray.story.anatomy.tree import Group
 from xray.story.body.layers import Mask
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told, draw_card

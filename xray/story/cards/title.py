@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from xray.story.anatomy.tree import Attention, Experts, FeedForward, Looking, Tower
+from xray.story.anatomy.branches import Attention, Experts, FeedForward, Looking
+from xray.story.anatomy.tree import Tower
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told
 from xray.story.facts.totals import count_params

@@ -7,7 +7,7 @@ from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, FINDINGS, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.kinds import EXCHANGES
-from xray.story.anatomy.tree import Attention
+from xray.story.anatomy.branches import Attention
 from xray.story.body.scale import is_tanh_of_learned
 from xray.story.body.stages import Branching, find_ending
 from xray.story.branches.attention import is_sink_share

@@ -5,7 +5,7 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, SCALINGS, SUMS
-from xray.story.anatomy.tree import ANOTHER_ROW, Attention
+from xray.story.anatomy.branches import ANOTHER_ROW, Attention
 from xray.story.body.stages import Branching
 from xray.story.branches.attention import rolls_places
 from xray.story.branches.chosen_heads import find_stack

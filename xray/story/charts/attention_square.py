@@ -7,7 +7,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SCALINGS, SUMS
 from xray.ir.flow.projections import is_product
 from xray.ir.trace import Step
-from xray.story.anatomy.tree import Attention
+from xray.story.anatomy.branches import Attention
 from xray.story.branches.attention import has_sinks_inside
 from xray.story.branches.caps import list_held_cap
 from xray.story.charts.chart import (

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
 from xray.ir.flow.projections import data_input
-from xray.story.anatomy.tree import FeedForward
+from xray.story.anatomy.branches import FeedForward
 from xray.story.anatomy.wording import ACTIVATIONS
 from xray.story.body.stages import Branching, find_any_norm, name_norm, opening_norms
 from xray.story.branches.feed_forward import find_rows_beside, is_bend, is_gate, list_bending

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import MASKINGS, SIDE_BY_SIDE, SUMS
-from xray.story.anatomy.tree import DeformableAttention
+from xray.story.anatomy.branches import DeformableAttention
 from xray.story.body.stages import Branching
 from xray.story.branches.operands import Side
 from xray.story.branches.sampled import Sampling

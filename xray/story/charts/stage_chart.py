@@ -6,7 +6,7 @@ from functools import reduce
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SUMS
-from xray.story.anatomy.tree import (
+from xray.story.anatomy.branches import (
     ANOTHER_ROW,
     Attention,
     Branch,
@@ -17,10 +17,10 @@ from xray.story.anatomy.tree import (
     Looking,
     Projection,
     Recurrence,
-    Stage,
     StreamMixing,
 )
 from xray.story.anatomy.tree import Norm as NormFacts
+from xray.story.anatomy.tree import Stage
 from xray.story.body.scale import find_scale, find_tanh_gate
 from xray.story.body.stages import Branching, Staging, find_any_norm, find_ending, name_norm
 from xray.story.charts.attention_chart import TANH_GATE, chart_attention

@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
-from xray.story.anatomy.tree import Experts, FeedForward
+from xray.story.anatomy.branches import Experts, FeedForward
 from xray.story.branches.feed_forward import describe_feed_forward, is_bend, name_activation, steps_behind
 from xray.story.experts.choice import STACKED, count_routers, find_choice, list_routing, list_stacks
 from xray.story.experts.routing import read_routing

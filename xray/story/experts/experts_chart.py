@@ -6,7 +6,7 @@ from dataclasses import replace
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
 from xray.ir.flow.projections import is_product
-from xray.story.anatomy.tree import Experts
+from xray.story.anatomy.branches import Experts
 from xray.story.anatomy.wording import ACTIVATIONS
 from xray.story.body.stages import Branching, find_any_norm, name_norm
 from xray.story.branches.feed_forward import list_bending

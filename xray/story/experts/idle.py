@@ -5,7 +5,7 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.records import TensorRecord
-from xray.story.anatomy.tree import Experts
+from xray.story.anatomy.branches import Experts
 from xray.story.experts.choice import count_routers, find_choice
 from xray.story.experts.experts import group_by_parent
 from xray.story.recognition.between import Region, projections_in

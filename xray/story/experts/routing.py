@@ -5,7 +5,7 @@ from collections.abc import Collection
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SCALINGS, SUMS
 from xray.ir.kinds import only_moves
-from xray.story.anatomy.tree import Routing
+from xray.story.anatomy.branches import Routing
 from xray.story.recognition.value_shapes import number
 
 BENDS = frozenset({"softmax", "sigmoid", "softplus", "sqrt", "tanh", "relu"})

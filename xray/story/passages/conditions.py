@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.records import TensorRecord
-from xray.story.anatomy.tree import FeedForward
+from xray.story.anatomy.branches import FeedForward
 from xray.story.body.stages import Staging
 from xray.story.branches.feed_forward import find_rows_beside
 from xray.story.passages.modulation import find_beside_gate, list_modulation

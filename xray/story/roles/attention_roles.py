@@ -6,7 +6,7 @@ from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import DROPOUTS, SCALINGS, TURNS
 from xray.ir.turns import swaps_last_two
-from xray.story.anatomy.tree import Attention
+from xray.story.anatomy.branches import Attention
 from xray.story.body.stages import Branching
 from xray.story.charts.attention_lanes import read_attention_lanes
 from xray.story.charts.attention_square import name_factor

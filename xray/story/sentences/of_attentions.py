@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator
 
-from xray.story.anatomy.tree import Anatomy, Attention, Branch, DeformableAttention
+from xray.story.anatomy.branches import Attention, Branch, DeformableAttention
+from xray.story.anatomy.tree import Anatomy
 from xray.story.anatomy.wording import describe_points
 
 

@@ -3,18 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from xray.story.anatomy.tree import (
-    Anatomy,
-    Convolution,
-    Experts,
-    FeedForward,
-    Group,
-    Norm,
-    Recurrence,
-    Stage,
-    StreamMixing,
-    Unknown,
-)
+from xray.story.anatomy.branches import Convolution, Experts, FeedForward, Recurrence, StreamMixing, Unknown
+from xray.story.anatomy.tree import Anatomy, Group, Norm, Stage
 from xray.story.anatomy.wording import ACTIVATIONS, describe_choice, describe_weights
 from xray.story.sentences.of_attentions import (
     attentions,

@@ -6,25 +6,21 @@ from itertools import groupby
 from sys import maxsize
 
 from xray.config import EOS, SPECIAL_TOKENS
-from xray.story.anatomy.tree import (
+from xray.story.anatomy.branches import (
     ANOTHER_ROW,
     Attention,
     Branch,
     Convolution,
     DeformableAttention,
-    EntrancePart,
     Experts,
     FeedForward,
-    Group,
-    Head,
     Looking,
     Projection,
     Recurrence,
-    Stage,
     StreamMixing,
-    Tower,
     Unknown,
 )
+from xray.story.anatomy.tree import EntrancePart, Group, Head, Stage, Tower
 from xray.story.anatomy.wording import describe_points
 from xray.story.sentences.sentence import Sentence, fixed, say_first
 from xray.story.sheet.words import Words

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from xray.ir.trace import Pass, Trace
-from xray.story.anatomy.tree import Attention, Branch, Link
+from xray.story.anatomy.branches import Attention, Branch
+from xray.story.anatomy.tree import Link
 from xray.story.body.links import list_meetings
 from xray.story.body.reading import Reading, read_passes
 from xray.story.body.stages import Staging

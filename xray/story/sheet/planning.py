@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
 from xray.ir.trace import Step
-from xray.story.anatomy.tree import Attention, DeformableAttention, Experts, FeedForward, Group
+from xray.story.anatomy.branches import Attention, DeformableAttention, Experts, FeedForward
+from xray.story.anatomy.tree import Group
 from xray.story.body.layers import Mask, list_masks
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from xray.ir.flow.dataflow import Flow
-from xray.story.anatomy.tree import Attention, DeformableAttention
+from xray.story.anatomy.branches import Attention, DeformableAttention
 from xray.story.body.reading import Reading
 from xray.story.body.stages import Staging
 from xray.story.branches.others import list_other_way

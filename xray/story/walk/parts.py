@@ -9,7 +9,7 @@ from xray.ir.flow.remembering import once
 from xray.ir.kinds import VIEWS
 from xray.ir.trace import Pass, Step
 from xray.ir.turns import swaps_last_two
-from xray.story.anatomy.tree import Attention, FeedForward
+from xray.story.anatomy.branches import Attention, FeedForward
 from xray.story.body.entrance import is_number_scale
 from xray.story.body.reading import Reading, read_pass
 from xray.story.body.stages import Branching, Staging

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step, Trace
-from xray.story.anatomy.tree import Attention, FeedForward
+from xray.story.anatomy.branches import Attention, FeedForward
 from xray.story.body.stages import Staging
 from xray.story.body.whole import anatomy
 from xray.story.charts.chart import Chart, Node

@@ -1,0 +1,227 @@
+"""What hangs on a residual stream: the kinds of branches, each with its facts. Every field is proven or None."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+NormKind = Literal["rms", "layer", "batch", "group", "instance"]
+
+
+Positions = Literal["rotary", "alibi", "relative", "none"]
+
+
+ANOTHER_ROW = "another row of the batch"
+"""What an attention looks at whose keys come from its own stream, but from the other half of a pair."""
+
+
+@dataclass(frozen=True)
+class Latent:
+    """The widths of the narrow waists through which queries, and keys with values, are made; None where none is.
+
+    `kept` is how many numbers of each place a cache keeps, where it is the waist that it keeps; None where that is not
+    proven.
+    """
+
+    q: int | None
+    kv: int | None
+    kept: int | None = None
+
+
+@dataclass(frozen=True)
+class Looking:
+    """What looks at other places, with so many heads: at those of its own stream, or at another tower's."""
+
+    source: str | None
+    heads: int | None
+
+    @property
+    def leaves_stream(self) -> bool:
+        """Whether what is looked at comes from beside the stream: from another tower, or from nobody knows where."""
+        return self.source not in ("self", ANOTHER_ROW)
+
+
+@dataclass(frozen=True)
+class Attention(Looking):
+    """Softmax over products of queries and keys (Vaswani et al. 2017, section 3.2).
+
+    `source` is "self", `ANOTHER_ROW` or the name of the tower that is looked at, `beside` that of one whose keys and
+    values stand beside those of the stream itself (joint attention). `window` is how many places each query sees at
+    most, `kernel` the name of the fused operation that computed it, "plain" where every product was a step of its own.
+    `cap` is the number that scores cannot pass (c·tanh(score / c)), `inner_norm` normalises what the heads found before
+    the last linear layer. `qk_norm_over` says what `qk_norm` normalises: each "head" by itself, d_k numbers, or the
+    "width" of all heads of a row at once. `rolled` says, where places are cut into windows, whether they are rolled
+    before (Swin), `pooled` how many places become one query, where they do (Hiera), `gathered` how
+    many become one key and value (SegFormer), `coarse` how many become one row that asks and whose answer is spread
+    over them again (EfficientLoFTR). `pieces` says into how many parts a packed row is cut that attend each by itself,
+    `foreign_queries` is True where queries are made beside the stream, and keys and values of it (GC ViT),
+    `partial` where some places do not see some others, in no way that has a name: a mask hides them, or the places of
+    one image became several sequences (MobileViT).
+    `other_rows` is True where beside the key of each place stand keys that the stream makes too, but not one for each
+    (DeepSeek-V4). `sliding_window` is the setting of its block by this name where this pass cannot show what it does:
+    it has fewer places than that, and no mask is recorded that cuts a window. `earlier_keys` is True where keys and
+    values are those that an earlier layer made for itself (Gemma 3n), `chosen_keys` where a mask shows those keys alone
+    that have the highest of other scores (the indexer of DeepSeek-V3.2). `turned` is how many numbers of a head are
+    turned by its place, where not all are (GPT-NeoX), `query_experts` among how many experts a router chooses
+    those that make the queries of a place (JetMoe).
+    """
+
+    kv_heads: int | None
+    d_k: int | None
+    d_v: int | None
+    window: int | None = None
+    positions: Positions | None = None
+    qk_norm: bool | None = None
+    qk_norm_over: Literal["head", "width"] | None = None
+    latent: Latent | None = None
+    sinks: bool | None = None
+    gate: bool | None = None
+    fused: Literal["qkv", "kv"] | None = None
+    kernel: str | None = None
+    causal: bool | None = None
+    beside: str | None = None
+    cap: float | None = None
+    inner_norm: NormKind | None = None
+    rolled: bool | None = None
+    pooled: int | None = None
+    gathered: int | None = None
+    other_rows: bool | None = None
+    pieces: int | None = None
+    partial: bool | None = None
+    coarse: int | None = None
+    foreign_queries: bool | None = None
+    sliding_window: int | None = None
+    earlier_keys: bool | None = None
+    chosen_keys: bool | None = None
+    query_experts: int | None = None
+    turned: int | None = None
+    part: str = "attention"
+
+
+@dataclass(frozen=True)
+class DeformableAttention(Looking):
+    """Values sampled at points of maps, weighed and summed up (Deformable DETR, Zhu et al. 2020, section 4.1).
+
+    Points lie around a place by offsets that a linear layer makes of the query, so are the weights; there are no keys.
+    `levels` is how many maps are sampled, `points` at how many points each head samples each of them; None where that
+    differs from map to map.
+    """
+
+    d_v: int | None
+    levels: int | None
+    points: int | None
+    part: str = "deformable_attention"
+
+
+@dataclass(frozen=True)
+class FeedForward:
+    """Each place by itself: out to d_ff, bent, and back; `gated` where a second projection is multiplied in.
+
+    `kernel` is that of a convolution of the wide rows on the way, which lets neighbours in (SegFormer), `inner_norm`
+    normalises the wide rows before they are led back (BitNet). `gates_beside` is True where they are multiplied by rows
+    that are made beside the stream, once for all layers, each of which has its part of them (Gemma 4). `joined` is how
+    many rows of the stream it reads side by side, and gives one for (the merger of MiniCPM-V 4.7's eye).
+    """
+
+    d_ff: int | None
+    activation: str | None
+    gated: bool | None
+    fused: bool | None = None
+    kernel: tuple[int, ...] | None = None
+    inner_norm: NormKind | None = None
+    gates_beside: bool | None = None
+    joined: int | None = None
+    part: str = "feed_forward"
+
+
+@dataclass(frozen=True)
+class Routing:
+    """How a router's scores become weights of experts.
+
+    `bend` says what bends the scores ("softmax", "sigmoid", "sqrt of softplus", "none"), `over` whether a softmax is
+    over those of "all" experts or of the "chosen" ones. What the chosen have may be divided by its sum and multiplied
+    by a `factor`. `groups`: chosen is within so many of so many. `biased`: a number for each expert is added to the
+    scores for the choice alone (DeepSeek-V3, section 2.1.2).
+    """
+
+    bend: str | None
+    over: Literal["all", "chosen"] | None
+    divided_by_sum: bool | None
+    factor: float | None
+    groups: tuple[int, int] | None
+    biased: bool | None
+
+
+@dataclass(frozen=True)
+class Experts:
+    """Many feed-forwards of which some are chosen for each place; `shared` ones see every place.
+
+    `chosen_by` says what chooses: the scores of a "router", or a "table" with the experts of each word, be it that a
+    router weighs them (hash layers, Roller et al. 2021).
+    """
+
+    experts: int | None
+    chosen: int | None
+    shared: int | None
+    d_ff: int | None
+    activation: str | None
+    gated: bool | None
+    chosen_by: Literal["router", "table"] | None = None
+    routing: Routing | None = None
+    part: str = "experts"
+
+
+@dataclass(frozen=True)
+class Recurrence:
+    """A state that each place changes and hands on; its shape does not grow with the length."""
+
+    kind: Literal["state space", "linear attention", "gated"] | None
+    state: tuple[int, ...] | None
+    part: str = "recurrence"
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """Neighbouring places mixed by learned weights."""
+
+    kernel: tuple[int, ...] | None
+    groups: int | None
+    part: str = "convolution"
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Linear layers that nothing bends, one or some side by side, as where rows become narrower for a while.
+
+    `d_out` is how wide the rows are that they make.
+    """
+
+    d_out: int | None
+    part: str = "projection"
+
+
+@dataclass(frozen=True)
+class StreamMixing:
+    """So many streams side by side mixed by a matrix that is worked out of them (AltUp, Baykal et al. 2023)."""
+
+    streams: int
+    part: str = "stream_mixing"
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A branch that nothing is known of but where it runs."""
+
+    paths: tuple[str, ...]
+    part: str = "unknown"
+
+
+Branch = (
+    Attention
+    | DeformableAttention
+    | FeedForward
+    | Experts
+    | Recurrence
+    | Convolution
+    | Projection
+    | StreamMixing
+    | Unknown
+)
