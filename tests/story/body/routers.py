@@ -67,6 +67,8 @@ ROUTERS: dict[str, Callable[[Any], Routing]] = {
     "gpt_oss": softmaxed("chosen"),  # 128
     "deepseek_v3": bent("sigmoid"),  # 136, 137, 156
     "deepseek_v32": bent("sigmoid"),
+    "axk1": bent("sigmoid"),
+    "axk2": bent("sigmoid"),
     "deepseek_v2": softmaxed("all"),  # 100
 }
 """What is told of a router; of all others nothing is known."""
