@@ -51,10 +51,52 @@ class Compares(nn.Module):
         return read @ seen.t() * self.scale.exp()
 
 
+class ComparesTwice(nn.Module):
+    """Sound, an image and words; the words are compared with both others."""
+
+    def __init__(self):
+        super().__init__()
+        self.frames = nn.Conv1d(20, WIDTH, 3, stride=2, padding=1)
+        self.patches, self.words = nn.Conv2d(3, WIDTH, 4, stride=4), nn.Embedding(31, WIDTH)
+        self.layers = nn.ModuleList(
+            nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(2)) for _ in range(3)
+        )
+        self.ends = nn.ModuleList(nn.Linear(WIDTH, SHARED) for _ in range(3))
+
+    def forward(self, ids, image, sound):
+        streams = [self.frames(sound).mT, self.patches(image).flatten(2).mT, self.words(ids)]
+        ends = []
+        for stream, layers, end in zip(streams, self.layers, self.ends, strict=True):
+            for layer in layers:
+                stream = layer(stream)
+            ends.append(nn.functional.normalize(end(stream[:, 0])))
+        heard, seen, read = ends
+        return read @ heard.t(), read @ seen.t()
+
+
 def compose(shorten):
     torch.manual_seed(0)
     trace = xray.trace(Compares(shorten), torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8))
     return compose_poster(trace, text_width)
+
+
+def test_a_tower_that_two_others_are_compared_with_has_a_box_for_each_side_by_side():
+    torch.manual_seed(0)
+    trace = xray.trace(ComparesTwice(), torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8), torch.rand(2, 20, 18))
+    layout = compose_poster(trace, text_width)
+
+    boxes = [box for box in layout.boxes if text_of(box).startswith("WITH ")]
+    lengths = [box for box in layout.boxes if "ITS LENGTH" in text_of(box)]
+    assert [text_of(box).partition(" 2")[0] for box in boxes] == ["WITH VISION", "WITH AUDIO"]
+    assert boxes[0].right < boxes[1].left
+    assert boxes[0].y == boxes[1].y
+    assert len(lengths) == 3
+    sentence = "What the audio and vision towers give is compared with what the text tower gives."
+    assert any(sentence in text_of(box) for box in layout.boxes)
+    roofs = {curve.points[1][1] for curve in layout.curves if curve.role == "ribbon"}
+    assert len(roofs) == 2
+    ends = {curve.points[-1] for curve in layout.curves if curve.role == "ribbon"}
+    assert ends == {(box.x, box.top) for box in boxes}
 
 
 def text_of(box):

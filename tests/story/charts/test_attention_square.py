@@ -5,6 +5,7 @@ from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
 from torch import nn
 
 import xray
+from xray.story.cards.formulas import list_formulas
 from xray.story.sheet.columns import read_columns
 
 
@@ -25,10 +26,14 @@ class Capped(nn.Module):
 
 def test_a_cap_by_a_number_that_is_held_is_told_beside_the_softmax():
     model = nn.Sequential(Capped(), FeedForwardPart(), Capped(), FeedForwardPart())
-    (column,) = read_columns(xray.trace(model.eval(), torch.ones(2, 5, WIDTH)))
+    trace = xray.trace(model.eval(), torch.ones(2, 5, WIDTH))
+    (column,) = read_columns(trace)
+    panel = column.frames[0].panels[0]
 
-    nodes = {node.key: node for node in column.frames[0].panels[0].chart.nodes}
+    nodes = {node.key: node for node in panel.chart.nodes}
+    (*_, formula), *_ = list_formulas(column.towering.tower, panel.staging.branches[0].branch, panel.chart.nodes)
 
+    assert "".join(run.text for run in formula) == "softmax( c·tanh( Q·KT / c ) ) · V"
     assert nodes["softmax"].extra == "capped by tanh, at a number that is held"
     assert nodes["scores"].label == "SCORES Q·K^T"
 

@@ -1,24 +1,28 @@
 """Links between towers: what one takes from another, and behind which layers of it."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.projections import is_product
+from xray.ir.flow.remembering import once
 from xray.story.anatomy.branches import Attention, Looking
 from xray.story.anatomy.tree import Link
+from xray.story.body.reading import Reading
 from xray.story.body.stages import Branching
 from xray.story.body.tables import PICKING
 from xray.story.body.towers import Towering
 
 MOST_BEHIND = 400
-Meetings = Mapping[tuple[str, str], int]
+Meetings = dict[tuple[str, str], int]
 """Products in which rows of two towers meet, by the names of these."""
 
 
-def list_meetings(flow: Flow, towers: Sequence[Towering]) -> Meetings:
+@once
+def list_meetings(reading: Reading) -> Meetings:
     """The products in which rows of two towers meet behind both, by the names of the two."""
+    flow, towers = reading.flow, reading.towers
     inside = frozenset(node for one in towers for staging in one.stagings for node in staging.nodes)
     reached = {one.tower.name: reach_from(flow, one, inside) for one in towers}
     found = {

@@ -28,7 +28,7 @@ def anatomy(trace: Trace) -> Anatomy:
     unused = find_unused(trace)
     used = None if params is None or unused is None else params - sum(unused.values())
     active = [count_active(one.towers, one.flow, used) for one in readings if one is chosen or not others]
-    meetings = list_meetings(chosen.flow, chosen.towers)
+    meetings = list_meetings(chosen)
     return Anatomy(
         towers=towers,
         links=(*links, *read_links(chosen.flow, chosen.towers, meetings)),

@@ -10,12 +10,13 @@ from xray.story.cards.told import Told, draw_card
 from xray.story.charts.attention_square import ROOT_OF_ROOT
 from xray.story.charts.chart import Chart, Node
 from xray.story.layout import Line, Run, line_width
-from xray.story.sentences.of_parts import describe_box
+from xray.story.sentences.of_parts import HELD_CAP, describe_box
 from xray.story.shapes import digits, hue, read_shape
 from xray.story.sheet.planning import Panel
 from xray.story.type_sizes import LABEL, NOTE
 
 MOST_FORMULAS = 3
+"""So many different formulas of one name are told; where there are more, the first ones."""
 
 
 def draw_formulas(told: Told, canvas: Canvas, top: float) -> float:
@@ -74,50 +75,63 @@ def describe_stations(stations: Sequence[int]) -> str:
 
 
 def list_formulas(tower: Tower, branch: Attention, nodes: Sequence[Node]) -> list[tuple[str, str, Line]]:
-    """The formula of the attention that is drawn, with its name and a remark: its terms are those of its nodes."""
+    """The formulas of the attention that is drawn, each with its name and a remark."""
     nodes = [replace(node, key=node.key.rpartition(":")[2]) for node in nodes]  # of branches beside each other
+    attention = write_attention(branch, nodes)
+    lines = [("attention", describe_box("formula", branch), attention)] if attention else []
+    width = write_width(tower, branch)
+    return [*lines, ("width of one head, d_k", "", width)] if width else lines
+
+
+def write_attention(branch: Attention, nodes: Sequence[Node]) -> Line:
+    """The formula of an attention: its terms are those of its nodes; none where it is not told what is capped."""
     keys = {node.key.rstrip("0123456789") for node in nodes}
-    scores = next((node.label.replace("K·Q", "Q·K") for node in nodes if node.key.endswith("scores")), "")
-    cap = f"{branch.cap:g}·tanh( " if branch.cap else ""
-    runs = [Run(f"softmax( {cap}Q·K", LABEL), Run("T", LABEL, "text", "regular", "sup")]
-    scaled = [node.label[1:] for node in nodes if is_scaled(node, nodes)]
-    factors = list(filter(None, map(str.strip, (*scaled, scores.removeprefix("SCORES Q·K^T")))))
-    if factors.count(ROOT_OF_ROOT) == 2:
-        factors = ["÷ √d_k", *(factor for factor in factors if factor != ROOT_OF_ROOT)]
-    for factor in factors:
+    cap = f"{branch.cap:g}" if branch.cap else "c" if any(HELD_CAP in node.extra for node in nodes) else ""
+    if cap and "bias" in keys:
+        return ()
+    runs = [Run(f"softmax( {cap and f'{cap}·tanh( '}Q·K", LABEL), Run("T", LABEL, "text", "regular", "sup")]
+    for factor in list_factors(nodes):
         if factor == ROOT_OF_ROOT:
             runs.append(Run(" / √√d_k", LABEL))
         elif "√d_k" in factor:
             runs += [Run(" / √d", LABEL), Run("k", LABEL, "text", "regular", "sub")]
         elif "·" in factor:
             runs.append(Run(f" {factor}", LABEL))
-    runs += [Run(f" / {branch.cap:g} )", LABEL)] if branch.cap else []
-    runs += [Run(" + bias", LABEL)] if "bias" in keys else []
-    runs += [Run(" + mask", LABEL)] if "mask" in keys else []
+    runs += [Run(f" / {cap} )", LABEL)] if cap else []
+    runs += [Run(f" + {term}", LABEL) for term in ("bias", "mask") if term in keys]
     behind = "shares" in keys
     runs += [Run(" , sink", LABEL)] if branch.sinks and not behind else []
-    runs.append(Run(" ) · V × share" if behind else " ) · V", LABEL))
-    lines: list[tuple[str, str, Line]] = [("attention", describe_box("formula", branch), tuple(runs))]
-    if branch.heads and branch.d_k and tower.d_model:
-        whole = branch.heads * branch.d_k == tower.d_model
-        text: Line = (
-            (
-                Run("d_model / heads = ", LABEL),
-                Run(f"{tower.d_model:,}", LABEL, hue("d_model"), "bold"),
-                Run(" / ", LABEL),
-                Run(str(branch.heads), LABEL, hue("heads"), "bold"),
-                Run(" = ", LABEL),
-                Run(str(branch.d_k), LABEL, hue("d_k"), "bold"),
-            )
-            if whole
-            else (
-                Run("heads × d_k = ", LABEL),
-                Run(f"{branch.heads} × {branch.d_k} = {branch.heads * branch.d_k:,}", LABEL, hue("d_k"), "bold"),
-                Run(f", d_model {tower.d_model:,}", LABEL),
-            )
+    return (*runs, Run(" ) · V × share" if behind else " ) · V", LABEL))
+
+
+def list_factors(nodes: Sequence[Node]) -> list[str]:
+    """By what queries, keys and scores are multiplied, as their boxes tell it; twice the root of a root is one."""
+    scores = next((node.label.replace("K·Q", "Q·K") for node in nodes if node.key.endswith("scores")), "")
+    scaled = [node.label[1:] for node in nodes if is_scaled(node, nodes)]
+    factors = list(filter(None, map(str.strip, (*scaled, scores.removeprefix("SCORES Q·K^T")))))
+    if factors.count(ROOT_OF_ROOT) == 2:
+        return ["÷ √d_k", *(factor for factor in factors if factor != ROOT_OF_ROOT)]
+    return factors
+
+
+def write_width(tower: Tower, branch: Attention) -> Line:
+    """How wide a head is, beside the width of its stream; none where one of the three is not known."""
+    if not (branch.heads and branch.d_k and tower.d_model):
+        return ()
+    if branch.heads * branch.d_k != tower.d_model:
+        return (
+            Run("heads × d_k = ", LABEL),
+            Run(f"{branch.heads} × {branch.d_k} = {branch.heads * branch.d_k:,}", LABEL, hue("d_k"), "bold"),
+            Run(f", d_model {tower.d_model:,}", LABEL),
         )
-        lines.append(("width of one head, d_k", "", text))
-    return lines
+    return (
+        Run("d_model / heads = ", LABEL),
+        Run(f"{tower.d_model:,}", LABEL, hue("d_model"), "bold"),
+        Run(" / ", LABEL),
+        Run(str(branch.heads), LABEL, hue("heads"), "bold"),
+        Run(" = ", LABEL),
+        Run(str(branch.d_k), LABEL, hue("d_k"), "bold"),
+    )
 
 
 def is_scaled(node: Node, nodes: Sequence[Node]) -> bool:

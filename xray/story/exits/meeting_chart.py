@@ -1,11 +1,48 @@
 """Where two towers are compared: rows made one long, and the product in which those of one meet those of the other."""
 
+from dataclasses import replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
-from xray.story.charts.chart import BROAD, Chart, Node, add_above, steps_at
+from xray.story.body.links import Meetings
+from xray.story.charts.chart import BROAD, Chart, Edge, Node, add_above, steps_at
+from xray.story.charts.operations_chart import spread
 from xray.story.recognition.lengths import ITS_LENGTH, list_unit_lengths
+
+
+def add_comparisons(flow: Flow, chart: Chart, own: str, meetings: Meetings) -> Chart:
+    """The chart of a tower's exit with all in which its rows meet those of towers before it, side by side above it.
+
+    The tower that ends next to it comes first, so that no way to them has to cross another.
+    """
+    if not any(own in pair for pair in meetings):
+        return chart
+    chart = add_unit_length(flow, chart)
+    others = {first: place for (first, second), place in reversed(meetings.items()) if second == own}
+    label = "COMPARED WITH THE {} TOWER" if len(others) == 1 else "WITH {}"
+    nodes = [
+        replace(
+            make_meeting(flow, key_meeting(other), label.format(other.upper()), meeting),
+            row=chart.rows,
+            place=BROAD if len(others) == 1 else spread(number, len(others)),
+        )
+        for number, (other, meeting) in enumerate(others.items())
+    ]
+    edges = [Edge(head, node.key) for head in chart.heads for node in nodes]
+    head = nodes[0].key if len(nodes) == 1 else chart.head
+    return replace(chart, nodes=(*chart.nodes, *nodes), edges=(*chart.edges, *edges), head=head)
+
+
+def key_meeting(other: str) -> str:
+    """The key of the box in which a tower is compared with another one."""
+    return f"meeting_{other.replace(' ', '_')}"
+
+
+def find_compared(chart: Chart) -> str:
+    """The box of an exit whose rows are compared: the last one below those in which they meet others."""
+    met = (edge.source for edge in chart.edges if edge.target.startswith(key_meeting("")))
+    return next(met, chart.head)
 
 
 def add_unit_length(flow: Flow, chart: Chart) -> Chart:
@@ -19,8 +56,8 @@ def add_unit_length(flow: Flow, chart: Chart) -> Chart:
     return add_above(chart, Node("unit", ITS_LENGTH, 0, BROAD, steps_at(flow, end, *found[:-1]), flow.output(end)))
 
 
-def add_meeting(flow: Flow, chart: Chart, meeting: int, other: str) -> Chart:
-    """The chart with the product above it in which what the tower gives meets what another one gives, and its scale."""
+def make_meeting(flow: Flow, key: str, label: str, meeting: int) -> Node:
+    """The product in which what one tower gives meets what another one gives, and its scale."""
     twin = {flow.carried_from(maker) for maker in flow.makers[meeting]}
     alike = [
         place
@@ -29,8 +66,7 @@ def add_meeting(flow: Flow, chart: Chart, meeting: int, other: str) -> Chart:
     ]
     steps = [step for place in (meeting, *alike) for step in (place, *list_scaled(flow, place))]
     scaled = "scaled" if any(flow.op(node) in SCALINGS for node in steps) else ""
-    label = f"COMPARED WITH THE {other.upper()} TOWER"
-    return add_above(chart, Node("meeting", label, 0, BROAD, steps_at(flow, *steps), flow.output(meeting), scaled))
+    return Node(key, label, 0, BROAD, steps_at(flow, *steps), flow.output(meeting), scaled)
 
 
 def list_scaled(flow: Flow, product: int) -> list[int]:

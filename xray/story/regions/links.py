@@ -2,10 +2,12 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from xray.story.anatomy.tree import Link
 from xray.story.canvas import Canvas, words
 from xray.story.charts.chart import Node
+from xray.story.exits.meeting_chart import find_compared, key_meeting
 from xray.story.layout import Box, Point
 from xray.story.regions.sources import Source, is_end, list_drawn, list_entered, list_read, list_sources
 from xray.story.sheet.columns import Column
@@ -75,10 +77,12 @@ def draw_meetings(
         if link.kind != "compared" or source is None or target is None or source >= target:
             continue
         chart, given, taken = columns[source].exit, standing[source].exits[0], standing[target].exits[0]
-        if chart is None or given is None or taken is None or "meeting" not in taken.boxes:
+        if chart is None or given is None or taken is None or key_meeting(link.source) not in taken.boxes:
             continue
-        start, box = given.boxes[chart.head], taken.boxes["meeting"]
-        roof = max(start.top, box.top, *(one.top for one in standing[source + 1 : target])) + 24
+        start, box = given.boxes[find_compared(chart)], taken.boxes[key_meeting(link.source)]
+        met = sorted((one for key, one in taken.boxes.items() if key.startswith(key_meeting(""))), key=attrgetter("x"))
+        over = OVER + 2 * APART * met.index(box)
+        roof = max(start.top, box.top, *(one.top for one in standing[source + 1 : target])) + over
         way = [(start.x, start.top), (start.x, roof), (box.x, roof), (box.x, box.top)]
         canvas.line(*way, role="casing", width=8.5, radius=16, head=False, kind="ribbon")
         canvas.line(*way, role="ribbon", width=5.5, radius=16, head_size=0.5, kind="ribbon")

@@ -257,9 +257,12 @@ def spell_numbers(layers: Sequence[int]) -> str:
 
 def describe_comparison(anatomy: Anatomy) -> str:
     compared = [link for link in anatomy.links if link.kind == "compared"]
-    if not compared:
-        return ""
-    return f"What the {compared[0].source} tower gives is compared with what the {compared[0].target} tower gives."
+    told: list[str] = []
+    for target in dict.fromkeys(link.target for link in compared):
+        sources = [link.source for link in compared if link.target == target]
+        given = f"{sources[0]} tower gives is" if len(sources) == 1 else f"{' and '.join(sources)} towers give is"
+        told.append(f"What the {given} compared with what the {target} tower gives.")
+    return " ".join(told)
 
 
 def describe_untold(anatomy: Anatomy) -> str:

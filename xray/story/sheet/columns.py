@@ -15,7 +15,7 @@ from xray.story.charts.condition_chart import chart_condition
 from xray.story.charts.entrance_chart import chart_entrance, find_input, without_places
 from xray.story.charts.narrow import align_rows, narrow_chart
 from xray.story.exits.exit_chart import chart_exit
-from xray.story.exits.meeting_chart import add_meeting, add_unit_length
+from xray.story.exits.meeting_chart import add_comparisons
 from xray.story.sheet.counting import Count
 from xray.story.sheet.panels import REMARKS, SKIP, Lane
 from xray.story.sheet.placing import Look
@@ -279,10 +279,8 @@ def make_column(
     following = station + 1 + sum(panel.is_open for frame in frames for panel in frame.panels)
     others = {node for other in reading.towers if other.end != towering.end for node in other.nodes}
     leaving = chart_exit(flow, towering, others)
-    for (first, second), place in list_meetings(flow, reading.towers).items():
-        if leaving is not None and towering.tower.name in (first, second):
-            leaving = add_unit_length(flow, leaving)
-            leaving = add_meeting(flow, leaving, place, first) if towering.tower.name == second else leaving
+    if leaving is not None:
+        leaving = add_comparisons(flow, leaving, towering.tower.name, list_meetings(reading))
     wide = any(frame.is_wide for frame in frames)
     detail = WIDE_DETAIL if wide else DETAIL if single else NARROW_DETAIL
     look = Look(own, "encoder" if own == "decoder" else "decoder", passes, phase_of(flow.one_pass))
