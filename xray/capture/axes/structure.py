@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from xray.capture.axes.groups import Groups
 from xray.capture.axes.joins import Tensors, join_step
-from xray.capture.axes.widths import is_layer, list_sums, looks_up_places
+from xray.capture.axes.widths import is_layer, is_lookup_of_places, list_sums
 from xray.capture.freezing import make_fact
 from xray.capture.kernels.fused import ATTENTIONS
 from xray.ir.flow.attention_sites import list_sites
@@ -254,7 +254,7 @@ class Namer:
         for stream in streams:
             groups.name(stream, "d_model")
         words = [step for step in tables if outs[step.id] in streams or self.is_read(step)]  # no table of biases
-        words = [step for step in words if not looks_up_places(flow, flow.places[step.id])]
+        words = [step for step in words if not is_lookup_of_places(flow, flow.places[step.id])]
         vocabularies = {step.settings.get("num_embeddings") for step in words} - {None}
         back = {ins[step.id] for step in layers if outs[step.id] in streams}
         for step in layers:

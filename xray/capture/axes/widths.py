@@ -47,7 +47,7 @@ def is_layer(step: Step) -> bool:
     return bool(step.outputs) and bool(step.inputs) and len(step.outputs[0].shape) > 1 and bool(step.inputs[0].shape)
 
 
-def looks_up_places(flow: Flow, place: int) -> bool:
+def is_lookup_of_places(flow: Flow, place: int) -> bool:
     """Whether the ids of a lookup were counted out, or are the first ones of a row as long as the table."""
     given, maker = next(iter(flow.given(place)), (None, None))
     for _ in range(FARTHEST_IDS):

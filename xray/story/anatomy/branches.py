@@ -4,11 +4,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 NormKind = Literal["rms", "layer", "batch", "group", "instance"]
-
-
+"""Over what a norm takes its measure: of "rms" no mean is taken away."""
 Positions = Literal["rotary", "alibi", "relative", "none"]
-
-
+"""How an attention knows where its places are, beside what the entrance adds."""
 ANOTHER_ROW = "another row of the batch"
 """What an attention looks at whose keys come from its own stream, but from the other half of a pair."""
 

@@ -11,9 +11,9 @@ from xray.story.anatomy.branches import (
 )
 
 Reads = Literal["ids", "image", "video", "audio", "vectors"]
-
-
+"""What a tower begins with; "vectors" are numbers that the caller hands it."""
 NormPlace = Literal["before", "after", "both", "none"]
+"""Where a norm stands, seen from the branch."""
 
 
 @dataclass(frozen=True)

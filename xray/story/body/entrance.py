@@ -47,8 +47,6 @@ PICTURING = ("pixel", "patch", "image")
 """What the name of an argument holds by which sound comes in, and by which pictures do."""
 MADE = ("embed", "feat", "hidden")
 """What the name of an argument holds that takes what another model has made of something."""
-
-
 CODED = ("latent", "hidden", "embed")
 """What the name of an argument holds that takes what an encoder has made of a signal."""
 MOST_CHANNELS = 2

@@ -3,10 +3,10 @@
 from collections.abc import Collection
 from math import prod
 
-from xray.ir.flow.dataflow import SHAPED_ALIKE, Flow
+from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import LOOKUPS
 from xray.ir.flow.projections import is_product
-from xray.story.recognition.between import is_linear, width_out
+from xray.story.recognition.between import is_linear, list_reading_data, width_out
 
 STACKED = frozenset({"_grouped_mm", "grouped_mm", "_scaled_grouped_mm", "bmm", "matmul", "einsum", "baddbmm"})
 """Products with the weights of all experts at once."""
@@ -127,13 +127,7 @@ def list_routing(flow: Flow, nodes: Collection[int], router: int) -> set[int]:
     """The steps that work on the scores of a router and on nothing else that data made: how experts are chosen."""
     found = {router}
     for node in sorted(nodes):
-        made = {maker for record, maker in flow.given(node) if record.role != "parameter" and maker is not None}
-        worked = {maker for maker in made if not is_given(flow, maker)}
+        worked = list_reading_data(flow).intersection(maker for maker in flow.makers[node] if maker is not None)
         if worked and found >= worked:
             found.add(node)
     return found - {router}
-
-
-def is_given(flow: Flow, place: int) -> bool:
-    """Whether what a step makes is there before any data: made of nothing but a shape, or moved at most."""
-    return flow.op(place) in SHAPED_ALIKE or not flow.steps[place].inputs or flow.carried_from(place) is None
