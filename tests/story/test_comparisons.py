@@ -20,6 +20,14 @@ def divided_by_norm(rows):
     return rows / rows.norm(dim=-1, keepdim=True)
 
 
+def times_one_by_root(rows):
+    return rows * torch.rsqrt((rows * rows).sum(-1, keepdim=True) + 1e-6)
+
+
+def times_one_by_more(rows):
+    return rows * torch.rsqrt((rows * rows).sum(-1, keepdim=True) + 1.0)
+
+
 def divided_by_absolutes(rows):
     return rows / rows.norm(p=1, dim=-1, keepdim=True)
 
@@ -103,7 +111,7 @@ def text_of(box):
     return " ".join("".join(run.text for run in line) for line in box.lines)
 
 
-@pytest.mark.parametrize("shorten", [divided, divided_by_norm, nn.functional.normalize])
+@pytest.mark.parametrize("shorten", [divided, divided_by_norm, times_one_by_root, nn.functional.normalize])
 def test_rows_of_one_length_and_the_comparison_are_drawn_with_all_their_steps(shorten):
     layout = compose(shorten)
     words = [text_of(box) for box in layout.boxes]
@@ -119,9 +127,38 @@ def test_rows_of_one_length_and_the_comparison_are_drawn_with_all_their_steps(sh
     assert [curve for curve in layout.curves if curve.role == "ribbon"]
 
 
-@pytest.mark.parametrize("shorten", [divided_by_absolutes, divided_by_columns])
+@pytest.mark.parametrize("shorten", [divided_by_absolutes, divided_by_columns, times_one_by_more])
 def test_what_is_not_divided_by_the_length_of_its_rows_is_not_called_so(shorten):
     words = [text_of(box) for box in compose(shorten).boxes]
 
     assert not [one for one in words if "ITS LENGTH" in one]
     assert [one for one in words if one.startswith("COMPARED")]
+
+
+class ComparesRows(Compares):
+    """The same, with the last row of what a norm gives (VideoPrism)."""
+
+    def __init__(self, shorten):
+        super().__init__(shorten)
+        self.norm = nn.LayerNorm(WIDTH)
+
+    def forward(self, ids, image):
+        seen, read = self.patches(image).flatten(2).mT, self.words(ids)
+        for layer in self.eye:
+            seen = layer(seen)
+        for layer in self.text:
+            read = layer(read)
+        return self.shorten(self.norm(read)[:, -1]) @ self.shorten(self.seen(seen[:, 0])[:, :WIDTH] @ self.back).t()
+
+    @property
+    def back(self):
+        return self.seen.weight
+
+
+def test_a_row_that_is_picked_behind_the_last_norm_and_made_one_long_is_told():
+    torch.manual_seed(0)
+    trace = xray.trace(ComparesRows(times_one_by_root), torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8))
+
+    words = [text_of(box) for box in compose_poster(trace, text_width).boxes]
+
+    assert [one for one in words if one.startswith("THE LAST ROW ÷ ITS LENGTH")]

@@ -1,11 +1,17 @@
 """Layers on both sides of something that stands once between them: alike, and no one stack (a codec of sound)."""
 
 import torch
+from printed import words_of
+from story.body.test_kept_waist import WIDTH as MASKED_WIDTH
+from story.body.test_kept_waist import Layer
+from story.body.test_masks_apart import Masked
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart
 from torch import nn
 
 import xray
 from xray import anatomy
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
 
 
 class Codec(nn.Module):
@@ -34,3 +40,46 @@ def test_layers_before_and_behind_a_break_are_told_apart():
 
     assert [bridge.before for bridge in tower.bridges] == [2]
     assert [group.layers for group in tower.groups] == [(0, 1), (2, 3)]
+
+
+class Waist(Codec):
+    """Layers on all places, layers on every second, and layers on all again, which read the first ones beside these."""
+
+    def __init__(self):
+        super().__init__(1)
+        self.within = nn.Sequential(AttentionPart(), FeedForwardPart())
+        self.back = nn.Conv1d(2 * WIDTH, WIDTH, 1)
+
+    def forward(self, ids):
+        before = self.before[0](self.words(ids))
+        few = self.within(self.down(before.transpose(1, 2)).transpose(1, 2))
+        head, tail = (few[:, part].repeat_interleave(2, dim=1) for part in (slice(1), slice(1, None)))
+        beside = torch.cat([before, torch.cat([head, tail], dim=-2)], dim=-1)
+        return self.behind[0](self.back(beside.transpose(1, 2)).transpose(1, 2))
+
+
+def test_layers_on_both_sides_of_shorter_ones_are_told_apart_and_what_stands_between_is_drawn():
+    trace = xray.trace(Waist().eval(), torch.zeros(2, 6, dtype=torch.long))
+
+    assert [group.layers for group in anatomy(trace).towers[0].groups] == [(0,), (1,), (2,)]
+    told = words_of(compose_poster(trace, text_width))
+    assert "END TO END" in told
+    assert "WITH WHAT CAME BEFORE BESIDE IT" in told
+
+
+class PushedDown(Masked):
+    """A single head whose scores have a great number taken from them where a number says so."""
+
+    def forward(self, x):
+        query, key, value = (made(x) for made in (self.query, self.key, self.value))
+        hidden = (1.0 - self.mask.to(x)[None].float().repeat(len(x), 1, 1)) * -10_000.0
+        return self.out(torch.softmax(query @ key.transpose(-1, -2) + hidden, dim=-1) @ value)
+
+
+def test_what_takes_a_great_number_from_scores_is_a_mask_and_no_bias():
+    model = nn.Sequential(nn.Embedding(11, MASKED_WIDTH), *(Layer(PushedDown(torch.ones(5, 5))) for _ in range(2)))
+
+    told = words_of(compose_poster(xray.trace(model, torch.arange(5)[None]), text_width))
+
+    assert "MASK" in told
+    assert "BIAS" not in told

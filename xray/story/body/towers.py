@@ -13,6 +13,7 @@ from xray.story.body.entrance import read_entrance
 from xray.story.body.layers import Layer, cut_by_blocks, cut_layers, group_layers, join_cuts
 from xray.story.body.stages import Staging, find_any_norm, name_norm, read_stage
 from xray.story.body.tables import looks_up_places
+from xray.story.body.widths import shape_of
 from xray.story.body.windows import tell_cut_stream, tell_windows
 from xray.story.passages.bridges import Bridging, find_bridges, list_changes
 from xray.story.passages.conditions import Conditioning, find_conditioning
@@ -124,7 +125,7 @@ def read_tower(
         for one in opening:
             nodes |= one.nodes
     bridges = find_bridges(flow, layers, sites)
-    groups = group_layers(flow, layers, list_breaks(bridges, len(layers)))
+    groups = group_layers(flow, layers, list_breaks(flow, bridges, layers))
     widths = {group.d_model for group in groups}
     streams = {joint.add for chain in chains for joint in chain.joints} | set(names)
     condition = find_conditioning(flow, layers, final, streams, entrance.nodes)
@@ -174,9 +175,15 @@ def reads_chosen(flow: Flow, nodes: Collection[int], ends: Collection[int]) -> b
     return bool(ids) and all(any(place in ends for place in way) for way in ways)
 
 
-def list_breaks(bridges: Sequence[Bridging], layers: int) -> list[int]:
-    """The layer before which something stands as nowhere else: those on both sides are no one stack (codecs)."""
-    return [one.bridge.before for one in bridges] if len(bridges) == 1 < layers - 1 else []
+def list_breaks(flow: Flow, bridges: Sequence[Bridging], layers: Sequence[Layer]) -> list[int]:
+    """The layers before which something stands that sets those on both sides apart: they are no one stack.
+
+    It stands there as nowhere else (codecs), or the stream is of another shape behind it (CANINE).
+    """
+    places = [one.bridge.before for one in bridges]
+    if len(places) == 1 < len(layers) - 1:
+        return places
+    return [place for place in places if shape_of(flow, layers[place - 1]) != shape_of(flow, layers[place])]
 
 
 def count_streams(chains: Sequence[Chain]) -> int | None:

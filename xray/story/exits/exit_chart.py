@@ -81,7 +81,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         steps = steps_at(flow, *reversed(behind))
         chart = add_above(chart, Node("bent", label, 0, BROAD, steps, flow.output(behind[-1])))
     else:
-        for node in list_worked_behind(flow, top):
+        for node in list_worked_behind(flow, top, others):
             box = Node(f"behind{node}", label_step(flow, node), 0, BROAD, steps_at(flow, node), flow.output(node))
             chart = add_above(chart, box)
     for node in picks:

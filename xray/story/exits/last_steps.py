@@ -88,7 +88,7 @@ def is_last_norm(flow: Flow, towering: Towering, node: int) -> bool:
     return norm is not None and towering.final is not None and norm.origin == towering.final.origin
 
 
-def list_worked_behind(flow: Flow, top: int) -> list[int]:
+def list_worked_behind(flow: Flow, top: int, others: Collection[int]) -> list[int]:
     """The steps that bend all that the last layer gives or add what no data makes, and nothing else reads that.
 
     A pooler's tanh is such a one, and a bias of words that stands apart from the layer (BART).
@@ -97,7 +97,7 @@ def list_worked_behind(flow: Flow, top: int) -> list[int]:
     here = top
     while True:
         readers = [reader for reader in flow.readers.get(here, ()) if flow.is_leaf(reader)]
-        if len(readers) != 1:
+        if len(readers) != 1 or readers[0] in others:
             return found
         here = readers[0]
         given = [record.shape for record, maker in flow.given(here) if flow.carried_from(maker) is None]

@@ -8,7 +8,8 @@ from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
 from xray.story.body.links import Meetings
 from xray.story.charts.chart import BROAD, Chart, Edge, Node, add_above, steps_at
 from xray.story.charts.operations_chart import spread
-from xray.story.recognition.lengths import ITS_LENGTH, list_unit_lengths
+from xray.story.exits.exit_chart import name_rows
+from xray.story.recognition.lengths import BY_LENGTH, ITS_LENGTH, list_unit_lengths
 
 
 def add_comparisons(flow: Flow, chart: Chart, own: str, meetings: Meetings) -> Chart:
@@ -46,14 +47,18 @@ def find_compared(chart: Chart) -> str:
 
 
 def add_unit_length(flow: Flow, chart: Chart) -> Chart:
-    """The chart with the box above it in which every row of what it ends with is divided by its own length."""
+    """The chart with the box above it in which every row of what it ends with, or one, is divided by its own length."""
     head = next(node for node in chart.nodes if node.key == chart.head)
     made = [flow.places[step.id] for step in head.steps if step.id in flow.places]
-    found = next((nodes for place in made for nodes in list_unit_lengths(flow, place)), None)
+    picked = [reader for place in made for reader in flow.readers.get(place, ()) if name_rows(flow, reader)]
+    found = next(((place, one) for place in (*made, *picked) for one in list_unit_lengths(flow, place)), None)
     if found is None:
         return chart
-    end = found[-1]
-    return add_above(chart, Node("unit", ITS_LENGTH, 0, BROAD, steps_at(flow, end, *found[:-1]), flow.output(end)))
+    place, nodes = found
+    taken = (place,) if place in picked else ()
+    label = f"{name_rows(flow, place)} {BY_LENGTH}" if taken else ITS_LENGTH
+    steps = steps_at(flow, nodes[-1], *taken, *nodes[:-1])
+    return add_above(chart, Node("unit", label, 0, BROAD, steps, flow.output(nodes[-1])))
 
 
 def make_meeting(flow: Flow, key: str, label: str, meeting: int) -> Node:

@@ -116,9 +116,13 @@ def describe_joining(flow: Flow, nodes: Collection[int], joined: int) -> str:
 
 
 def lays_earlier_beside(flow: Flow, node: int, nodes: Collection[int]) -> bool:
-    """Whether a step lays beside the channels of one map those of another that was made before a part (MobileViT)."""
+    """Whether a step lays beside the numbers of rows or maps those of others made before a part (MobileViT, CANINE)."""
     given = list(flow.given(node)) if flow.op(node) in SIDE_BY_SIDE else []
-    if len(given) != 2 or len(flow.output(node).shape) != 4 or flow.output(node).shape[2:] != given[0][0].shape[2:]:
+    made = flow.output(node).shape
+    if len(given) != 2 or len(made) not in (3, 4):
+        return False
+    wide = 1 if len(made) == 4 else 2
+    if any(record.shape[:wide] + record.shape[wide + 1 :] != made[:wide] + made[wide + 1 :] for record, _ in given):
         return False
     before = [maker for _, maker in given if maker is not None and maker not in nodes]
     return len(before) == 1 and flow.output(before[0]).is_float and bool(flow.makers[before[0]])

@@ -9,6 +9,7 @@ from xray.ir.flow.operation_kinds import (
     DROPOUTS,
     FINDINGS,
     NORMS,
+    REPEATS,
     SCALINGS,
     SIDE_BY_SIDE,
     SUMS,
@@ -31,7 +32,7 @@ def find_channels(flow: Flow, place: int) -> int | None:
             return follow(flow, way, 1)
         if op in NORMS or is_linear(flow, here):
             return follow(flow, way, axes - 1)
-        if op not in CARRYING | DROPOUTS | CURVES | SUMS | SCALINGS | SIDE_BY_SIDE:
+        if op not in CARRYING | DROPOUTS | CURVES | SUMS | SCALINGS | SIDE_BY_SIDE | REPEATS:
             return None
         way.append(here)
         here = step_back(flow, here)

@@ -1,12 +1,15 @@
 """Rows that are divided by their own lengths, so that all are one long."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, LENGTHS
+from xray.ir.flow.operation_kinds import CARRYING, LENGTHS, SUMS
 from xray.story.recognition.value_shapes import number
 
-ITS_LENGTH = "EACH ROW ÷ ITS LENGTH"
+BY_LENGTH = "÷ ITS LENGTH"
+ITS_LENGTH = f"EACH ROW {BY_LENGTH}"
+NEXT_TO_NOTHING = 1e-3
+ROOTS = LENGTHS | {"sqrt"}
 KEEPING = CARRYING | {"clamp", "clamp_min", "clamp_min_"}
 
 
@@ -30,22 +33,45 @@ def list_unit_lengths(flow: Flow, origin: int) -> Iterator[list[int]]:
             way = walk_length(flow, makers[1], origin)
             if way:
                 yield [*way[::-1], end]
+        elif flow.op(end) in ("mul", "mul_") and len(makers) == 2 and makers[0] != makers[1]:
+            way = walk_length(flow, next(maker for maker in makers if maker != origin), origin, roots=("rsqrt",))
+            if way:
+                yield [*way[::-1], end]
 
 
-def walk_length(flow: Flow, here: int | None, origin: int) -> list[int]:
-    """The steps that work out how long each row is, the last first; none where it is not proven."""
+def walk_length(flow: Flow, here: int | None, origin: int, roots: Collection[str] = ROOTS) -> list[int]:
+    """The steps that work out how long each row is, the last first; none where it is not proven.
+
+    `roots` are the operations that may end it: one divided by a root is worked out in one step too.
+    """
     way: list[int] = []
     while here is not None and here != origin and here > origin:
         way.append(here)
         here = flow.makers[here][0] if flow.makers[here] else None
-    ops = [flow.op(node) for node in way if flow.op(node) not in KEEPING]
+    ops = [flow.op(node) for node in way if flow.op(node) not in KEEPING and not adds_next_to_nothing(flow, node)]
     powers = [number(flow.steps[node]) for node in way if flow.op(node) == "pow"]
-    is_length = len(ops) == 1 and ops[0] in LENGTHS and all(is_of_squares(flow, node) for node in way)
-    is_root = ops[1:2] == ["sum"] and (ops[0] == "sqrt" or powers[:1] == [0.5])
-    is_square = len(ops) == 3 and (ops[2] == "square" or powers[-1:] == [2])
+    is_length = len(ops) == 1 and ops[0] in LENGTHS & {*roots} and all(is_of_squares(flow, node) for node in way)
+    is_root = ops[1:2] == ["sum"] and (ops[0] in {*roots} - LENGTHS or ("sqrt" in roots and powers[:1] == [0.5]))
+    is_square = len(ops) == 3 and (ops[2] == "square" or powers[-1:] == [2] or multiplies_itself(flow, way[-1]))
     sums = [node for node in way if flow.op(node) == "sum" or flow.op(node) in LENGTHS]
     proven = here == origin and (is_length or (is_root and is_square)) and all(is_of_rows(flow, node) for node in sums)
     return way if proven else []
+
+
+def adds_next_to_nothing(flow: Flow, node: int) -> bool:
+    """Whether a step adds one number so small that it but keeps others from dividing by nothing."""
+    added = number(flow.steps[node])
+    return (
+        flow.op(node) in SUMS
+        and len(flow.steps[node].inputs) == 1
+        and added is not None
+        and abs(added) < NEXT_TO_NOTHING
+    )
+
+
+def multiplies_itself(flow: Flow, node: int) -> bool:
+    """Whether a step multiplies something by itself."""
+    return flow.op(node) == "mul" and len(flow.makers[node]) == 2 and len(set(flow.makers[node])) == 1
 
 
 def is_of_squares(flow: Flow, node: int) -> bool:

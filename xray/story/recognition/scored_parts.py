@@ -10,6 +10,8 @@ from xray.ir.records import TensorRecord
 
 Kind = Literal["scale", "bias", "mask", "softmax"]
 MOST_BEHIND = 40
+NO_WEIGHT = -1e4
+"""What is added to a score for a key that is not to be seen, or less."""
 FILLINGS = frozenset(
     [
         "zeros",
@@ -198,10 +200,16 @@ def find_bias(flow: Flow, operand: Operand, behind: list[int]) -> Operand | None
         if flow.op(here) in LOOKUPS or is_projection(flow, here) or reads_table(flow, here):
             return nearest_like_scores(flow, operand, here, behind)
     is_mask = operand.record.mask is not None or operand.record.role == "mask"
-    hides = any(flow.op(here) in MASK_MAKERS | MASKINGS for here in behind)
+    hides = any(flow.op(here) in MASK_MAKERS | MASKINGS or pushes_down(flow, here) for here in behind)
     if not is_mask and not hides and not is_given(flow, operand.maker):
         return operand
     return None
+
+
+def pushes_down(flow: Flow, place: int) -> bool:
+    """Whether a step multiplies by a number so far below nothing that what it meets has no weight: it hides."""
+    factor = flow.steps[place].settings.get("other")
+    return flow.op(place) in SCALINGS and isinstance(factor, int | float) and factor <= NO_WEIGHT
 
 
 def multiplies_itself(flow: Flow, product: int) -> bool:

@@ -1,6 +1,6 @@
 """Ribbons and turns between columns that stand beside each other with nothing but an aisle between them."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
@@ -111,6 +111,9 @@ def list_ways(columns: Sequence[Column], standing: Sequence[Standing], links: Se
                     given.setdefault(source.key, (source, []))[1].append(box)
             for source, boxes in given.values():
                 lead(source, target, boxes, is_memory=is_memory)
+        begun = find_begun(column, own, drawn[id(column.reading)])
+        if begun is not None:
+            lead(begun, target, [standing[target].drawn.first], is_memory=False)
     return list(ways.values())
 
 
@@ -123,6 +126,13 @@ def list_fed(column: Column, standing: Standing, links: Sequence[Link]) -> list[
 def list_taken(column: Column, standing: Standing, links: Sequence[Link]) -> list[tuple[Node, Box]]:
     """The boxes of a column's entrance that rows of other towers go into, where any are."""
     return list_entered(column, standing) if any(link.kind == "joined" for link in links) else []
+
+
+def find_begun(column: Column, links: Collection[Link], drawn: Mapping[int, Source | None]) -> Source | None:
+    """The box of another tower in which a stream begins that goes through nothing before its first layer."""
+    flow, start = column.reading.flow, column.towering.chains[0].start
+    goes_on = column.is_first and column.entrance is None and any(link.kind == "joined" for link in links)
+    return drawn.get(flow.carried_from(start) or 0) if goes_on else None
 
 
 def find_other_pass(

@@ -226,13 +226,20 @@ def describe_bending(anatomy: Anatomy) -> str:
 
 
 def describe_links(anatomy: Anatomy) -> str:
-    joined = [link for link in anatomy.links if link.kind == "joined"]
-    if not joined:
+    given: dict[str, list[str]] = {}
+    for link in anatomy.links:
+        if link.kind == "joined":
+            given.setdefault(link.target, []).append(link.source)
+    if not given:
         return ""
-    target = joined[0].target
-    sources = [link.source for link in joined if link.target == target]
-    many = f"{' and '.join(sources)} towers give" if len(sources) > 1 else f"{sources[0]} tower gives"
-    return f"What the {many} is put into the {target} tower's stream."
+    (first, sources), *rest = given.items()
+    more = "".join(f"; what {name_givers(others)}, into that of the {target} tower" for target, others in rest)
+    return f"What {name_givers(sources)} is put into the {first} tower's stream{more}."
+
+
+def name_givers(sources: Sequence[str]) -> str:
+    """The towers that give something, and that they do."""
+    return f"the {' and '.join(sources)} {'towers give' if len(sources) > 1 else 'tower gives'}"
 
 
 def describe_earlier(anatomy: Anatomy) -> str:

@@ -1,0 +1,72 @@
+"""Stacks that follow one another, each on what the one before gives: what stands between them is drawn once."""
+
+import pytest
+import torch
+from handwritten import Attention, Layer
+from torch import nn
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
+
+WIDTH, FRAMES = 15, 3
+
+
+def make_layers(count):
+    return nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(count))
+
+
+class Video(nn.Module):
+    """Patches of each picture look at each other, then pictures at each patch, then all at all (VideoPrism)."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Conv3d(3, WIDTH, (1, 4, 4), stride=(1, 4, 4))
+        self.stacks = nn.ModuleList(make_layers(count) for count in (3, 2, 2))
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(3))
+        self.places = nn.Parameter(torch.zeros(1, FRAMES, WIDTH))
+
+    def forward(self, video):
+        batch = len(video)
+        x = self.patches(video).flatten(3).permute(0, 2, 3, 1).reshape(batch * FRAMES, -1, WIDTH)
+        x = self.go(x, 0).view(batch, FRAMES, -1, WIDTH).transpose(2, 1).reshape(-1, FRAMES, WIDTH)
+        x = self.go(x + self.places, 1).view(batch, -1, FRAMES, WIDTH).transpose(1, 2).contiguous()
+        return self.go(x.view(batch, -1, WIDTH), 2)
+
+    def go(self, x, number):
+        for layer in self.stacks[number]:
+            x = layer(x)
+        return self.norms[number](x)
+
+
+@pytest.fixture(scope="module")
+def layout():
+    torch.manual_seed(0)
+    return compose_poster(xray.trace(Video(), torch.rand(2, 3, FRAMES, 8, 8)), text_width)
+
+
+def text_of(box):
+    return " ".join("".join(run.text for run in line) for line in box.lines)
+
+
+def test_places_at_the_entrance_of_a_second_stack_do_not_stand_above_the_first(layout):
+    words = [text_of(box) for box in layout.boxes]
+
+    assert len([one for one in words if one.startswith("+ LEARNED PLACES")]) == 1
+    assert not [one for one in words if one.startswith("ADDED UP")]
+
+
+def test_what_a_stack_gives_leads_to_one_that_begins_with_it_at_once(layout):
+    ends = {curve.points[-1] for curve in layout.curves if curve.role == "ribbon"}
+    boxes = {(box.left, box.y): text_of(box) for box in layout.boxes}
+
+    assert sorted(boxes[end].partition("  ")[0].partition(" 2×")[0].partition(" 8×")[0] for end in ends) == [
+        "+ LEARNED PLACES",
+        "LAYER INPUT",
+    ]
+
+
+def test_it_is_said_of_every_stack_where_what_it_gives_goes(layout):
+    told = "What the stack tower gives is put into the stack 2 tower's stream; what the stack 2 tower gives, into that"
+
+    assert [box for box in layout.boxes if told in text_of(box)]
