@@ -7,6 +7,7 @@ from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, FINDINGS, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.kinds import EXCHANGES
+from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import Attention
 from xray.story.body.scale import is_tanh_of_learned
 from xray.story.body.stages import Branching, find_ending
@@ -97,11 +98,27 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
 
 
 def list_sources(flow: Flow, part: Part, nodes: Collection[int], owners: Mapping[int, str]) -> list[str]:
-    """The nodes that are drawn already and that a part of a way reads, be it over steps that are not drawn."""
-    read = [maker for node in part.nodes for maker in flow.makers[node]]
+    """The nodes that are drawn already and that a part of a way reads, be it over steps that are not drawn.
+
+    Of a cut that is drawn by its first part, another part comes from what is cut.
+    """
     inside = set(nodes) - set(part.nodes)
-    behind = flow.behind(*read, within=inside.__contains__, ends=owners.__contains__)
-    return list(dict.fromkeys(owners[node] for node in sorted(behind) if node in owners))
+    found, seen, todo = set[int](), set[int](), list(part.nodes)
+    while todo:
+        for record, maker in flow.given(todo.pop()):
+            if maker is None or maker not in inside or maker in seen | found:
+                continue
+            if maker in owners and not is_other_part(flow, record, maker):
+                found.add(maker)
+            else:
+                seen.add(maker)
+                todo.append(maker)
+    return list(dict.fromkeys(owners[node] for node in sorted(found)))
+
+
+def is_other_part(flow: Flow, record: TensorRecord, maker: int) -> bool:
+    """Whether a record is not the first of the parts that a step cuts, but one of another size."""
+    return len(flow.steps[maker].outputs) > 1 and record.shape != flow.output(maker).shape
 
 
 def name_lengths(nodes: list[Node], sides: tuple[Side, Side, Side]) -> list[Node]:
