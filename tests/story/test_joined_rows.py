@@ -58,3 +58,24 @@ def shuffle(x, _):
 )
 def test_rows_side_by_side_are_drawn_where_several_become_one(options, told):
     assert list_labels(**options) == told
+
+
+class Mapped(Joined):
+    """Two convolutions over single places of a map twice as wide as they have channels, a padding of none between."""
+
+    def __init__(self):
+        super().__init__()
+        self.into = nn.Conv2d(3, 4, 1)
+        self.wider = nn.Conv2d(4, WIDTH, 1)
+
+    def forward(self, x):
+        x = self.wider(nn.functional.pad(self.into(x), (0, 0, 0, 0))).flatten(2).transpose(1, 2)
+        return self.head(self.norm(self.layers(x)))
+
+
+def test_a_map_that_a_convolution_reads_is_no_row_of_places():
+    boxes = compose_poster(xray.trace(Mapped(), torch.rand(2, 3, 8, 8)), text_width).boxes
+
+    labels = ["".join(one.text for one in box.lines[0]) for box in boxes if box.lines]
+    assert any(label.startswith("CONVOLUTION 1×1") for label in labels)
+    assert not any("SIDE BY SIDE" in label for label in labels)

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, NORMS, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, NORMS, SIDE_BY_SIDE
 from xray.ir.records import TensorRecord
 from xray.story.passages.added_places import learned_source
 from xray.story.passages.bridges import describe_joining
@@ -16,11 +16,16 @@ def label_joined_rows(flow: Flow, nodes: Collection[int]) -> dict[int, str]:
     """What steps are called that lay rows side by side: several of one stream, or what other steps made beside it."""
     labels: dict[int, str] = {}
     for node in sorted(nodes):
-        if flow.op(node) in NORMS or is_linear(flow, node):
+        if reads_rows(flow, node):
             labels |= label_merging(flow, nodes, node)
         elif flow.op(node) == "cat":
             labels |= label_beside(flow, nodes, node)
     return labels
+
+
+def reads_rows(flow: Flow, node: int) -> bool:
+    """Whether a step reads rows along the last axis: a norm or a linear layer, and no convolution."""
+    return flow.op(node) in NORMS or (is_linear(flow, node) and flow.op(node) not in FINDINGS)
 
 
 def label_merging(flow: Flow, nodes: Collection[int], reader: int) -> dict[int, str]:
