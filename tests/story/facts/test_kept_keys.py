@@ -104,3 +104,21 @@ def test_attention_that_sees_both_ways_keeps_nothing():
             return nn.functional.scaled_dot_product_attention(x, x, x)
 
     assert measure_growth(xray.trace(Attention(), torch.ones(2, 3, 5, 7))) is None
+
+
+def test_joint_attention_keeps_the_keys_of_the_memory_as_they_are():
+    from transformers import T5Gemma2Config, T5Gemma2ForConditionalGeneration
+
+    torch.manual_seed(0)
+    sizes = {**SIZES, "num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 4, "sliding_window": 8}
+    sizes |= {"query_pre_attn_scalar": 4, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}
+    seen = {"hidden_size": 12, "intermediate_size": 5, "num_hidden_layers": 1, "num_attention_heads": 2}
+    seen |= {"image_size": 28, "patch_size": 14}
+    encoder = {"text_config": sizes, "vision_config": seen, "image_token_index": 30, "mm_tokens_per_image": 4}
+    model = T5Gemma2ForConditionalGeneration(T5Gemma2Config(encoder=encoder, decoder=sizes)).eval()
+    with torch.no_grad():
+        asked, said = torch.ones(2, 7, dtype=torch.int64), torch.ones(2, 5, dtype=torch.int64)
+        growth = measure_growth(xray.trace(model, input_ids=asked, decoder_input_ids=said))
+
+    assert growth.per_word == PER_WORD
+    assert [(turn.words, turn.bytes) for turn in growth.turns] == [(5, 2 * (5 + 7) * PER_WORD)]

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, REPEATS, SCALINGS, SIDE_BY_SIDE
 from xray.ir.flow.remembering import once
 from xray.ir.kinds import plain_name
@@ -11,6 +12,7 @@ from xray.ir.records import TensorRecord
 from xray.ir.storage import bytes_per_element, count_bytes
 from xray.ir.trace import Pass, PassKind, Step, Trace
 from xray.story.body.reading import read_pass
+from xray.story.recognition.between import is_linear
 
 JOINS = SIDE_BY_SIDE | {"extend"}
 WRITES = frozenset({"index_copy", "index_put", "copy", "slice_scatter", "scatter"})
@@ -138,9 +140,23 @@ def list_memories(one_pass: Pass) -> set[str]:
             seen.add(here)
             if begins_cache(flow.steps[here]):
                 found[site.kind].add(flow.steps[here].id)
+            elif flow.op(here) in SIDE_BY_SIDE:
+                found["cross"] |= {flow.steps[one].id for one in list_brought(flow, here, site.query.origin)}
             elif flow.op(here) in CARRYING | REPEATS | SCALINGS:
                 todo += flow.makers[here]
     return found["cross"] - found["self"]  # later layers may read what one keeps for itself (Gemma 3n)
+
+
+def list_brought(flow: Flow, join: int, stream: int | None) -> Iterator[int]:
+    """Of kept rows that are put beside each other, the steps that keep those not worked out of a stream (T5Gemma 2)."""
+    for maker in flow.makers[join]:
+        kept = flow.carried_from(maker)
+        if kept is None or not begins_cache(flow.steps[kept]):
+            continue
+        behind = flow.behind(kept, most=FARTHEST, ends=lambda one: is_linear(flow, one))
+        read = {flow.carried_from(flow.makers[one][0]) for one in behind if is_linear(flow, one)}
+        if read and stream not in read:
+            yield kept
 
 
 def begins_cache(step: Step) -> bool:
