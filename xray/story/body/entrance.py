@@ -34,6 +34,7 @@ from xray.story.passages.added_places import describe_sum, learned_source
 from xray.story.recognition.between import is_linear, is_scale, read_sizes, width_out
 from xray.story.recognition.norms import Norm
 from xray.story.recognition.resamplers import Resampler, find_resamplers
+from xray.story.recognition.turns import find_turns
 from xray.story.recognition.value_shapes import number
 from xray.story.recognition.written_bends import list_written_bend
 from xray.story.streams.joints import find_longest_part
@@ -49,6 +50,8 @@ MADE = ("embed", "feat", "hidden")
 """What the name of an argument holds that takes what another model has made of something."""
 CODED = ("latent", "hidden", "embed")
 """What the name of an argument holds that takes what an encoder has made of a signal."""
+FARTHEST = 40_000
+"""So many steps are walked back through the turns of a loop: a series may be read piece by piece (TimesFM 2.5)."""
 MOST_CHANNELS = 2
 """So many channels a signal has at most: left and right."""
 
@@ -141,7 +144,12 @@ def walk_back(flow: Flow, start: int, stops: Collection[int]) -> set[int]:
     """The steps that work on what becomes the stream, back to what is looked up or comes from outside."""
     seen: set[int] = set()
     todo, cut = {start} - set(stops), is_cut_off(flow, start)
-    while todo and len(seen) < MOST:
+    most = MOST
+    while todo:
+        if len(seen) >= most:
+            if most == FARTHEST or find_turns(flow, seen) is None:
+                break
+            most = FARTHEST
         here = max(todo)  # where there are too many, those next to the first layer are kept
         todo.remove(here)
         seen.add(here)

@@ -49,6 +49,12 @@ class Towering:
     unread: frozenset[int] = frozenset()
 
     @property
+    def start(self) -> int | None:
+        """The step that makes what its first layer reads; None where that comes from outside."""
+        first, own = self.stagings[0].joints[0], self.chains[0]
+        return own.start if first.add == own.joints[0].add else first.stream
+
+    @property
     def end(self) -> int:
         """The step that ends it, its last norm included."""
         last = [norm.end for norm in self.stagings[-1].norms if norm.end > self.chains[-1].end] if self.stagings else []

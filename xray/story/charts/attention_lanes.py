@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, SCALINGS, SUMS, TURNS
 from xray.story.anatomy.branches import ANOTHER_ROW, Attention
 from xray.story.body.stages import Branching
 from xray.story.branches.attention import rolls_places
@@ -251,6 +251,7 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
     words = {
         "heads": "HEADS",
         "rotate": "ROTATE",
+        "choose": "CHOSEN",
         "cache": "CACHE",
         "earlier": "EARLIER",
         "join": "JOIN",
@@ -275,6 +276,8 @@ def label_cut(flow: Flow, part: Part) -> str:
     if finding is not None:
         kernel = read_sizes(flow, finding, "kernel_size")
         return f"CONVOLUTION {'×'.join(map(str, kernel))}" if kernel else "CONVOLUTION"
+    if all(flow.op(node) in TURNS for node in part.nodes):
+        return "AXES SWAPPED"
     if (before[:1], before[-1:]) != (after[:1], after[-1:]) or prod(before) != prod(after):
         return "CUT ANEW"
     if (len(before), len(after)) == (3, 4):

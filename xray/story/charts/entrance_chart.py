@@ -31,6 +31,7 @@ from xray.story.passages.added_places import describe_sum, is_gated, learned_sou
 from xray.story.passages.joined_rows import label_joined_rows
 from xray.story.recognition.between import is_linear, is_scale
 from xray.story.recognition.resamplers import Resampler
+from xray.story.recognition.turns import find_turns
 from xray.story.recognition.value_shapes import number
 from xray.story.streams.asides import list_carried_readers
 from xray.story.wording import ELLIPSIS
@@ -47,7 +48,7 @@ MOST_LETTERS = 90
 def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -> Chart | None:
     """The steps before a tower's first layer, what it reads at the bottom; words stand there as they are."""
     nodes = set(towering.entrance)
-    start = towering.chains[0].start
+    start = towering.start
     if not nodes or start is None:
         return None
     labels = label_joined_rows(flow, nodes)
@@ -61,6 +62,10 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         weighed = {node: own for node in nodes if (own := list_weighed(flow, node, nodes))}
         labels |= {node: f"{flow.steps[node].inputs[0].shape[-2]:,} ROWS WEIGHED, ADDED UP" for node in weighed}
         folded |= weighed
+        turns = find_turns(flow, nodes)
+        if turns is not None:
+            labels |= {turns.end: f"{turns.count:,} TURNS OF A LOOP"}
+            folded |= {turns.end: (*turns.steps, turns.end)}
         chart = chart_operations(flow, nodes, start, labels, "in", is_entrance=True, folded=folded)
         chart = None if chart is None else add_halves(flow, add_scale(flow, chart, nodes))
     if chart is None:
@@ -344,14 +349,21 @@ def find_input(flow: Flow, towering: Towering, kind: Reads | None = None) -> tup
                 continue
             if reads == "ids" and (record.role != "ids" or looks_up_places(flow, node)):
                 continue
-            if reads == "vectors" and maker is not None:
+            if reads == "vectors" and (maker is not None or not is_numbers(flow, record, node)):
                 continue
             given = flow.steps[node], record, node
             found.append(given if wanted is not FINDINGS else step_out(flow, towering.entrance, node))
             break
     if reads == "ids":
         return max(found, key=lambda one: one[0].params, default=None)
+    if reads == "vectors":
+        return max(found, key=lambda one: prod(one[1].shape), default=None)
     return found[0] if found else None
+
+
+def is_numbers(flow: Flow, record: TensorRecord, reader: int) -> bool:
+    """Whether a step reads any numbers of a tensor, and not its shape alone."""
+    return record.is_float and prod(record.shape) > 0 and flow.op(reader) not in SHAPED_ALIKE
 
 
 def step_out(flow: Flow, nodes: Collection[int], finder: int) -> tuple[Step, TensorRecord, int]:

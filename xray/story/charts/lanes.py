@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
-from typing import Literal
+from typing import Literal, get_args
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, JOINS, LOOKUPS, REPEATS, SCALINGS, SUMS, TURNS, WRITES
@@ -13,12 +13,9 @@ from xray.ir.turns import swaps_last_two
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.operands import is_cut, turns_pairs
 from xray.story.recognition.between import is_linear, is_scale
+from xray.story.recognition.chosen_rows import picks_best
 
 Kind = Literal[
-    "lay", "linear", "norm", "heads", "rotate", "cache", "join", "beside", "repeat", "scale", "bend", "turn", "earlier"
-]
-MOST_BEHIND_PLACES = 24
-RANK: tuple[Kind, ...] = (
     "lay",
     "linear",
     "bend",
@@ -26,13 +23,17 @@ RANK: tuple[Kind, ...] = (
     "heads",
     "scale",
     "rotate",
+    "choose",
     "earlier",
     "cache",
     "join",
     "repeat",
     "beside",
     "turn",
-)
+]
+MOST_BEHIND_PLACES = 24
+RANK: tuple[Kind, ...] = get_args(Kind)
+"""Which part of two comes first where the ways of queries, keys and values leave it open."""
 
 
 @dataclass(frozen=True)
@@ -182,6 +183,8 @@ def name_run(flow: Flow, run: Sequence[int], earlier: Collection[int] = ()) -> K
     A linear layer that reads nothing of what the `earlier` ones of the way made stands beside that way.
     """
     last = run[-1]
+    if picks_best(flow, last) and flow.makers[last][0] in (*run, *earlier):
+        return "choose"
     linears = [node for node in run if is_linear(flow, node)]
     if linears:
         return "rotate" if all(lies_beside(flow, node, run, earlier) for node in linears) else "linear"

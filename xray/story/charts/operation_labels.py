@@ -4,7 +4,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, GRIDS, PLACING, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.flow.projections import is_product
 from xray.story.body.stages import find_any_norm, name_norm
-from xray.story.passages.bridges import name_convolution
+from xray.story.passages.bridges import name_convolution, name_pool
 from xray.story.passages.channels import find_channels
 from xray.story.passages.joined_rows import label_learned_rows
 from xray.story.recognition.between import is_linear
@@ -63,7 +63,7 @@ def label_step(flow: Flow, node: int) -> str:
         return "ADDED UP"
     if op in SCALINGS:
         return "DIVIDED" if op.startswith(("div", "true_div")) else "MULTIPLIED"
-    return op.strip("_").replace("_", " ").upper()
+    return name_pool(flow, node) or op.strip("_").replace("_", " ").upper()
 
 
 def lies_end_to_end(flow: Flow, node: int) -> bool:

@@ -1,6 +1,6 @@
 """The chart of any steps: those that do more than move numbers, in rows by how far they are from the beginning."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import ceil, prod
@@ -11,7 +11,6 @@ from xray.ir.flow.operation_kinds import (
     CLAMPS,
     CURVES,
     FINDINGS,
-    GRIDS,
     LOOKUPS,
     PLACING,
     REPEATS,
@@ -26,7 +25,7 @@ from xray.story.anatomy.wording import ACTIVATIONS
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.feed_forward import SPLITTERS, name_activation
 from xray.story.branches.others import longest_chain
-from xray.story.charts.chart import Chart, Edge, Node, Place, describe_params
+from xray.story.charts.chart import Chart, Edge, Node, Place, describe_params, steps_at
 from xray.story.charts.operation_labels import LABELS, label_step
 from xray.story.passages.added_places import learned_source
 from xray.story.recognition.between import PLAIN, is_linear, list_reading_data
@@ -57,13 +56,14 @@ def chart_operations(
     Each of those `folded` stands for several, by the last of them. In an entrance those that read rows made elsewhere,
     by another tower, read a memory, and stand left.
     """
-    bends = name_written_bends(flow, nodes)
+    loop = read_loop(flow, nodes)
+    bends = name_written_bends(flow, set(nodes), loop)
     labels = {**bends, **(labels or {})}
     folded = {node: list_written_bend(flow, node) for node in bends} | dict(folded or {})
-    notable = find_notable(flow, nodes, labels, folded, MOST_AT_ALL)
+    notable = find_notable(flow, nodes, labels, folded, loop, MOST_AT_ALL)
     bent = fold_bends(flow, notable) if len(notable) > MOST_NODES else {}
     if not is_entrance and len(notable) - len(bent) > MOST_NODES:
-        notable = find_notable(flow, nodes, labels, folded, MOST_NODES)
+        notable = find_notable(flow, nodes, labels, folded, loop, MOST_NODES)
         bent = {}
     if not notable:
         return None
@@ -76,7 +76,7 @@ def chart_operations(
     rows: dict[int, list[int]] = {}
     for node in notable:
         rows.setdefault(level[node], []).append(node)
-    keys = {node: f"{'state' if is_state(flow, node, group) else prefix}{node}" for node, group in notable.items()}
+    keys = {node: f"{'state' if node in loop else prefix}{node}" for node in notable}
     found: list[Node] = []
     outer = [node for node in notable if is_entrance and reads_outside(flow, nodes, node, notable, owner)]
     left = set(outer)
@@ -86,7 +86,8 @@ def chart_operations(
     rows = {number: sorted(held, key=lambda node: node not in left) for number, held in rows.items()}
     for row, held in enumerate(piece for number in sorted(rows) for piece in cut_row(flow, rows[number])):
         for place, node in enumerate(held):
-            made = make_node(flow, node, notable[node], row, spread(place, len(held)), labels, keys[node])
+            make = make_state if node in loop else partial(make_node, labels=labels)
+            made = make(flow, node, notable[node], row, spread(place, len(held)), keys[node])
             found.append(add_bend(flow, made, bent[node]) if node in bent else made)
     begun = {after for _, after in edges}
     head = max(notable) if end not in notable else end
@@ -117,13 +118,13 @@ def add_bend(flow: Flow, node: Node, bend: int) -> Node:
     return replace(node, label=label, steps=(*node.steps, flow.steps[bend]), record=flow.output(bend))
 
 
-def name_written_bends(flow: Flow, nodes: Collection[int]) -> dict[int, str]:
+def name_written_bends(flow: Flow, nodes: Collection[int], loop: Collection[int]) -> dict[int, str]:
     """The steps that end an activation that is written out, each with what that is called, where it is a known one."""
-    loop = set(read_loop(flow, nodes))
     found: dict[int, str] = {}
+    outside = set(nodes).difference(loop)
     for node in nodes:
         own = list_written_bend(flow, node)
-        name = name_activation(flow, own, ()) if own and loop.isdisjoint(own) and set(own) <= set(nodes) else None
+        name = name_activation(flow, own, ()) if own and outside.issuperset(own) else None
         found |= {node: ACTIVATIONS[name].upper()} if name in ACTIVATIONS else {}
     return found
 
@@ -141,10 +142,14 @@ def spread(place: int, count: int) -> Place:
 
 
 def find_notable(
-    flow: Flow, nodes: Collection[int], labels: Mapping[int, str], folded: Mapping[int, tuple[int, ...]], most: int
+    flow: Flow,
+    nodes: Collection[int],
+    labels: Mapping[int, str],
+    folded: Mapping[int, tuple[int, ...]],
+    loop: Sequence[int],
+    most: int,
 ) -> dict[int, tuple[int, ...]]:
-    """The steps that are drawn, so many at most, each with the steps that it stands for too."""
-    loop = read_loop(flow, nodes)
+    """The steps that are drawn, so many at most, each with the steps that it stands for too; of a loop the last one."""
     inside = set(nodes).difference(loop, *folded.values())
     normed: dict[int, tuple[int, ...]] = {}
     taken: set[int] = set()
@@ -315,21 +320,15 @@ def list_undrawn(
 ) -> set[int]:
     """The steps inside that lead to a drawn one, as far back as the next ones that are drawn, these included."""
     found: set[int] = set()
-    todo = [maker for inner in notable[node] for maker in flow.makers[inner] if maker is not None]
+    own = set(notable[node])
+    todo = [maker for inner in own for maker in flow.makers[inner] if maker is not None]
     while todo:
         here = todo.pop()
-        if here in found or here in notable[node] or here not in inside:
+        if here in found or here in own or here not in inside:
             continue
         found.add(here)
         todo += [] if here in owner else [maker for maker in flow.makers[here] if maker is not None]
     return found
-
-
-def is_state(flow: Flow, node: int, group: Collection[int]) -> bool:
-    """Whether a drawn step stands for a state that is handed on from place to place."""
-    is_laid = flow.op(node) == "sum" or any(flow.op(one) in PLACING | GRIDS for one in group)
-    is_known = attends(flow, group) or bool(list_written_bend(flow, node)) or find_any_norm(flow, node) is not None
-    return len(group) > 1 and not is_laid and not is_known
 
 
 def attends(flow: Flow, group: Collection[int]) -> bool:
@@ -338,21 +337,18 @@ def attends(flow: Flow, group: Collection[int]) -> bool:
 
 
 def make_node(
-    flow: Flow, node: int, group: tuple[int, ...], row: int, place: Place, labels: Mapping[int, str], key: str
+    flow: Flow, node: int, group: tuple[int, ...], row: int, place: Place, key: str, *, labels: Mapping[int, str]
 ) -> Node:
     """A step as a node."""
     is_whole = attends(flow, group) or find_any_norm(flow, node) is not None
     extra = describe_params(flow, *(group if is_whole else (node,)))
-    steps = tuple(flow.steps[one] for one in dict.fromkeys((node, *group)))
-    if is_state(flow, node, group):
-        sums = [one for one in group if flow.op(one) in SUMS]
-        return Node(
-            key,
-            "STATE, HANDED FROM PLACE TO PLACE",
-            row,
-            place,
-            steps,
-            flow.output(node),
-            f"changed {len(sums)} times",
-        )
+    steps = steps_at(flow, *dict.fromkeys((node, *group)))
     return Node(key, labels.get(node) or label_step(flow, node), row, place, steps, flow.output(node), extra)
+
+
+def make_state(flow: Flow, node: int, group: tuple[int, ...], row: int, place: Place, key: str) -> Node:
+    """A loop of steps that change a state as a node."""
+    steps = steps_at(flow, *dict.fromkeys((node, *group)))
+    changes = sum(flow.op(one) in SUMS for one in group)
+    told = f"changed {changes} times"
+    return Node(key, "STATE, HANDED FROM PLACE TO PLACE", row, place, steps, flow.output(node), told)

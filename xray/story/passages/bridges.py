@@ -100,6 +100,8 @@ def label_bridge(flow: Flow, bridging: Bridging) -> dict[int, str]:
             labels[node] = label_convolution(flow, node)
         elif lays_earlier_beside(flow, node, bridging.nodes):
             labels[node] = EARLIER_BESIDE
+        elif flow.is_leaf(node) and (pool := name_pool(flow, node)):
+            labels[node] = pool
     joining = find_joining(flow, bridging)
     if joining is not None:
         width, joined = bridging.bridge.d_in, bridging.bridge.joined or 1
@@ -133,6 +135,17 @@ def label_convolution(flow: Flow, node: int) -> str:
     stride = read_sizes(flow, node, "stride")
     told = name_convolution(flow, node)
     return f"{told}, STEP {stride[0]}" if stride and set(stride) != {1} else told
+
+
+def name_pool(flow: Flow, node: int) -> str:
+    """A pool with its kernel; empty for any other step."""
+    op = flow.op(node)
+    if "_pool" not in op:
+        return ""
+    kind = op.partition("_pool")[0].removeprefix("adaptive_")
+    kernel = () if op.startswith("adaptive_") else read_sizes(flow, node, "kernel_size")
+    told = f"{kind.upper()} POOL"
+    return f"{told} {'×'.join(map(str, kernel))}" if kernel else told
 
 
 def name_convolution(flow: Flow, node: int) -> str:

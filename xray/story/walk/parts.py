@@ -88,7 +88,7 @@ class Finder:
         self.name(f"{side}.embedding.scale", next((n for n in towering.entrance if is_number_scale(flow, n)), None))
         places = next((n for n in sorted(towering.entrance) if flow.op(n) == "positions"), None)
         self.name(f"{side}.embedding.positions", places)
-        self.name(f"{side}.embedding.add", towering.chains[0].start)
+        self.name(f"{side}.embedding.add", towering.start)
         self.at |= dict.fromkeys(towering.entrance, FIRST[side])
         for number, layer in enumerate(towering.layers):
             prefix = f"{side}.layers.{number}"

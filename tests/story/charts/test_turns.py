@@ -1,0 +1,79 @@
+"""A loop in an entrance: one box tells how often it goes round, and what comes in is led to it."""
+
+import torch
+from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
+from torch import nn
+
+import xray
+from xray.story.sheet.columns import read_columns
+
+TURNS, LENGTH = 20, 4
+
+
+class Attends(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
+
+    def forward(self, x):
+        return x + self.inner(x, x, x, need_weights=False)[0]
+
+
+class Smooths(nn.Module):
+    """A series cut into pieces, each less the mean of all pieces until then (TimesFM 2.5), with layers behind."""
+
+    def __init__(self, *, learned: bool):
+        super().__init__()
+        self.bring, self.learned = nn.Linear(LENGTH, WIDTH), learned
+        self.share = nn.Parameter(torch.rand(TURNS))
+        self.layers = nn.Sequential(Attends(), FeedForwardPart(), Attends(), FeedForwardPart())
+
+    def forward(self, series):
+        pieces = series.reshape(series.shape[0], -1, LENGTH)
+        mean, means = torch.zeros(series.shape[0]), []
+        for turn in range(pieces.shape[1]):
+            new = pieces[:, turn].mean(-1)
+            mean = mean * (self.share[turn] if self.learned else 0.5) + new * 0.5
+            means.append(mean)
+        return self.layers(self.bring(pieces - torch.stack(means, 1)[..., None]))
+
+
+class LooksUp(nn.Module):
+    """Letters whose codes are looked up in a table each (CANINE)."""
+
+    def __init__(self):
+        super().__init__()
+        self.tables = nn.ModuleList(nn.Embedding(16, LENGTH) for _ in range(12))
+        self.bring = nn.Linear(12 * LENGTH, WIDTH)
+        self.layers = nn.Sequential(Attends(), FeedForwardPart(), Attends(), FeedForwardPart())
+
+    def forward(self, ids):
+        found = [table((ids + 1) * (number + 3) % 16) for number, table in enumerate(self.tables)]
+        return self.layers(self.bring(torch.cat(found, -1)))
+
+
+def read_entrance(*, learned, turns=TURNS):
+    (column,) = read_columns(xray.trace(Smooths(learned=learned).eval(), torch.rand(2, turns * LENGTH)))
+    return column.entrance
+
+
+def test_the_turns_of_a_loop_are_one_box_that_what_comes_in_leads_to():
+    chart = read_entrance(learned=False)
+
+    (loop,) = [node for node in chart.nodes if "TURNS" in node.label]
+    (given,) = [node for node in chart.nodes if node.key == "given"]
+    assert loop.label == "20 TURNS OF A LOOP"
+    assert loop.record.shape == (2, TURNS)
+    assert given.record.shape == (2, TURNS * LENGTH)
+    assert loop.key in {edge.target for edge in chart.edges if edge.source == "given"}
+
+
+def test_steps_that_work_with_learned_numbers_or_come_a_few_times_are_no_loop_to_be_folded():
+    for chart in (read_entrance(learned=True), read_entrance(learned=False, turns=3)):
+        assert not [node for node in chart.nodes if "TURNS" in node.label]
+
+
+def test_lookups_in_a_row_are_no_loop():
+    (column,) = read_columns(xray.trace(LooksUp().eval(), torch.arange(10).view(2, 5)))
+
+    assert not [node for node in column.entrance.nodes if "TURNS" in node.label]
