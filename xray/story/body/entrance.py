@@ -31,10 +31,10 @@ from xray.story.body.tables import (
     trains,
 )
 from xray.story.passages.added_places import describe_sum, learned_source
+from xray.story.passages.turns import find_turns
 from xray.story.recognition.between import is_linear, is_scale, read_sizes, width_out
 from xray.story.recognition.norms import Norm
 from xray.story.recognition.resamplers import Resampler, find_resamplers
-from xray.story.recognition.turns import find_turns
 from xray.story.recognition.value_shapes import number
 from xray.story.recognition.written_bends import list_written_bend
 from xray.story.streams.joints import find_longest_part

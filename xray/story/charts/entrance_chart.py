@@ -29,9 +29,9 @@ from xray.story.charts.chart import (
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.passages.added_places import describe_sum, is_gated, learned_source, list_laid, list_weighed
 from xray.story.passages.joined_rows import label_joined_rows
+from xray.story.passages.turns import find_turns
 from xray.story.recognition.between import is_linear, is_scale
 from xray.story.recognition.resamplers import Resampler
-from xray.story.recognition.turns import find_turns
 from xray.story.recognition.value_shapes import number
 from xray.story.streams.asides import list_carried_readers
 from xray.story.wording import ELLIPSIS
