@@ -1,5 +1,6 @@
-"""Places told by turning pairs of queries and keys, each pair by a table of 2 × 2 (Perception Encoder)."""
+"""Turns of queries and keys: each pair by a table of 2 × 2 (Perception Encoder), by places, or by heads."""
 
+import pytest
 import torch
 from story.body.test_mistaken import HEADS, PLACES, WIDTH, FeedForwardPart
 from torch import nn
@@ -57,3 +58,46 @@ def test_pairs_that_are_turned_stand_in_one_box():
 
     assert {"ROTATE Q", "ROTATE K"} <= set(labels)
     assert not any("COMBINE" in label or "SUM" in label for label in labels)
+
+
+class HalvesPart(TurnedPart):
+    """Turns by cosine and sine, the halves of each head beside each other."""
+
+    def forward(self, x, tables):
+        rows = self.qkv(self.norm(x)).unflatten(-1, (3, HEADS, WIDTH // HEADS))
+        q, k, v = (one.transpose(1, 2) for one in rows.unbind(-3))
+        q, k = (one * tables.cos() + self.swap_halves(one) * tables.sin() for one in (q, k))
+        made = functional.scaled_dot_product_attention(q, k, v)
+        return x + self.out(made.transpose(1, 2).flatten(-2))
+
+    def swap_halves(self, rows):
+        first, second = rows.chunk(2, dim=-1)
+        return torch.cat((-second, first), dim=-1)
+
+
+class Angled(Turned):
+    """The angles of the turns are those of places, or of heads (NeuCodec)."""
+
+    def __init__(self, *, by_head):
+        super().__init__()
+        self.look, self.by_head = nn.ModuleList(HalvesPart() for _ in range(2)), by_head
+
+    def forward(self, ids):
+        angles = torch.arange(HEADS if self.by_head else PLACES)[:, None] * torch.ones(WIDTH // HEADS)
+        x = self.words(ids)
+        for look, think in zip(self.look, self.think, strict=True):
+            x = think(look(x, angles[:, None] if self.by_head else angles))
+        return x
+
+
+@pytest.mark.parametrize("by_head", [True, False])
+def test_a_turn_by_the_number_of_a_head_tells_no_places(by_head):
+    trace = xray.trace(Angled(by_head=by_head).eval(), torch.zeros(2, PLACES, dtype=torch.long))
+
+    (tower,) = anatomy(trace).towers
+    (look,) = (one for one in tower.branches if isinstance(one, Attention))
+
+    assert (look.positions, look.turned_by_head) == ((None, True) if by_head else ("rotary", None))
+    reading = read_pass(trace.passes[0])
+    labels = {node.label for node in chart_stage(reading.flow, reading.towers[0].stagings[0]).nodes}
+    assert {"ROTATE Q", "ROTATE K"} <= labels

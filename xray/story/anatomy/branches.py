@@ -59,7 +59,8 @@ class Attention(Looking):
     values are those that an earlier layer made for itself (Gemma 3n), `chosen_keys` where a mask shows those keys alone
     that have the highest of other scores (the indexer of DeepSeek-V3.2). `turned` is how many numbers of a head are
     turned by its place, where not all are (GPT-NeoX), `query_experts` among how many experts a router chooses
-    those that make the queries of a place (JetMoe).
+    those that make the queries of a place (JetMoe). `turned_by_head` is True where queries and keys are turned by an
+    angle of each head, the same at every place (NeuCodec).
     """
 
     kv_heads: int | None
@@ -91,6 +92,7 @@ class Attention(Looking):
     chosen_keys: bool | None = None
     query_experts: int | None = None
     turned: int | None = None
+    turned_by_head: bool | None = None
     part: str = "attention"
 
 

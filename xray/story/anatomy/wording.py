@@ -269,6 +269,7 @@ def describe_attention(branch: Attention) -> str:
         {True: "causal", False: "sees both ways", None: ""}[branch.causal],
         positions.get(branch.positions or ""),
         branch.turned and f"{branch.turned:,} numbers of a head turned",
+        branch.turned_by_head and "turned by head",
         branch.qk_norm and f"norms on q and k{OVER.get(branch.qk_norm_over or '', '')}",
         waist,
         kept,

@@ -31,6 +31,7 @@ from xray.story.branches.operands import (
     name_normed,
     read_latent,
     read_sides,
+    turns_by_head,
 )
 from xray.story.branches.rows import list_rolled, looks_at_another_row
 from xray.story.branches.scores import leave_open, read_scores
@@ -54,13 +55,16 @@ def describe_attention(
     scores, beside = read_scores(flow, site), name_beside(flow, key, region, makers_of_towers)
     scores = scores if beside is None else leave_open(scores)
     turned = is_rotary(flow, query.nodes) and is_rotary(flow, key.nodes)
+    by_head = turned and turns_by_head(flow, query.nodes, heads)
     plain = is_plain(flow, query) and is_plain(flow, key)
     kv_heads = count_key_heads(flow, site, query, key, value, heads, d_k, d_v)
     if heads is not None and kv_heads is not None and kv_heads > heads:
         heads = kv_heads = None  # what was taken for heads are blocks of places (HaloNet)
     normed = [norm for side in (query, key) if (norm := find_norm_of(flow, side)) is not None]
     widths = [d_k, *(None if d_k is None or count is None else d_k * count for count in (heads, kv_heads))]
-    positions: Positions | None = "rotary" if turned else scores.bias if scores.bias != "none" or plain else None
+    positions: Positions | None = (
+        "rotary" if turned and not by_head else scores.bias if scores.bias != "none" or plain else None
+    )
     cut = count_cut_window(flow, site, query, key, region, heads)
     window = None if key.has_others else scores.window or cut
     source = name_source(flow, site, (query, key, value), region, makers_of_towers)
@@ -74,7 +78,8 @@ def describe_attention(
         d_v=d_v + sum(flow.output(twin.weighted_sum).shape[-1] for twin in twins),
         window=window,
         positions=positions,
-        turned=count_turned(flow, query, key) if turned else None,
+        turned=count_turned(flow, query, key) if turned and not by_head else None,
+        turned_by_head=by_head or None,
         qk_norm=len(normed) == 2,
         qk_norm_over=name_normed(flow, normed, widths) if len(normed) == 2 else None,
         latent=read_latent(flow, query, key, value),

@@ -200,19 +200,44 @@ def is_rotary(flow: Flow, own: Collection[int]) -> bool:
     for node in own:
         if turns_pairs(flow, node) and is_table_product(flow, flow.makers[node][0] or 0, own):
             return True
-        if flow.op(node) not in SUMS | {"sub", "sub_"}:
-            if flow.op(node) == "view_as_complex" and any(
-                flow.op(reader) in SCALINGS for reader in flow.readers.get(node, ())
-            ):
-                return True
-            continue
-        makers = [maker for maker in flow.makers[node] if maker is not None and maker in own]
-        factors = [maker for maker in makers if is_table_product(flow, maker, own)]
-        if len(factors) == 2:
-            moved = [moves_itself(flow, factor, own) for factor in factors]
-            if any(moved):
-                return True
-    return False
+        if flow.op(node) == "view_as_complex" and any(
+            flow.op(reader) in SCALINGS for reader in flow.readers.get(node, ())
+        ):
+            return True
+    return bool(list_turned(flow, own))
+
+
+def list_turned(flow: Flow, own: Collection[int]) -> list[int]:
+    """The products with tables whose sums turn rows, two for each turn."""
+    found = []
+    for node in own:
+        if flow.op(node) in SUMS | {"sub", "sub_"}:
+            makers = [maker for maker in flow.makers[node] if maker is not None and maker in own]
+            factors = [maker for maker in makers if is_table_product(flow, maker, own)]
+            if len(factors) == 2 and any(moves_itself(flow, factor, own) for factor in factors):
+                found += factors
+    return found
+
+
+def turns_by_head(flow: Flow, own: Collection[int], heads: int | None) -> bool:
+    """Whether the tables that turn rows differ from head to head, and are the same at every place (NeuCodec)."""
+    tables = [
+        (record, flow.output(node))
+        for node in list_turned(flow, own)
+        for record, maker in flow.given(node)
+        if maker not in own
+    ]
+    return bool(tables) and all(differs_by_head(table, turned, heads) for table, turned in tables)
+
+
+def differs_by_head(table: TensorRecord, turned: TensorRecord, heads: int | None) -> bool:
+    """Whether a table has one row for each head, and no other axis along which rows differ that are turned by it."""
+    offset = len(turned.shape) - len(table.shape)
+    along = [axis + offset for axis, size in enumerate(table.shape[:-1]) if size > 1]
+    if len(along) != 1 or along[0] < 0 or turned.shape[along[0]] != heads:
+        return False
+    word = turned.axes[along[0]] or table.axes[along[0] - offset]
+    return word in ("heads", "kv_heads") if word else turned.shape.count(heads) == 1
 
 
 def count_turned(flow: Flow, query: Side, key: Side) -> int | None:

@@ -160,8 +160,8 @@ def fill_axes(node: Node, asked: str, queries: int, seen: str, keys: int) -> Nod
 
 
 def name_turn(node: Node, branch: Attention) -> Node:
-    """A rotation is called one only where it is proven to turn by places."""
-    if branch.positions == "rotary" or not node.key.startswith("rotate"):
+    """A rotation is called one only where it is proven to turn by places, or by heads."""
+    if branch.positions == "rotary" or branch.turned_by_head or not node.key.startswith("rotate"):
         return node
     return replace(node, label=node.label.replace("ROTATE", "COMBINE"))
 
