@@ -262,3 +262,31 @@ def test_a_row_of_several_streams_is_no_width_of_the_model():
 
     assert {axes[-1] for axes in found["Streams.add"]} == {"streams*d_model"}
     assert [found[path][0][-1] for path in ("wide", "back")] == ["d_ff", "d_model"]
+
+
+class InWindows(nn.Module):
+    """Attention within windows of three places, all windows of all sequences one behind the other."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(22, 22) for _ in range(3))
+
+    def forward(self, x):
+        rows = x.view(len(x), -1, 3, 22).reshape(-1, 3, 22)
+        query, key, value = (one(rows).view(-1, 3, 2, 11).transpose(1, 2) for one in (self.query, self.key, self.value))
+        found = (query @ key.transpose(-1, -2)).softmax(-1) @ value
+        return x + found.transpose(1, 2).reshape(x.shape)
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_windows_of_several_sequences_are_no_batch(device):
+    model = nn.Sequential(InWindows(), InWindows()).to(device)
+
+    trace = xray.trace(model, torch.zeros(5, 21, 22, device=device))
+
+    records = [record for step in trace.steps for record in (*step.inputs, *step.outputs)]
+    sizes = {
+        size for record in records for word, size in zip(record.axes, record.shape, strict=True) if word == "batch"
+    }
+    assert sizes <= {5}
+    assert any(record.shape == (35, 2, 3, 11) and record.axes[1:] == ("heads", "", "d_k") for record in records)

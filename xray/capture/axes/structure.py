@@ -85,6 +85,7 @@ class Namer:
             self.join_same(places)
         self.name_attention()
         self.name_widths()
+        groups.forget_wholes("batch")
         groups.name_products(PRODUCTS)
         return Pass(one_pass.kind, one_pass.number, one_pass.tokens, tuple(map(self.write_words, one_pass.steps)))
 
