@@ -116,7 +116,7 @@ class Heard(nn.Module):
 def test_a_convolution_behind_another_cuts_no_patches():
     labels = labels_of_heard(Heard(kept=12))
 
-    assert {"CONVOLUTION 3", "CONVOLUTION 2"} <= labels
+    assert {"CONVOLUTION 3, STEP 2", "CONVOLUTION 2, STEP 2"} <= labels
     assert "PATCHES" not in labels
 
 

@@ -98,3 +98,15 @@ def test_label_smoothing_is_said_of_the_chatbot():
     trace = recorded("one layer, training")
 
     assert f"label smoothing {trace.config['label_smoothing']}" in words_of(poster_of(trace))
+
+
+def test_a_loss_that_is_given_its_targets_first_stands_above_the_head():
+    turned = poster_of(xray.trace(Judged(lambda scores, ids: by_distance_turned(scores, ids)), IDS))
+
+    assert "LAST NORM" in words_of(turned) or "LINEAR TO VOCABULARY" in words_of(turned)
+    assert {"TARGETS", "PREDICTIONS"} <= {text_of(box.lines[0]) for box in turned.boxes if box.lines}
+
+
+def by_distance_turned(scores, ids):
+    """The same with what is wanted before what was found (Pi0)."""
+    return functional.mse_loss(functional.one_hot(ids, scores.shape[-1]).float(), scores)

@@ -295,3 +295,69 @@ def test_standardised_weights_are_counted_in_their_layer_with_the_norm_before_it
     bars = bars_of(poster_of(model, torch.rand(2, 3, 18, 18)))
 
     assert bars["convolution × 2"] == count(layers)
+
+
+class Scaled(nn.Module):
+    """Attention and feed-forward, each times learned numbers of the layer's own before it is added (InternVL)."""
+
+    def __init__(self):
+        super().__init__()
+        self.attend = nn.MultiheadAttention(21, 3, batch_first=True)
+        self.think = nn.Sequential(nn.Linear(21, 85), nn.GELU(), nn.Linear(85, 21))
+        self.norms = nn.ModuleList(nn.LayerNorm(21) for _ in range(2))
+        self.one, self.other = nn.Parameter(torch.rand(21)), nn.Parameter(torch.rand(21))
+
+    def forward(self, x):
+        read = self.norms[0](x)
+        x = x + self.one * self.attend(read, read, read)[0]
+        return x + self.other * self.think(self.norms[1](x))
+
+
+def test_two_learned_scales_of_one_layer_count_each_where_it_stands():
+    bars = bars_of(poster_of(nn.Sequential(nn.Embedding(11, 21), Scaled(), Scaled()), IDS % 11))
+
+    assert bars["feed-forward × 2"] == 2 * count(Scaled().think, nn.LayerNorm(21)) + 2 * 21
+    assert "norms and what is not placed" not in bars
+
+
+class Looking(nn.Module):
+    """A layer whose keys and values stand behind those of another stream, if it is given some; it gives its own too."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.out = nn.LayerNorm(21), nn.Linear(21, 21)
+        self.q, self.k, self.v = (nn.Linear(21, 21) for _ in range(3))
+        self.think = nn.Sequential(nn.LayerNorm(21), nn.Linear(21, 85), nn.GELU(), nn.Linear(85, 21))
+
+    def forward(self, x, before=()):
+        q, k, v = (one(self.norm(x)).unflatten(-1, (3, 7)).transpose(1, 2) for one in (self.q, self.k, self.v))
+        both = [torch.cat(pair, dim=2) for pair in zip(before, (k, v), strict=True)] if before else (k, v)
+        x = x + self.out(functional.scaled_dot_product_attention(q, *both).transpose(1, 2).flatten(2))
+        return x + self.think(x), (k, v)
+
+
+class Acting(nn.Module):
+    """Words in layers of their own, and rows of numbers in others that look at the words' keys beside theirs (Pi0)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.acts = nn.Embedding(61, 21), nn.Linear(5, 21)
+        self.first, self.then = (nn.ModuleList(Looking() for _ in range(2)) for _ in range(2))
+        self.out = nn.Linear(21, 5)
+
+    def forward(self, ids, acts):
+        y, x, kept = self.acts(acts), self.words(ids), []
+        for layer in self.first:
+            x, own = layer(x)
+            kept.append(own)
+        for layer, own in zip(self.then, kept, strict=True):
+            y, _ = layer(y, own)
+        return self.out(y)
+
+
+def test_a_stream_beside_which_another_ones_keys_stand_is_not_told_that_ones_entrance():
+    layout = poster_of(Acting(), IDS, torch.rand(2, 3, 5))
+
+    told = {run.text.strip() for box in layout.boxes for run in sum(box.lines, ())}
+    assert not any(text.startswith("up to") for text in told)
+    assert {f"{count(Looking()):,} parameters each"} <= told

@@ -119,6 +119,7 @@ def tell_apart(flow: Flow, one: Towering, towers: Sequence[Towering], sites: Seq
     theirs = frozenset[int]().union(
         *(cut(joint, other).inner for other in others for joint in list_joints(other)),
         *(norm.nodes for other in others for staging in other.stagings for norm in staging.norms),
+        *(list_ends(other) for other in others),
     )
 
     def part(joint: Joint) -> Joint:
@@ -132,6 +133,11 @@ def tell_apart(flow: Flow, one: Towering, towers: Sequence[Towering], sites: Seq
     names |= dict.fromkeys(one.sums, "self")
     found = read_tower(flow, chains, sites, names, shared=list_finders(flow, towers[: towers.index(one)]))
     return replace(found, tower=replace(found.tower, name=one.tower.name, entrance=one.tower.entrance))
+
+
+def list_ends(one: Towering) -> frozenset[int]:
+    """The steps of a tower's entrance, and those of its last norm."""
+    return frozenset(one.entrance).union(() if one.final is None else one.final.nodes)
 
 
 def list_finders(flow: Flow, towers: Sequence[Towering]) -> set[int]:

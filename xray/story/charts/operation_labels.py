@@ -4,9 +4,10 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, GRIDS, PLACING, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.flow.projections import is_product
 from xray.story.body.stages import find_any_norm, name_norm
-from xray.story.passages.bridges import name_convolution, name_pool
-from xray.story.passages.channels import find_channels
+from xray.story.passages.bridges import label_convolution
+from xray.story.passages.channels import find_channels, gates_channels
 from xray.story.passages.joined_rows import label_learned_rows
+from xray.story.passages.pools import is_pool, label_pool
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.lengths import ITS_LENGTH, divides_by_length
 from xray.story.recognition.norms import RUNNING
@@ -49,7 +50,11 @@ def label_step(flow: Flow, node: int) -> str:
     if op == "gelu" and flow.steps[node].settings.get("approximate") == "tanh":
         return "GELU (tanh)"
     if op in FINDINGS:
-        return name_convolution(flow, node)
+        return label_convolution(flow, node)
+    if is_pool(flow, node):
+        return label_pool(flow, node)
+    if gates_channels(flow, node):
+        return "EACH CHANNEL × ITS GATE"
     if is_linear(flow, node):
         return "LINEAR"
     if is_product(flow, node):
@@ -63,7 +68,7 @@ def label_step(flow: Flow, node: int) -> str:
         return "ADDED UP"
     if op in SCALINGS:
         return "DIVIDED" if op.startswith(("div", "true_div")) else "MULTIPLIED"
-    return name_pool(flow, node) or op.strip("_").replace("_", " ").upper()
+    return op.strip("_").replace("_", " ").upper()
 
 
 def lies_end_to_end(flow: Flow, node: int) -> bool:

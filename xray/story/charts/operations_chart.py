@@ -28,6 +28,8 @@ from xray.story.branches.others import longest_chain
 from xray.story.charts.chart import Chart, Edge, Node, Place, describe_params, steps_at
 from xray.story.charts.operation_labels import LABELS, label_step
 from xray.story.passages.added_places import learned_source
+from xray.story.passages.channels import gates_channels
+from xray.story.passages.pools import is_pool
 from xray.story.recognition.between import PLAIN, is_linear, list_reading_data
 from xray.story.recognition.scored_parts import FILLINGS
 from xray.story.recognition.written_bends import list_written_bend
@@ -159,7 +161,7 @@ def find_notable(
             normed[node] = norm.nodes
             taken |= set(norm.nodes) | {one for one in inside if norm.nodes[0] < one < node}
     levels: list[Callable[[Flow, int, Collection[int]], bool]]
-    levels = [is_substance, is_bend, partial(is_joint, whole=frozenset(nodes)), changes_each]
+    levels = [is_substance, is_bend, pools, partial(is_joint, whole=frozenset(nodes)), changes_each]
     found: dict[int, tuple[int, ...]] = {}
     for wanted in levels:
         more = {
@@ -231,6 +233,11 @@ def is_bend(flow: Flow, node: int, inside: Collection[int]) -> bool:
     return flow.op(node) in CURVES and prod(flow.output(node).shape) > 1
 
 
+def pools(flow: Flow, node: int, inside: Collection[int]) -> bool:
+    """Whether a step makes one number of several neighbours, or one row of several."""
+    return is_pool(flow, node)
+
+
 def changes_each(flow: Flow, node: int, inside: Collection[int]) -> bool:
     """Whether a step works each number of rows out anew by a law that is no known bend: an angle, a power, a clamp."""
     out = flow.output(node)
@@ -257,7 +264,10 @@ def is_joint(flow: Flow, node: int, inside: Collection[int], whole: Collection[i
         and not any(is_blank(flow, maker) for maker in makers)
         and len(step.inputs) == 2
         and bool(step.outputs)
-        and all(len(record.shape) > 1 and record.shape[-1] == step.outputs[0].shape[-1] for record in step.inputs)
+        and (
+            all(len(record.shape) > 1 and record.shape[-1] == step.outputs[0].shape[-1] for record in step.inputs)
+            or gates_channels(flow, node)
+        )
     )
 
 

@@ -21,7 +21,7 @@ from xray.story.charts.operation_labels import label_step
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.stage_chart import name_modulation
 from xray.story.exits.last_steps import find_last, find_maker_in, find_sum, is_last_norm, list_worked_behind
-from xray.story.exits.loss_chart import add_loss, is_loss, list_picks, name_loss, name_pick
+from xray.story.exits.loss_chart import add_loss, find_predicted, is_loss, list_picks, name_loss, name_pick
 from xray.story.passages.bridges import EARLIER_BESIDE, lays_earlier_beside
 from xray.story.passages.channels import find_channels
 from xray.story.passages.joined_rows import label_joined_rows
@@ -41,7 +41,8 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         return None
     loss = last if is_loss(flow, last) and len(flow.steps[last].inputs) > 1 else None
     picks = list_picks(flow, last) if loss is None else []
-    top = find_sum(flow, last, end) if loss is None else find_maker_in(flow, loss, 0, end)
+    predicted = 0 if loss is None else find_predicted(flow, loss, end)
+    top = find_sum(flow, last, end) if loss is None else find_maker_in(flow, loss, predicted, end)
     region = None if top is None else find_region(flow, end, top)
     if region is None or top is None:
         return None
@@ -74,8 +75,9 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     if chart is None:
         return None
     chart = replace(chart, nodes=tuple(tell_pooled(flow, show_given(node), end) for node in chart.nodes))
+    chart = without_told(chart)
     if loss is not None:
-        return add_loss(flow, chart, loss)
+        return add_loss(flow, chart, loss, predicted)
     label = name_bending(flow, behind)
     if label:
         steps = steps_at(flow, *reversed(behind))
@@ -120,6 +122,30 @@ def tell_pooled(flow: Flow, node: Node, end: int) -> Node:
     told = [told for told, _ in found]
     label = " BESIDE ".join(told) if is_join else f"{node.label} OF {told[0]}"
     return replace(node, label=label, steps=steps)
+
+
+def without_told(chart: Chart) -> Chart:
+    """The chart without boxes of one step for which the only box that reads them stands too: means that it is of."""
+    for node in chart.nodes:
+        readers = [edge.target for edge in chart.edges if edge.source == node.key]
+        above = next((one for one in chart.nodes if readers == [one.key]), None)
+        if above is None or len(node.steps) != 1 or node.steps[0] not in above.steps[1:]:
+            continue
+        edges = [replace(edge, target=above.key) if edge.target == node.key else edge for edge in chart.edges]
+        chart = replace(
+            chart,
+            nodes=close_row([one for one in chart.nodes if one is not node], node.row),
+            edges=tuple(edge for edge in edges if edge.source != node.key),
+            feet=tuple(dict.fromkeys(above.key if key == node.key else key for key in chart.feet)),
+        )
+    return chart
+
+
+def close_row(nodes: Sequence[Node], row: int) -> tuple[Node, ...]:
+    """The nodes, those above a row one lower if nothing stands in it."""
+    if any(node.row == row for node in nodes):
+        return tuple(nodes)
+    return tuple(replace(node, row=node.row - 1) if node.row > row else node for node in nodes)
 
 
 def find_rows(flow: Flow, here: int | None, end: int) -> tuple[str, tuple[int, ...]]:

@@ -16,12 +16,21 @@ COMPARED = {"targets": (0.08, 0.36), "predictions": (0.64, 0.72)}
 """What a loss compares, and where each stands."""
 
 
-def add_loss(flow: Flow, chart: Chart, loss: int) -> Chart:
-    """What is compared, and the one number that comes out."""
+def find_predicted(flow: Flow, loss: int, end: int) -> int:
+    """Which input of a loss is worked out of a stream that ends so: the first one, or the second one alone (Pi0)."""
+    reached = set(flow.ahead(end, within=lambda place: place <= loss))
+    worked_out = [maker in reached for _, maker in flow.given(loss)]
+    return 1 if worked_out[:2] == [False, True] else 0
+
+
+def add_loss(flow: Flow, chart: Chart, loss: int, predicted: int = 0) -> Chart:
+    """What is compared, and the one number that comes out; `predicted` is which input the stream was worked out to."""
     step = flow.steps[loss]
     row = chart.rows
     pair = []
-    for (key, place), (record, maker) in zip(COMPARED.items(), list(flow.given(loss))[1::-1], strict=True):
+    given = list(flow.given(loss))[:2]
+    compared = given if predicted else given[::-1]
+    for (key, place), (record, maker) in zip(COMPARED.items(), compared, strict=True):
         moved = maker is not None and flow.op(maker) in CARRYING
         steps = steps_at(flow, maker) if moved and maker is not None else (step,)
         pair.append(Node(key, key.upper(), row, place, steps, record, surface="phase"))

@@ -7,12 +7,12 @@ from math import prod
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, SIDE_BY_SIDE, TRANSPOSED
+from xray.ir.flow.operation_kinds import CARRYING, SIDE_BY_SIDE, TRANSPOSED
 from xray.story.anatomy.tree import Bridge
 from xray.story.body.layers import Layer
 from xray.story.body.widths import find_width
 from xray.story.passages.channels import find_channels
-from xray.story.recognition.between import does_mix, find_region, is_linear, read_sizes
+from xray.story.recognition.between import does_mix, find_region, read_sizes
 
 MOST_STEPS = 60
 EARLIER_BESIDE = "WITH WHAT CAME BEFORE BESIDE IT"
@@ -93,15 +93,11 @@ def count_joined(before: Sequence[int], after: Sequence[int], d_in: int, d_out: 
 
 
 def label_bridge(flow: Flow, bridging: Bridging) -> dict[int, str]:
-    """What steps of a bridge are called: where neighbours come side by side, and by how many places a kernel moves."""
+    """What steps of a bridge are called: where neighbours come side by side, and what came before beside it."""
     labels = {}
     for node in sorted(bridging.nodes):
-        if flow.op(node) in FINDINGS and not is_linear(flow, node):
-            labels[node] = label_convolution(flow, node)
-        elif lays_earlier_beside(flow, node, bridging.nodes):
+        if lays_earlier_beside(flow, node, bridging.nodes):
             labels[node] = EARLIER_BESIDE
-        elif flow.is_leaf(node) and (pool := name_pool(flow, node)):
-            labels[node] = pool
     joining = find_joining(flow, bridging)
     if joining is not None:
         width, joined = bridging.bridge.d_in, bridging.bridge.joined or 1
@@ -135,17 +131,6 @@ def label_convolution(flow: Flow, node: int) -> str:
     stride = read_sizes(flow, node, "stride")
     told = name_convolution(flow, node)
     return f"{told}, STEP {stride[0]}" if stride and set(stride) != {1} else told
-
-
-def name_pool(flow: Flow, node: int) -> str:
-    """A pool with its kernel; empty for any other step."""
-    op = flow.op(node)
-    if "_pool" not in op:
-        return ""
-    kind = op.partition("_pool")[0].removeprefix("adaptive_")
-    kernel = () if op.startswith("adaptive_") else read_sizes(flow, node, "kernel_size")
-    told = f"{kind.upper()} POOL"
-    return f"{told} {'×'.join(map(str, kernel))}" if kernel else told
 
 
 def name_convolution(flow: Flow, node: int) -> str:

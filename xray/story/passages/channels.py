@@ -20,6 +20,8 @@ from xray.story.recognition.between import is_linear
 
 OVER_CHANNELS = ("batch_norm", "group_norm", "instance_norm", "conv", "max_pool", "avg_pool", "adaptive_")
 FARTHEST = 30
+FEWEST_AXES = len(("batch", "channels", "place"))
+BETWEEN_0_AND_1 = frozenset({"sigmoid", "sigmoid_", "hardsigmoid", "hardsigmoid_"})
 
 
 def find_channels(flow: Flow, place: int) -> int | None:
@@ -80,3 +82,16 @@ def move(before: tuple[int, ...], after: tuple[int, ...], axis: int) -> int | No
     if axis == 1 and len(after) > 1 and after[:2] == before[:2]:
         return 1
     return None
+
+
+def gates_channels(flow: Flow, place: int) -> bool:
+    """Whether a step multiplies each channel of a map by a number between 0 and 1 that was worked out for it."""
+    shape = flow.output(place).shape if flow.op(place) in SCALINGS and flow.steps[place].outputs else ()
+    if len(shape) < FEWEST_AXES or len(flow.steps[place].inputs) != 2:
+        return False
+    gates = [
+        flow.carried_from(maker)
+        for record, maker in flow.given(place)
+        if record.shape != shape and record.shape[:2] == shape[:2] and prod(record.shape) == prod(shape[:2])
+    ]
+    return any(gate is not None and flow.op(gate) in BETWEEN_0_AND_1 for gate in gates)

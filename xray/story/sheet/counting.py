@@ -119,7 +119,7 @@ class Count:
         idle: dict[str, int] = {}
         for nodes in groups:
             for place in self.blocks(nodes):
-                path, whole = self.flow.steps[place].path, self.params(place)
+                path, whole = self.key(place), self.params(place)
                 inside = self.flow.steps[place : self.flow.ends[place]]
                 own = {step.path for step in inside} | self.handing_on
                 shared = {
@@ -154,8 +154,20 @@ class Count:
         found: dict[str, int] = {}
         for nodes in groups:
             for place in self.blocks(nodes):
-                found.setdefault(self.flow.steps[place].path, self.params(place))
+                found.setdefault(self.key(place), self.params(place))
         return found
+
+    def key(self, place: int) -> str:
+        """By what the parameters of a step are known: its path, and which one it is where a run of a block has several.
+
+        Two products of one run, each with a learned scale, have one path and no module of their own (InternVL).
+        """
+        step = self.flow.steps[place]
+        if step.params or step.op not in SCALINGS | SUMS:
+            return step.path
+        siblings = self.inside.get(self.flow.places.get(step.parent or "", -1), [])
+        alike = [one for one in siblings if one < place and self.flow.steps[one].path == step.path and self.params(one)]
+        return f"{step.path}#{len(alike)}" if alike else step.path
 
 
 def list_undrawn(told: Sequence[tuple[Flow, Collection[int]]]) -> tuple[Untold, ...]:

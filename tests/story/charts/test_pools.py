@@ -1,0 +1,70 @@
+"""Where neighbours become one number: of how many it is made, and by how many places that moves on."""
+
+import pytest
+import torch
+from story.charts.test_operations_chart import labels_of, rows
+from torch import nn
+
+MAP = torch.ones(2, 3, 12, 12)
+
+
+class Squeezed(nn.Module):
+    """Each channel of a map times a number that is worked out of its mean (RegNet's Y layers)."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Conv2d(3, 5, 3), nn.Conv2d(5, 5, 3)
+        self.gate = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(5, 5, 1), nn.Sigmoid())
+
+    def forward(self, x):
+        x = self.first(x)
+        return self.last(x * self.gate(x))
+
+
+@pytest.mark.parametrize(
+    ("pool", "told"),
+    [
+        (nn.MaxPool2d(3, 2, 1), "HIGHEST OF 3×3, STEP 2"),
+        (nn.MaxPool2d(2), "HIGHEST OF 2×2"),
+        (nn.AvgPool2d((2, 3)), "MEAN OF 2×3"),
+        (nn.AdaptiveAvgPool2d(1), "MEAN OF ALL PLACES"),
+        (nn.AdaptiveAvgPool2d(5), "MEAN OF 4"),
+    ],
+)
+def test_a_pool_of_a_map_tells_of_how_many_places_one_number_is_made(pool, told):
+    assert labels_of(nn.Sequential(nn.Conv2d(3, 5, 3), pool, nn.Conv2d(5, 7, 1)), MAP)[1] == told
+
+
+def test_a_pool_of_a_row_is_one_of_neighbours():
+    model = nn.Sequential(nn.Conv1d(3, 5, 3), nn.AvgPool1d(2), nn.Conv1d(5, 7, 3))
+
+    assert labels_of(model, torch.ones(2, 3, 12)) == ["CONVOLUTION 3", "MEAN OF 2 NEIGHBOURS", "CONVOLUTION 3"]
+
+
+def test_a_mean_of_rows_is_drawn_with_their_number():
+    class Mean(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = nn.Linear(11, 7), nn.Linear(7, 5)
+
+        def forward(self, x):
+            return self.last(self.first(x).mean(1))
+
+    assert labels_of(Mean(), rows(11)) == ["LINEAR", "MEAN OF 5", "LINEAR"]
+
+
+def test_channels_that_are_gated_by_what_their_mean_says_are_drawn_so():
+    labels = labels_of(Squeezed(), MAP)
+
+    assert labels == [
+        "CONVOLUTION 3×3",
+        "MEAN OF ALL PLACES",
+        "CONVOLUTION 1×1",
+        "SIGMOID",
+        "EACH CHANNEL × ITS GATE",
+        "CONVOLUTION 3×3",
+    ]
+
+
+def test_a_convolution_that_leaves_places_out_says_by_how_many_it_moves_on():
+    assert labels_of(nn.Sequential(nn.Conv2d(3, 5, 3, 2)), MAP) == ["CONVOLUTION 3×3, STEP 2"]

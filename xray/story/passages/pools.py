@@ -1,0 +1,59 @@
+"""Pools: steps that make one number of several neighbours, or of several rows, by their mean or the highest."""
+
+from math import prod
+
+from xray.ir.flow.dataflow import Flow
+from xray.story.recognition.between import list_reading_data, read_sizes
+
+MAP = len(("batch", "channels", "height", "width"))
+WAYS = (("avg_pool", "MEAN"), ("max_pool", "HIGHEST"))
+
+
+def is_pool(flow: Flow, node: int) -> bool:
+    """Whether a step is a pool, or takes the mean of rows, or of all places of a map."""
+    if not flow.steps[node].outputs or not flow.steps[node].inputs or prod(flow.output(node).shape) < 2:
+        return False
+    return bool(name_way(flow, node)) or (flow.op(node) == "mean" and takes_rows_together(flow, node))
+
+
+def takes_rows_together(flow: Flow, node: int) -> bool:
+    """Whether a mean leaves each row as wide as it was, or is one of all places of a map."""
+    before, after = flow.steps[node].inputs[0], flow.output(node)
+    dims = str(flow.steps[node].settings.get("dim", "")).strip("()[]").split(", ")
+    axes = {int(one) % len(before.shape) for one in dims if one.lstrip("-").isdecimal() and before.shape}
+    is_whole = len(before.shape) == MAP and axes == {MAP - 2, MAP - 1}
+    is_data = after.is_float and after.role == "activation" and node in list_reading_data(flow)
+    return is_data and bool(axes) and (is_whole or len(before.shape) - 1 not in axes)
+
+
+def name_way(flow: Flow, node: int) -> str:
+    """What a pool makes of several numbers; "" for a step that is none, or is one of another kind."""
+    return next((told for op, told in WAYS if op in flow.op(node)), "")
+
+
+def label_pool(flow: Flow, node: int) -> str:
+    """What a pool or a mean is called: of how many numbers one is made, and by how many places it moves on."""
+    way = name_way(flow, node)
+    if not way or "adaptive" in flow.op(node):
+        return f"{way or 'MEAN'} OF {count_pooled(flow.steps[node].inputs[0].shape, flow.output(node).shape)}"
+    kernel = read_kernel(flow, node)
+    stride = read_sizes(flow, node, "stride") or kernel
+    told = (
+        f"{way} OF {'×'.join(map(str, kernel))}{'' if len(kernel) > 1 else ' NEIGHBOURS' if kernel else 'NEIGHBOURS'}"
+    )
+    return told if set(stride) == set(kernel) else f"{told}, STEP {stride[0]}"
+
+
+def read_kernel(flow: Flow, node: int) -> tuple[int, ...]:
+    """Of how many neighbours along each axis a pool makes one number; none where that is not recorded."""
+    kernel = read_sizes(flow, node, "kernel_size") or read_sizes(flow, node, "arg1")
+    axes = flow.op(node).partition("pool")[2][:1]
+    return kernel * int(axes) if len(kernel) == 1 and axes.isdecimal() else kernel
+
+
+def count_pooled(before: tuple[int, ...], after: tuple[int, ...]) -> str:
+    """How many numbers become one, in words: all places of a map, so many rows, or neighbours."""
+    if len(before) == MAP and prod(after) == prod(before[:2]):
+        return "ALL PLACES"
+    many, rest = divmod(prod(before), prod(after))
+    return "NEIGHBOURS" if rest else f"{many:,}"
