@@ -162,3 +162,30 @@ def test_a_row_that_is_picked_behind_the_last_norm_and_made_one_long_is_told():
     words = [text_of(box) for box in compose_poster(trace, text_width).boxes]
 
     assert [one for one in words if one.startswith("THE LAST ROW ÷ ITS LENGTH")]
+
+
+class ComparesThrough(ComparesTwice):
+    """Words compared with what a second tower made of an image and the image's own rows, added up (Mask2Former)."""
+
+    def __init__(self):
+        super().__init__()
+        self.narrow = nn.ModuleList(Layer(SHARED, Attention(SHARED, 2), norm="before") for _ in range(2))
+
+    def forward(self, ids, image):
+        seen, read = self.patches(image).flatten(2).mT, self.words(ids)
+        for layer in self.layers[0]:
+            seen = layer(seen)
+        found = self.ends[2](seen)
+        for layer in self.narrow:
+            found = layer(found)
+        for layer in self.layers[2]:
+            read = layer(read)
+        return self.ends[1](read[:, 0]) @ (found[:, 0] + self.ends[0](seen[:, 0])).t()
+
+
+def test_a_tower_of_which_another_one_made_what_is_compared_is_not_compared_itself():
+    trace = xray.trace(ComparesThrough(), torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8))
+
+    links = {(link.kind, link.source, link.target) for link in xray.anatomy(trace).links}
+    first, second, _ = (tower.name for tower in xray.anatomy(trace).towers)
+    assert links == {("joined", first, second), ("compared", second, "text")}
