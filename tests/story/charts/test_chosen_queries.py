@@ -57,5 +57,5 @@ def test_queries_that_were_picked_by_their_scores_are_called_chosen():
 def test_a_pool_between_layers_has_a_box_and_axes_that_are_swapped_are_not_cut_anew():
     labels = labels_of(LooksBest(), FeedForwardPart(), Shortens(), LooksBest(), FeedForwardPart())
 
-    assert labels["MAX POOL 3"] == (2, WIDTH, 4)
+    assert labels["MAX POOL 3, STEP 2"] == (2, WIDTH, 4)
     assert labels["AXES SWAPPED"] == (2, 4, WIDTH)

@@ -24,9 +24,9 @@ class Squeezed(nn.Module):
 @pytest.mark.parametrize(
     ("pool", "told"),
     [
-        (nn.MaxPool2d(3, 2, 1), "HIGHEST OF 3×3, STEP 2"),
-        (nn.MaxPool2d(2), "HIGHEST OF 2×2"),
-        (nn.AvgPool2d((2, 3)), "MEAN OF 2×3"),
+        (nn.MaxPool2d(3, 2, 1), "MAX POOL 3×3, STEP 2"),
+        (nn.MaxPool2d(2), "MAX POOL 2×2"),
+        (nn.AvgPool2d((2, 3)), "MEAN POOL 2×3"),
         (nn.AdaptiveAvgPool2d(1), "MEAN OF ALL PLACES"),
         (nn.AdaptiveAvgPool2d(5), "MEAN OF 4"),
     ],
@@ -35,10 +35,10 @@ def test_a_pool_of_a_map_tells_of_how_many_places_one_number_is_made(pool, told)
     assert labels_of(nn.Sequential(nn.Conv2d(3, 5, 3), pool, nn.Conv2d(5, 7, 1)), MAP)[1] == told
 
 
-def test_a_pool_of_a_row_is_one_of_neighbours():
+def test_a_pool_of_a_row_has_one_number_for_its_kernel():
     model = nn.Sequential(nn.Conv1d(3, 5, 3), nn.AvgPool1d(2), nn.Conv1d(5, 7, 3))
 
-    assert labels_of(model, torch.ones(2, 3, 12)) == ["CONVOLUTION 3", "MEAN OF 2 NEIGHBOURS", "CONVOLUTION 3"]
+    assert labels_of(model, torch.ones(2, 3, 12)) == ["CONVOLUTION 3", "MEAN POOL 2", "CONVOLUTION 3"]
 
 
 def test_a_mean_of_rows_is_drawn_with_their_number():

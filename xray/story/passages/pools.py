@@ -6,7 +6,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.story.recognition.between import list_reading_data, read_sizes
 
 MAP = len(("batch", "channels", "height", "width"))
-WAYS = (("avg_pool", "MEAN"), ("max_pool", "HIGHEST"))
+WAYS = (("avg_pool", "MEAN"), ("max_pool", "MAX"))
 
 
 def is_pool(flow: Flow, node: int) -> bool:
@@ -35,12 +35,11 @@ def label_pool(flow: Flow, node: int) -> str:
     """What a pool or a mean is called: of how many numbers one is made, and by how many places it moves on."""
     way = name_way(flow, node)
     if not way or "adaptive" in flow.op(node):
-        return f"{way or 'MEAN'} OF {count_pooled(flow.steps[node].inputs[0].shape, flow.output(node).shape)}"
+        counted = count_pooled(flow.steps[node].inputs[0].shape, flow.output(node).shape)
+        return f"{'HIGHEST' if way == 'MAX' else 'MEAN'} OF {counted}"
     kernel = read_kernel(flow, node)
     stride = read_sizes(flow, node, "stride") or kernel
-    told = (
-        f"{way} OF {'×'.join(map(str, kernel))}{'' if len(kernel) > 1 else ' NEIGHBOURS' if kernel else 'NEIGHBOURS'}"
-    )
+    told = f"{way} POOL {'×'.join(map(str, kernel))}".strip()
     return told if set(stride) == set(kernel) else f"{told}, STEP {stride[0]}"
 
 
