@@ -183,9 +183,11 @@ class ComparesThrough(ComparesTwice):
         return self.ends[1](read[:, 0]) @ (found[:, 0] + self.ends[0](seen[:, 0])).t()
 
 
-def test_a_tower_of_which_another_one_made_what_is_compared_is_not_compared_itself():
+def test_one_product_with_what_two_towers_made_together_is_one_box():
     trace = xray.trace(ComparesThrough(), torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8))
-
-    links = {(link.kind, link.source, link.target) for link in xray.anatomy(trace).links}
     first, second, _ = (tower.name for tower in xray.anatomy(trace).towers)
-    assert links == {("joined", first, second), ("compared", second, "text")}
+
+    told = [text_of(box) for box in compose_poster(trace, text_width).boxes]
+
+    assert [one for one in told if one.startswith(f"COMPARED WITH {first} AND {second}".upper())]
+    assert not [one for one in told if one.startswith("WITH ")]

@@ -29,21 +29,7 @@ def list_meetings(reading: Reading) -> Meetings:
         (one, other): find_meeting(flow, reached[one], reached[other], inside)
         for one, other in combinations(reached, 2)
     }
-    met = {pair: place for pair, place in found.items() if place is not None}
-    return {pair: place for pair, place in met.items() if not goes_through(flow, pair, place, met, towers)}
-
-
-def goes_through(flow: Flow, pair: tuple[str, str], place: int, meetings: Meetings, towers: Sequence[Towering]) -> bool:
-    """Whether what a tower gives takes part in a product only with what a later one made of it (Mask2Former)."""
-    named = {one.tower.name: one for one in towers}
-    for first, own in (pair, pair[::-1]):
-        others = [one for each, there in meetings.items() if there == place and own in each for one in each]
-        source = named[first]
-        ends = {source.end, *source.sums}
-        for other in {*others} - {first, own}:
-            if list_ends_behind(flow, named[other].chains[0].start, ends):
-                return True
-    return False
+    return {pair: place for pair, place in found.items() if place is not None}
 
 
 def read_links(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> tuple[Link, ...]:

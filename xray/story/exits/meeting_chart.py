@@ -1,5 +1,6 @@
 """Where two towers are compared: rows made one long, and the product in which those of one meet those of the other."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -20,24 +21,39 @@ def add_comparisons(flow: Flow, chart: Chart, own: str, meetings: Meetings) -> C
     if not any(own in pair for pair in meetings):
         return chart
     chart = add_unit_length(flow, chart)
-    others = {first: place for (first, second), place in reversed(meetings.items()) if second == own}
-    label = "COMPARED WITH THE {} TOWER" if len(others) == 1 else "WITH {}"
+    met: dict[int, list[str]] = {}
+    for (first, second), place in reversed(meetings.items()):
+        if second == own:
+            met.setdefault(place, []).insert(0, first)
     nodes = [
         replace(
-            make_meeting(flow, key_meeting(other), label.format(other.upper()), meeting),
+            make_meeting(flow, key_meeting(*names), label_meeting(names, len(met) == 1), meeting),
             row=chart.rows,
-            place=BROAD if len(others) == 1 else spread(number, len(others)),
+            place=BROAD if len(met) == 1 else spread(number, len(met)),
         )
-        for number, (other, meeting) in enumerate(others.items())
+        for number, (meeting, names) in enumerate(met.items())
     ]
     edges = [Edge(head, node.key) for head in chart.heads for node in nodes]
     head = nodes[0].key if len(nodes) == 1 else chart.head
     return replace(chart, nodes=(*chart.nodes, *nodes), edges=(*chart.edges, *edges), head=head)
 
 
-def key_meeting(other: str) -> str:
-    """The key of the box in which a tower is compared with another one."""
-    return f"meeting_{other.replace(' ', '_')}"
+def label_meeting(names: Sequence[str], is_only: bool) -> str:
+    """What a product is called in which a tower's rows meet what others made, each by itself or together."""
+    told = " AND ".join(names).upper()
+    one = f"THE {told} TOWER" if len(names) == 1 else told
+    return f"COMPARED WITH {one}" if is_only else f"WITH {told}"
+
+
+def key_meeting(*others: str) -> str:
+    """The key of the box in which a tower is compared with others."""
+    return f"meeting_{'+'.join(other.replace(' ', '_') for other in others)}"
+
+
+def find_meeting(keys: Iterable[str], other: str) -> str | None:
+    """Among keys of boxes the one of that in which a tower is compared with another one."""
+    name = other.replace(" ", "_")
+    return next((key for key in keys if name in key.removeprefix(key_meeting()).split("+") and key != name), None)
 
 
 def find_compared(chart: Chart) -> str:

@@ -7,7 +7,7 @@ from operator import attrgetter
 from xray.story.anatomy.tree import Link
 from xray.story.canvas import Canvas, words
 from xray.story.charts.chart import Node
-from xray.story.exits.meeting_chart import find_compared, key_meeting
+from xray.story.exits.meeting_chart import find_compared, find_meeting, key_meeting
 from xray.story.layout import Box, Point
 from xray.story.regions.sources import Source, is_end, list_drawn, list_entered, list_read, list_sources
 from xray.story.sheet.columns import Column
@@ -77,9 +77,10 @@ def draw_meetings(
         if link.kind != "compared" or source is None or target is None or source >= target:
             continue
         chart, given, taken = columns[source].exit, standing[source].exits[0], standing[target].exits[0]
-        if chart is None or given is None or taken is None or key_meeting(link.source) not in taken.boxes:
+        key = None if taken is None else find_meeting(taken.boxes, link.source)
+        if chart is None or given is None or taken is None or key is None:
             continue
-        start, box = given.boxes[find_compared(chart)], taken.boxes[key_meeting(link.source)]
+        start, box = given.boxes[find_compared(chart)], taken.boxes[key]
         met = sorted((one for key, one in taken.boxes.items() if key.startswith(key_meeting(""))), key=attrgetter("x"))
         over = OVER + 2 * APART * met.index(box)
         roof = max(start.top, box.top, *(one.top for one in standing[source + 1 : target])) + over
