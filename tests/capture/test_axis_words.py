@@ -264,23 +264,33 @@ def test_a_row_of_several_streams_is_no_width_of_the_model():
     assert [found[path][0][-1] for path in ("wide", "back")] == ["d_ff", "d_model"]
 
 
+def cut_by_view(x):
+    return x.view(len(x), -1, 3, 22).reshape(-1, 3, 22)
+
+
+def cut_end_to_end(x):
+    return torch.cat(x.split(3, 1))
+
+
 class InWindows(nn.Module):
     """Attention within windows of three places, all windows of all sequences one behind the other."""
 
-    def __init__(self):
+    def __init__(self, cut):
         super().__init__()
+        self.cut = cut
         self.query, self.key, self.value = (nn.Linear(22, 22) for _ in range(3))
 
     def forward(self, x):
-        rows = x.view(len(x), -1, 3, 22).reshape(-1, 3, 22)
+        rows = self.cut(x)
         query, key, value = (one(rows).view(-1, 3, 2, 11).transpose(1, 2) for one in (self.query, self.key, self.value))
         found = (query @ key.transpose(-1, -2)).softmax(-1) @ value
         return x + found.transpose(1, 2).reshape(x.shape)
 
 
+@pytest.mark.parametrize("cut", [cut_by_view, cut_end_to_end])
 @pytest.mark.parametrize("device", ["cpu", "meta"])
-def test_windows_of_several_sequences_are_no_batch(device):
-    model = nn.Sequential(InWindows(), InWindows()).to(device)
+def test_windows_of_several_sequences_are_no_batch(device, cut):
+    model = nn.Sequential(InWindows(cut), InWindows(cut)).to(device)
 
     trace = xray.trace(model, torch.zeros(5, 21, 22, device=device))
 

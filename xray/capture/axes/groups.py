@@ -68,12 +68,6 @@ class Groups:
         """The word of an axis's group, or nothing."""
         return self._words.get(self.find(axis), "")
 
-    def forget_wholes(self, word: str) -> None:
-        """Take a word from every axis that holds several others, which it could be of one of alone."""
-        for whole, parts in self._products:
-            if self.word(whole) == word and sum(self._sizes[part] != 1 for part in parts) > 1:
-                del self._words[self.find(whole)]
-
     def parts(self, axis: int) -> tuple[int, ...]:
         """The axes that a reshape cut this one into, or made it from; none where there was no reshape."""
         return self._parts.get(self.find(axis), ())

@@ -8,6 +8,7 @@ step. Equal sizes keep their own names, since sizes alone name nothing.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from xray.capture.axes.groups import Groups
 from xray.capture.axes.joins import Tensors, join_step
@@ -85,7 +86,6 @@ class Namer:
             self.join_same(places)
         self.name_attention()
         self.name_widths()
-        groups.forget_wholes("batch")
         groups.name_products(PRODUCTS)
         return Pass(one_pass.kind, one_pass.number, one_pass.tokens, tuple(map(self.write_words, one_pass.steps)))
 
@@ -209,9 +209,21 @@ class Namer:
         parts = (query, query + 1) if rank == 4 else self.groups.parts(query)
         if len(parts) != 2:
             return False
-        self.groups.name(parts[0], "batch")
+        if self.may_be_batch(parts[0]):
+            self.groups.name(parts[0], "batch")
         self.groups.name(parts[1], "heads")
         return True
+
+    def may_be_batch(self, axis: int) -> bool:
+        """Whether an axis is as long as one of the first two of what came in: windows and pieces are no sequences."""
+        return not self.given_sizes or self.groups.size(axis) in self.given_sizes
+
+    @cached_property
+    def given_sizes(self) -> frozenset[int]:
+        """How long the first two axes are of what the outermost steps read."""
+        outer = (step for step in self.one_pass.steps if step.parent is None)
+        given = (one for step in outer for one in step.inputs if one.role != "parameter")
+        return frozenset(size for one in given for size in one.shape[:2])
 
     def name_key_heads(self, heads: int) -> None:
         """Fewer key heads than heads: an axis of their own, or what was repeated to make the heads."""
