@@ -97,7 +97,7 @@ def read_lanes(
     for letter, place, side in (("q", LEFT, query), ("k", CENTRE, key), ("v", RIGHT, value)):
         parts = lay_out(flow, cut_way(flow, side.nodes - common - (pair if letter != "q" else frozenset()), side.end))
         if letter == "k":
-            parts, turn = take_turn(flow, parts)
+            parts, turn = take_turn(flow, parts, side.nodes)
         if side.earlier is not None:
             parts = [Part("earlier", (side.earlier,), flow.output(side.earlier)), *parts]
         lanes.append(Lane(letter, place, side, tuple(parts)))
@@ -207,7 +207,8 @@ def keeps_rows(flow: Flow, part: Part) -> bool:
     """Whether a move cuts no heads: rows are as wide as before, and have no more axes (torch flattens the batch)."""
     given = flow.steps[part.nodes[0]].inputs
     before, after = given[0].shape if given else (), part.record.shape
-    return part.kind == "heads" and bool(after) and before[-1:] == after[-1:] and len(after) < len(before)
+    is_all = bool(after) and prod(before) == prod(after)
+    return part.kind == "heads" and is_all and before[-1:] == after[-1:] and len(after) < len(before)
 
 
 def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: bool = False) -> str:

@@ -281,15 +281,18 @@ def lay_out(flow: Flow, parts: Sequence[Part]) -> list[Part]:
     return [*before, *rest]
 
 
-def take_turn(flow: Flow, parts: list[Part]) -> tuple[list[Part], Part | None]:
-    """The last turn of the keys, rows to columns, as a part of its own; no turn that only brings heads forward."""
+def take_turn(flow: Flow, parts: list[Part], nodes: Collection[int]) -> tuple[list[Part], Part | None]:
+    """The last turn of the keys, rows to columns, as a part of its own; no turn that only brings heads forward.
+
+    That one may stand among the `nodes` of the keys' whole way that are no part of their own lane.
+    """
     if not parts:
         return parts, None
     last = parts[-1]
     turn = last.nodes[-1]
     if flow.op(turn) not in TURNS or not swaps_last_two(flow.steps[turn]):
         return parts, None
-    turns = [node for part in parts for node in part.nodes if flow.op(node) in TURNS]
+    turns = [node for node in nodes if flow.op(node) in TURNS]
     if len(turns) == 1 and not flow.steps[turn].settings.get("derived"):
         return parts, None
     own = Part("turn", (turn,), last.record)

@@ -21,10 +21,12 @@ def join(
     dashed: bool = False,
 ) -> None:
     """A line from the top of one box to the bottom of a higher one, around whatever stands between them."""
-    if fan > 1 and abs(lower.x - upper.x) < 1 and not between(lower, upper, others):
-        spread = min(lower.width, upper.width) - 26
+    small, large = sorted((lower, upper), key=lambda box: box.width)
+    is_over = large.left - 1 < small.left and small.right < large.right + 1
+    if fan > 1 and is_over and not between(lower, upper, others):
+        spread = small.width - 26
         for place in range(fan):
-            x = lower.x - spread / 2 + spread * place / (fan - 1)
+            x = small.x - spread / 2 + spread * place / (fan - 1)
             canvas.line((x, lower.top), (x, upper.bottom), role=role, head_size=0.45)
         return
     canvas.line(
