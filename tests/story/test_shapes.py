@@ -47,3 +47,9 @@ def test_a_compound_axis_takes_the_hue_of_its_part(axis, role):
 def test_four_axes_break_into_two_lines():
     upper, lower = symbols_in_two(ShapeText(("2", "3", "5", "7"), ("batch", "heads", "src_len", "d_k")), 10)
     assert (upper[0].text, lower[0].text) == ("batch×heads×", "src_len×d_k")
+
+
+def test_words_of_axes_are_cut_where_both_lines_are_shortest():
+    (upper,), (lower,) = symbols_in_two(ShapeText(("20", "32", "128"), ("batch*seq_len", "heads", "d_k")), 11)
+
+    assert (upper.text, lower.text) == ("batch*seq_len×", "heads×d_k")

@@ -87,7 +87,8 @@ def symbols(shape: ShapeText, size: int) -> Line:
 
 
 def symbols_in_two(shape: ShapeText, size: int) -> tuple[Line, Line]:
-    """The axis words of a four-axis tensor on two lines."""
-    half = (len(shape.axes) + 1) // 2
-    upper, lower = TIMES.join(shape.words[:half]) + TIMES, TIMES.join(shape.words[half:])
+    """The axis words of a tensor on two lines, as equally long as can be."""
+    cuts = range(1, len(shape.words))
+    pairs = [(TIMES.join(shape.words[:cut]) + TIMES, TIMES.join(shape.words[cut:])) for cut in cuts]
+    upper, lower = min(pairs, key=lambda pair: max(map(len, pair)))
     return (Run(upper, size, "quiet"),), (Run(lower, size, "quiet"),)

@@ -11,6 +11,8 @@ TALLEST = 2270.0
 
 TWO_LINES, THREE_LINES, FOUR_LINES = 36.0, 48.0, 61.0
 """How high nodes with so many lines are."""
+LINE = 13.0
+"""How much higher a node is for each line of small type more."""
 
 MARGIN, PANEL_PAD = 28.0, 9.0
 """What is kept free around the page, and inside a frame."""

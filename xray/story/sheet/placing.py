@@ -12,8 +12,8 @@ from xray.story.layout import Box, Line, Measure, Run, line_width
 from xray.story.shapes import ShapeText, digits, read_shape, symbols, symbols_in_two
 from xray.story.sheet.routing import join
 from xray.story.sheet.tooltip import describe
-from xray.story.type_sizes import DIGIT, FOUR_LINES, NOTE, OP, SYMBOL, THREE_LINES, TWO_LINES
-from xray.story.wording import fit_text, wrap
+from xray.story.type_sizes import DIGIT, FOUR_LINES, LINE, NOTE, OP, SYMBOL, THREE_LINES, TWO_LINES
+from xray.story.wording import fit_text, wrap, wrap_words
 
 SMALLEST_BESIDE = 13
 CONDITION = "op_normalisation"
@@ -99,15 +99,16 @@ def row_height(canvas: Canvas, node: Node, width: float, look: Look) -> float:
     if node.form != "box":
         return SIGN if node.form == "sign" else BARS
     if node.told:
-        return TWO_LINES + (24 if node.value else 4) + 13 * len(wrap_told(canvas, node, node.place[1] * width))
+        return TWO_LINES + (24 if node.value else 4) + LINE * len(wrap_told(canvas, node, node.place[1] * width))
     if node.record is None or not node.steps:
         return GHOST
     shape = look.shape(node.steps[0], node.record)
     own = node.place[1] * width
+    more = LINE * (len(break_label(canvas, node, own)) - 1)
     if look.is_narrow or not shape.is_named or fit_beside(canvas.measure, shape, own - 6) is not None:
-        return TWO_LINES
+        return TWO_LINES + more
     fits = canvas.text_width(shape.symbols, SYMBOL) <= own - 6
-    return FOUR_LINES if len(shape.axes) > 2 and not fits else THREE_LINES
+    return (FOUR_LINES if len(shape.axes) > 2 and not fits else THREE_LINES) + more
 
 
 def heights_of(canvas: Canvas, chart: Chart, width: float, look: Look) -> list[float]:
@@ -214,16 +215,27 @@ def write_lines(canvas: Canvas, node: Node, own: float, height: float, look: Loo
     extra = failed or ", ".join(part for part in (derived, read) if part)
     if line_width(op_line(node.label, extra), canvas.measure) > own - 8:
         extra = derived or failed or beside
-    label = fit_op(canvas, node.label, extra, own - 8)
+    label = (fit_op(canvas, node.label, extra, own - 8),)
     remarks = tuple(words(line, NOTE, "quiet") for line in wrap_told(canvas, node, own))
     if node.value:
-        return (label, words(node.value, DIGIT + 6 if node.told else DIGIT, "text", "bold"), *remarks)
+        return (*label, words(node.value, DIGIT + 6 if node.told else DIGIT, "text", "bold"), *remarks)
     if node.record is None or step is None:
-        return (label, *remarks)
+        return (*label, *remarks)
+    pieces = break_label(canvas, node, own)
+    if len(pieces) > 1:
+        label = tuple(words(piece, SYMBOL, "text", "semibold") for piece in pieces)
     shape = look.shape(step, node.record)
     if look.is_narrow:
-        return (label, fit_digits(canvas.measure, shape, own - 3), *remarks)
-    return (label, *spell_shape(canvas, shape, own - 6, 0.0 if remarks else height), *remarks)
+        return (*label, fit_digits(canvas.measure, shape, own - 3), *remarks)
+    left = 0.0 if remarks else height - LINE * (len(label) - 1)
+    return (*label, *spell_shape(canvas, shape, own - 6, left), *remarks)
+
+
+def break_label(canvas: Canvas, node: Node, own: float) -> tuple[str, ...]:
+    """The label of a node, on two lines where it is too wide for one in the smallest type."""
+    if line_width(op_line(node.label, size=SYMBOL), canvas.measure) <= own - 8 or " " not in node.label:
+        return (node.label,)
+    return wrap_words(node.label.replace("^", "").split(), SYMBOL, own - 8, canvas.measure, 2, "semibold")
 
 
 def wrap_told(canvas: Canvas, node: Node, width: float) -> list[str]:

@@ -1,0 +1,41 @@
+"""Names of boxes that are too wide for one line stand on two."""
+
+import torch
+from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
+from torch import nn
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
+
+
+class Attends(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
+
+    def forward(self, x):
+        return x + self.inner(x, x, x, need_weights=False)[0]
+
+
+class Branches(nn.Module):
+    """A signal that three convolutions read beside each other before it goes into layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.reads = nn.ModuleList(nn.Conv1d(1, WIDTH, 16, stride=8, padding=4 + number) for number in range(3))
+        self.layers = nn.Sequential(Attends(), FeedForwardPart(), Attends(), FeedForwardPart())
+
+    def forward(self, signal):
+        one, two, three = (read(signal)[..., :5].mT for read in self.reads)
+        return self.layers(one + two * three)
+
+
+def test_a_long_name_in_a_narrow_box_stands_on_two_lines():
+    layout = compose_poster(xray.trace(Branches().eval(), torch.rand(2, 1, 64)), text_width)
+
+    lines = [["".join(run.text for run in line) for line in box.lines] for box in layout.boxes]
+    named = [one for one in lines if one and one[0].startswith("CONVOLUTION 16")]
+
+    assert len(named) == 3
+    assert all(" ".join(one[:2]).startswith("CONVOLUTION 16, STEP 8") for one in named)
