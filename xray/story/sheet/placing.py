@@ -215,7 +215,7 @@ def write_lines(canvas: Canvas, node: Node, own: float, height: float, look: Loo
     extra = failed or ", ".join(part for part in (derived, read) if part)
     if line_width(op_line(node.label, extra), canvas.measure) > own - 8:
         extra = derived or failed or beside
-    label = (fit_op(canvas, node.label, extra, own - 8),)
+    label: tuple[Line, ...] = (fit_op(canvas, node.label, extra, own - 8),)
     remarks = tuple(words(line, NOTE, "quiet") for line in wrap_told(canvas, node, own))
     if node.value:
         return (*label, words(node.value, DIGIT + 6 if node.told else DIGIT, "text", "bold"), *remarks)
