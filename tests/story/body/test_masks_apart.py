@@ -28,7 +28,9 @@ class Masked(nn.Module):
 
 
 def model_of(*masks):
-    return nn.Sequential(nn.Embedding(11, WIDTH), *(Layer(Masked(mask)) for mask in masks))
+    return nn.Sequential(
+        nn.Embedding(11, WIDTH), *(Layer(mask if isinstance(mask, nn.Module) else Masked(mask)) for mask in masks)
+    )
 
 
 ODD = torch.eye(LENGTH, dtype=torch.bool) | torch.eye(LENGTH, dtype=torch.bool).flip(0)
@@ -47,3 +49,31 @@ def test_layers_are_told_apart_by_their_masks_alone(masks, layers):
     boxes = compose_poster(trace, text_width).boxes
     told = [text for box in boxes if "feed-forward; hides by a rule" in (text := " ".join(map(text_of, box.lines)))]
     assert [text.rpartition("own: ")[2] for text in told] == (["64% of it", "52% of it"] if len(layers) > 1 else [])
+
+
+class Filled(Masked):
+    """A bias of places, and a mask filled in twice: a number far below where keys are hidden, nothing elsewhere."""
+
+    def __init__(self, mask):
+        super().__init__(mask)
+        self.table = nn.Parameter(torch.zeros(LENGTH * LENGTH, 1))
+
+    def forward(self, x):
+        query, key, value = (made(x)[:, None] for made in (self.query, self.key, self.value))
+        groups = self.mask.float()
+        hidden = groups.masked_fill(groups != 0, -100.0).masked_fill(groups == 0, 0.0)
+        bias = self.table[torch.arange(LENGTH * LENGTH)].view(LENGTH, LENGTH, -1).permute(2, 0, 1)[None]
+        added = bias + hidden[None, None].expand(len(x), -1, -1, -1)
+        return self.out(scaled_dot_product_attention(query, key, value, attn_mask=added)[:, 0])
+
+
+def test_what_is_filled_with_nothing_hides_nothing():
+    told = " ".join(text_of(line) for line in lines_of_poster(model_of(*[Filled(ODD)] * 2)))
+
+    assert "hides by a rule of its own: 36% of it" in told
+    assert "hides nothing" not in told
+
+
+def lines_of_poster(model):
+    boxes = compose_poster(xray.trace(model, torch.arange(LENGTH)[None]), text_width).boxes
+    return [line for box in boxes for line in box.lines]

@@ -36,7 +36,8 @@ def list_masks(tower: Tower, nodes: Sequence[Node], title: str, look: Look) -> I
         if node.surface != "mask" or not node.steps:
             continue
         for step in node.steps:
-            record = next((one for one in step.inputs if one.mask is not None), None)
+            known = (one for one in (node.beside, *step.inputs) if one is not None)
+            record = next((one for one in known if one.mask is not None), None)
             if record is None or record.mask is None:
                 continue
             maker = look.passes[0].by_id.get(record.source or "", step)

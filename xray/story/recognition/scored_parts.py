@@ -31,6 +31,7 @@ FILLINGS = frozenset(
 )
 SETTLING = CARRYING | DROPOUTS | frozenset(["max", "maximum", "clamp", "clamp_", "min", "minimum", "nan_to_num"])
 """What goes with the part before it."""
+FILLS = frozenset({"masked_fill", "masked_fill_"})
 NEGATIONS = frozenset({"invert", "logical_not", "bitwise_not", "not"})
 MASK_MAKERS = frozenset(
     [
@@ -171,7 +172,7 @@ def condition_of(flow: Flow, place: int) -> Operand | None:
 
 def fills_mask(flow: Flow, place: int) -> bool:
     """Whether a step hides more in a mask, and brings in no numbers but one (HY 4)."""
-    if flow.op(place) not in ("masked_fill", "masked_fill_"):
+    if flow.op(place) not in FILLS:
         return False
     record, *others = flow.steps[place].inputs
     return (record.role == "mask" or record.mask is not None) and all(one.dtype == "bool" for one in others)
@@ -185,6 +186,12 @@ def list_behind(flow: Flow, maker: int | None) -> list[int]:
 def is_source(flow: Flow, place: int) -> bool:
     """Whether a step makes numbers that are not worked out of a mask: looked up, filled in, projected."""
     return flow.op(place) in LOOKUPS | FILLINGS or is_projection(flow, place)
+
+
+def fills_in_nothing(flow: Flow, place: int) -> bool:
+    """Whether a step fills in a number that hides nothing, as a zero does where something may be seen (Swin)."""
+    value = flow.steps[place].settings.get("value")
+    return flow.op(place) in FILLS and isinstance(value, int | float) and value >= 0
 
 
 def find_bias(flow: Flow, operand: Operand, behind: list[int]) -> Operand | None:
@@ -268,7 +275,7 @@ def find_mask(flow: Flow, operand: Operand, behind: list[int], *, has_bias: bool
         is_mask = facts is not None or operand.record.role == "mask"
         return operand if is_mask or is_given(flow, operand.maker) else None
     for here in behind:
-        if flow.op(here) not in MASKINGS | SUMS:
+        if flow.op(here) not in MASKINGS | SUMS or fills_in_nothing(flow, here):
             continue
         for record, maker in flow.given(here):
             if record.mask is not None or record.dtype == "bool" or record.role == "mask":
