@@ -228,14 +228,14 @@ def test_the_bend_of_a_pooler_is_drawn():
 def test_what_an_exit_works_out_and_does_not_draw_is_said():
     class Averaged(Ends):
         def forward(self, ids):
-            return super().forward(ids).mean(dim=1)
+            return super().forward(ids).std(dim=1)
 
     trace = xray.trace(Averaged(), torch.tensor([[1, 2, 3], [4, 5, 6]]))
     text = " ".join(
         "".join(run.text for run in line) for box in compose_poster(trace, text_width).boxes for line in box.lines
     )
 
-    assert "in no box: mean (exit)" in text
+    assert "in no box: std (exit)" in text
 
 
 def test_rows_behind_rows_lie_end_to_end_and_wider_ones_side_by_side():
@@ -257,3 +257,30 @@ def test_rows_behind_rows_lie_end_to_end_and_wider_ones_side_by_side():
     assert "END TO END" in told[0]
     assert "SIDE BY SIDE" in told[-1]
     assert "END TO END" not in told[-1]
+
+
+class HandsOut(nn.Module):
+    """A sound through two layers and a linear layer as wide as they are, handed out under a name."""
+
+    def __init__(self, name):
+        super().__init__()
+        self.first, self.layers = nn.Conv1d(1, WIDTH, 3, 2, 1), Ends().layers
+        self.head, self.name = nn.Linear(WIDTH, WIDTH), name
+
+    def forward(self, sound):
+        return {self.name: self.head(self.layers(self.first(sound).mT))}
+
+
+@pytest.mark.parametrize(("name", "kind"), [("logits", "numbers"), ("last_hidden_state", "none")])
+def test_scores_as_many_as_a_row_is_wide_are_known_by_what_they_are_handed_out_as(name, kind):
+    trace = xray.trace(HandsOut(name).eval(), torch.rand(2, 1, 48))
+
+    assert xray.anatomy(trace).head.kind == kind
+
+
+def test_scores_of_the_rows_of_all_sequences_at_once_come_out_for_each_place():
+    model = Ends(out=lambda x: x.reshape(-1, WIDTH), mixes=False)
+    model.head = nn.Sequential(nn.Linear(WIDTH, 7), nn.Unflatten(0, (2, 3)))
+    head = xray.anatomy(xray.trace(model, torch.tensor([[1, 2, 3], [4, 5, 6]]))).head
+
+    assert (head.kind, head.size) == ("numbers", 7)

@@ -96,3 +96,28 @@ def test_rows_that_come_in_are_no_places():
     anatomy, _ = show(torch.rand(4, WIDTH))
 
     assert "positions" not in [part.part for part in anatomy.towers[-1].entrance]
+
+
+class Scaled(Words):
+    """Rows of a table that the model holds, divided by the root of its width, and added to words (Canary)."""
+
+    def __init__(self):
+        super().__init__()
+        del self.places
+        self.places = nn.Buffer(torch.rand(64, WIDTH), persistent=False)
+
+    def forward(self, ids):
+        x = self.words(ids) + self.places[torch.arange(ids.shape[1])] / WIDTH**0.5
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_fixed_places_that_are_scaled_are_places_in_one_box():
+    anatomy, chart = read(Scaled, torch.arange(14).view(2, 7))
+
+    assert labels_of(chart) == ["TOKEN IDS", "TABLE LOOKUP", "+ PLACES"]
+    assert [(part.size, part.learned) for part in anatomy.towers[0].entrance if part.part == "positions"] == [
+        (64, False)
+    ]
+    assert "div" in {step.op for node in chart.nodes for step in node.steps}

@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 import torch
 from story.body.test_mistaken import PLACES, WIDTH, AttentionPart, FeedForwardPart, Reader, rows
 from torch import nn
@@ -109,3 +110,49 @@ def test_what_a_head_reads_of_the_rows_is_told_of_each_of_two_parts():
 
 def test_a_mean_of_the_rows_that_count_is_told():
     assert "LINEAR OF A WEIGHED MEAN OF ROWS" in words_of(Weighed)
+
+
+class MeanOfSome(Reader):
+    """The mean of the first rows behind the last norm, handed out beside all of them (Pixio)."""
+
+    def __init__(self, *layers):
+        super().__init__(*layers)
+        self.norm = nn.LayerNorm(WIDTH)
+
+    def forward(self, x, kind=None):
+        x = self.norm(super().forward(x, kind))
+        return x, x[:, :2, :].mean(dim=1)
+
+
+class MeanOfAll(MeanOfSome):
+    """The mean of all rows."""
+
+    def forward(self, x, kind=None):
+        x = self.norm(Reader.forward(self, x, kind))
+        return x, x.mean(dim=1)
+
+
+@pytest.mark.parametrize(("make", "told"), [(MeanOfSome, "A MEAN OF THE FIRST 2 ROWS"), (MeanOfAll, "A MEAN OF ROWS")])
+def test_a_mean_of_rows_behind_the_last_norm_is_drawn(make, told):
+    words = words_of(make)
+
+    assert told in words[words.index("LAST NORM") :]
+    assert not [word for word in words if "in no box" in word]
+
+
+def test_means_of_neighbouring_places_behind_a_map_are_drawn():
+    model = nn.Sequential(*(Kept() for _ in range(3)), nn.Conv2d(6, 10, 3), nn.BatchNorm2d(10), nn.AvgPool2d((3, 2)))
+    drawn = draw_poster(xray.trace(model.eval(), torch.rand(2, 6, 17, 17)), "svg")
+
+    assert "MEAN POOL 3×2" in drawn
+
+
+class Kept(nn.Module):
+    """A convolution whose result is added to what it reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.convolution = nn.BatchNorm2d(6), nn.Conv2d(6, 6, 3, padding=1)
+
+    def forward(self, x):
+        return x + self.convolution(torch.relu(self.norm(x)))

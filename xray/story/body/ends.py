@@ -1,9 +1,10 @@
 """Where streams end: the head, and the parameters that nothing was said of."""
 
 from collections.abc import Collection, Sequence
+from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import FINDINGS, LOOKUPS
+from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS
 from xray.ir.trace import SAME_WEIGHTS_AS
 from xray.story.anatomy.branches import Experts, Unknown
 from xray.story.anatomy.tree import Head, Untold
@@ -13,6 +14,9 @@ from xray.story.body.tables import table_rows
 from xray.story.body.towers import Towering
 from xray.story.experts.idle import count_idle, holds_choice
 from xray.story.recognition.between import find_region, is_linear, width_out
+
+ROWS, SCORES = ("hidden", "pool", "embed"), ("logits",)
+"""What is in the name under which a model hands out rows, or scores."""
 
 
 def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Head | None:
@@ -36,21 +40,29 @@ def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Hea
     if is_convolved(flow, head):
         return None  # a spectrogram, or what becomes sound (VITS)
     size = width_out(flow, head)
-    if hands_out_rows(flow, head):
+    if hands_out(flow, head, ROWS):
         return Head("none")
     if any(width_out(flow, one) == size and flow.makers[one] == flow.makers[head] for one in heads[:-1]):
         return None  # one of several that read the same rows (MusicGen)
     if size in vocabs:
         return Head("vocabulary", size, is_tied(flow, towers, head), *read_bending(flow, head))
     shape = flow.output(head).shape
-    if size == flow.output(last.chains[-1].end).shape[-1]:
+    if size == flow.output(last.chains[-1].end).shape[-1] and not hands_out(flow, head, SCORES):
         return Head("none")
     if len(shape) == 3 and last.tower.causal and any(rows and rows % size == 0 for rows in vocabs):
         return None  # a part of the table that the ids are from: words of one kind (CSM), or classes
     pooled = len(flow.output(last.chains[-1].end).shape) > 2
     if len(shape) == 3 and last.tower.reads in ("ids", "audio"):
         return Head("numbers", size)  # of each place: classes, letters, or words of a table that is another
-    return Head("classes", size) if len(shape) == 2 and pooled else None
+    kind: Literal["classes", "numbers"] = "numbers" if is_cut_in_rows(flow, head) else "classes"
+    return Head(kind, size) if len(shape) == 2 and pooled else None
+
+
+def is_cut_in_rows(flow: Flow, head: int) -> bool:
+    """Whether what a head makes of the rows of all sequences at once is laid out by sequences behind it (Perceiver)."""
+    shape = flow.output(head).shape
+    cut = (flow.output(place).shape for place in flow.ahead(head) if flow.op(place) in CARRYING)
+    return any(len(one) == 3 and one[-1] == shape[-1] and one[0] * one[1] == shape[0] != one[0] for one in cut)
 
 
 def is_convolved(flow: Flow, head: int) -> bool:
@@ -59,14 +71,11 @@ def is_convolved(flow: Flow, head: int) -> bool:
     return any(flow.op(place) in FINDINGS and not is_linear(flow, place) for place in onward)
 
 
-def hands_out_rows(flow: Flow, head: int) -> bool:
-    """Whether a model hands out what its last linear layer makes as a hidden state, and not as scores."""
+def hands_out(flow: Flow, head: int, called: Collection[str]) -> bool:
+    """Whether a model hands out what its last linear layer makes under such a name: as hidden states, or as scores."""
     made = {flow.steps[place].id for place in flow.ahead(head)}
     whole = flow.steps[[head, *flow.parents(head)][-1]]
-    return any(
-        record.source in made and any(word in record.name for word in ("hidden", "pool", "embed"))
-        for record in whole.outputs
-    )
+    return any(record.source in made and any(word in record.name for word in called) for record in whole.outputs)
 
 
 def is_tied(flow: Flow, towers: Sequence[Towering], head: int) -> bool | None:

@@ -5,9 +5,9 @@ from dataclasses import replace
 from math import isclose, prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, DROPOUTS, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
 from xray.story.body.scale import list_bendings
-from xray.story.body.towers import POOLINGS, Towering
+from xray.story.body.towers import Towering
 from xray.story.branches.caps import find_cap, read_factor
 from xray.story.charts.chart import (
     BROAD,
@@ -20,17 +20,22 @@ from xray.story.charts.entrance_chart import label_resampler
 from xray.story.charts.operation_labels import label_step
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.stage_chart import name_modulation
-from xray.story.exits.last_steps import find_last, find_maker_in, find_sum, is_last_norm, list_worked_behind
+from xray.story.exits.handed_rows import ALL, find_rows
+from xray.story.exits.last_steps import (
+    find_last,
+    find_maker_in,
+    find_sum,
+    is_last_norm,
+    label_behind,
+    list_worked_behind,
+)
 from xray.story.exits.loss_chart import add_loss, find_predicted, is_loss, list_picks, name_loss, name_pick
 from xray.story.passages.bridges import EARLIER_BESIDE, lays_earlier_beside
-from xray.story.passages.channels import find_channels
 from xray.story.passages.joined_rows import label_joined_rows
 from xray.story.passages.modulation import list_modulation
 from xray.story.recognition.between import find_region, is_linear
 from xray.story.recognition.mixed_streams import find_end
 from xray.story.recognition.resamplers import find_resamplers
-
-ALL = "ALL ROWS"
 
 
 def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart | None:
@@ -83,9 +88,9 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         steps = steps_at(flow, *reversed(behind))
         chart = add_above(chart, Node("bent", label, 0, BROAD, steps, flow.output(behind[-1])))
     else:
-        for node in list_worked_behind(flow, top, others):
-            box = Node(f"behind{node}", label_step(flow, node), 0, BROAD, steps_at(flow, node), flow.output(node))
-            chart = add_above(chart, box)
+        for worked in list_worked_behind(flow, top, others):
+            told, out = label_behind(flow, worked), flow.output(worked[0])
+            chart = add_above(chart, Node(f"behind{worked[0]}", told, 0, BROAD, steps_at(flow, *worked), out))
     for node in picks:
         label, out = name_pick(flow, node), flow.output(node)
         chart = add_above(chart, Node(f"out{node}", label, 0, BROAD, steps_at(flow, node), out, surface="phase"))
@@ -146,66 +151,6 @@ def close_row(nodes: Sequence[Node], row: int) -> tuple[Node, ...]:
     if any(node.row == row for node in nodes):
         return tuple(nodes)
     return tuple(replace(node, row=node.row - 1) if node.row > row else node for node in nodes)
-
-
-def find_rows(flow: Flow, here: int | None, end: int) -> tuple[str, tuple[int, ...]]:
-    """Which of a stream's rows are handed on to a step, and the steps that do it; no name where that is not known."""
-    while here is not None and here > end:
-        told = name_rows(flow, here)
-        if told:
-            return told, (here,)
-        weighed = find_weighed_mean(flow, here)
-        if weighed:
-            return "A WEIGHED MEAN OF ROWS", weighed
-        if flow.op(here) not in CARRYING | DROPOUTS or not flow.makers[here]:
-            break
-        here = flow.makers[here][0]
-    return (ALL if here == end else ""), ()
-
-
-def find_weighed_mean(flow: Flow, node: int) -> tuple[int, ...]:
-    """The steps that add up rows, each times a number of its own, and divide them by the sum of those; or none."""
-    if flow.op(node) not in ("div", "div_") or len(flow.makers[node]) != 2:
-        return ()
-    added, count = (maker for maker in flow.makers[node])
-    if added is None or count is None or flow.op(added) != "sum":
-        return ()
-    weighed = flow.makers[added][0]
-    before, after = flow.steps[added].inputs[0].shape, flow.output(added).shape
-    if weighed is None or flow.op(weighed) != "mul" or len(before) != 3 or after != (before[0], before[2]):
-        return ()
-    of_counts = flow.carried_from(count, CARRYING | CLAMPS)
-    weights = {maker for record, maker in flow.given(weighed) if record.shape[-1:] == (1,)}
-    is_mean = of_counts is not None and flow.op(of_counts) == "sum" and flow.makers[of_counts][0] in weights
-    return (node, added, weighed, of_counts) if is_mean and of_counts is not None else ()
-
-
-def name_rows(flow: Flow, node: int) -> str:
-    """Which of a stream's rows a step hands on as one: the first, the last, another one, or their mean."""
-    step = flow.steps[node]
-    before, after = (step.inputs[0].shape if step.inputs else ()), flow.output(node).shape
-    if step.op in POOLINGS and len(before) == 4:
-        return "A MEAN OF PLACES" if after in (before[:2], (*before[:2], 1, 1)) else ""
-    if step.op in POOLINGS and len(before) == 3:
-        is_one = (after == (*before[:2], 1) and not is_spread(flow, node)) or (before[:1], before[2:]) == (
-            after[:1],
-            after[-1:],
-        )
-        return "A MEAN OF ROWS" if is_one and prod(after) == prod(before[:1]) * max(after[1:]) else ""
-    if step.op not in ("index", "select") or len(before) != 3 or (before[0], before[2]) != after:
-        return ""
-    parts = str(step.settings.get("index", "")).split(", ")
-    place = str(parts[1] if step.op == "index" and len(parts) > 1 and parts[0] == ":" else step.settings.get("index"))
-    told = {"0": "THE FIRST ROW", "-1": "THE LAST ROW"}.get(place, "")
-    return told or "ONE ROW OF EACH"
-
-
-def is_spread(flow: Flow, node: int) -> bool:
-    """Whether a mean is one of the numbers of each row, and none of rows."""
-    maker = next(iter(flow.makers[node]), None)
-    if maker is None:
-        return False
-    return flow.op(maker) in ("pow", "square") or find_channels(flow, maker) == len(flow.output(maker).shape) - 1
 
 
 def is_of_stage(towering: Towering, node: int) -> bool:

@@ -1,12 +1,14 @@
 """Which steps are the last of a tower: its head or norm, what goes on behind it, and what several heads join in."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, SIDE_BY_SIDE, SUMS
 from xray.story.body.ends import is_convolved
 from xray.story.body.stages import find_any_norm
 from xray.story.body.towers import Towering
+from xray.story.charts.operation_labels import label_step
+from xray.story.exits.handed_rows import name_mean, takes_rows
 from xray.story.exits.loss_chart import is_loss
 from xray.story.recognition.between import is_linear
 
@@ -88,20 +90,36 @@ def is_last_norm(flow: Flow, towering: Towering, node: int) -> bool:
     return norm is not None and towering.final is not None and norm.origin == towering.final.origin
 
 
-def list_worked_behind(flow: Flow, top: int, others: Collection[int]) -> list[int]:
-    """The steps that bend all that the last layer gives or add what no data makes, and nothing else reads that.
+def list_worked_behind(flow: Flow, top: int, others: Collection[int]) -> list[tuple[int, ...]]:
+    """The steps behind the last layer that bend all it gives, add what no data makes, or take a mean of its rows.
 
-    A pooler's tanh is such a one, and a bias of words that stands apart from the layer (BART).
+    Each but a mean of some rows is alone; nothing else reads what they read. A pooler's tanh is such a one, and a bias
+    of words that stands apart from the layer (BART), and a mean of the first rows (Pixio).
     """
-    found: list[int] = []
-    here = top
+    found: list[tuple[int, ...]] = []
+    here, taken = top, tuple[int, ...]()
     while True:
         readers = [reader for reader in flow.readers.get(here, ()) if flow.is_leaf(reader)]
         if len(readers) != 1 or readers[0] in others:
             return found
         here = readers[0]
         given = [record.shape for record, maker in flow.given(here) if flow.carried_from(maker) is None]
-        if flow.op(here) in CURVES or (flow.op(here) in SUMS and any(given)):
-            found.append(here)
+        if name_mean(flow, here):
+            found.append((here, *taken))
+        elif not taken and (flow.op(here) in CURVES or (flow.op(here) in SUMS and any(given))):
+            found.append((here,))
+        elif not taken and takes_rows(flow, here):
+            taken = (here,)
         elif flow.op(here) not in CARRYING | DROPOUTS:
             return found
+
+
+def label_behind(flow: Flow, nodes: Sequence[int]) -> str:
+    """What a step behind the last layer is called, with those rows that it works on, if they are some alone."""
+    end, *taken = nodes
+    told = name_mean(flow, end) or label_step(flow, end)
+    if not taken:
+        return told
+    count = flow.output(taken[0]).shape[1]
+    first = "FIRST " if str(flow.steps[taken[0]].settings.get("index", "")).split(", ")[1:2] == [f":{count}"] else ""
+    return f"A MEAN OF {'THE ' * bool(first)}{first}{count:,} ROWS"

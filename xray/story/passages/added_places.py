@@ -9,9 +9,10 @@ from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import EntrancePart
 from xray.story.body.tables import MOST_BESIDE, MOVING, PICKING, judge_training
 from xray.story.passages.channels import find_channels
+from xray.story.recognition.between import is_scale
 from xray.story.recognition.scored_parts import FILLINGS
 
-PUTTING = PLACING | FILLINGS | {"mul", "detach", "copy_"}
+PUTTING = PLACING | FILLINGS | {"mul", "div", "detach", "copy_"}
 """What a table goes through besides: its rows are laid into others, be they resized for each image (SigLIP 2)."""
 NAMELESS = TensorRecord("", (), (), "", "", "activation")
 """Stands for places that are worked out, and picked from no table."""
@@ -67,11 +68,11 @@ def source_beside(flow: Flow, record: TensorRecord, maker: int | None) -> Tensor
 
 
 def list_laid(flow: Flow, node: int, nodes: Collection[int]) -> tuple[int, ...]:
-    """A sum with the steps that lay the places which it adds into rows, or pick them between others; else empty."""
+    """A sum with the steps that lay the places which it adds into rows, pick them between others, or scale them."""
     for record, maker in flow.given(node):
         if len(record.shape) > 1 and source_beside(flow, record, maker) is not None:
             laid = sorted(flow.behind(maker, within=nodes.__contains__))
-            return (*laid, node) if any(flow.op(one) in PLACING | GRIDS for one in laid) else ()
+            return (*laid, node) if any(flow.op(one) in PLACING | GRIDS or is_scale(flow, one) for one in laid) else ()
     return ()
 
 

@@ -45,7 +45,8 @@ def label_pool(flow: Flow, node: int) -> str:
 
 def read_kernel(flow: Flow, node: int) -> tuple[int, ...]:
     """Of how many neighbours along each axis a pool makes one number; none where that is not recorded."""
-    kernel = read_sizes(flow, node, "kernel_size") or read_sizes(flow, node, "arg1")
+    named = (read_sizes(flow, node, name) for name in ("kernel_size", "arg1", "other"))
+    kernel = next(filter(None, named), ())
     axes = flow.op(node).partition("pool")[2][:1]
     return kernel * int(axes) if len(kernel) == 1 and axes.isdecimal() else kernel
 

@@ -1,0 +1,85 @@
+"""Which of a stream's rows are handed on to what stands behind its layers: one of them, some, or a mean."""
+
+from math import prod
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, DROPOUTS
+from xray.story.body.towers import POOLINGS
+from xray.story.passages.channels import find_channels
+from xray.story.passages.pools import label_pool
+
+ALL = "ALL ROWS"
+
+
+def find_rows(flow: Flow, here: int | None, end: int) -> tuple[str, tuple[int, ...]]:
+    """Which of a stream's rows are handed on to a step, and the steps that do it; no name where that is not known."""
+    while here is not None and here > end:
+        told = name_rows(flow, here)
+        if told:
+            return told, (here,)
+        weighed = find_weighed_mean(flow, here)
+        if weighed:
+            return "A WEIGHED MEAN OF ROWS", weighed
+        if flow.op(here) not in CARRYING | DROPOUTS or not flow.makers[here]:
+            break
+        here = flow.makers[here][0]
+    return (ALL if here == end else ""), ()
+
+
+def find_weighed_mean(flow: Flow, node: int) -> tuple[int, ...]:
+    """The steps that add up rows, each times a number of its own, and divide them by the sum of those; or none."""
+    if flow.op(node) not in ("div", "div_") or len(flow.makers[node]) != 2:
+        return ()
+    added, count = (maker for maker in flow.makers[node])
+    if added is None or count is None or flow.op(added) != "sum":
+        return ()
+    weighed = flow.makers[added][0]
+    before, after = flow.steps[added].inputs[0].shape, flow.output(added).shape
+    if weighed is None or flow.op(weighed) != "mul" or len(before) != 3 or after != (before[0], before[2]):
+        return ()
+    of_counts = flow.carried_from(count, CARRYING | CLAMPS)
+    weights = {maker for record, maker in flow.given(weighed) if record.shape[-1:] == (1,)}
+    is_mean = of_counts is not None and flow.op(of_counts) == "sum" and flow.makers[of_counts][0] in weights
+    return (node, added, weighed, of_counts) if is_mean and of_counts is not None else ()
+
+
+def name_rows(flow: Flow, node: int) -> str:
+    """Which of a stream's rows a step hands on as one: the first, the last, another one, or their mean."""
+    step = flow.steps[node]
+    before, after = (step.inputs[0].shape if step.inputs else ()), flow.output(node).shape
+    if step.op in POOLINGS and len(before) == 4:
+        return "A MEAN OF PLACES" if after in (before[:2], (*before[:2], 1, 1)) else ""
+    if step.op in POOLINGS and len(before) == 3:
+        is_one = (after == (*before[:2], 1) and not is_spread(flow, node)) or (before[:1], before[2:]) == (
+            after[:1],
+            after[-1:],
+        )
+        return "A MEAN OF ROWS" if is_one and prod(after) == prod(before[:1]) * max(after[1:]) else ""
+    if step.op not in ("index", "select") or len(before) != 3 or (before[0], before[2]) != after:
+        return ""
+    parts = str(step.settings.get("index", "")).split(", ")
+    place = str(parts[1] if step.op == "index" and len(parts) > 1 and parts[0] == ":" else step.settings.get("index"))
+    told = {"0": "THE FIRST ROW", "-1": "THE LAST ROW"}.get(place, "")
+    return told or "ONE ROW OF EACH"
+
+
+def is_spread(flow: Flow, node: int) -> bool:
+    """Whether a mean is one of the numbers of each row, and none of rows."""
+    maker = next(iter(flow.makers[node]), None)
+    if maker is None:
+        return False
+    return flow.op(maker) in ("pow", "square") or find_channels(flow, maker) == len(flow.output(maker).shape) - 1
+
+
+def name_mean(flow: Flow, node: int) -> str:
+    """What a step is called that makes rows or places fewer by taking means of them; "" for any other."""
+    if flow.op(node) not in POOLINGS:
+        return ""
+    return name_rows(flow, node) or (label_pool(flow, node) if flow.op(node) == "avg_pool2d" else "")
+
+
+def takes_rows(flow: Flow, node: int) -> bool:
+    """Whether a step takes some rows of each sequence, and leaves the others."""
+    before, after = (record.shape for record in (flow.steps[node].inputs[0], flow.output(node)))
+    are_rows = len(before) == len(after) == len(("batch", "row", "width"))
+    return flow.op(node) == "index" and are_rows and before[::2] == after[::2] and 1 < after[1] < before[1]
