@@ -37,6 +37,8 @@ from xray.story.recognition.written_bends import list_written_bend
 MOST_NODES, MOST_AT_ALL, MOST_IN_ROW = 16, 28, 3
 """So many boxes are drawn of a part; of an entrance more, since what goes into the stream has to be seen to do so."""
 
+MOST_BEHIND = 60
+PICKS = frozenset({"argmin", "argmax"})
 CHANGES = CLAMPS | frozenset(
     ["acos", "arccos", "asin", "atan", "sin", "cos", "exp", "expm1", "log", "log1p", "pow", "pow_", "sqrt", "abs"]
 )
@@ -310,14 +312,26 @@ def reads_outside(
     notable: Mapping[int, tuple[int, ...]],
     owner: Mapping[int, int],
 ) -> bool:
-    """Whether a drawn step reads rows of numbers that a step outside of the part made, through none that is drawn."""
+    """Whether a drawn step reads rows of numbers that a step outside of the part made, through none that is drawn.
+
+    So does one that looks up the rows of codes that were picked outside of it (Emu3).
+    """
     inside = set(nodes)
+    if any(looks_up_codes(flow, one) for one in notable[node]):
+        return True
     behind = [one for one in list_undrawn(flow, inside, node, notable, owner) if one not in owner]
     return any(
         maker is not None and maker not in inside and is_rows(record)
         for one in (*notable[node], *behind)
         for record, maker in flow.given(one)
     )
+
+
+def looks_up_codes(flow: Flow, node: int) -> bool:
+    """Whether a step looks up rows of ids that were worked out as the highest or lowest of many numbers."""
+    made = () if flow.op(node) not in LOOKUPS else (maker for record, maker in flow.given(node) if record.role == "ids")
+    behind = flow.behind(*made, most=MOST_BEHIND, within=lambda place: not flow.output(place).is_float)
+    return any(flow.op(place) in PICKS for place in behind)
 
 
 def is_rows(record: TensorRecord) -> bool:

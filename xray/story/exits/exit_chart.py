@@ -30,6 +30,7 @@ from xray.story.exits.last_steps import (
     list_worked_behind,
 )
 from xray.story.exits.loss_chart import add_loss, find_predicted, is_loss, list_picks, name_loss, name_pick
+from xray.story.exits.nearest_codes import find_nearest
 from xray.story.passages.bridges import EARLIER_BESIDE, lays_earlier_beside
 from xray.story.passages.joined_rows import label_joined_rows
 from xray.story.passages.modulation import list_modulation
@@ -47,7 +48,9 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     loss = last if is_loss(flow, last) and len(flow.steps[last].inputs) > 1 else None
     picks = list_picks(flow, last) if loss is None else []
     predicted = 0 if loss is None else find_predicted(flow, loss, end)
+    nearest = find_nearest(flow, last)
     top = find_sum(flow, last, end) if loss is None else find_maker_in(flow, loss, predicted, end)
+    top = top if nearest is None else nearest.end
     region = None if top is None else find_region(flow, end, top)
     if region is None or top is None:
         return None
@@ -76,7 +79,11 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         labels |= {node: own} if own and node in nodes else {}
     pooling = find_resamplers(flow, nodes, {end})
     labels |= {one.end: label_resampler(one) for one in pooling}
-    chart = chart_operations(flow, nodes, top, labels, "out", folded={one.end: one.nodes for one in pooling})
+    folded = {one.end: one.nodes for one in pooling}
+    if nearest is not None:
+        labels[nearest.end] = f"THE NEAREST OF {nearest.codes:,} CODES"
+        folded[nearest.end] = nearest.nodes
+    chart = chart_operations(flow, nodes, top, labels, "out", folded=folded)
     if chart is None:
         return None
     chart = replace(chart, nodes=tuple(tell_pooled(flow, show_given(node), end) for node in chart.nodes))

@@ -1,0 +1,69 @@
+"""Rows told by the nearest code of a book: what picks it is one box, and leads to where codes are looked up."""
+
+import pytest
+import torch
+from handwritten import Attention, Layer
+from torch import nn
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
+
+WIDTH, SIGN, CODES = 15, 7, 11
+
+
+def make_layers(count):
+    return nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(count))
+
+
+class Tells(nn.Module):
+    """Patches through two layers, each told by a code; rows of these are put among words (Emu3, Chameleon)."""
+
+    def __init__(self, *, has_squares=True):
+        super().__init__()
+        self.patches, self.eye, self.project = nn.Conv2d(3, WIDTH, 4, stride=4), make_layers(2), nn.Linear(WIDTH, 5)
+        self.book, self.has_squares = nn.Parameter(torch.rand(CODES, 5)), has_squares
+        self.words, self.layers = nn.Embedding(31, WIDTH), make_layers(3)
+
+    def forward(self, ids, image):
+        seen = self.patches(image).flatten(2).mT
+        for layer in self.eye:
+            seen = layer(seen)
+        rows = self.project(seen).reshape(-1, 5)
+        book = self.book if self.has_squares else self.book.abs()
+        squares = torch.sum(rows**2, dim=1, keepdim=True) + torch.sum(book**2, dim=1)
+        far = squares - 2 * torch.matmul(rows, self.book.transpose(0, 1))
+        codes = torch.argmin(far, dim=1)
+        x = self.words(ids).masked_scatter((ids == SIGN).unsqueeze(-1), self.words(codes + 20))
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def compose(**options):
+    torch.manual_seed(0)
+    ids = torch.arange(8, 22).view(2, 7)
+    ids[:, 1:5] = SIGN
+    return compose_poster(xray.trace(Tells(**options), ids, torch.rand(2, 3, 8, 8)), text_width)
+
+
+def text_of(box):
+    return " ".join("".join(run.text for run in line) for line in box.lines)
+
+
+@pytest.mark.parametrize(("has_squares", "told"), [(True, 1), (False, 0)])
+def test_the_nearest_code_is_one_box_where_it_is_proven(has_squares, told):
+    words = [text_of(box) for box in compose(has_squares=has_squares).boxes]
+
+    assert len([one for one in words if one.startswith(f"THE NEAREST OF {CODES} CODES")]) == told
+
+
+def test_codes_that_are_picked_lead_to_where_they_are_looked_up():
+    layout = compose()
+    (picked,) = [box for box in layout.boxes if text_of(box).startswith("THE NEAREST OF")]
+    ways = [curve.points for curve in layout.curves if curve.role == "ribbon"]
+
+    assert [way[0] for way in ways] == [(picked.x, picked.top)]
+    assert [text_of(box) for box in layout.boxes if ways[0][-1] in ((box.left, box.y), (box.right, box.y))] == [
+        f"TABLE LOOKUP 8×{WIDTH}"
+    ]
