@@ -1,3 +1,4 @@
+import pytest
 import torch
 from torch import nn
 
@@ -65,3 +66,33 @@ def test_a_window_that_only_the_configuration_knows_is_noted():
 
     trace = xray.trace(HasOne(), torch.zeros(2, 2, 3), attention_mask=torch.ones(2, 3))
     assert trace.steps[0].settings["config.sliding_window"] == 4
+
+
+class Chooses(nn.Module):
+    """Scores where a condition holds, or where it does not, and one number elsewhere (ImageGPT)."""
+
+    def __init__(self, below, *, turned=False):
+        super().__init__()
+        self.below, self.turned = below, turned
+
+    def forward(self, scores):
+        visible = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+        if self.turned:
+            return torch.where(~visible, self.below, scores)
+        return torch.where(visible, scores, self.below)
+
+
+@pytest.mark.parametrize("below", [float("-inf"), torch.tensor(torch.finfo(torch.float32).min)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_condition_where_scores_give_way_to_a_number_far_below_is_a_mask(below, turned):
+    trace = xray.trace(Chooses(below, turned=turned), torch.zeros(2, 4, 4))
+
+    condition = inputs_of(trace, "Chooses.where")[0]
+    assert (condition.role, condition.mask.kind, condition.mask.hidden_share) == ("mask", "causal", 0.375)
+
+
+@pytest.mark.parametrize("other", [0.0, torch.zeros(2, 4, 4), torch.tensor(-3.0)])
+def test_a_condition_between_any_other_numbers_is_no_mask(other):
+    trace = xray.trace(Chooses(other), torch.zeros(2, 4, 4))
+
+    assert inputs_of(trace, "Chooses.where")[0].mask is None

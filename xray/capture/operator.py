@@ -162,6 +162,8 @@ class Operator:
                 options += [("score_mod_does", describe_score_mod(args)), ("asked", asked)]
         elif len(inputs) >= FEWEST and tells_ends(inputs):
             inputs = note_ends(inputs)
+        elif name == "where":
+            inputs = self.sight.see_condition(inputs, args, call)
         elif name in ATTENTIONS and (ragged := see_ragged_mask(args, kwargs)) is not None:
             inputs.append(ragged)
         call.inputs = inputs

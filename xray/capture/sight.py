@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from xray.capture.calls import Known, OpenCall, Seen
 from xray.capture.kernels.fused import ATTENTIONS, weigh
-from xray.capture.masks.facts import look_at_mask, tells_what_is_hidden
+from xray.capture.masks.facts import chooses_hidden, look_at_mask, tells_what_is_hidden
 from xray.capture.parts import Part
 from xray.capture.tensor_log import TensorLog
 from xray.capture.tensors import name_results
@@ -38,6 +38,15 @@ class Sight:
         if known is None or ("mask" in name and known.mask is None):
             known = self._look_closely(name, tensor, call, known)
         return (name, known, None)
+
+    def see_condition(self, inputs: list[Seen], args: tuple[Any, ...], call: OpenCall) -> list[Seen]:
+        """What a choice was given, its condition as the mask that it is where scores give way to a number far below."""
+        is_hidden = chooses_hidden(args)
+        mask = None if is_hidden is None else look_at_mask(args[0], None, true_is_hidden=is_hidden)
+        if mask is None or not inputs or inputs[0][1].mask is not None:
+            return inputs
+        (name, known, preview), *others = inputs
+        return [(name, self._log.note(args[0], known.maker, "mask", mask, known.given), preview), *others]
 
     def see_result(self, result: Any, call: OpenCall, mask_kind: MaskKind | None = None) -> list[Seen]:
         """What a call made; a tensor that it only handed on keeps its maker."""

@@ -1,5 +1,6 @@
 """Masks: read while the tensor is there, explained cell by cell when the recording is."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import NamedTuple
@@ -90,6 +91,26 @@ def tells_what_is_hidden(name: str, op: str, module: nn.Module | None) -> bool:
     """Whether True hides: so it does in the masks of torch's own attention layers, and where it says what to fill."""
     in_torch = module is not None and type(module).__module__.startswith("torch.nn.")
     return in_torch or "key_padding_mask" in name or op in ("masked_fill", "masked_fill_")
+
+
+def chooses_hidden(args: Sequence[object]) -> bool | None:
+    """Whether True hides in a condition that chooses between scores and one number far below all; None if it does not.
+
+    `where(visible, scores, lowest)` is how some models mask (ImageGPT).
+    """
+    condition, *sides = args if len(args) == len(("condition", "input", "other")) else (None,)
+    if not isinstance(condition, Tensor) or condition.dtype != torch.bool:
+        return None
+    below = [is_far_below(side) for side in sides]
+    scored = [isinstance(side, Tensor) and side.is_floating_point() and side.dim() > 1 for side in sides]
+    return below[0] if sorted(below) == sorted(scored) == [False, True] and below != scored else None
+
+
+def is_far_below(value: object) -> bool:
+    """Whether something is one number that hides where it stands among scores."""
+    if isinstance(value, Tensor):
+        return value.dim() == 0 and is_readable(value) and float(value) < LOWEST_SCORE
+    return isinstance(value, float) and value < LOWEST_SCORE
 
 
 @lru_cache(maxsize=64)
