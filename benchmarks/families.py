@@ -129,7 +129,11 @@ LACKING: Mapping[str, Mapping[str, Any]] = {
     "dbrx": {"attn_config": {"kv_n_heads": 8, "clip_qkv": 8, "rope_theta": 500_000.0}},
     "qwen4_exp_text": SPARSE,
     "qwen4_exp": {"text_config": SPARSE, "vision_config": {"out_hidden_size": 2048}},
-    "qwen3_omni_moe_thinker": {"text_config": HEAD_DIM, "vision_config": {"out_hidden_size": 2048}},
+    "qwen3_omni_moe_thinker": {
+        "text_config": HEAD_DIM,
+        "vision_config": {"out_hidden_size": 2048},
+        "audio_config": {"output_dim": 2048},
+    },
     "moonshine_streaming": {"num_key_value_heads": 8},
     "lw_detr": {"projector_scale_factors": [1.0]},
     "nemotron": {"num_key_value_heads": 8},

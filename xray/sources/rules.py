@@ -54,7 +54,9 @@ RULES: Mapping[str, Rule] = {
     "padding_mask": Rule(("batch ticks", "batch samples"), "ones", wanted=False),
     "audio_mel": Rule(("batch ticks mels",), wanted=False),
     "audio_mel_mask": Rule(("batch ticks",), "no", wanted=False),
-    "input_values": Rule(("batch samples", "batch sound_channels samples", "batch ticks mels")),
+    "input_values": Rule(
+        ("batch samples", "batch sound_channels samples", "batch ticks mels", "batch sound_channels ticks*hop")
+    ),
     "latents": Rule(("batch d_model words", "batch words d_model"), wanted=False),
     "bbox": Rule(("batch words 4",), "zeros"),
     "flattened_patches": Rule(("batch patches flat_patch",), "flat"),
@@ -182,6 +184,7 @@ AXES: Mapping[str, str] = {
     "ticks": "frames",
     "mels": "mels",
     "batch*patches": "patches",
+    "ticks*hop": "samples",
     **{word: word for word in ("batch", "channels", "height", "width", "frames", "samples")},
 }
 """The words of axes by those of the rules."""

@@ -12,6 +12,8 @@ ANSWER = 7
 RESIDUES = 22
 """So many inputs at a time, so many words of text, of an answer, and of a protein: no two alike."""
 IMAGE_SIDE = 224
+MOST_PLACES = 2_000
+"""An encoder of sound with no more places than these is made for sounds of just that length."""
 VISION, AUDIO, TEXT = ("vision", "visual", "image", "backbone"), ("audio", "speech"), ("text", "language", "llm")
 
 
@@ -172,9 +174,12 @@ class Sizes:
         return 1_920 * 9  # a whole number of frames for the codecs that there are
 
     def _ticks(self) -> int:
-        """Frames of a spectrogram: as many as the encoder has places for, each of which takes up two."""
+        """Frames of a spectrogram: as many as the encoder has places for, each of which takes up two (Whisper).
+
+        More places than that are the most that there may be: as attention grows with their square, 200 frames do.
+        """
         places = first_number(find_setting(self.config, ("max_source_positions",), AUDIO))
-        if places and places <= 6000:
+        if places and places <= MOST_PLACES:
             return 2 * places
         longest = first_number(find_setting(self.config, ("max_length", "spec_size"), AUDIO))
         return longest if longest and longest > 100 else 200
