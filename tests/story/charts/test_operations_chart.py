@@ -212,3 +212,35 @@ def test_angles_and_powers_between_products_are_drawn():
     labels = labels_of(Angles(), rows())
 
     assert labels[-4:] == ["TANH", "ACOS", "POWER 9", "PRODUCT"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda x: x + (x.round() - x).detach(), "ROUNDED"),
+        (lambda x: (x.round() - x) + x, "ROUNDED"),
+        (lambda x: x + (x.floor() - x), "ADDED UP"),
+        (lambda x: x + (x - x.round()), "ADDED UP"),
+        (lambda x: x + (x.tanh().round() - x), "ADDED UP"),
+    ],
+)
+def test_what_is_rounded_with_a_way_back_is_told(change, told):
+    class Rounding(Padded):
+        def forward(self, x):
+            return self.last(torch.cat((change(self.first(x)), x), dim=-1))
+
+    labels = labels_of(Rounding(), rows())
+
+    assert [one for one in labels if one in ("ROUNDED", "ADDED UP")] == [told]
+
+
+def test_a_convolution_is_told_with_its_step():
+    model = nn.Sequential(nn.Conv1d(3, 5, 2, stride=2), nn.ReLU(), nn.Conv1d(5, 4, 3), nn.ConvTranspose1d(4, 3, 4, 2))
+
+    labels = [label for label in labels_of(model, torch.ones(2, 3, 16)) if "CONVOLUTION" in label]
+
+    assert [label.removesuffix(" + ReLU") for label in labels] == [
+        "CONVOLUTION 2, STEP 2",
+        "CONVOLUTION 3",
+        "TRANSPOSED CONVOLUTION 4, STEP 2",
+    ]

@@ -65,10 +65,22 @@ def label_step(flow: Flow, node: int) -> str:
     if op.startswith("index_add"):
         return "ADDED AT THEIR PLACES"
     if op in SUMS:
-        return "ADDED UP"
+        return "ROUNDED" if is_rounded(flow, node) else "ADDED UP"
     if op in SCALINGS:
         return "DIVIDED" if op.startswith(("div", "true_div")) else "MULTIPLIED"
     return op.strip("_").replace("_", " ").upper()
+
+
+def is_rounded(flow: Flow, node: int) -> bool:
+    """Whether a sum is x + (round(x) - x): whole numbers, and on the way back as if they had not been rounded (FSQ)."""
+    given = [flow.carried_from(maker) for maker in flow.makers[node]]
+    for plain, change in (given, given[::-1]) if len(given) == 2 else ():
+        if change is None or flow.op(change) not in ("sub", "sub_") or len(flow.makers[change]) != 2:
+            continue
+        whole, taken = map(flow.carried_from, flow.makers[change])
+        if whole is not None and flow.op(whole) in ("round", "round_"):
+            return plain is not None and plain == taken == flow.carried_from(flow.makers[whole][0])
+    return False
 
 
 def lies_end_to_end(flow: Flow, node: int) -> bool:

@@ -44,6 +44,12 @@ def describe_turned(anatomy: Anatomy) -> str:
     return f"Partly turned{some}: {many} numbers of each head are turned, the others tell nothing of places."
 
 
+def describe_turned_by_head(anatomy: Anatomy) -> str:
+    found = {branch.turned_by_head for branch in looking(anatomy)}
+    told = "ueries and keys are turned by an angle of each head's own, the same at every place."
+    return "" if True not in found else f"Q{told}" if found == {True} else f"In some attentions q{told}"
+
+
 def describe_heads(anatomy: Anatomy) -> str:
     shared = [count_sharing(branch) for branch in attentions(anatomy)]
     grouped = sorted({one for one in shared if one is not None and one[1] > 1})

@@ -25,6 +25,7 @@ from xray.story.sentences.of_attentions import (
     describe_set_window,
     describe_sinks,
     describe_turned,
+    describe_turned_by_head,
     describe_window,
 )
 from xray.story.sentences.sentence import Sentence, fixed
@@ -340,11 +341,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("chosen keys", describe_chosen_keys),
     Sentence("positions", describe_positions),
     Sentence("numbers that are turned", describe_turned),
-    fixed(
-        "turned by heads",
-        "Queries and keys are turned by an angle of each head's own, the same at every place.",
-        lambda whole: any(branch.turned_by_head for branch in attentions(whole)),
-    ),
+    Sentence("turned by heads", describe_turned_by_head),
     Sentence("grouped queries", describe_heads),
     Sentence("latent", describe_latent),
     Sentence("norm of queries and keys", describe_head_norm),
