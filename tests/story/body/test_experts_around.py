@@ -1,9 +1,11 @@
-"""What stands around all experts alike: a linear layer before them, and one behind."""
+"""What stands around all experts alike: a linear layer before them, and one behind; and one expert alone."""
 
 import torch
 from story.body.test_mistaken import WIDTH, AttentionPart, Reader, draw, rows
 from torch import nn
 from torch.nn import functional
+
+import xray
 
 
 class Latent(nn.Module):
@@ -40,3 +42,27 @@ def test_an_expert_beside_them_is_added_behind_the_last_of_these():
 
     assert "ADD SHARED EXPERT" in labels
     assert "SUM, WEIGHTED BY THE ROUTER + SHARED EXPERT" not in labels
+
+
+class Lonely(nn.Module):
+    """A router with one expert, whose weights are turned before rows meet them (Hunyuan's default)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.router = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 1)
+        self.wide, self.back = nn.Parameter(torch.randn(1, 9, WIDTH)), nn.Parameter(torch.randn(1, WIDTH, 9))
+        self.beside = nn.Sequential(nn.Linear(WIDTH, 9), nn.ReLU(), nn.Linear(9, WIDTH))
+
+    def forward(self, x):
+        given = self.norm(x).flatten(0, 1)
+        weights, chosen = self.router(given).softmax(-1).topk(1)
+        made = torch.bmm(functional.relu(torch.bmm(given[None], self.wide.mT)), self.back.mT)[0]
+        shares = torch.zeros(len(given), 1).scatter(1, chosen, weights)
+        return x + (made * shares + self.beside(given)).view(x.shape)
+
+
+def test_one_expert_of_one_is_told():
+    trace = xray.trace(Reader(AttentionPart(), Lonely()).eval(), rows())
+    experts = [one for one in xray.anatomy(trace).towers[0].branches if one.part == "experts"]
+
+    assert [(one.experts, one.chosen, one.shared, one.d_ff) for one in experts] == [(1, 1, 1, 9)]

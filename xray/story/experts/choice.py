@@ -4,7 +4,7 @@ from collections.abc import Collection
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import LOOKUPS
+from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS
 from xray.ir.flow.projections import is_product
 from xray.story.recognition.between import is_linear, list_reading_data, width_out
 
@@ -118,9 +118,14 @@ def list_stacks(flow: Flow, nodes: Collection[int]) -> set[int]:
 
 
 def list_held(flow: Flow, nodes: Collection[int]) -> set[int]:
-    """How many matrices each learned tensor holds that steps read, one behind the other."""
-    records = (record for node in nodes for record in flow.steps[node].inputs)
-    return {record.shape[0] for record in records if record.role == "parameter" and len(record.shape) >= 3}
+    """How many matrices each learned tensor holds that steps read, one behind the other; it may have been turned."""
+    given = (one for node in nodes for one in flow.given(node))
+    held = ((record, flow.before_move(maker, CARRYING)) for record, maker in given if maker not in nodes)
+    return {
+        record.shape[0]
+        for record, moved in held
+        if len(record.shape) >= 3 and (record if moved is None else moved[0]).role == "parameter"
+    }
 
 
 def list_routing(flow: Flow, nodes: Collection[int], router: int) -> set[int]:
