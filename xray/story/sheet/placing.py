@@ -10,7 +10,7 @@ from xray.story.canvas import Canvas, words
 from xray.story.charts.chart import Chart, Node
 from xray.story.layout import Box, Line, Measure, Run, line_width
 from xray.story.shapes import ShapeText, digits, read_shape, symbols, symbols_in_two
-from xray.story.sheet.routing import join
+from xray.story.sheet.routing import Way, join
 from xray.story.sheet.tooltip import describe
 from xray.story.type_sizes import DIGIT, FOUR_LINES, LINE, NOTE, OP, SYMBOL, THREE_LINES, TWO_LINES
 from xray.story.wording import fit_text, wrap, wrap_words
@@ -146,7 +146,7 @@ def place_chart(
             if node.form == "bars":
                 draw_bars(canvas, node, boxes[node.key], look)
         y += height + gap
-    every = list(boxes.values())
+    every, drawn = list(boxes.values()), list[Way]()
     for edge in chart.edges:
         lower, upper = boxes.get(edge.source), boxes.get(edge.target)
         if lower is None or upper is None:
@@ -158,7 +158,7 @@ def place_chart(
         thick = 2 if on_page and look.phase != look.own else 1.6 if look.is_narrow else 1.2
         dashed = look.is_dashed and (on_page or look.is_narrow)
         if lower.top <= upper.bottom:
-            join(canvas, lower, upper, every, line, fan=edge.fan, width=thick, dashed=dashed)
+            join(canvas, lower, upper, every, line, fan=edge.fan, width=thick, dashed=dashed, drawn=drawn)
         else:
             canvas.line((lower.left, lower.y), (upper.right, upper.y), role=line, width=1.6)
     return Placed(boxes, y - gap)

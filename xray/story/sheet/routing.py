@@ -1,12 +1,27 @@
-"""Lines between boxes that touch no box on their way."""
+"""Lines between boxes that touch no box on their way, and run along no line between others."""
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise, product
 
 from xray.story.canvas import Canvas
 from xray.story.layout import Box, Point
 
 CLEAR = 5.0
+BESIDE = 3.5
+"""So far apart lines run beside each other."""
+MOST_LANES, MOST_WAYS = 8, 60
+NEAR, SHORT = 2.0, 1.0
+"""Lines that are nearer to each other, along more than this, look like one."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """A line that is drawn already: its corners, and the boxes that it leads from and to."""
+
+    lower: Box
+    upper: Box
+    points: tuple[Point, ...]
 
 
 def join(
@@ -19,8 +34,12 @@ def join(
     fan: int = 1,
     width: float = 1.2,
     dashed: bool = False,
+    drawn: list[Way] | None = None,
 ) -> None:
-    """A line from the top of one box to the bottom of a higher one, around whatever stands between them."""
+    """A line from the top of one box to the bottom of a higher one, around whatever stands between them.
+
+    It keeps apart from lines that are `drawn` already, and is put behind these.
+    """
     small, large = sorted((lower, upper), key=lambda box: box.width)
     is_over = large.left - 1 < small.left and small.right < large.right + 1
     if fan > 1 and is_over and not between(lower, upper, others):
@@ -29,33 +48,66 @@ def join(
             x = small.x - spread / 2 + spread * place / (fan - 1)
             canvas.line((x, lower.top), (x, upper.bottom), role=role, head_size=0.45)
         return
-    canvas.line(
-        *route(lower, upper, others), role=role, radius=5, width=width, dashed=dashed, head_size=0.5 if dashed else 0.6
-    )
+    ways = [] if drawn is None else drawn
+    points = choose_way(lower, upper, others, ways)
+    ways.append(Way(lower, upper, points))
+    canvas.line(*points, role=role, radius=5, width=width, dashed=dashed, head_size=0.5 if dashed else 0.6)
 
 
-def route(lower: Box, upper: Box, others: Sequence[Box]) -> tuple[Point, ...]:
-    """The corners of that line."""
+def choose_way(lower: Box, upper: Box, others: Sequence[Box], drawn: Sequence[Way]) -> tuple[Point, ...]:
+    """The corners of that line: the first of the ways that runs along no other line, else the shortest."""
+    beside = [way for way in drawn if way.lower is not lower and way.upper is not upper]
+    ways = list(islice(list_ways(lower, upper, others), MOST_WAYS))
+    apart = (points for points in ways if not any(runs_along(points, way.points) for way in beside))
+    return next(apart, ways[0])
+
+
+def runs_along(one: Sequence[Point], other: Sequence[Point]) -> bool:
+    """Whether two lines look like one along a part of their way."""
+    return any(lie_on(a, b, c, d) for a, b in pairwise(one) for c, d in pairwise(other))
+
+
+def lie_on(a: Point, b: Point, c: Point, d: Point) -> bool:
+    """Whether two straight pieces lie on each other."""
+    for across, along in ((0, 1), (1, 0)):
+        is_straight = abs(a[across] - b[across]) < NEAR and abs(c[across] - d[across]) < NEAR
+        if is_straight and abs(a[across] - c[across]) < NEAR:
+            low = max(min(a[along], b[along]), min(c[along], d[along]))
+            high = min(max(a[along], b[along]), max(c[along], d[along]))
+            if high - low > SHORT:
+                return True
+    return False
+
+
+def list_ways(lower: Box, upper: Box, others: Sequence[Box]) -> Iterator[tuple[Point, ...]]:
+    """The corners of lines from one box to another, the shortest way first."""
     start, end = (lower.x, lower.top), (upper.x, upper.bottom)
     middle = between(lower, upper, others)
     if lower.left + CLEAR < upper.x < lower.right - CLEAR and is_free(upper.x, middle):
-        return ((upper.x, lower.top), end)
+        yield ((upper.x, lower.top), end)
+        return
     if upper.left + CLEAR < lower.x < upper.right - CLEAR and is_free(lower.x, middle):
-        return (start, (lower.x, upper.bottom))
+        yield (start, (lower.x, upper.bottom))
+        return
     straight = find_free(lower, upper, middle)
     if middle and straight is not None:
-        return ((straight, lower.top), (straight, upper.bottom))
-    first = lower.top + CLEAR
-    last = upper.bottom - CLEAR
+        yield ((straight, lower.top), (straight, upper.bottom))
+        return
     if not middle:
-        knee = min((lower.top + upper.bottom) / 2, first)
-        return (start, (lower.x, knee), (upper.x, knee), end)
-    lane = choose_lane(lower.x, upper.x, middle)
-    if lane == lower.x:
-        return (start, (lower.x, last), (upper.x, last), end)
-    if lane == upper.x:
-        return (start, (lower.x, first), (upper.x, first), end)
-    return (start, (lower.x, first), (lane, first), (lane, last), (upper.x, last), end)
+        half = (lower.top + upper.bottom) / 2
+        for apart in (0, BESIDE, 2 * BESIDE):
+            knee = min(half, lower.top + CLEAR + apart)
+            yield (start, (lower.x, knee), (upper.x, knee), end)
+        return
+    lanes = list_lanes(lower.x, upper.x, middle)[:MOST_LANES]
+    for into, lane, out in product((0, BESIDE, 2 * BESIDE), lanes, (0, BESIDE, 2 * BESIDE)):
+        first, last = lower.top + CLEAR + out, upper.bottom - CLEAR - into
+        if lane == lower.x:
+            yield (start, (lower.x, last), (upper.x, last), end)
+        elif lane == upper.x:
+            yield (start, (lower.x, first), (upper.x, first), end)
+        else:
+            yield (start, (lower.x, first), (lane, first), (lane, last), (upper.x, last), end)
 
 
 def between(lower: Box, upper: Box, others: Sequence[Box]) -> list[Box]:
@@ -77,8 +129,9 @@ def is_free(x: float, boxes: Sequence[Box]) -> bool:
     return all(not box.left - CLEAR < x < box.right + CLEAR for box in boxes)
 
 
-def choose_lane(start: float, end: float, boxes: Sequence[Box]) -> float:
-    """The free height nearest to both ends: theirs, or just beside one of the boxes."""
-    lanes = [start, end, *(box.right + 2 * CLEAR for box in boxes), *(box.left - 2 * CLEAR for box in boxes)]
-    free = [lane for lane in lanes if is_free(lane, boxes)]
-    return min(free or [end], key=lambda lane: abs(lane - start) + abs(lane - end))
+def list_lanes(start: float, end: float, boxes: Sequence[Box]) -> list[float]:
+    """The free heights nearest to both ends: theirs, or just beside one of the boxes."""
+    aside = [2 * CLEAR + times * BESIDE for times in range(3)]
+    lanes = [start, end, *(lane for box in boxes for by in aside for lane in (box.right + by, box.left - by))]
+    free = [lane for lane in dict.fromkeys(lanes) if is_free(lane, boxes)]
+    return sorted(free or [end], key=lambda lane: abs(lane - start) + abs(lane - end))

@@ -1,0 +1,64 @@
+"""Lines between boxes keep apart from lines between other boxes, and meet those of their own."""
+
+import pytest
+
+from xray.story.canvas import Canvas
+from xray.story.layout import Box
+from xray.story.sheet.routing import Way, join, runs_along
+
+
+def make_box(name, x, y, width=60.0):
+    return Box(name, x, y, width, 20.0, (), "panel")
+
+
+LOWER, OTHER, MIDDLE, UPPER, TOP = (
+    make_box("lower", 40.0, 10.0),
+    make_box("other", 110.0, 10.0),
+    make_box("middle", 75.0, 55.0, 130.0),
+    make_box("upper", 75.0, 100.0, 130.0),
+    make_box("top", 75.0, 145.0, 130.0),
+)
+BOXES = (LOWER, OTHER, MIDDLE, UPPER, TOP)
+
+
+def draw(*edges):
+    drawn: list[Way] = []
+    canvas = Canvas(lambda text, size, weight: size * len(text))
+    for lower, upper in edges:
+        join(canvas, lower, upper, BOXES, "line", drawn=drawn)
+    return [way.points for way in drawn]
+
+
+@pytest.mark.parametrize(
+    "edges",
+    [
+        ((OTHER, UPPER), (MIDDLE, TOP)),
+        ((LOWER, UPPER), (MIDDLE, TOP), (OTHER, TOP)),
+        ((LOWER, TOP), (OTHER, UPPER)),
+    ],
+)
+def test_lines_of_other_boxes_keep_apart(edges):
+    ways = draw(*edges)
+
+    pairs = [
+        (one, other)
+        for place, one in enumerate(ways)
+        for number, other in enumerate(ways[:place])
+        if edges[place][0] is not edges[number][0] and edges[place][1] is not edges[number][1]
+    ]
+    assert pairs
+    assert not any(runs_along(one, other) for one, other in pairs)
+
+
+def test_lines_from_one_box_may_run_together():
+    first, second = draw((OTHER, UPPER), (OTHER, TOP))
+
+    assert runs_along(first, second)
+
+
+def test_a_line_that_can_keep_apart_from_none_goes_the_shortest_way():
+    boxes = (LOWER, MIDDLE)
+    drawn = [Way(OTHER, TOP, ((40.0, 20.0), (40.0, 45.0)))]
+    join(Canvas(lambda text, size, weight: 0.0), *boxes, boxes, "line", drawn=drawn)
+
+    assert drawn[-1].points == ((40.0, 20.0), (40.0, 45.0))
