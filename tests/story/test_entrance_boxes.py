@@ -121,3 +121,45 @@ def test_fixed_places_that_are_scaled_are_places_in_one_box():
         (64, False)
     ]
     assert "div" in {step.op for node in chart.nodes for step in node.steps}
+
+
+class Framed(nn.Module):
+    """A learned frame is added to a picture, learned rows stand before words and patches (TVP)."""
+
+    def __init__(self):
+        super().__init__()
+        self.side, self.top = nn.Parameter(torch.rand(1, 3, 4, 2)), nn.Parameter(torch.rand(1, 3, 2, 8))
+        self.patches, self.words = nn.Conv2d(3, WIDTH, 4, stride=4), nn.Embedding(31, WIDTH)
+        self.rows, self.layers = nn.Parameter(torch.rand(1, 5, WIDTH)), make_layers(WIDTH, 2)
+
+    def forward(self, ids, image):
+        frame = torch.cat((self.side, torch.zeros(1, 3, 4, 4), self.side), dim=3)
+        image = image * torch.ones(8, 8) + torch.cat((self.top, frame, self.top), dim=2)
+        seen = self.patches(image).flatten(2).mT
+        x = torch.cat((self.rows.expand(len(ids), -1, -1), self.words(ids), seen), dim=1)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def framed():
+    trace = xray.trace(Framed(), torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8))
+    (reading,) = read_passes(trace)
+    return xray.anatomy(trace).towers[0], chart_entrance(reading.flow, reading.towers[0])
+
+
+def test_learned_numbers_that_are_added_to_a_picture_are_no_places():
+    tower, chart = framed()
+
+    assert "positions" not in {part.part for part in tower.entrance}
+    assert {"+ LEARNED NUMBERS", "END TO END: 5 LEARNED + 7 + 4"} <= {node.label for node in chart.nodes}
+    assert "SIDE BY SIDE" not in {node.label for node in chart.nodes}
+
+
+def test_a_picture_comes_in_as_it_is_before_anything_is_added():
+    chart = framed()[1]
+
+    image = next(node for node in chart.nodes if node.label == "IMAGE")
+    assert [edge.target for edge in chart.edges if edge.source == image.key] == [
+        node.key for node in chart.nodes if node.label == "+ LEARNED NUMBERS"
+    ]

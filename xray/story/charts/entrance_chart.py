@@ -27,10 +27,17 @@ from xray.story.charts.chart import (
     steps_at,
 )
 from xray.story.charts.operations_chart import chart_operations
-from xray.story.passages.added_places import describe_sum, is_gated, learned_source, list_laid, list_weighed
+from xray.story.passages.added_places import (
+    adds_to_picture,
+    describe_sum,
+    is_gated,
+    learned_source,
+    list_laid,
+    list_weighed,
+)
 from xray.story.passages.joined_rows import label_joined_rows
 from xray.story.passages.turns import find_turns
-from xray.story.recognition.between import is_linear, is_scale
+from xray.story.recognition.between import is_linear, is_scale, is_times_one
 from xray.story.recognition.resamplers import Resampler
 from xray.story.recognition.value_shapes import number
 from xray.story.streams.asides import list_carried_readers
@@ -140,7 +147,7 @@ def step_below(
         if first is None:
             return found
         (record, maker), reader = first, here
-        while maker is not None and flow.op(maker) in CARRYING and flow.makers[maker]:
+        while maker is not None and flow.makers[maker] and (flow.op(maker) in CARRYING or is_times_one(flow, maker)):
             record, maker = next(flow.given(maker))
         step, here = flow.steps[reader], maker
     return (step, record, reader) if here is None else found
@@ -262,6 +269,8 @@ def label_entry(flow: Flow, node: int) -> str:
     part = next(describe_sum(flow, node, ()), None) if op in SUMS else None
     if part is not None:
         return f"+ {'GATED ' * is_gated(flow, node)}{'LEARNED ' * bool(part.learned)}PLACES"
+    if op in SUMS and adds_to_picture(flow, node):
+        return "+ LEARNED NUMBERS"
     if op in SUMS and find_any_norm(flow, node) is not None:
         return ""
     if op in SUMS and is_halved(flow, node):
@@ -286,6 +295,9 @@ def label_rows(flow: Flow, node: int, rows: Sequence[int]) -> str:
     """What a step is called that puts learned rows before others, or one more beside them; "" for any other."""
     learned = [len(one[0].shape) == 3 and learned_source(flow, *one) is not None for one in flow.given(node)]
     first = sum(rows[: learned.index(False)]) if False in learned else 0
+    if first and learned.count(False) > 1:
+        told = (f"{one:,}{' LEARNED' * own}" for one, own in zip(rows, learned, strict=True))
+        return f"END TO END: {' + '.join(told)}"
     if first:
         return "A LEARNED ROW IN FRONT" if first == 1 else f"{first:,} LEARNED ROWS IN FRONT"
     return "WITH ONE MORE ROW" if 1 in rows else ""

@@ -4,16 +4,17 @@ from collections.abc import Collection, Iterator
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import GRIDS, LOOKUPS, PLACING, SCALINGS, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import FINDINGS, GRIDS, LOOKUPS, PLACING, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import EntrancePart
 from xray.story.body.tables import MOST_BESIDE, MOVING, PICKING, judge_training
 from xray.story.passages.channels import find_channels
-from xray.story.recognition.between import is_scale
+from xray.story.recognition.between import is_linear, is_scale
 from xray.story.recognition.scored_parts import FILLINGS
 
 PUTTING = PLACING | FILLINGS | {"mul", "div", "detach", "copy_"}
 """What a table goes through besides: its rows are laid into others, be they resized for each image (SigLIP 2)."""
+PICTURE = len(("batch", "channels", "height", "width"))
 NAMELESS = TensorRecord("", (), (), "", "", "activation")
 """Stands for places that are worked out, and picked from no table."""
 
@@ -21,7 +22,7 @@ NAMELESS = TensorRecord("", (), (), "", "", "activation")
 def describe_sum(flow: Flow, node: int, nodes: Collection[int]) -> Iterator[EntrancePart]:
     """The places that are added: learned ones, or ones from a table that is not. One row for all tells no places."""
     shape = flow.output(node).shape
-    if len(flow.steps[node].inputs) < 2:
+    if len(flow.steps[node].inputs) < 2 or adds_to_picture(flow, node):
         return
     for record, maker in flow.given(node):
         if len(record.shape) < 2 or record.shape[-1] != shape[-1]:
@@ -40,6 +41,17 @@ def describe_sum(flow: Flow, node: int, nodes: Collection[int]) -> Iterator[Entr
             ):
                 yield EntrancePart("positions", rows, learned=learned)
             return
+
+
+def adds_to_picture(flow: Flow, node: int) -> bool:
+    """Whether a step adds learned numbers to a picture as it comes in, a frame around it, say: no places (TVP)."""
+    if flow.op(node) not in SUMS or len(flow.output(node).shape) < PICTURE:
+        return False
+    sources = [source_beside(flow, record, maker) for record, maker in flow.given(node)]
+    is_learned = any(source is not None and source.role == "parameter" for source in sources)
+    return is_learned and not any(
+        flow.op(one) in FINDINGS | LOOKUPS or is_linear(flow, one) for one in flow.behind(node, most=MOST_BESIDE)
+    )
 
 
 def source_beside(flow: Flow, record: TensorRecord, maker: int | None) -> TensorRecord | None:
@@ -72,7 +84,10 @@ def list_laid(flow: Flow, node: int, nodes: Collection[int]) -> tuple[int, ...]:
     for record, maker in flow.given(node):
         if len(record.shape) > 1 and source_beside(flow, record, maker) is not None:
             laid = sorted(flow.behind(maker, within=nodes.__contains__))
-            return (*laid, node) if any(flow.op(one) in PLACING | GRIDS or is_scale(flow, one) for one in laid) else ()
+            is_laid = adds_to_picture(flow, node) or any(
+                flow.op(one) in PLACING | GRIDS or is_scale(flow, one) for one in laid
+            )
+            return (*laid, node) if is_laid else ()
     return ()
 
 

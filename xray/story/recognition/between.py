@@ -23,6 +23,7 @@ from xray.ir.records import TensorRecord
 from xray.story.recognition.chosen_rows import picks_best
 from xray.story.recognition.norms import find_norm
 
+ONES = frozenset({"ones", "ones_like", "new_ones"})
 PLAIN = (
     CARRYING
     | CURVES
@@ -128,6 +129,13 @@ def is_scale(flow: Flow, place: int) -> bool:
     return len(others) >= len(step.inputs) - 1 and all(
         record.role == "parameter" or len(record.shape) < 2 or set(record.shape[:-1]) == {1} for record in others
     )
+
+
+def is_times_one(flow: Flow, place: int) -> bool:
+    """Whether a step multiplies by 1, or by numbers that are all 1."""
+    makers = [flow.carried_from(maker) for maker in flow.makers[place]] if flow.op(place) in SCALINGS else []
+    is_one = flow.steps[place].settings.get("other") in (1, 1.0) if makers else False
+    return is_one or any(maker is not None and flow.op(maker) in ONES for maker in makers)
 
 
 def is_shift(flow: Flow, place: int) -> bool:

@@ -14,7 +14,7 @@ from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS
 from xray.story.anatomy.tree import Untold
 from xray.story.body.ends import list_apart
 from xray.story.branches.attention import is_learned
-from xray.story.recognition.between import list_reading_data
+from xray.story.recognition.between import is_times_one, list_reading_data
 from xray.story.recognition.value_shapes import number
 
 
@@ -191,19 +191,12 @@ def count_unsaid(flow: Flow, nodes: Collection[int], drawn: Collection[str]) -> 
         step, op = flow.steps[node], flow.op(node)
         if not flow.is_leaf(node) or step.id in drawn or not step.outputs or step.settings.get("derived"):
             continue
-        changes_nothing = (op in SCALINGS and number(step) == 1) or (op in SUMS and number(step) == 0)
-        changes_nothing |= op in SCALINGS and any(is_one(flow, maker) for maker in flow.makers[node])
+        changes_nothing = is_times_one(flow, node) or (op in SUMS and number(step) == 0)
         changes_nothing |= is_bias(flow, node) or node not in list_reading_data(flow)
         is_moved = only_moves(op) or op in CARRYING | DROPOUTS or changes_nothing
         if not is_moved and flow.output(node).is_float and prod(flow.output(node).shape) > 1:
             found[op.rstrip("_")] += 1
     return found
-
-
-def is_one(flow: Flow, maker: int | None) -> bool:
-    """Whether a step makes nothing but ones."""
-    here = flow.carried_from(maker)
-    return here is not None and flow.op(here) in ("ones", "ones_like", "new_ones")
 
 
 def is_bias(flow: Flow, node: int) -> bool:
