@@ -300,3 +300,24 @@ def test_windows_of_several_sequences_are_no_batch(device, cut):
     }
     assert sizes <= {5}
     assert any(record.shape == (35, 2, 3, 11) and record.axes[1:] == ("heads", "", "d_k") for record in records)
+
+
+class Framed(nn.Module):
+    """A row of frames that attend each by itself: more of them than sequences came in."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(14, 42), nn.Linear(14, 14)
+
+    def forward(self, x):
+        rows = x.expand(5, -1, -1)
+        query, key, value = (one.unflatten(-1, (2, 7)).transpose(1, 2) for one in self.qkv(rows).chunk(3, dim=-1))
+        return rows + self.out(functional.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize(("count", "word"), [(1, ""), (5, "batch")])
+def test_no_axis_is_the_batch_that_is_longer_than_what_came_in(count, word):
+    trace = xray.trace(Framed(), torch.rand(count, 11, 14))
+
+    (scores,) = [step.outputs[0] for step in trace.passes[0].steps if step.path.endswith(".scores")]
+    assert (scores.shape, scores.axes[:2]) == ((5, 2, 11, 11), (word, "heads"))

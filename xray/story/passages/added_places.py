@@ -7,9 +7,9 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, GRIDS, LOOKUPS, PLACING, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import EntrancePart
-from xray.story.body.tables import MOST_BESIDE, MOVING, PICKING, judge_training
+from xray.story.body.tables import MOST, MOST_BESIDE, MOVING, PICKING, judge_training
 from xray.story.passages.channels import find_channels
-from xray.story.recognition.between import is_linear, is_scale
+from xray.story.recognition.between import is_linear, is_scale, list_reading_data
 from xray.story.recognition.scored_parts import FILLINGS
 
 PUTTING = PLACING | FILLINGS | {"mul", "div", "detach", "copy_"}
@@ -45,12 +45,12 @@ def describe_sum(flow: Flow, node: int, nodes: Collection[int]) -> Iterator[Entr
 
 def adds_to_picture(flow: Flow, node: int) -> bool:
     """Whether a step adds learned numbers to a picture as it comes in, a frame around it, say: no places (TVP)."""
-    if flow.op(node) not in SUMS or len(flow.output(node).shape) < PICTURE:
+    if flow.op(node) not in SUMS or len(flow.output(node).shape) < PICTURE or node not in list_reading_data(flow):
         return False
     sources = [source_beside(flow, record, maker) for record, maker in flow.given(node)]
     is_learned = any(source is not None and source.role == "parameter" for source in sources)
     return is_learned and not any(
-        flow.op(one) in FINDINGS | LOOKUPS or is_linear(flow, one) for one in flow.behind(node, most=MOST_BESIDE)
+        flow.op(one) in FINDINGS | LOOKUPS or is_linear(flow, one) for one in flow.behind(node, most=MOST)
     )
 
 
