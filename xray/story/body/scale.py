@@ -5,7 +5,7 @@ from math import isclose, prod
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SCALINGS
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, SCALINGS
 from xray.story.branches.caps import find_cap, read_factor
 from xray.story.recognition.norms import find_norm
 from xray.story.recognition.value_shapes import number
@@ -106,3 +106,10 @@ def is_tanh_of_learned(flow: Flow, maker: int | None) -> bool:
         and flow.op(maker) == "tanh"
         and {one.role for one in flow.steps[maker].inputs} == {"parameter"}
     )
+
+
+def find_bend_behind(flow: Flow, add: int) -> int | None:
+    """The bend through which alone all that a sum makes goes on: the stream goes through it too (ResNet)."""
+    readers = [reader for reader in flow.readers.get(add, ()) if flow.is_leaf(reader)]
+    is_bend = len(readers) == 1 and flow.op(readers[0]) in CURVES
+    return readers[0] if is_bend and flow.output(readers[0]).shape == flow.output(add).shape else None

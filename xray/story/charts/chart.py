@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from math import prod
 from typing import Literal
 
@@ -211,3 +212,48 @@ def add_above(chart: Chart, node: Node) -> Chart:
     """The chart with one node more on top of its head."""
     raised = replace(node, row=chart.rows)
     return Chart((*chart.nodes, raised), (*chart.edges, Edge(chart.head, node.key)), chart.feet, node.key, chart.memory)
+
+
+def join_above(charts: list[Chart]) -> Chart:
+    """Charts one above the other, in the order in which data passes them, their keys kept apart."""
+    first, *others = [chart.marked(f"{number}:") for number, chart in enumerate(charts)]
+    return reduce(stack_charts, others, first)
+
+
+def join_beside(charts: list[Chart]) -> Chart:
+    """Charts side by side, each in its share of the width, their keys kept apart."""
+    count = len(charts)
+    nodes: list[Node] = []
+    marked = [chart.marked(f"{number}:") for number, chart in enumerate(charts)]
+    for number, chart in enumerate(marked):
+        for node in chart.nodes:
+            centre, width = node.place
+            place = ((number + 0.02 + centre * 0.96) / count, width * 0.96 / count)
+            nodes.append(replace(node, place=place, remark=""))
+    return share_boxes(
+        Chart(
+            tuple(nodes),
+            tuple(edge for chart in marked for edge in chart.edges),
+            tuple(key for chart in marked for key in chart.feet),
+            " ".join(chart.head for chart in marked),
+            tuple(key for chart in marked for key in chart.memory),
+        )
+    )
+
+
+def share_boxes(chart: Chart) -> Chart:
+    """The chart with one box for steps that several of its branches go through, the first that stands for them all."""
+    kept: dict[str, str] = {}
+    for number, node in enumerate(chart.nodes):
+        own = {step.id for step in node.steps}
+        others = (one for one in chart.nodes[:number] if own and own <= {step.id for step in one.steps})
+        first = next((one.key for one in others if one.key.split(":")[0] != node.key.split(":")[0]), None)
+        if first is not None and node.key not in (*chart.heads, *chart.memory) and first not in chart.heads:
+            kept[node.key] = first
+    edges = dict.fromkeys(
+        Edge(kept.get(one.source, one.source), one.target, one.fan if one.source not in kept else 1)
+        for one in chart.edges
+        if one.target not in kept
+    )
+    nodes = tuple(node for node in chart.nodes if node.key not in kept)
+    return replace(chart, nodes=nodes, edges=tuple(edges), feet=tuple(key for key in chart.feet if key not in kept))

@@ -1,8 +1,6 @@
 """The chart of a stage: its norms, its branches, one above or beside the other, and the sum that ends it."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
-from functools import reduce
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SUMS
@@ -21,7 +19,7 @@ from xray.story.anatomy.branches import (
 )
 from xray.story.anatomy.tree import Norm as NormFacts
 from xray.story.anatomy.tree import Stage
-from xray.story.body.scale import find_scale, find_tanh_gate
+from xray.story.body.scale import find_bend_behind, find_scale, find_tanh_gate
 from xray.story.body.stages import Branching, Staging, find_any_norm, find_ending, name_norm
 from xray.story.charts.attention_chart import TANH_GATE, chart_attention
 from xray.story.charts.between_chart import fill_between
@@ -34,6 +32,8 @@ from xray.story.charts.chart import (
     chart_alone,
     describe_dropout,
     describe_params,
+    join_above,
+    join_beside,
     list_dropouts,
     stack_charts,
     steps_at,
@@ -255,51 +255,6 @@ def join_in_order(stage: Stage, charts: list[Chart]) -> Chart:
     return join_above([join_beside(run) if len(run) > 1 else run[0] for run in runs])
 
 
-def join_above(charts: list[Chart]) -> Chart:
-    """Charts one above the other, in the order in which data passes them, their keys kept apart."""
-    first, *others = [chart.marked(f"{number}:") for number, chart in enumerate(charts)]
-    return reduce(stack_charts, others, first)
-
-
-def join_beside(charts: list[Chart]) -> Chart:
-    """Charts side by side, each in its share of the width, their keys kept apart."""
-    count = len(charts)
-    nodes: list[Node] = []
-    marked = [chart.marked(f"{number}:") for number, chart in enumerate(charts)]
-    for number, chart in enumerate(marked):
-        for node in chart.nodes:
-            centre, width = node.place
-            place = ((number + 0.02 + centre * 0.96) / count, width * 0.96 / count)
-            nodes.append(replace(node, place=place, remark=""))
-    return share_boxes(
-        Chart(
-            tuple(nodes),
-            tuple(edge for chart in marked for edge in chart.edges),
-            tuple(key for chart in marked for key in chart.feet),
-            " ".join(chart.head for chart in marked),
-            tuple(key for chart in marked for key in chart.memory),
-        )
-    )
-
-
-def share_boxes(chart: Chart) -> Chart:
-    """The chart with one box for steps that several of its branches go through, the first that stands for them all."""
-    kept: dict[str, str] = {}
-    for number, node in enumerate(chart.nodes):
-        own = {step.id for step in node.steps}
-        others = (one for one in chart.nodes[:number] if own and own <= {step.id for step in one.steps})
-        first = next((one.key for one in others if one.key.split(":")[0] != node.key.split(":")[0]), None)
-        if first is not None and node.key not in (*chart.heads, *chart.memory) and first not in chart.heads:
-            kept[node.key] = first
-    edges = dict.fromkeys(
-        Edge(kept.get(one.source, one.source), one.target, one.fan if one.source not in kept else 1)
-        for one in chart.edges
-        if one.target not in kept
-    )
-    nodes = tuple(node for node in chart.nodes if node.key not in kept)
-    return replace(chart, nodes=nodes, edges=tuple(edges), feet=tuple(key for key in chart.feet if key not in kept))
-
-
 def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     """The chart with the residual sum on top, and with the norm that the stream goes through behind it."""
     last = staging.joints[-1].add
@@ -325,6 +280,9 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
         label, end, places = f"{label}, × LEARNED NUMBERS", staging.behind[-1], [*reversed(staging.behind), *places]
     elif factors:
         label, end, places = f"{label}, × ONE NUMBER", factors[0], [*factors, *places]
+    bend = find_own_bend(flow, staging)
+    if bend is not None:
+        label, end, places = f"{label} + {label_step(flow, bend)}", bend, [bend, *places]
     dropped = list_dropouts(flow, *(joint.region.end for joint in staging.joints))
     past = list_past(flow, staging.joints[0].past)
     if staging.stage.replaces:
@@ -344,6 +302,14 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     )
     edges = [Edge(head, "add") for head in chart.heads]
     return Chart((*chart.nodes, node), (*chart.edges, *edges), chart.feet, "add", chart.memory)
+
+
+def find_own_bend(flow: Flow, staging: Staging) -> int | None:
+    """The bend behind the sum of a stage through which all goes that it gives, if nothing else stands between."""
+    last, stage = staging.joints[-1].add, staging.stage
+    is_normed = stage.norm.on == "stream" and any(norm.end > last for norm in staging.norms)
+    is_plain = not (is_normed or staging.behind or stage.stream_scale or stage.replaces)
+    return find_bend_behind(flow, last) if is_plain else None
 
 
 def list_factors(flow: Flow, staging: Staging) -> list[int]:

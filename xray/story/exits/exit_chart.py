@@ -19,7 +19,7 @@ from xray.story.charts.chart import (
 from xray.story.charts.entrance_chart import label_resampler
 from xray.story.charts.operation_labels import label_step
 from xray.story.charts.operations_chart import chart_operations
-from xray.story.charts.stage_chart import name_modulation
+from xray.story.charts.stage_chart import find_own_bend, name_modulation
 from xray.story.exits.handed_rows import ALL, find_rows
 from xray.story.exits.last_steps import (
     find_last,
@@ -54,7 +54,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     region = None if top is None else find_region(flow, end, top)
     if region is None or top is None:
         return None
-    nodes = {node for node in region.inner if not is_of_stage(towering, node) and node not in others}
+    nodes = {node for node in region.inner if not is_of_stage(flow, towering, node) and node not in others}
     labels = label_joined_rows(flow, nodes)
     gathered = find_end(flow, towering.chains[-1].joints[-1].mixing, end)
     for node in nodes:
@@ -160,6 +160,8 @@ def close_row(nodes: Sequence[Node], row: int) -> tuple[Node, ...]:
     return tuple(replace(node, row=node.row - 1) if node.row > row else node for node in nodes)
 
 
-def is_of_stage(towering: Towering, node: int) -> bool:
-    """Whether a step belongs to a stage, as the norm behind the last sum of a model that normalises after it does."""
-    return any(node in norm.nodes for staging in towering.stagings[-1:] for norm in staging.norms)
+def is_of_stage(flow: Flow, towering: Towering, node: int) -> bool:
+    """Whether a step belongs to the last stage: the norm behind its sum, or the bend that all of that goes through."""
+    last = towering.stagings[-1:]
+    bends = [find_own_bend(flow, staging) for staging in last]
+    return node in bends or any(node in norm.nodes for staging in last for norm in staging.norms)

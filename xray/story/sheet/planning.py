@@ -13,7 +13,7 @@ from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
 from xray.story.charts.chart import BROAD, Chart, Node, chart_alone, steps_at
 from xray.story.charts.operations_chart import chart_operations
-from xray.story.charts.stage_chart import chart_stage, name_stage
+from xray.story.charts.stage_chart import chart_stage, find_own_bend, name_stage
 from xray.story.passages.bridges import label_bridge
 from xray.story.sheet.counting import Count
 from xray.story.wording import plural
@@ -134,7 +134,8 @@ def chart_bridge(flow: Flow, towering: Towering, layer: int) -> Chart | None:
     found = next((one for one in towering.bridges if one.bridge.before == layer), None)
     if found is None:
         return None
-    return chart_operations(flow, found.nodes, found.end, label_bridge(flow, found), f"bridge{layer}_")
+    nodes = found.nodes - {find_own_bend(flow, towering.layers[layer - 1][-1])}  # it is drawn in its layer
+    return chart_operations(flow, nodes, found.end, label_bridge(flow, found), f"bridge{layer}_")
 
 
 def name_kind(node: Node) -> str:

@@ -1,0 +1,47 @@
+"""A bend behind a sum through which all goes on stands with the sum, and nowhere else (ResNet)."""
+
+import torch
+from torch import nn
+
+import xray
+from xray.story.body.reading import read_passes
+from xray.story.charts.stage_chart import chart_stage
+from xray.story.exits.exit_chart import chart_exit
+
+WIDTH = 6
+
+
+class Bent(nn.Module):
+    """Two convolutions, what they make added to what they read, and all of that bent."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Conv2d(WIDTH, WIDTH, 3, padding=1), nn.Conv2d(WIDTH, WIDTH, 3, padding=1)
+
+    def forward(self, x):
+        return torch.relu(x + self.two(torch.relu(self.one(x))))
+
+
+class BentInside(Bent):
+    """The same, with the bend on one of both ways alone."""
+
+    def forward(self, x):
+        return x + self.two(torch.relu(self.one(torch.relu(x))))
+
+
+def charts_of(layer):
+    model = nn.Sequential(nn.Conv2d(3, WIDTH, 3), *(layer() for _ in range(3)), nn.Conv2d(WIDTH, 5, 1)).eval()
+    (reading,) = read_passes(xray.trace(model, torch.rand(2, 3, 12, 12)))
+    (tower,) = reading.towers
+    return [chart_stage(reading.flow, one) for one in tower.stagings], chart_exit(reading.flow, tower, ())
+
+
+def test_the_bend_stands_with_the_sum_of_every_layer_and_not_at_the_exit():
+    layers, leaving = charts_of(Bent)
+
+    assert [chart.nodes[-1].label for chart in layers] == ["ADD + RELU"] * 3
+    assert [node.label for node in leaving.nodes] == ["CONVOLUTION 1×1"]
+
+
+def test_a_bend_that_one_way_alone_goes_through_does_not():
+    assert [chart.nodes[-1].label for chart in charts_of(BentInside)[0]] == ["ADD"] * 3
