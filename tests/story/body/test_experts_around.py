@@ -66,3 +66,28 @@ def test_one_expert_of_one_is_told():
     experts = [one for one in xray.anatomy(trace).towers[0].branches if one.part == "experts"]
 
     assert [(one.experts, one.chosen, one.shared, one.d_ff) for one in experts] == [(1, 1, 1, 9)]
+
+
+class Closed(nn.Module):
+    """Experts whose sum is multiplied by one number, normed, and multiplied by another one (Beam)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.router, self.last = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 4), nn.RMSNorm(WIDTH)
+        self.wide, self.back = nn.Parameter(torch.randn(4, WIDTH, 9)), nn.Parameter(torch.randn(4, 9, WIDTH))
+
+    def forward(self, x):
+        given = self.norm(x).flatten(0, 1)
+        weights, chosen = self.router(given).softmax(-1).topk(2)
+        made = torch.bmm(functional.relu(torch.bmm(given.expand(4, -1, -1), self.wide)), self.back)
+        shares = torch.zeros(len(given), 4).scatter(1, chosen, weights)
+        found = (made * shares.t().unsqueeze(-1)).sum(0) * 2.5
+        return x + self.last(found.view(x.shape)) * 0.5
+
+
+def test_what_multiplies_and_norms_what_all_experts_give_is_drawn_in_its_order():
+    nodes = draw(Reader(AttentionPart(), Closed()), rows())
+
+    keys = [node.key for node in nodes]
+    labels = [node.label for node in nodes][keys.index("mixed") :]
+    assert labels[:4] == ["SUM, WEIGHTED BY THE ROUTER, × 2.5", "RMS NORM", "SCALE", "ADD"]

@@ -244,3 +244,9 @@ def test_a_convolution_is_told_with_its_step():
         "CONVOLUTION 3",
         "TRANSPOSED CONVOLUTION 4, STEP 2",
     ]
+
+
+def test_the_rms_norm_of_torch_is_called_so():
+    model = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.RMSNorm(WIDTH), nn.Linear(WIDTH, WIDTH))
+
+    assert labels_of(model, rows()) == ["LINEAR", "RMS NORM", "LINEAR"]

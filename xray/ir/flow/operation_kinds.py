@@ -82,7 +82,8 @@ SUMS = frozenset({"add", "add_"})
 SCALINGS = frozenset({"mul", "mul_", "div", "div_", "scale", "multiply", "divide", "true_divide"})
 SOFTMAXES = frozenset({"softmax", "safe_softmax"})
 PRODUCTS = frozenset({"matmul", "bmm", "mm", "einsum", "baddbmm", "linalg_matmul"})
-NORMS = frozenset({"layer_norm", "rms_norm", "native_layer_norm", "fused_rms_norm"})
+RMS_NORMS = frozenset({"rms_norm", "rmsnorm", "fused_rms_norm"})
+NORMS = frozenset({"layer_norm", "native_layer_norm"}) | RMS_NORMS
 LENGTHS = frozenset({"norm", "linalg_vector_norm", "vector_norm"})
 """They measure how long a row is; what is divided by that has the length 1."""
 STATISTICS = frozenset({"mean", "var", "std", "var_mean", "std_mean", "norm", "linalg_vector_norm", "vector_norm"})

@@ -8,12 +8,14 @@ from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.branches import Experts
 from xray.story.anatomy.wording import ACTIVATIONS
+from xray.story.body.scale import find_scale
 from xray.story.body.stages import Branching, find_any_norm, name_norm
+from xray.story.branches.caps import read_factor
 from xray.story.branches.feed_forward import list_bending
 from xray.story.charts.chart import BROAD, MIDDLE, Chart, Edge, Node, Place, describe_params, steps_at
 from xray.story.experts.choice import find_choice, list_routing
 from xray.story.experts.experts import count_places, is_product_of_two, list_shared
-from xray.story.recognition.between import is_linear, is_scale, strip_plain
+from xray.story.recognition.between import Region, is_linear, is_scale, strip_plain
 from xray.story.recognition.norms import Norm
 from xray.story.sentences.of_parts import describe_load
 
@@ -118,15 +120,18 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
     else:
         top, apart = "expert0", steps_at(flow, *list_apart(flow, nodes - shared - routing, branch))
         drawn = [replace(one, steps=apart) if one.key == f"expert{shown - 1}" else one for one in drawn]
-    end, feet, head = found.region.end, ["router"], "mixed"
+    end, feet, head = find_last_of_experts(flow, found.region), ["router"], "mixed"
     down, up = (seek_down(flow, heavy[0], nodes), seek_up(flow, end, heavy[-1], nodes)) if heavy else (None, None)
     is_waist = down is not None and up is not None
     summed = flow.carried_from(flow.makers[up][0]) if up is not None and is_waist else end
     made = end if summed is None else summed
     told = " + SHARED EXPERT" if branch.shared and not is_waist else ""
-    mixing = [node for node in list_mixing(flow, heavy, nodes - shared, routing) if node != made]
-    label = f"SUM, WEIGHTED BY THE ROUTER{told}"
-    drawn.append(Node("mixed", label, row, BROAD, steps_at(flow, made, *mixing), flow.output(made)))
+    factors = list_factors(flow, heavy, nodes - shared, end)
+    mixing = [node for node in list_mixing(flow, heavy, nodes - shared, routing) if made != node <= end]
+    times = "".join(f", × {read_factor(flow, node):g}" for node in factors)
+    label = f"SUM, WEIGHTED BY THE ROUTER{times}{told}"
+    places = (made, *(node for node in (*mixing, *factors) if node != made))
+    drawn.append(Node("mixed", label, row, BROAD, steps_at(flow, *places), flow.output(made)))
     edges.append(Edge(top, "mixed"))
     if down is not None and up is not None:
         extra = describe_params(flow, down)
@@ -150,6 +155,27 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
         drawn = [replace(node, place=narrow) if node.key in ("router", "choice") else node for node in drawn]
         feet.append("shared")
     return Chart(tuple(drawn), tuple(edges), tuple(feet), head)
+
+
+def find_last_of_experts(flow: Flow, region: Region) -> int:
+    """The step with which experts end: before a number by which all is multiplied at last, and before a last norm."""
+    scale, end = find_scale(flow, region.end, region.inner), region.end
+    before = end if scale is None else strip_once(flow, scale)
+    norm = None if before is None else find_any_norm(flow, before)
+    mixed = flow.carried_from(before if norm is None else norm.origin)
+    return mixed if mixed is not None and mixed in region.inner else end
+
+
+def strip_once(flow: Flow, scale: int) -> int | None:
+    """The step whose numbers a step scales, moves left out."""
+    wanted = flow.output(scale).shape
+    return flow.carried_from(next((maker for record, maker in flow.given(scale) if record.shape == wanted), None))
+
+
+def list_factors(flow: Flow, heavy: Sequence[int], nodes: Collection[int], end: int) -> list[int]:
+    """The steps that multiply what all experts give by one number, before they end."""
+    behind = (node for node in sorted(nodes) if heavy and heavy[-1] < node <= end and flow.op(node) in SCALINGS)
+    return [node for node in behind if read_factor(flow, node) not in (None, 1)]
 
 
 def seek_down(flow: Flow, first: int, nodes: Collection[int]) -> int | None:

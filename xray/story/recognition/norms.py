@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CASTING, FINDINGS, NORMS, SCALINGS, STATISTICS, SUMS
+from xray.ir.flow.operation_kinds import CASTING, FINDINGS, NORMS, RMS_NORMS, SCALINGS, STATISTICS, SUMS
 from xray.ir.flow.projections import is_projection
 from xray.ir.flow.remembering import once
 
@@ -43,7 +43,7 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
     """The normalisation that ends at a step, looked for."""
     step = flow.steps[place]
     if is_norm_leaf(flow, place):
-        return Norm(place, (place,), flow.makers[place][0], step.op not in ("rms_norm", "fused_rms_norm"))
+        return Norm(place, (place,), flow.makers[place][0], step.op not in RMS_NORMS)
     nodes: list[int] = []
     statistics: set[int] = set()
     begun = 0
