@@ -24,8 +24,17 @@ from xray.story.charts.chart import (
     steps_at,
     steps_with_block,
 )
-from xray.story.charts.lanes import Part, cut_way, is_by_place, lay_out, take_turn
-from xray.story.charts.left_out import ends_norm, list_laid_out, list_opening, list_weights
+from xray.story.charts.lanes import (
+    Part,
+    cut_way,
+    ends_norm,
+    is_by_place,
+    lay_out,
+    list_laid_out,
+    list_opening,
+    list_weights,
+    take_turn,
+)
 from xray.story.recognition.between import is_linear, read_sizes, width_out
 
 MOST_ARROWS = 8

@@ -7,7 +7,8 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SIDE_BY_SIDE
 from xray.ir.records import TensorRecord
 from xray.story.charts.chart import Chart, Edge, Node
-from xray.story.charts.operations_chart import chart_operations, is_substance, spread
+from xray.story.charts.drawn_steps import is_substance
+from xray.story.charts.operations_chart import chart_operations, spread
 from xray.story.passages.conditions import Conditioning, list_given, name_source
 
 

@@ -1,48 +1,27 @@
 """The chart of any steps: those that do more than move numbers, in rows by how far they are from the beginning."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
-from math import ceil, prod
+from math import ceil
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
-    CARRYING,
-    CLAMPS,
-    CURVES,
-    FINDINGS,
     LOOKUPS,
-    PLACING,
-    REPEATS,
-    SCALINGS,
-    SIDE_BY_SIDE,
     SOFTMAXES,
     SUMS,
 )
-from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.wording import ACTIVATIONS
 from xray.story.body.stages import find_any_norm
-from xray.story.branches.feed_forward import SPLITTERS, name_activation
-from xray.story.branches.others import longest_chain
+from xray.story.branches.feed_forward import name_activation
 from xray.story.charts.chart import Chart, Edge, Node, Place, describe_params, steps_at
-from xray.story.charts.operation_labels import LABELS, label_step
-from xray.story.passages.added_places import learned_source
-from xray.story.passages.channels import gates_channels
-from xray.story.passages.pools import is_pool
-from xray.story.recognition.between import PLAIN, is_linear, list_reading_data
-from xray.story.recognition.scored_parts import FILLINGS
+from xray.story.charts.drawn_steps import MOST_AT_ALL, MOST_NODES, pick_steps, read_loop
+from xray.story.charts.operation_labels import label_step
 from xray.story.recognition.written_bends import list_written_bend
 
-MOST_NODES, MOST_AT_ALL, MOST_IN_ROW = 16, 28, 3
-"""So many boxes are drawn of a part; of an entrance more, since what goes into the stream has to be seen to do so."""
-
-MOST_BEHIND = 60
+MOST_IN_ROW, MOST_BEHIND = 3, 60
 PICKS = frozenset({"argmin", "argmax"})
-CHANGES = CLAMPS | frozenset(
-    ["acos", "arccos", "asin", "atan", "sin", "cos", "exp", "expm1", "log", "log1p", "pow", "pow_", "sqrt", "abs"]
-)
-"""What changes each number, and is drawn where there is room."""
 
 
 def chart_operations(
@@ -64,15 +43,12 @@ def chart_operations(
     bends = name_written_bends(flow, set(nodes), loop)
     labels = {**bends, **(labels or {})}
     folded = {node: list_written_bend(flow, node) for node in bends} | dict(folded or {})
-    notable = find_notable(flow, nodes, labels, folded, loop, MOST_AT_ALL)
-    bent = fold_bends(flow, notable) if len(notable) > MOST_NODES else {}
-    if not is_entrance and len(notable) - len(bent) > MOST_NODES:
-        notable = find_notable(flow, nodes, labels, folded, loop, MOST_NODES)
-        bent = {}
+    drawn = pick_steps(flow, nodes, labels, folded, loop, MOST_AT_ALL if is_entrance else MOST_NODES)
+    notable, behind = drawn.steps, drawn.behind
     if not notable:
         return None
-    notable = {node: group for node, group in notable.items() if node not in bent.values()}
-    owner = find_owners(flow, nodes, notable) | {bend: node for node, bend in bent.items()}
+    owner = find_owners(flow, nodes, notable)
+    owner |= {inner: node for node, own in behind.items() for group in own.values() for inner in group}
     edges = {(owner_of, node) for node in notable for owner_of in readers_of(flow, nodes, node, notable, owner)}
     level = dict.fromkeys(notable, 0)
     for node in notable:
@@ -92,7 +68,8 @@ def chart_operations(
         for place, node in enumerate(held):
             make = make_state if node in loop else partial(make_node, labels=labels)
             made = make(flow, node, notable[node], row, spread(place, len(held)), keys[node])
-            found.append(add_bend(flow, made, bent[node]) if node in bent else made)
+            found.append(add_behind(flow, made, behind.get(node, {})))
+    found = [tell_middle(flow, one, drawn.held) if one.key == keys.get(drawn.middle or 0) else one for one in found]
     begun = {after for _, after in edges}
     head = max(notable) if end not in notable else end
     return Chart(
@@ -104,22 +81,21 @@ def chart_operations(
     )
 
 
-def fold_bends(flow: Flow, notable: Collection[int]) -> dict[int, int]:
-    """The drawn steps whose numbers go on through a bend and nowhere else, each with that: one box is enough."""
-    found: dict[int, int] = {}
-    for bend in notable:
-        before = flow.carried_from(flow.makers[bend][0]) if flow.op(bend) in CURVES and flow.makers[bend] else None
-        if before is None or before not in notable or flow.op(before) in CURVES:
-            continue
-        if sum(flow.is_leaf(reader) for reader in flow.readers.get(before, ())) == 1:
-            found[before] = bend
-    return found
+def tell_middle(flow: Flow, node: Node, held: int) -> Node:
+    """A box that stands for many steps that had no room."""
+    places = [flow.places[step.id] for step in node.steps]
+    return replace(node, label=f"{held:,} MORE STEPS", extra=describe_params(flow, *places))
 
 
-def add_bend(flow: Flow, node: Node, bend: int) -> Node:
-    """A box that stands for a bend too."""
-    label = f"{node.label} + {label_step(flow, bend)}"
-    return replace(node, label=label, steps=(*node.steps, flow.steps[bend]), record=flow.output(bend))
+def add_behind(flow: Flow, node: Node, behind: Mapping[int, tuple[int, ...]]) -> Node:
+    """A box that stands for what follows its step too."""
+    if not behind:
+        return node
+    label = " + ".join([node.label, *(label_step(flow, one) for one in behind)])
+    steps = (*node.steps, *(flow.steps[one] for group in behind.values() for one in group))
+    places = [flow.places[step.id] for step in steps]
+    extra = describe_params(flow, *places) if node.extra else node.extra
+    return replace(node, label=label, steps=steps, record=flow.output([*behind][-1]), extra=extra)
 
 
 def name_written_bends(flow: Flow, nodes: Collection[int], loop: Collection[int]) -> dict[int, str]:
@@ -143,148 +119,6 @@ def cut_row(flow: Flow, nodes: list[int]) -> list[list[int]]:
 def spread(place: int, count: int) -> Place:
     """Where the how manieth of so many nodes of a row stands."""
     return ((place + 0.5) / count, min(0.86, 0.94 / count))
-
-
-def find_notable(
-    flow: Flow,
-    nodes: Collection[int],
-    labels: Mapping[int, str],
-    folded: Mapping[int, tuple[int, ...]],
-    loop: Sequence[int],
-    most: int,
-) -> dict[int, tuple[int, ...]]:
-    """The steps that are drawn, so many at most, each with the steps that it stands for too; of a loop the last one."""
-    inside = set(nodes).difference(loop, *folded.values())
-    normed: dict[int, tuple[int, ...]] = {}
-    taken: set[int] = set()
-    for node in sorted(inside, reverse=True):
-        norm = find_any_norm(flow, node)
-        if norm is not None and node not in taken and taken.isdisjoint(norm.nodes):
-            normed[node] = norm.nodes
-            taken |= set(norm.nodes) | {one for one in inside if norm.nodes[0] < one < node}
-    levels: list[Callable[[Flow, int, Collection[int]], bool]]
-    levels = [is_substance, is_bend, pools, partial(is_joint, whole=frozenset(nodes)), changes_each]
-    found: dict[int, tuple[int, ...]] = {}
-    for wanted in levels:
-        more = {
-            node: (node,)
-            for node in sorted(inside)
-            if flow.is_leaf(node)
-            and node not in taken
-            and node not in normed
-            and (node in labels or wanted(flow, node, inside | set(folded)))
-        }
-        if found and len(found) + len(more) + len(normed) > most:
-            break
-        found |= more
-    found |= {node: tuple(sorted(group, reverse=True)) for node, group in normed.items()}
-    found |= {node: tuple(sorted(group, reverse=True)) for node, group in folded.items()}
-    if loop:
-        found[loop[-1]] = tuple(reversed(loop))
-    if len(found) > most:
-        found = dict(sorted(found.items(), key=lambda one: -weight_of(flow, one[0]))[:most])
-    return dict(sorted(found.items()))
-
-
-def weight_of(flow: Flow, node: int) -> float:
-    """How much a step would be missed."""
-    return flow.steps[node].params + (1e12 if is_linear(flow, node) or flow.op(node) in FINDINGS else 0) + node * 1e-6
-
-
-def read_loop(flow: Flow, nodes: Collection[int]) -> list[int]:
-    """The steps of a state that is handed on from place to place, if there is one, in order."""
-    last = longest_chain(flow, nodes)
-    if last is None:
-        return []
-    chain = [last]
-    while True:
-        before = next(
-            (
-                one
-                for maker in flow.makers[chain[-1]]
-                if maker is not None and maker in nodes and flow.op(maker) in SCALINGS
-                for one in flow.makers[maker]
-                if one is not None
-                and one in nodes
-                and flow.op(one) in SUMS
-                and flow.output(one).shape == flow.output(last).shape
-            ),
-            None,
-        )
-        if before is None:
-            break
-        chain.append(before)
-    first = min(chain)
-    return [node for node in sorted(nodes) if first <= node <= last and not is_linear(flow, node)]
-
-
-def is_substance(flow: Flow, node: int, inside: Collection[int]) -> bool:
-    """Whether a step multiplies by learned numbers, or does what no bending or moving does."""
-    op = flow.op(node)
-    if is_linear(flow, node) or op in FINDINGS or op in SOFTMAXES or op in LOOKUPS or is_product(flow, node):
-        return True
-    step = flow.steps[node]
-    has_weights = any(len(record.shape) >= 2 and record.role == "parameter" for record in step.inputs)
-    return (op in LABELS and op not in PLACING | SIDE_BY_SIDE | {"stack", "roll"}) or (
-        op not in PLAIN and has_weights and op not in ("transpose", "to", "view", "reshape", "permute", "expand")
-    )
-
-
-def is_bend(flow: Flow, node: int, inside: Collection[int]) -> bool:
-    """Whether a step bends more than a single number, such as a gate."""
-    return flow.op(node) in CURVES and prod(flow.output(node).shape) > 1
-
-
-def pools(flow: Flow, node: int, inside: Collection[int]) -> bool:
-    """Whether a step makes one number of several neighbours, or one row of several."""
-    return is_pool(flow, node)
-
-
-def changes_each(flow: Flow, node: int, inside: Collection[int]) -> bool:
-    """Whether a step works each number of rows out anew by a law that is no known bend: an angle, a power, a clamp."""
-    out = flow.output(node)
-    is_worked_out = flow.op(node) in CHANGES and out.is_float and out.role == "activation"
-    return is_worked_out and len(out.shape) > 1 and prod(out.shape) > 1 and node in list_reading_data(flow)
-
-
-def is_joint(flow: Flow, node: int, inside: Collection[int], whole: Collection[int]) -> bool:
-    """Whether a step brings two tensors of the part together, number by number or side by side.
-
-    Side by side, one of them may be from outside the `whole` part, or be learned.
-    """
-    step = flow.steps[node]
-    makers = {maker for maker in flow.makers[node] if maker is not None and maker in inside}
-    if flow.op(node) in PLACING:
-        return len(makers) > 1
-    if flow.op(node) in SIDE_BY_SIDE | {"stack"}:
-        makers = {maker for maker in makers if not is_blank(flow, maker)}
-        return len(makers) > 1 or (bool(makers) and lays_others_beside(flow, node, whole))
-    are_two = len(makers) == 2 or any(flow.op(one) in SPLITTERS for one in makers)  # two pieces of one tensor (LFM2)
-    return (
-        flow.op(node) in SUMS | SCALINGS
-        and are_two
-        and not any(is_blank(flow, maker) for maker in makers)
-        and len(step.inputs) == 2
-        and bool(step.outputs)
-        and (
-            all(len(record.shape) > 1 and record.shape[-1] == step.outputs[0].shape[-1] for record in step.inputs)
-            or gates_channels(flow, node)
-        )
-    )
-
-
-def lays_others_beside(flow: Flow, node: int, whole: Collection[int]) -> bool:
-    """Whether a step puts rows beside a part's own that the part did not make: learned ones, or from elsewhere."""
-    others = [(record, maker) for record, maker in flow.given(node) if maker not in whole and prod(record.shape) > 0]
-    return prod(flow.output(node).shape) > 1 and any(
-        maker is None or not is_blank(flow, maker) or learned_source(flow, record, maker) is not None
-        for record, maker in others
-    )
-
-
-def is_blank(flow: Flow, maker: int) -> bool:
-    """Whether rows are made of nothing, and all alike: what they stand beside is padded, and no more."""
-    return flow.op(flow.carried_from(maker, CARRYING | REPEATS) or maker) in FILLINGS
 
 
 def find_owners(flow: Flow, nodes: Collection[int], notable: Mapping[int, tuple[int, ...]]) -> dict[int, int]:

@@ -29,8 +29,7 @@ from xray.story.charts.chart import (
     steps_at,
     steps_with_block,
 )
-from xray.story.charts.lanes import Part, cut_way, lay_out
-from xray.story.charts.left_out import list_opening
+from xray.story.charts.lanes import Part, cut_way, lay_out, list_opening
 
 LEFT_TWO: Place = (1 / 3, 0.645)
 

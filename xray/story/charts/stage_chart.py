@@ -40,7 +40,7 @@ from xray.story.charts.chart import (
     with_remarks,
 )
 from xray.story.charts.forward_chart import chart_forward
-from xray.story.charts.left_out import list_opening
+from xray.story.charts.lanes import list_opening
 from xray.story.charts.operation_labels import label_step
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.sampled_chart import chart_sampling

@@ -1,0 +1,43 @@
+"""Which steps of a long part are drawn: norms and bends with their convolution, and all in the middle in one box."""
+
+import pytest
+import torch
+from story.charts.test_operations_chart import chart_of, labels_of
+from torch import nn
+
+
+class Frozen(nn.Module):
+    """A norm of maps by numbers that the model holds (ResNets of detectors)."""
+
+    def __init__(self, width):
+        super().__init__()
+        for name in ("weight", "bias", "mean", "spread"):
+            self.register_buffer(name, torch.ones(width))
+
+    def forward(self, x):
+        scale = self.weight.reshape(1, -1, 1, 1) * (self.spread.reshape(1, -1, 1, 1) + 1e-5).rsqrt()
+        return x * scale + (self.bias.reshape(1, -1, 1, 1) - self.mean.reshape(1, -1, 1, 1) * scale)
+
+
+def convolve(count, norm):
+    return nn.Sequential(
+        *(part for _ in range(count) for part in (nn.Conv2d(6, 6, 3, padding=1, bias=False), norm(6), nn.ReLU()))
+    )
+
+
+@pytest.mark.parametrize(
+    ("norm", "told", "own"),
+    [(nn.BatchNorm2d, "CONVOLUTION 3×3 + BATCH NORM + RELU", 336), (Frozen, "CONVOLUTION 3×3 + RELU", 324)],
+)
+def test_many_convolutions_stand_in_a_box_each_with_norm_and_bend_and_all_in_the_middle_in_one(norm, told, own):
+    few, many = (chart_of(convolve(count, norm), torch.rand(2, 6, 7, 7)).nodes for count in (12, 30))
+
+    assert [node.label for node in few] == [told] * 12
+    assert [node.label for node in many] == [told] * 4 + [f"{15 * (1 + told.count('+'))} MORE STEPS"] + [told] * 11
+    assert many[4].extra == f"{15 * own:,} parameters"
+
+
+def test_few_convolutions_have_a_box_for_each_step():
+    labels = labels_of(convolve(3, nn.BatchNorm2d), torch.rand(2, 6, 7, 7))
+
+    assert labels == ["CONVOLUTION 3×3", "BATCH NORM", "RELU"] * 3

@@ -1,0 +1,277 @@
+"""Which steps of a part are drawn: those that do more than move numbers, and which of them stand in one box."""
+
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    CLAMPS,
+    CURVES,
+    FINDINGS,
+    LOOKUPS,
+    PLACING,
+    REPEATS,
+    SCALINGS,
+    SIDE_BY_SIDE,
+    SOFTMAXES,
+    SUMS,
+)
+from xray.ir.flow.projections import is_product
+from xray.ir.flow.remembering import once
+from xray.story.body.stages import find_any_norm
+from xray.story.branches.feed_forward import SPLITTERS
+from xray.story.branches.others import longest_chain
+from xray.story.charts.operation_labels import LABELS
+from xray.story.passages.added_places import learned_source
+from xray.story.passages.channels import gates_channels
+from xray.story.passages.pools import is_pool
+from xray.story.recognition.between import PLAIN, is_linear, list_reading_data
+from xray.story.recognition.scored_parts import FILLINGS
+
+MOST_NODES, MOST_AT_ALL = 16, 28
+"""So many boxes are drawn of a part; of an entrance more, since what goes into the stream has to be seen to do so."""
+CHANGES = CLAMPS | frozenset(
+    ["acos", "arccos", "asin", "atan", "sin", "cos", "exp", "expm1", "log", "log1p", "pow", "pow_", "sqrt", "abs"]
+)
+"""What changes each number, and is drawn where there is room."""
+Group = tuple[int, ...]
+"""A step that is drawn with others that it stands for."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The steps that are drawn, each with those that it stands for, and what follows it in the same box.
+
+    `middle` is the one that stands for all those between the first and the last that had no room, `held` how many.
+    """
+
+    steps: dict[int, Group]
+    behind: dict[int, dict[int, Group]]
+    middle: int | None = None
+    held: int = 0
+
+
+def pick_steps(
+    flow: Flow,
+    nodes: Collection[int],
+    labels: Mapping[int, str],
+    folded: Mapping[int, Group],
+    loop: Sequence[int],
+    most: int,
+) -> Drawn:
+    """The steps of a part that are drawn, so many at most.
+
+    Where not all have room, what brings tensors together or bends them is left out, if that is enough; else those in
+    the middle stand in one box.
+    """
+    picked = []
+    for limit in (sys.maxsize, MOST_AT_ALL, most):
+        notable = find_notable(flow, nodes, labels, folded, loop, limit)
+        behind = fold_behind(flow, notable) if len(notable) > MOST_NODES else {}
+        inner = {one for own in behind.values() for one in own}
+        shown = {node: group for node, group in notable.items() if node not in inner}
+        picked.append(Drawn(shown, {node: {one: notable[one] for one in own} for node, own in behind.items()}))
+        if len(shown) <= most:
+            return picked[-1]
+    return fold_middle(picked[0], most)
+
+
+def fold_middle(whole: Drawn, most: int) -> Drawn:
+    """The same with the first and the last steps alone, and one that stands for all between them."""
+    ordered = list(whole.steps)
+    begin, end = most // 4, len(ordered) - (most - most // 4 - 1)
+    middle = ordered[begin:end]
+    held = [whole.steps[node] for node in middle]
+    held += [group for node in middle for group in whole.behind.get(node, {}).values()]
+    steps = {node: whole.steps[node] for node in (*ordered[:begin], *ordered[end:])}
+    steps[middle[-1]] = tuple(sorted((one for group in held for one in group), reverse=True))
+    behind = {node: own for node, own in whole.behind.items() if node in steps and node != middle[-1]}
+    return Drawn(dict(sorted(steps.items())), behind, middle[-1], len(held))
+
+
+def fold_behind(flow: Flow, notable: Collection[int]) -> dict[int, tuple[int, ...]]:
+    """The drawn steps whose numbers go on through a norm of maps, a bend or both, and nowhere else: one box is enough.
+
+    Each with these.
+    """
+    found: dict[int, tuple[int, ...]] = {}
+    taken: set[int] = set()
+    for node in sorted(notable):
+        own: list[int] = []
+        while node not in taken and flow.op(node) not in CURVES:
+            here = read_alone(flow, own[-1] if own else node, notable)
+            is_norm = here is not None and flow.op(here).startswith("batch_norm") and not own
+            if here is None or here not in notable or not (is_norm or flow.op(here) in CURVES):
+                break
+            own.append(here)
+            if not is_norm:
+                break
+        taken |= set(own)
+        found |= {node: tuple(own)} if own else {}
+    return found
+
+
+def read_alone(flow: Flow, node: int, notable: Collection[int]) -> int | None:
+    """The one drawn step that reads what another gives, behind what works on nothing else; None where several do."""
+    data, here = list_fed(flow), node
+    while True:
+        readers = [reader for reader in flow.readers.get(here, ()) if flow.is_leaf(reader)]
+        if len(readers) != 1 or readers[0] in notable:
+            return readers[0] if len(readers) == 1 else None
+        others = {maker for maker in flow.makers[readers[0]] if maker != here and maker in data}
+        if others:
+            return None
+        here = readers[0]
+
+
+@once
+def list_fed(flow: Flow) -> frozenset[int]:
+    """The steps that work on what the model was given, or an earlier pass made, and not on what it holds alone."""
+    given = {record.shape for step in flow.steps if step.parent is None for record in step.inputs}
+    found: set[int] = set()
+    for place in range(len(flow.steps)):
+        for record, maker in flow.given(place):
+            is_given = record.role != "parameter" and (record.source is not None or record.shape in given)
+            if maker in found or (maker is None and is_given):
+                found.add(place)
+    return frozenset(found)
+
+
+def find_notable(
+    flow: Flow,
+    nodes: Collection[int],
+    labels: Mapping[int, str],
+    folded: Mapping[int, tuple[int, ...]],
+    loop: Sequence[int],
+    most: int,
+) -> dict[int, tuple[int, ...]]:
+    """The steps that are drawn, so many at most, each with the steps that it stands for too; of a loop the last one."""
+    inside = set(nodes).difference(loop, *folded.values())
+    normed: dict[int, tuple[int, ...]] = {}
+    taken: set[int] = set()
+    for node in sorted(inside, reverse=True):
+        norm = find_any_norm(flow, node)
+        if norm is not None and node not in taken and taken.isdisjoint(norm.nodes):
+            normed[node] = norm.nodes
+            taken |= set(norm.nodes) | {one for one in inside if norm.nodes[0] < one < node}
+    levels: list[Callable[[Flow, int, Collection[int]], bool]]
+    levels = [is_substance, is_bend, pools, partial(is_joint, whole=frozenset(nodes)), changes_each]
+    found: dict[int, tuple[int, ...]] = {}
+    for wanted in levels:
+        more = {
+            node: (node,)
+            for node in sorted(inside)
+            if flow.is_leaf(node)
+            and node not in taken
+            and node not in normed
+            and (node in labels or wanted(flow, node, inside | set(folded)))
+        }
+        if found and len(found) + len(more) + len(normed) > most:
+            break
+        found |= more
+    found |= {node: tuple(sorted(group, reverse=True)) for node, group in normed.items()}
+    found |= {node: tuple(sorted(group, reverse=True)) for node, group in folded.items()}
+    if loop:
+        found[loop[-1]] = tuple(reversed(loop))
+    return dict(sorted(found.items()))
+
+
+def read_loop(flow: Flow, nodes: Collection[int]) -> list[int]:
+    """The steps of a state that is handed on from place to place, if there is one, in order."""
+    last = longest_chain(flow, nodes)
+    if last is None:
+        return []
+    chain = [last]
+    while True:
+        before = next(
+            (
+                one
+                for maker in flow.makers[chain[-1]]
+                if maker is not None and maker in nodes and flow.op(maker) in SCALINGS
+                for one in flow.makers[maker]
+                if one is not None
+                and one in nodes
+                and flow.op(one) in SUMS
+                and flow.output(one).shape == flow.output(last).shape
+            ),
+            None,
+        )
+        if before is None:
+            break
+        chain.append(before)
+    first = min(chain)
+    return [node for node in sorted(nodes) if first <= node <= last and not is_linear(flow, node)]
+
+
+def is_substance(flow: Flow, node: int, inside: Collection[int]) -> bool:
+    """Whether a step multiplies by learned numbers, or does what no bending or moving does."""
+    op = flow.op(node)
+    if is_linear(flow, node) or op in FINDINGS or op in SOFTMAXES or op in LOOKUPS or is_product(flow, node):
+        return True
+    step = flow.steps[node]
+    has_weights = any(len(record.shape) >= 2 and record.role == "parameter" for record in step.inputs)
+    return (op in LABELS and op not in PLACING | SIDE_BY_SIDE | {"stack", "roll"}) or (
+        op not in PLAIN and has_weights and op not in ("transpose", "to", "view", "reshape", "permute", "expand")
+    )
+
+
+def is_bend(flow: Flow, node: int, inside: Collection[int]) -> bool:
+    """Whether a step bends more than a single number, such as a gate."""
+    return flow.op(node) in CURVES and prod(flow.output(node).shape) > 1
+
+
+def pools(flow: Flow, node: int, inside: Collection[int]) -> bool:
+    """Whether a step makes one number of several neighbours, or one row of several."""
+    return is_pool(flow, node)
+
+
+def changes_each(flow: Flow, node: int, inside: Collection[int]) -> bool:
+    """Whether a step works each number of rows out anew by a law that is no known bend: an angle, a power, a clamp."""
+    out = flow.output(node)
+    is_worked_out = flow.op(node) in CHANGES and out.is_float and out.role == "activation"
+    return is_worked_out and len(out.shape) > 1 and prod(out.shape) > 1 and node in list_reading_data(flow)
+
+
+def is_joint(flow: Flow, node: int, inside: Collection[int], whole: Collection[int]) -> bool:
+    """Whether a step brings two tensors of the part together, number by number or side by side.
+
+    Side by side, one of them may be from outside the `whole` part, or be learned.
+    """
+    step = flow.steps[node]
+    makers = {maker for maker in flow.makers[node] if maker is not None and maker in inside}
+    if flow.op(node) in PLACING:
+        return len(makers) > 1
+    if flow.op(node) in SIDE_BY_SIDE | {"stack"}:
+        makers = {maker for maker in makers if not is_blank(flow, maker)}
+        return len(makers) > 1 or (bool(makers) and lays_others_beside(flow, node, whole))
+    are_two = len(makers) == 2 or any(flow.op(one) in SPLITTERS for one in makers)  # two pieces of one tensor (LFM2)
+    return (
+        flow.op(node) in SUMS | SCALINGS
+        and are_two
+        and node in list_fed(flow)
+        and not any(is_blank(flow, maker) for maker in makers)
+        and len(step.inputs) == 2
+        and bool(step.outputs)
+        and (
+            all(len(record.shape) > 1 and record.shape[-1] == step.outputs[0].shape[-1] for record in step.inputs)
+            or gates_channels(flow, node)
+        )
+    )
+
+
+def lays_others_beside(flow: Flow, node: int, whole: Collection[int]) -> bool:
+    """Whether a step puts rows beside a part's own that the part did not make: learned ones, or from elsewhere."""
+    others = [(record, maker) for record, maker in flow.given(node) if maker not in whole and prod(record.shape) > 0]
+    return prod(flow.output(node).shape) > 1 and any(
+        maker is None or not is_blank(flow, maker) or learned_source(flow, record, maker) is not None
+        for record, maker in others
+    )
+
+
+def is_blank(flow: Flow, maker: int) -> bool:
+    """Whether rows are made of nothing, and all alike: what they stand beside is padded, and no more."""
+    return flow.op(flow.carried_from(maker, CARRYING | REPEATS) or maker) in FILLINGS
