@@ -2,8 +2,12 @@
 
 import pytest
 import torch
-from story.charts.test_operations_chart import chart_of, labels_of
+from story.charts.test_operations_chart import Padded, chart_of, labels_of, rows
 from torch import nn
+
+import xray
+from xray.ir.flow.dataflow import read_flow
+from xray.story.charts.operation_labels import label_step
 
 
 class Frozen(nn.Module):
@@ -41,3 +45,22 @@ def test_few_convolutions_have_a_box_for_each_step():
     labels = labels_of(convolve(3, nn.BatchNorm2d), torch.rand(2, 6, 7, 7))
 
     assert labels == ["CONVOLUTION 3×3", "BATCH NORM", "RELU"] * 3
+
+
+@pytest.mark.parametrize(
+    ("added", "told"),
+    [
+        (lambda x: x + torch.randn_like(x) * (0.5 * torch.randn(2))[:, None, None], "+ NOISE"),
+        (lambda x: x + torch.randn_like(x) * x, "ADDED UP"),
+        (lambda x: x + x.tanh(), "ADDED UP"),
+    ],
+)
+def test_numbers_drawn_by_chance_that_are_added_are_noise(added, told):
+    class Noised(Padded):
+        def forward(self, x):
+            return self.last(torch.cat((added(self.first(x)), x), dim=-1))
+
+    model = Noised()
+    flow = read_flow(xray.trace(model.eval(), rows()).passes[0])
+
+    assert [label_step(flow, place) for place in range(len(flow.steps)) if flow.op(place) == "add"] == [told]

@@ -4,6 +4,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, GRIDS, PLACING, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.flow.projections import is_product
 from xray.story.body.stages import find_any_norm, name_norm
+from xray.story.body.tables import MOVING
 from xray.story.passages.bridges import label_convolution
 from xray.story.passages.channels import find_channels, gates_channels
 from xray.story.passages.joined_rows import label_learned_rows
@@ -12,6 +13,9 @@ from xray.story.recognition.between import is_linear
 from xray.story.recognition.lengths import ITS_LENGTH, divides_by_length
 from xray.story.recognition.norms import RUNNING
 
+MOST_BEHIND = 12
+CHANCE = frozenset({"randn", "randn_like", "rand", "rand_like", "normal", "normal_", "uniform_"})
+"""What draws numbers by chance."""
 LABELS = {
     "topk": "CHOOSE THE HIGHEST",
     "argmax": "ARGMAX",
@@ -65,7 +69,7 @@ def label_step(flow: Flow, node: int) -> str:
     if op.startswith("index_add"):
         return "ADDED AT THEIR PLACES"
     if op in SUMS:
-        return "ROUNDED" if is_rounded(flow, node) else "ADDED UP"
+        return "ROUNDED" if is_rounded(flow, node) else "+ NOISE" if adds_noise(flow, node) else "ADDED UP"
     if op in SCALINGS:
         return "DIVIDED" if op.startswith(("div", "true_div")) else "MULTIPLIED"
     return op.strip("_").replace("_", " ").upper()
@@ -80,6 +84,16 @@ def is_rounded(flow: Flow, node: int) -> bool:
         whole, taken = map(flow.carried_from, flow.makers[change])
         if whole is not None and flow.op(whole) in ("round", "round_"):
             return plain is not None and plain == taken == flow.carried_from(flow.makers[whole][0])
+    return False
+
+
+def adds_noise(flow: Flow, node: int) -> bool:
+    """Whether a step adds numbers that are drawn by chance, be they scaled, to what it is given."""
+    for maker in flow.makers[node]:
+        way = list(flow.behind(maker, most=MOST_BEHIND, ends=lambda here: flow.op(here) in CHANCE))
+        chance = [here for here in way if flow.op(here) in CHANCE]
+        if chance and all(here in chance or flow.op(here) in MOVING | SCALINGS | {"index"} for here in way):
+            return True
     return False
 
 
