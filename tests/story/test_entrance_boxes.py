@@ -163,3 +163,27 @@ def test_a_picture_comes_in_as_it_is_before_anything_is_added():
     assert [edge.target for edge in chart.edges if edge.source == image.key] == [
         node.key for node in chart.nodes if node.label == "+ LEARNED NUMBERS"
     ]
+
+
+class Latents(nn.Module):
+    """Rows that are learned, or lie there, through layers that look at each other (Perceiver)."""
+
+    def __init__(self, *, learned=True):
+        super().__init__()
+        rows = torch.rand(6, WIDTH)
+        self.rows = nn.Parameter(rows) if learned else nn.Buffer(rows)
+        self.layers = make_layers(WIDTH, 3)
+
+    def forward(self, x):
+        rows = self.rows.expand(len(x), -1, -1)
+        for layer in self.layers:
+            rows = layer(rows)
+        return rows + x
+
+
+def test_a_stream_that_begins_as_learned_rows_has_them_at_its_foot():
+    _, chart = read(Latents, torch.rand(2, 1, WIDTH))
+    assert labels_of(chart) == ["6 LEARNED ROWS"]
+
+    _, chart = read(lambda: Latents(learned=False), torch.rand(2, 1, WIDTH))
+    assert chart is None or "6 LEARNED ROWS" not in labels_of(chart)

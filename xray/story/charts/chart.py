@@ -123,6 +123,15 @@ def chart_alone(node: Node) -> Chart:
     return Chart((node,), (), (node.key,), node.key)
 
 
+def chart_learned(flow: Flow, start: int) -> Chart | None:
+    """The learned rows that a stream begins as, if it begins as nothing else (Perceiver)."""
+    made = flow.output(start)
+    if learned_source(flow, made, start) is None or len(made.shape) < len(("rows", "width")):
+        return None
+    label = "ONE LEARNED ROW" if made.shape[-2] == 1 else f"{made.shape[-2]:,} LEARNED ROWS"
+    return chart_alone(Node("learned", label, 0, MIDDLE, steps_at(flow, start), made))
+
+
 def steps_at(flow: Flow, *places: int) -> tuple[Step, ...]:
     """The steps at some places of a pass."""
     return tuple(flow.steps[place] for place in places)

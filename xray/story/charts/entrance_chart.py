@@ -22,6 +22,7 @@ from xray.story.charts.chart import (
     Edge,
     Node,
     add_above,
+    chart_learned,
     describe_dropout,
     list_dropouts,
     steps_at,
@@ -76,7 +77,7 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         chart = chart_operations(flow, nodes, start, labels, "in", is_entrance=True, folded=folded)
         chart = None if chart is None else add_halves(flow, add_scale(flow, chart, nodes))
     if chart is None:
-        return None
+        return chart_learned(flow, start)
     return chart if has_words else add_given(flow, towering, chart)
 
 
