@@ -28,3 +28,11 @@ def test_several_choices_are_told_beside_each_other() -> None:
 
     told = describe_experts(with_others(other))
     assert " each place to 2 of 8 or 8 of 256, in some layers beside one that every place goes through." in told
+
+
+def test_a_second_set_of_experts_is_told_behind_the_first() -> None:
+    parted = replace(EXPERTS, experts=8, chosen=2, shared=0, others=replace(EXPERTS, d_ff=7))
+
+    assert describe_experts(with_others(parted)).endswith(
+        " Some places go through others, which a router of their own scores."
+    )

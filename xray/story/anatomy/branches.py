@@ -155,7 +155,8 @@ class Experts:
     """Many feed-forwards of which some are chosen for each place; `shared` ones see every place.
 
     `chosen_by` says what chooses: the scores of a "router", or a "table" with the experts of each word, be it that a
-    router weighs them (hash layers, Roller et al. 2021).
+    router weighs them (hash layers, Roller et al. 2021). `others` is another set of experts with a router of its own,
+    for the places that do not go through these (ERNIE 4.5 VL).
     """
 
     experts: int | None
@@ -166,7 +167,13 @@ class Experts:
     gated: bool | None
     chosen_by: Literal["router", "table"] | None = None
     routing: Routing | None = None
+    others: "Experts | None" = None
     part: str = "experts"
+
+    @property
+    def sets(self) -> "tuple[Experts, ...]":
+        """All sets of experts, this one first."""
+        return (self, *(() if self.others is None else self.others.sets))
 
 
 @dataclass(frozen=True)

@@ -177,7 +177,8 @@ def describe_sizes(branch: Branch) -> str:
         chosen = f"{few}{branch.experts:,} experts" if branch.experts else ""
         shared = f"{branch.shared} for all" if branch.shared else ""
         chosen += " by a table" if chosen and branch.chosen_by == "table" else ""
-        return join(chosen, shared, branch.d_ff and f"d_ff {branch.d_ff:,}")
+        others = branch.others and f"others with a router of their own: {describe_sizes(branch.others)}"
+        return join(chosen, shared, branch.d_ff and f"d_ff {branch.d_ff:,}", others)
     if isinstance(branch, Recurrence):
         return "" if branch.state is None else f"state {times(branch.state)}"
     if isinstance(branch, Convolution):

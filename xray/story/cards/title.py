@@ -102,6 +102,7 @@ def list_sizes(tower: Tower) -> list[tuple[str, str, str]]:
     add("d_k", "d_k", [branch.d_k for branch in attentions])
     forwards = [one for one in tower.branches if isinstance(one, FeedForward | Experts)]
     own = [one for one in forwards if isinstance(one, Experts) or not one.gates_beside]
-    add("d_ff", "d_ff", [one.d_ff for one in own])
+    sets = [other for one in own for other in ((one,) if isinstance(one, FeedForward) else one.sets)]
+    add("d_ff", "d_ff", [one.d_ff for one in sets])
     add("vocab", "tgt_vocab", [tower.vocab] if tower.vocab else [])
     return found

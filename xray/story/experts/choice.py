@@ -94,8 +94,8 @@ def router_behind(flow: Flow, choice: int, nodes: Collection[int]) -> int | None
     return None
 
 
-def count_routers(flow: Flow, nodes: Collection[int]) -> int:
-    """How many linear layers score experts: words and images may each have their own (ERNIE 4.5 VL)."""
+def list_routers(flow: Flow, nodes: Collection[int]) -> list[int]:
+    """The linear layers that score experts, in order: words and images may each have their own (ERNIE 4.5 VL)."""
     routers = {
         router
         for node in nodes
@@ -103,7 +103,12 @@ def count_routers(flow: Flow, nodes: Collection[int]) -> int:
         and (router := router_behind(flow, node, nodes)) is not None
         and chooses_from(flow, node, {width_out(flow, router)})
     }
-    return len({flow.steps[router].path for router in routers})
+    return list({flow.steps[router].path: router for router in sorted(routers)}.values())
+
+
+def count_routers(flow: Flow, nodes: Collection[int]) -> int:
+    """How many linear layers score experts."""
+    return len(list_routers(flow, nodes))
 
 
 def list_stacks(flow: Flow, nodes: Collection[int]) -> set[int]:

@@ -1,19 +1,25 @@
 """What experts are: how many, which of them a router chooses, and what every place goes through beside them."""
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
 from xray.story.anatomy.branches import Experts, FeedForward
 from xray.story.branches.feed_forward import describe_feed_forward, is_bend, name_activation, steps_behind
-from xray.story.experts.choice import STACKED, count_routers, find_choice, list_routing, list_stacks
+from xray.story.experts.choice import STACKED, count_routers, find_choice, list_routers, list_routing, list_stacks
 from xray.story.experts.routing import read_routing
+from xray.story.experts.sets import list_sets
 from xray.story.recognition.between import Region, projections_in, width_out
 
 
 def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Experts | None:
     """The facts of a router with its experts among steps; None where nothing is chosen."""
+    each = [describe_experts(flow, one, one.inner) for one in list_sets(flow, region)]
+    sets = [one for one in each if one is not None]
+    if len(sets) > 1:
+        return join_sets(sets, len(list_shared(flow, nodes, list_routers(flow, nodes)[0])))
     choice = find_choice(flow, nodes)
     if choice is None:
         return None
@@ -32,6 +38,13 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
         if count_routers(flow, nodes) <= 1
         else None,
     )
+
+
+def join_sets(sets: Sequence[Experts], shared: int) -> Experts:
+    """Several sets of experts as one branch: the first of them, with the others behind it."""
+    first, *others = sets
+    behind = join_sets(others, 0) if others else None
+    return replace(first, shared=shared, others=behind)
 
 
 def count_experts(flow: Flow, nodes: Collection[int], choice: int, router: int) -> int:

@@ -12,9 +12,22 @@ from xray.story.body.scale import find_scale
 from xray.story.body.stages import Branching, find_any_norm, name_norm
 from xray.story.branches.caps import read_factor
 from xray.story.branches.feed_forward import list_bending
-from xray.story.charts.chart import BROAD, MIDDLE, Chart, Edge, Node, Place, describe_params, steps_at
-from xray.story.experts.choice import find_choice, list_routing
+from xray.story.charts.chart import (
+    BROAD,
+    MIDDLE,
+    Chart,
+    Edge,
+    Node,
+    Place,
+    chart_alone,
+    describe_params,
+    join_beside,
+    stack_charts,
+    steps_at,
+)
+from xray.story.experts.choice import find_choice, list_routers, list_routing
 from xray.story.experts.experts import count_places, is_product_of_two, list_shared
+from xray.story.experts.sets import list_sets
 from xray.story.recognition.between import Region, is_linear, is_scale, strip_plain
 from xray.story.recognition.norms import Norm
 from xray.story.sentences.of_parts import describe_load
@@ -38,6 +51,8 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
     """The chart of experts: the router, the choice, a fan of experts, and their weighted sum."""
     branch = found.branch
     nodes = found.region.inner
+    if isinstance(branch, Experts) and branch.others is not None:
+        return chart_sets(flow, found, branch)
     choice = find_choice(flow, nodes)
     if not isinstance(branch, Experts) or choice is None:
         return None
@@ -155,6 +170,44 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
         drawn = [replace(node, place=narrow) if node.key in ("router", "choice") else node for node in drawn]
         feet.append("shared")
     return Chart(tuple(drawn), tuple(edges), tuple(feet), head)
+
+
+def chart_sets(flow: Flow, found: Branching, branch: Experts) -> Chart | None:
+    """Several sets of experts side by side, with what every place goes through, and where all meet again."""
+    charts: list[Chart] = []
+    one: Experts | None = replace(branch, shared=0)
+    for region in list_sets(flow, found.region):
+        alone = None if one is None else replace(one, others=None)
+        chart = None if alone is None else chart_experts(flow, replace(found, branch=alone, region=region))
+        charts += [] if chart is None else [without_fan(chart)]
+        one = None if one is None else one.others
+    shared = sorted(set().union(*list_shared(flow, found.region.inner, list_routers(flow, found.region.inner)[0])))
+    charts += (
+        [
+            chart_alone(
+                Node("shared", "SHARED EXPERT", 0, MIDDLE, steps_at(flow, *shared[::-1]), flow.output(shared[-1]))
+            )
+        ]
+        if shared
+        else []
+    )
+    end = found.region.end
+    label = f"BOTH PUT TOGETHER{' + SHARED EXPERT' * bool(shared)}"
+    both = Node("both", label, 0, BROAD, steps_at(flow, end), flow.output(end))
+    return stack_charts(join_beside(charts), chart_alone(both))
+
+
+def without_fan(chart: Chart) -> Chart:
+    """The chart of experts without a box for each of them: where sets stand side by side there is no room."""
+    fan = {node.key for node in chart.nodes if node.key.startswith("expert")}
+    before = next((edge.source for edge in chart.edges if edge.target in fan), None)
+    after = next((edge.target for edge in chart.edges if edge.source in fan), None)
+    if before is None or after is None:
+        return chart
+    row = next(node.row for node in chart.nodes if node.key in fan)
+    edges = [edge for edge in chart.edges if fan.isdisjoint((edge.source, edge.target))]
+    nodes = [replace(node, row=node.row - (node.row > row)) for node in chart.nodes if node.key not in fan]
+    return replace(chart, nodes=tuple(nodes), edges=(*edges, Edge(before, after)))
 
 
 def find_last_of_experts(flow: Flow, region: Region) -> int:

@@ -182,7 +182,12 @@ def describe_experts(anatomy: Anatomy) -> str:
     beside = {bool(one.shared) for one in found}
     some = "in some layers " if len(beside) > 1 else ""
     shared = f", {some}beside one that every place goes through" if any(beside) else ""
-    return f"Experts: {name_choosing(anatomy)} sends each place to {few}{shared}."
+    parted = (
+        " Some places go through others, which a router of their own scores."
+        if any(one.others for one in found)
+        else ""
+    )
+    return f"Experts: {name_choosing(anatomy)} sends each place to {few}{shared}.{parted}"
 
 
 def describe_routing(anatomy: Anatomy) -> str:
