@@ -90,5 +90,5 @@ def symbols_in_two(shape: ShapeText, size: int) -> tuple[Line, Line]:
     """The axis words of a tensor on two lines, as equally long as can be."""
     cuts = range(1, len(shape.words))
     pairs = [(TIMES.join(shape.words[:cut]) + TIMES, TIMES.join(shape.words[cut:])) for cut in cuts]
-    upper, lower = min(pairs, key=lambda pair: max(map(len, pair)))
+    upper, lower = min(reversed(pairs), key=lambda pair: max(map(len, pair)))
     return (Run(upper, size, "quiet"),), (Run(lower, size, "quiet"),)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, SCALINGS, SUMS, TURNS
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, SCALINGS, SUMS, TURNS
 from xray.story.anatomy.branches import ANOTHER_ROW, Attention
 from xray.story.body.stages import Branching
 from xray.story.branches.attention import rolls_places
@@ -98,7 +98,7 @@ def read_lanes(
     common = query.nodes & key.nodes & value.nodes
     pair = (key.nodes & value.nodes) - common
     all_three = cut_way(flow, common, None)
-    both = cut_way(flow, pair, None) if any(node in pair for node in key.projections) else []
+    both = cut_way(flow, pair, None) if any(flow.op(node) not in CARRYING | DROPOUTS for node in pair) else []
     if not both:
         pair = frozenset()
     lanes = []

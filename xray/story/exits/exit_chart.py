@@ -46,7 +46,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     if last is None:
         return None
     loss = last if is_loss(flow, last) and len(flow.steps[last].inputs) > 1 else None
-    picks = list_picks(flow, last) if loss is None else []
+    picks = list_picks(flow, last, others) if loss is None else []
     predicted = 0 if loss is None else find_predicted(flow, loss, end)
     nearest = find_nearest(flow, last)
     top = find_sum(flow, last, end) if loss is None else find_maker_in(flow, loss, predicted, end)

@@ -1,5 +1,7 @@
 """What a pass ends with above its head: a loss, or the next word."""
 
+from collections.abc import Collection
+
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, LOSSES
 from xray.ir.trace import Step
@@ -72,12 +74,17 @@ def is_loss(flow: Flow, node: int) -> bool:
     return flow.op(node) in LOSSES or flow.output(node).role == "loss"
 
 
-def list_picks(flow: Flow, head: int) -> list[int]:
-    """The steps from the scores of all words to the ids of chosen ones, if that was recorded."""
+def list_picks(flow: Flow, head: int, others: Collection[int]) -> list[int]:
+    """The steps from the scores of all words to the ids of chosen ones, if that was recorded before `others` begin.
+
+    Steps of other towers may choose what is no word: experts (Switch Transformers).
+    """
     found: list[int] = []
     reached = {head}
     for place in range(head + 1, len(flow.steps)):
         if flow.is_leaf(place) and any(maker in reached for maker in flow.makers[place]):
+            if place in others:
+                return []
             reached.add(place)
             found += [place] if flow.op(place) not in CARRYING else []
             if flow.output(place).role == "ids" and flow.op(place) in PICKS:

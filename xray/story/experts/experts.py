@@ -135,7 +135,11 @@ def group_by_parent(flow: Flow, nodes: Collection[int]) -> list[list[int]]:
 
 
 def list_shared(flow: Flow, nodes: Collection[int], router: int) -> list[set[int]]:
-    """The feed-forwards that every place goes through beside the chosen ones: added, and not worked out of a choice."""
+    """The feed-forwards that every place goes through beside the chosen ones: added, and not worked out of a choice.
+
+    What the router reads too, a norm, is no part of them.
+    """
+    before = steps_behind(flow, router, nodes)
     reached: set[int] = {router}
     for node in sorted(nodes):
         if any(maker in reached for maker in flow.makers[node] if maker is not None):
@@ -146,7 +150,7 @@ def list_shared(flow: Flow, nodes: Collection[int], router: int) -> list[set[int
         if flow.op(node) not in SUMS or len(makers) != 2 or not any(maker in reached for maker in makers):
             continue
         beside = [maker for maker in makers if maker is not None and maker in nodes and maker not in reached]
-        found += [steps_behind(flow, maker, nodes) for maker in beside]
+        found += [steps_behind(flow, maker, nodes) - before for maker in beside]
     return [part for part in found if is_feed_forward(flow, part)]
 
 

@@ -11,7 +11,7 @@ from xray.story.anatomy.wording import ACTIVATIONS
 from xray.story.body.scale import find_scale
 from xray.story.body.stages import Branching, find_any_norm, name_norm
 from xray.story.branches.caps import read_factor
-from xray.story.branches.feed_forward import list_bending
+from xray.story.branches.feed_forward import list_bending, steps_behind
 from xray.story.charts.chart import (
     BROAD,
     MIDDLE,
@@ -59,6 +59,7 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
     chosen_at, router = choice
     count, chosen = branch.experts or 0, branch.chosen or 0
     routing, shared = list_routing(flow, nodes, router), set().union(*list_shared(flow, nodes, router))
+    own = nodes - shared - routing - steps_behind(flow, router, nodes)
     drawn = [
         Node(
             "router",
@@ -111,7 +112,7 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
                 f"IN EACH: {inside}{' + ' + bend if bend else ''}",
                 row,
                 BROAD,
-                steps_at(flow, *heavy[:-1], *list_of_each(flow, heavy, nodes - shared - routing, branch)),
+                steps_at(flow, *heavy[:-1], *list_of_each(flow, heavy, own, branch)),
                 flow.output(heavy[0]),
                 stack_size(flow, heavy[0], count),
             )
@@ -133,7 +134,7 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
         edges.append(Edge("each", "back"))
         top, row = "back", row + 2
     else:
-        top, apart = "expert0", steps_at(flow, *list_apart(flow, nodes - shared - routing, branch))
+        top, apart = "expert0", steps_at(flow, *list_apart(flow, own, branch))
         drawn = [replace(one, steps=apart) if one.key == f"expert{shown - 1}" else one for one in drawn]
     end, feet, head = find_last_of_experts(flow, found.region), ["router"], "mixed"
     down, up = (seek_down(flow, heavy[0], nodes), seek_up(flow, end, heavy[-1], nodes)) if heavy else (None, None)
@@ -141,8 +142,8 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
     summed = flow.carried_from(flow.makers[up][0]) if up is not None and is_waist else end
     made = end if summed is None else summed
     told = " + SHARED EXPERT" if branch.shared and not is_waist else ""
-    factors = list_factors(flow, heavy, nodes - shared, end)
-    mixing = [node for node in list_mixing(flow, heavy, nodes - shared, routing) if made != node <= end]
+    factors = list_factors(flow, heavy, own, end)
+    mixing = [node for node in list_mixing(flow, heavy, own, routing) if made != node <= end]
     times = "".join(f", × {read_factor(flow, node):g}" for node in factors)
     label = f"SUM, WEIGHTED BY THE ROUTER{times}{told}"
     places = (made, *(node for node in (*mixing, *factors) if node != made))
@@ -307,7 +308,8 @@ def list_mixing(flow: Flow, heavy: Sequence[int], nodes: Collection[int], routin
         for node in behind
         if flow.is_leaf(node)
         and (
-            flow.op(node) in SUMS | ADDING
+            flow.op(node) in ADDING
+            or (flow.op(node) in SUMS and len(flow.steps[node].inputs) > 1)
             or (flow.op(node) in SCALINGS and any(flow.carried_from(maker) in routing for maker in flow.makers[node]))
         )
     ]

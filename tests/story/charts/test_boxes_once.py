@@ -1,0 +1,89 @@
+"""What was worked out once stands in one box, also where two lanes read it, or a router and an expert beside it."""
+
+from collections import Counter
+
+import pytest
+import torch
+import transformers
+
+import xray
+from xray.story.sheet.columns import read_columns
+
+
+def build_glpn():
+    config = transformers.GLPNConfig(
+        num_encoder_blocks=2,
+        depths=[2, 2],
+        hidden_sizes=[12, 20],
+        sr_ratios=[4, 2],
+        num_attention_heads=[1, 2],
+        mlp_ratios=[2, 2],
+        patch_sizes=[7, 3],
+        strides=[4, 2],
+    )
+    return transformers.GLPNModel(config), {"pixel_values": torch.rand(2, 3, 64, 64)}
+
+
+def build_qwen2_moe():
+    config = transformers.Qwen2MoeConfig(
+        vocab_size=50,
+        hidden_size=24,
+        intermediate_size=36,
+        moe_intermediate_size=20,
+        shared_expert_intermediate_size=28,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        num_experts=5,
+        num_experts_per_tok=2,
+    )
+    return transformers.Qwen2MoeForCausalLM(config), {"input_ids": torch.arange(12).view(2, 6)}
+
+
+def build_switch():
+    config = transformers.SwitchTransformersConfig(
+        vocab_size=50,
+        d_model=24,
+        d_kv=6,
+        d_ff=36,
+        num_layers=2,
+        num_decoder_layers=2,
+        num_sparse_encoder_layers=1,
+        num_sparse_decoder_layers=1,
+        num_heads=4,
+        num_experts=3,
+    )
+    ids = torch.arange(12).view(2, 6)
+    model = transformers.SwitchTransformersForConditionalGeneration(config)
+    return model, {"input_ids": ids, "decoder_input_ids": ids[:, :4]}
+
+
+def read(build):
+    torch.manual_seed(0)
+    model, inputs = build()
+    return read_columns(xray.trace(model.eval(), **inputs))
+
+
+@pytest.mark.parametrize("build", [build_glpn, build_qwen2_moe, build_switch])
+def test_no_step_stands_in_two_boxes_of_a_panel(build):
+    for column in read(build):
+        for panel in (one for frame in column.frames for one in frame.panels):
+            held = Counter(name for node in panel.chart.nodes for name in {step.id for step in node.steps})
+            merged = {step.id for node in panel.chart.nodes for step in node.steps if step.op == "mask_scores"}
+            assert not {name for name, times in held.items() if times > 1} - merged
+
+
+def test_a_convolution_that_makes_keys_and_values_fewer_is_drawn_for_both_at_once():
+    (column,) = read(build_glpn)
+
+    nodes = {node.label: node for node in column.frames[0].panels[0].chart.nodes}
+
+    assert "CONVOLUTION 4×4" in nodes
+    assert "NORM OF K, V" in nodes
+    assert not [label for label in nodes if label.startswith(("CONV 4", "NORM K"))]
+
+
+def test_an_encoder_does_not_end_with_what_a_router_of_the_decoder_chooses():
+    encoder, _ = read(build_switch)
+
+    assert [node.label for node in encoder.exit.nodes] == ["LAST NORM"]
