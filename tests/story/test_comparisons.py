@@ -1,5 +1,7 @@
 """Two towers that are compared: rows made one long, and the box in which those of one meet those of the other."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from handwritten import Attention, Layer
@@ -7,7 +9,10 @@ from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
+from xray.story.charts.chart import Node, chart_alone
 from xray.story.poster import compose_poster
+from xray.story.regions.links import leads_to
+from xray.story.sheet.columns import read_columns
 
 WIDTH, SHARED = 15, 10
 
@@ -191,3 +196,15 @@ def test_one_product_with_what_two_towers_made_together_is_one_box():
 
     assert [one for one in told if one.startswith(f"COMPARED WITH {first} AND {second}".upper())]
     assert not [one for one in told if one.startswith("WITH ")]
+
+
+def test_a_way_leads_to_a_comparison_only_from_what_is_compared_itself():
+    torch.manual_seed(0)
+    trace = xray.trace(Compares(divided), torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8))
+    columns = read_columns(trace)
+    seen, read = (next(one for one in columns if one.name == name and one.exit) for name in ("vision", "text"))
+    key = next(node.key for node in read.exit.nodes if node.key.startswith("meeting"))
+    before = seen.reading.flow.steps[min(seen.towering.sums)]
+
+    assert leads_to(seen, read, key, columns)
+    assert not leads_to(replace(seen, exit=chart_alone(Node("early", "", 0, (0.5, 1), (before,)))), read, key, columns)

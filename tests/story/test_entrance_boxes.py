@@ -187,3 +187,23 @@ def test_a_stream_that_begins_as_learned_rows_has_them_at_its_foot():
 
     _, chart = read(lambda: Latents(learned=False), torch.rand(2, 1, WIDTH))
     assert chart is None or "6 LEARNED ROWS" not in labels_of(chart)
+
+
+class Asked(nn.Module):
+    """Ids that are made numbers go through a linear layer to the width of rows (OneFormer's task)."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.layers = nn.Linear(7, WIDTH), make_layers(WIDTH, 3)
+
+    def forward(self, ids):
+        x = self.first(ids.float())[:, None] + torch.zeros(1, 4, 1)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_ids_that_are_made_numbers_come_in():
+    _, chart = read(Asked, torch.arange(14).view(2, 7))
+
+    assert labels_of(chart)[:2] == ["VECTORS", "LINEAR"]

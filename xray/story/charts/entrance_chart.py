@@ -370,13 +370,14 @@ def find_input(flow: Flow, towering: Towering, kind: Reads | None = None) -> tup
     if reads == "ids":
         return max(found, key=lambda one: one[0].params, default=None)
     if reads == "vectors":
-        return max(found, key=lambda one: prod(one[1].shape), default=None)
+        return max(found, key=lambda one: (one[1].is_float, prod(one[1].shape)), default=None)
     return found[0] if found else None
 
 
 def is_numbers(flow: Flow, record: TensorRecord, reader: int) -> bool:
-    """Whether a step reads any numbers of a tensor, and not its shape alone."""
-    return record.is_float and prod(record.shape) > 0 and flow.op(reader) not in SHAPED_ALIKE
+    """Whether a step reads any numbers of a tensor, and not its shape alone; ids that it makes numbers are such."""
+    is_float = record.is_float or flow.output(reader).is_float
+    return is_float and prod(record.shape) > 0 and flow.op(reader) not in SHAPED_ALIKE
 
 
 def step_out(flow: Flow, nodes: Collection[int], finder: int) -> tuple[Step, TensorRecord, int]:

@@ -80,6 +80,8 @@ def draw_meetings(
         key = None if taken is None else find_meeting(taken.boxes, link.source)
         if chart is None or given is None or taken is None or key is None:
             continue
+        if not leads_to(columns[source], columns[target], key, columns):
+            continue
         start, box = given.boxes[find_compared(chart)], taken.boxes[key]
         met = sorted((one for key, one in taken.boxes.items() if key.startswith(key_meeting(""))), key=attrgetter("x"))
         over = OVER + 2 * APART * met.index(box)
@@ -89,6 +91,17 @@ def draw_meetings(
         canvas.line(*way, role="ribbon", width=5.5, radius=16, head_size=0.5, kind="ribbon")
         highest = max(highest, roof)
     return highest
+
+
+def leads_to(source: Column, target: Column, key: str, columns: Sequence[Column]) -> bool:
+    """Whether what a tower ends with is compared itself, and not by what another tower made of it (OneFormer)."""
+    flow = target.reading.flow
+    if source.reading.flow is not flow or source.exit is None or target.exit is None:
+        return True
+    given, met = source.exit.node(find_compared(source.exit)), target.exit.node(key)
+    sums = frozenset[int]().union(*(one.towering.sums for one in columns if one.reading.flow is flow))
+    places = [{flow.places[step.id] for step in node.steps if step.id in flow.places} for node in (given, met)]
+    return not places[0].isdisjoint(flow.behind(*places[1], ends=sums.__contains__))
 
 
 def list_ways(columns: Sequence[Column], standing: Sequence[Standing], links: Sequence[Link]) -> list[Way]:
