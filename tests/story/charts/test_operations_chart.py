@@ -250,3 +250,23 @@ def test_the_rms_norm_of_torch_is_called_so():
     model = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.RMSNorm(WIDTH), nn.Linear(WIDTH, WIDTH))
 
     assert labels_of(model, rows()) == ["LINEAR", "RMS NORM", "LINEAR"]
+
+
+class Weighed(nn.Module):
+    """Rows weighed by one score each and added up, which others are multiplied by (MobileViTV2)."""
+
+    def __init__(self, axis):
+        super().__init__()
+        self.all, self.out, self.axis = nn.Conv2d(WIDTH, 1 + 2 * WIDTH, 1), nn.Conv2d(WIDTH, WIDTH, 1), axis
+
+    def forward(self, x):
+        query, key, value = self.all(x).split([1, WIDTH, WIDTH], dim=1)
+        found = (key * query.softmax(-1)).sum(self.axis, keepdim=True)
+        return self.out(value.relu() * found.expand_as(value))
+
+
+@pytest.mark.parametrize(("axis", "told"), [(-1, ["SUM OF 5"]), (2, ["SUM OF 3"]), (1, []), (0, [])])
+def test_rows_that_are_added_up_are_told_with_their_number(axis, told):
+    labels = labels_of(Weighed(axis), torch.ones(2, WIDTH, 3, 5))
+
+    assert [label for label in labels if label.startswith("SUM")] == told

@@ -28,7 +28,7 @@ from xray.story.branches.others import longest_chain
 from xray.story.charts.operation_labels import LABELS
 from xray.story.passages.added_places import learned_source
 from xray.story.passages.channels import gates_channels
-from xray.story.passages.pools import is_pool
+from xray.story.passages.pools import adds_up_rows, is_pool
 from xray.story.recognition.between import PLAIN, is_linear, list_reading_data
 from xray.story.recognition.scored_parts import FILLINGS
 
@@ -160,6 +160,7 @@ def find_notable(
             taken |= set(norm.nodes) | {one for one in inside if norm.nodes[0] < one < node}
     levels: list[Callable[[Flow, int, Collection[int]], bool]]
     levels = [is_substance, is_bend, pools, partial(is_joint, whole=frozenset(nodes)), changes_each]
+    levels.append(lambda flow, node, _: adds_up_rows(flow, node))
     found: dict[int, tuple[int, ...]] = {}
     for wanted in levels:
         more = {

@@ -1,5 +1,7 @@
 """What the steps of a chart are called, by what they do."""
 
+from math import prod
+
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, GRIDS, PLACING, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.flow.projections import is_product
@@ -8,7 +10,7 @@ from xray.story.body.tables import MOVING
 from xray.story.passages.bridges import label_convolution
 from xray.story.passages.channels import find_channels, gates_channels
 from xray.story.passages.joined_rows import label_learned_rows
-from xray.story.passages.pools import is_pool, label_pool
+from xray.story.passages.pools import adds_up_rows, is_pool, label_pool
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.lengths import ITS_LENGTH, divides_by_length
 from xray.story.recognition.norms import RUNNING
@@ -55,6 +57,8 @@ def label_step(flow: Flow, node: int) -> str:
         return "GELU (tanh)"
     if op in FINDINGS:
         return label_convolution(flow, node)
+    if adds_up_rows(flow, node):
+        return f"SUM OF {prod(flow.steps[node].inputs[0].shape) // prod(flow.output(node).shape):,}"
     if is_pool(flow, node):
         return label_pool(flow, node)
     if gates_channels(flow, node):

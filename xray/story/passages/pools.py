@@ -1,8 +1,9 @@
-"""Pools: steps that make one number of several neighbours, or of several rows, by their mean or the highest."""
+"""Pools: steps that make one number of several neighbours, or of several rows, by mean, sum or the highest."""
 
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
+from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import list_reading_data, read_sizes
 
 MAP = len(("batch", "channels", "height", "width"))
@@ -16,11 +17,27 @@ def is_pool(flow: Flow, node: int) -> bool:
     return bool(name_way(flow, node)) or (flow.op(node) == "mean" and takes_rows_together(flow, node))
 
 
+def adds_up_rows(flow: Flow, node: int) -> bool:
+    """Whether a step adds up rows along an axis that it is told, and leaves each sum as wide as they were."""
+    if flow.op(node) != "sum" or not flow.steps[node].outputs or prod(flow.output(node).shape) < 2:
+        return False
+    before, maker = next(flow.given(node))
+    axes, channels = read_axes(flow, node), None if maker is None else find_channels(flow, maker)
+    is_data = flow.output(node).is_float and node in list_reading_data(flow)
+    return is_data and channels is not None and len(axes) == 1 and not axes & {0, channels} and before.shape != ()
+
+
+def read_axes(flow: Flow, node: int) -> set[int]:
+    """The axes along which a step makes one number of several, as it is told."""
+    count = len(flow.steps[node].inputs[0].shape)
+    dims = str(flow.steps[node].settings.get("dim", "")).strip("()[]").split(", ")
+    return {int(one) % count for one in dims if one.lstrip("-").isdecimal() and count}
+
+
 def takes_rows_together(flow: Flow, node: int) -> bool:
     """Whether a mean leaves each row as wide as it was, or is one of all places of a map."""
     before, after = flow.steps[node].inputs[0], flow.output(node)
-    dims = str(flow.steps[node].settings.get("dim", "")).strip("()[]").split(", ")
-    axes = {int(one) % len(before.shape) for one in dims if one.lstrip("-").isdecimal() and before.shape}
+    axes = read_axes(flow, node)
     is_whole = len(before.shape) == MAP and axes == {MAP - 2, MAP - 1}
     is_data = after.is_float and after.role == "activation" and node in list_reading_data(flow)
     return is_data and bool(axes) and (is_whole or len(before.shape) - 1 not in axes)
