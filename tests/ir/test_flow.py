@@ -1,5 +1,6 @@
 """What a step is made of: of what only lends its shape, or its type, nothing is read."""
 
+import pytest
 import torch
 from torch import nn
 
@@ -41,3 +42,24 @@ def test_no_numbers_go_through_what_takes_a_type_alone():
     made = {step.op: place for place, step in enumerate(flow.steps)}
 
     assert made["linear"] not in set(flow.behind(made["mul"]))
+
+
+class Laid(nn.Module):
+    """A linear layer, as wide and as long as what another one made."""
+
+    def __init__(self, lay):
+        super().__init__()
+        self.first, self.second, self.lay = nn.Linear(4, 4), nn.Linear(4, 4), lay
+
+    def forward(self, x):
+        return self.lay(self.second(x), self.first(x)) * 2
+
+
+@pytest.mark.parametrize("name", ["expand_as", "view_as", "reshape_as", "type_as"])
+def test_no_numbers_go_through_what_is_laid_out_alike(name):
+    flow = read_flow(xray.trace(Laid(lambda rows, like: getattr(rows, name)(like)), torch.rand(2, 4)).passes[0])
+    made = {step.path: place for place, step in enumerate(flow.steps)}
+    behind = set(flow.behind(len(flow.steps) - 1))
+
+    assert made["second"] in behind
+    assert made["first"] not in behind

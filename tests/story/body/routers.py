@@ -52,6 +52,7 @@ ROUTERS: dict[str, Callable[[Any], Routing]] = {
     "afmoe": bent("sigmoid"),  # 147, 149, 151
     "ernie4_5_moe": lambda c: Routing("softmax", "all", True, None, None, True),  # 349, 292, 353
     "hy_v3": bent("sigmoid"),  # 286, 288, 292
+    "granitemoe": softmaxed("chosen"),  # 130, 131
     "granitemoehybrid": softmaxed("chosen"),  # 835
     "deepseek_v4": bent("sqrt of softplus"),
     "mellum": softmaxed("all"),  # 324, 327

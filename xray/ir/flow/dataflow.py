@@ -112,6 +112,9 @@ SHAPED_ALIKE = frozenset(["zeros_like", "ones_like", "empty_like", "full_like", 
 KIND_ALIKE = frozenset(["new_tensor"])
 """Those that take its type alone; their numbers are what they are given next."""
 
+LAID_LIKE = frozenset(["expand_as", "view_as", "reshape_as", "type_as"])
+"""Those whose numbers are what they are given first; of what comes next they take the shape or the type alone."""
+
 
 @once
 def read_flow(one_pass: Pass) -> Flow:
@@ -124,9 +127,9 @@ def read_flow(one_pass: Pass) -> Flow:
     readers: dict[int, list[int]] = {}
     handed: dict[int, list[int]] = {}
     for place, step in enumerate(steps):
-        lent = len(step.inputs) if step.op in SHAPED_ALIKE else int(step.op in KIND_ALIKE)
+        read = list_read(step)
         found = tuple(
-            find_maker(record, place, steps, places, made) if number >= lent else None
+            find_maker(record, place, steps, places, made) if number in read else None
             for number, record in enumerate(step.inputs)
         )
         makers.append(found)
@@ -146,6 +149,14 @@ def read_flow(one_pass: Pass) -> Flow:
         tuple(ends),
         places,
     )
+
+
+def list_read(step: Step) -> range:
+    """Which of its inputs a step takes numbers of; of the others it takes the shape, or the type."""
+    if step.op in LAID_LIKE:
+        return range(1)
+    first = len(step.inputs) if step.op in SHAPED_ALIKE else int(step.op in KIND_ALIKE)
+    return range(first, len(step.inputs))
 
 
 def find_ends(one_pass: Pass, places: Mapping[str, int]) -> list[int]:
