@@ -123,15 +123,16 @@ class Count:
                 inside = self.flow.steps[place : self.flow.ends[place]]
                 own = {step.path for step in inside} | self.handing_on
                 shared = {
-                    step.path: step.settings[SAME_WEIGHTS]
+                    step.path: step.settings
                     for step in inside
                     if SAME_WEIGHTS in step.settings and step.settings[SAME_WEIGHTS_AS] not in own
                 }
-                known = sum(count for count in shared.values() if isinstance(count, int))
+                counts = (settings[SAME_WEIGHTS] for settings in shared.values())
+                known = sum(count for count in counts if isinstance(count, int))
                 if path in found:
                     continue
                 ran = self.ran(place)
-                holders = {str(step.settings[SAME_WEIGHTS_AS]) for step in inside if step.path in shared}
+                holders = {str(settings[SAME_WEIGHTS_AS]) for settings in shared.values()}
                 first = next((one for one in idle if all(holder.startswith(f"{one}.") for holder in holders)), None)
                 if not known:
                     idle |= {path: whole - ran} if whole > ran else {}
