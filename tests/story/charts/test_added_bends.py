@@ -4,9 +4,11 @@ import torch
 from torch import nn
 
 import xray
+from xray.renderers.fonts import text_width
 from xray.story.body.reading import read_passes
 from xray.story.charts.stage_chart import chart_stage
 from xray.story.exits.exit_chart import chart_exit
+from xray.story.poster import compose_poster
 
 WIDTH = 6
 
@@ -45,3 +47,11 @@ def test_the_bend_stands_with_the_sum_of_every_layer_and_not_at_the_exit():
 
 def test_a_bend_that_one_way_alone_goes_through_does_not():
     assert [chart.nodes[-1].label for chart in charts_of(BentInside)[0]] == ["ADD"] * 3
+
+
+def test_no_bend_of_the_last_layer_is_said_to_stand_in_no_box():
+    layers = (*(Bent() for _ in range(3)), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(WIDTH, 5))
+    trace = xray.trace(nn.Sequential(nn.Conv2d(3, WIDTH, 3), *layers).eval(), torch.rand(2, 3, 12, 12))
+
+    layout = compose_poster(trace, text_width)
+    assert not [box for box in layout.boxes for line in box.lines for run in line if "in no box" in run.text]

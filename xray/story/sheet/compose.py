@@ -12,7 +12,7 @@ from xray.story.body.whole import anatomy
 from xray.story.canvas import Canvas
 from xray.story.cards.cards import AIR, CARDS, MOST_AIR
 from xray.story.cards.told import Told
-from xray.story.charts.stage_chart import name_stage
+from xray.story.charts.stage_chart import find_own_bend, name_stage
 from xray.story.compare.marks import Marks
 from xray.story.compare.outlines import card_blocks, card_height, draw_marks_card, outline_marks
 from xray.story.exits.loss_chart import PICKS
@@ -102,6 +102,8 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
         flow, seen = phase.reading.flow, drawn[id(phase.reading.flow)]
         beside = [one.towering for one in phases if one.reading.flow is flow]
         owned = set().union(*(one.nodes for one in beside))
+        bends = (find_own_bend(flow, staging) for one in beside for staging in one.stagings[-1:])
+        owned |= {bend for bend in bends if bend is not None}
         spans = [range(one.first_layer, max(one.sums)) for one in beside if one is not phase.towering]
         left = [
             node
