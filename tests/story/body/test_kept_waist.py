@@ -7,7 +7,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import xray
 from xray.story.anatomy.branches import Attention
-from xray.story.sentences.of_models import describe_latent
+from xray.story.sentences.of_attentions import describe_latent
 
 WIDTH, WAIST, HEADS, D_K = 21, 7, 3, 5
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from story.sentences.pools import EXPERTS, FALSE, make_anatomy
 
 from xray.story.anatomy.tree import Anatomy
-from xray.story.sentences.of_models import describe_experts
+from xray.story.sentences.of_feed_forwards import describe_experts
 
 
 def with_others(*others: object) -> Anatomy:

@@ -1,11 +1,10 @@
 """What the card says of a model as a whole."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from xray.story.anatomy.branches import Convolution, Experts, FeedForward, Recurrence, StreamMixing, Unknown
-from xray.story.anatomy.tree import Anatomy, Group, Norm, Stage
-from xray.story.anatomy.wording import ACTIVATIONS, describe_choice, describe_weights
+from xray.story.anatomy.branches import Convolution, Recurrence, StreamMixing, Unknown
+from xray.story.anatomy.tree import Anatomy, Group
 from xray.story.sentences.of_attentions import (
     attentions,
     branches,
@@ -28,111 +27,31 @@ from xray.story.sentences.of_attentions import (
     describe_turned_by_head,
     describe_window,
 )
+from xray.story.sentences.of_feed_forwards import (
+    describe_experts,
+    describe_gate,
+    describe_joined,
+    describe_routing,
+    gates_beside,
+)
+from xray.story.sentences.of_links import describe_comparison, describe_earlier, describe_links, describe_rows_added
+from xray.story.sentences.of_norms import (
+    describe_adaptive,
+    describe_inner_norm,
+    describe_norm,
+    describe_scale,
+    describe_stream_scale,
+    stages,
+)
 from xray.story.sentences.sentence import Sentence, fixed
 
 MOST_UNSAID = 3
-MOST_NUMBERS = 6
-"""More numbers of layers than these are shortened in the middle."""
 
 
 def list_sentences(anatomy: Anatomy) -> list[str]:
     """All that can be said of a model, in the order in which it is printed."""
     told = (sentence.tell(anatomy) for sentence in OF_MODELS)
     return list(dict.fromkeys(text for text in told if text))
-
-
-def forwards(anatomy: Anatomy) -> Iterator[FeedForward | Experts]:
-    """Every kind of feed-forward and of experts in it."""
-    return (one for one in branches(anatomy) if isinstance(one, FeedForward | Experts) and not gates_beside(one))
-
-
-def gates_beside(branch: object) -> bool:
-    """Whether a branch gates rows that are made beside the stream."""
-    return isinstance(branch, FeedForward) and bool(branch.gates_beside)
-
-
-def stages(anatomy: Anatomy) -> Iterator[Stage]:
-    """Every kind of stage in it."""
-    return (stage for tower in anatomy.towers for group in tower.groups for stage in group.stages)
-
-
-def norms(anatomy: Anatomy) -> Iterator[Norm]:
-    """The norms of its stages."""
-    return (stage.norm for stage in stages(anatomy))
-
-
-def describe_norm(anatomy: Anatomy) -> str:
-    kinds = {norm.kind for norm in norms(anatomy) if norm.place not in ("none", None)}
-    places = {(norm.place, norm.on) for norm in norms(anatomy) if norm.place not in ("none", None)}
-    if len(places) != 1:
-        return ""
-    place, on = places.pop()
-    name = {"rms": "RMS norm", "layer": "Layer norm", "batch": "Batch norm", "group": "Group norm"}
-    kind = name.get(kinds.pop() or "", "A norm") if len(kinds) == 1 else "A norm"
-    many = describe_many_normed(anatomy)
-    ending, they, give = ("", "it", "gives") if many == "each" else ("s", "they", "give")
-    where = {
-        "before": f"before {many} sublayer{ending}",
-        "both": f"before {many} sublayer{ending}, and again on what {they} {give}",
-        "after": f"after {many} sum{ending}"
-        if on == "stream"
-        else f"on what {many} sublayer{ending} {give}, before it is added",
-    }
-    why = ": divided by the root mean square; no mean is taken away" if kind == "RMS norm" else ""
-    return f"{kind} {where[place]}{why}."
-
-
-def describe_adaptive(anatomy: Anatomy) -> str:
-    if not any(norm.adaptive for norm in norms(anatomy)):
-        return ""
-    names = dict.fromkeys(name for tower in anatomy.towers for name in tower.conditions)
-    told = f", made of {' and '.join(names)}," if names else ""
-    return f"Adaptive norms: what stands beside the stream{told} says how much each is scaled or shifted."
-
-
-def describe_many_normed(anatomy: Anatomy) -> str:
-    """Whether each sublayer is known to have a norm, or most of them, or some."""
-    found = [
-        (group.count, stage.norm.place not in ("none", None))
-        for tower in anatomy.towers
-        for group in tower.groups
-        for stage in group.stages
-    ]
-    share = sum(count for count, is_normed in found if is_normed) / sum(count for count, _ in found)
-    return "each" if share == 1 else "most" if share > 1 / 2 else "some"
-
-
-def describe_inner_norm(anatomy: Anatomy) -> str:
-    inner = {"attention": any(branch.inner_norm for branch in attentions(anatomy))}
-    inner["feed-forward"] = any(isinstance(one, FeedForward) and one.inner_norm for one in forwards(anatomy))
-    where = " and ".join(name for name, is_there in inner.items() if is_there)
-    return f"Inner norms: in {where}, rows are normalised before the last linear layer." if where else ""
-
-
-def describe_scale(anatomy: Anatomy) -> str:
-    scales = {stage.scale for stage in stages(anatomy)}
-    if "learned" in scales:
-        return "Layer scale: what a sublayer gives is multiplied by a learned number for each channel, then added."
-    what = "a sublayer gives" if None not in scales else "some sublayers give"
-    return f"What {what} is multiplied by a number before it is added." if "number" in scales else ""
-
-
-def describe_stream_scale(anatomy: Anatomy) -> str:
-    ways = {stage.stream_scale for stage in stages(anatomy)} - {None}
-    way = ways.pop() if len(ways) == 1 else None
-    what = "learned numbers" if way in ("learned", "learned after") else "a number"
-    is_behind = way in ("after", "learned after")
-    where = "behind some of its sums" if is_behind else "before what sublayers give is added to it"
-    return "" if way is None else f"The stream itself is multiplied by {what} {where}."
-
-
-def describe_rows_added(anatomy: Anatomy) -> str:
-    return " ".join(
-        f"Behind {spell_numbers(tower.rows_added)} of the {tower.name} tower, rows that another tower made are added "
-        "to some of its rows."
-        for tower in anatomy.towers
-        if tower.rows_added
-    )
 
 
 def describe_bridges(anatomy: Anatomy) -> str:
@@ -145,64 +64,11 @@ def describe_bridges(anatomy: Anatomy) -> str:
     return ""
 
 
-def describe_gate(anatomy: Anatomy) -> str:
-    found = {(branch.activation, branch.gated) for branch in forwards(anatomy)}
-    if not any(gated for _, gated in found):
-        return ""
-    names = {activation for activation, gated in found if gated}
-    name = ACTIVATIONS.get(next(iter(names)) or "", "a bend") if len(names) == 1 else "a bend"
-    some = " in some layers" if any(not gated for _, gated in found) else ""
-    return f"Gated feed-forward{some}: {name} of one projection, times another, then back."
-
-
-def describe_joined(anatomy: Anatomy) -> str:
-    counts = sorted({one.joined for one in forwards(anatomy) if isinstance(one, FeedForward) and one.joined})
-    told = " or ".join(map(str, counts))
-    return f"In some layers the feed-forward reads {told} rows side by side, and makes one of them." if counts else ""
-
-
 def describe_chosen_keys(anatomy: Anatomy) -> str:
     found = [branch.chosen_keys for branch in attentions(anatomy)]
     some = "" if all(found) else " in some attentions"
     told = f"Keys are chosen{some}: other scores, made for this alone, say which of them each place looks at."
     return told if any(found) else ""
-
-
-def describe_experts(anatomy: Anatomy) -> str:
-    found = [one for one in forwards(anatomy) if isinstance(one, Experts) and one.experts and one.chosen]
-    if not found:
-        return ""
-    counts: dict[int, set[int]] = {}
-    for one in found:
-        counts.setdefault(one.chosen or 0, set()).add(one.experts or 0)
-    few = " or ".join(
-        f"{chosen} of {' to '.join(map(str, dict.fromkeys((min(counted), max(counted)))))}"
-        for chosen, counted in sorted(counts.items())
-    )
-    beside = {bool(one.shared) for one in found}
-    some = "in some layers " if len(beside) > 1 else ""
-    shared = f", {some}beside one that every place goes through" if any(beside) else ""
-    parted = (
-        " Some places go through others, which a router of their own scores."
-        if any(one.others for one in found)
-        else ""
-    )
-    return f"Experts: {name_choosing(anatomy)} sends each place to {few}{shared}.{parted}"
-
-
-def describe_routing(anatomy: Anatomy) -> str:
-    weights = {describe_weights(branch) for branch in forwards(anatomy) if isinstance(branch, Experts)}
-    choices = {describe_choice(branch) for branch in forwards(anatomy) if isinstance(branch, Experts)}
-    weight = weights.pop() if len(weights) == 1 else ""
-    choice = choices.pop() if len(choices) == 1 else ""
-    told = "; ".join(filter(None, (weight, choice and f"chosen {choice}")))
-    return f"Weights of experts: {told}." if weight else f"Experts are chosen {choice}." if choice else ""
-
-
-def name_choosing(anatomy: Anatomy) -> str:
-    ways = {branch.chosen_by for branch in forwards(anatomy) if isinstance(branch, Experts)}
-    names = [name for way, name in (("router", "a router"), ("table", "a table of words")) if way in ways]
-    return "a router, in some layers a table of words," if len(names) > 1 else next(iter(names), "what chooses them")
 
 
 def describe_shared(anatomy: Anatomy) -> str:
@@ -229,53 +95,6 @@ def describe_bending(anatomy: Anatomy) -> str:
     capped = f"cannot pass {head.cap:g}, by tanh" if head.cap else ""
     scaled = f"are multiplied by {head.scale:.4g}" if head.scale else ""
     return f"The scores of the words {' and '.join(filter(None, (scaled, capped)))}."
-
-
-def describe_links(anatomy: Anatomy) -> str:
-    given: dict[str, list[str]] = {}
-    for link in anatomy.links:
-        if link.kind == "joined":
-            given.setdefault(link.target, []).append(link.source)
-    if not given:
-        return ""
-    (first, sources), *rest = given.items()
-    more = "".join(f"; what {name_givers(others)}, into that of the {target} tower" for target, others in rest)
-    return f"What {name_givers(sources)} is put into the {first} tower's stream{more}."
-
-
-def name_givers(sources: Sequence[str]) -> str:
-    """The towers that give something, and that they do."""
-    return f"the {' and '.join(sources)} {'towers give' if len(sources) > 1 else 'tower gives'}"
-
-
-def describe_earlier(anatomy: Anatomy) -> str:
-    told = []
-    for link in anatomy.links:
-        source = anatomy.tower(link.source)
-        if not link.behind or source is None:
-            continue
-        layers = f"{spell_numbers(link.behind)} of {source.layers}"
-        is_before = link.behind == (source.layers - 1,) and source.final_norm is not None
-        ending = ", before its last norm" if is_before else ""
-        told.append(f"The {link.target} tower reads the {link.source} tower behind {layers}{ending}.")
-    return " ".join(told)
-
-
-def spell_numbers(layers: Sequence[int]) -> str:
-    """Numbers of layers, which are from 0, as they are told: from 1, a long list shortened in the middle."""
-    numbers = [number + 1 for number in layers]
-    listed = f"{numbers[0]}, {numbers[1]} … {numbers[-1]}" if len(numbers) > MOST_NUMBERS else str(numbers)[1:-1]
-    return f"layer{'s' * (len(numbers) > 1)} {listed}"
-
-
-def describe_comparison(anatomy: Anatomy) -> str:
-    compared = [link for link in anatomy.links if link.kind == "compared"]
-    told: list[str] = []
-    for target in dict.fromkeys(link.target for link in compared):
-        sources = [link.source for link in compared if link.target == target]
-        given = f"{sources[0]} tower gives is" if len(sources) == 1 else f"{' and '.join(sources)} towers give is"
-        told.append(f"What the {given} compared with what the {target} tower gives.")
-    return " ".join(told)
 
 
 def describe_untold(anatomy: Anatomy) -> str:

@@ -1,0 +1,71 @@
+"""What the card says of feed-forwards and of experts in their place."""
+
+from collections.abc import Iterator
+
+from xray.story.anatomy.branches import Experts, FeedForward
+from xray.story.anatomy.tree import Anatomy
+from xray.story.anatomy.wording import ACTIVATIONS, describe_choice, describe_weights
+from xray.story.sentences.of_attentions import branches
+
+
+def forwards(anatomy: Anatomy) -> Iterator[FeedForward | Experts]:
+    """Every kind of feed-forward and of experts in it."""
+    return (one for one in branches(anatomy) if isinstance(one, FeedForward | Experts) and not gates_beside(one))
+
+
+def gates_beside(branch: object) -> bool:
+    """Whether a branch gates rows that are made beside the stream."""
+    return isinstance(branch, FeedForward) and bool(branch.gates_beside)
+
+
+def describe_gate(anatomy: Anatomy) -> str:
+    found = {(branch.activation, branch.gated) for branch in forwards(anatomy)}
+    if not any(gated for _, gated in found):
+        return ""
+    names = {activation for activation, gated in found if gated}
+    name = ACTIVATIONS.get(next(iter(names)) or "", "a bend") if len(names) == 1 else "a bend"
+    some = " in some layers" if any(not gated for _, gated in found) else ""
+    return f"Gated feed-forward{some}: {name} of one projection, times another, then back."
+
+
+def describe_joined(anatomy: Anatomy) -> str:
+    counts = sorted({one.joined for one in forwards(anatomy) if isinstance(one, FeedForward) and one.joined})
+    told = " or ".join(map(str, counts))
+    return f"In some layers the feed-forward reads {told} rows side by side, and makes one of them." if counts else ""
+
+
+def describe_experts(anatomy: Anatomy) -> str:
+    found = [one for one in forwards(anatomy) if isinstance(one, Experts) and one.experts and one.chosen]
+    if not found:
+        return ""
+    counts: dict[int, set[int]] = {}
+    for one in found:
+        counts.setdefault(one.chosen or 0, set()).add(one.experts or 0)
+    few = " or ".join(
+        f"{chosen} of {' to '.join(map(str, dict.fromkeys((min(counted), max(counted)))))}"
+        for chosen, counted in sorted(counts.items())
+    )
+    beside = {bool(one.shared) for one in found}
+    some = "in some layers " if len(beside) > 1 else ""
+    shared = f", {some}beside one that every place goes through" if any(beside) else ""
+    parted = (
+        " Some places go through others, which a router of their own scores."
+        if any(one.others for one in found)
+        else ""
+    )
+    return f"Experts: {name_choosing(anatomy)} sends each place to {few}{shared}.{parted}"
+
+
+def describe_routing(anatomy: Anatomy) -> str:
+    weights = {describe_weights(branch) for branch in forwards(anatomy) if isinstance(branch, Experts)}
+    choices = {describe_choice(branch) for branch in forwards(anatomy) if isinstance(branch, Experts)}
+    weight = weights.pop() if len(weights) == 1 else ""
+    choice = choices.pop() if len(choices) == 1 else ""
+    told = "; ".join(filter(None, (weight, choice and f"chosen {choice}")))
+    return f"Weights of experts: {told}." if weight else f"Experts are chosen {choice}." if choice else ""
+
+
+def name_choosing(anatomy: Anatomy) -> str:
+    ways = {branch.chosen_by for branch in forwards(anatomy) if isinstance(branch, Experts)}
+    names = [name for way, name in (("router", "a router"), ("table", "a table of words")) if way in ways]
+    return "a router, in some layers a table of words," if len(names) > 1 else next(iter(names), "what chooses them")

@@ -1,0 +1,64 @@
+"""What the card says of the ways between towers."""
+
+from collections.abc import Sequence
+
+from xray.story.anatomy.tree import Anatomy
+
+MOST_NUMBERS = 6
+"""More numbers of layers than these are shortened in the middle."""
+
+
+def describe_rows_added(anatomy: Anatomy) -> str:
+    return " ".join(
+        f"Behind {spell_numbers(tower.rows_added)} of the {tower.name} tower, rows that another tower made are added "
+        "to some of its rows."
+        for tower in anatomy.towers
+        if tower.rows_added
+    )
+
+
+def describe_links(anatomy: Anatomy) -> str:
+    given: dict[str, list[str]] = {}
+    for link in anatomy.links:
+        if link.kind == "joined":
+            given.setdefault(link.target, []).append(link.source)
+    if not given:
+        return ""
+    (first, sources), *rest = given.items()
+    more = "".join(f"; what {name_givers(others)}, into that of the {target} tower" for target, others in rest)
+    return f"What {name_givers(sources)} is put into the {first} tower's stream{more}."
+
+
+def name_givers(sources: Sequence[str]) -> str:
+    """The towers that give something, and that they do."""
+    return f"the {' and '.join(sources)} {'towers give' if len(sources) > 1 else 'tower gives'}"
+
+
+def describe_earlier(anatomy: Anatomy) -> str:
+    told = []
+    for link in anatomy.links:
+        source = anatomy.tower(link.source)
+        if not link.behind or source is None:
+            continue
+        layers = f"{spell_numbers(link.behind)} of {source.layers}"
+        is_before = link.behind == (source.layers - 1,) and source.final_norm is not None
+        ending = ", before its last norm" if is_before else ""
+        told.append(f"The {link.target} tower reads the {link.source} tower behind {layers}{ending}.")
+    return " ".join(told)
+
+
+def spell_numbers(layers: Sequence[int]) -> str:
+    """Numbers of layers, which are from 0, as they are told: from 1, a long list shortened in the middle."""
+    numbers = [number + 1 for number in layers]
+    listed = f"{numbers[0]}, {numbers[1]} … {numbers[-1]}" if len(numbers) > MOST_NUMBERS else str(numbers)[1:-1]
+    return f"layer{'s' * (len(numbers) > 1)} {listed}"
+
+
+def describe_comparison(anatomy: Anatomy) -> str:
+    compared = [link for link in anatomy.links if link.kind == "compared"]
+    told: list[str] = []
+    for target in dict.fromkeys(link.target for link in compared):
+        sources = [link.source for link in compared if link.target == target]
+        given = f"{sources[0]} tower gives is" if len(sources) == 1 else f"{' and '.join(sources)} towers give is"
+        told.append(f"What the {given} compared with what the {target} tower gives.")
+    return " ".join(told)

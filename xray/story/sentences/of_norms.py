@@ -1,0 +1,83 @@
+"""What the card says of norms, and of what sublayers and the stream are multiplied by."""
+
+from collections.abc import Iterator
+
+from xray.story.anatomy.branches import FeedForward
+from xray.story.anatomy.tree import Anatomy, Norm, Stage
+from xray.story.sentences.of_attentions import attentions
+from xray.story.sentences.of_feed_forwards import forwards
+
+
+def stages(anatomy: Anatomy) -> Iterator[Stage]:
+    """Every kind of stage in it."""
+    return (stage for tower in anatomy.towers for group in tower.groups for stage in group.stages)
+
+
+def norms(anatomy: Anatomy) -> Iterator[Norm]:
+    """The norms of its stages."""
+    return (stage.norm for stage in stages(anatomy))
+
+
+def describe_norm(anatomy: Anatomy) -> str:
+    kinds = {norm.kind for norm in norms(anatomy) if norm.place not in ("none", None)}
+    places = {(norm.place, norm.on) for norm in norms(anatomy) if norm.place not in ("none", None)}
+    if len(places) != 1:
+        return ""
+    place, on = places.pop()
+    name = {"rms": "RMS norm", "layer": "Layer norm", "batch": "Batch norm", "group": "Group norm"}
+    kind = name.get(kinds.pop() or "", "A norm") if len(kinds) == 1 else "A norm"
+    many = describe_many_normed(anatomy)
+    ending, they, give = ("", "it", "gives") if many == "each" else ("s", "they", "give")
+    where = {
+        "before": f"before {many} sublayer{ending}",
+        "both": f"before {many} sublayer{ending}, and again on what {they} {give}",
+        "after": f"after {many} sum{ending}"
+        if on == "stream"
+        else f"on what {many} sublayer{ending} {give}, before it is added",
+    }
+    why = ": divided by the root mean square; no mean is taken away" if kind == "RMS norm" else ""
+    return f"{kind} {where[place]}{why}."
+
+
+def describe_adaptive(anatomy: Anatomy) -> str:
+    if not any(norm.adaptive for norm in norms(anatomy)):
+        return ""
+    names = dict.fromkeys(name for tower in anatomy.towers for name in tower.conditions)
+    told = f", made of {' and '.join(names)}," if names else ""
+    return f"Adaptive norms: what stands beside the stream{told} says how much each is scaled or shifted."
+
+
+def describe_many_normed(anatomy: Anatomy) -> str:
+    """Whether each sublayer is known to have a norm, or most of them, or some."""
+    found = [
+        (group.count, stage.norm.place not in ("none", None))
+        for tower in anatomy.towers
+        for group in tower.groups
+        for stage in group.stages
+    ]
+    share = sum(count for count, is_normed in found if is_normed) / sum(count for count, _ in found)
+    return "each" if share == 1 else "most" if share > 1 / 2 else "some"
+
+
+def describe_inner_norm(anatomy: Anatomy) -> str:
+    inner = {"attention": any(branch.inner_norm for branch in attentions(anatomy))}
+    inner["feed-forward"] = any(isinstance(one, FeedForward) and one.inner_norm for one in forwards(anatomy))
+    where = " and ".join(name for name, is_there in inner.items() if is_there)
+    return f"Inner norms: in {where}, rows are normalised before the last linear layer." if where else ""
+
+
+def describe_scale(anatomy: Anatomy) -> str:
+    scales = {stage.scale for stage in stages(anatomy)}
+    if "learned" in scales:
+        return "Layer scale: what a sublayer gives is multiplied by a learned number for each channel, then added."
+    what = "a sublayer gives" if None not in scales else "some sublayers give"
+    return f"What {what} is multiplied by a number before it is added." if "number" in scales else ""
+
+
+def describe_stream_scale(anatomy: Anatomy) -> str:
+    ways = {stage.stream_scale for stage in stages(anatomy)} - {None}
+    way = ways.pop() if len(ways) == 1 else None
+    what = "learned numbers" if way in ("learned", "learned after") else "a number"
+    is_behind = way in ("after", "learned after")
+    where = "behind some of its sums" if is_behind else "before what sublayers give is added to it"
+    return "" if way is None else f"The stream itself is multiplied by {what} {where}."
