@@ -33,6 +33,7 @@ def chart_operations(
     *,
     is_entrance: bool = False,
     folded: Mapping[int, tuple[int, ...]] | None = None,
+    begins: Collection[int] = (),
 ) -> Chart | None:
     """The steps of a part that matter, as many as can be read; None where there is none.
 
@@ -75,7 +76,7 @@ def chart_operations(
     return Chart(
         tuple(found),
         tuple(Edge(keys[before], keys[after]) for before, after in sorted(edges)),
-        tuple(keys[node] for node in notable if node not in begun),
+        tuple(keys[node] for node in notable if node not in begun or reads(flow, nodes, node, notable, owner, begins)),
         keys[head],
         tuple(keys[node] for node in outer),
     )
@@ -171,6 +172,19 @@ def looks_up_codes(flow: Flow, node: int) -> bool:
 def is_rows(record: TensorRecord) -> bool:
     """Whether a tensor has rows of numbers, as a stream has, and no ids, places or masks."""
     return record.role == "activation" and record.is_float and len(record.shape) > 1
+
+
+def reads(
+    flow: Flow,
+    nodes: Collection[int],
+    node: int,
+    notable: Mapping[int, tuple[int, ...]],
+    owner: Mapping[int, int],
+    makers: Collection[int],
+) -> bool:
+    """Whether a drawn step reads what some steps outside made, through none that is drawn."""
+    behind = [one for one in list_undrawn(flow, set(nodes), node, notable, owner) if one not in owner]
+    return any(maker in makers for one in (*notable[node], *behind) for maker in flow.makers[one] if maker is not None)
 
 
 def list_undrawn(

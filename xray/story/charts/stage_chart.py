@@ -164,7 +164,8 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
         chart = chart_forward(flow, found)
     if chart is None:
         own = found.region.inner - list_opening(flow, found) - list_begun_norm(flow, found)
-        chart = chart_operations(flow, own, found.region.end)
+        begins = {found.region.start, *found.region.inner} - {None, *own}
+        chart = chart_operations(flow, own, found.region.end, begins=[one for one in begins if one is not None])
     if chart is None:
         end = found.region.end
         node = Node(f"op{end}", label_step(flow, end), 0, BROAD, steps_at(flow, end), flow.output(end))

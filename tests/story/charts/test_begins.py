@@ -1,0 +1,36 @@
+"""What a sublayer begins with is led to every box that reads it, also to one that reads another box too."""
+
+import pytest
+import torch
+from story.body.test_mistaken import WIDTH, FeedForwardPart
+from torch import nn
+
+import xray
+from xray.story.sheet.columns import read_columns
+
+
+class Mixed(nn.Module):
+    """A convolution of normed rows beside these rows, or beside what is made of it."""
+
+    def __init__(self, by):
+        super().__init__()
+        self.norm, self.mix, self.by = nn.LayerNorm(WIDTH), nn.Conv1d(WIDTH, WIDTH, 3, padding=1), by
+        self.last = nn.Linear(2 * WIDTH, WIDTH)
+
+    def forward(self, x):
+        normed = self.norm(x)
+        mixed = self.mix(normed.transpose(1, 2)).transpose(1, 2)
+        return x + self.last(torch.cat((mixed, {"normed": normed, "itself": mixed.tanh()}[self.by]), dim=-1))
+
+
+@pytest.mark.parametrize(("by", "is_led"), [("normed", True), ("itself", False)])
+def test_a_norm_is_led_to_each_box_that_reads_it(by, is_led):
+    model = nn.Sequential(Mixed(by), FeedForwardPart(), Mixed(by), FeedForwardPart()).eval()
+
+    (column,) = read_columns(xray.trace(model, torch.ones(2, 7, WIDTH)))
+
+    chart = column.frames[0].panels[0].chart
+    labels = {node.key: node.label for node in chart.nodes}
+    norm = next((key for key, label in labels.items() if label == "LAYER NORM"), None)
+    led = [labels[edge.target] for edge in chart.edges if edge.source == norm] or [labels[key] for key in chart.feet]
+    assert ("SIDE BY SIDE" in led) == is_led
