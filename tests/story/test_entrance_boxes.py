@@ -6,7 +6,7 @@ from torch import nn
 
 import xray
 from xray.story.body.reading import read_passes
-from xray.story.charts.entrance_chart import chart_entrance
+from xray.story.entrance.entrance_chart import chart_entrance
 
 WIDTH, OTHER, SIGN = 15, 12, 7
 

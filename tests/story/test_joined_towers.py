@@ -9,7 +9,7 @@ import xray
 from xray.renderers.fonts import text_width
 from xray.story.alarms.whole import audit
 from xray.story.body.reading import read_passes
-from xray.story.charts.entrance_chart import chart_entrance
+from xray.story.entrance.entrance_chart import chart_entrance
 from xray.story.poster import compose_poster
 
 WIDTH, SEEN, SIGN = 15, 12, 7

@@ -8,7 +8,7 @@ from torch import nn
 import xray
 from xray.renderers.fonts import text_width
 from xray.story.body.reading import read_passes
-from xray.story.charts.entrance_chart import chart_entrance
+from xray.story.entrance.entrance_chart import chart_entrance
 from xray.story.poster import compose_poster
 
 WIDTH, OTHER, WIDE = 15, 12, 21

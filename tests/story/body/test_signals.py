@@ -8,7 +8,7 @@ from torch.nn import functional
 import xray
 from xray.story.anatomy.branches import FeedForward
 from xray.story.body.reading import read_pass
-from xray.story.charts.entrance_chart import chart_entrance
+from xray.story.entrance.entrance_chart import chart_entrance
 from xray.story.exits.exit_chart import chart_exit
 from xray.story.sheet.columns import read_columns
 

@@ -10,8 +10,8 @@ from xray.story.anatomy.branches import Experts, Unknown
 from xray.story.anatomy.tree import Head, Untold
 from xray.story.body.links import Meetings
 from xray.story.body.scale import read_bending
-from xray.story.body.tables import table_rows
 from xray.story.body.towers import Towering
+from xray.story.entrance.tables import table_rows
 from xray.story.experts.idle import count_idle, holds_choice
 from xray.story.recognition.between import find_region, is_linear, width_out
 

@@ -11,8 +11,8 @@ from xray.story.anatomy.branches import Attention, Looking
 from xray.story.anatomy.tree import Link
 from xray.story.body.reading import Reading
 from xray.story.body.stages import Branching
-from xray.story.body.tables import PICKING
 from xray.story.body.towers import Towering
+from xray.story.entrance.tables import PICKING
 
 MOST_BEHIND = 400
 Meetings = dict[tuple[str, str], int]

@@ -9,12 +9,12 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, SUMS
 from xray.story.anatomy.branches import Attention, StreamMixing
 from xray.story.anatomy.tree import EntrancePart, Group, Norm, Tower
-from xray.story.body.entrance import read_entrance
 from xray.story.body.layers import Layer, cut_by_blocks, cut_layers, group_layers, join_cuts
 from xray.story.body.stages import Staging, find_any_norm, name_norm, read_stage
-from xray.story.body.tables import looks_up_places
 from xray.story.body.widths import shape_of
 from xray.story.body.windows import tell_cut_stream, tell_windows
+from xray.story.entrance.entrance import read_entrance
+from xray.story.entrance.tables import looks_up_places
 from xray.story.passages.bridges import Bridging, find_bridges, list_changes
 from xray.story.passages.conditions import Conditioning, find_conditioning
 from xray.story.recognition.between import is_linear, strip_plain

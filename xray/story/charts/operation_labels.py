@@ -6,7 +6,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, GRIDS, PLACING, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.flow.projections import is_product
 from xray.story.body.stages import find_any_norm, name_norm
-from xray.story.body.tables import MOVING
+from xray.story.entrance.tables import MOVING
 from xray.story.passages.bridges import label_convolution
 from xray.story.passages.channels import find_channels, gates_channels
 from xray.story.passages.joined_rows import label_learned_rows

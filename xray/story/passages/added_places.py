@@ -7,7 +7,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, GRIDS, LOOKUPS, PLACING, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import EntrancePart
-from xray.story.body.tables import MOST, MOST_BESIDE, MOVING, PICKING, judge_training
+from xray.story.entrance.tables import MOST, MOST_BESIDE, MOVING, PICKING, judge_training
 from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import is_linear, is_scale, list_reading_data
 from xray.story.recognition.scored_parts import FILLINGS

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING
-from xray.story.body.tables import PICKING
 from xray.story.charts.chart import Chart, Node
+from xray.story.entrance.tables import PICKING
 from xray.story.layout import Box
 from xray.story.sheet.columns import Column
 from xray.story.sheet.panels import find_result

@@ -7,10 +7,10 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, JOINS, LOOKUPS, SHAPING, SOFTMAXES, SUMS
 from xray.ir.flow.projections import is_projection
 from xray.story.anatomy.tree import Head
-from xray.story.body.entrance import cuts_patches, is_number_scale, list_norms
-from xray.story.body.tables import looks_up_places
 from xray.story.body.towers import Towering
-from xray.story.charts.entrance_chart import find_input
+from xray.story.entrance.entrance import cuts_patches, is_number_scale, list_norms
+from xray.story.entrance.given import find_input
+from xray.story.entrance.tables import looks_up_places
 from xray.story.exits.exit_chart import chart_exit
 from xray.story.exits.loss_chart import is_loss
 from xray.story.passages.added_places import source_beside

@@ -12,8 +12,9 @@ from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
 from xray.story.charts.chart import Chart
 from xray.story.charts.condition_chart import chart_condition
-from xray.story.charts.entrance_chart import chart_entrance, find_input, without_places
 from xray.story.charts.narrow import align_rows, narrow_chart
+from xray.story.entrance.entrance_chart import chart_entrance, without_places
+from xray.story.entrance.given import find_input
 from xray.story.exits.exit_chart import chart_exit
 from xray.story.exits.meeting_chart import add_comparisons
 from xray.story.sheet.counting import Count

@@ -5,7 +5,7 @@ from xray.ir.trace import Pass, Trace
 from xray.story.body.reading import Reading, read_pass
 from xray.story.body.together import name_towers
 from xray.story.body.towers import Towering
-from xray.story.charts.entrance_chart import find_input
+from xray.story.entrance.given import find_input
 from xray.story.weights.found import FoundAttention
 
 Words = tuple[str, ...]

@@ -20,7 +20,7 @@ from xray.ir.flow.operation_kinds import (
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import EntrancePart, Reads
 from xray.story.body.stages import find_any_norm
-from xray.story.body.tables import (
+from xray.story.entrance.tables import (
     MOST,
     judge_training,
     list_tables_beside,
@@ -30,8 +30,8 @@ from xray.story.body.tables import (
     table_rows,
     trains,
 )
+from xray.story.entrance.turns import find_turns
 from xray.story.passages.added_places import describe_sum, learned_source
-from xray.story.passages.turns import find_turns
 from xray.story.recognition.between import is_linear, is_scale, read_sizes, width_out
 from xray.story.recognition.norms import Norm
 from xray.story.recognition.resamplers import Resampler, find_resamplers

@@ -1,0 +1,166 @@
+"""What stands below the first layer: what comes in, and how it becomes the stream."""
+
+from collections.abc import Collection
+from dataclasses import replace
+from math import isclose, sqrt
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, PLACING, SCALINGS, SUMS
+from xray.story.body.towers import Towering
+from xray.story.charts.chart import (
+    MIDDLE,
+    Chart,
+    Edge,
+    Node,
+    add_above,
+    chart_learned,
+    describe_dropout,
+    list_dropouts,
+    steps_at,
+)
+from xray.story.charts.operations_chart import chart_operations
+from xray.story.entrance.entry_labels import MEAN, label_entry
+from xray.story.entrance.given import add_given
+from xray.story.entrance.tables import looks_up_places
+from xray.story.entrance.turns import find_turns
+from xray.story.passages.added_places import (
+    list_laid,
+    list_weighed,
+)
+from xray.story.passages.joined_rows import label_joined_rows
+from xray.story.recognition.between import is_scale
+from xray.story.recognition.resamplers import Resampler
+from xray.story.recognition.value_shapes import number
+from xray.story.streams.asides import list_carried_readers
+
+
+def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -> Chart | None:
+    """The steps before a tower's first layer, what it reads at the bottom; words stand there as they are."""
+    nodes = set(towering.entrance)
+    start = towering.start
+    if not nodes or start is None:
+        return None
+    labels = label_joined_rows(flow, nodes)
+    labels |= {node: label for node in nodes if (label := label_entry(flow, node))}
+    labels |= {node: label_scale(flow, node) for node in list_scaled_words(flow, nodes)}
+    chart = chart_places(flow, towering, start)
+    if chart is None:
+        labels |= {one.end: label_resampler(one) for one in towering.resamplers}
+        folded = {one.end: one.nodes for one in towering.resamplers}
+        folded |= {node: laid for node in nodes if flow.op(node) in SUMS and (laid := list_laid(flow, node, nodes))}
+        weighed = {node: own for node in nodes if (own := list_weighed(flow, node, nodes))}
+        labels |= {node: f"{flow.steps[node].inputs[0].shape[-2]:,} ROWS WEIGHED, ADDED UP" for node in weighed}
+        folded |= weighed
+        turns = find_turns(flow, nodes)
+        if turns is not None:
+            labels |= {turns.end: f"{turns.count:,} TURNS OF A LOOP"}
+            folded |= {turns.end: (*turns.steps, turns.end)}
+        chart = chart_operations(flow, nodes, start, labels, "in", is_entrance=True, folded=folded)
+        chart = None if chart is None else add_halves(flow, add_scale(flow, chart, nodes))
+    if chart is None:
+        return chart_learned(flow, start)
+    return chart if has_words else add_given(flow, towering, chart)
+
+
+def label_resampler(one: Resampler) -> str:
+    """How many rows of its own an attention looks at how many others with."""
+    learned = "LEARNED " if one.trained is not False else ""
+    rows = f"ONE {learned}ROW LOOKS" if one.rows == 1 else f"{one.rows:,} {learned}ROWS LOOK"
+    return f"{rows} AT {one.seen:,}"
+
+
+def add_scale(flow: Flow, chart: Chart, nodes: Collection[int]) -> Chart:
+    """The chart with the number on top by which all that it gives is multiplied, if it is."""
+    drawn = max(flow.places[step.id] for node in chart.nodes for step in node.steps)
+    scales = [one for one in sorted(nodes) if one > drawn and is_scale(flow, one) and number(flow.steps[one]) != 1]
+    if len(scales) != 1 or len(flow.output(scales[0]).shape) != 3:
+        return chart
+    label = label_scale(flow, scales[0])
+    return add_above(chart, Node("scale", label, 0, MIDDLE, steps_at(flow, *scales), flow.output(scales[0])))
+
+
+def label_scale(flow: Flow, node: int) -> str:
+    """What a step is called that multiplies all that comes in by one number."""
+    return "× √d_model" if is_root(flow, node) else "× ONE NUMBER"
+
+
+def list_scaled_words(flow: Flow, nodes: Collection[int]) -> list[int]:
+    """The steps that multiply words by one number before something is put among them (Gemma 3), or added (TIPSv2)."""
+    joins = {node for node in nodes if flow.op(node) in PLACING | SUMS}
+    scales = (node for node in nodes if is_scale(flow, node) and not joins.isdisjoint(list_carried_readers(flow, node)))
+    return [
+        node
+        for node in scales
+        if number(flow.steps[node]) != 1
+        and (word := flow.carried_from(flow.makers[node][0], CARRYING)) is not None
+        and flow.op(word) in LOOKUPS | PLACING
+    ]
+
+
+def chart_places(flow: Flow, towering: Towering, start: int) -> Chart | None:
+    """Words looked up and places worked out, added up; None for an entrance of any other build."""
+    end = flow.carried_from(start, CARRYING | DROPOUTS)
+    lookups = [node for node in towering.entrance if flow.op(node) in LOOKUPS]
+    if end is None or len(lookups) != 1 or flow.op(end) not in SUMS or len(flow.makers[end]) != 2:
+        return None
+    word = lookups[0]
+    if looks_up_places(flow, word):
+        return None
+    given = list(flow.given(end))
+    sides = [flow.carried_from(maker, CARRYING | DROPOUTS | SCALINGS) for _, maker in given]
+    if word not in sides or None in sides or towering.tower.reads != "ids":
+        return None
+    record, place = given[1 - sides.index(word)]
+    scales = [node for node in sorted(towering.entrance) if word < node < end and is_scale(flow, node)]
+    if place is None or len(scales) > 1 or flow.steps[place].params:
+        return None
+    last = scales[0] if scales else word
+    label = "EMBED" if not scales else "EMBED × √d_model" if is_root(flow, last) else "EMBED × A FACTOR"
+    params = flow.steps[word].params
+    told = f"{params:,} parameters" if params else ""
+    dropped = list_dropouts(flow, end)
+    nodes = (
+        Node("words", label, 0, (0.5, 0.5), steps_at(flow, word, *scales), flow.output(word), told),
+        Node(
+            "plus",
+            "+",
+            1,
+            (0.5, 0.1),
+            (flow.steps[end], *dropped),
+            flow.output(end),
+            describe_dropout(flow, dropped),
+            form="sign",
+        ),
+        Node("places", "POSITIONS", 1, (0.79, 0.4), steps_at(flow, place), record),
+    )
+    return Chart(nodes, (Edge("words", "plus"), Edge("places", "plus")), ("words",), "plus")
+
+
+def without_places(chart: Chart) -> Chart:
+    """The same without a node for the places: the sign that adds them stands for them."""
+    places = next((node for node in chart.nodes if node.key == "places"), None)
+    if places is None:
+        return chart
+    nodes = tuple(
+        replace(node, steps=(*node.steps, *places.steps)) if node.key == "plus" else node
+        for node in chart.nodes
+        if node is not places
+    )
+    return replace(chart, nodes=nodes, edges=tuple(edge for edge in chart.edges if edge.source != "places"))
+
+
+def is_root(flow: Flow, node: int) -> bool:
+    """Whether a step multiplies by the root of the width of what it reads."""
+    factor = flow.steps[node].settings.get("factor", number(flow.steps[node]))
+    return isinstance(factor, float) and isclose(factor, sqrt(flow.output(node).shape[-1]), rel_tol=1e-4)
+
+
+def add_halves(flow: Flow, chart: Chart) -> Chart:
+    """The chart whose boxes of a mean stand for the step too that halves the sum."""
+    halves = {
+        node.key: [reader for reader in flow.readers[flow.places[node.steps[0].id]] if flow.is_leaf(reader)]
+        for node in chart.nodes
+        if node.label == MEAN
+    }
+    nodes = (replace(one, steps=(*one.steps, *steps_at(flow, *halves.get(one.key, ())))) for one in chart.nodes)
+    return replace(chart, nodes=tuple(nodes))

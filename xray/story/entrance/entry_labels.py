@@ -1,0 +1,97 @@
+"""What steps of an entrance are called."""
+
+from collections.abc import Sequence
+from math import prod
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import FINDINGS, LOOKUPS, SCALINGS, SUMS
+from xray.story.body.stages import find_any_norm
+from xray.story.branches.caps import read_factor
+from xray.story.entrance.entrance import cuts_patches
+from xray.story.entrance.tables import looks_up_places, trains
+from xray.story.passages.added_places import (
+    adds_to_picture,
+    describe_sum,
+    is_gated,
+    learned_source,
+)
+
+CHOOSING = frozenset({"gather", "index_select", "take_along_dim"})
+MEAN = "MEAN OF BOTH"
+
+
+def label_entry(flow: Flow, node: int) -> str:
+    """What a step of the entrance is called."""
+    op = flow.op(node)
+    if op in LOOKUPS:
+        return "PLACE LOOKUP" if looks_up_places(flow, node) else "TABLE LOOKUP"
+    if op in FINDINGS:
+        found = any(flow.op(one) in FINDINGS for one in flow.behind(flow.makers[node][0]))
+        return "PATCHES" if cuts_patches(flow, node) and not found else ""
+    part = next(describe_sum(flow, node, ()), None) if op in SUMS else None
+    if part is not None:
+        return f"+ {'GATED ' * is_gated(flow, node)}{'LEARNED ' * bool(part.learned)}PLACES"
+    if op in SUMS and adds_to_picture(flow, node):
+        return "+ LEARNED NUMBERS"
+    if op in SUMS and find_any_norm(flow, node) is not None:
+        return ""
+    if op in SUMS and is_halved(flow, node):
+        return MEAN
+    if op in SUMS and {record.role == "parameter" for record in flow.steps[node].inputs} == {True, False}:
+        return "+ A ROW" if trains(flow, node) is False else "+ A LEARNED ROW"
+    if adds_looked_up(flow, node):
+        return f"{flow.steps[node].inputs[0].shape[-2]:,} ROWS ADDED UP"
+    if op == "interpolate" and learned_source(flow, *next(flow.given(node))) is None:
+        return "RESIZED"
+    if op in SCALINGS and is_learned_number(flow, node):
+        return "× A LEARNED NUMBER"
+    if op in CHOOSING and leaves_rows(flow, node):
+        return f"{flow.output(node).shape[1]:,} OF {flow.steps[node].inputs[0].shape[1]:,} ROWS"
+    rows = [record.shape[1] for record in flow.steps[node].inputs if len(record.shape) > 1]
+    if op == "cat" and flow.output(node).shape[1:2] == (sum(rows),):
+        return label_rows(flow, node, rows)
+    return ""
+
+
+def label_rows(flow: Flow, node: int, rows: Sequence[int]) -> str:
+    """What a step is called that puts learned rows before others, or one more beside them; "" for any other."""
+    learned = [len(one[0].shape) == 3 and learned_source(flow, *one) is not None for one in flow.given(node)]
+    first = sum(rows[: learned.index(False)]) if False in learned else 0
+    if first and learned.count(False) > 1:
+        told = (f"{one:,}{' LEARNED' * own}" for one, own in zip(rows, learned, strict=True))
+        return f"END TO END: {' + '.join(told)}"
+    if first:
+        return "A LEARNED ROW IN FRONT" if first == 1 else f"{first:,} LEARNED ROWS IN FRONT"
+    return "WITH ONE MORE ROW" if 1 in rows else ""
+
+
+def adds_looked_up(flow: Flow, node: int) -> bool:
+    """Whether a step adds up all rows that a place looked up: a word and the codes of a sound (Kyutai's, CSM's)."""
+    maker = flow.carried_from(next(iter(flow.makers[node]), None))
+    before = flow.steps[node].inputs[0].shape if flow.steps[node].inputs else ()
+    is_sum = flow.op(node) == "sum" and len(before) == 4 and flow.output(node).shape == (*before[:2], before[-1])
+    return is_sum and maker is not None and flow.op(maker) in LOOKUPS
+
+
+def is_learned_number(flow: Flow, node: int) -> bool:
+    """Whether a step multiplies rows or maps by one number that is learned (DeepSeek-VL's hybrid)."""
+    learned = [prod(record.shape) for record in flow.steps[node].inputs if record.role == "parameter"]
+    return learned == [1] and prod(flow.output(node).shape) > 1
+
+
+def is_halved(flow: Flow, node: int) -> bool:
+    """Whether two tensors that are alike are added, and the sum goes on as half of it: their mean (Qwen2.5-Omni)."""
+    shapes = {record.shape for record in flow.steps[node].inputs}
+    readers = [reader for reader in flow.readers.get(node, ()) if flow.is_leaf(reader)]
+    return (
+        len(flow.steps[node].inputs) == 2 and len(shapes) == 1 and [read_factor(flow, one) for one in readers] == [0.5]
+    )
+
+
+def leaves_rows(flow: Flow, node: int) -> bool:
+    """Whether a step takes some rows of a sequence that was worked out of the input, and leaves the others."""
+    before, after = flow.steps[node].inputs[0], flow.output(node)
+    is_some = len(before.shape) == len(after.shape) == 3 and before.shape[1] > after.shape[1] > 0
+    if not is_some or (before.shape[0], before.shape[2]) != (after.shape[0], after.shape[2]):
+        return False
+    return any(flow.op(one) in FINDINGS for one in flow.behind(flow.makers[node][0]))

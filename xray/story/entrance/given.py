@@ -1,0 +1,164 @@
+"""What a tower reads first, as the box at the foot of its entrance, and the boxes that it is led to."""
+
+from collections.abc import Collection
+from math import prod
+
+from xray.ir.flow.dataflow import SHAPED_ALIKE, Flow
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, LOOKUPS
+from xray.ir.records import TensorRecord
+from xray.ir.trace import Pass, Step
+from xray.story.anatomy.tree import Reads
+from xray.story.body.towers import Towering
+from xray.story.charts.chart import (
+    LEFT_HALF,
+    MIDDLE,
+    RIGHT_HALF,
+    Chart,
+    Edge,
+    Node,
+)
+from xray.story.entrance.tables import looks_up_places
+from xray.story.recognition.between import is_linear, is_times_one
+from xray.story.wording import ELLIPSIS
+from xray.text import show_controls
+
+INPUTS = {"ids": "TOKEN IDS", "image": "IMAGE", "video": "VIDEO", "audio": "SIGNAL", "vectors": "VECTORS"}
+PADDINGS = frozenset({"pad", "zero_pad2d", "constant_pad_nd"})
+MOST_LETTERS = 90
+"""No more of a prompt is quoted."""
+
+
+def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:
+    """The chart with what comes in at the bottom: one thing, or two beside each other."""
+    kinds = (towering.tower.reads,) if towering.tower.also is None else (towering.tower.reads, towering.tower.also)
+    drawn = {step.id for node in chart.nodes for step in node.steps}
+    found = ((kind, find_input(flow, towering, kind)) for kind in kinds)
+    given = [(kind, step_below(flow, drawn, *one)) for kind, one in found if one is not None]
+    if chart.memory:  # what another tower gives is led to what takes it up
+        given = [(kind, found) for kind, found in given if kind is not None or flow.steps[found[2]].id in drawn]
+        given = [(kind, found) for kind, found in given if not is_led_in(flow, chart, found[1], found[2])]
+    raised = chart.raised(1) if given else chart
+    told = tuple(f"“{show_controls(text)}”" for text in quote_input(flow.one_pass))
+    below: list[Node] = []
+    edges: list[Edge] = []
+    for place, (kind, (step, record, reader)) in zip((LEFT_HALF, RIGHT_HALF), given, strict=False):
+        own = [node.key for node in raised.nodes if any(one is flow.steps[reader] for one in node.steps)][:1]
+        own = own or lead_to_boxes(flow, towering.entrance, raised, record) or list(raised.feet[:1])
+        label = "INPUT" if is_worked_out(flow, reader) else INPUTS.get(kind or "", "INPUT")
+        key, place = f"given{len(below) or ''}", place if len(given) > 1 else MIDDLE
+        below.append(Node(key, label, 0, place, (step,), record, told=() if below else told))
+        edges += [Edge(key, one) for one in own]
+    feet = tuple(node.key for node in below[:1]) or raised.feet
+    return Chart((*below, *raised.nodes), (*edges, *raised.edges), feet, raised.head, raised.memory)
+
+
+def lead_to_boxes(flow: Flow, entrance: Collection[int], chart: Chart, record: TensorRecord) -> list[str]:
+    """The boxes to which what comes in is led first, where no box stands for the step that reads it."""
+    boxes = {flow.places[step.id]: node.key for node in chart.nodes for step in node.steps if step.id in flow.places}
+    todo = [
+        node
+        for node in entrance
+        if flow.op(node) not in SHAPED_ALIKE
+        and any(maker is None and is_same_given(one, record) for one, maker in flow.given(node))
+    ]
+    seen: set[int] = set()
+    while todo:
+        here = todo.pop()
+        if here in seen or here not in entrance:
+            continue
+        seen.add(here)
+        todo += () if here in boxes else flow.readers.get(here, ())
+    found = {boxes[node] for node in seen if node in boxes}
+    return [node.key for node in chart.nodes if node.key in found]
+
+
+def is_same_given(one: TensorRecord, other: TensorRecord) -> bool:
+    """Whether two records are of one tensor that came in, as far as can be told."""
+    return one.source == other.source and one.shape == other.shape and one.role == other.role != "parameter"
+
+
+def step_below(
+    flow: Flow, drawn: Collection[str], step: Step, record: TensorRecord, reader: int
+) -> tuple[Step, TensorRecord, int]:
+    """The same below all boxes: what comes in and is read by the first of those that are drawn before what reads it."""
+    found, own = (step, record, reader), next((maker for one, maker in flow.given(reader) if one is record), None)
+    here = flow.carried_from(own)
+    while here is not None and flow.steps[here].id in drawn:
+        first = next((one for one in flow.given(here) if one[0].role != "parameter"), None)
+        if first is None:
+            return found
+        (record, maker), reader = first, here
+        while maker is not None and flow.makers[maker] and (flow.op(maker) in CARRYING or is_times_one(flow, maker)):
+            record, maker = next(flow.given(maker))
+        step, here = flow.steps[reader], maker
+    return (step, record, reader) if here is None else found
+
+
+def is_led_in(flow: Flow, chart: Chart, record: TensorRecord, reader: int) -> bool:
+    """Whether a way from another tower is drawn to what reads something that was made on this one."""
+    is_made = any(one is record and maker is not None for one, maker in flow.given(reader))
+    taking = (node for node in chart.nodes if node.key in chart.memory)
+    return is_made and any(one is flow.steps[reader] for node in taking for one in node.steps)
+
+
+def is_worked_out(flow: Flow, reader: int) -> bool:
+    """Whether a convolution has worked on what another one reads: of a long entrance the first ones are not drawn."""
+    before = flow.behind(flow.makers[reader][0]) if flow.op(reader) in FINDINGS else ()
+    return any(flow.op(node) in FINDINGS for node in before)
+
+
+def quote_input(one_pass: Pass) -> tuple[str, ...]:
+    """The words that a pass read, those of its first sequence, where they were recorded."""
+    text = "".join(next(iter(one_pass.tokens.get("input", ())), ()))
+    return (text if len(text) <= MOST_LETTERS else text[:MOST_LETTERS] + ELLIPSIS,) if text.strip() else ()
+
+
+def find_input(flow: Flow, towering: Towering, kind: Reads | None = None) -> tuple[Step, TensorRecord, int] | None:
+    """What a tower reads, of a kind or first, and which step reads it: of several lookups that in the largest table."""
+    reads = kind or towering.tower.reads
+    wanted = {"ids": LOOKUPS, "image": FINDINGS, "video": FINDINGS, "audio": FINDINGS}.get(reads or "")
+    if wanted is FINDINGS and all(flow.op(node) not in FINDINGS for node in towering.entrance):
+        wanted = None  # patches may be cut by moves alone
+    found: list[tuple[Step, TensorRecord, int]] = []
+    for node in sorted(towering.entrance):
+        if wanted is not None and flow.op(node) not in wanted:
+            continue
+        for record, maker in flow.given(node):
+            if record.role == "parameter" or not record.shape:
+                continue
+            if reads == "ids" and (record.role != "ids" or looks_up_places(flow, node)):
+                continue
+            if reads == "vectors" and (maker is not None or not is_numbers(flow, record, node)):
+                continue
+            given = flow.steps[node], record, node
+            found.append(given if wanted is not FINDINGS else step_out(flow, towering.entrance, node))
+            break
+    if reads == "ids":
+        return max(found, key=lambda one: one[0].params, default=None)
+    if reads == "vectors":
+        return max(found, key=lambda one: (one[1].is_float, prod(one[1].shape)), default=None)
+    return found[0] if found else None
+
+
+def is_numbers(flow: Flow, record: TensorRecord, reader: int) -> bool:
+    """Whether a step reads any numbers of a tensor, and not its shape alone; ids that it makes numbers are such."""
+    is_float = record.is_float or flow.output(reader).is_float
+    return is_float and prod(record.shape) > 0 and flow.op(reader) not in SHAPED_ALIKE
+
+
+def step_out(flow: Flow, nodes: Collection[int], finder: int) -> tuple[Step, TensorRecord, int]:
+    """What comes in before a convolution, be it padded, and which step reads it: a linear layer before it, if one does.
+
+    Where more than that was done to it before, it is what the convolution reads.
+    """
+    record, maker = next(flow.given(finder))
+    whole, reader, here = record, finder, maker
+    while here is not None and here in nodes and flow.makers[here]:
+        if is_linear(flow, here) and flow.op(here) not in FINDINGS:
+            reader = here
+        elif flow.op(here) not in CARRYING | DROPOUTS | CURVES | PADDINGS:
+            return flow.steps[finder], record, finder
+        if reader != finder or flow.op(here) in PADDINGS:
+            whole = flow.steps[here].inputs[0]
+        here = flow.makers[here][0]
+    return (flow.steps[reader], whole, reader) if here is None else (flow.steps[finder], record, finder)
