@@ -171,7 +171,8 @@ def end_behind(flow: Flow, start: int | None, ends: dict[int, list[Chain]]) -> i
     behind = list(flow.behind(start, most=FAR_BEHIND, ends=is_end))
     found = [here for here in behind if here in ends]
     if len({id(ends[end]) for end in found}) > 1:
-        found = find_straight_ends(flow, start, ends)  # what others made is worked into that one's (BridgeTower)
+        straight = find_straight_ends(flow, start, ends)  # what others made is worked into that one's (BridgeTower)
+        found = straight or leave_earlier_ends(flow, start, found, ends)
     if len({id(ends[end]) for end in found}) != 1:
         return None
     last = max(found)
@@ -179,6 +180,19 @@ def end_behind(flow: Flow, start: int | None, ends: dict[int, list[Chain]]) -> i
         return None  # it begins anew (X-CLIP)
     looked_up = {here for here in behind if here not in ends and flow.op(here) in LOOKUPS}
     return last if not looked_up or not looked_up.isdisjoint(flow.behind(ends[last][-1].start)) else None
+
+
+def leave_earlier_ends(flow: Flow, start: int | None, found: list[int], ends: dict[int, list[Chain]]) -> list[int]:
+    """Those of some ends that the tower of the last of them did not begin with, where streams beside each other go on.
+
+    What an image became goes into rows that every layer reads beside the streams (Gemma 3n).
+    """
+    last = max(found)
+    shape = flow.output(last).shape
+    if start is None or len(shape) != len(("stream", "batch", "row", "width")) or flow.output(start).shape != shape:
+        return found
+    before = set(flow.behind(ends[last][0].start, most=FAR_BEHIND))
+    return [here for here in found if ends[here] is ends[last] or here not in before]
 
 
 def leaves_one_row(flow: Flow, before: int, after: int) -> bool:
