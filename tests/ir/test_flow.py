@@ -55,7 +55,7 @@ class Laid(nn.Module):
         return self.lay(self.second(x), self.first(x)) * 2
 
 
-@pytest.mark.parametrize("name", ["expand_as", "view_as", "reshape_as", "type_as"])
+@pytest.mark.parametrize("name", ["expand_as", "view_as", "reshape_as", "type_as", "to"])
 def test_no_numbers_go_through_what_is_laid_out_alike(name):
     flow = read_flow(xray.trace(Laid(lambda rows, like: getattr(rows, name)(like)), torch.rand(2, 4)).passes[0])
     made = {step.path: place for place, step in enumerate(flow.steps)}

@@ -112,7 +112,7 @@ SHAPED_ALIKE = frozenset(["zeros_like", "ones_like", "empty_like", "full_like", 
 KIND_ALIKE = frozenset(["new_tensor"])
 """Those that take its type alone; their numbers are what they are given next."""
 
-LAID_LIKE = frozenset(["expand_as", "view_as", "reshape_as", "type_as"])
+LAID_LIKE = frozenset(["expand_as", "view_as", "reshape_as", "type_as", "to"])
 """Those whose numbers are what they are given first; of what comes next they take the shape or the type alone."""
 
 

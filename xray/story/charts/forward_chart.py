@@ -23,6 +23,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.recognition.between import projections_in, width_in, width_out
+from xray.story.recognition.norms import Norm as FoundNorm
 
 
 def chart_forward(flow: Flow, found: Branching) -> Chart | None:
@@ -107,7 +108,7 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
                 BROAD,
                 steps_at(flow, wide[0], *([] if is_fused else list_between(flow, between, branch))),
                 flow.output(wide[0]),
-                describe_params(flow, wide[0]),
+                describe_params(flow, wide[0], *list_norms_between(flow, between)),
             )
         )
         feet, top, row = (drawn[0].key,), "expand", first + 1
@@ -157,10 +158,21 @@ def list_between(flow: Flow, between: Sequence[int], branch: FeedForward) -> lis
 
 def name_norm_between(flow: Flow, between: Sequence[int]) -> str:
     """The norm of the wide rows before they are bent, as it stands in a label; empty if there is none."""
-    bend = next((node for node in between if is_bend(flow, node)), None)
-    norm = next((one for node in between if bend and node < bend and (one := find_any_norm(flow, node))), None)
+    norm = find_norm_between(flow, between)
     kind = None if norm is None else name_norm(flow, norm)
     return "" if norm is None else f" + {kind.upper()} NORM" if kind else " + NORM"
+
+
+def find_norm_between(flow: Flow, between: Sequence[int]) -> FoundNorm | None:
+    """The norm of the wide rows before they are bent."""
+    bend = next((node for node in between if is_bend(flow, node)), None)
+    return next((one for node in between if bend and node < bend and (one := find_any_norm(flow, node))), None)
+
+
+def list_norms_between(flow: Flow, between: Sequence[int]) -> tuple[int, ...]:
+    """The steps of that norm."""
+    norm = find_norm_between(flow, between)
+    return () if norm is None else norm.nodes
 
 
 def leads_through(flow: Flow, start: int, gate: int, wide: list[int], nodes: frozenset[int]) -> bool:

@@ -7,7 +7,7 @@ from math import prod
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, SIDE_BY_SIDE, TRANSPOSED
+from xray.ir.flow.operation_kinds import CARRYING, SIDE_BY_SIDE, SUMS, TRANSPOSED
 from xray.story.anatomy.tree import Bridge
 from xray.story.body.layers import Layer
 from xray.story.body.widths import find_width
@@ -28,7 +28,7 @@ class Bridging:
 
 
 def find_bridges(flow: Flow, layers: Sequence[Layer], sites: Sequence[Site]) -> tuple[Bridging, ...]:
-    """What stands between layers that follow one another and makes rows fewer, or is learned.
+    """What stands between layers that follow one another and makes rows fewer, or is learned, or adds some rows up.
 
     Factors and norms alone are none, nor is what holds an attention, or more than can be drawn. Rows that are left out,
     or put beside others, change nothing.
@@ -46,9 +46,17 @@ def find_bridges(flow: Flow, layers: Sequence[Layer], sites: Sequence[Site]) -> 
             continue
         d_in, d_out = width_at(flow, before, layers[number - 1]), width_at(flow, start, layers[number])
         joined = count_joined(flow.output(before).shape, flow.output(start).shape, d_in, d_out)
-        if joined or any(is_learned(flow, node) and does_mix(flow, [node]) for node in leaves):
+        is_learnt = any(is_learned(flow, node) and does_mix(flow, [node]) for node in leaves)
+        if joined or is_learnt or adds_rows_up(flow, before, start, leaves):
             found.append(Bridging(Bridge(number, joined, d_in, d_out), nodes, start))
     return tuple(found)
+
+
+def adds_rows_up(flow: Flow, before: int, start: int, leaves: Collection[int]) -> bool:
+    """Whether sequences become fewer on a way on which tensors of that shape are added up (SegGPT's two halves)."""
+    rows, left = flow.output(before).shape, flow.output(start).shape
+    is_fewer = rows[1:] == left[1:] and rows[:1] > left[:1]
+    return is_fewer and any(flow.op(node) in SUMS and len(flow.steps[node].inputs) > 1 for node in leaves)
 
 
 def list_changes(flow: Flow, layers: Sequence[Layer]) -> list[Bridge]:

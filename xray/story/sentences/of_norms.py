@@ -60,10 +60,12 @@ def describe_many_normed(anatomy: Anatomy) -> str:
 
 
 def describe_inner_norm(anatomy: Anatomy) -> str:
-    inner = {"attention": any(branch.inner_norm for branch in attentions(anatomy))}
-    inner["feed-forward"] = any(isinstance(one, FeedForward) and one.inner_norm for one in forwards(anatomy))
-    where = " and ".join(name for name, is_there in inner.items() if is_there)
-    return f"Inner norms: in {where}, rows are normalised before the last linear layer." if where else ""
+    inner = {
+        "attention": [bool(branch.inner_norm) for branch in attentions(anatomy)],
+        "feed-forward": [isinstance(one, FeedForward) and bool(one.inner_norm) for one in forwards(anatomy)],
+    }
+    where = [name if all(found) else f"some {name}s" for name, found in inner.items() if any(found)]
+    return f"Inner norms: in {' and '.join(where)}, rows are normalised before the last linear layer." if where else ""
 
 
 def describe_scale(anatomy: Anatomy) -> str:

@@ -1,0 +1,62 @@
+"""What changes the stream between layers without a learned number, and what a box of several steps counts."""
+
+import torch
+from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
+from torch import nn
+
+import xray
+from xray.story.sheet.columns import read_columns
+
+
+class Attends(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
+
+    def forward(self, x):
+        return x + self.inner(x, x, x, need_weights=False)[0]
+
+
+class NormedInside(nn.Module):
+    """A feed-forward with a batch norm between its layers (LeViT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.wide, self.norm, self.back = nn.Conv1d(WIDTH, 40, 1), nn.BatchNorm1d(40), nn.Conv1d(40, WIDTH, 1)
+
+    def forward(self, x):
+        return x + self.back(self.norm(self.wide(x.mT)).relu()).mT
+
+
+class Halves(nn.Module):
+    """Sequences in two halves, which after some layers become their mean (SegGPT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.before = nn.Sequential(Attends(), NormedInside(), Attends(), NormedInside())
+        self.behind = nn.Sequential(Attends(), FeedForwardPart(), Attends(), FeedForwardPart())
+
+    def forward(self, x):
+        x = self.before(x)
+        half = len(x) // 2
+        return self.behind((x[:half] + x[half:]) * 0.5)
+
+
+def read_charts():
+    (column,) = read_columns(xray.trace(Halves().eval(), torch.rand(4, 6, WIDTH)))
+    return column
+
+
+def test_halves_of_a_batch_that_are_added_up_between_layers_are_drawn():
+    frames = read_charts().frames
+
+    (bridge,) = [frame.bridge for frame in frames if frame.bridge is not None]
+    assert [(node.label, node.record.shape) for node in bridge.nodes][:1] == [("ADDED UP", (2, 6, WIDTH))]
+
+
+def test_a_box_counts_the_norm_that_it_names():
+    panels = [panel for frame in read_charts().frames for panel in frame.panels]
+
+    (box,) = [node for panel in panels for node in panel.chart.nodes if "BATCH NORM" in node.label]
+    assert box.label == "LINEAR + BATCH NORM + ReLU"
+    assert box.extra == f"{WIDTH * 40 + 40 + 2 * 40} parameters"
