@@ -313,8 +313,18 @@ class Scaled(nn.Module):
         return x + self.other * self.think(self.norms[1](x))
 
 
-def test_two_learned_scales_of_one_layer_count_each_where_it_stands():
-    bars = bars_of(poster_of(nn.Sequential(nn.Embedding(11, 21), Scaled(), Scaled()), IDS % 11))
+class ScaledByViews(Scaled):
+    """The same with numbers that are laid out before (PoolFormer)."""
+
+    def forward(self, x):
+        read = self.norms[0](x)
+        x = x + self.one.unsqueeze(0).unsqueeze(0) * self.attend(read, read, read)[0]
+        return x + self.other.unsqueeze(0).unsqueeze(0) * self.think(self.norms[1](x))
+
+
+@pytest.mark.parametrize("layer", [Scaled, ScaledByViews])
+def test_two_learned_scales_of_one_layer_count_each_where_it_stands(layer):
+    bars = bars_of(poster_of(nn.Sequential(nn.Embedding(11, 21), layer(), layer()), IDS % 11))
 
     assert bars["feed-forward × 2"] == 2 * count(Scaled().think, nn.LayerNorm(21)) + 2 * 21
     assert "norms and what is not placed" not in bars

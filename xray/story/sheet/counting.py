@@ -161,14 +161,22 @@ class Count:
     def key(self, place: int) -> str:
         """By what the parameters of a step are known: its path, and which one it is where a run of a block has several.
 
-        Two products of one run, each with a learned scale, have one path and no module of their own (InternVL).
+        Two products of one run, each with a learned scale, have one path and no module of their own (InternVL), and so
+        have two moves that lay such scales out (PoolFormer).
         """
-        step = self.flow.steps[place]
-        if step.params or step.op not in SCALINGS | SUMS:
+        step, parent = self.flow.steps[place], self.flow.places.get(self.flow.steps[place].parent or "", -1)
+        siblings = self.inside.get(parent, [])
+        if step.params or step.op not in SCALINGS | SUMS | CARRYING:
             return step.path
-        siblings = self.inside.get(self.flow.places.get(step.parent or "", -1), [])
         alike = [one for one in siblings if one < place and self.flow.steps[one].path == step.path and self.params(one)]
+        if step.op in CARRYING and sum(map(self.params, (*alike, place))) > self.own_params(parent):
+            return step.path  # one and the same is moved again
         return f"{step.path}#{len(alike)}" if alike else step.path
+
+    def own_params(self, block: int) -> int:
+        """The parameters of a block that are in no module inside it."""
+        within = {self.flow.steps[one].path: self.flow.steps[one].params for one in self.inside.get(block, [])}
+        return self.flow.steps[block].params - sum(within.values()) if block >= 0 else 0
 
 
 def list_undrawn(told: Sequence[tuple[Flow, Collection[int]]]) -> tuple[Untold, ...]:
