@@ -321,3 +321,26 @@ def test_no_axis_is_the_batch_that_is_longer_than_what_came_in(count, word):
 
     (scores,) = [step.outputs[0] for step in trace.passes[0].steps if step.path.endswith(".scores")]
     assert (scores.shape, scores.axes[:2]) == ((5, 2, 11, 11), (word, "heads"))
+
+
+class Refines(nn.Module):
+    """Layers, and behind them fewer numbers for each place, to which a last part adds what is to be made better."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.MultiheadAttention(22, 2, batch_first=True) for _ in range(3))
+        self.heard, self.wide, self.back = nn.Linear(22, 9), nn.Linear(9, 30), nn.Linear(30, 9)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = x + layer(x, x, x, need_weights=False)[0]
+        heard = self.heard(x)
+        return heard + self.back(self.wide(heard).tanh())
+
+
+def test_what_is_made_better_once_behind_the_layers_is_no_stream_of_the_model():
+    trace = xray.trace(Refines(), torch.rand(3, 5, 22))
+
+    records = [record for step in trace.steps for record in step.outputs]
+    widths = {size for one in records for word, size in zip(one.axes, one.shape, strict=True) if word == "d_model"}
+    assert widths == {22}

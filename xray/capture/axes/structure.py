@@ -6,6 +6,7 @@ d_k and which the words of a sequence; residual sums tell d_model; and the words
 step. Equal sizes keep their own names, since sizes alone name nothing.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -249,7 +250,8 @@ class Namer:
     def name_widths(self) -> None:
         """d_model is the width of a residual stream, d_ff that of what a layer makes of it, bent, and brings back.
 
-        They are named where something attends, or where the rows of a table go into such a stream.
+        They are named where something attends, or where the rows of a table go into such a stream. What has one sum
+        alone is no stream where others have several: a sound that is made better once (FastSpeech 2).
         """
         groups, flow = self.groups, read_flow(self.one_pass)
         tables = [step for step in self.one_pass.steps if step.op == "embedding" and step.outputs]
@@ -259,7 +261,9 @@ class Namer:
         layers = [step for step in self.one_pass.steps if is_layer(step)]
         ins = {step.id: groups.find(self.at[step.id].ins[0] + len(step.inputs[0].shape) - 1) for step in layers}
         outs = {step.id: self.find_last(step) for step in (*layers, *tables)}
-        streams = {self.find_last(flow.steps[place]) for place in list_sums(flow)} & {*ins.values(), *outs.values()}
+        sums = Counter(self.find_last(flow.steps[place]) for place in list_sums(flow))
+        lone = max(sums.values(), default=0) == 1
+        streams = {last for last, many in sums.items() if many > 1 or lone} & {*ins.values(), *outs.values()}
         widths = {groups.size(outs[step.id]) for step in tables}
         streams = {self.part_streams(stream, widths) for stream in streams}
         if not attends and streams.isdisjoint(outs[step.id] for step in tables):
