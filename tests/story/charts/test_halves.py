@@ -60,3 +60,22 @@ def test_a_box_counts_the_norm_that_it_names():
     (box,) = [node for panel in panels for node in panel.chart.nodes if "BATCH NORM" in node.label]
     assert box.label == "LINEAR + BATCH NORM + ReLU"
     assert box.extra == f"{WIDTH * 40 + 40 + 2 * 40} parameters"
+
+
+class Lasts(nn.Module):
+    """Rows that are repeated between layers, each as often as it is to last (FastSpeech 2)."""
+
+    def __init__(self):
+        super().__init__()
+        self.before = nn.Sequential(Attends(), FeedForwardPart(), Attends(), FeedForwardPart())
+        self.behind = nn.Sequential(Attends(), FeedForwardPart(), Attends(), FeedForwardPart())
+
+    def forward(self, x):
+        return self.behind(self.before(x).repeat_interleave(torch.arange(1, 1 + x.shape[1]), 1))
+
+
+def test_rows_that_are_repeated_between_layers_are_drawn():
+    (column,) = read_columns(xray.trace(Lasts().eval(), torch.rand(2, 4, WIDTH)))
+
+    (bridge,) = [frame.bridge for frame in column.frames if frame.bridge is not None]
+    assert [(node.label, node.record.shape) for node in bridge.nodes] == [("EACH ROW REPEATED", (2, 10, WIDTH))]

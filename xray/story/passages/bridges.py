@@ -15,6 +15,7 @@ from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import does_mix, find_region, read_sizes
 
 MOST_STEPS = 60
+EACH_REPEATED = "repeat_interleave"
 EARLIER_BESIDE = "WITH WHAT CAME BEFORE BESIDE IT"
 
 
@@ -28,7 +29,7 @@ class Bridging:
 
 
 def find_bridges(flow: Flow, layers: Sequence[Layer], sites: Sequence[Site]) -> tuple[Bridging, ...]:
-    """What stands between layers that follow one another and makes rows fewer, or is learned, or adds some rows up.
+    """What stands between layers that follow one another and makes rows fewer, is learned, adds rows up or repeats them.
 
     Factors and norms alone are none, nor is what holds an attention, or more than can be drawn. Rows that are left out,
     or put beside others, change nothing.
@@ -47,7 +48,8 @@ def find_bridges(flow: Flow, layers: Sequence[Layer], sites: Sequence[Site]) -> 
         d_in, d_out = width_at(flow, before, layers[number - 1]), width_at(flow, start, layers[number])
         joined = count_joined(flow.output(before).shape, flow.output(start).shape, d_in, d_out)
         is_learnt = any(is_learned(flow, node) and does_mix(flow, [node]) for node in leaves)
-        if joined or is_learnt or adds_rows_up(flow, before, start, leaves):
+        is_other = adds_rows_up(flow, before, start, leaves) or repeats_rows(flow, before, start, leaves)
+        if joined or is_learnt or is_other:
             found.append(Bridging(Bridge(number, joined, d_in, d_out), nodes, start))
     return tuple(found)
 
@@ -57,6 +59,13 @@ def adds_rows_up(flow: Flow, before: int, start: int, leaves: Collection[int]) -
     rows, left = flow.output(before).shape, flow.output(start).shape
     is_fewer = rows[1:] == left[1:] and rows[:1] > left[:1]
     return is_fewer and any(flow.op(node) in SUMS and len(flow.steps[node].inputs) > 1 for node in leaves)
+
+
+def repeats_rows(flow: Flow, before: int, start: int, leaves: Collection[int]) -> bool:
+    """Whether each row is repeated as often as it is to last, so that there are more or fewer (FastSpeech 2)."""
+    rows, left = flow.output(before).shape, flow.output(start).shape
+    is_longer = len(rows) == len(left) and rows[:1] + rows[2:] == left[:1] + left[2:] and rows != left
+    return is_longer and any(flow.op(node) == EACH_REPEATED for node in leaves)
 
 
 def list_changes(flow: Flow, layers: Sequence[Layer]) -> list[Bridge]:
@@ -106,6 +115,8 @@ def label_bridge(flow: Flow, bridging: Bridging) -> dict[int, str]:
     for node in sorted(bridging.nodes):
         if lays_earlier_beside(flow, node, bridging.nodes):
             labels[node] = EARLIER_BESIDE
+        elif flow.op(node) == EACH_REPEATED and flow.output(node).is_float:
+            labels[node] = "EACH ROW REPEATED"
     joining = find_joining(flow, bridging)
     if joining is not None:
         width, joined = bridging.bridge.d_in, bridging.bridge.joined or 1
