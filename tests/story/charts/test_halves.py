@@ -79,3 +79,26 @@ def test_rows_that_are_repeated_between_layers_are_drawn():
 
     (bridge,) = [frame.bridge for frame in column.frames if frame.bridge is not None]
     assert [(node.label, node.record.shape) for node in bridge.nodes] == [("EACH ROW REPEATED", (2, 10, WIDTH))]
+
+
+class Chooses(nn.Module):
+    """Words, of which some are one learned row worked out for all of them (Gradium's beginning of sound)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.sound = nn.Embedding(11, WIDTH), nn.Linear(5, WIDTH)
+        self.latent = nn.Parameter(torch.rand(5))
+        self.layers = nn.Sequential(Attends(), FeedForwardPart(), Attends(), FeedForwardPart())
+
+    def forward(self, ids):
+        return self.layers(torch.where(ids.eq(4)[..., None], self.sound(self.latent), self.words(ids)))
+
+
+def test_rows_that_are_taken_from_one_of_two_come_in_from_both():
+    (column,) = read_columns(xray.trace(Chooses().eval(), torch.arange(10).view(2, 5)))
+    chart = column.entrance
+
+    labels = {node.key: node.label for node in chart.nodes}
+    ways = {(labels[edge.source], labels[edge.target]) for edge in chart.edges}
+    assert labels[chart.head] == "ONE OR THE OTHER"
+    assert {("TABLE LOOKUP", "ONE OR THE OTHER"), ("LINEAR", "ONE OR THE OTHER")} <= ways

@@ -249,6 +249,8 @@ def is_joint(flow: Flow, node: int, inside: Collection[int], whole: Collection[i
     if flow.op(node) in SIDE_BY_SIDE | {"stack"}:
         makers = {maker for maker in makers if not is_blank(flow, maker)}
         return len(makers) > 1 or (bool(makers) and lays_others_beside(flow, node, whole))
+    if chooses_rows(flow, node):
+        return len({maker for maker in makers if flow.output(maker).is_float and not is_blank(flow, maker)}) == 2
     are_two = len(makers) == 2 or any(flow.op(one) in SPLITTERS for one in makers)  # two pieces of one tensor (LFM2)
     return (
         flow.op(node) in SUMS | SCALINGS
@@ -261,6 +263,14 @@ def is_joint(flow: Flow, node: int, inside: Collection[int], whole: Collection[i
             all(len(record.shape) > 1 and record.shape[-1] == step.outputs[0].shape[-1] for record in step.inputs)
             or gates_channels(flow, node)
         )
+    )
+
+
+def chooses_rows(flow: Flow, node: int) -> bool:
+    """Whether a step takes each row from one of two tensors, as a condition for each row says."""
+    given = flow.steps[node].inputs
+    return (
+        flow.op(node) == "where" and len(given) == len(("condition", "rows", "others")) and given[0].shape[-1:] == (1,)
     )
 
 

@@ -70,6 +70,8 @@ def label_step(flow: Flow, node: int) -> str:
     if op in ("pow", "pow_"):
         power = flow.steps[node].settings.get("arg1", flow.steps[node].settings.get("other"))
         return f"POWER {power:g}" if isinstance(power, int | float) else "POWER"
+    if op == "where":
+        return "ONE OR THE OTHER"
     if op.startswith("index_add"):
         return "ADDED AT THEIR PLACES"
     if op in SUMS:
