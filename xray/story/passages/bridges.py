@@ -29,7 +29,7 @@ class Bridging:
 
 
 def find_bridges(flow: Flow, layers: Sequence[Layer], sites: Sequence[Site]) -> tuple[Bridging, ...]:
-    """What stands between layers that follow one another and makes rows fewer, is learned, adds rows up or repeats them.
+    """What stands between layers that follow one another and makes rows fewer, is learned, adds rows up or repeats any.
 
     Factors and norms alone are none, nor is what holds an attention, or more than can be drawn. Rows that are left out,
     or put beside others, change nothing.
