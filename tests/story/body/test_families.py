@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from story.body.arrows import list_unproven
 from story.body.building import record_family
 from story.body.routers import ROUTERS, list_routings
 from story.body.table import FAMILIES, MODULES
@@ -70,6 +71,10 @@ UNUSED = {
 """What of a family takes no part; of all others everything does."""
 
 
+UNPROVEN: dict[str, set[tuple[str, str]]] = {}
+"""Arrows that the check cannot follow, each with why."""
+
+
 @pytest.fixture(scope="module", params=TABLE)
 def read(request):
     """A family with its configuration and its trace, which are made once for both tests."""
@@ -98,6 +103,12 @@ def test_what_takes_no_part_is_named_and_nothing_else(read, name):
     _, _, trace = read
 
     assert {one.path for one in anatomy(trace).unused} == UNUSED.get(name, set())
+
+
+def test_every_arrow_is_proven(read, name):
+    _, _, trace = read
+
+    assert {names[1:] for names in list_unproven(trace)} == UNPROVEN.get(name, set())
 
 
 def test_what_is_as_it_should_be_raises_nothing(read):

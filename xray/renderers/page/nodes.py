@@ -34,9 +34,12 @@ def join_pass(one_pass: Pass, group: PassGroup, plan: Plan, drawn: set[Node]) ->
     numbers: dict[Node, int] = {}
     known: dict[str | None, int] = {None: -1}
     keys = tuple(dict.fromkeys(map(pass_key, (one_pass, group.shown, *group.passes))))
-    alike = find_alike(one_pass, {step for key, step in drawn if key in keys})
+    shown = {step for key, step in drawn if key in keys}
+    alike, following = find_alike(one_pass, shown), find_following(one_pass, shown)
     for step in one_pass.steps:
         nodes = (*list_nodes(step.id, keys, plan), *((key, alike[step.id]) for key in keys if step.id in alike))
+        if known.get(step.parent, -1) < 0 and step.id in following:
+            nodes = (*nodes, *((key, following[step.id]) for key in keys))
         found = next((node for node in nodes if node in drawn), None)
         known[step.id] = known.get(step.parent, -1) if found is None else numbers.setdefault(found, len(numbers))
     return {"nodes": [list(node) for node in numbers], "at": [known[step.id] for step in one_pass.steps]}
@@ -58,6 +61,19 @@ def find_alike(one_pass: Pass, drawn: set[str]) -> dict[str, str]:
                     found |= {step.id: own for step in steps if step.id != own}
                 elif steps not in shown and shown:
                     found |= align(steps, max(shown, key=len), drawn)
+    return found
+
+
+def find_following(one_pass: Pass, drawn: set[str]) -> dict[str, str]:
+    """For steps of a stage that have no node the next of it that has one: what a skip goes through leads to a sum."""
+    reading, found = read_pass(one_pass), dict[str, str]()
+    for staging in (one for towering in reading.towers for one in towering.stagings):
+        bent = reading.flow.readers.get(staging.joints[-1].add, ())[:1]  # a sum may stand with the bend behind it
+        behind: str | None = None
+        for place in sorted(staging.nodes | set(bent), reverse=True):
+            step = reading.flow.steps[place]
+            behind = step.id if step.id in drawn else behind
+            found |= {step.id: behind} if behind is not None and behind != step.id else {}
     return found
 
 

@@ -285,7 +285,8 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     if bend is not None:
         label, end, places = f"{label} + {label_step(flow, bend)}", bend, [bend, *places]
     dropped = list_dropouts(flow, *(joint.region.end for joint in staging.joints))
-    past = list_past(flow, staging.joints[0].past)
+    ways = list_past(flow, staging.joints[0].past)
+    past = list(dict.fromkeys(label_step(flow, node).lower() for node in ways))
     if staging.stage.replaces:
         label = f"{kind.upper()} NORM" if kind else "GIVEN ON"
     told = (describe_past(past), describe_added(staging.added), describe_taken(staging.stage))
@@ -294,7 +295,7 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
         label,
         chart.rows,
         (0.5, 0.5) if staging.stage.parallel else BROAD,
-        (*steps_at(flow, *dict.fromkeys([*places, *factors])), *dropped),
+        (*steps_at(flow, *dict.fromkeys([*places, *factors, *ways])), *dropped),
         flow.output(end),
         describe_dropout(flow, dropped),
         "" if is_weighed or past or factors or staging.added or staging.stage.replaces else describe_box("add", None),
@@ -328,10 +329,9 @@ def list_joining(flow: Flow, staging: Staging) -> list[int]:
     return [node for node in sorted(inner) if flow.op(node) in SUMS] if staging.stage.parallel else []
 
 
-def list_past(flow: Flow, past: Collection[int]) -> list[str]:
-    """What the stream goes through on its way past a branch, as its steps are called."""
-    labels = (label_step(flow, node).lower() for node in sorted(past) if flow.is_leaf(node) and not moves(flow, node))
-    return list(dict.fromkeys(labels))
+def list_past(flow: Flow, past: Collection[int]) -> list[int]:
+    """The steps that the stream goes through on its way past a branch, and that do more than move it."""
+    return [node for node in sorted(past) if flow.is_leaf(node) and not moves(flow, node)]
 
 
 def moves(flow: Flow, node: int) -> bool:

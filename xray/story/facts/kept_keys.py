@@ -148,15 +148,24 @@ def list_memories(one_pass: Pass) -> set[str]:
 
 
 def list_brought(flow: Flow, join: int, stream: int | None) -> Iterator[int]:
-    """Of kept rows that are put beside each other, the steps that keep those not worked out of a stream (T5Gemma 2)."""
+    """Of kept rows that are put beside each other, the steps that keep those not worked out of a stream (T5Gemma 2).
+
+    Queries may come of it through a waist (DeepSeek-V4).
+    """
+    own = {stream} | list_read(flow, stream)
     for maker in flow.makers[join]:
         kept = flow.carried_from(maker)
         if kept is None or not begins_cache(flow.steps[kept]):
             continue
-        behind = flow.behind(kept, most=FARTHEST, ends=lambda one: is_linear(flow, one))
-        read = {flow.carried_from(flow.makers[one][0]) for one in behind if is_linear(flow, one)}
-        if read and stream not in read:
+        read = list_read(flow, kept)
+        if read and own.isdisjoint(read):
             yield kept
+
+
+def list_read(flow: Flow, place: int | None) -> set[int | None]:
+    """What the linear layers read that a step's numbers come from first."""
+    behind = flow.behind(place, most=FARTHEST, ends=lambda one: is_linear(flow, one))
+    return {flow.carried_from(flow.makers[one][0]) for one in behind if is_linear(flow, one)}
 
 
 def begins_cache(step: Step) -> bool:

@@ -1,0 +1,55 @@
+"""Whether the arrows of a sheet are proven: what the upper box does was worked out of what the lower one made."""
+
+from collections.abc import Iterator
+
+from xray.ir.flow.operation_kinds import CARRYING
+from xray.story.sheet.columns import read_columns
+
+
+def list_unproven(trace):
+    """The arrows of all charts of a sheet that no recorded step proves, by the names of both boxes."""
+    return [
+        (column.name, *names)
+        for column in read_columns(trace)
+        for chart in list_charts(column)
+        for names in check_chart(column.reading.flow, chart)
+    ]
+
+
+def list_charts(column) -> Iterator:
+    """What a column draws, from its entrance to its exit."""
+    yield from filter(None, (column.entrance, column.exit))
+    for frame in column.frames:
+        yield from filter(None, (frame.bridge, *(panel.chart for panel in frame.panels if panel.is_open)))
+
+
+def check_chart(flow, chart) -> Iterator[tuple[str, str]]:
+    """The arrows from one box of steps to another whose steps read nothing of it, through no third box but moves."""
+    steps = {node.key: list_steps(flow, node) for node in chart.nodes}
+    held = set().union(*steps.values())
+    labels = {node.key: node.label for node in chart.nodes}
+    for edge in chart.edges:
+        lower, upper = steps[edge.source], steps[edge.target]
+        is_told = lower and upper and not edge.source.rpartition(":")[2].startswith("given")
+        if is_told and lower.isdisjoint(upper) and lower.isdisjoint(reach_back(flow, upper, held)):
+            yield labels[edge.source], labels[edge.target]
+
+
+def list_steps(flow, node) -> set[int]:
+    """The places of all steps that a box stands for, those inside its blocks included."""
+    places = {flow.places[step.id] for step in node.steps if step.id in flow.places}
+    return {inner for place in places for inner in range(place, max(place + 1, flow.ends[place]))}
+
+
+def reach_back(flow, steps, held) -> set[int]:
+    """The steps that some were worked out of, as far as the next ones that stand in boxes and do more than move."""
+    found: set[int] = set()
+    todo = [maker for step in steps for maker in flow.makers[step] if maker is not None]
+    while todo:
+        here = todo.pop()
+        if here in found:
+            continue
+        found.add(here)
+        if here in steps or here not in held or flow.op(here) in CARRYING:
+            todo += [maker for maker in flow.makers[here] if maker is not None]
+    return found
