@@ -64,3 +64,27 @@ def test_queries_and_keys_that_are_both_divided_by_a_root_of_the_root_are_scaled
     (_, _, line), *_ = list_formulas(tower, branch, nodes)
     assert {"Q ÷ √√d_k", "K ÷ √√d_k"} <= {node.label for node in nodes}
     assert "".join(run.text for run in line) == "softmax( Q·KT / √dk ) · V"
+
+
+class ScaledLast(nn.Module):
+    """Learned numbers by distance are added to the scores, and both are divided (XLNet)."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.near = nn.Embedding(9, HEADS)
+
+    def forward(self, x):
+        query, key, value = self.qkv(x).reshape(*x.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        places = torch.arange(x.shape[1])
+        bias = self.near(places[:, None] - places[None, :] + 4).permute(2, 0, 1)[None]
+        scores = (query @ key.transpose(-1, -2) + bias) / (WIDTH // HEADS) ** 0.5
+        return x + self.out((scores.softmax(-1) @ value).transpose(1, 2).flatten(2))
+
+
+def test_a_factor_behind_a_bias_stands_above_it_and_no_formula_says_otherwise():
+    tower, attention, nodes = read_panel(ScaledLast)
+
+    rows = {node.label: node.row for node in nodes}
+    assert rows["SCORES Q·K^T"] < rows["+ BIAS OF RELATIVE PLACES"] < rows["SCORES ÷ √d_k"]
+    assert "attention" not in [name for name, *_ in list_formulas(tower, attention, nodes)]

@@ -84,10 +84,10 @@ def list_formulas(tower: Tower, branch: Attention, nodes: Sequence[Node]) -> lis
 
 
 def write_attention(branch: Attention, nodes: Sequence[Node]) -> Line:
-    """The formula of an attention: its terms are those of its nodes; none where it is not told what is capped."""
+    """The formula of an attention: its terms are those of its nodes; none where a sum is capped or scaled."""
     keys = {node.key.rstrip("0123456789") for node in nodes}
     cap = f"{branch.cap:g}" if branch.cap else "c" if any(HELD_CAP in node.extra for node in nodes) else ""
-    if cap and "bias" in keys:
+    if (cap and "bias" in keys) or "factor" in keys:
         return ()
     runs = [Run(f"softmax( {cap and f'{cap}·tanh( '}Q·K", LABEL), Run("T", LABEL, "text", "regular", "sup")]
     for factor in list_factors(nodes):

@@ -1,5 +1,7 @@
 """The square of an attention: scores, what is done to them, softmax, and the weighted sum."""
 
+from collections.abc import Collection, Sequence
+from functools import partial
 from math import isclose, sqrt
 
 from xray.ir.flow.attention_sites import Site, has_keys_first
@@ -27,6 +29,7 @@ from xray.story.sentences.of_parts import HELD_CAP, describe_box
 SQUARE: Place = (0.46, 0.9)
 
 KEYS_TURNED: Place = (0.46, 0.5)
+ADDED = ("bias", "mask")
 UNKNOWN_FACTOR = "· scaled"
 ROOT_OF_ROOT = "÷ √√d_k"
 """Of queries and of keys, as torch scales both where it works its attention out: together the root."""
@@ -60,7 +63,9 @@ def draw_square(
         row += 1
     parts = read_scored(flow, site.scored)
     held = list_held_cap(flow, site.scored) if branch.cap is None else ()
-    scales = [part for part in parts if part.kind == "scale" and set(held).isdisjoint(part.nodes)]
+    added = next((place for place, part in enumerate(parts) if part.kind in ADDED), len(parts))
+    later = [part for part in parts[added:] if part.kind in ADDED or is_factor(flow, part, site, held)]
+    scales = [part for part in parts[:added] if part.kind == "scale" and set(held).isdisjoint(part.nodes)]
     scaled = {node for part in scales for node in part.nodes} - {site.scores}
     nodes.append(
         Node(
@@ -75,9 +80,10 @@ def draw_square(
     edges += [Edge(tops[letter], "scores") for letter in ("q", "k") if letter in tops]
     row += 1
     last = "scores"
-    for number, part in enumerate(part for part in parts if part.kind in ("bias", "mask")):
-        key = f"{part.kind}{number}"
-        nodes.append(score_node(flow, part, site, branch, key, row))
+    for number, part in enumerate(later):
+        key = f"{'factor' if part.kind == 'scale' else part.kind}{number}"
+        make = factor_node if part.kind == "scale" else partial(score_node, branch=branch)
+        nodes.append(make(flow, part, site, key=key, row=row))
         edges.append(Edge(last, key))
         last, row = key, row + 1
     dropped = list_dropouts(flow, site.softmax)
@@ -115,7 +121,18 @@ def draw_square(
     return row + 1
 
 
-def score_node(flow: Flow, part: Scored, site: Site, branch: Attention, key: str, row: int) -> Node:
+def is_factor(flow: Flow, part: Scored, site: Site, held: Collection[int]) -> bool:
+    """Whether a part multiplies all scores by a number that is not one, and caps nothing."""
+    return part.kind == "scale" and set(held).isdisjoint(part.nodes) and bool(name_factors(flow, site, [part]))
+
+
+def factor_node(flow: Flow, part: Scored, site: Site, *, key: str, row: int) -> Node:
+    """A factor behind what is added to the scores (XLNet)."""
+    label = f"SCORES {name_factors(flow, site, [part])}"
+    return Node(key, label, row, SQUARE, steps_at(flow, *reversed(part.nodes)), flow.output(part.nodes[-1]))
+
+
+def score_node(flow: Flow, part: Scored, site: Site, *, branch: Attention, key: str, row: int) -> Node:
     """What is added to the scores: a mask, or a bias for positions. A bias is named only if it is known to be one."""
     record = part.operand.record if part.operand is not None else None
     out = flow.output(part.nodes[-1])
@@ -140,15 +157,19 @@ def list_products_beside(flow: Flow, part: Scored, site: Site) -> list[int]:
     return sorted({*products, *sums})
 
 
-def label_scores(flow: Flow, site: Site, scales: list[Scored]) -> str:
+def label_scores(flow: Flow, site: Site, scales: Sequence[Scored]) -> str:
     """Queries times keys, and the factor where it is known."""
+    told = name_factors(flow, site, scales)
+    return f"SCORES {'K·Q' if has_keys_first(flow, site) else 'Q·K'}^T{told and f' {told}'}"
+
+
+def name_factors(flow: Flow, site: Site, scales: Sequence[Scored]) -> str:
+    """By what scores are multiplied; of several factors that they are."""
     step = flow.steps[site.scores]
     width = step.inputs[-2].shape[-1] if len(step.inputs) > 1 and step.inputs[-2].shape else 0
     told = [name_factor(flow.steps[node], width) for part in scales for node in part.nodes if flow.op(node) in SCALINGS]
     told = [one for one in told if one]
-    return f"SCORES {'K·Q' if has_keys_first(flow, site) else 'Q·K'}^T" + (
-        f" {told[0]}" if len(told) == 1 else " · scaled" if told else ""
-    )
+    return told[0] if len(told) == 1 else UNKNOWN_FACTOR if told else ""
 
 
 def name_factor(step: Step, width: int) -> str:
