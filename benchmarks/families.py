@@ -168,6 +168,7 @@ REASONS: Mapping[str, str] = {
     "inkling2_text": CHOSEN_DEPTH,
     "encodec": "convolutions and recurrent cells, in stages of different width",
     "mobilenet_v1": "convolutions, each behind the other, without a sum",
+    "mra": "attention in blocks that are chosen by their scores, weighed without a softmax over all of them",
     "pp_ocrv6_small_rec": BACKBONE,
     "pp_ocrv6_tiny_rec": BACKBONE,
     "reformer": "reversible layers: two streams, inside an autograd function of their own",
