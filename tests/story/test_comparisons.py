@@ -72,7 +72,7 @@ class ComparesTwice(nn.Module):
         self.frames = nn.Conv1d(20, WIDTH, 3, stride=2, padding=1)
         self.patches, self.words = nn.Conv2d(3, WIDTH, 4, stride=4), nn.Embedding(31, WIDTH)
         self.layers = nn.ModuleList(
-            nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(2)) for _ in range(3)
+            nn.Sequential(*(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(2))) for _ in range(3)
         )
         self.ends = nn.ModuleList(nn.Linear(WIDTH, SHARED) for _ in range(3))
 
@@ -80,8 +80,7 @@ class ComparesTwice(nn.Module):
         streams = [self.frames(sound).mT, self.patches(image).flatten(2).mT, self.words(ids)]
         ends = []
         for stream, layers, end in zip(streams, self.layers, self.ends, strict=True):
-            for layer in layers:
-                stream = layer(stream)
+            stream = layers(stream)
             ends.append(nn.functional.normalize(end(stream[:, 0])))
         heard, seen, read = ends
         return read @ heard.t(), read @ seen.t()
@@ -176,15 +175,13 @@ class ComparesThrough(ComparesTwice):
         super().__init__()
         self.narrow = nn.ModuleList(Layer(SHARED, Attention(SHARED, 2), norm="before") for _ in range(2))
 
-    def forward(self, ids, image):
+    def forward(self, ids, image, sound=None):
         seen, read = self.patches(image).flatten(2).mT, self.words(ids)
-        for layer in self.layers[0]:
-            seen = layer(seen)
+        seen = self.layers[0](seen)
         found = self.ends[2](seen)
         for layer in self.narrow:
             found = layer(found)
-        for layer in self.layers[2]:
-            read = layer(read)
+        read = self.layers[2](read)
         return self.ends[1](read[:, 0]) @ (found[:, 0] + self.ends[0](seen[:, 0])).t()
 
 

@@ -19,7 +19,7 @@ class Ends(nn.Module):
         self.row = None if row is None else nn.Parameter(torch.zeros(1, 1, WIDTH)) if row else None
         self.fixed = row is False
         self.layers = nn.Sequential(*(Layer(LatentAttention("nothing")) for _ in range(2)))
-        self.head = nn.Linear(WIDTH, 4)
+        self.head: nn.Module = nn.Linear(WIDTH, 4)
         self.mixing = nn.Conv1d(4, 1, 3, padding=1) if mixes else None
 
     def forward(self, ids):

@@ -104,7 +104,7 @@ class Scaled(Words):
     def __init__(self):
         super().__init__()
         del self.places
-        self.places = nn.Buffer(torch.rand(64, WIDTH), persistent=False)
+        self.register_buffer("places", torch.rand(64, WIDTH), persistent=False)
 
     def forward(self, ids):
         x = self.words(ids) + self.places[torch.arange(ids.shape[1])] / WIDTH**0.5

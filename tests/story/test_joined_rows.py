@@ -65,11 +65,11 @@ class Mapped(Joined):
 
     def __init__(self):
         super().__init__()
-        self.into = nn.Conv2d(3, 4, 1)
+        self.narrow = nn.Conv2d(3, 4, 1)
         self.wider = nn.Conv2d(4, WIDTH, 1)
 
     def forward(self, x):
-        x = self.wider(nn.functional.pad(self.into(x), (0, 0, 0, 0))).flatten(2).transpose(1, 2)
+        x = self.wider(nn.functional.pad(self.narrow(x), (0, 0, 0, 0))).flatten(2).transpose(1, 2)
         return self.head(self.norm(self.layers(x)))
 
 

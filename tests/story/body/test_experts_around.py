@@ -6,6 +6,7 @@ from torch import nn
 from torch.nn import functional
 
 import xray
+from xray.story.anatomy.branches import Experts
 
 
 class Latent(nn.Module):
@@ -63,7 +64,7 @@ class Lonely(nn.Module):
 
 def test_one_expert_of_one_is_told():
     trace = xray.trace(Reader(AttentionPart(), Lonely()).eval(), rows())
-    experts = [one for one in xray.anatomy(trace).towers[0].branches if one.part == "experts"]
+    experts = [one for one in xray.anatomy(trace).towers[0].branches if isinstance(one, Experts)]
 
     assert [(one.experts, one.chosen, one.shared, one.d_ff) for one in experts] == [(1, 1, 1, 9)]
 
@@ -127,7 +128,7 @@ class Parted(nn.Module):
 
 def test_two_sets_of_experts_for_places_of_their_own_are_told_and_drawn_apart():
     trace = xray.trace(Reader(AttentionPart(), Parted()).eval(), rows())
-    (experts,) = [one for one in xray.anatomy(trace).towers[0].branches if one.part == "experts"]
+    (experts,) = [one for one in xray.anatomy(trace).towers[0].branches if isinstance(one, Experts)]
 
     assert [(one.experts, one.chosen, one.d_ff) for one in experts.sets] == [(4, 2, 9), (4, 2, 14)]
     assert experts.shared == 1
@@ -143,4 +144,4 @@ def test_two_sets_that_all_places_go_through_are_not_called_parted():
             return x + (self.one(given) + self.other(given)).view(x.shape)
 
     trace = xray.trace(Reader(AttentionPart(), Both()).eval(), rows())
-    assert all(one.others is None for one in xray.anatomy(trace).towers[0].branches if one.part == "experts")
+    assert all(one.others is None for one in xray.anatomy(trace).towers[0].branches if isinstance(one, Experts))

@@ -5,6 +5,7 @@ from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
 from torch import nn
 
 import xray
+from xray.story.anatomy.branches import Attention as AttentionBranch
 from xray.story.cards.formulas import list_formulas
 from xray.story.sheet.columns import read_columns
 
@@ -31,7 +32,9 @@ def test_a_cap_by_a_number_that_is_held_is_told_beside_the_softmax():
     panel = column.frames[0].panels[0]
 
     nodes = {node.key: node for node in panel.chart.nodes}
-    (*_, formula), *_ = list_formulas(column.towering.tower, panel.staging.branches[0].branch, panel.chart.nodes)
+    branch = panel.staging.branches[0].branch
+    assert isinstance(branch, AttentionBranch)
+    (*_, formula), *_ = list_formulas(column.towering.tower, branch, panel.chart.nodes)
 
     assert "".join(run.text for run in formula) == "softmax( c·tanh( Q·KT / c ) ) · V"
     assert nodes["softmax"].extra == "capped by tanh, at a number that is held"

@@ -57,7 +57,7 @@ def test_few_convolutions_have_a_box_for_each_step():
 )
 def test_numbers_drawn_by_chance_that_are_added_are_noise(added, told):
     class Noised(Padded):
-        def forward(self, x):
+        def forward(self, x, counts=None):
             return self.last(torch.cat((added(self.first(x)), x), dim=-1))
 
     model = Noised()

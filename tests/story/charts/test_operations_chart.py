@@ -226,7 +226,7 @@ def test_angles_and_powers_between_products_are_drawn():
 )
 def test_what_is_rounded_with_a_way_back_is_told(change, told):
     class Rounding(Padded):
-        def forward(self, x):
+        def forward(self, x, counts=None):
             return self.last(torch.cat((change(self.first(x)), x), dim=-1))
 
     labels = labels_of(Rounding(), rows())

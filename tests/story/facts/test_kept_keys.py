@@ -110,7 +110,13 @@ def test_joint_attention_keeps_the_keys_of_the_memory_as_they_are():
     from transformers import T5Gemma2Config, T5Gemma2ForConditionalGeneration
 
     torch.manual_seed(0)
-    sizes = {**SIZES, "num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 4, "sliding_window": 8}
+    sizes: dict[str, object] = {
+        **SIZES,
+        "num_attention_heads": 6,
+        "num_key_value_heads": 2,
+        "head_dim": 4,
+        "sliding_window": 8,
+    }
     sizes |= {"query_pre_attn_scalar": 4, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}
     seen = {"hidden_size": 12, "intermediate_size": 5, "num_hidden_layers": 1, "num_attention_heads": 2}
     seen |= {"image_size": 28, "patch_size": 14}
