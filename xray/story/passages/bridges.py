@@ -62,9 +62,9 @@ def adds_rows_up(flow: Flow, before: int, start: int, leaves: Collection[int]) -
 
 
 def repeats_rows(flow: Flow, before: int, start: int, leaves: Collection[int]) -> bool:
-    """Whether each row is repeated as often as it is to last, so that there are more or fewer (FastSpeech 2)."""
+    """Whether each row is repeated as often as it is to last, and not all alike (FastSpeech 2)."""
     rows, left = flow.output(before).shape, flow.output(start).shape
-    is_longer = len(rows) == len(left) and rows[:1] + rows[2:] == left[:1] + left[2:] and rows != left
+    is_longer = len(rows) == len(left) and rows[:1] + rows[2:] == left[:1] + left[2:] and left[1] % rows[1] > 0
     return is_longer and any(flow.op(node) == EACH_REPEATED for node in leaves)
 
 
