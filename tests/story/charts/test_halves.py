@@ -1,20 +1,11 @@
 """What changes the stream between layers without a learned number, and what a box of several steps counts."""
 
 import torch
-from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
+from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart
 from torch import nn
 
 import xray
 from xray.story.sheet.columns import read_columns
-
-
-class Attends(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.inner = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
-
-    def forward(self, x):
-        return x + self.inner(x, x, x, need_weights=False)[0]
 
 
 class NormedInside(nn.Module):
@@ -33,8 +24,8 @@ class Halves(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.before = nn.Sequential(Attends(), NormedInside(), Attends(), NormedInside())
-        self.behind = nn.Sequential(Attends(), FeedForwardPart(), Attends(), FeedForwardPart())
+        self.before = nn.Sequential(AttentionPart(), NormedInside(), AttentionPart(), NormedInside())
+        self.behind = nn.Sequential(AttentionPart(), FeedForwardPart(), AttentionPart(), FeedForwardPart())
 
     def forward(self, x):
         x = self.before(x)
@@ -67,8 +58,8 @@ class Lasts(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.before = nn.Sequential(Attends(), FeedForwardPart(), Attends(), FeedForwardPart())
-        self.behind = nn.Sequential(Attends(), FeedForwardPart(), Attends(), FeedForwardPart())
+        self.before = nn.Sequential(AttentionPart(), FeedForwardPart(), AttentionPart(), FeedForwardPart())
+        self.behind = nn.Sequential(AttentionPart(), FeedForwardPart(), AttentionPart(), FeedForwardPart())
 
     def forward(self, x):
         return self.behind(self.before(x).repeat_interleave(torch.arange(1, 1 + x.shape[1]), 1))
@@ -88,7 +79,7 @@ class Chooses(nn.Module):
         super().__init__()
         self.words, self.sound = nn.Embedding(11, WIDTH), nn.Linear(5, WIDTH)
         self.latent = nn.Parameter(torch.rand(5))
-        self.layers = nn.Sequential(Attends(), FeedForwardPart(), Attends(), FeedForwardPart())
+        self.layers = nn.Sequential(AttentionPart(), FeedForwardPart(), AttentionPart(), FeedForwardPart())
 
     def forward(self, ids):
         return self.layers(torch.where(ids.eq(4)[..., None], self.sound(self.latent), self.words(ids)))

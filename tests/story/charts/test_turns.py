@@ -1,22 +1,13 @@
 """A loop in an entrance: one box tells how often it goes round, and what comes in is led to it."""
 
 import torch
-from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
+from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart
 from torch import nn
 
 import xray
 from xray.story.sheet.columns import read_columns
 
 TURNS, LENGTH = 20, 4
-
-
-class Attends(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.inner = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
-
-    def forward(self, x):
-        return x + self.inner(x, x, x, need_weights=False)[0]
 
 
 class Smooths(nn.Module):
@@ -26,7 +17,7 @@ class Smooths(nn.Module):
         super().__init__()
         self.bring, self.learned = nn.Linear(LENGTH, WIDTH), learned
         self.share = nn.Parameter(torch.rand(TURNS))
-        self.layers = nn.Sequential(Attends(), FeedForwardPart(), Attends(), FeedForwardPart())
+        self.layers = nn.Sequential(AttentionPart(), FeedForwardPart(), AttentionPart(), FeedForwardPart())
 
     def forward(self, series):
         pieces = series.reshape(series.shape[0], -1, LENGTH)
@@ -45,7 +36,7 @@ class LooksUp(nn.Module):
         super().__init__()
         self.tables = nn.ModuleList(nn.Embedding(16, LENGTH) for _ in range(12))
         self.bring = nn.Linear(12 * LENGTH, WIDTH)
-        self.layers = nn.Sequential(Attends(), FeedForwardPart(), Attends(), FeedForwardPart())
+        self.layers = nn.Sequential(AttentionPart(), FeedForwardPart(), AttentionPart(), FeedForwardPart())
 
     def forward(self, ids):
         found = [table((ids + 1) * (number + 3) % 16) for number, table in enumerate(self.tables)]

@@ -1,21 +1,12 @@
 """Names of boxes that are too wide for one line stand on two."""
 
 import torch
-from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
+from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart
 from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
 from xray.story.poster import compose_poster
-
-
-class Attends(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.inner = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
-
-    def forward(self, x):
-        return x + self.inner(x, x, x, need_weights=False)[0]
 
 
 class Branches(nn.Module):
@@ -24,7 +15,7 @@ class Branches(nn.Module):
     def __init__(self):
         super().__init__()
         self.reads = nn.ModuleList(nn.Conv1d(1, WIDTH, 16, stride=8, padding=4 + number) for number in range(3))
-        self.layers = nn.Sequential(Attends(), FeedForwardPart(), Attends(), FeedForwardPart())
+        self.layers = nn.Sequential(AttentionPart(), FeedForwardPart(), AttentionPart(), FeedForwardPart())
 
     def forward(self, signal):
         one, two, three = (read(signal)[..., :5].mT for read in self.reads)
