@@ -91,6 +91,34 @@ def test_an_in_place_layer_is_the_source_of_what_it_changed():
     assert [step.inputs[0].source for step in recorded.steps][1:] == [None, "0#0", "1#0"]
 
 
+class BendsInPlace(nn.Module):
+    """A sum in place, and a bend in place behind it, as at the end of a block of ResNet."""
+
+    def __init__(self, bend):
+        super().__init__()
+        self.wide, self.after, self.bend = nn.Linear(5, 5), nn.Linear(5, 3), bend
+
+    def forward(self, x):
+        y = self.wide(x)
+        y += x
+        return self.after(self.bend(y))
+
+
+@pytest.mark.parametrize(
+    ("bend", "maker"),
+    [
+        (nn.ReLU(inplace=True), "bend#0"),
+        (lambda y: functional.relu(y, inplace=True), "BendsInPlace.relu#0"),
+        (torch.relu_, "BendsInPlace.relu_#0"),
+        (lambda y: y, "BendsInPlace.add_#0"),
+    ],
+)
+def test_a_bend_in_place_behind_a_sum_in_place_is_the_source_of_what_it_bent(bend, maker):
+    steps = {step.id: step for step in trace(BendsInPlace(bend), torch.ones(2, 5)).steps}
+
+    assert steps["after#0"].inputs[0].source == maker
+
+
 def test_out_arguments_are_outputs():
     recorded = record_and_compare(Model(lambda x: torch.mul(x, 2, out=torch.empty(3)) + 1), torch.ones(3))
 

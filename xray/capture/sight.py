@@ -65,7 +65,9 @@ class Sight:
     def see_made(
         self, name: str, tensor: Tensor, call: OpenCall, *, mask_kind: MaskKind | None = None, role: Role | None = None
     ) -> Seen:
-        """One tensor that a call made."""
+        """One tensor that a call made, or changed, as a ReLU may what it is given."""
+        if self._log.is_changed_in(tensor, call.serial, (given for _, given, _ in call.inputs)):
+            return self.see_changed(tensor, call, name)[0]
         known = self.find(tensor)
         if known is None or known.maker is None:
             known = self._note_made(tensor, call, known, mask_kind, role)

@@ -1,6 +1,6 @@
 """Which step made a tensor: remembered by identity and version, for as long as the tensor itself lives."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 from weakref import ref
@@ -112,6 +112,13 @@ class TensorLog:
         """Whether the tensor was seen before and changed since."""
         known = self._known.get(id(tensor))
         return known is not None and known[0]() is tensor and known[1] != self._version_of(tensor)
+
+    def is_changed_in(self, tensor: Tensor, call: int, given: Iterable[Known]) -> bool:
+        """Whether a call changed a tensor that it was given, and no other call inside it did."""
+        before = next((one.version for one in given if one.tensor() is tensor), None)
+        writer, _ = self._writers.get(storage_of(tensor), (None, 0))
+        is_newer = before is not None and 0 <= before < self._version_of(tensor)
+        return is_newer and (writer is None or writer < call)
 
     def clear(self) -> None:
         """Forget everything."""
