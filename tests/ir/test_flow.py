@@ -63,3 +63,5 @@ def test_no_numbers_go_through_what_is_laid_out_alike(name):
 
     assert made["second"] in behind
     assert made["first"] not in behind
+    (laid,) = [place for place, step in enumerate(flow.steps) if step.op == name]
+    assert [maker for _, maker in flow.taken(laid)] == [made["second"]]

@@ -149,6 +149,15 @@ class OfStates(Named):
         return self.reader(encoder_hidden_states_image)
 
 
+class OfZeros(Named):
+    def forward(self, rows):
+        return self.reader(torch.zeros_like(rows))
+
+
+def test_what_gives_its_shape_alone_does_not_come_in():
+    assert [tower.reads for tower in read(OfZeros(), rows()).towers] == [None]
+
+
 @pytest.mark.parametrize(
     ("kind", "reads"),
     [(OfPatches, "image"), (OfEmbeddings, "vectors"), (OfFeatures, "vectors"), (OfStates, "vectors")],

@@ -50,6 +50,11 @@ class Flow:
         """What the step at a place reads, each with its maker."""
         return zip(self.steps[place].inputs, self.makers[place], strict=True)
 
+    def taken(self, place: int) -> Iterator[tuple[TensorRecord, int | None]]:
+        """What the step at a place takes numbers of, and not the shape or the type alone, each with its maker."""
+        read = list_read(self.steps[place])
+        return (given for number, given in enumerate(self.given(place)) if number in read)
+
     def before_move(self, place: int | None, ops: frozenset[str]) -> tuple[TensorRecord, int | None] | None:
         """What a step moves, and the maker of that; None if the step does more than the given operations."""
         if place is None or self.op(place) not in ops or not self.makers[place]:

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from math import prod
 
-from xray.ir.flow.dataflow import SHAPED_ALIKE, Flow
+from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, LOOKUPS
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
@@ -58,8 +58,7 @@ def lead_to_boxes(flow: Flow, entrance: Collection[int], chart: Chart, record: T
     todo = [
         node
         for node in entrance
-        if flow.op(node) not in SHAPED_ALIKE
-        and any(maker is None and is_same_given(one, record) for one, maker in flow.given(node))
+        if any(maker is None and is_same_given(one, record) for one, maker in flow.taken(node))
     ]
     seen: set[int] = set()
     while todo:
@@ -123,7 +122,7 @@ def find_input(flow: Flow, towering: Towering, kind: Reads | None = None) -> tup
     for node in sorted(towering.entrance):
         if wanted is not None and flow.op(node) not in wanted:
             continue
-        for record, maker in flow.given(node):
+        for record, maker in flow.taken(node):
             if record.role == "parameter" or not record.shape:
                 continue
             if reads == "ids" and (record.role != "ids" or looks_up_places(flow, node)):
@@ -141,9 +140,8 @@ def find_input(flow: Flow, towering: Towering, kind: Reads | None = None) -> tup
 
 
 def is_numbers(flow: Flow, record: TensorRecord, reader: int) -> bool:
-    """Whether a step reads any numbers of a tensor, and not its shape alone; ids that it makes numbers are such."""
-    is_float = record.is_float or flow.output(reader).is_float
-    return is_float and prod(record.shape) > 0 and flow.op(reader) not in SHAPED_ALIKE
+    """Whether a step reads any numbers of a tensor; ids that it makes numbers are such."""
+    return (record.is_float or flow.output(reader).is_float) and prod(record.shape) > 0
 
 
 def step_out(flow: Flow, nodes: Collection[int], finder: int) -> tuple[Step, TensorRecord, int]:
