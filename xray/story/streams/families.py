@@ -12,6 +12,7 @@ from xray.story.recognition.between import is_linear
 from xray.story.recognition.chosen_rows import picks_best
 from xray.story.recognition.norms import find_norm
 from xray.story.recognition.ways import find_straight_ends
+from xray.story.streams.beginnings import begin_behind_moves
 from xray.story.streams.chains import Chain, are_regrouped, convolves_little, find_chains, leave_side_ways
 from xray.story.streams.joints import Joint
 from xray.story.streams.replaced import begin_with_replaced
@@ -28,7 +29,7 @@ def find_families(flow: Flow, sites: Sequence[Site]) -> list[list[Chain]]:
     kept = [kept for one in join_chains(flow, chains, sites) if (kept := keep_stream(flow, one, sites))]
     attending = {add for one in kept if any(has_site(chain, sites) for chain in one) for add in list_sums(one)}
     found = [one for one in kept if not convolves_little(flow, one) or attending.isdisjoint(flow.behind(one[0].start))]
-    return [begin_with_replaced(flow, one, sites) for one in found]
+    return [begin_with_replaced(flow, begin_behind_moves(flow, one), sites) for one in found]
 
 
 def leave_what_follows(flow: Flow, chain: Chain) -> Chain:

@@ -1,0 +1,95 @@
+"""Beginnings: what a stream goes through once before its first branch, and the branch with it, is none of a layer."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from math import prod
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, TURNS
+from xray.story.streams.chains import Chain
+from xray.story.streams.joints import Joint
+from xray.story.streams.shortcuts import SHORTENING, is_learned
+
+
+def begin_behind_moves(flow: Flow, chains: Sequence[Chain]) -> list[Chain]:
+    """The chains of a tower, each begun behind the moves and pools that its first branch shares with the way past it.
+
+    So a layer begins with what it reads: the rows whose axes were swapped before all layers (FSMT), the map that was
+    made smaller between two (Informer), or before the first (ResNet). What each layer does anew is its own.
+    """
+    joints = [joint for chain in chains for joint in chain.joints]
+    sums = {joint.add for joint in joints}
+    starts = {joint.stream: list_shared(flow, list_begun(chains, joint.stream)) for joint in joints}
+    first = joints[0].stream
+    others = {where_of(flow, node) for stream, moves in starts.items() if stream != first for node in moves}
+
+    def is_once(stream: int | None, moves: Sequence[int]) -> bool:
+        if stream == first:
+            return others.isdisjoint(where_of(flow, node) for node in moves)
+        turns = any(flow.op(node) in TURNS for node in moves)
+        return turns and stream is not None and stream not in sums and is_worked_on(flow, stream)
+
+    moved = {stream: moves for stream, moves in starts.items() if moves and is_once(stream, moves)}
+
+    def begin(joint: Joint) -> Joint:
+        moves = moved.get(joint.stream)
+        return begin_at(joint, moves) if moves else joint
+
+    return [Chain(list(map(begin, chain.joints)), list(map(begin, chain.skips))) for chain in chains]
+
+
+def is_worked_on(flow: Flow, stream: int) -> bool:
+    """Whether a stream begins with what something was done to between two layers: a pool, a convolution."""
+    return flow.op(stream) in SHORTENING or is_learned(flow, stream)
+
+
+def list_begun(chains: Sequence[Chain], stream: int | None) -> list[Joint]:
+    """The sums to whose branches a step leads first, those that reach over several layers included."""
+    return [joint for chain in chains for joint in (*chain.joints, *chain.skips) if joint.stream == stream]
+
+
+def list_shared(flow: Flow, joints: Sequence[Joint]) -> tuple[int, ...]:
+    """The moves and pools, one behind the other, through which alone what some sums read comes from their stream."""
+    within = {joint.add for joint in joints}.union(*(joint.region.inner for joint in joints))
+    stream = joints[0].stream
+    moves = tuple(follow(flow, stream, within, {joint.add for joint in joints}))
+    if stream is None or not moves:
+        return ()
+    turns = any(flow.op(node) in TURNS for node in moves)
+    return moves if turns or list_long(flow, stream) != list_long(flow, moves[-1]) else ()
+
+
+def list_long(flow: Flow, node: int) -> tuple[int, ...]:
+    """The axes of what a step made, those of length 1 left out."""
+    return tuple(size for size in flow.output(node).shape if size > 1)
+
+
+def follow(flow: Flow, here: int | None, within: Collection[int], sums: Collection[int]) -> Iterator[int]:
+    """The steps behind one, as long as each is a move or a pool and the only one that reads the one before."""
+    while here is not None:
+        readers = [reader for reader in flow.readers.get(here, ()) if reader in within]
+        if len(readers) != 1 or readers[0] in sums or not keeps_all(flow, readers[0]):
+            return
+        here = readers[0]
+        yield here
+
+
+def keeps_all(flow: Flow, node: int) -> bool:
+    """Whether a step moves all numbers that it is given, or pools neighbours."""
+    step = flow.steps[node]
+    if len(step.outputs) != 1 or not step.inputs:
+        return False
+    is_whole = prod(step.inputs[0].shape) == prod(step.outputs[0].shape)
+    return flow.op(node) in SHORTENING or (flow.op(node) in CARRYING and is_whole)
+
+
+def where_of(flow: Flow, node: int) -> tuple[str, str | None]:
+    """What a step does, and the line that does it: a line that runs for each layer does it anew."""
+    return flow.op(node), flow.steps[node].location
+
+
+def begin_at(joint: Joint, moves: Sequence[int]) -> Joint:
+    """A sum whose stream and branch begin behind some moves that both go through."""
+    region, gone = joint.region, frozenset(moves)
+    begun = replace(region, start=moves[-1], inner=region.inner - gone, beside=region.beside - gone)
+    return replace(joint, stream=moves[-1], region=begun, past=joint.past - gone)
