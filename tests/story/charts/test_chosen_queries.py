@@ -1,10 +1,12 @@
 """Queries of which some alone look, and a pool between layers: both have a box that says so (Informer)."""
 
+import pytest
 import torch
 from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
 from torch import nn
 
 import xray
+from xray.story.sentences.of_stations import describe_station
 from xray.story.sheet.columns import read_columns
 
 CHOSEN = 3
@@ -54,8 +56,19 @@ def test_queries_that_were_picked_by_their_scores_are_called_chosen():
     assert not [label for label in labels if "BESIDE" in label]
 
 
-def test_a_pool_between_layers_has_a_box_and_axes_that_are_swapped_are_not_cut_anew():
+def test_a_pool_between_layers_has_a_box_and_axes_swapped_behind_it_are_none_of_a_layer():
     labels = labels_of(LooksBest(), FeedForwardPart(), Shortens(), LooksBest(), FeedForwardPart())
 
     assert labels["MAX POOL 3, STEP 2"] == (2, WIDTH, 4)
-    assert labels["AXES SWAPPED"] == (2, 4, WIDTH)
+    assert "AXES SWAPPED" not in labels
+
+
+@pytest.mark.parametrize(
+    ("length", "told"), [(8, "Places look at each other."), (3, "Every place looks at every other.")]
+)
+def test_every_place_looks_only_where_all_queries_are_chosen(length, told):
+    torch.manual_seed(0)
+    model = nn.Sequential(LooksBest(), FeedForwardPart(), LooksBest(), FeedForwardPart()).eval()
+    (tower,) = xray.anatomy(xray.trace(model, torch.rand(2, length, WIDTH))).towers
+
+    assert describe_station(tower, next(iter(tower.branches))) == told

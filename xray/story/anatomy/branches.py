@@ -51,8 +51,8 @@ class Attention(Looking):
     many become one key and value (SegFormer), `coarse` how many become one row that asks and whose answer is spread
     over them again (EfficientLoFTR). `pieces` says into how many parts a packed row is cut that attend each by itself,
     `foreign_queries` is True where queries are made beside the stream, and keys and values of it (GC ViT),
-    `partial` where some places do not see some others, in no way that has a name: a mask hides them, or the places of
-    one image became several sequences (MobileViT).
+    `partial` where some places do not see some others, in no way that has a name: a mask hides them, the places of
+    one image became several sequences (MobileViT), or the queries that scored best alone ask (Informer).
     `other_rows` is True where beside the key of each place stand keys that the stream makes too, but not one for each
     (DeepSeek-V4). `sliding_window` is the setting of its block by this name where this pass cannot show what it does:
     it has fewer places than that, and no mask is recorded that cuts a window. `earlier_keys` is True where keys and

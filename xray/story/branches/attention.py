@@ -37,6 +37,7 @@ from xray.story.branches.rows import list_rolled, looks_at_another_row
 from xray.story.branches.scores import leave_open, read_scores
 from xray.story.branches.visible import chooses_keys
 from xray.story.recognition.between import Region, is_linear, width_in, width_out
+from xray.story.recognition.chosen_rows import picks_best
 from xray.story.recognition.scored_parts import list_behind
 
 NEAR, FAR = 24, 200
@@ -96,7 +97,9 @@ def describe_attention(
         gathered=count_gathered(flow, site, key, region),
         other_rows=key.has_others or None,
         pieces=count_pieces(flow, sites, region) or scores.blocks,
-        partial=(scores.is_partial and window is None and scores.blocks is None) or None,
+        partial=(scores.is_partial and window is None and scores.blocks is None)
+        or chooses_queries(flow, query)
+        or None,
         coarse=count_coarse(flow, site, region),
         foreign_queries=(key.is_own and value.is_own and not query.is_own) or None,
         chosen_keys=chooses_keys(flow, site) or None,
@@ -104,6 +107,12 @@ def describe_attention(
         earlier_keys=(source == "self" and None not in (key.earlier, value.earlier)) or None,
         sliding_window=read_set_window(flow, site) if window is None and source == "self" and beside is None else None,
     )
+
+
+def chooses_queries(flow: Flow, query: Side) -> bool:
+    """Whether of all queries some alone ask, because they scored best: the other places look at none (Informer)."""
+    given = ((flow.steps[node].inputs[0].shape, node) for node in query.nodes if picks_best(flow, node))
+    return any(prod(flow.output(node).shape) < prod(shape) for shape, node in given)
 
 
 def is_weighed_last(flow: Flow, site: Site) -> bool:

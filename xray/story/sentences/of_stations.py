@@ -188,6 +188,11 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
         lambda one: isinstance(one, Attention) and one.chosen_keys and one.causal,
     ),
     Sentence("station of a window that is set", describe_set_window),
+    fixed(
+        "some look back",
+        "Places look back, never ahead.",
+        lambda one: isinstance(one, Attention) and one.causal and one.partial,
+    ),
     fixed("looks back", "Every place looks back, never ahead.", lambda one: isinstance(one, Attention) and one.causal),
     fixed(
         "looks at all",
