@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from story.sentences.pools import FALSE, make_anatomy
+from story.sentences.pools import FALSE, PLAIN, make_anatomy
 
 from xray.story.sentences.of_models import describe_chosen_keys
-from xray.story.sentences.of_norms import describe_inner_norm
+from xray.story.sentences.of_norms import describe_inner_norm, describe_scale
 
 
 def test_keys_that_some_attentions_choose_are_chosen_in_some():
@@ -22,3 +22,15 @@ def test_inner_norms_are_said_of_all_attentions_only_where_each_has_one(norms, w
     anatomy = make_anatomy(*(replace(FALSE, inner_norm=norm) for norm in norms))
 
     assert describe_inner_norm(anatomy).startswith(f"Inner norms: in {where}, rows")
+
+
+def test_a_layer_scale_is_said_of_all_sublayers_only_where_each_has_one():
+    scaled = make_anatomy(FALSE, PLAIN, scale="learned")
+    (tower,) = scaled.towers
+    (group,) = tower.groups
+    first, *others = group.stages
+    stages = (first, *(replace(stage, scale=None) for stage in others))
+    some = replace(scaled, towers=(replace(tower, groups=(replace(group, stages=stages),)),))
+
+    assert "what a sublayer gives is multiplied" in describe_scale(scaled)
+    assert "what some sublayers give is multiplied" in describe_scale(some)

@@ -71,7 +71,8 @@ def describe_inner_norm(anatomy: Anatomy) -> str:
 def describe_scale(anatomy: Anatomy) -> str:
     scales = {stage.scale for stage in stages(anatomy)}
     if "learned" in scales:
-        return "Layer scale: what a sublayer gives is multiplied by a learned number for each channel, then added."
+        what = "a sublayer gives" if scales == {"learned"} else "some sublayers give"
+        return f"Layer scale: what {what} is multiplied by a learned number for each channel, then added."
     what = "a sublayer gives" if None not in scales else "some sublayers give"
     return f"What {what} is multiplied by a number before it is added." if "number" in scales else ""
 
