@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from xray.ir.records import MaskFacts
 from xray.story.anatomy.branches import Attention, Branch
-from xray.story.anatomy.tree import Group
+from xray.story.anatomy.tree import Group, Tower
 from xray.story.body.layers import Mask
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told, draw_card
@@ -28,7 +28,7 @@ def draw_pattern(told: Told, canvas: Canvas, top: float) -> float:
     def draw(y: float) -> float:
         for tower, frames in several:
             masks = {frame.group.layers[0]: frame.masks for frame in frames}
-            parts = [list_parts(group) for group in tower.groups]
+            parts = [list_parts(tower, group) for group in tower.groups]
             kinds = {number: kind for kind, group in enumerate(tower.groups) for number in group.layers}
             step = min(13.0, (told.width - 28) / len(kinds))
             for place, number in enumerate(sorted(kinds)):
@@ -54,9 +54,20 @@ def draw_pattern(told: Told, canvas: Canvas, top: float) -> float:
     return draw_card(told, canvas, top, "WHICH LAYER IS WHICH", draw)
 
 
-def list_parts(group: Group) -> list[str]:
+def list_parts(tower: Tower, group: Group) -> list[str]:
     """What a layer of a group consists of."""
-    return [name_branch(branch).lower() + name_window(branch) for stage in group.stages for branch in stage.branches]
+    return [
+        name_branch(branch).lower() + name_places(branch, tower) + name_window(branch)
+        for stage in group.stages
+        for branch in stage.branches
+    ]
+
+
+def name_places(branch: Branch, tower: Tower) -> str:
+    """That an attention turns no queries and keys, where others of its tower do."""
+    attentions = [one for one in tower.branches if isinstance(one, Attention)]
+    is_other = isinstance(branch, Attention) and (branch.source, branch.positions) == ("self", "none")
+    return " (without rotary)" if is_other and "rotary" in {one.positions for one in attentions} else ""
 
 
 def name_window(branch: Branch) -> str:
