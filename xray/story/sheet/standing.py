@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 from xray.story.canvas import Canvas
 from xray.story.charts.chart import Chart
@@ -53,19 +54,20 @@ def split_columns(measure: Measure, columns: list[Column], gap: float) -> list[C
     found: list[Column] = []
     for column in columns:
         high = stand_height(measure, [column], gap)
-        pieces = min(len(column.frames), 1 + int(high // TALLEST))
+        runs = list_runs(column.frames)
+        pieces = min(len(runs), 1 + int(high // TALLEST))
         if pieces == 1:
             found.append(column)
             continue
-        heights = [frames_height(measure, (frame,), column, gap) for frame in column.frames]
+        heights = [frames_height(measure, run, column, gap) for run in runs]
         target = sum(heights) / pieces
         cuts: list[list[Frame]] = [[]]
         filled = 0.0
-        for frame, height in zip(column.frames, heights, strict=True):
+        for run, height in zip(runs, heights, strict=True):
             if cuts[-1] and filled + height / 2 > target and len(cuts) < pieces:
                 cuts.append([])
                 filled = 0.0
-            cuts[-1].append(frame)
+            cuts[-1] += run
             filled += height
         for number, held in enumerate(cuts):
             is_first, is_last = number == 0, number == len(cuts) - 1
@@ -83,6 +85,12 @@ def split_columns(measure: Measure, columns: list[Column], gap: float) -> list[C
                 )
             )
     return found
+
+
+def list_runs(frames: Sequence[Frame]) -> list[tuple[Frame, ...]]:
+    """Every frame that is drawn in full, with the rows of layers that stand on it."""
+    starts = [number for number, frame in enumerate(frames) if number == 0 or not frame.is_compact]
+    return [tuple(frames[start:end]) for start, end in zip_longest(starts, starts[1:])]
 
 
 def frames_height(measure: Measure, frames: tuple[Frame, ...], column: Column, gap: float) -> float:
