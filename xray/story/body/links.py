@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 
+from xray.ir.flow.cut_rows import find_cut_part
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.projections import is_product
 from xray.ir.flow.remembering import once
@@ -139,7 +140,13 @@ def list_ends_behind(flow: Flow, start: int | None, ends: Collection[int]) -> li
         if here in ends:
             found.append(here)
             continue
-        given = [(record, maker) for record, maker in flow.given(here) if maker is not None]
-        picks = flow.op(here) in PICKING and flow.steps[here].inputs[0].is_float
-        todo += [maker for record, maker in given if record.is_float or not picks]
+        todo += list_taken_from(flow, here)
     return found
+
+
+def list_taken_from(flow: Flow, place: int) -> list[int]:
+    """The steps whose numbers a step works on; not those that say which rows it picks, or whose rows it leaves out."""
+    picks = flow.op(place) in PICKING and flow.steps[place].inputs[0].is_float
+    cut = find_cut_part(flow, place)
+    taken = flow.given(place) if cut is None else [cut]
+    return [maker for record, maker in taken if maker is not None and (record.is_float or not picks)]

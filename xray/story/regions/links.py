@@ -215,8 +215,8 @@ def is_top(source: Source, columns: Sequence[Column], standing: Sequence[Standin
 
 
 def is_alike(one: Way, other: Way) -> bool:
-    """Whether two ways begin at one box."""
-    return one.source.key == other.source.key
+    """Whether two ways begin at one box, be it behind several of the layers for which that stands."""
+    return (one.source.column, one.source.box.id) == (other.source.column, other.source.box.id)
 
 
 def name_way(
@@ -225,7 +225,7 @@ def name_way(
     """What is written at the beginning of a way, and of those that begin there too; where it stands, and on what."""
     box, column, layer = way.source.box, columns[way.source.column], way.source.layer
     own = standing[way.source.column]
-    is_memory = all(one.is_memory for one in alike)
+    is_memory = all(one.is_memory for one in alike if one.source.key == way.source.key)
     if is_top(way.source, columns, standing):
         roof = max(box.top + OVER, own.drawn.top + 40)
         return [(box.x + 14, roof - 8, (MEMORY if is_memory else f"FROM THE {column.name.upper()} TOWER",), "page")]
@@ -239,4 +239,12 @@ def name_way(
         return [(right + 8, low + 2 + NOTE * 1.12 * len(told), told, "page")]
     if layer is None:
         return []
-    return [(box.right + 4, box.y - 8, ("BEHIND", "LAYER", str(layer + 1)), f"{column.look.own}_panel")]
+    layers = sorted({one.source.layer for one in alike if one.source.layer is not None})
+    return [(box.right + 4, box.y - 8, name_layers(layers), f"{column.look.own}_panel")]
+
+
+def name_layers(layers: Sequence[int]) -> tuple[str, ...]:
+    """Behind which layers, from 0, ways begin, in lines of two numbers."""
+    numbers = [", ".join(str(one + 1) for one in layers[place : place + 2]) for place in range(0, len(layers), 2)]
+    lines = [f"{line}," for line in numbers[:-1]] + numbers[-1:]
+    return ("BEHIND", "LAYER" if len(layers) == 1 else "LAYERS", *lines)

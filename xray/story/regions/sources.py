@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING
+from xray.story.body.links import list_taken_from
 from xray.story.charts.chart import Chart, Node
-from xray.story.entrance.tables import PICKING
 from xray.story.layout import Box
 from xray.story.sheet.columns import Column
 from xray.story.sheet.panels import find_result
@@ -41,25 +41,19 @@ def list_sources(
     own = {flow.places[step.id] for step in node.steps if step.id in flow.places and flow.is_leaf(flow.places[step.id])}
     name = columns[reader].name
     seen, found = set(own), dict[int, Source]()
-    todo = [maker for place in own for maker in list_makers(flow, place)]
+    todo = [maker for place in own for maker in list_taken_from(flow, place)]
     while todo and len(seen) < MOST_BEHIND:
         here = todo.pop()
         if here in seen:
             continue
         seen.add(here)
         if here not in drawn:
-            todo += list_makers(flow, here)
+            todo += list_taken_from(flow, here)
         elif (source := drawn[here]) is not None and columns[source.column].name != name:
             found[here] = source
     sums = frozenset[int]().union(*(column.towering.sums | {column.towering.end} for column in columns))
     made = {place for place in found if any(one in sums for one in flow.behind(place))}
     return list({source.key: source for place, source in found.items() if place in made or not made}.values())
-
-
-def list_makers(flow: Flow, place: int) -> list[int]:
-    """The steps whose numbers a step works on; not those that say which rows it picks."""
-    picks = flow.op(place) in PICKING and flow.steps[place].inputs[0].is_float
-    return [maker for record, maker in flow.given(place) if maker is not None and (record.is_float or not picks)]
 
 
 def list_drawn(flow: Flow, columns: Sequence[Column], standing: Sequence[Standing]) -> dict[int, Source | None]:
