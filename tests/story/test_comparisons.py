@@ -25,6 +25,10 @@ def divided_by_norm(rows):
     return rows / rows.norm(dim=-1, keepdim=True)
 
 
+def divided_by_vector_norm(rows):
+    return rows / torch.linalg.norm(rows, ord=2, dim=-1, keepdim=True)
+
+
 def times_one_by_root(rows):
     return rows * torch.rsqrt((rows * rows).sum(-1, keepdim=True) + 1e-6)
 
@@ -86,6 +90,29 @@ class ComparesTwice(nn.Module):
         return read @ heard.t(), read @ seen.t()
 
 
+class ComparesMeans(Compares):
+    """The mean of all rows is brought to one length, and nothing else stands behind the layers (X-CLIP)."""
+
+    def forward(self, ids, image):
+        seen, read = self.patches(image).flatten(2).mT, self.words(ids)
+        for layer in self.eye:
+            seen = layer(seen)
+        for layer in self.text:
+            read = layer(read)
+        return self.shorten(read.mean(1)) @ self.shorten(seen.mean(1)).t() * self.scale.exp()
+
+
+@pytest.mark.parametrize("shorten", [divided_by_norm, nn.functional.normalize])
+def test_rows_of_one_length_are_no_last_norm_and_have_one_box(shorten):
+    trace = xray.trace(ComparesMeans(shorten), torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8))
+    named = [text_of(box) for box in compose_poster(trace, text_width).boxes]
+
+    assert [told.partition(" 2")[0] for told in named if "ITS LENGTH" in told] == [
+        "EACH ROW ÷ ITS LENGTH OF A MEAN OF ROWS"
+    ] * 2
+    assert not [told for told in named if "LAST NORM" in told]
+
+
 def compose(shorten):
     torch.manual_seed(0)
     trace = xray.trace(Compares(shorten), torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8))
@@ -115,7 +142,9 @@ def text_of(box):
     return " ".join("".join(run.text for run in line) for line in box.lines)
 
 
-@pytest.mark.parametrize("shorten", [divided, divided_by_norm, times_one_by_root, nn.functional.normalize])
+@pytest.mark.parametrize(
+    "shorten", [divided, divided_by_norm, divided_by_vector_norm, times_one_by_root, nn.functional.normalize]
+)
 def test_rows_of_one_length_and_the_comparison_are_drawn_with_all_their_steps(shorten):
     layout = compose(shorten)
     words = [text_of(box) for box in layout.boxes]
@@ -137,6 +166,33 @@ def test_what_is_not_divided_by_the_length_of_its_rows_is_not_called_so(shorten)
 
     assert not [one for one in words if "ITS LENGTH" in one]
     assert [one for one in words if one.startswith("COMPARED")]
+
+
+class ScoresBeside(Compares):
+    """The words are compared with all places of the image, and a head beside that tells how sure they are (SAM)."""
+
+    def __init__(self):
+        super().__init__(nn.Identity())
+        self.sure = nn.Sequential(nn.Linear(WIDTH, 4), nn.ReLU(), nn.Linear(4, 1))
+
+    def forward(self, ids, image):
+        seen, read = self.patches(image).flatten(2).mT, self.words(ids)
+        for layer in self.eye:
+            seen = layer(seen)
+        for layer in self.text:
+            read = layer(read)
+        return read[:, 1:] @ seen.mT, self.sure(read[:, 0])
+
+
+def test_a_head_beside_a_comparison_does_not_lead_to_it():
+    torch.manual_seed(0)
+    trace = xray.trace(ScoresBeside(), torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8))
+    exit = next(one.exit for one in read_columns(trace) if one.towering.tower.name == "text")
+    (meeting,) = [node.key for node in exit.nodes if node.label.startswith("COMPARED")]
+
+    assert {node.label.split(" OF ")[0] for node in exit.nodes} >= {"LINEAR", "RELU"}
+    assert meeting in exit.feet
+    assert not [edge for edge in exit.edges if edge.target == meeting]
 
 
 class ComparesRows(Compares):

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from types import MappingProxyType
 
 from xray.ir.flow.attention_sites import Site
@@ -18,6 +19,7 @@ from xray.story.entrance.tables import looks_up_places
 from xray.story.passages.bridges import Bridging, find_bridges, list_changes
 from xray.story.passages.conditions import Conditioning, find_conditioning
 from xray.story.recognition.between import is_linear, strip_plain
+from xray.story.recognition.lengths import divides_by_length
 from xray.story.recognition.mixed_streams import find_end
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.recognition.resamplers import Resampler
@@ -298,7 +300,7 @@ def norm_within_skip(flow: Flow, chain: Chain) -> FoundNorm | None:
 
 
 def last_norm(flow: Flow, end: int) -> FoundNorm | None:
-    """The norm that reads what a chain ends with."""
+    """The norm that reads what a chain ends with; rows that are made one long are no norm of it (X-CLIP)."""
     todo = [end]
     for _ in range(40):
         if not todo:
@@ -307,10 +309,17 @@ def last_norm(flow: Flow, end: int) -> FoundNorm | None:
         for reader in flow.readers.get(here, ()):
             norm = closing_norm(flow, reader, end)
             if norm is not None:
-                return norm
+                return None if is_mere_length(flow, norm) else norm
             if flow.op(reader) in CARRYING | DROPOUTS | POOLINGS:
                 todo.append(reader)
     return None
+
+
+def is_mere_length(flow: Flow, norm: FoundNorm) -> bool:
+    """Whether rows are made one long, and no learned number of each channel multiplies them."""
+    learned = (one for node in norm.nodes for one in flow.steps[node].inputs if one.role == "parameter")
+    is_length = any(divides_by_length(flow, node) for node in norm.nodes)
+    return is_length and all(prod(one.shape) == 1 for one in learned)
 
 
 def goes_past(flow: Flow, end: int, norm: FoundNorm) -> bool:

@@ -33,9 +33,21 @@ def add_comparisons(flow: Flow, chart: Chart, own: str, meetings: Meetings) -> C
         )
         for number, (meeting, names) in enumerate(met.items())
     ]
-    edges = [Edge(head, node.key) for head in chart.heads for node in nodes]
+    led = {node.key: list_leading(flow, chart, meeting) for node, meeting in zip(nodes, met, strict=True)}
+    edges = [Edge(source, key) for key, sources in led.items() for source in sources]
+    feet = (*chart.feet, *(key for key, sources in led.items() if not sources))
     head = nodes[0].key if len(nodes) == 1 else chart.head
-    return replace(chart, nodes=(*chart.nodes, *nodes), edges=(*chart.edges, *edges), head=head)
+    return replace(chart, nodes=(*chart.nodes, *nodes), edges=(*chart.edges, *edges), feet=feet, head=head)
+
+
+def list_leading(flow: Flow, chart: Chart, meeting: int) -> list[str]:
+    """The last boxes of an exit that lead to a comparison: a head beside it does not (SAM's scores of its masks)."""
+    places = {node.key: [flow.places[one.id] for one in node.steps if one.id in flow.places] for node in chart.nodes}
+    first = min((place for found in places.values() for place in found), default=meeting)
+    behind = set(flow.behind(meeting, within=lambda place: place >= first))
+    leading = [key for key, found in places.items() if found and not behind.isdisjoint(found)]
+    onward = {edge.source for edge in chart.edges if edge.target in leading}
+    return [key for key in leading if key not in onward]
 
 
 def label_meeting(names: Sequence[str], is_only: bool) -> str:
@@ -67,7 +79,8 @@ def add_unit_length(flow: Flow, chart: Chart) -> Chart:
     head = next(node for node in chart.nodes if node.key == chart.head)
     made = [flow.places[step.id] for step in head.steps if step.id in flow.places]
     picked = [reader for place in made for reader in flow.readers.get(place, ()) if name_rows(flow, reader)]
-    found = next(((place, one) for place in (*made, *picked) for one in list_unit_lengths(flow, place)), None)
+    lengths = ((place, one) for place in (*made, *picked) for one in list_unit_lengths(flow, place))
+    found = next((one for one in lengths if one[1][-1] not in made), None)
     if found is None:
         return chart
     place, nodes = found

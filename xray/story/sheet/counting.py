@@ -108,7 +108,12 @@ class Count:
         step = self.flow.steps[place]
         if step.params or not self.flow.is_leaf(place):
             return step.params
-        return sum(prod(record.shape) for record in step.inputs if record.role == "parameter")
+        shapes = [record.shape for record in step.inputs if record.role == "parameter"]
+        counted, once = (sum(map(prod, some)) for some in (shapes, set(shapes)))
+        if counted == once:
+            return counted
+        held = self.own_params(self.flow.places.get(step.parent or "", -1))
+        return once if once <= held < counted else counted  # one that is laid beside itself is one (MLCD)
 
     def fresh(self, groups: Iterable[Collection[int]]) -> dict[str, int]:
         """The same as `paths`, less what other steps used before.
