@@ -12,8 +12,10 @@ from torch import nn
 from torch.nn import functional
 
 import xray
+from xray.ir.flow.dataflow import read_flow
 from xray.renderers.fonts import text_width
 from xray.story.poster import compose_poster
+from xray.story.sheet.counting import Count
 
 pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 IDS = torch.arange(14).view(2, 7)
@@ -371,3 +373,22 @@ def test_a_stream_beside_which_another_ones_keys_stand_is_not_told_that_ones_ent
     told = {run.text.strip() for box in layout.boxes for run in sum(box.lines, ())}
     assert not any(text.startswith("up to") for text in told)
     assert {f"{count(Looking()):,} parameters each"} <= told
+
+
+class Doubled(nn.Module):
+    """Rows times learned numbers that are laid beside themselves, or beside others as many (MLCD)."""
+
+    def __init__(self, *, is_same):
+        super().__init__()
+        self.one, self.other = nn.Parameter(torch.rand(1, 5)), None if is_same else nn.Parameter(torch.rand(1, 5))
+
+    def forward(self, x):
+        return x * torch.cat((self.one, self.one if self.other is None else self.other), dim=-1)
+
+
+@pytest.mark.parametrize(("is_same", "params"), [(True, 5), (False, 10)])
+def test_numbers_that_are_laid_beside_themselves_are_counted_once(is_same, params):
+    flow = read_flow(xray.trace(Doubled(is_same=is_same), torch.rand(3, 10)).passes[0])
+    (place,) = [place for place, step in enumerate(flow.steps) if step.op == "cat"]
+
+    assert Count(flow).params(place) == params

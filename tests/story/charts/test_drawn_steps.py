@@ -8,6 +8,7 @@ from torch import nn
 import xray
 from xray.ir.flow.dataflow import read_flow
 from xray.story.charts.operation_labels import label_step
+from xray.story.sheet.columns import read_columns
 
 
 class Frozen(nn.Module):
@@ -31,7 +32,10 @@ def convolve(count, norm):
 
 @pytest.mark.parametrize(
     ("norm", "told", "own"),
-    [(nn.BatchNorm2d, "CONVOLUTION 3×3 + BATCH NORM + RELU", 336), (Frozen, "CONVOLUTION 3×3 + RELU", 324)],
+    [
+        (nn.BatchNorm2d, "CONVOLUTION 3×3 + BATCH NORM + RELU", 336),
+        (Frozen, "CONVOLUTION 3×3 + SCALE AND SHIFT + RELU", 324),
+    ],
 )
 def test_many_convolutions_stand_in_a_box_each_with_norm_and_bend_and_all_in_the_middle_in_one(norm, told, own):
     few, many = (chart_of(convolve(count, norm), torch.rand(2, 6, 7, 7)).nodes for count in (12, 30))
@@ -64,3 +68,22 @@ def test_numbers_drawn_by_chance_that_are_added_are_noise(added, told):
     flow = read_flow(xray.trace(model.eval(), rows()).passes[0])
 
     assert [label_step(flow, place) for place in range(len(flow.steps)) if flow.op(place) == "add"] == [told]
+
+
+class Shortened(nn.Module):
+    """A residual sum past which the stream is convolved and normed by numbers that the model holds (ResNets)."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.past = convolve(2, Frozen), nn.Sequential(nn.Conv2d(6, 6, 1), Frozen(6))
+
+    def forward(self, x):
+        return self.past(x) + self.body(x)
+
+
+def test_what_the_stream_goes_through_past_a_sublayer_is_named_once():
+    model = nn.Sequential(nn.Conv2d(3, 6, 1), *(Shortened() for _ in range(3)))
+    (column,) = read_columns(xray.trace(model.eval(), torch.rand(2, 3, 7, 7)))
+
+    (node,) = (node for node in column.frames[0].panels[0].chart.nodes if node.key == "add")
+    assert node.told == ("the stream comes by through convolution 1×1, scale and shift",)

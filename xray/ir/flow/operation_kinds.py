@@ -84,9 +84,11 @@ SOFTMAXES = frozenset({"softmax", "safe_softmax"})
 PRODUCTS = frozenset({"matmul", "bmm", "mm", "einsum", "baddbmm", "linalg_matmul"})
 RMS_NORMS = frozenset({"rms_norm", "rmsnorm", "fused_rms_norm"})
 NORMS = frozenset({"layer_norm", "native_layer_norm"}) | RMS_NORMS
-LENGTHS = frozenset({"norm", "linalg_vector_norm", "vector_norm"})
+LENGTHS = frozenset({"norm", "linalg_norm", "linalg_vector_norm", "vector_norm"})
 """They measure how long a row is; what is divided by that has the length 1."""
-STATISTICS = frozenset({"mean", "var", "std", "var_mean", "std_mean", "norm", "linalg_vector_norm", "vector_norm"})
+STATISTICS = LENGTHS | {"mean", "var", "std", "var_mean", "std_mean"}
+SPREADS = frozenset({"pow", "pow_", "square", "sqrt", "rsqrt", "var", "std", "var_mean", "std_mean"})
+"""One of them is in each norm that is spelled out: how far numbers are from nothing, or from their mean."""
 LOOKUPS = frozenset({"embedding", "embedding_bag"})
 TRANSPOSED = frozenset({"conv_transpose1d", "conv_transpose2d", "conv_transpose3d"})
 """Convolutions that make maps larger."""
@@ -101,6 +103,8 @@ GRIDS = frozenset({"grid_sample", "grid_sampler"})
 CLAMPS = frozenset({"clamp", "clamp_", "clip", "clamp_min", "clamp_max"})
 REPEATS = frozenset({"expand", "repeat", "repeat_interleave", "broadcast_to", "tile"})
 TURNS = frozenset({"transpose", "permute", "t", "T", "mT", "movedim", "swapaxes", "swapdims", "adjoint", "moveaxis"})
+COPIES = frozenset({"contiguous", "clone"})
+"""They change nothing but where numbers lie."""
 CURVES = frozenset(
     [
         "relu",

@@ -12,6 +12,7 @@ from xray.ir.flow.operation_kinds import (
     JOINS,
     LENGTHS,
     SCALINGS,
+    SPREADS,
     SUMS,
 )
 from xray.ir.flow.projections import is_product
@@ -305,4 +306,6 @@ def name_norm(flow: Flow, norm: FoundNorm) -> NormKind | None:
     for start, kind in (("batch_norm", "batch"), ("group_norm", "group"), ("instance_norm", "instance")):
         if op.startswith(start):
             return kind  # type: ignore[return-value]
+    if len(norm.nodes) > 1 and SPREADS.isdisjoint(map(flow.op, norm.nodes)):
+        return None  # what is divided by the mean alone
     return "layer" if norm.centred else "rms"

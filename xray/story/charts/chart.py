@@ -7,12 +7,13 @@ from math import prod
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, NORMS
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, REPEATS
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.passages.added_places import learned_source
 from xray.story.recognition.norms import Norm
 from xray.story.sentences.of_parts import Part, describe_box
+from xray.story.wording import plural
 
 Place = tuple[float, float]
 """Where a lane stands: its centre and its width, in shares of the chart's width."""
@@ -148,18 +149,22 @@ def steps_with_block(flow: Flow, *places: int) -> tuple[Step, ...]:
 
 
 def describe_params(flow: Flow, *places: int) -> str:
-    """How many parameters some steps have together, each module counted once."""
-    whole = {find_whole(flow, place, set(places)) for place in places}
-    outermost = [one for one in whole if not any(other < one < flow.ends[other] for other in whole)]
+    """How many parameters some steps have together, each module counted once; those, too, that no module holds."""
+    whole = {place: find_whole(flow, place, set(places)) for place in places}
+    outermost = [one for one in whole.values() if not any(other < one < flow.ends[other] for other in whole.values())]
     counted = sum({flow.steps[one].path: flow.steps[one].params for one in outermost}.values())
-    counted = counted or sum(count_read(flow, place) for place in set(places))
-    return f"{counted:,} parameters" if counted else ""
+    counted += sum(count_read(flow, place) for place, one in whole.items() if not flow.steps[one].params)
+    return plural(counted, "parameter") if counted else ""
 
 
 def count_read(flow: Flow, place: int) -> int:
-    """How many learned numbers a step is given itself, as a convolution without a module of its own is."""
-    given = flow.given(place) if flow.op(place) in FINDINGS | NORMS else ()
-    return sum(prod(record.shape) for record, maker in given if learned_source(flow, record, maker) is not None)
+    """How many learned numbers a step is given itself, as a convolution without a module of its own is.
+
+    They may be a part of a parameter, or repeated. What is resized is not counted: that may happen to one many times.
+    """
+    given = flow.given(place) if flow.op(place) not in CARRYING | REPEATS else ()
+    sources = [(record, learned_source(flow, record, maker, CARRYING | REPEATS)) for record, maker in given]
+    return sum(min(prod(record.shape), prod(source.shape)) for record, source in sources if source is not None)
 
 
 def find_whole(flow: Flow, place: int, places: Collection[int]) -> int:
@@ -213,7 +218,7 @@ def draw_inner_norm(flow: Flow, norm: Norm, row: int) -> Node:
     told = "LAYER NORM" if norm.centred else "RMS NORM"
     steps = steps_with_block(flow, norm.end, *(node for node in reversed(norm.nodes) if node != norm.end))
     counted = steps[0].params
-    extra = f"{counted:,} parameters" if counted else ""
+    extra = plural(counted, "parameter") if counted else ""
     return Node("inner", told, row, BROAD, steps, flow.output(norm.end), extra)
 
 

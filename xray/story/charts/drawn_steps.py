@@ -21,14 +21,14 @@ from xray.ir.flow.operation_kinds import (
     SUMS,
 )
 from xray.ir.flow.projections import is_product
-from xray.ir.flow.remembering import once
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.branches.others import longest_chain
 from xray.story.charts.operation_labels import LABELS
 from xray.story.passages.added_places import learned_source
 from xray.story.passages.channels import gates_channels
-from xray.story.passages.pools import adds_up_rows, is_pool
+from xray.story.passages.held_factors import list_fed, list_shift
+from xray.story.passages.pools import adds_up_rows, is_pool, measures_channels
 from xray.story.recognition.between import PLAIN, is_linear, list_reading_data
 from xray.story.recognition.scored_parts import FILLINGS
 
@@ -104,7 +104,9 @@ def fold_behind(flow: Flow, notable: Collection[int]) -> dict[int, tuple[int, ..
         own: list[int] = []
         while node not in taken and flow.op(node) not in CURVES:
             here = read_alone(flow, own[-1] if own else node, notable)
-            is_norm = here is not None and flow.op(here).startswith("batch_norm") and not own
+            is_norm = (
+                here is not None and not own and bool(flow.op(here).startswith("batch_norm") or list_shift(flow, here))
+            )
             if here is None or here not in notable or not (is_norm or flow.op(here) in CURVES):
                 break
             own.append(here)
@@ -128,19 +130,6 @@ def read_alone(flow: Flow, node: int, notable: Collection[int]) -> int | None:
         here = readers[0]
 
 
-@once
-def list_fed(flow: Flow) -> frozenset[int]:
-    """The steps that work on what the model was given, or an earlier pass made, and not on what it holds alone."""
-    given = {record.shape for step in flow.steps if step.parent is None for record in step.inputs}
-    found: set[int] = set()
-    for place in range(len(flow.steps)):
-        for record, maker in flow.given(place):
-            is_given = record.role != "parameter" and (record.source is not None or record.shape in given)
-            if maker in found or (maker is None and is_given):
-                found.add(place)
-    return frozenset(found)
-
-
 def find_notable(
     flow: Flow,
     nodes: Collection[int],
@@ -158,6 +147,9 @@ def find_notable(
         if norm is not None and node not in taken and taken.isdisjoint(norm.nodes):
             normed[node] = norm.nodes
             taken |= set(norm.nodes) | {one for one in inside if norm.nodes[0] < one < node}
+        elif node not in taken and list_shift(flow, node):
+            normed[node] = list_shift(flow, node)
+            taken |= set(normed[node])
     levels: list[Callable[[Flow, int, Collection[int]], bool]]
     levels = [is_substance, is_bend, pools, partial(is_joint, whole=frozenset(nodes)), changes_each]
     levels.append(lambda flow, node, _: adds_up_rows(flow, node))
@@ -226,8 +218,8 @@ def is_bend(flow: Flow, node: int, inside: Collection[int]) -> bool:
 
 
 def pools(flow: Flow, node: int, inside: Collection[int]) -> bool:
-    """Whether a step makes one number of several neighbours, or one row of several."""
-    return is_pool(flow, node)
+    """Whether a step makes one number of several neighbours, one row of several, or the length of each channel."""
+    return is_pool(flow, node) or measures_channels(flow, node)
 
 
 def changes_each(flow: Flow, node: int, inside: Collection[int]) -> bool:

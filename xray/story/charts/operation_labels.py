@@ -3,17 +3,18 @@
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import FINDINGS, GRIDS, PLACING, SCALINGS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import FINDINGS, GRIDS, LENGTHS, PLACING, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.flow.projections import is_product
 from xray.story.body.stages import find_any_norm, name_norm
 from xray.story.entrance.tables import MOVING
 from xray.story.passages.bridges import label_convolution
 from xray.story.passages.channels import find_channels, gates_channels
+from xray.story.passages.held_factors import list_shift
 from xray.story.passages.joined_rows import label_learned_rows
-from xray.story.passages.pools import adds_up_rows, is_pool, label_pool
+from xray.story.passages.pools import adds_up_rows, is_pool, label_pool, measures_channels
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.lengths import ITS_LENGTH, divides_by_length
-from xray.story.recognition.norms import RUNNING
+from xray.story.recognition.norms import RUNNING, Norm
 
 MOST_BEHIND = 12
 CHANCE = frozenset({"randn", "randn_like", "rand", "rand_like", "normal", "normal_", "uniform_"})
@@ -44,8 +45,7 @@ def label_step(flow: Flow, node: int) -> str:
         if any(flow.op(one) in RUNNING for one in norm.nodes):
             return "NORM OVER ALL PLACES SO FAR"
         kind = name_norm(flow, norm)
-        divided = ITS_LENGTH if divides_by_length(flow, node) else "DIVIDED BY A NORM"
-        return f"{kind.upper()} NORM" if kind else divided
+        return f"{kind.upper()} NORM" if kind else label_division(flow, norm)
     op = flow.op(node)
     if op in SIDE_BY_SIDE and (label_learned_rows(flow, node) or lies_end_to_end(flow, node)):
         return label_learned_rows(flow, node) or "END TO END"
@@ -61,6 +61,8 @@ def label_step(flow: Flow, node: int) -> str:
         return f"SUM OF {prod(flow.steps[node].inputs[0].shape) // prod(flow.output(node).shape):,}"
     if is_pool(flow, node):
         return label_pool(flow, node)
+    if measures_channels(flow, node):
+        return "LENGTH OF EACH CHANNEL"
     if gates_channels(flow, node):
         return "EACH CHANNEL × ITS GATE"
     if is_linear(flow, node):
@@ -74,11 +76,24 @@ def label_step(flow: Flow, node: int) -> str:
         return "ONE OR THE OTHER"
     if op.startswith("index_add"):
         return "ADDED AT THEIR PLACES"
+    if list_shift(flow, node):
+        return "SCALE AND SHIFT"
     if op in SUMS:
         return "ROUNDED" if is_rounded(flow, node) else "+ NOISE" if adds_noise(flow, node) else "ADDED UP"
+    if op in ("sub", "sub_", "rsub"):
+        return "SUBTRACTED"
     if op in SCALINGS:
         return "DIVIDED" if op.startswith(("div", "true_div")) else "MULTIPLIED"
     return op.strip("_").replace("_", " ").upper()
+
+
+def label_division(flow: Flow, norm: Norm) -> str:
+    """What a norm is called that is none of the known ones, by what it divides by, or takes off."""
+    if divides_by_length(flow, norm.end):
+        return ITS_LENGTH
+    if any(flow.op(one) in LENGTHS for one in norm.nodes):
+        return "DIVIDED BY A NORM"
+    return "MEAN TAKEN OFF" if norm.centred else "DIVIDED BY A MEAN"
 
 
 def is_rounded(flow: Flow, node: int) -> bool:

@@ -18,6 +18,7 @@ from xray.story.branches.feed_forward import name_activation
 from xray.story.charts.chart import Chart, Edge, Node, Place, describe_params, steps_at
 from xray.story.charts.drawn_steps import MOST_AT_ALL, MOST_NODES, pick_steps, read_loop
 from xray.story.charts.operation_labels import label_step
+from xray.story.recognition.between import list_reading_data
 from xray.story.recognition.written_bends import list_written_bend
 
 MOST_IN_ROW, MOST_BEHIND = 3, 60
@@ -208,12 +209,19 @@ def attends(flow: Flow, group: Collection[int]) -> bool:
     return len(group) > 1 and any(flow.op(one) in SOFTMAXES for one in group)
 
 
+def with_learned(flow: Flow, group: tuple[int, ...]) -> tuple[int, ...]:
+    """Some steps with those that work out what they read of parameters alone, as learned rows are made queries."""
+    data = list_reading_data(flow)
+    made = (maker for one in group for maker in flow.makers[one] if maker is not None and maker not in data)
+    return tuple(dict.fromkeys((*group, *flow.behind(*made, within=lambda here: here not in data))))
+
+
 def make_node(
     flow: Flow, node: int, group: tuple[int, ...], row: int, place: Place, key: str, *, labels: Mapping[int, str]
 ) -> Node:
     """A step as a node."""
     is_whole = attends(flow, group) or find_any_norm(flow, node) is not None
-    extra = describe_params(flow, *(group if is_whole else (node,)))
+    extra = describe_params(flow, *(with_learned(flow, group) if is_whole else (node,)))
     steps = steps_at(flow, *dict.fromkeys((node, *group)))
     return Node(key, labels.get(node) or label_step(flow, node), row, place, steps, flow.output(node), extra)
 

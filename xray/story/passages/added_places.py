@@ -72,7 +72,7 @@ def source_beside(flow: Flow, record: TensorRecord, maker: int | None) -> Tensor
             return NAMELESS
         if flow.op(maker) not in MOVING | PICKING | PUTTING | GRIDS:
             return None
-        given = list(flow.given(maker))[: 1 if flow.op(maker) in GRIDS else None]  # where it picks is no table
+        given = list(flow.taken(maker))[: 1 if flow.op(maker) in GRIDS else None]  # where it picks is no table
         todo += [(one, before) for one, before in given if one.is_float and prod(one.shape) > 1]
     if source is not None and source.role == "activation" and not seen:
         return source if is_held(flow, source) else None  # else it may be data
@@ -125,9 +125,11 @@ def makes_places(flow: Flow, node: int) -> bool:
     )
 
 
-def learned_source(flow: Flow, record: TensorRecord, maker: int | None) -> TensorRecord | None:
-    """The parameter that a tensor is, moved or repeated at most; None if it is none."""
-    while record.role != "parameter" and maker is not None and flow.op(maker) in MOVING - SIDE_BY_SIDE | {"add"}:
+def learned_source(
+    flow: Flow, record: TensorRecord, maker: int | None, over: Collection[str] = MOVING - SIDE_BY_SIDE
+) -> TensorRecord | None:
+    """The parameter that a tensor is, moved, repeated or resized at most by such operations; None if it is none."""
+    while record.role != "parameter" and maker is not None and flow.op(maker) in over:
         if not flow.makers[maker]:
             return None
         record, maker = next(flow.given(maker))

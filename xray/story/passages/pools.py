@@ -3,10 +3,12 @@
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import LENGTHS
 from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import list_reading_data, read_sizes
+from xray.story.recognition.lengths import is_of_squares
+from xray.story.recognition.norms import MAP
 
-MAP = len(("batch", "channels", "height", "width"))
 WAYS = (("avg_pool", "MEAN"), ("max_pool", "MAX"))
 
 
@@ -30,7 +32,7 @@ def adds_up_rows(flow: Flow, node: int) -> bool:
 def read_axes(flow: Flow, node: int) -> set[int]:
     """The axes along which a step makes one number of several, as it is told."""
     count = len(flow.steps[node].inputs[0].shape)
-    dims = str(flow.steps[node].settings.get("dim", "")).strip("()[]").split(", ")
+    dims = str(flow.steps[node].settings.get("dim", "")).split("x")
     return {int(one) % count for one in dims if one.lstrip("-").isdecimal() and count}
 
 
@@ -41,6 +43,15 @@ def takes_rows_together(flow: Flow, node: int) -> bool:
     is_whole = len(before.shape) == MAP and axes == {MAP - 2, MAP - 1}
     is_data = after.is_float and after.role == "activation" and node in list_reading_data(flow)
     return is_data and bool(axes) and (is_whole or len(before.shape) - 1 not in axes)
+
+
+def measures_channels(flow: Flow, node: int) -> bool:
+    """Whether a step works out how long each channel of a map is, over all places (the norm of ConvNeXt V2)."""
+    if flow.op(node) not in LENGTHS or not flow.steps[node].outputs or not is_of_squares(flow, node):
+        return False
+    maker, axes = flow.makers[node][0], len(flow.steps[node].inputs[0].shape)
+    channels = None if maker is None else find_channels(flow, maker)
+    return axes == MAP and channels is not None and read_axes(flow, node) == {*range(1, MAP)} - {channels}
 
 
 def name_way(flow: Flow, node: int) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from math import prod
 
-from xray.ir.flow.dataflow import SHAPED_ALIKE, Flow
+from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CARRYING,
     CLAMPS,
@@ -177,8 +177,7 @@ def list_reading_data(flow: Flow) -> frozenset[int]:
     """The steps that work on anything but parameters and what is made of nothing else; a shape alone is no numbers."""
     found: set[int] = set()
     for place in range(len(flow.steps)):
-        given = flow.given(place) if flow.op(place) not in SHAPED_ALIKE else ()
-        if any(record.role != "parameter" if maker is None else maker in found for record, maker in given):
+        if any(record.role != "parameter" if maker is None else maker in found for record, maker in flow.taken(place)):
             found.add(place)
     return frozenset(found)
 

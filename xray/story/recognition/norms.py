@@ -10,6 +10,7 @@ from xray.ir.flow.remembering import once
 STRIPPED = SUMS | SCALINGS | frozenset({"sub", "sub_", "rsub"})
 RUNNING = frozenset({"cumsum"})
 LONGEST = 12
+MAP = len(("batch", "channels", "height", "width"))
 
 
 @dataclass(frozen=True)
@@ -62,12 +63,15 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
         side = [number for number in range(len(step.inputs)) if number not in full]
         if len(full) != 1 or not all(is_side(flow, here, number, width) for number in side):
             break
-        beside = [maker for number in side if (maker := flow.makers[here][number]) is not None]
-        spreads = step.op in SCALINGS and any(has_statistics(flow, maker) for maker in beside)
+        beside = {number: maker for number in side if (maker := flow.makers[here][number]) is not None}
+        telling = [number for number, maker in beside.items() if has_statistics(flow, maker)]
+        if any(is_of_places(flow, here, number) for number in beside if number not in telling):
+            break  # a number for each place that tells nothing of it: a mask of padding (DeBERTa)
+        spreads = step.op in SCALINGS and bool(telling)
         if spreads and is_scaled:
             break  # another norm, that this one reads (nanochat)
         is_scaled = is_scaled or spreads
-        for maker in beside:
+        for maker in beside.values():
             found = collect_statistics(flow, maker)
             if any(is_projection(flow, one) or flow.op(one) in FINDINGS for one in found):
                 return None  # how much of a channel goes on is worked out of its mean (squeeze and excite)
@@ -128,7 +132,28 @@ def is_side(flow: Flow, place: int, number: int, width: tuple[int, ...]) -> bool
     record = flow.steps[place].inputs[number]
     if len(record.shape) <= 1:
         return record.shape in ((), (1,), width)
-    return record.shape[-1] == 1 or (record.shape[-1:] == width and set(record.shape[:-1]) == {1})
+    is_row = record.shape[-1:] == width and set(record.shape[:-1]) == {1}
+    return (
+        (record.shape[-1] == 1 and not tells_of_maps(flow, place, number))
+        or is_row
+        or is_of_places(flow, place, number)
+    )
+
+
+def tells_of_maps(flow: Flow, place: int, number: int) -> bool:
+    """Whether an operand is a mean or a spread of each whole map of a picture, as in an instance norm."""
+    shape, made = flow.steps[place].inputs[number].shape, flow.output(place).shape
+    maker = flow.makers[place][number]
+    if len(made) < MAP or maker is None or set(made[2:]) == {1} or shape != (*made[:2], *(1 for _ in made[2:])):
+        return False
+    found = collect_statistics(flow, maker)
+    return any(is_measure(flow, one) for one in found) and not any(flow.op(one) in RUNNING for one in found)
+
+
+def is_of_places(flow: Flow, place: int, number: int) -> bool:
+    """Whether an operand has one number for each place: of rows, or of a map, whose channels are its second axis."""
+    shape, made = flow.steps[place].inputs[number].shape, flow.output(place).shape
+    return len(shape) > 1 and (shape == (*made[:-1], 1) or (len(made) == MAP and shape == (made[0], 1, *made[2:])))
 
 
 def is_measure(flow: Flow, place: int) -> bool:

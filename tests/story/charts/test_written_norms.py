@@ -1,0 +1,79 @@
+"""Norms that are written out: which of them are layer norms or RMS norms, and what the others are called."""
+
+import pytest
+import torch
+from story.charts.test_operations_chart import labels_of, rows
+from torch import nn
+
+EPSILON = 1e-6
+
+
+class Written(nn.Module):
+    """Something done to rows between two layers."""
+
+    def __init__(self, change, layer=nn.Linear):
+        super().__init__()
+        self.change = change
+        self.first, self.last = (layer(8, 8) if layer is nn.Linear else layer(8, 8, 1) for _ in range(2))
+
+    def forward(self, x):
+        return self.last(self.change(self.first(x)))
+
+
+def respond(x):
+    """The global response norm of ConvNeXt V2: each channel by how long it is beside the mean of all."""
+    length = x.norm(dim=(1, 2), keepdim=True)
+    return x * (length / (length.mean(-1, keepdim=True) + EPSILON)) + x
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda x: x * (x.pow(2).mean(-1, keepdim=True) + EPSILON).rsqrt(), "RMS NORM"),
+        (lambda x: (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True), "LAYER NORM"),
+        (lambda x: x / (x.mean(-1, keepdim=True) + EPSILON), "DIVIDED BY A MEAN"),
+        (lambda x: x - x.mean(-1, keepdim=True), "MEAN TAKEN OFF"),
+    ],
+)
+def test_what_is_divided_by_no_root_of_squares_is_no_norm_that_has_a_name(change, told):
+    assert labels_of(Written(change), rows(8)) == ["LINEAR", told, "LINEAR"]
+
+
+def test_how_long_each_channel_of_a_map_is_has_a_box():
+    labels = labels_of(Written(respond), torch.rand(2, 4, 4, 8))
+
+    assert labels == [
+        "LINEAR",
+        "LENGTH OF EACH CHANNEL",
+        "DIVIDED BY A MEAN",
+        "MULTIPLIED",
+        "ADDED UP",
+        "LINEAR",
+    ]
+
+
+def test_a_mean_over_both_axes_of_a_map_is_one_of_all_places():
+    mean = Written(lambda x: x.mean((2, 3), keepdim=True), nn.Conv2d)
+
+    assert labels_of(mean, torch.rand(2, 8, 4, 4)) == ["CONVOLUTION 1×1", "MEAN OF ALL PLACES", "CONVOLUTION 1×1"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda x: x * (x.pow(2).mean(1, keepdim=True) + EPSILON).rsqrt(), ["RMS NORM"]),
+        (lambda x: x * (x.pow(2).mean((2, 3), keepdim=True) + EPSILON).rsqrt(), None),
+    ],
+)
+def test_a_norm_may_stand_over_the_channels_of_a_map_and_one_over_its_places_is_none_of_rows(change, told):
+    labels = labels_of(Written(change, nn.Conv2d), torch.rand(2, 8, 4, 4))[1:-1]
+
+    assert labels == told if told else "RMS NORM" not in labels
+
+
+def test_a_mask_of_padding_behind_a_norm_is_no_part_of_it():
+    counted = (torch.arange(5) < 4).float()[:, None]
+
+    labels = labels_of(Written(lambda x: nn.functional.layer_norm(x + x.tanh(), (8,)) * counted), rows(8))
+
+    assert labels == ["LINEAR", "TANH", "ADDED UP", "LAYER NORM", "LINEAR"]

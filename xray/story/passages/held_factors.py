@@ -1,0 +1,49 @@
+"""Maps whose channels are multiplied by numbers that the model holds, and shifted by others: a frozen batch norm."""
+
+from math import prod
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, SUMS
+from xray.ir.flow.remembering import once
+
+FEWEST_AXES = len(("batch", "channels", "place"))
+
+
+def list_shift(flow: Flow, node: int) -> tuple[int, ...]:
+    """The two steps that multiply each channel by a held number and add another, the last first; none for others."""
+    scaled = read_held(flow, node, SUMS)
+    factor = None if scaled is None else flow.carried_from(scaled, CARRYING)
+    return () if factor is None or read_held(flow, factor, frozenset({"mul", "mul_"})) is None else (node, factor)
+
+
+def read_held(flow: Flow, node: int, ops: frozenset[str]) -> int | None:
+    """The maker of a map that a step works on with one held number for each channel; None where it does not."""
+    made = flow.output(node).shape if flow.op(node) in ops and flow.steps[node].outputs else ()
+    if len(made) < FEWEST_AXES or node not in list_fed(flow):
+        return None
+    given = [maker for record, maker in flow.given(node) if record.shape == made]
+    held = [
+        record
+        for record, maker in flow.given(node)
+        if record.shape != made and maker not in list_fed(flow) and holds_channels(record.shape, made)
+    ]
+    return given[0] if len(given) == len(held) == 1 else None
+
+
+def holds_channels(shape: tuple[int, ...], of: tuple[int, ...]) -> bool:
+    """Whether a tensor has one number for each channel of a map, and stands along its channels."""
+    whole = (1,) * (len(of) - len(shape)) + shape
+    return prod(shape) == of[1] and whole[1] == of[1]
+
+
+@once
+def list_fed(flow: Flow) -> frozenset[int]:
+    """The steps that work on what the model was given, or an earlier pass made, and not on what it holds alone."""
+    given = {record.shape for step in flow.steps if step.parent is None for record in step.inputs}
+    found: set[int] = set()
+    for place in range(len(flow.steps)):
+        for record, maker in flow.given(place):
+            is_given = record.role != "parameter" and (record.source is not None or record.shape in given)
+            if maker in found or (maker is None and is_given):
+                found.add(place)
+    return frozenset(found)
