@@ -80,7 +80,9 @@ def test_rows_that_each_place_looks_up_and_adds_are_counted():
 
 def test_a_number_for_all_words_is_told_by_what_it_is():
     assert "× √d_model" in labels_of(factor=WIDTH**0.5)
-    assert "× ONE NUMBER" in labels_of(factor=3.0)
+    assert "× 3" in labels_of(factor=3.0)
+    assert "÷ 4" in labels_of(factor=0.25)
+    assert "× 0.22" in labels_of(factor=0.22)
     assert not [label for label in labels_of() if label.startswith("×")]
 
 

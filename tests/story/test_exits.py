@@ -74,8 +74,8 @@ class Biased(Reader):
 def test_what_is_added_and_bent_behind_the_last_layer_is_drawn_in_its_order():
     words = words_of(Biased)
 
-    drawn = [word for word in words[words.index("LAST NORM") :] if word in ("LINEAR", "ADDED UP", "TANH")]
-    assert drawn == ["LINEAR", "ADDED UP", "TANH"]
+    drawn = [word for word in words[words.index("LAST NORM") :] if word in ("LINEAR", "+ A BIAS", "TANH")]
+    assert drawn == ["LINEAR", "+ A BIAS", "TANH"]
     assert not [word for word in words if "in no box" in word]
 
 

@@ -7,6 +7,8 @@ from torch.nn import functional
 
 import xray
 from xray.story.anatomy.branches import Experts
+from xray.story.body.reading import read_pass
+from xray.story.charts.stage_chart import chart_stage
 
 
 class Latent(nn.Module):
@@ -91,7 +93,7 @@ def test_what_multiplies_and_norms_what_all_experts_give_is_drawn_in_its_order()
 
     keys = [node.key for node in nodes]
     labels = [node.label for node in nodes][keys.index("mixed") :]
-    assert labels[:4] == ["SUM, WEIGHTED BY THE ROUTER, × 2.5", "RMS NORM", "SCALE", "ADD"]
+    assert labels[:4] == ["SUM, WEIGHTED BY THE ROUTER, × 2.5", "RMS NORM", "÷ 2", "ADD"]
 
 
 class Set(nn.Module):
@@ -145,3 +147,34 @@ def test_two_sets_that_all_places_go_through_are_not_called_parted():
 
     trace = xray.trace(Reader(AttentionPart(), Both()).eval(), rows())
     assert all(one.others is None for one in xray.anatomy(trace).towers[0].branches if isinstance(one, Experts))
+
+
+class InTurn(nn.Module):
+    """Experts that are worked out one after the other, each for the places that chose it (DBRX)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.router = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 4)
+        self.experts = nn.ModuleList(
+            nn.Sequential(nn.Linear(WIDTH, 9), nn.ReLU(), nn.Linear(9, WIDTH)) for _ in range(4)
+        )
+
+    def forward(self, x):
+        given = self.norm(x).flatten(0, 1)
+        weights, chosen = self.router(given).softmax(-1).topk(2)
+        found = torch.zeros_like(given)
+        for number, expert in enumerate(self.experts):
+            place, rank = torch.where(chosen == number)
+            found.index_add_(0, place, expert(given[place]) * weights[place, rank, None])
+        return x + found.view(x.shape)
+
+
+def test_what_each_expert_does_is_drawn_and_the_sum_is_of_all_that_were_chosen():
+    with torch.no_grad():
+        reading = read_pass(xray.trace(Reader(AttentionPart(), InTurn()).eval(), rows()).passes[0])
+    chart = chart_stage(reading.flow, reading.towers[0].stagings[-1])
+
+    named = {node.key: node.label for node in chart.nodes}
+    ways = [(named[edge.source], named[edge.target]) for edge in chart.edges]
+    assert [source for source, target in ways if target.startswith("IN EACH")] == ["EXPERT 1", "EXPERT 2"]
+    assert ("IN EACH: EXPAND + ReLU, AND BACK", "SUM, WEIGHTED BY THE ROUTER") in ways

@@ -122,5 +122,8 @@ def test_a_learned_row_that_looks_at_what_a_tower_gives_is_one_box_above_it():
     reading = read_pass(xray.trace(Pooling(), torch.randn(BATCH, SEEN, 7)).passes[0])
     (tower,) = reading.towers
 
-    labels = [node.label for node in chart_exit(reading.flow, tower, ()).nodes]
+    nodes = chart_exit(reading.flow, tower, ()).nodes
+    labels = [node.label for node in nodes]
     assert labels == [f"ONE LEARNED ROW LOOKS AT {SEEN}", "LAYER NORM", "LINEAR", "GELU", "LINEAR", "ADDED UP"]
+    held = sum(one.numel() for one in Pooling().pool.parameters())
+    assert nodes[0].extra == f"{held:,} parameters"

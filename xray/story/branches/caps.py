@@ -41,3 +41,16 @@ def read_factor(flow: Flow, node: int) -> float | None:
     if value is None or value == 0:
         return None
     return 1 / value if flow.op(node).startswith(("div", "true_div")) else value
+
+
+def name_times(factor: float) -> str:
+    """What multiplies, as one writes it: divided by a whole number where it is that, else times a number."""
+    parts = 1 / factor
+    return f"÷ {parts:.4g}" if 0 < factor < 1 and isclose(parts, round(parts), rel_tol=1e-3) else f"× {factor:.4g}"
+
+
+def label_scale(flow: Flow, *nodes: int) -> str:
+    """What steps are called that multiply rows: by what number, where that is recorded."""
+    scalings = [node for node in nodes if flow.op(node) in SCALINGS]
+    known = [factor for node in scalings if (factor := read_factor(flow, node)) is not None]
+    return name_times(prod(known)) if known and len(known) == len(scalings) else "SCALE"

@@ -285,7 +285,7 @@ def reads_vectors(flow: Flow, node: int) -> bool:
     """Whether a step works on rows of numbers that come from outside."""
     return any(
         maker is None and record.role == "activation" and len(record.shape) >= 3 and record.is_float
-        for record, maker in flow.given(node)
+        for record, maker in flow.taken(node)
     )
 
 
@@ -322,7 +322,7 @@ def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int], sto
     reads = any(reads_vectors(flow, node) for node in nodes)
     follows = any(maker in stops for node in nodes for maker in flow.makers[node])
     looks = any(flow.op(node) in LOOKUPS and not looks_up_places(flow, node) for node in nodes)
-    return "vectors" if reads or (not follows and not looks and linear) else None
+    return "vectors" if reads or (not follows and not looks and sources) else None
 
 
 def name_argument(flow: Flow, source: TensorRecord) -> str:
@@ -368,7 +368,7 @@ def source_of(flow: Flow, node: int, stops: Collection[int]) -> TensorRecord | N
             return None
         if maker is None or not flow.makers[maker]:
             return record if maker is None else None
-        given = [(one, before) for one, before in flow.given(maker) if one.role != "parameter"]
+        given = [(one, before) for one, before in flow.taken(maker) if one.role != "parameter"]
         if not given:
             return None
         record, maker = given[0]

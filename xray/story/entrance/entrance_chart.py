@@ -7,6 +7,7 @@ from math import isclose, sqrt
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, PLACING, SCALINGS, SUMS
 from xray.story.body.towers import Towering
+from xray.story.branches.caps import name_times, read_factor
 from xray.story.charts.chart import (
     MIDDLE,
     Chart,
@@ -32,6 +33,7 @@ from xray.story.recognition.between import is_scale
 from xray.story.recognition.resamplers import Resampler
 from xray.story.recognition.value_shapes import number
 from xray.story.streams.asides import list_carried_readers
+from xray.story.wording import plural
 
 
 def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -> Chart | None:
@@ -81,7 +83,10 @@ def add_scale(flow: Flow, chart: Chart, nodes: Collection[int]) -> Chart:
 
 def label_scale(flow: Flow, node: int) -> str:
     """What a step is called that multiplies all that comes in by one number."""
-    return "× √d_model" if is_root(flow, node) else "× ONE NUMBER"
+    if is_root(flow, node):
+        return "× √d_model"
+    factor = read_factor(flow, node)
+    return "× ONE NUMBER" if factor is None else name_times(factor)
 
 
 def list_scaled_words(flow: Flow, nodes: Collection[int]) -> list[int]:
@@ -117,7 +122,7 @@ def chart_places(flow: Flow, towering: Towering, start: int) -> Chart | None:
     last = scales[0] if scales else word
     label = "EMBED" if not scales else "EMBED × √d_model" if is_root(flow, last) else "EMBED × A FACTOR"
     params = flow.steps[word].params
-    told = f"{params:,} parameters" if params else ""
+    told = plural(params, "parameter") if params else ""
     dropped = list_dropouts(flow, end)
     nodes = (
         Node("words", label, 0, (0.5, 0.5), steps_at(flow, word, *scales), flow.output(word), told),

@@ -8,7 +8,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
 from xray.story.body.scale import list_bendings
 from xray.story.body.towers import Towering
-from xray.story.branches.caps import find_cap, read_factor
+from xray.story.branches.caps import find_cap, name_times, read_factor
 from xray.story.charts.chart import (
     BROAD,
     Chart,
@@ -112,7 +112,7 @@ def name_bending(flow: Flow, nodes: Sequence[int]) -> str:
     factor = prod(one for node in nodes if (one := read_factor(flow, node)) is not None)
     if isclose(factor, 1, rel_tol=1e-6):
         return ""
-    return f"÷ {1 / factor:.4g}" if 0 < factor < 1 else f"× {factor:.4g}"
+    return name_times(factor)
 
 
 def show_given(node: Node) -> Node:

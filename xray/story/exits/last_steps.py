@@ -1,6 +1,7 @@
 """Which steps are the last of a tower: its head or norm, what goes on behind it, and what several heads join in."""
 
 from collections.abc import Collection, Sequence
+from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, SIDE_BY_SIDE, SUMS
@@ -117,9 +118,15 @@ def list_worked_behind(flow: Flow, top: int, others: Collection[int]) -> list[tu
 def label_behind(flow: Flow, nodes: Sequence[int]) -> str:
     """What a step behind the last layer is called, with those rows that it works on, if they are some alone."""
     end, *taken = nodes
-    told = name_mean(flow, end) or label_step(flow, end)
+    told = name_mean(flow, end) or ("+ A BIAS" if adds_bias(flow, end) else label_step(flow, end))
     if not taken:
         return told
     count = flow.output(taken[0]).shape[1]
     first = "FIRST " if str(flow.steps[taken[0]].settings.get("index", "")).split(", ")[1:2] == [f":{count}"] else ""
     return f"A MEAN OF {'THE ' * bool(first)}{first}{count:,} ROWS"
+
+
+def adds_bias(flow: Flow, node: int) -> bool:
+    """Whether a step adds one row, which no data made, to every row."""
+    given = [record.shape for record, maker in flow.given(node) if flow.carried_from(maker) is None]
+    return flow.op(node) in SUMS and len(given) == 1 and prod(given[0]) == flow.output(node).shape[-1] > 1

@@ -102,14 +102,15 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
         if is_chosen:
             edges.append(Edge(below, f"expert{number}"))
     row += 1
+    working = [edge.target for edge in edges if edge.target.startswith("expert")]
     heavy = [node for node in sorted(nodes) if is_stacked(flow, node, count)]
+    bend = ACTIVATIONS.get(branch.activation or "", (branch.activation or "").upper())
+    inside = f"IN EACH: {'GATE, UP' if branch.gated else 'EXPAND'}{' + ' + bend if bend else ''}"
     if len(heavy) >= 2:
-        bend = ACTIVATIONS.get(branch.activation or "", (branch.activation or "").upper())
-        inside = "GATE, UP" if branch.gated else "EXPAND"
         drawn.append(
             Node(
                 "each",
-                f"IN EACH: {inside}{' + ' + bend if bend else ''}",
+                inside,
                 row,
                 BROAD,
                 steps_at(flow, *heavy[:-1], *list_of_each(flow, heavy, own, branch)),
@@ -128,14 +129,17 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
                 stack_size(flow, heavy[-1], count),
             )
         )
-        edges += [
-            Edge(f"expert{number}", "each") for number in range(shown) if f"expert{number}" in {e.target for e in edges}
-        ]
+        edges += [Edge(one, "each") for one in working]
         edges.append(Edge("each", "back"))
-        top, row = "back", row + 2
+        tops, row = ["back"], row + 2
     else:
-        top, apart = "expert0", steps_at(flow, *list_apart(flow, own, branch))
-        drawn = [replace(one, steps=apart) if one.key == f"expert{shown - 1}" else one for one in drawn]
+        tops, apart = working, steps_at(flow, *list_apart(flow, own, branch))
+        if branch.activation is not None and branch.gated is not None:
+            drawn.append(Node("each", f"{inside}, AND BACK", row, BROAD, apart))
+            edges += [Edge(one, "each") for one in working]
+            tops, row = ["each"], row + 1
+        else:
+            drawn = [replace(one, steps=apart) if one.key == f"expert{shown - 1}" else one for one in drawn]
     end, feet, head = find_last_of_experts(flow, found.region), ["router"], "mixed"
     down, up = (seek_down(flow, heavy[0], nodes), seek_up(flow, end, heavy[-1], nodes)) if heavy else (None, None)
     is_waist = down is not None and up is not None
@@ -148,7 +152,7 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
     label = f"SUM, WEIGHTED BY THE ROUTER{times}{told}"
     places = (made, *(node for node in (*mixing, *factors) if node != made))
     drawn.append(Node("mixed", label, row, BROAD, steps_at(flow, *places), flow.output(made)))
-    edges.append(Edge(top, "mixed"))
+    edges += [Edge(top, "mixed") for top in tops]
     if down is not None and up is not None:
         extra = describe_params(flow, down)
         places = (down, *list_norm_of(flow, down, nodes))

@@ -13,7 +13,7 @@ from xray.story.sentences.of_parts import describe_box
 from xray.story.sheet.placing import Look, Placed, draw_station, heights_of, place_chart
 from xray.story.sheet.planning import Panel
 from xray.story.type_sizes import LABEL, NOTE, PANEL_PAD
-from xray.story.wording import fit_text, wrap
+from xray.story.wording import fit_text, plural, wrap
 
 SKIP, TITLE_ROW, REMARKS = 34.0, 22.0, 136.0
 
@@ -197,7 +197,7 @@ def draw_panel_title(
         after = fit_text(after, LABEL, right - x, canvas.measure, "bold")
         canvas.note(x, y - 3, (words(after, LABEL, f"accent:{look.own}", "bold"),), surface)
         x += canvas.text_width(after, LABEL, "bold") + 8
-    counted = f"{panel.params:,} parameters"
+    counted = plural(panel.params, "parameter")
     if panel.params and x + canvas.text_width(counted, NOTE) < right:
         canvas.note(x, y - 4, (words(counted, NOTE, "quiet"),), surface)
 

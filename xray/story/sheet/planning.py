@@ -13,6 +13,7 @@ from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
 from xray.story.charts.chart import BROAD, Chart, Node, chart_alone, steps_at
 from xray.story.charts.operations_chart import chart_operations
+from xray.story.charts.same_numbers import blur_numbers
 from xray.story.charts.stage_chart import chart_stage, find_own_bend, name_stage
 from xray.story.passages.bridges import label_bridge
 from xray.story.sheet.counting import Count
@@ -81,7 +82,15 @@ def plan_frames(
             key=lambda group: group.layers,
         )
     layers = [towering.layers[group.layers[0]] for group in groups]
-    charts = [[chart_stage(flow, staging) for staging in layer] for layer in layers]
+    charts = [
+        [
+            blur_numbers(
+                flow, chart_stage(flow, staging), staging, [towering.layers[one][place] for one in group.layers]
+            )
+            for place, staging in enumerate(layer)
+        ]
+        for group, layer in zip(groups, layers, strict=True)
+    ]
     order = sorted(
         range(len(groups)), key=lambda number: (-groups[number].count, -sum(len(one.nodes) for one in charts[number]))
     )
@@ -96,6 +105,8 @@ def plan_frames(
             if all(not keys <= other for other in seen):
                 seen.append(keys)
                 opened.setdefault(number, set()).add(place)
+    if in_rows and kept:  # rows stand on what is drawn in full
+        opened[kept[0]] = opened.get(kept[0]) or set(range(len(layers[kept[0]])))
     frames = []
     beside = frozenset[int]() if towering.condition is None else towering.condition.nodes
     for number in kept:
