@@ -61,8 +61,8 @@ def test_words_that_are_multiplied_before_rows_are_put_among_them_say_so_on_thei
     chart = chart_entrance(reading.flow, reading.towers[1])
 
     ways = {(chart.node(edge.source).label, chart.node(edge.target).label) for edge in chart.edges}
-    scaled = next(node for node in chart.nodes if node.label == "× ONE NUMBER")
-    assert {("TABLE LOOKUP", "× ONE NUMBER"), ("× ONE NUMBER", "ROWS PUT IN")} <= ways
+    scaled = next(node for node in chart.nodes if node.label == "× 3")
+    assert {("TABLE LOOKUP", "× 3"), ("× 3", "ROWS PUT IN")} <= ways
     assert all(node.place[0] < scaled.place[0] for node in chart.nodes if node.row == scaled.row and node != scaled)
 
 

@@ -41,10 +41,30 @@ class Three(nn.Module):
         return x, rows[-1]
 
 
+class Several(Three):
+    """The same, with what is read behind three of the layers side by side in each row (ViP-LLaVA)."""
+
+    def __init__(self):
+        super().__init__(0)
+        self.of_eye = nn.Linear(3 * OTHER, WIDTH)
+
+    def forward(self, ids, image):
+        rows = [self.patches(image).flatten(2).mT]
+        for layer in self.eye:
+            rows.append(layer(rows[-1]))
+        x = self.words(ids)
+        for layer in self.reader:
+            x = layer(x)
+        x = torch.cat([self.of_eye(torch.cat(rows[1:4], -1)), self.of_words(x)], 1)
+        for layer in self.layers:
+            x = layer(x)
+        return x, rows[-1]
+
+
 def draw(behind):
     torch.manual_seed(0)
     ids = torch.arange(14).view(2, 7)
-    trace = xray.trace(Three(behind), ids, torch.rand(2, 3, 8, 8))
+    trace = xray.trace(Several() if behind is None else Three(behind), ids, torch.rand(2, 3, 8, 8))
     return xray.anatomy(trace), compose_poster(trace, text_width)
 
 
@@ -92,6 +112,12 @@ def test_a_ribbon_from_the_end_of_a_tower_says_no_layer():
 
     assert all(link.behind == () for link in anatomy.links)
     assert not any(text.startswith("BEHIND") for text in list_texts(layout))
+
+
+def test_ribbons_from_several_layers_say_all_of_them_once():
+    _, layout = draw(None)
+
+    assert [text for text in list_texts(layout) if text.startswith("BEHIND")] == ["BEHIND LAYERS 1, 2, 3"]
 
 
 def test_a_ribbon_goes_above_the_towers_that_it_passes(drawn):

@@ -74,12 +74,7 @@ UNUSED = {
 UNPROVEN = {
     "mobilebert": {("LINEAR", "LINEAR V")},  # modeling_mobilebert.py: values read the layer's input; not mended yet
     "axk2": {("RMS NORM", "DOWN TO A WAIST FOR K, V")},  # through a gate whose steps stand in another box
-    "sam3": {  # a product of two towers, of which each is led to its box
-        ("CONVOLUTION 1×1", "COMPARED WITH THE ENCODER TOWER"),
-        ("PRODUCT", "SOFTMAX"),
-        ("LINEAR", "WITH ENCODER"),
-    },
-    "omdet_turbo": {("LINEAR", "COMPARED WITH VISION AND ENCODER")},
+    "sam3": {("PRODUCT", "SOFTMAX")},  # a product of two towers, of which each is led to its box
 }
 """Arrows that are not proven, or that the check cannot follow, each with why."""
 

@@ -73,6 +73,28 @@ class Picked(Scoring):
         return scores.masked_fill(hidden[torch.arange(len(others))[:, None], highest], -1e9)
 
 
+class Bucketed(Scoring):
+    """What is added is looked up by how far apart places are, near ones each, far ones together (ProphetNet)."""
+
+    def __init__(self):
+        super().__init__()
+        self.near = nn.Linear(WIDTH, 4)
+
+    def forward(self, x):
+        apart = (torch.arange(LENGTH)[:, None] - torch.arange(LENGTH)).abs()
+        buckets = torch.where(apart < 2, apart, torch.full_like(apart, 3)).expand(len(x), -1, -1)
+        bias = self.near(x).gather(-1, buckets)
+        scores = self.query(x) @ self.key(x).transpose(-1, -2) + bias
+        return self.out(torch.softmax(scores, dim=-1) @ self.value(x))
+
+
+def read_parts(attention):
+    trace = xray.trace(nn.Sequential(nn.Embedding(11, WIDTH), Layer(attention)), torch.arange(LENGTH)[None])
+    flow = read_flow(trace.passes[0])
+    (site,) = list_sites(flow)
+    return [part.kind for part in read_scored(flow, site.scored)]
+
+
 def look(attention):
     trace = xray.trace(nn.Sequential(nn.Embedding(11, WIDTH), Layer(attention)), torch.arange(LENGTH)[None])
     return xray.anatomy(trace).towers[0].branches[0]
@@ -89,8 +111,8 @@ def test_a_window_is_told_as_set_where_there_are_fewer_keys(window, told):
 
 
 def test_a_mask_in_which_more_is_hidden_is_no_bias():
-    trace = xray.trace(nn.Sequential(nn.Embedding(11, WIDTH), Layer(Filled())), torch.arange(LENGTH)[None])
-    flow = read_flow(trace.passes[0])
-    (site,) = list_sites(flow)
+    assert read_parts(Filled()) == ["mask", "softmax"]
 
-    assert [part.kind for part in read_scored(flow, site.scored)] == ["mask", "softmax"]
+
+def test_numbers_of_what_is_looked_up_hide_nothing():
+    assert read_parts(Bucketed()) == ["bias", "softmax"]

@@ -5,8 +5,10 @@ from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
 from torch import nn
 
 import xray
+from xray.renderers.fonts import text_width
 from xray.story.anatomy.branches import Attention as AttentionBranch
 from xray.story.cards.formulas import list_formulas
+from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 
 
@@ -72,3 +74,30 @@ def test_a_bias_that_a_gate_multiplies_is_told_as_it_is_added():
 
     assert (plain.beside.shape, plain.extra) == ((1, HEADS, 5, 5), "broadcast")
     assert (gated.beside.shape, gated.extra) == ((2, HEADS, 5, 5), "")
+
+
+class Far(nn.Module):
+    """How far apart two places are is multiplied by what the query says of it, and by a number then (Conformers)."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.near = nn.Embedding(9, WIDTH // HEADS)
+
+    def forward(self, x):
+        query, key, value = self.qkv(x).reshape(*x.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        places = torch.arange(x.shape[1])
+        near = self.near(places[:, None] - places[None, :] + 4)
+        bias = torch.einsum("bhld,lrd->bhlr", query, near) * 0.25
+        return x + self.out(
+            nn.functional.scaled_dot_product_attention(query, key, value, bias).transpose(1, 2).flatten(2)
+        )
+
+
+def test_a_number_that_multiplies_what_is_added_to_scores_stands_in_its_box():
+    model = nn.Sequential(Far(), FeedForwardPart(), Far(), FeedForwardPart())
+    boxes = compose_poster(xray.trace(model.eval(), torch.ones(2, 5, WIDTH)), text_width).boxes
+
+    (added,) = [box for box in boxes if box.lines and "BIAS" in box.lines[0][0].text]
+    assert {one.rpartition(".")[2] for one in added.steps} >= {"einsum#0", "mul#0"}
+    assert not any("in no box" in run.text for box in boxes for line in box.lines for run in line)

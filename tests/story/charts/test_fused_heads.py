@@ -1,5 +1,6 @@
 """Heads of queries, keys and values that one linear layer made at once: alike in name, and an arrow for each head."""
 
+import pytest
 import torch
 from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
 from torch import nn
@@ -12,21 +13,68 @@ from xray.story.poster import compose_poster
 class Fused(nn.Module):
     """All three laid out in heads at once, then taken apart (MGP-STR, BLIP)."""
 
-    def __init__(self):
+    def __init__(self, change=nn.Identity):
         super().__init__()
+        self.change = change()
         self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
 
-    def forward(self, x):
-        three = self.qkv(x).reshape(*x.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4)
+    def attend(self, x):
+        three = self.change(self.qkv(x)).reshape(*x.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4)
         scores = three[0] @ three[1].transpose(-1, -2)
-        return x + self.out((scores.softmax(-1) @ three[2]).transpose(1, 2).flatten(2))
+        return self.out((scores.softmax(-1) @ three[2]).transpose(1, 2).flatten(2))
+
+    def forward(self, x):
+        return x + self.attend(x)
+
+
+class Held(nn.Module):
+    """Numbers held between two bounds (DBRX)."""
+
+    def forward(self, x):
+        return x.clamp(-8, 8)
+
+
+def lay_out(*change):
+    """The poster's layout, and its boxes by the first line of each."""
+    model = nn.Sequential(Fused(*change), FeedForwardPart(), Fused(*change), FeedForwardPart()).eval()
+    layout = compose_poster(xray.trace(model, torch.ones(2, 5, WIDTH)), text_width)
+    return layout, {"".join(run.text for run in box.lines[0]): box for box in layout.boxes if box.lines}
+
+
+@pytest.mark.parametrize(("change", "told"), [(Held, "CLAMP"), (nn.SiLU, "SILU")])
+def test_what_all_three_go_through_before_they_are_cut_is_called_by_its_name(change, told):
+    _, named = lay_out(change)
+
+    assert told in named
+    assert "CUT ANEW" not in named
+
+
+class Biased(nn.Module):
+    """Learned rows added behind the cut into heads, to queries alone (DeBERTa)."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH, bias=False), nn.Linear(WIDTH, WIDTH)
+        self.bias = nn.Parameter(torch.ones(WIDTH))
+
+    def forward(self, x):
+        query, key, value = self.qkv(x).view(*x.shape[:2], HEADS, -1).permute(0, 2, 1, 3).chunk(3, -1)
+        query = query + self.bias.view(1, 1, HEADS, -1).permute(0, 2, 1, 3)
+        weights = (query @ key.transpose(-1, -2)).softmax(-1)
+        return x + self.out((weights @ value).transpose(1, 2).flatten(2))
+
+
+def test_a_learned_row_that_is_added_to_queries_is_called_a_bias():
+    model = nn.Sequential(Biased(), FeedForwardPart(), Biased(), FeedForwardPart()).eval()
+    layout = compose_poster(xray.trace(model, torch.ones(2, 5, WIDTH)), text_width)
+
+    labels = {"".join(run.text for run in box.lines[0]) for box in layout.boxes if box.lines}
+    assert "+ A BIAS Q" in labels
+    assert not any("COMBINE" in label for label in labels)
 
 
 def test_heads_of_all_three_are_called_so_and_each_has_its_arrows():
-    model = nn.Sequential(Fused(), FeedForwardPart(), Fused(), FeedForwardPart()).eval()
-    layout = compose_poster(xray.trace(model, torch.ones(2, 5, WIDTH)), text_width)
-
-    named = {"".join(run.text for run in box.lines[0]): box for box in layout.boxes if box.lines}
+    layout, named = lay_out()
 
     assert {"HEADS Q", "HEADS K", "HEADS V", "TRANSPOSE KT"} <= set(named)
     for letter in "QKV":

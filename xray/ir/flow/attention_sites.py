@@ -11,6 +11,7 @@ from xray.ir.flow.operation_kinds import (
     CASTING,
     DROPOUTS,
     MASKINGS,
+    NORMS,
     SCALINGS,
     SCORING,
     SHAPING,
@@ -209,7 +210,7 @@ def end_within(flow: Flow, site: Site, nodes: Collection[int]) -> Site:
 def seek_output(
     flow: Flow, weighted_sum: int, within: Collection[int] | None = None
 ) -> tuple[tuple[int, ...], int | None]:
-    """The steps that join the heads again, and the projection that reads them."""
+    """The steps that join the heads again, be it through a norm (Kosmos-2), and the projection that reads them."""
     todo: list[tuple[int, tuple[int, ...]]] = [(weighted_sum, ())]
     seen = {weighted_sum}
     carried: tuple[int, ...] = ()
@@ -224,7 +225,7 @@ def seek_output(
             data = data_input(flow, reader)
             if is_projection(flow, reader) and data is not None and flow.makers[reader][data] == place:
                 return way, reader
-            if flow.op(reader) in SHAPING | CASTING | DROPOUTS | SCALINGS:
+            if flow.op(reader) in SHAPING | CASTING | DROPOUTS | SCALINGS | NORMS:
                 todo.append((reader, (*way, reader)))
                 carried = (*way, reader) if flow.op(reader) in SHAPING else carried
     return carried, None

@@ -93,11 +93,22 @@ def follow_side(flow: Flow, reader: int, number: int, region: Region) -> Side:
             continue
         nodes.add(here)
         if allowed is None and (is_linear(flow, here) or len(nodes) > 40):
+            nodes |= {combined} if (combined := find_combined(flow, here, region)) is not None else set()
             continue
         places = None if allowed is None else find_places(flow, here, region)
         has_others = has_others or places is not None
         todo += [maker for maker in flow.makers[here] if maker is not None] if places is None else [places]
     return Side(end, frozenset(nodes), tuple(projections_in(flow, nodes)), is_own, has_others)
+
+
+def find_combined(flow: Flow, linear: int, region: Region) -> int | None:
+    """The sum by which a branch adds to another tower's rows, for a linear layer to read: places, say (DETR, SAM)."""
+    number = data_input(flow, linear)
+    made = None if number is None else flow.makers[linear][number]
+    if made is None or made not in region.beside or flow.op(made) not in SUMS or len(flow.steps[made].inputs) != 2:
+        return None
+    alike = all(record.shape[-1:] == flow.output(made).shape[-1:] for record in flow.steps[made].inputs)
+    return made if alike and flow.is_leaf(made) else None
 
 
 def find_places(flow: Flow, join: int, region: Region) -> int | None:

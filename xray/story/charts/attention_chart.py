@@ -1,7 +1,8 @@
 """The chart of an attention: three ways up, the square of scores, the weighted sum, and back to the stream."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
@@ -12,6 +13,7 @@ from xray.story.anatomy.branches import Attention
 from xray.story.body.scale import is_tanh_of_learned
 from xray.story.body.stages import Branching, find_ending
 from xray.story.branches.attention import is_sink_share
+from xray.story.branches.caps import label_scale
 from xray.story.branches.chosen_heads import find_gathering
 from xray.story.branches.inner_norms import find_inner_norm
 from xray.story.branches.operands import Side, is_cut, is_rotary
@@ -38,8 +40,9 @@ from xray.story.charts.chart import (
     steps_at,
     steps_with_block,
 )
-from xray.story.charts.lanes import Part, cut_way, order_rows
+from xray.story.charts.lanes import Part, cut_way, list_opening, order_rows
 from xray.story.charts.operation_labels import label_step
+from xray.story.passages.added_places import learned_source
 from xray.story.passages.modulation import find_beside_gate
 from xray.story.recognition.between import Region, find_region, is_linear, read_sizes
 from xray.story.recognition.value_shapes import number
@@ -77,6 +80,8 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
             nodes.append(lane_node(flow, lane, part, key, place, is_waist=is_waist, width=width))
             if last is None:
                 (feet if lane.side.is_own else memory).append(key)
+            elif lane.side.is_own and reads_entry(flow, part, found, owners):
+                feet.append(key)
             for source in list_sources(flow, part, lane.side.nodes, owners) or ([] if last is None else [last]):
                 edges.append(Edge(source, key, fan_of(part, branch, lane.letter) if source == last else 1))
             owners |= dict.fromkeys(part.nodes, key)
@@ -87,7 +92,7 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
     row = draw_square(flow, site, branch, turn, tops, row, nodes, edges)
     head = draw_end(flow, site, branch, found.region, row, nodes, edges)
     memory = list(dict.fromkeys(memory))
-    nodes = [name_turn(node, branch) for node in nodes]
+    nodes = [name_turn(flow, node, branch) for node in nodes]
     if flow.op(site.scores) != "einsum":
         nodes = name_lengths(nodes, sides)
     nodes = [
@@ -95,6 +100,18 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
         for node in nodes
     ]
     return Chart(tuple(nodes), tuple(edges), tuple(dict.fromkeys(feet)), head, tuple(memory))
+
+
+def reads_entry(flow: Flow, part: Part, found: Branching, drawn: Collection[int]) -> bool:
+    """Whether a part of a way reads what the branch begins with, its norm or the stream itself, past what is drawn."""
+    opening = list_opening(flow, found)
+    entry = max(opening) if opening else found.region.start
+    makers = [maker for node in part.nodes for _, maker in flow.taken(node)]
+
+    def ends(one: int) -> bool:
+        return one == entry or one in drawn or flow.op(one) not in CARRYING
+
+    return any(one == entry for one in flow.behind(*makers, ends=ends))
 
 
 def list_sources(flow: Flow, part: Part, nodes: Collection[int], owners: Mapping[int, str]) -> list[str]:
@@ -159,11 +176,25 @@ def fill_axes(node: Node, asked: str, queries: int, seen: str, keys: int) -> Nod
     return replace(node, record=replace(record, axes=tuple(axes)))
 
 
-def name_turn(node: Node, branch: Attention) -> Node:
-    """A rotation is called one only where it is proven to turn by places, or by heads."""
-    if branch.positions == "rotary" or branch.turned_by_head or not node.key.startswith("rotate"):
+def name_turn(flow: Flow, node: Node, branch: Attention) -> Node:
+    """A rotation is called one only where it is proven to turn by places, or by heads; a learned row is a bias."""
+    if not node.key.startswith("rotate"):
+        return node
+    changing = [place for step in node.steps if flow.op(place := flow.places[step.id]) not in CARRYING]
+    adds = len(changing) == 1 and flow.op(changing[0]) in SUMS
+    if adds and adds_bias(flow, changing[0], (branch.heads, branch.kv_heads)):
+        return replace(node, label=node.label.replace("ROTATE", "+ A BIAS"))
+    if not adds and (branch.positions == "rotary" or branch.turned_by_head):
         return node
     return replace(node, label=node.label.replace("ROTATE", "COMBINE"))
+
+
+def adds_bias(flow: Flow, node: int, heads: Collection[int | None]) -> bool:
+    """Whether a sum adds one learned row to the rows of all places, be it cut into so many heads (DeBERTa)."""
+    width = flow.output(node).shape[-1]
+    learned = [learned_source(flow, *given) for given in flow.given(node)]
+    rows = {width, *(width * count for count in heads if count)}
+    return any(record is not None and prod(record.shape) in rows for record in learned)
 
 
 def draw_end(
@@ -184,8 +215,7 @@ def draw_end(
     gathered = find_gathering(flow, site.output)
     joined = joined if gathered is None or not joined or len(flow.steps[joined[-1]].outputs) == 1 else joined[:-1]
     if joined and flow.output(joined[-1]).shape != flow.output(site.weighted_sum).shape:
-        steps = steps_with_block(flow, *reversed(joined))
-        drawn.append(Node("concat", "CONCAT HEADS", row, BROAD, steps, flow.output(joined[-1])))
+        drawn.append(draw_joined(flow, site, joined, row))
     if gate is not None:
         factor = "× WHAT THE SINK LEAVES" if is_sink_share(flow, site, gate) else "× GATE"
         place = 0 if joined and joined[0] > gate else len(drawn)  # heads may be scaled before they lie side by side
@@ -197,7 +227,7 @@ def draw_end(
         drawn.insert(before, draw_inner_norm(flow, inner, row))
     for box in drawn:
         nodes.append(replace(box, row=row))
-        heads = min(branch.heads or 1, MOST_ARROWS) if box.key == "concat" else 1
+        heads = min(branch.heads or 1, MOST_ARROWS) if box.key in ("concat", "turned") else 1
         edges.append(Edge(last, box.key, heads))
         last, row = box.key, row + 1
     if site.output is not None:
@@ -214,22 +244,26 @@ def draw_end(
     tail = find_region(flow, start, end)
     for count, part in enumerate(cut_tail(flow, tail.inner) if tail is not None else []):
         is_joined = part.kind in ("beside", "join") and tail is not None and takes_in(flow, part, tail)
-        if part.kind not in ("linear", "heads", "bend", "scale", "rotate") and not is_joined:
+        if part.kind not in ("linear", "heads", "bend", "scale", "rotate", "norm") and not is_joined:
             continue
         if part.kind == "scale" and all(is_by_one(flow, node) for node in part.nodes):
             continue
         label = "ROLLED BACK" if any(flow.op(node) == "roll" for node in part.nodes) else None
         if any(flow.op(node) in EXCHANGES for node in part.nodes):
             label = "ADDED UP OVER RANKS"
+        key = f"tail{count}"
         beside = "A CONVOLUTION" if list_other_way(flow, region, site) else "ANOTHER WAY"
         together = f"{branch.pieces} PIECES END TO END" if branch.pieces else f"WITH {beside} BESIDE IT"
         label = together if is_joined else name_sum(flow, part, site) or label
         if any(flow.op(node) in SPREADING for node in part.nodes):
             label = "SPREAD OVER THE PLACES"
         cut = "WINDOWS JOINED" if joins_windows(flow, part, branch.window) else label_cut(flow, part)
-        label = label or {"heads": cut, "scale": "SCALE", "linear": name_linear(flow, part)}.get(part.kind)
+        if part.kind == "heads" and all(node.key != "concat" for node in nodes) and joins_heads(flow, part, branch):
+            key, cut = "concat", "CONCAT HEADS"
+        label = label or {"heads": cut, "scale": label_scale(flow, *part.nodes), "linear": name_linear(flow, part)}.get(
+            part.kind
+        )
         label = label or ("ROTATE" if is_rotary(flow, part.nodes) else label_step(flow, part.nodes[-1]))
-        key = f"tail{count}"
         if find_beside_gate(flow, part.nodes[-1]) is not None:
             key, label = f"gated{count}", "× GATE"
         elif any(is_tanh_of_learned(flow, maker) for node in part.nodes for maker in flow.makers[node]):
@@ -240,9 +274,17 @@ def draw_end(
         finding = find_beside(flow, part.nodes[-1]) if name_sum(flow, part, site) else None
         steps = steps_at(flow, *reversed(part.nodes), *([] if finding is None else [finding]))
         nodes.append(Node(key, label, row, BROAD, steps, part.record, extra))
-        edges.append(Edge(last, key))
+        edges.append(Edge(last, key, min(branch.heads or 1, MOST_ARROWS) if key == "concat" else 1))
         last, row = key, row + 1
     return last
+
+
+def draw_joined(flow: Flow, site: Site, joined: Sequence[int], row: int) -> Node:
+    """What is done to what the heads found: laid side by side, or moved alone, where pieces are put together first."""
+    made = flow.output(joined[-1])
+    is_moved = sorted(made.shape) == sorted(flow.output(site.weighted_sum).shape)
+    key, label = ("turned", "AXES SWAPPED") if is_moved else ("concat", "CONCAT HEADS")
+    return Node(key, label, row, BROAD, steps_with_block(flow, *reversed(joined)), made)
 
 
 def find_beside(flow: Flow, node: int) -> int | None:
@@ -317,6 +359,15 @@ def joins_windows(flow: Flow, part: Part, window: int | None) -> bool:
     return (
         bool(window) and len(before) == 3 and before[1] == window and before[0] > after[0] and before[2:] == after[-1:]
     )
+
+
+def joins_heads(flow: Flow, part: Part, branch: Attention) -> bool:
+    """Whether moves lay side by side in one row what the heads found for a place, each as wide as its values."""
+    given = flow.steps[part.nodes[0]].inputs
+    before, after = (given[0].shape if given else ()), part.record.shape
+    if not before or prod(before) != prod(after) or before[-1] != branch.d_v:
+        return False
+    return after[-1] == branch.heads * before[-1] if branch.heads else after[-1] > before[-1]
 
 
 def is_by_one(flow: Flow, place: int) -> bool:

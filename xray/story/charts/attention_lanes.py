@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, SCALINGS, SUMS, TURNS
+from xray.ir.flow.operation_kinds import CARRYING, COPIES, DROPOUTS, FINDINGS, SCALINGS, SUMS, TURNS
 from xray.story.anatomy.branches import ANOTHER_ROW, Attention
 from xray.story.body.stages import Branching
 from xray.story.branches.attention import rolls_places
@@ -35,7 +35,8 @@ from xray.story.charts.lanes import (
     list_weights,
     take_turn,
 )
-from xray.story.recognition.between import is_linear, read_sizes, width_out
+from xray.story.charts.operation_labels import label_step
+from xray.story.recognition.between import is_linear, read_sizes, width_in, width_out
 
 MOST_ARROWS = 8
 
@@ -178,6 +179,8 @@ def name_part(flow: Flow, part: Part, letters: str) -> str:
         kind = "kept"
     elif len(letters) == 1 and keeps_rows(flow, part):
         kind = "cut"
+    elif moves_heads(flow, part):
+        kind = "first" if is_turned(flow, part) else "cut"
     return f"{kind}{part.number}_{letters}"
 
 
@@ -199,7 +202,7 @@ def lane_node(flow: Flow, lane: Lane, part: Part, key: str, row: int, *, is_wais
     return Node(
         key,
         f"DOWN {letter}"
-        if is_waist and part.key == ("linear", 0)
+        if is_waist and part.key == ("linear", 0) and narrows(flow, part)
         else f"{letter} · f(place)"
         if by_place
         else f"{letter} {factor}"
@@ -220,6 +223,17 @@ def keeps_rows(flow: Flow, part: Part) -> bool:
     return part.kind == "heads" and is_all and before[-1:] == after[-1:] and len(after) < len(before)
 
 
+def moves_heads(flow: Flow, part: Part) -> bool:
+    """Whether a move cuts no heads, since they were cut before: it only lays them out in another way."""
+    given = flow.steps[part.nodes[0]].inputs
+    return part.kind == "heads" and part.number > 0 and bool(given) and given[0].shape[-1:] == part.record.shape[-1:]
+
+
+def is_turned(flow: Flow, part: Part) -> bool:
+    """Whether a move changes the order of axes."""
+    return any(flow.op(node) in TURNS for node in part.nodes)
+
+
 def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: bool = False) -> str:
     """What a part of a lane is called; `is_waist` where another linear layer leads wide again what one made narrow."""
     if part.kind == "linear":
@@ -230,23 +244,26 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         wide = step.inputs[0].shape[-1] if step.inputs and step.inputs[0].shape else 0
         if len(linears) == 1 and part.number == 0 and width_out(flow, linears[0]) * 2 <= wide and is_waist:
             return f"DOWN TO A WAIST FOR {letters}"
-        word = "LINEAR" if part.number == 0 else "UP"
-        return (
-            f"{word} {letters}" if narrow else f"ONE LINEAR FOR {letters}" if part.number == 0 else f"UP TO {letters}"
-        )
+        is_up = part.number > 0 and widens(flow, linears[-1])
+        if narrow:
+            return f"{'UP' if is_up else 'LINEAR'} {letters}"
+        return f"UP TO {letters}" if is_up else f"ONE LINEAR FOR {letters}"
     if not narrow and part.kind in ("heads", "bend"):
         if any(is_kept(flow, node) for node in part.nodes):
             return "KEPT IN THE CACHE"
         if any(rolls_places(flow, node) for node in part.nodes):
             return "PLACES ROLLED"
         ops = [flow.op(node).upper() for node in part.nodes if flow.op(node) == "roll" or pads(flow, node)]
-        return " AND ".join(ops) if ops else label_cut(flow, part)
+        bent = [node for node in reversed(part.nodes) if part.kind == "bend" and flow.op(node) not in CARRYING]
+        return " AND ".join(ops or [label_step(flow, node) for node in bent]) or label_cut(flow, part)
     if part.kind == "rotate" and any(is_linear(flow, node) for node in part.nodes):
         return f"LINEAR BESIDE {letters}"
     if part.kind == "lay":
         return f"{label_rows(flow, part)} {letters}"
     if keeps_rows(flow, part):
         return f"CUT ANEW {letters}"
+    if narrow and moves_heads(flow, part):
+        return f"HEADS FIRST {letters}" if is_turned(flow, part) else f"CUT ANEW {letters}"
     if part.kind == "rotate" and not narrow and not is_rotary(flow, part.nodes):
         done = {flow.op(node) for node in part.nodes}
         told = " AND ".join(word for word, ops in (("SCALE", SCALINGS), ("SHIFT", SUMS)) if done & ops)
@@ -275,6 +292,17 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
     return f"{words.get(part.kind, part.kind.upper())} {letters}"
 
 
+def widens(flow: Flow, linear: int) -> bool:
+    """Whether a linear layer makes more numbers of each row than it is given."""
+    return width_out(flow, linear) > (width_in(flow, linear) or 0)
+
+
+def narrows(flow: Flow, part: Part) -> bool:
+    """Whether the linear layers of a part make fewer numbers of each row than they are given."""
+    linears = [node for node in part.nodes if is_linear(flow, node)]
+    return bool(linears) and width_out(flow, linears[-1]) < (width_in(flow, linears[0]) or 0)
+
+
 def label_cut(flow: Flow, part: Part) -> str:
     """What a move is called that gives rows another shape: with how many numbers of each row go on, if not all do."""
     given = flow.steps[part.nodes[0]].inputs
@@ -282,11 +310,7 @@ def label_cut(flow: Flow, part: Part) -> str:
     is_less = before[:-1] == after[:-1] and after[-1:] < before[-1:]
     if is_less:
         return f"CUT: {after[-1]:,} OF {before[-1]:,}"
-    finding = next((node for node in part.nodes if flow.op(node) in FINDINGS), None)
-    if finding is not None:
-        kernel = read_sizes(flow, finding, "kernel_size")
-        return f"CONVOLUTION {'×'.join(map(str, kernel))}" if kernel else "CONVOLUTION"
-    if all(flow.op(node) in TURNS for node in part.nodes):
+    if all(flow.op(node) in TURNS | COPIES for node in part.nodes) and len(before) == len(after):
         return "AXES SWAPPED"
     if (before[:1], before[-1:]) != (after[:1], after[-1:]) or prod(before) != prod(after):
         return "CUT ANEW"

@@ -148,13 +148,18 @@ def score_node(flow: Flow, part: Scored, site: Site, *, branch: Attention, key: 
 
 
 def list_products_beside(flow: Flow, part: Scored, site: Site) -> list[int]:
-    """The products that queries or keys take part in beside the scores, which are added to these, with their sums."""
+    """The products that queries or keys take part in beside the scores, which are added to these.
+
+    With the sums that they are of, and what they are multiplied by (Conformers).
+    """
     own = {*site.scored, *flow.behind(site.scores)}
     starts = (maker for node in part.nodes for maker in flow.makers[node] if maker is not None and maker not in own)
     made = set(flow.behind(*starts, ends=lambda node: node in own or is_linear(flow, node))) - own
     products = {node for node in made if is_product(flow, node)}
     sums = (maker for node in products for maker in flow.makers[node] if maker is not None and flow.op(maker) in SUMS)
-    return sorted({*products, *sums})
+    scalings = (node for node in made if flow.op(node) in SCALINGS)
+    scales = (node for node in scalings if not products.isdisjoint(flow.behind(node, within=made.__contains__)))
+    return sorted({*products, *sums, *scales})
 
 
 def label_scores(flow: Flow, site: Site, scales: Sequence[Scored]) -> str:

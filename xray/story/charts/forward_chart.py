@@ -146,7 +146,8 @@ def find_joined(flow: Flow, found: Branching, wide: int) -> int | None:
         return None
     before, after = flow.steps[join].inputs[0].shape, flow.output(join).shape
     is_wider = [more for less, more in zip(before, after, strict=True) if more > less] == [width_in(flow, wide)]
-    own = [flow.carried_from(maker) == found.region.start for maker in flow.makers[join]]
+    begun = flow.carried_from(found.region.start)
+    own = [flow.carried_from(maker) == begun for maker in flow.makers[join]]
     return join if is_wider and own.count(True) == 1 < len(own) else None
 
 

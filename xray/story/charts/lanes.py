@@ -78,7 +78,9 @@ def cut_way(flow: Flow, nodes: Collection[int], end: TensorRecord | None) -> lis
         is_same = kind == "heads" and before is not None and before.shape == record.shape
         if is_same and not found:
             continue
-        if found and (kind is None or is_same or (kind == found[-1].kind and kind in ("heads", "rotate", "norm"))):
+        if found and kind == "heads" and lays_back(found[-1], record):
+            found[-1] = Part("rotate", (*found[-1].nodes, *run), record)
+        elif found and (kind is None or is_same or (kind == found[-1].kind and kind in ("heads", "rotate", "norm"))):
             found[-1] = Part(found[-1].kind, (*found[-1].nodes, *run), record)
         elif kind is not None:
             found.append(Part(kind, tuple(run), record))
@@ -91,6 +93,13 @@ def cut_way(flow: Flow, nodes: Collection[int], end: TensorRecord | None) -> lis
         numbered.append(Part(part.kind, part.nodes, part.record, counts.get(part.kind, 0)))
         counts[part.kind] = counts.get(part.kind, 0) + 1
     return numbered
+
+
+def lays_back(before: Part, record: TensorRecord) -> bool:
+    """Whether a move lays pairs that were turned into one row again (Llama 4)."""
+    paired = before.record.shape
+    is_row = prod(paired) == prod(record.shape) and paired[:-2] == record.shape[:-1]
+    return before.kind == "rotate" and is_row and 2 in paired[-2:]
 
 
 def settle_repeats(flow: Flow, parts: list[Part]) -> list[Part]:
@@ -187,7 +196,9 @@ def parts_rows(flow: Flow, cut: int, end: int) -> bool:
     given, made = flow.steps[cut].inputs, flow.steps[cut].outputs
     if len(made) < 2 or len(given) != 1 or not made[0].shape or len(flow.readers.get(cut, ())) < 2:
         return False
-    return made[0].shape[-1] < given[0].shape[-1] == flow.output(end).shape[-1]
+    before, part, after = given[0].shape, made[0].shape, flow.output(end).shape
+    is_some = len(part) == len(before) and prod(part) < prod(before)
+    return part[-1] < before[-1] == after[-1] or (is_some and after == before)
 
 
 def name_run(flow: Flow, run: Sequence[int], earlier: Collection[int] = ()) -> Kind | None:

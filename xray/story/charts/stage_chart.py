@@ -21,6 +21,7 @@ from xray.story.anatomy.tree import Norm as NormFacts
 from xray.story.anatomy.tree import Stage
 from xray.story.body.scale import find_bend_behind, find_scale, find_tanh_gate
 from xray.story.body.stages import Branching, Staging, find_any_norm, find_ending, name_norm
+from xray.story.branches.caps import label_scale
 from xray.story.charts.attention_chart import TANH_GATE, chart_attention
 from xray.story.charts.between_chart import fill_between
 from xray.story.charts.chart import (
@@ -45,6 +46,7 @@ from xray.story.charts.operation_labels import label_step
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.sampled_chart import chart_sampling
 from xray.story.experts.experts_chart import chart_experts
+from xray.story.passages.held_factors import list_shift
 from xray.story.passages.modulation import find_beside_gate, list_modulation
 from xray.story.recognition.added_rows import AddedRows
 from xray.story.recognition.between import is_linear, projections_in, strip_plain
@@ -53,6 +55,7 @@ from xray.story.recognition.norms import Norm, find_norm
 from xray.story.recognition.weighed_sums import Weighing
 from xray.story.sentences.of_parts import describe_added, describe_box, describe_past, describe_taken
 from xray.story.streams.scaled_streams import find_factor_behind, list_factors_past, list_learned_behind
+from xray.story.wording import plural
 
 STREAM_FACTORS = {"before": "ONE NUMBER", "learned": "LEARNED NUMBERS"}
 """By what a stream is multiplied before a sum, as the sum's box says it."""
@@ -105,7 +108,7 @@ def chart_gates(flow: Flow, weighing: Weighing) -> Chart:
     made = weighing.list_learned(flow)[-1]
     learned = sum(flow.steps[node].params for node in weighing.nodes if flow.is_leaf(node))
     places = (made, *sorted(weighing.nodes - {made}))
-    label, extra = "GATES OF BOTH", f"{learned:,} parameters" if learned else ""
+    label, extra = "GATES OF BOTH", plural(learned, "parameter") if learned else ""
     node = Node("gates", label, 0, BROAD, steps_at(flow, *places), flow.output(made), extra)
     return Chart((node,), (), (node.key,), node.key)
 
@@ -189,7 +192,8 @@ def add_scale(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     known = Looking | FeedForward | Experts | Convolution
     if scale is None or stands_for(chart, flow, scale) or not isinstance(last, known):
         return chart
-    return stack_charts(chart, chart_alone(Node("scale", "SCALE", 0, BROAD, steps_at(flow, scale), flow.output(scale))))
+    label = label_scale(flow, scale)
+    return stack_charts(chart, chart_alone(Node("scale", label, 0, BROAD, steps_at(flow, scale), flow.output(scale))))
 
 
 def stands_for(chart: Chart, flow: Flow, node: int | None) -> bool:
@@ -335,9 +339,13 @@ def list_past(flow: Flow, past: Collection[int]) -> list[int]:
 
 
 def moves(flow: Flow, node: int) -> bool:
-    """Whether a step only moves numbers, or ends a norm of several steps that is told at its end."""
-    inner = (norm for reader in flow.readers.get(node, ()) if (norm := find_any_norm(flow, reader)) is not None)
-    return flow.op(node) in CARRYING | DROPOUTS or any(node in norm.nodes and norm.end != node for norm in inner)
+    """Whether a step only moves numbers, or is one of several that are told together at their end."""
+    readers = flow.readers.get(node, ())
+    together = [
+        norm.nodes for reader in readers if (norm := find_any_norm(flow, reader)) is not None and norm.end != node
+    ]
+    together += [list_shift(flow, reader) for reader in readers]
+    return flow.op(node) in CARRYING | DROPOUTS or any(node in steps for steps in together)
 
 
 def name_branch(branch: Branch) -> str:

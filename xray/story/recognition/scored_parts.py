@@ -194,6 +194,12 @@ def fills_in_nothing(flow: Flow, place: int) -> bool:
     return flow.op(place) in FILLS and isinstance(value, int | float) and value >= 0
 
 
+def counts(flow: Flow, place: int) -> bool:
+    """Whether a step makes whole numbers: which row to look into, as distances say, and nothing that hides."""
+    made = flow.output(place)
+    return not made.is_float and made.dtype != "bool"
+
+
 def find_bias(flow: Flow, operand: Operand, behind: list[int]) -> Operand | None:
     """The part of an addend that is learned, or is worked out from distances without hiding anything."""
     if operand.record.role == "parameter":
@@ -275,7 +281,7 @@ def find_mask(flow: Flow, operand: Operand, behind: list[int], *, has_bias: bool
         is_mask = facts is not None or operand.record.role == "mask"
         return operand if is_mask or is_given(flow, operand.maker) else None
     for here in behind:
-        if flow.op(here) not in MASKINGS | SUMS or fills_in_nothing(flow, here):
+        if flow.op(here) not in MASKINGS | SUMS or fills_in_nothing(flow, here) or counts(flow, here):
             continue
         for record, maker in flow.given(here):
             if record.mask is not None or record.dtype == "bool" or record.role == "mask":

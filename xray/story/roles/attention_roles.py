@@ -8,6 +8,7 @@ from xray.ir.flow.operation_kinds import DROPOUTS, SCALINGS, TURNS
 from xray.ir.turns import swaps_last_two
 from xray.story.anatomy.branches import Attention
 from xray.story.body.stages import Branching
+from xray.story.branches.inner_norms import find_inner_norm
 from xray.story.charts.attention_lanes import read_attention_lanes
 from xray.story.charts.attention_square import name_factor
 from xray.story.charts.lanes import Part
@@ -151,17 +152,22 @@ def is_root(flow: Flow, nodes: Collection[int], width: int) -> bool:
 
 
 def give_result(given: Given, site: Site) -> None:
-    """The weighted sum, the heads side by side again, a gate, and the output projection."""
+    """The weighted sum, the heads side by side again, a norm, a gate, and the output projection."""
     flow = given.flow
     given.part([site.weighted_sum], "weighted sum of the values")
-    gates = [node for node in site.concat if flow.op(node) in SCALINGS and len(flow.steps[node].inputs) == 2]
-    concat = [node for node in site.concat if node not in gates and flow.op(node) not in DROPOUTS]
+    worked_out = {site.weighted_sum, *site.concat}
+    norm = None if site.output is None else find_inner_norm(flow, site.output, worked_out, is_gated=True)
+    moves = [node for node in site.concat if norm is None or node not in norm.nodes]
+    gates = [node for node in moves if flow.op(node) in SCALINGS and len(flow.steps[node].inputs) == 2]
+    concat = [node for node in moves if node not in gates and flow.op(node) not in DROPOUTS]
     given.moves(
         concat,
         "concat: heads side by side again",
         "concat: heads x d_k into d_model",
         "concat: length before heads",
     )
+    if norm is not None:
+        given.part(norm.nodes, "norm of what the heads found", main=norm.end)
     given.part(gates, "gate: how much of what the heads found goes on")
     if site.output is not None:
         given.linear(site.output, "output projection")

@@ -140,6 +140,7 @@ REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
         ),
     ),
     "heads": (of_attention("cut into heads", "cut into heads; each head looks on its own", has_heads),),
+    "first": (of_attention("heads before places", "all places of a head together", has_heads),),
     "rotate": (
         of_attention(
             "turned by places",

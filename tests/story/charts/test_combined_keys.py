@@ -1,0 +1,72 @@
+"""Places that are added to another tower's rows for keys alone have a box; linear layers are called what they are."""
+
+import torch
+from story.body.test_beginnings import AsksByPlace
+from story.body.test_mistaken import HEADS, WIDTH, AttentionPart, FeedForwardPart
+from torch import nn
+
+import xray
+from xray.story.body.reading import read_pass
+from xray.story.charts.attention_chart import chart_attention
+
+LENGTH, ASKING = 7, 5
+
+
+class LooksByPlace(nn.Module):
+    """Cross-attention whose keys are made of the memory and its places, and values of the memory alone (DETR)."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.norm = nn.LayerNorm(WIDTH)
+
+    def forward(self, x, memory, places):
+        rows = self.query(x), self.key(memory + places), self.value(memory)
+        q, k, v = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in rows)
+        weights = (q @ k.transpose(2, 3) / q.shape[-1] ** 0.5).softmax(-1)
+        return self.norm(x + self.out((weights @ v).transpose(1, 2).flatten(2)))
+
+
+class Detects(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lead, self.ask = nn.Linear(WIDTH, WIDTH), nn.Embedding(ASKING, WIDTH)
+        self.encoder = nn.Sequential(AttentionPart(), FeedForwardPart(), AttentionPart(), FeedForwardPart())
+        self.attend, self.look, self.wide = (
+            nn.ModuleList(part() for _ in range(2)) for part in (AttentionPart, LooksByPlace, FeedForwardPart)
+        )
+
+    def forward(self, rows, ids):
+        memory, asked = self.encoder(self.lead(rows)), self.ask(ids)
+        places = torch.linspace(0, 1, LENGTH)[:, None].expand_as(memory)
+        for attend, look, wide in zip(self.attend, self.look, self.wide, strict=True):
+            asked = wide(look(attend(asked), memory, places))
+        return asked
+
+
+def test_places_that_keys_alone_have_are_added_where_the_memory_comes_in():
+    torch.manual_seed(0)
+    trace = xray.trace(Detects().eval(), torch.rand(2, LENGTH, WIDTH), torch.arange(ASKING).expand(2, -1))
+    reading = read_pass(trace.passes[0])
+    found = next(
+        one
+        for staging in reading.towers[1].stagings
+        for one in staging.branches
+        if getattr(one.branch, "source", None) == "encoder"
+    )
+    chart = chart_attention(reading.flow, found)
+    labels = {node.key: node.label for node in chart.nodes}
+
+    assert [labels[key] for key in chart.memory] == ["COMBINE K", "LINEAR V"]
+    assert ("COMBINE K", "LINEAR K") in {(labels[edge.source], labels[edge.target]) for edge in chart.edges}
+
+
+def test_linear_layers_of_one_width_lead_neither_down_nor_up():
+    torch.manual_seed(0)
+    layers = (AsksByPlace(), FeedForwardPart(), AsksByPlace(), FeedForwardPart())
+    model = nn.Sequential(nn.Linear(WIDTH, WIDTH), *layers).eval()
+    reading = read_pass(xray.trace(model, torch.rand(2, LENGTH, WIDTH)).passes[0])
+    chart = chart_attention(reading.flow, reading.towers[0].stagings[0].branches[0])
+
+    assert [node.label for node in chart.nodes if node.label.endswith(" Q")].count("LINEAR Q") == 2
+    assert not [node.label for node in chart.nodes if node.label.startswith(("UP", "DOWN"))]

@@ -1,0 +1,48 @@
+"""What is done to heads that are cut already: brought before the places, or their pairs laid back behind a turn."""
+
+import pytest
+import torch
+from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
+from torch import nn
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
+
+PLACES = 5
+
+
+class Late(nn.Module):
+    """Heads are normalised, or turned in pairs, where they were cut, and brought before the places then (AFMoE)."""
+
+    def __init__(self, *, turned):
+        super().__init__()
+        self.three = nn.ModuleList(nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(3))
+        self.norm, self.out = nn.RMSNorm(WIDTH // HEADS), nn.Linear(WIDTH, WIDTH)
+        self.turned = turned
+
+    def forward(self, x):
+        query, key, value = (one(x).unflatten(-1, (HEADS, -1)) for one in self.three)
+        change = self.turn if self.turned else self.norm
+        query, key, value = change(query).transpose(1, 2), change(key).transpose(1, 2), value.transpose(1, 2)
+        scores = query @ key.transpose(-1, -2) / (WIDTH // HEADS) ** 0.5
+        return x + self.out((scores.softmax(-1) @ value).transpose(1, 2).flatten(2))
+
+    def turn(self, rows):
+        angles = torch.arange(PLACES)[:, None, None] / 10_000 ** (torch.arange(0, rows.shape[-1], 2) / rows.shape[-1])
+        sin, cos, first, second = angles.sin(), angles.cos(), rows[..., ::2], rows[..., 1::2]
+        return torch.stack((first * cos - second * sin, second * cos + first * sin), -1).flatten(-2)
+
+
+@pytest.mark.parametrize(("turned", "done"), [(False, "NORM"), (True, "ROTATE")])
+def test_heads_are_cut_in_one_box_and_brought_before_the_places_in_another(turned, done):
+    model = nn.Sequential(*(part for _ in range(2) for part in (Late(turned=turned), FeedForwardPart()))).eval()
+    boxes = compose_poster(xray.trace(model, torch.ones(2, PLACES, WIDTH)), text_width).boxes
+
+    named = {"".join(run.text for run in box.lines[0]): box for box in boxes if box.lines}
+    way = [named[told] for told in ("LINEAR Q", "HEADS Q", f"{done} Q", "HEADS FIRST Q", "SCORES Q·KT ÷ √d_k")]
+    assert [box.y for box in way] == sorted(box.y for box in way)
+    assert way[2].record.shape == (2, PLACES, HEADS, WIDTH // HEADS)
+    assert way[3].record.shape == (2, HEADS, PLACES, WIDTH // HEADS)
+    assert [told for told in named if told.startswith("HEADS") and told.endswith(" Q")] == ["HEADS Q", "HEADS FIRST Q"]
+    assert "all places of a head together" in named

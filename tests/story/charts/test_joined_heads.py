@@ -1,0 +1,73 @@
+"""Heads lie side by side in the box that says so, and a row that is cut and put together again is one part of a way."""
+
+import torch
+from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
+from torch import nn
+from torch.nn import functional
+
+import xray
+from xray.story.body.reading import read_pass
+from xray.story.charts.attention_chart import chart_attention
+
+PLACES, FIRST = 10, 1
+
+
+class Attends(nn.Module):
+    """Attention of `pieces` of a row, each by itself; of all but the first rows the numbers are turned if so said."""
+
+    def __init__(self, *, pieces=1, turned=False, swapped=False):
+        super().__init__()
+        self.q, self.k, self.v, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.pieces, self.turned, self.swapped = pieces, turned, swapped
+
+    def forward(self, x):
+        q, k, v = (part(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in (self.q, self.k, self.v))
+        if self.turned:
+            q, k = turn_behind_first(q), turn_behind_first(k)
+        cut = [one.split(one.shape[2] // self.pieces, dim=2) for one in (q, k, v)]
+        found = [
+            functional.scaled_dot_product_attention(*one).transpose(1, 2).contiguous() for one in zip(*cut, strict=True)
+        ]
+        made = torch.cat(found, dim=1) if self.pieces > 1 else found[0]
+        if self.swapped:
+            made = made.permute(1, 0, 2, 3).contiguous().view(made.shape[1], made.shape[0], -1)
+            return x + self.out(made).permute(1, 0, 2).contiguous()
+        return x + self.out(made.reshape(*x.shape))
+
+
+def turn_behind_first(rows):
+    """Rows of which the first ones are left as they are, and all others turned by their place (DINOv3)."""
+    first, rest = rows.split((FIRST, rows.shape[2] - FIRST), dim=2)
+    angles = torch.arange(rest.shape[2])[:, None] * torch.linspace(1, 2, rest.shape[3])
+    one, other = rest.chunk(2, dim=-1)
+    return torch.cat((first, rest * angles.cos() + torch.cat((-other, one), dim=-1) * angles.sin()), dim=2)
+
+
+def list_boxes(**settings):
+    torch.manual_seed(0)
+    layers = (Attends(**settings), FeedForwardPart(), Attends(**settings), FeedForwardPart())
+    model = nn.Sequential(nn.Linear(WIDTH, WIDTH), *layers).eval()
+    reading = read_pass(xray.trace(model, torch.rand(2, PLACES, WIDTH)).passes[0])
+    chart = chart_attention(reading.flow, reading.towers[0].stagings[0].branches[0])
+    return [(node.label, node.record.shape) for node in chart.nodes if node.record is not None]
+
+
+def test_heads_of_pieces_lie_side_by_side_behind_the_pieces():
+    boxes = list_boxes(pieces=2)
+
+    assert boxes[-4:-1] == [
+        ("AXES SWAPPED", (2, PLACES // 2, HEADS, WIDTH // HEADS)),
+        ("2 PIECES END TO END", (2, PLACES, HEADS, WIDTH // HEADS)),
+        ("CONCAT HEADS", (2, PLACES, WIDTH)),
+    ]
+
+
+def test_axes_that_are_swapped_back_and_copied_are_not_cut_anew():
+    assert list_boxes(swapped=True)[-1] == ("AXES SWAPPED", (2, PLACES, WIDTH))
+
+
+def test_rows_of_which_the_first_are_not_turned_are_turned_in_one_box():
+    boxes = list_boxes(turned=True)
+
+    assert ("ROTATE Q", (2, HEADS, PLACES, WIDTH // HEADS)) in boxes
+    assert not [shape for _, shape in boxes if FIRST in shape[2:3]]
