@@ -14,7 +14,7 @@ from xray.sources.loading import load_source
 
 PLACES = 10
 UNCACHED = patch("transformers.pytorch_utils.is_torchdynamo_compiling", lambda: True)
-"""Numbers that the library keeps from one model to the next (RT-DETR's anchors) are made anew, so that they are seen."""
+"""Numbers that the library keeps from one model to the next (RT-DETR's anchors) are made anew, to be seen."""
 
 
 def record_family(family, **changes):

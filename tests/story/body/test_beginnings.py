@@ -5,8 +5,8 @@ from story.body.test_mistaken import HEADS, WIDTH, AttentionPart, FeedForwardPar
 from torch import nn
 
 import xray
+from xray.story.attention.chart import chart_attention
 from xray.story.body.reading import read_pass
-from xray.story.charts.attention_chart import chart_attention
 
 
 class Turned(nn.Module):

@@ -4,7 +4,7 @@ import torch
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, Reader, read, rows
 from torch import nn
 
-from xray.story.charts.stage_chart import join_names
+from xray.story.charts.stage_names import join_names
 
 
 class Attending(AttentionPart):

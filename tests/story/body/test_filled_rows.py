@@ -3,7 +3,7 @@ from dataclasses import replace
 from small_blocks import call, forward, tensor
 
 from xray.ir.flow.dataflow import read_flow
-from xray.story.charts.lanes import cut_way
+from xray.story.attention.lanes import cut_way
 
 
 def write_into(width):

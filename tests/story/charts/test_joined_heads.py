@@ -6,8 +6,8 @@ from torch import nn
 from torch.nn import functional
 
 import xray
+from xray.story.attention.chart import chart_attention
 from xray.story.body.reading import read_pass
-from xray.story.charts.attention_chart import chart_attention
 
 PLACES, FIRST = 10, 1
 

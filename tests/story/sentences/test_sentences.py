@@ -50,7 +50,7 @@ GROUPS = (
 )
 TRIED = [(sentence, pool, proving[sentence.name]) for told, pool, proving in GROUPS for sentence in told]
 PROSE = re.compile(r"(?<![\w.])[a-z]{2,}[,;:]? [a-z]{1,}[,;:]? [a-z]{2,}(?![\w.])")
-ROOMS = ("cards", "charts", "regions", "sheet")
+ROOMS = ("attention", "cards", "charts", "regions", "sheet")
 CAPTIONS = (
     "legend.py",
     "width of one head, d_k",

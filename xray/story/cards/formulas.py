@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from xray.story.anatomy.branches import Attention
 from xray.story.anatomy.tree import Tower
+from xray.story.attention.square import ROOT_OF_ROOT
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told, draw_card
-from xray.story.charts.attention_square import ROOT_OF_ROOT
 from xray.story.charts.chart import Chart, Node
 from xray.story.layout import Line, Run, line_width
 from xray.story.sentences.of_parts import HELD_CAP, describe_box

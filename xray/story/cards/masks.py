@@ -8,7 +8,7 @@ from xray.story.canvas import Canvas
 from xray.story.cards.mask_pictures import MaskCard, draw_masks
 from xray.story.cards.told import Told
 from xray.story.charts.chart import Node
-from xray.story.charts.stage_chart import name_branch
+from xray.story.charts.stage_names import name_branch
 from xray.story.shapes import read_shape
 from xray.story.sheet.placing import Look
 from xray.story.sheet.tooltip import describe

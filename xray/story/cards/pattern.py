@@ -8,7 +8,7 @@ from xray.story.anatomy.tree import Group, Tower
 from xray.story.body.layers import Mask
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told, draw_card
-from xray.story.charts.stage_chart import name_branch
+from xray.story.charts.stage_names import name_branch
 from xray.story.sentences.of_masks import describe_hidden
 from xray.story.sheet.planning import spell_layers
 from xray.story.type_sizes import NOTE

@@ -18,7 +18,8 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.operation_labels import label_step
 from xray.story.charts.operations_chart import chart_operations
-from xray.story.charts.stage_chart import find_own_bend, name_modulation
+from xray.story.charts.stage_chart import name_modulation
+from xray.story.charts.sum_chart import find_own_bend
 from xray.story.entrance.entrance_chart import label_resampler
 from xray.story.exits.handed_rows import ALL, find_rows
 from xray.story.exits.last_steps import (

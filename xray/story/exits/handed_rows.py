@@ -4,7 +4,7 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, DROPOUTS
-from xray.story.body.towers import POOLINGS
+from xray.story.body.last_norms import POOLINGS
 from xray.story.passages.channels import find_channels
 from xray.story.passages.pools import label_pool
 

@@ -7,7 +7,7 @@ from xray.ir.records import Preview
 from xray.ir.trace import Pass, Step
 from xray.story.canvas import Canvas, words
 from xray.story.charts.chart import Node
-from xray.story.charts.stage_chart import name_stage
+from xray.story.charts.stage_names import name_stage
 from xray.story.layout import Cells, Line, Run
 from xray.story.regions.column_words import place_words
 from xray.story.sheet.columns import Column

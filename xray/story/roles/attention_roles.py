@@ -7,11 +7,11 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import DROPOUTS, SCALINGS, TURNS
 from xray.ir.turns import swaps_last_two
 from xray.story.anatomy.branches import Attention
+from xray.story.attention.lanes import Part
+from xray.story.attention.square import name_factor
+from xray.story.attention.ways import read_attention_lanes
 from xray.story.body.stages import Branching
 from xray.story.branches.inner_norms import find_inner_norm
-from xray.story.charts.attention_lanes import read_attention_lanes
-from xray.story.charts.attention_square import name_factor
-from xray.story.charts.lanes import Part
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.scored_parts import Scored, read_scored
 from xray.story.roles.giving import Given

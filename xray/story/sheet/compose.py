@@ -12,7 +12,8 @@ from xray.story.body.whole import anatomy
 from xray.story.canvas import Canvas
 from xray.story.cards.cards import AIR, CARDS, MOST_AIR
 from xray.story.cards.told import Told
-from xray.story.charts.stage_chart import find_own_bend, name_stage
+from xray.story.charts.stage_names import name_stage
+from xray.story.charts.sum_chart import find_own_bend
 from xray.story.compare.marks import Marks
 from xray.story.compare.outlines import card_blocks, card_height, draw_marks_card, outline_marks
 from xray.story.exits.loss_chart import PICKS

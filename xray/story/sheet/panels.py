@@ -7,7 +7,7 @@ from itertools import zip_longest
 from xray.story.canvas import Canvas, words
 from xray.story.charts.chart import Chart, Node
 from xray.story.charts.narrow import narrow_chart
-from xray.story.charts.stage_chart import name_stage
+from xray.story.charts.stage_names import name_stage
 from xray.story.layout import Box, Point
 from xray.story.sentences.of_parts import describe_box
 from xray.story.sheet.placing import Look, Placed, draw_station, heights_of, place_chart

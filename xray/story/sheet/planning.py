@@ -14,7 +14,9 @@ from xray.story.body.towers import Towering
 from xray.story.charts.chart import BROAD, Chart, Node, chart_alone, steps_at
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.same_numbers import blur_numbers
-from xray.story.charts.stage_chart import chart_stage, find_own_bend, name_stage
+from xray.story.charts.stage_chart import chart_stage
+from xray.story.charts.stage_names import name_stage
+from xray.story.charts.sum_chart import find_own_bend
 from xray.story.passages.bridges import label_bridge
 from xray.story.sheet.counting import Count
 from xray.story.wording import plural

@@ -7,7 +7,7 @@ from xray.story.anatomy.branches import Attention, DeformableAttention
 from xray.story.body.reading import Reading
 from xray.story.body.stages import Staging
 from xray.story.branches.others import list_other_way
-from xray.story.charts.stage_chart import name_branch
+from xray.story.charts.stage_names import name_branch
 from xray.story.facts.totals import paths_above
 from xray.story.facts.unused import join_alike
 from xray.story.sheet.columns import Column

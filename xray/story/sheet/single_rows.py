@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from xray.story.canvas import Canvas
-from xray.story.charts.stage_chart import name_stage
+from xray.story.charts.stage_names import name_stage
 from xray.story.layout import Box
 from xray.story.sheet.compact import HIGH, LOW, PAD, Row, draw_row, draw_row_frame, pick_node
 from xray.story.sheet.panels import Lane

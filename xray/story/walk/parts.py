@@ -10,10 +10,10 @@ from xray.ir.kinds import VIEWS
 from xray.ir.trace import Pass, Step
 from xray.ir.turns import swaps_last_two
 from xray.story.anatomy.branches import Attention, FeedForward
+from xray.story.attention.ways import read_attention_lanes
 from xray.story.body.reading import Reading, read_pass
 from xray.story.body.stages import Branching, Staging
 from xray.story.body.towers import Towering
-from xray.story.charts.attention_lanes import read_attention_lanes
 from xray.story.entrance.entrance import is_number_scale
 from xray.story.recognition.between import is_linear, projections_in
 from xray.story.recognition.scored_parts import read_scored

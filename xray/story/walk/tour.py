@@ -9,7 +9,7 @@ from xray.story.anatomy.branches import Attention, FeedForward
 from xray.story.body.stages import Staging
 from xray.story.body.whole import anatomy
 from xray.story.charts.chart import Chart, Node
-from xray.story.charts.stage_chart import name_stage
+from xray.story.charts.stage_names import name_stage
 from xray.story.roles.attention_roles import is_scaled_by_root
 from xray.story.sentences.of_models import list_sentences
 from xray.story.sentences.of_stations import describe_entrance, describe_exit, describe_station

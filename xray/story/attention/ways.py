@@ -6,11 +6,22 @@ from math import prod
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, COPIES, DROPOUTS, FINDINGS, SCALINGS, SUMS, TURNS
 from xray.story.anatomy.branches import ANOTHER_ROW, Attention
+from xray.story.attention.lanes import (
+    Part,
+    cut_way,
+    ends_norm,
+    is_by_place,
+    lay_out,
+    list_laid_out,
+    list_opening,
+    list_weights,
+    take_turn,
+)
+from xray.story.attention.square import UNKNOWN_FACTOR, name_factor
 from xray.story.body.stages import Branching
 from xray.story.branches.attention import rolls_places
 from xray.story.branches.chosen_heads import find_stack
 from xray.story.branches.operands import Side, is_kept, is_narrowed, is_rotary, read_sides
-from xray.story.charts.attention_square import UNKNOWN_FACTOR, name_factor
 from xray.story.charts.chart import (
     CENTRE,
     LEFT,
@@ -23,17 +34,6 @@ from xray.story.charts.chart import (
     describe_params,
     steps_at,
     steps_with_block,
-)
-from xray.story.charts.lanes import (
-    Part,
-    cut_way,
-    ends_norm,
-    is_by_place,
-    lay_out,
-    list_laid_out,
-    list_opening,
-    list_weights,
-    take_turn,
 )
 from xray.story.charts.operation_labels import label_step
 from xray.story.recognition.between import is_linear, read_sizes, width_in, width_out

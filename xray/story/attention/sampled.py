@@ -7,11 +7,12 @@ from itertools import pairwise
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import MASKINGS, SIDE_BY_SIDE, SUMS
 from xray.story.anatomy.branches import DeformableAttention
+from xray.story.attention.lanes import Part, cut_way, lay_out, list_opening
+from xray.story.attention.square import label_softmax
+from xray.story.attention.ways import MOST_ARROWS, Lane, lane_node, name_part
 from xray.story.body.stages import Branching
 from xray.story.branches.operands import Side
 from xray.story.branches.sampled import Sampling
-from xray.story.charts.attention_lanes import MOST_ARROWS, Lane, lane_node, name_part
-from xray.story.charts.attention_square import label_softmax
 from xray.story.charts.chart import (
     BROAD,
     CENTRE,
@@ -29,7 +30,6 @@ from xray.story.charts.chart import (
     steps_at,
     steps_with_block,
 )
-from xray.story.charts.lanes import Part, cut_way, lay_out, list_opening
 
 LEFT_TWO: Place = (1 / 3, 0.645)
 

@@ -10,6 +10,7 @@ from xray.ir.flow.operation_kinds import SCALINGS, SUMS
 from xray.ir.flow.projections import is_product
 from xray.ir.trace import Step
 from xray.story.anatomy.branches import Attention
+from xray.story.attention.lanes import Part
 from xray.story.branches.attention import has_sinks_inside
 from xray.story.branches.caps import list_held_cap
 from xray.story.charts.chart import (
@@ -21,7 +22,6 @@ from xray.story.charts.chart import (
     list_dropouts,
     steps_at,
 )
-from xray.story.charts.lanes import Part
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.scored_parts import Scored, read_scored
 from xray.story.sentences.of_parts import HELD_CAP, describe_box

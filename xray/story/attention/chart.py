@@ -1,0 +1,175 @@
+"""The chart of an attention: three ways up, the square of scores, the weighted sum, and back to the stream."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from math import prod
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, SUMS
+from xray.ir.records import TensorRecord
+from xray.story.anatomy.branches import Attention
+from xray.story.attention.end import draw_end
+from xray.story.attention.lanes import Part, list_opening, order_rows
+from xray.story.attention.square import draw_square
+from xray.story.attention.ways import (
+    draw_shared,
+    fan_of,
+    is_brought,
+    lane_node,
+    name_part,
+    read_attention_lanes,
+)
+from xray.story.body.stages import Branching
+from xray.story.branches.operands import Side
+from xray.story.charts.chart import (
+    Chart,
+    Edge,
+    Node,
+)
+from xray.story.passages.added_places import learned_source
+
+
+def chart_attention(flow: Flow, found: Branching) -> Chart:
+    """The chart of a branch that is an attention."""
+    site, branch = found.site, found.branch
+    if site is None or not isinstance(branch, Attention):
+        raise ValueError("only an attention has this chart")
+    ways = read_attention_lanes(flow, found)
+    sides, lanes, shared, turn = ways.sides, ways.own, ways.shared, ways.turn
+    nodes: list[Node] = []
+    edges: list[Edge] = []
+    feet: list[str] = []
+    memory: list[str] = []
+    row, tops = draw_shared(flow, shared, sides, nodes, edges, feet, memory, branch.window)
+    order = order_rows([lane.parts for lane in lanes])
+    drawn = {
+        node: name_part(flow, one, letters)
+        for letters, parts in zip(("qkv", "kv"), shared, strict=True)
+        for one in parts
+        for node in one.nodes
+    }
+    for lane in lanes:
+        last = tops.get(lane.letter)
+        owners = dict(drawn)
+        is_waist = any(part.kind == "linear" and part.number for part in lane.parts)
+        for part in lane.parts:
+            key = name_part(flow, part, lane.letter)
+            place, width = row + order.index(part.key), branch.d_k or 0
+            nodes.append(lane_node(flow, lane, part, key, place, is_waist=is_waist, width=width))
+            if last is None:
+                (feet if lane.side.is_own else memory).append(key)
+            elif lane.side.is_own and reads_entry(flow, part, found, owners):
+                feet.append(key)
+            for source in list_sources(flow, part, lane.side.nodes, owners) or ([] if last is None else [last]):
+                edges.append(Edge(source, key, fan_of(part, branch, lane.letter) if source == last else 1))
+            owners |= dict.fromkeys(part.nodes, key)
+            last = key
+        if last is not None:
+            tops[lane.letter] = last
+    row += len(order)
+    row = draw_square(flow, site, branch, turn, tops, row, nodes, edges)
+    head = draw_end(flow, site, branch, found.region, row, nodes, edges)
+    memory = list(dict.fromkeys(memory))
+    nodes = [name_turn(flow, node, branch) for node in nodes]
+    if flow.op(site.scores) != "einsum":
+        nodes = name_lengths(nodes, sides)
+    nodes = [
+        Node(**{**node.__dict__, "surface": "memory", "outline": "ribbon"}) if is_brought(node, lanes) else node
+        for node in nodes
+    ]
+    return Chart(tuple(nodes), tuple(edges), tuple(dict.fromkeys(feet)), head, tuple(memory))
+
+
+def reads_entry(flow: Flow, part: Part, found: Branching, drawn: Collection[int]) -> bool:
+    """Whether a part of a way reads what the branch begins with, its norm or the stream itself, past what is drawn."""
+    opening = list_opening(flow, found)
+    entry = max(opening) if opening else found.region.start
+    makers = [maker for node in part.nodes for _, maker in flow.taken(node)]
+
+    def ends(one: int) -> bool:
+        return one == entry or one in drawn or flow.op(one) not in CARRYING
+
+    return any(one == entry for one in flow.behind(*makers, ends=ends))
+
+
+def list_sources(flow: Flow, part: Part, nodes: Collection[int], owners: Mapping[int, str]) -> list[str]:
+    """The nodes that are drawn already and that a part of a way reads, be it over steps that are not drawn.
+
+    Of a cut that is drawn by its first part, another part comes from what is cut.
+    """
+    inside = set(nodes) - set(part.nodes)
+    found, seen, todo = set[int](), set[int](), list(part.nodes)
+    while todo:
+        for record, maker in flow.given(todo.pop()):
+            if maker is None or maker not in inside or maker in seen | found:
+                continue
+            if maker in owners and not is_other_part(flow, record, maker):
+                found.add(maker)
+            else:
+                seen.add(maker)
+                todo.append(maker)
+    return list(dict.fromkeys(owners[node] for node in sorted(found)))
+
+
+def is_other_part(flow: Flow, record: TensorRecord, maker: int) -> bool:
+    """Whether a record is not the first of the parts that a step cuts, but one of another size."""
+    return len(flow.steps[maker].outputs) > 1 and record.shape != flow.output(maker).shape
+
+
+def name_lengths(nodes: list[Node], sides: tuple[Side, Side, Side]) -> list[Node]:
+    """Axes that the recording has no word for: scores are queries by keys, as long as the stream."""
+    query, key, _ = sides
+    asked = query.end.axes[-2] if len(query.end.axes) > 1 else ""
+    scores = next((node.record for node in nodes if node.key == "scores"), None)
+    offered = scores.shape[-1] if scores is not None and scores.shape else 0
+    words = [
+        node.record.axes[-2]
+        for node in nodes
+        if node.key.endswith("_k") and node.record and len(node.record.axes) > 2 and node.record.shape[-2] == offered
+    ]
+    length = query.end.shape[-2] if len(query.end.shape) > 1 else 0
+    seen = next((word for word in words if word not in ("", "1", "d_k")), "")
+    seen = seen or (asked if key.is_own and offered == length else "")
+    return [fill_axes(node, asked, length, seen, offered) for node in nodes]
+
+
+def fill_axes(node: Node, asked: str, queries: int, seen: str, keys: int) -> Node:
+    """A node whose record has the words of its lengths."""
+    record = node.record
+    if record is None or len(record.axes) < 3:
+        return node
+    wanted: dict[int, tuple[str, int]] = {}
+    if node.key.rstrip("0123456789") in ("scores", "mask", "bias", "softmax"):
+        wanted = {-2: (asked, queries), -1: (seen, keys)}
+    elif node.key == "turn_k":
+        wanted = {-1: (seen, keys)}
+    elif node.key == "values":
+        wanted = {-2: (asked, queries)}
+    elif node.key.rpartition("_")[2] in ("k", "v") and len(record.axes) == 4:
+        wanted = {-2: (seen, keys)}
+    axes = list(record.axes)
+    for place, (word, size) in wanted.items():
+        if not axes[place] and record.shape[place] == size:
+            axes[place] = word
+    return replace(node, record=replace(record, axes=tuple(axes)))
+
+
+def name_turn(flow: Flow, node: Node, branch: Attention) -> Node:
+    """A rotation is called one only where it is proven to turn by places, or by heads; a learned row is a bias."""
+    if not node.key.startswith("rotate"):
+        return node
+    changing = [place for step in node.steps if flow.op(place := flow.places[step.id]) not in CARRYING]
+    adds = len(changing) == 1 and flow.op(changing[0]) in SUMS
+    if adds and adds_bias(flow, changing[0], (branch.heads, branch.kv_heads)):
+        return replace(node, label=node.label.replace("ROTATE", "+ A BIAS"))
+    if not adds and (branch.positions == "rotary" or branch.turned_by_head):
+        return node
+    return replace(node, label=node.label.replace("ROTATE", "COMBINE"))
+
+
+def adds_bias(flow: Flow, node: int, heads: Collection[int | None]) -> bool:
+    """Whether a sum adds one learned row to the rows of all places, be it cut into so many heads (DeBERTa)."""
+    width = flow.output(node).shape[-1]
+    learned = [learned_source(flow, *given) for given in flow.given(node)]
+    rows = {width, *(width * count for count in heads if count)}
+    return any(record is not None and prod(record.shape) in rows for record in learned)

@@ -1,0 +1,89 @@
+"""The norm behind the last layer of a tower."""
+
+from math import prod
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SUMS
+from xray.story.body.stages import find_any_norm
+from xray.story.recognition.between import is_linear, strip_plain
+from xray.story.recognition.lengths import divides_by_length
+from xray.story.recognition.norms import Norm as FoundNorm
+from xray.story.streams.chains import Chain
+
+POOLINGS = frozenset({"mean", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "avg_pool2d"})
+
+
+def norm_within_skip(flow: Flow, chain: Chain) -> FoundNorm | None:
+    """The norm that reads the last layer of a chain before what went into the first is added to it once more."""
+    last = chain.joints[-1].add
+    norm = last_norm(flow, last) if chain.end > last else None
+    return norm if norm is not None and any(norm.end in skip.region.inner for skip in chain.skips) else None
+
+
+def last_norm(flow: Flow, end: int) -> FoundNorm | None:
+    """The norm that reads what a chain ends with; rows that are made one long are no norm of it (X-CLIP)."""
+    todo = [end]
+    for _ in range(40):
+        if not todo:
+            return None
+        here = todo.pop(0)
+        for reader in flow.readers.get(here, ()):
+            norm = closing_norm(flow, reader, end)
+            if norm is not None:
+                return None if is_mere_length(flow, norm) else norm
+            if flow.op(reader) in CARRYING | DROPOUTS | POOLINGS:
+                todo.append(reader)
+    return None
+
+
+def is_mere_length(flow: Flow, norm: FoundNorm) -> bool:
+    """Whether rows are made one long, and no learned number of each channel multiplies them."""
+    learned = (one for node in norm.nodes for one in flow.steps[node].inputs if one.role == "parameter")
+    is_length = any(divides_by_length(flow, node) for node in norm.nodes)
+    return is_length and all(prod(one.shape) == 1 for one in learned)
+
+
+def goes_past(flow: Flow, end: int, norm: FoundNorm) -> bool:
+    """Whether the stream goes on beside a norm, so that the norm belongs to a branch that was not recognised."""
+    return any(
+        flow.op(reader) in SUMS and len(flow.steps[reader].inputs) == 2 and reader > norm.end
+        for reader in flow.readers.get(end, ())
+    )
+
+
+def is_used(flow: Flow, place: int) -> bool:
+    """Whether what a step makes is read, or handed out by the model, and not dropped (MetaCLIP 2)."""
+    if any(flow.is_leaf(reader) for reader in flow.readers.get(place, ())):
+        return True
+    made = flow.steps[place].id
+    return any(record.source == made for step in flow.steps if step.parent is None for record in step.outputs)
+
+
+def closing_norm(flow: Flow, reader: int, end: int) -> FoundNorm | None:
+    """The longest norm of a step's output that goes through one of its readers."""
+    found: FoundNorm | None = None
+    todo = [reader]
+    seen: set[int] = set()
+    while todo and len(seen) < 20:
+        here = todo.pop(0)
+        if here in seen:
+            continue
+        seen.add(here)
+        norm = find_any_norm(flow, here)
+        if norm is not None and norm.origin is not None and strip_pools(flow, norm.origin) == end:
+            if found is None or len(norm.nodes) >= len(found.nodes):
+                found = norm
+        elif found is not None:
+            continue
+        if is_linear(flow, here):
+            continue
+        todo += flow.readers.get(here, ())
+    return found
+
+
+def strip_pools(flow: Flow, place: int) -> int | None:
+    """The step whose places are only moved or pooled until here."""
+    here = strip_plain(flow, place)
+    while here is not None and flow.op(here) in POOLINGS and flow.makers[here]:
+        here = strip_plain(flow, flow.makers[here][0])
+    return here

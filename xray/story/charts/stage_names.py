@@ -1,0 +1,62 @@
+"""What a stage and its branches are called."""
+
+from xray.story.anatomy.branches import (
+    ANOTHER_ROW,
+    Attention,
+    Branch,
+    Convolution,
+    DeformableAttention,
+    Experts,
+    FeedForward,
+    Projection,
+    Recurrence,
+    StreamMixing,
+)
+from xray.story.anatomy.tree import Stage
+from xray.story.body.stages import Staging
+
+
+def name_branch(branch: Branch) -> str:
+    """What a panel is called."""
+    if isinstance(branch, Attention):
+        if branch.source == "self":
+            if branch.beside:
+                return "JOINT ATTENTION"
+            rolled = "ROLLED " if branch.rolled else ""
+            where = f" IN {rolled}WINDOWS OF {branch.window}" if branch.window else ""
+            where = f" IN {branch.pieces} PIECES" if branch.pieces and not where else where
+            return f"SELF-ATTENTION{where}" + (f", POOLED {branch.pooled} TO 1" if branch.pooled else "")
+        return "CROSS-ATTENTION" + (" TO ANOTHER ROW" if branch.source == ANOTHER_ROW else "")
+    if isinstance(branch, DeformableAttention):
+        return "DEFORMABLE CROSS-ATTENTION" if branch.leaves_stream else "DEFORMABLE ATTENTION"
+    if isinstance(branch, Recurrence):
+        return {"state space": "STATE SPACE", "linear attention": "LINEAR ATTENTION"}.get(
+            branch.kind or "", "RECURRENCE"
+        )
+    if isinstance(branch, FeedForward) and branch.gates_beside:
+        return "GATED ROWS FROM BESIDE"
+    if isinstance(branch, FeedForward) and branch.joined:
+        return f"FEED-FORWARD OF {branch.joined} ROWS TO 1"
+    if isinstance(branch, StreamMixing):
+        return f"{branch.streams} STREAMS MIXED"
+    names = {FeedForward: "FEED-FORWARD", Experts: "EXPERTS", Convolution: "CONVOLUTION", Projection: "LINEAR"}
+    return names.get(type(branch), "OPERATIONS")
+
+
+def name_stage(staging: Staging) -> str:
+    """What the panel of a stage is called."""
+    return join_names(staging.stage, [name_branch(branch) for branch in staging.stage.branches])
+
+
+def join_names(stage: Stage, names: list[str]) -> str:
+    """The names of a stage's branches: beside each other, or one after the other; alike ones counted."""
+    runs: list[list[str]] = []
+    joins: list[str] = []
+    for number, name in enumerate(names):
+        if runs and runs[-1][0] == name and not stage.is_beside(number):
+            runs[-1].append(name)
+        else:
+            joins += [" BESIDE " if stage.is_beside(number) else " THEN "] if runs else []
+            runs.append([name])
+    told = [run[0] if len(run) == 1 else f"{run[0]} × {len(run)}" for run in runs]
+    return told[0] + "".join(join + one for join, one in zip(joins, told[1:], strict=True))

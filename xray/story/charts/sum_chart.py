@@ -1,0 +1,112 @@
+"""The sum at the end of a stage: what the stream goes through past it, what is bent behind it."""
+
+from collections.abc import Collection
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SUMS
+from xray.story.body.scale import find_bend_behind
+from xray.story.body.stages import Staging, find_any_norm, name_norm
+from xray.story.charts.chart import (
+    BROAD,
+    Chart,
+    Edge,
+    Node,
+    describe_dropout,
+    list_dropouts,
+    steps_at,
+)
+from xray.story.charts.operation_labels import label_step
+from xray.story.passages.held_factors import list_shift
+from xray.story.sentences.of_parts import describe_added, describe_box, describe_past, describe_taken
+from xray.story.streams.scaled_streams import find_factor_behind, list_factors_past
+
+STREAM_FACTORS = {"before": "ONE NUMBER", "learned": "LEARNED NUMBERS"}
+"""By what a stream is multiplied before a sum, as the sum's box says it."""
+
+
+def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
+    """The chart with the residual sum on top, and with the norm that the stream goes through behind it."""
+    last = staging.joints[-1].add
+    norms = [norm for norm in staging.norms if norm.end > last] if staging.stage.norm.on == "stream" else []
+    norms = norms[: staging.stage.norm.times or 1]
+    end = norms[-1].end if norms else last
+    kind = name_norm(flow, norms[0]) if len({name_norm(flow, norm) for norm in norms}) == 1 else None
+    many = f"{len(norms)} {kind.upper()} NORMS" if kind else f"{len(norms)} NORMS"
+    one = f"{kind.upper()} NORM" if kind else "NORM"
+    label = f"ADD + {many if len(norms) > 1 else one}" if norms else "ADD"
+    places = [end, *(joint.add for joint in reversed(staging.joints) if joint.add != end)]
+    places += [node for norm in reversed(norms) for node in norm.nodes if node not in places]
+    mixings = [joint.mixing for joint in staging.joints if joint.mixing is not None]
+    mixes = [mixing.mix for mixing in mixings if mixing.mix is not None]
+    is_weighed = any(joint.weighing is not None for joint in staging.joints)
+    label = label.replace("ADD", "EACH × ITS GATE, ADD") if is_weighed else label
+    label = "ADD TO THE STREAMS, MIXED" if mixes else "ADD TO EVERY STREAM" if mixings else label
+    places += [*mixes, *list_joining(flow, staging)]
+    factors = list_factors(flow, staging)
+    if staging.stage.stream_scale in STREAM_FACTORS:
+        label = f"STREAM × {STREAM_FACTORS[staging.stage.stream_scale]}, {label}"
+    elif staging.behind:
+        label, end, places = f"{label}, × LEARNED NUMBERS", staging.behind[-1], [*reversed(staging.behind), *places]
+    elif factors:
+        label, end, places = f"{label}, × ONE NUMBER", factors[0], [*factors, *places]
+    bend = find_own_bend(flow, staging)
+    if bend is not None:
+        label, end, places = f"{label} + {label_step(flow, bend)}", bend, [bend, *places]
+    dropped = list_dropouts(flow, *(joint.region.end for joint in staging.joints))
+    ways = list_past(flow, staging.joints[0].past)
+    past = list(dict.fromkeys(label_step(flow, node).lower() for node in ways))
+    if staging.stage.replaces:
+        label = f"{kind.upper()} NORM" if kind else "GIVEN ON"
+    told = (describe_past(past), describe_added(staging.added), describe_taken(staging.stage))
+    node = Node(
+        "add",
+        label,
+        chart.rows,
+        (0.5, 0.5) if staging.stage.parallel else BROAD,
+        (*steps_at(flow, *dict.fromkeys([*places, *factors, *ways])), *dropped),
+        flow.output(end),
+        describe_dropout(flow, dropped),
+        "" if is_weighed or past or factors or staging.added or staging.stage.replaces else describe_box("add", None),
+        outline="boundary",
+        told=tuple(one for one in told if one),
+    )
+    edges = [Edge(head, "add") for head in chart.heads]
+    return Chart((*chart.nodes, node), (*chart.edges, *edges), chart.feet, "add", chart.memory)
+
+
+def find_own_bend(flow: Flow, staging: Staging) -> int | None:
+    """The bend behind the sum of a stage through which all goes that it gives, if nothing else stands between."""
+    last, stage = staging.joints[-1].add, staging.stage
+    is_normed = stage.norm.on == "stream" and any(norm.end > last for norm in staging.norms)
+    is_plain = not (is_normed or staging.behind or stage.stream_scale or stage.replaces)
+    return find_bend_behind(flow, last) if is_plain else None
+
+
+def list_factors(flow: Flow, staging: Staging) -> list[int]:
+    """The steps by which the stream of a stage is multiplied by one number."""
+    if staging.stage.stream_scale in STREAM_FACTORS:
+        return [node for joint in staging.joints for node in list_factors_past(flow, joint)]
+    behind = find_factor_behind(flow, staging.joints[-1].add) if staging.stage.stream_scale else None
+    return [] if behind is None else [behind]
+
+
+def list_joining(flow: Flow, staging: Staging) -> list[int]:
+    """The sums of branches that stand beside each other, before the stream is added."""
+    last = max(one.region.end for one in staging.branches)
+    inner = {node for joint in staging.joints for node in joint.region.inner if node > last}
+    return [node for node in sorted(inner) if flow.op(node) in SUMS] if staging.stage.parallel else []
+
+
+def list_past(flow: Flow, past: Collection[int]) -> list[int]:
+    """The steps that the stream goes through on its way past a branch, and that do more than move it."""
+    return [node for node in sorted(past) if flow.is_leaf(node) and not moves(flow, node)]
+
+
+def moves(flow: Flow, node: int) -> bool:
+    """Whether a step only moves numbers, or is one of several that are told together at their end."""
+    readers = flow.readers.get(node, ())
+    together = [
+        norm.nodes for reader in readers if (norm := find_any_norm(flow, reader)) is not None and norm.end != node
+    ]
+    together += [list_shift(flow, reader) for reader in readers]
+    return flow.op(node) in CARRYING | DROPOUTS or any(node in steps for steps in together)
