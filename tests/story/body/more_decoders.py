@@ -165,13 +165,13 @@ def axk1(c):
 def axk2(c):
     # each norm is gated by what it made itself: nothing beside it scales it (line 99)
     # an indexer chooses keys (line 277)
-    return of_deepseek(c, pre, gate=True, chosen_keys=True)
+    return of_deepseek(c, pre, gate=True, chosen_keys=True, chosen_kept=c.index_head_dim)
 
 
 @family("DeepseekV32ForCausalLM", "deepseek_v32:335, 601", named=True, first_k_dense_replace=1, **MIXED, **TWO)
 def deepseek_v32(c):
     # ten places are fewer than the indexer chooses (line 241), and its choice is in the mask all the same
-    return of_deepseek(c, pre, chosen_keys=True)
+    return of_deepseek(c, pre, chosen_keys=True, chosen_kept=c.index_head_dim)
 
 
 @family("BambaForCausalLM", "bamba:182, 840", named=True, attn_layer_indices=[1], **TWO)

@@ -8,7 +8,10 @@ from torch import nn
 import xray
 from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import read_flow
+from xray.story.anatomy.branches import Attention
+from xray.story.facts.kept_keys import measure_growth
 from xray.story.recognition.scored_parts import read_scored
+from xray.story.sentences.of_models import describe_chosen_keys
 
 LENGTH, CHOSEN = 5, 3
 
@@ -36,6 +39,15 @@ class Indexed(Scoring):
     def change(self, scores, others):
         hidden = torch.ones_like(others, dtype=torch.bool).scatter(-1, others.topk(CHOSEN, dim=-1).indices, False)
         return scores.masked_fill(hidden, -1e9)
+
+
+class Keeping(Indexed):
+    """What the other scores are made of is put into a cache that is empty (DeepSeek-V3.2)."""
+
+    def forward(self, x):
+        asked = torch.cat([torch.tensor([]), self.asked(x)], dim=1)
+        scores = self.change(self.query(x) @ self.key(x).transpose(-1, -2), self.asks(x) @ asked.mT)
+        return self.out(torch.softmax(scores, dim=-1) @ self.value(x))
 
 
 class Hiding(nn.Module):
@@ -103,6 +115,17 @@ def look(attention):
 @pytest.mark.parametrize(("attention", "chosen"), [(Indexed, True), (Added, None), (Picked, None)])
 def test_keys_are_chosen_where_a_mask_shows_the_highest_alone(attention, chosen):
     assert look(attention()).chosen_keys is chosen
+
+
+@pytest.mark.parametrize(("attention", "kept"), [(Keeping, WIDTH), (Indexed, None)])
+def test_what_a_cache_keeps_to_choose_keys_is_told_and_priced(attention, kept):
+    trace = xray.trace(nn.Sequential(nn.Embedding(11, WIDTH), Layer(attention())), torch.arange(LENGTH)[None])
+    found, growth = xray.anatomy(trace), measure_growth(trace)
+    branch = found.towers[0].branches[0]
+    assert isinstance(branch, Attention)
+    assert branch.chosen_kept == kept
+    assert (f"; a cache keeps {WIDTH} numbers of each place for them." in describe_chosen_keys(found)) == bool(kept)
+    assert (growth and growth.per_word) == (kept and kept * 4)
 
 
 @pytest.mark.parametrize(("window", "told"), [(LENGTH + 1, LENGTH + 1), (LENGTH, None)])

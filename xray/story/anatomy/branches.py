@@ -57,7 +57,8 @@ class Attention(Looking):
     (DeepSeek-V4). `sliding_window` is the setting of its block by this name where this pass cannot show what it does:
     it has fewer places than that, and no mask is recorded that cuts a window. `earlier_keys` is True where keys and
     values are those that an earlier layer made for itself (Gemma 3n), `chosen_keys` where a mask shows those keys alone
-    that have the highest of other scores (the indexer of DeepSeek-V3.2). `turned` is how many numbers of a head are
+    that have the highest of other scores (the indexer of DeepSeek-V3.2), for which a cache keeps `chosen_kept` numbers
+    of each place. `turned` is how many numbers of a head are
     turned by its place, where not all are (GPT-NeoX), `query_experts` among how many experts a router chooses
     those that make the queries of a place (JetMoe). `turned_by_head` is True where queries and keys are turned by an
     angle of each head, the same at every place (NeuCodec).
@@ -90,6 +91,7 @@ class Attention(Looking):
     sliding_window: int | None = None
     earlier_keys: bool | None = None
     chosen_keys: bool | None = None
+    chosen_kept: int | None = None
     query_experts: int | None = None
     turned: int | None = None
     turned_by_head: bool | None = None

@@ -35,7 +35,7 @@ from xray.story.branches.operands import (
 )
 from xray.story.branches.rows import list_rolled, looks_at_another_row
 from xray.story.branches.scores import leave_open, read_scores
-from xray.story.branches.visible import chooses_keys
+from xray.story.branches.visible import count_kept_for, find_choice
 from xray.story.recognition.between import Region, is_linear, width_in, width_out
 from xray.story.recognition.chosen_rows import picks_best
 from xray.story.recognition.scored_parts import list_behind
@@ -69,6 +69,7 @@ def describe_attention(
     cut = count_cut_window(flow, site, query, key, region, heads)
     window = None if key.has_others else scores.window or cut
     source = name_source(flow, site, (query, key, value), region, makers_of_towers)
+    choice = find_choice(flow, site)
     if source != "self" and scores_own_keys_too(flow, site, region):
         source, beside = "self", source or ANOTHER
     return Attention(
@@ -102,7 +103,8 @@ def describe_attention(
         or None,
         coarse=count_coarse(flow, site, region),
         foreign_queries=(key.is_own and value.is_own and not query.is_own) or None,
-        chosen_keys=chooses_keys(flow, site) or None,
+        chosen_keys=True if choice is not None else None,
+        chosen_kept=None if choice is None else count_kept_for(flow, choice),
         query_experts=count_query_experts(flow, query, region),
         earlier_keys=(source == "self" and None not in (key.earlier, value.earlier)) or None,
         sliding_window=read_set_window(flow, site) if window is None and source == "self" and beside is None else None,

@@ -6,6 +6,7 @@ from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CASTING
 from xray.ir.flow.projections import is_product
+from xray.story.branches.operands import is_kept, prod_of_row
 from xray.story.recognition.scored_parts import Scored, read_scored
 from xray.story.recognition.value_rules import LOW
 from xray.story.recognition.value_shapes import Values, number
@@ -36,8 +37,8 @@ def hides_from_some(squares: Values) -> bool:
     return bool(((hidden & asks).any(axis=-2) & (squares > LOW).any(axis=-2)).any())
 
 
-def chooses_keys(flow: Flow, site: Site) -> bool:
-    """Whether a mask shows the keys that have the highest of other scores, which are products of rows (an indexer).
+def find_choice(flow: Flow, site: Site) -> int | None:
+    """What finds the keys that a mask shows: those with the highest of other scores, products of rows (an indexer).
 
     Which ones these are is written along the keys of a mask; what picks queries picks rows of a mask (Informer).
     """
@@ -46,8 +47,15 @@ def chooses_keys(flow: Flow, site: Site) -> bool:
     for node in flow.behind(*makers, most=MOST_BEHIND, ends=lambda one: flow.op(one) == "topk"):
         highest = find_written(flow, node)
         if highest is not None and flow.steps[highest].inputs[0].shape[-1:] == flow.output(node).shape[-1:] == keys:
-            return any(is_product(flow, one) for one in flow.behind(*flow.makers[highest], most=MOST_BEHIND))
-    return False
+            behind = flow.behind(*flow.makers[highest], most=MOST_BEHIND)
+            return highest if any(is_product(flow, one) for one in behind) else None
+    return None
+
+
+def count_kept_for(flow: Flow, choice: int) -> int | None:
+    """How many numbers of each place a cache keeps for the scores that choose keys; None where it keeps none."""
+    behind = flow.behind(*flow.makers[choice], most=MOST_BEHIND, ends=lambda one: is_kept(flow, one))
+    return sum(prod_of_row(flow, node) for node in set(behind) if is_kept(flow, node)) or None
 
 
 def find_hiding(flow: Flow, part: Scored) -> int | None:

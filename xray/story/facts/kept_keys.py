@@ -21,6 +21,8 @@ FARTHEST = 40
 """Within so many steps what was kept stands before the attention that reads it."""
 HEADS_RANK = 4
 """Keys and values are kept as (batch, heads, words, d_k)."""
+ROWS_RANK = 3
+"""The keys of other scores, by which keys are chosen, are kept as (batch, words, width)."""
 
 
 @dataclass(frozen=True)
@@ -179,10 +181,18 @@ def find_past(step: Step, made: set[str]) -> TensorRecord | None:
     if name not in JOINS | WRITES or not step.inputs or not step.outputs or is_overwriting(step):
         return None
     past, out = step.inputs[0], step.outputs[0]
-    if len(out.shape) != HEADS_RANK or not out.is_float or (name in JOINS and len(step.inputs) != 2):
+    rank = ROWS_RANK if joins_rows(step) else HEADS_RANK
+    if len(out.shape) != rank or not out.is_float or (name in JOINS and len(step.inputs) != 2):
         return None
     is_empty = name in JOINS and prod(past.shape) == 0 and step.inputs[1].shape == out.shape
-    return past if is_empty or step.op == "extend" or is_from_before(past, made) else None
+    return past if is_empty or step.op == "extend" or is_from_before(past, made, rank) else None
+
+
+def joins_rows(step: Step) -> bool:
+    """Whether rows of one width are put behind others, not cut into heads, as the keys of other scores are."""
+    if plain_name(step.op) not in JOINS or len(step.outputs[0].shape) != ROWS_RANK:
+        return False
+    return any(step.settings.get(name) in (1, -2) for name in ("dim", "other"))
 
 
 def is_overwriting(step: Step) -> bool:
@@ -190,9 +200,9 @@ def is_overwriting(step: Step) -> bool:
     return plain_name(step.op) == "copy" and len(step.inputs) == 2 and step.inputs[0].shape == step.inputs[1].shape
 
 
-def is_from_before(record: TensorRecord, made: set[str]) -> bool:
+def is_from_before(record: TensorRecord, made: set[str], rank: int = HEADS_RANK) -> bool:
     """Whether a tensor of keys or values was made before this pass."""
-    if len(record.shape) != HEADS_RANK or not record.is_float or record.role in ("mask", "parameter"):
+    if len(record.shape) != rank or not record.is_float or record.role in ("mask", "parameter"):
         return False
     return record.source not in made if record.source is not None else record.role == "state"
 

@@ -82,8 +82,8 @@ def describe_latent(anatomy: Anatomy) -> str:
     waist, kept = found.pop()
     if found or waist is None or kept is None or kept < waist:
         return f"{told}."
-    more = f", and {kept - waist} beside it" if kept > waist else ""
-    return f"{told}; a cache keeps this waist{more}, and no keys or values."
+    more = f", and {kept - waist} beside it," if kept > waist else ""
+    return f"{told}; a cache keeps this waist{more} in place of keys and values."
 
 
 def some_layers(anatomy: Anatomy, holds: Callable[[Attention], object], words: str, start: str = "") -> str:

@@ -67,8 +67,11 @@ def describe_bridges(anatomy: Anatomy) -> str:
 def describe_chosen_keys(anatomy: Anatomy) -> str:
     found = [branch.chosen_keys for branch in attentions(anatomy)]
     some = "" if all(found) else " in some attentions"
-    told = f"Keys are chosen{some}: other scores, made for this alone, say which of them each place looks at."
-    return told if any(found) else ""
+    told = f"Keys are chosen{some}: other scores, made for this alone, say which of them each place looks at"
+    kept = {branch.chosen_kept for branch in attentions(anatomy) if branch.chosen_keys}
+    numbers = kept.pop() if len(kept) == 1 else None
+    more = f"; a cache keeps {numbers:,} numbers of each place for them" if numbers else ""
+    return f"{told}{more}." if any(found) else ""
 
 
 def describe_shared(anatomy: Anatomy) -> str:
