@@ -93,6 +93,35 @@ def test_scores_for_a_part_of_the_table_are_not_called_classes():
     assert xray.anatomy(trace).head.kind == "classes"
 
 
+class SaidInPart(Ends):
+    """Ends with a layer that is named for its words: it scores some of those that the table holds."""
+
+    def __init__(self, said):
+        super().__init__()
+        self.lm_head = nn.Linear(WIDTH, said)
+
+    def forward(self, ids):
+        return self.lm_head(self.layers(self.words(ids)))
+
+
+def words_of_said(said):
+    layout = compose_poster(xray.trace(SaidInPart(said), torch.tensor([[1, 2, 3], [4, 5, 6]])), text_width)
+    return [line for box in layout.boxes for line in ("".join(run.text for run in row) for row in box.lines)]
+
+
+def test_scores_of_all_words_but_some_are_scores_of_words():
+    told = words_of_said(11)
+
+    assert "A score for 11 of the 12 words." in told
+    assert any(line.startswith("LINEAR TO VOCABULARY") for line in told)
+    assert any("ids 12" in line for line in told)
+
+
+def test_scores_of_few_rows_of_a_table_are_no_scores_of_its_words():
+    assert "A score for every word." in words_of_said(12)
+    assert not [line for line in words_of_said(5) if line.startswith(("A score", "LINEAR TO"))]
+
+
 def labels_of_heard(entrance):
     """What a model says that makes rows of a sound before the two layers."""
     model = Ends()

@@ -347,6 +347,7 @@ LEAVING = {
     "nothing": Leaving((), None),
     "no head": Leaving((), Head("none")),
     "scores": Leaving((), VOCABULARY),
+    "scores of some": Leaving((), VOCABULARY, vocab=100_000),
     "classes": Leaving((), Head("classes", 7)),
     "numbers": Leaving((), Head("numbers", 7)),
     "loss": Leaving((), VOCABULARY, has_loss=True),
@@ -356,7 +357,7 @@ LEAVING = {
 }
 OF_EXITS = {
     "next word": {"word", "drawn"},
-    "scores of words": {"scores", "classes", "numbers", "loss", "word", "drawn"},
+    "scores of words": {"scores", "scores of some", "classes", "numbers", "loss", "word", "drawn"},
     "leaves": {"nothing", "no head", "softmax alone"},
 }
 LOOPS = {

@@ -56,8 +56,12 @@ def list_size_lines(trace: Trace) -> list[Line]:
     if trace.sizes:
         rows = [[(name, name, f"{size:,}") for name, size in trace.sizes.items()]]
     else:
-        towers = anatomy(trace).towers
-        rows = [[(tower.name, "other", "") for _ in towers[1:2]] + list_sizes(tower) for tower in towers]
+        whole = anatomy(trace)
+        heads = [None for _ in whole.towers[1:]] + [whole.head]
+        rows = [
+            [(tower.name, "other", "") for _ in whole.towers[1:2]] + list_sizes(tower, head)
+            for tower, head in zip(whole.towers, heads, strict=True)
+        ]
     rows = [*rows[:-1], [*(rows[-1] if rows else []), *ends]]
     return [tuple(run for pair in row for run in write_pair(*pair)) for row in rows if row]
 

@@ -17,6 +17,8 @@ from xray.story.recognition.between import find_region, is_linear, width_out
 
 ROWS, SCORES = ("hidden", "pool", "embed"), ("logits",)
 """What is in the name under which a model hands out rows, or scores."""
+LEAST_SAID = 0.5
+"""A layer scores the words of a table if it has a score for more than this share of the table's rows."""
 
 
 def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Head | None:
@@ -44,7 +46,7 @@ def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Hea
         return Head("none")
     if any(width_out(flow, one) == size and flow.makers[one] == flow.makers[head] for one in heads[:-1]):
         return None  # one of several that read the same rows (MusicGen)
-    if size in vocabs:
+    if any(scores_words(flow, head, vocab) for vocab in vocabs):
         return Head("vocabulary", size, is_tied(flow, towers, head), *read_bending(flow, head))
     shape = flow.output(head).shape
     if size == flow.output(last.chains[-1].end).shape[-1] and not hands_out(flow, head, SCORES):
@@ -56,6 +58,17 @@ def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Hea
         return Head("numbers", size)  # of each place: classes, letters, or words of a table that is another
     kind: Literal["classes", "numbers"] = "numbers" if is_cut_in_rows(flow, head) else "classes"
     return Head(kind, size) if len(shape) == 2 and pooled else None
+
+
+def scores_words(flow: Flow, node: int, vocab: int | None) -> bool:
+    """Whether a step gives a score for each word of a table, or for each but some, as a layer that is named for it.
+
+    Rows of a table that are never said stand behind those of the words: of pictures (Molmo2), of prompts (CPM-Ant).
+    """
+    size = flow.output(node).shape[-1:]
+    if vocab is None or size == (vocab,):
+        return size == (vocab,)
+    return flow.output(node).axes[-1:] == ("vocab",) and vocab < size[0] / LEAST_SAID < vocab / LEAST_SAID
 
 
 def is_cut_in_rows(flow: Flow, head: int) -> bool:

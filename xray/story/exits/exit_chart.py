@@ -6,6 +6,7 @@ from math import isclose, prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
+from xray.story.body.ends import scores_words
 from xray.story.body.scale import list_bendings
 from xray.story.body.towers import Towering
 from xray.story.branches.caps import find_cap, name_times, read_factor
@@ -59,7 +60,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     labels = label_joined_rows(flow, nodes)
     gathered = find_end(flow, towering.chains[-1].joints[-1].mixing, end)
     for node in nodes:
-        if is_linear(flow, node) and flow.output(node).shape[-1:] == (towering.tower.vocab,):
+        if is_linear(flow, node) and scores_words(flow, node, towering.tower.vocab):
             labels[node] = "LINEAR TO VOCABULARY"
         elif is_loss(flow, node):
             labels[node] = f"{name_loss(flow.steps[node])}: THE LOSS"

@@ -28,11 +28,15 @@ from xray.story.sheet.words import Words
 
 @dataclass(frozen=True)
 class Leaving:
-    """What comes out of a tower: the operations behind its last layer, in order, and the head, if it is the last."""
+    """What comes out of a tower: the operations behind its last layer, in order, and the head, if it is the last.
+
+    `vocab` is how many rows the tower's table of words has.
+    """
 
     ops: tuple[str, ...]
     head: Head | None
     has_loss: bool = False
+    vocab: int | None = None
 
 
 @dataclass(frozen=True)
@@ -351,6 +355,8 @@ def describe_head(leaving: Leaving) -> str:
     scored = {"vocabulary": "A score for every word", "classes": "A score for every class"}.get(kind)
     if scored is None:
         return "The loss: one number." if leaving.has_loss else ""
+    if head and head.kind == "vocabulary" and head.size and head.size < (leaving.vocab or 0):
+        scored = f"A score for {head.size:,} of the {leaving.vocab:,} words"
     if leaving.has_loss:
         return f"{scored}, compared with the target."
     return f"{head.size:,} numbers come out." if head and head.kind == "classes" and head.size else f"{scored}."

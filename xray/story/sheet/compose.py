@@ -252,6 +252,7 @@ def what_leaves(anatomy: Anatomy, column: Column) -> Leaving:
         tuple(node.steps[0].op for node in nodes),
         anatomy.head if is_last else None,
         any(node.key == "loss" for chart in charts for node in chart.nodes),
+        column.towering.tower.vocab,
     )
 
 
