@@ -27,18 +27,28 @@ def test_no_numbers_go_through_what_takes_a_shape_alone():
 
 
 class Typed(nn.Module):
-    """A linear layer, and one number of the type of what it made."""
+    """A linear layer, and other numbers of the type of what it made."""
 
-    def __init__(self):
+    def __init__(self, make):
         super().__init__()
-        self.first = nn.Linear(4, 4)
+        self.first, self.make = nn.Linear(4, 4), make
 
     def forward(self, x):
-        return x * self.first(x).new_tensor(0.5)
+        return x * self.make(self.first(x))
 
 
-def test_no_numbers_go_through_what_takes_a_type_alone():
-    flow = read_flow(xray.trace(Typed(), torch.rand(2, 4)).passes[0])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda like: like.new_tensor(0.5),
+        lambda like: like.new_empty(2, 4).fill_(3),
+        lambda like: like.new_zeros(2, 4),
+        lambda like: like.new_ones(2, 4),
+        lambda like: like.new_full((2, 4), 3.0),
+    ],
+)
+def test_no_numbers_go_through_what_takes_a_type_alone(make):
+    flow = read_flow(xray.trace(Typed(make), torch.rand(2, 4)).passes[0])
     made = {step.op: place for place, step in enumerate(flow.steps)}
 
     assert made["linear"] not in set(flow.behind(made["mul"]))

@@ -115,6 +115,33 @@ def test_what_another_tower_gives_is_no_input():
     assert len(charts[1].memory) == 1
 
 
+class Chunked(Narrows):
+    """What the eye makes of each piece is written into a place that was made for it before (Nemotron's audio)."""
+
+    def forward(self, image):
+        x = self.patches(image - image.mean()).flatten(2).mT
+        seen = x.new_empty(x.shape)
+        for layer in self.eye:
+            x = layer(x)
+        seen[:, 0:4] = x[:, 0:4]
+        x = self.narrow(seen)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_a_place_that_was_made_before_a_tower_leads_no_way_past_it():
+    trace = xray.trace(Chunked(), torch.rand(2, 3, 8, 8))
+    reading = read_passes(trace)[0]
+    charts = [chart_entrance(reading.flow, one) for one in reading.towers]
+
+    assert [[node.label for node in chart.nodes] for chart in charts] == [
+        ["IMAGE", "MEAN TAKEN OFF", "PATCHES"],
+        ["LINEAR"],
+    ]
+    assert len(charts[1].memory) == 1
+
+
 def test_ids_that_tell_where_an_image_stands_are_no_mask(trace):
     found = audit(trace)
 

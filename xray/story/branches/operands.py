@@ -6,7 +6,7 @@ from math import prod
 from typing import Literal
 
 from xray.ir.flow.attention_sites import Site
-from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.dataflow import KIND_ALIKE, Flow
 from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, JOINS, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
@@ -114,20 +114,26 @@ def find_combined(flow: Flow, linear: int, region: Region) -> int | None:
 def find_places(flow: Flow, join: int, region: Region) -> int | None:
     """Of rows that a step puts beside each other, those with one for each place of the stream; None if it is no such.
 
-    All of them have to be worked out of the stream.
+    All of them have to be worked out of the stream, or be no row yet, of its type.
     """
     step, places = flow.steps[join], flow.output(region.end).shape[-2:-1]
     makers = flow.makers[join]
-    if (
-        step.op not in SIDE_BY_SIDE
-        or len(makers) < 2
-        or len(step.outputs[0].shape) < 3
-        or not region.inner.issuperset(makers)
-    ):
+    if step.op not in SIDE_BY_SIDE or len(makers) < 2 or len(step.outputs[0].shape) < 3:
+        return None
+    if not all(maker in region.inner or is_no_row_yet(flow, maker) for maker in makers):
         return None
     whole = [maker for maker, record in zip(makers, step.inputs, strict=True) if record.shape[-2:-1] == places]
     others = [maker for maker in makers if maker not in whole and not is_empty_cut(flow, maker, places)]
     return whole[0] if len(whole) == 1 and others else None
+
+
+def is_no_row_yet(flow: Flow, maker: int | None) -> bool:
+    """Whether a step makes rows of the type of others, and none of them: some stand there where there are more places.
+
+    So it is where a row stands for so many places that there are fewer.
+    """
+    begin = flow.carried_from(maker)
+    return begin is not None and flow.op(begin) in KIND_ALIKE and flow.output(begin).shape[-2:-1] == (0,)
 
 
 def is_empty_cut(flow: Flow, maker: int | None, places: tuple[int, ...]) -> bool:

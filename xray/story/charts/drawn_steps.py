@@ -237,7 +237,7 @@ def is_joint(flow: Flow, node: int, inside: Collection[int], whole: Collection[i
     step = flow.steps[node]
     makers = {maker for maker in flow.makers[node] if maker is not None and maker in inside}
     if flow.op(node) in PLACING:
-        return len(makers) > 1
+        return puts_part(flow, node) if is_blank(flow, flow.makers[node][0]) else len(makers) > 1
     if flow.op(node) in SIDE_BY_SIDE | {"stack"}:
         makers = {maker for maker in makers if not is_blank(flow, maker)}
         return len(makers) > 1 or (bool(makers) and lays_others_beside(flow, node, whole))
@@ -258,6 +258,12 @@ def is_joint(flow: Flow, node: int, inside: Collection[int], whole: Collection[i
     )
 
 
+def puts_part(flow: Flow, node: int) -> bool:
+    """Whether a step writes into a part of a tensor of nothing, and leaves the rest as it was, and does not fill it."""
+    written = flow.steps[node].inputs[-1]
+    return 1 < prod(written.shape) < prod(flow.output(node).shape)
+
+
 def chooses_rows(flow: Flow, node: int) -> bool:
     """Whether a step takes each row from one of two tensors, as a condition for each row says."""
     given = flow.steps[node].inputs
@@ -275,6 +281,7 @@ def lays_others_beside(flow: Flow, node: int, whole: Collection[int]) -> bool:
     )
 
 
-def is_blank(flow: Flow, maker: int) -> bool:
+def is_blank(flow: Flow, maker: int | None) -> bool:
     """Whether rows are made of nothing, and all alike: what they stand beside is padded, and no more."""
-    return flow.op(flow.carried_from(maker, CARRYING | REPEATS) or maker) in FILLINGS
+    begin = flow.carried_from(maker, CARRYING | REPEATS)
+    return begin is not None and flow.op(begin) in FILLINGS

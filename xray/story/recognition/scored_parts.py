@@ -27,6 +27,7 @@ FILLINGS = frozenset(
         "empty",
         "scalar_tensor",
         "empty_like",
+        "new_empty",
     ]
 )
 SETTLING = CARRYING | DROPOUTS | frozenset(["max", "maximum", "clamp", "clamp_", "min", "minimum", "nan_to_num"])
