@@ -11,6 +11,7 @@ from xray.story.passages.bridges import label_convolution
 from xray.story.passages.channels import find_channels, gates_channels
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.joined_rows import label_learned_rows
+from xray.story.passages.ordered_rows import takes_in_order
 from xray.story.passages.pools import adds_up_rows, is_pool, label_pool, measures_channels
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.lengths import ITS_LENGTH, divides_by_length
@@ -61,6 +62,8 @@ def label_step(flow: Flow, node: int) -> str:
         return f"SUM OF {prod(flow.steps[node].inputs[0].shape) // prod(flow.output(node).shape):,}"
     if is_pool(flow, node):
         return label_pool(flow, node)
+    if takes_in_order(flow, node):
+        return "ROWS IN A GIVEN ORDER"
     if measures_channels(flow, node):
         return "LENGTH OF EACH CHANNEL"
     if gates_channels(flow, node):

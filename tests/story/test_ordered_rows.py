@@ -1,0 +1,34 @@
+"""Rows that are taken in the order that a row of numbers says, as eyes do that look within windows, and back."""
+
+import pytest
+import torch
+from handwritten import Attention, Layer
+from torch import nn
+
+import xray
+from xray.story.sheet.columns import read_columns
+
+WIDTH, PLACES = 12, 16
+
+
+class Eye(nn.Module):
+    """Patches whose rows are taken in an order, or some of them alone, before the layers."""
+
+    def __init__(self, order):
+        super().__init__()
+        self.patches = nn.Conv2d(3, WIDTH, 4, stride=4)
+        self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(2))
+        self.register_buffer("order", order, persistent=False)
+
+    def forward(self, image):
+        x = self.patches(image).flatten(2).mT[:, self.order]
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(("count", "told"), [(PLACES, ["ROWS IN A GIVEN ORDER"]), (PLACES - 4, [])])
+def test_rows_that_are_taken_in_another_order_have_a_box(count, told):
+    (column,) = read_columns(xray.trace(Eye(torch.arange(PLACES).flip(0)[:count]), torch.rand(2, 3, 16, 16)))
+
+    assert [node.label for node in column.entrance.nodes if "ORDER" in node.label] == told
