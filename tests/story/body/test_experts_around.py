@@ -1,5 +1,6 @@
 """What stands around all experts alike: a linear layer before them, and one behind; and one expert alone."""
 
+import pytest
 import torch
 from story.body.test_mistaken import WIDTH, AttentionPart, Reader, draw, rows
 from torch import nn
@@ -7,6 +8,7 @@ from torch.nn import functional
 
 import xray
 from xray.story.anatomy.branches import Experts
+from xray.story.anatomy.wording import describe_weights
 from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage
 
@@ -178,3 +180,28 @@ def test_what_each_expert_does_is_drawn_and_the_sum_is_of_all_that_were_chosen()
     ways = [(named[edge.source], named[edge.target]) for edge in chart.edges]
     assert [source for source, target in ways if target.startswith("IN EACH")] == ["EXPERT 1", "EXPERT 2"]
     assert ("IN EACH: EXPAND + ReLU, AND BACK", "SUM, WEIGHTED BY THE ROUTER") in ways
+
+
+@pytest.mark.parametrize(
+    ("before", "behind", "told"),
+    [
+        (0.25, 1, "scores times 0.25, then sigmoid of each score, divided by their sum"),
+        (1, 2.5, "sigmoid of each score, divided by their sum, times 2.5"),
+    ],
+)
+def test_a_number_before_a_bend_is_told_before_it_and_one_behind_the_sum_behind_that(before, behind, told):
+    class Scaled(InTurn):
+        def forward(self, x):
+            given = self.norm(x).flatten(0, 1)
+            weights, chosen = (self.router(given) * before).sigmoid().topk(2)
+            weights = weights / weights.sum(-1, keepdim=True) * behind
+            found = torch.zeros_like(given)
+            for number, expert in enumerate(self.experts):
+                place, rank = torch.where(chosen == number)
+                found.index_add_(0, place, expert(given[place]) * weights[place, rank, None])
+            return x + found.view(x.shape)
+
+    trace = xray.trace(Reader(AttentionPart(), Scaled()).eval(), rows())
+    experts = [one for one in xray.anatomy(trace).towers[0].branches if isinstance(one, Experts)]
+
+    assert [describe_weights(one) for one in experts] == [told]

@@ -140,8 +140,8 @@ class Routing:
 
     `bend` says what bends the scores ("softmax", "sigmoid", "sqrt of softplus", "none"), `over` whether a softmax is
     over those of "all" experts or of the "chosen" ones. What the chosen have may be divided by its sum and multiplied
-    by a `factor`. `groups`: chosen is within so many of so many. `biased`: a number for each expert is added to the
-    scores for the choice alone (DeepSeek-V3, section 2.1.2).
+    by a `factor`; `scaled` is what multiplies the scores before they are bent. `groups`: chosen is within so many of so
+    many. `biased`: a number for each expert is added to the scores for the choice alone (DeepSeek-V3, section 2.1.2).
     """
 
     bend: str | None
@@ -150,6 +150,7 @@ class Routing:
     factor: float | None
     groups: tuple[int, int] | None
     biased: bool | None
+    scaled: float | None = None
 
 
 @dataclass(frozen=True)

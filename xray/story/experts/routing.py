@@ -1,11 +1,13 @@
 """How a router's scores become weights of experts: what bends them, and from where is chosen."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SCALINGS, SUMS
 from xray.ir.kinds import only_moves
 from xray.story.anatomy.branches import Routing
+from xray.story.branches.caps import read_factor
 from xray.story.recognition.value_shapes import number
 
 BENDS = frozenset({"softmax", "sigmoid", "softplus", "sqrt", "tanh", "relu"})
@@ -24,18 +26,23 @@ def read_routing(flow: Flow, nodes: Collection[int], routing: Collection[int], c
     bends = [node for node in way if flow.op(node) in BENDS]
     picks = [node for node in way if flow.op(node) in PICKING]
     is_softmax = bool(picks) and {flow.op(node) for node in bends} == {"softmax"}
-    factor = 1.0
-    for node in way:
-        given = number(flow.steps[node]) if flow.op(node) in SCALINGS and len(flow.makers[node]) == 1 else None
-        factor = factor if not given else factor / given if "div" in flow.op(node) else factor * given
+    first, last = (way.index(bends[-1]), way.index(bends[0])) if bends else (len(way), len(way))
     return Routing(
         bend=" of ".join(flow.op(node) for node in bends) or "none",
         over=None if not is_softmax else "chosen" if max(bends) > min(picks) else "all",
         divided_by_sum=any(divides_by_sum(flow, node) for node in way),
-        factor=None if abs(factor - 1) < NEXT_TO_NOTHING else factor,
+        factor=multiply(flow, way[:last]),
         groups=groups,
         biased=any(adds_learned(flow, node) for node in flow.behind(choice, within=lambda one: one in routing)),
+        scaled=multiply(flow, way[first:]),
     )
+
+
+def multiply(flow: Flow, way: Sequence[int]) -> float | None:
+    """By what number steps multiply in all; None for 1."""
+    known = [found for node in way if len(flow.makers[node]) == 1 and (found := read_factor(flow, node)) is not None]
+    factor = prod(known)
+    return None if abs(factor - 1) < NEXT_TO_NOTHING else factor
 
 
 def find_weights(flow: Flow, nodes: Collection[int], routing: Collection[int]) -> int | None:
