@@ -161,6 +161,8 @@ def test_rows_that_are_left_out_before_the_first_layer_are_counted():
     [
         (lambda x: x / 8, "÷ 8"),
         (lambda x: 30 * torch.tanh(x / 30), "30 · TANH( EACH / 30 )"),
+        (lambda x: 30 * torch.tanh(x * 0.3 / 30), "30 · TANH( EACH · 0.3 / 30 )"),
+        (lambda x: 30 * torch.tanh(x / 30) * 1.5, "30 · TANH( EACH / 30 ) × 1.5"),
         (lambda x: x / 1, None),
     ],
 )

@@ -10,13 +10,28 @@ from xray.story.recognition.value_shapes import number
 
 def find_cap(flow: Flow, scored: Sequence[int]) -> float | None:
     """The number that scores cannot pass: they are divided by it, bent by tanh, and multiplied by it again."""
-    bent = next((place for place, node in enumerate(scored) if flow.op(node) == "tanh"), None)
-    if bent is None:
-        return None
-    before = [one for node in scored[:bent] if (one := read_factor(flow, node)) is not None]
-    after = [one for node in scored[bent:] if (one := read_factor(flow, node)) is not None]
+    before, after = list_around(flow, scored)
     is_cap = bool(before and after) and isclose(before[-1] * after[0], 1, rel_tol=1e-6)
     return after[0] if is_cap else None
+
+
+def name_cap(flow: Flow, scored: Sequence[int]) -> str:
+    """How scores are bent that cannot pass a number, and by what else they are multiplied; empty without a cap."""
+    cap, (before, after) = find_cap(flow, scored), list_around(flow, scored)
+    if cap is None:
+        return ""
+    first, then = prod(before[:-1]), prod(after[1:])
+    scaled = "" if isclose(first, 1, rel_tol=1e-6) else f" · {first:.4g}"
+    again = "" if isclose(then, 1, rel_tol=1e-6) else f" {name_times(then)}"
+    return f"{cap:g} · TANH( EACH{scaled} / {cap:g} ){again}"
+
+
+def list_around(flow: Flow, scored: Sequence[int]) -> tuple[list[float], list[float]]:
+    """By what numbers scores are multiplied before they are bent by tanh, and by which behind."""
+    bent = next((place for place, node in enumerate(scored) if flow.op(node) == "tanh"), None)
+    ways = ((), ()) if bent is None else (scored[:bent], scored[bent:])
+    before, after = ([one for node in way if (one := read_factor(flow, node)) is not None] for way in ways)
+    return before, after
 
 
 def list_held_cap(flow: Flow, scored: Sequence[int]) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
 from xray.story.body.ends import scores_words
 from xray.story.body.scale import list_bendings
 from xray.story.body.towers import Towering
-from xray.story.branches.caps import find_cap, name_times, read_factor
+from xray.story.branches.caps import name_cap, name_times, read_factor
 from xray.story.charts.chart import (
     BROAD,
     Chart,
@@ -108,9 +108,9 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
 
 def name_bending(flow: Flow, nodes: Sequence[int]) -> str:
     """By what number all scores are multiplied, or by which they are bent; empty where they stay as they are."""
-    cap = find_cap(flow, nodes)
-    if cap is not None:
-        return f"{cap:g} · TANH( EACH / {cap:g} )"
+    capped = name_cap(flow, nodes)
+    if capped:
+        return capped
     factor = prod(one for node in nodes if (one := read_factor(flow, node)) is not None)
     if isclose(factor, 1, rel_tol=1e-6):
         return ""
