@@ -50,3 +50,24 @@ def test_a_factor_of_one_and_a_learned_row_are_no_number_by_which_a_stream_is_mu
     assert stream_scales(AttentionPart(), Scaled(1.0), AttentionPart(), Scaled(1.0)) == [None] * 4
     learned = nn.Parameter(torch.ones(WIDTH))
     assert "before" not in stream_scales(AttentionPart(), Scaled(learned), AttentionPart(), Scaled(learned))
+
+
+class Weighed(nn.Module):
+    """A feed-forward that ends with a norm, and with a gate that learned numbers open (Muse Spark)."""
+
+    def __init__(self):
+        super().__init__()
+        self.wide, self.back, self.gate = nn.Linear(WIDTH, 17), nn.Linear(17, WIDTH), nn.Parameter(torch.ones(WIDTH))
+
+    def forward(self, x):
+        made = self.back(torch.relu(self.wide(x)))
+        normed = made * torch.rsqrt(made.pow(2).mean(-1, keepdim=True) + 1e-6)
+        return x + normed * torch.sigmoid(self.gate / 0.3)
+
+
+def test_a_gate_that_learned_numbers_open_is_no_part_of_the_norm_before_it():
+    parts = [AttentionPart(), Weighed(), AttentionPart(), Weighed()]
+    boxes = {node.key: (node.label, node.extra) for node in draw(Reader(*parts), rows())}
+
+    assert boxes["closing"] == ("RMS NORM", "")
+    assert boxes["scale"] == ("× LEARNED NUMBERS", f"{WIDTH} parameters")

@@ -119,7 +119,7 @@ def test_feed_forwards_over_channels_are_told_and_both_sublayers_are_scaled():
     assert [one.d_ff for one in tower.branches if isinstance(one, FeedForward)] == [4 * WIDTH]
     assert [stage.scale for stage in group.stages] == ["learned", "learned"]
     labels = [node.label for node in draw(Hearing(), torch.randn(2, 1, SAMPLES))]
-    assert labels.count("SCALE") == labels.count("ADD") == 6
+    assert labels.count("× LEARNED NUMBERS") == labels.count("ADD") == 6
 
 
 def test_a_signal_is_drawn_as_long_as_it_came_in_and_the_last_convolution_ends_all():

@@ -9,6 +9,7 @@ from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, SCALINGS
 from xray.story.branches.caps import find_cap, read_factor
 from xray.story.recognition.norms import find_norm
 from xray.story.recognition.value_shapes import number
+from xray.story.streams.scaled_streams import is_by_weights
 
 MOST_MOVES = 12
 Scale = Literal["learned", "number", "tanh"]
@@ -21,7 +22,7 @@ def name_scale(flow: Flow, end: int, nodes: Collection[int]) -> Scale | None:
     found = find_scale(flow, end, nodes)
     if found is None:
         return None
-    return "learned" if reads_learned(flow, found) else "number"
+    return "learned" if reads_learned(flow, found) or is_by_weights(flow, found) else "number"
 
 
 def find_scale(flow: Flow, end: int, nodes: Collection[int]) -> int | None:
@@ -32,7 +33,7 @@ def find_scale(flow: Flow, end: int, nodes: Collection[int]) -> int | None:
             return None
         step = flow.steps[here]
         if step.op in SCALINGS:
-            if reads_learned(flow, here):
+            if reads_learned(flow, here) or is_by_weights(flow, here):
                 return here if find_norm(flow, here) is None else None
             return here if len(step.inputs) == 1 and number(step) not in (None, 1) else None
         if step.op not in CARRYING | DROPOUTS or not flow.makers[here]:

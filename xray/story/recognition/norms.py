@@ -9,6 +9,7 @@ from xray.ir.flow.remembering import once
 
 STRIPPED = SUMS | SCALINGS | frozenset({"sub", "sub_", "rsub"})
 RUNNING = frozenset({"cumsum"})
+GATES = frozenset({"sigmoid", "tanh"})
 LONGEST = 12
 MAP = len(("batch", "channels", "height", "width"))
 
@@ -67,6 +68,8 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
         telling = [number for number, maker in beside.items() if has_statistics(flow, maker)]
         if any(is_of_places(flow, here, number) for number in beside if number not in telling):
             break  # a number for each place that tells nothing of it: a mask of padding (DeBERTa)
+        if not begun and any(is_gate(flow, maker) for maker in beside.values()):
+            break  # a gate that learned numbers open stands behind a norm, and is none of its own (Muse Spark)
         spreads = step.op in SCALINGS and bool(telling)
         if spreads and is_scaled:
             break  # another norm, that this one reads (nanochat)
@@ -100,6 +103,16 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
 def has_statistics(flow: Flow, place: int) -> bool:
     """Whether a mean or a spread is among the steps that work something out."""
     return any(is_measure(flow, one) for one in collect_statistics(flow, place))
+
+
+def is_gate(flow: Flow, place: int) -> bool:
+    """Whether a step bends what is worked out of learned numbers alone."""
+    bent = flow.carried_from(place)
+    if bent is None or flow.op(bent) not in GATES:
+        return False
+    behind = list(flow.behind(bent, most=LONGEST))
+    roots = {one.role for node in behind for one, before in flow.given(node) if before is None}
+    return roots == {"parameter"} and len(behind) < LONGEST
 
 
 def is_norm_leaf(flow: Flow, place: int) -> bool:
