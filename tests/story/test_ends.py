@@ -134,14 +134,15 @@ def labels_of_heard(entrance):
 class Heard(nn.Module):
     """A convolution, one of kernel and step 2 behind it, and some of the rows that these make."""
 
-    def __init__(self, kept):
+    def __init__(self, kept, drawn=False):
         super().__init__()
         self.first, self.then, self.kept = nn.Conv1d(1, WIDTH, 3, 2, 1), nn.Conv1d(WIDTH, WIDTH, 2, 2), kept
+        self.drawn = drawn
 
     def forward(self, sound):
         rows = self.then(self.first(sound)).mT
-        places = torch.arange(self.kept)[None, :, None].expand(len(rows), -1, WIDTH)
-        return rows.gather(1, places)
+        order = torch.rand(rows.shape[:2]).argsort(1) if self.drawn else torch.arange(rows.shape[1]).expand(2, -1)
+        return rows.gather(1, order[:, : self.kept, None].repeat(1, 1, WIDTH))
 
 
 def test_a_convolution_behind_another_cuts_no_patches():
@@ -154,6 +155,20 @@ def test_a_convolution_behind_another_cuts_no_patches():
 def test_rows_that_are_left_out_before_the_first_layer_are_counted():
     assert "5 OF 12 ROWS" in labels_of_heard(Heard(kept=5))
     assert not any(label.endswith("ROWS") for label in labels_of_heard(Heard(kept=12)))
+
+
+def test_rows_in_the_order_of_numbers_that_are_drawn_are_told_to_be():
+    assert "5 OF 12 ROWS, DRAWN BY CHANCE" in labels_of_heard(Heard(kept=5, drawn=True))
+
+
+def test_noise_that_a_model_draws_itself_is_no_input():
+    class Drawn(Heard):
+        def forward(self, sound):
+            return super().forward(torch.randn(2, 48, 1).mT)
+
+    labels = labels_of_heard(Drawn(kept=5))
+    assert {"NOISE, DRAWN BY CHANCE", "Noise is drawn by chance."} <= labels
+    assert labels.isdisjoint({"INPUT", "SIGNAL"})
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from xray.story.anatomy.branches import (
     NormKind,
 )
 
-Reads = Literal["ids", "image", "video", "audio", "vectors"]
-"""What a tower begins with; "vectors" are numbers that the caller hands it."""
+Reads = Literal["ids", "image", "video", "audio", "vectors", "noise"]
+"""What a tower begins with; "vectors" are numbers that the caller hands it, "noise" is drawn by chance inside."""
 NormPlace = Literal["before", "after", "both", "none"]
 """Where a norm stands, seen from the branch."""
 

@@ -3,7 +3,7 @@
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import FINDINGS, GRIDS, LENGTHS, PLACING, SCALINGS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import CHANCE, FINDINGS, GRIDS, LENGTHS, PLACING, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.flow.projections import is_product
 from xray.story.body.stages import find_any_norm, name_norm
 from xray.story.entrance.tables import MOVING
@@ -18,8 +18,6 @@ from xray.story.recognition.lengths import ITS_LENGTH, divides_by_length
 from xray.story.recognition.norms import RUNNING, Norm
 
 MOST_BEHIND = 12
-CHANCE = frozenset({"randn", "randn_like", "rand", "rand_like", "normal", "normal_", "uniform_"})
-"""What draws numbers by chance."""
 LABELS = {
     "topk": "CHOOSE THE HIGHEST",
     "argmax": "ARGMAX",

@@ -33,6 +33,7 @@ from xray.story.entrance.tables import (
 from xray.story.entrance.turns import find_turns
 from xray.story.passages.added_places import describe_sum, learned_source
 from xray.story.recognition.between import is_linear, is_scale, read_sizes, width_out
+from xray.story.recognition.chosen_rows import is_drawn
 from xray.story.recognition.norms import Norm
 from xray.story.recognition.resamplers import Resampler, find_resamplers
 from xray.story.recognition.value_shapes import number
@@ -301,7 +302,7 @@ def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int], sto
     if finders:
         source = source_of(flow, min(finders), stops)
         if source is None:
-            return None
+            return "noise" if is_drawn(flow, flow.makers[min(finders)][0]) else None
         if is_code(source, name_argument(flow, source)):
             return "vectors"
         read = flow.steps[min(finders)].inputs[0].shape  # patches may come as flat rows, and are laid out just before

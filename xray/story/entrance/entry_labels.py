@@ -15,6 +15,7 @@ from xray.story.passages.added_places import (
     is_gated,
     learned_source,
 )
+from xray.story.recognition.chosen_rows import picks_by_chance
 
 CHOOSING = frozenset({"gather", "index_select", "take_along_dim"})
 MEAN = "MEAN OF BOTH"
@@ -46,7 +47,8 @@ def label_entry(flow: Flow, node: int) -> str:
     if op in SCALINGS and is_learned_number(flow, node):
         return "× A LEARNED NUMBER"
     if op in CHOOSING and leaves_rows(flow, node):
-        return f"{flow.output(node).shape[1]:,} OF {flow.steps[node].inputs[0].shape[1]:,} ROWS"
+        chance = ", DRAWN BY CHANCE" if picks_by_chance(flow, node) else ""
+        return f"{flow.output(node).shape[1]:,} OF {flow.steps[node].inputs[0].shape[1]:,} ROWS{chance}"
     rows = [record.shape[1] for record in flow.steps[node].inputs if len(record.shape) > 1]
     if op == "cat" and flow.output(node).shape[1:2] == (sum(rows),):
         return label_rows(flow, node, rows)

@@ -22,7 +22,14 @@ from xray.story.recognition.between import is_linear, is_times_one
 from xray.story.wording import ELLIPSIS
 from xray.text import show_controls
 
-INPUTS = {"ids": "TOKEN IDS", "image": "IMAGE", "video": "VIDEO", "audio": "SIGNAL", "vectors": "VECTORS"}
+INPUTS = {
+    "ids": "TOKEN IDS",
+    "image": "IMAGE",
+    "video": "VIDEO",
+    "audio": "SIGNAL",
+    "vectors": "VECTORS",
+    "noise": "NOISE, DRAWN BY CHANCE",
+}
 PADDINGS = frozenset({"pad", "zero_pad2d", "constant_pad_nd"})
 MOST_LETTERS = 90
 """No more of a prompt is quoted."""

@@ -1,8 +1,10 @@
-"""Rows that are chosen by their scores, as the queries of a decoder are (RT-DETR)."""
+"""Rows that are chosen by their scores, as the queries of a decoder are (RT-DETR), or by chance (ViT MAE)."""
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, CHANCE, REPEATS
 
 NEAR_BEHIND = 8
+ORDERS = frozenset({"argsort", "sort", "topk"})
 
 
 def picks_best(flow: Flow, here: int) -> bool:
@@ -11,3 +13,17 @@ def picks_best(flow: Flow, here: int) -> bool:
         return False
     found = (maker for record, maker in flow.given(here) if not record.is_float)
     return any(flow.op(one) == "topk" for maker in found for one in flow.behind(maker, most=NEAR_BEHIND))
+
+
+def picks_by_chance(flow: Flow, here: int) -> bool:
+    """Whether the rows that a step takes are drawn by chance: places in the order of numbers that are (ViT MAE)."""
+    found = [maker for record, maker in flow.given(here) if not record.is_float]
+    return len(found) == 1 and is_drawn(flow, found[0])
+
+
+def is_drawn(flow: Flow, here: int | None) -> bool:
+    """Whether numbers are drawn by chance, and then no more than moved, cut, repeated or put in order."""
+    while here is not None and flow.op(here) not in CHANCE:
+        before = flow.makers[here] if flow.op(here) in CARRYING | REPEATS | ORDERS | {"index"} else ()
+        here = before[0] if len(before) == 1 else None
+    return here is not None

@@ -268,6 +268,7 @@ OF_ENTRANCES: tuple[Sentence[Tower], ...] = (
     fixed("audio", "A signal becomes vectors.", lambda tower: tower.reads == "audio"),
     fixed("vectors", "Vectors come in.", lambda tower: tower.reads == "vectors"),
     fixed("ids beside", "Beside them stand vectors of ids.", lambda tower: tower.also == "ids"),
+    fixed("noise", "Noise is drawn by chance.", lambda tower: tower.reads == "noise"),
     fixed("entrance", "What goes in.", lambda tower: tower.reads is None),
     Sentence("places", describe_places),
 )
