@@ -1,10 +1,14 @@
 """Branches of which some follow one another within one sublayer, and others stand beside each other there."""
 
 import torch
+from story.body.arrows import list_unproven
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, Reader, read, rows
 from torch import nn
+from torch.nn import functional
 
+import xray
 from xray.story.charts.stage_names import join_names
+from xray.story.sheet.columns import read_columns
 
 
 class Attending(AttentionPart):
@@ -78,3 +82,80 @@ def test_a_branch_that_the_next_one_does_not_read_stands_beside_it():
 
 def test_branches_that_read_one_another_stand_beside_none():
     assert find_stages(InOrder)[0].beside is None
+
+
+class Kept(Low):
+    """The same, added to what it reads."""
+
+    def forward(self, x):
+        return x + super().forward(x)
+
+
+class Looking(nn.Module):
+    """What heads find in rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        q, k, v = (one.squeeze(-3).movedim(-2, -3) for one in self.qkv(x).unflatten(-1, (3, 3, 4)).split(1, dim=-3))
+        return self.out(functional.scaled_dot_product_attention(q, k, v).transpose(-2, -3).flatten(-2))
+
+
+class Corrected(nn.Module):
+    """A low way beside an attention, both added to the stream and scaled, then a feed-forward."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.low, self.look = nn.LayerNorm(WIDTH), Kept(), Looking()
+        self.seen, self.before, self.behind = (nn.LayerNorm(WIDTH) for _ in range(3))
+        self.think = nn.Sequential(nn.Linear(WIDTH, 31), nn.GELU(), nn.Linear(31, WIDTH))
+        self.weigh = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        normed = self.norm(x)
+        low, seen = self.low(normed), self.seen(self.look(normed))
+        both = (x + seen + low) / 2**0.5
+        made = both + self.behind(self.think(self.before(both)))
+        return x + (made - x) * self.weigh(made)
+
+
+def trace_corrected():
+    return xray.trace(Reader(Corrected(), FeedForwardPart(), Corrected(), FeedForwardPart()), rows())
+
+
+def test_all_between_branches_beside_each_other_and_behind_them_is_drawn():
+    (column,) = read_columns(trace_corrected())
+
+    chart = column.frames[0].panels[0].chart
+    names = {node.key: node.label for node in chart.nodes}
+    begun = next(number for number, label in enumerate(names.values()) if label == "LINEAR O") + 1
+    assert list(names.values())[begun:] == [
+        "LAYER NORM",
+        "ADDED TO THE STREAM",
+        "ADDED UP",
+        "× 0.7071",
+        "LAYER NORM",
+        "LINEAR + GELU",
+        "LINEAR",
+        "LAYER NORM",
+        "ADDED UP",
+        "WITHOUT THE STREAM",
+        "LINEAR",
+        "MULTIPLIED",
+        "ADD",
+    ]
+
+
+def test_each_box_is_led_from_what_it_reads_where_branches_stand_beside_each_other():
+    trace = trace_corrected()
+
+    (column,) = read_columns(trace)
+
+    chart = column.frames[0].panels[0].chart
+    names = {node.key: node.label for node in chart.nodes}
+    led = [(names[edge.source], names[edge.target]) for edge in chart.edges]
+    assert list_unproven(trace) == []
+    assert {target for source, target in led if source == "LINEAR O"} == {"LAYER NORM"}
+    assert {source for source, target in led if target == "ADDED UP"} >= {"ADD", "ADDED TO THE STREAM", "× 0.7071"}

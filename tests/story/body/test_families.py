@@ -72,7 +72,6 @@ UNUSED = {
 
 
 UNPROVEN = {
-    "mobilebert": {("LINEAR", "LINEAR V")},  # modeling_mobilebert.py: values read the layer's input; not mended yet
     "axk2": {("RMS NORM", "DOWN TO A WAIST FOR K, V")},  # through a gate whose steps stand in another box
     "sam3": {("PRODUCT", "SOFTMAX")},  # a product of two towers, of which each is led to its box
 }

@@ -1,12 +1,122 @@
 """What stands between branches that follow one another within one sublayer, and before the first of them (Zamba 2)."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import LOOKUPS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import LOOKUPS, SCALINGS, SIDE_BY_SIDE, SUMS
+from xray.story.anatomy.tree import Stage
 from xray.story.body.stages import Branching, Staging, find_any_norm
-from xray.story.charts.chart import Chart, stack_charts
+from xray.story.branches.caps import label_scale, read_factor
+from xray.story.charts.chart import Chart, Edge, Node, join_beside, stack_charts
 from xray.story.charts.operations_chart import chart_operations
+from xray.story.recognition.between import list_reading_data
+
+DIFFERENCES = frozenset({"sub", "sub_"})
+
+
+def chart_beside(flow: Flow, staging: Staging, charts: Sequence[Chart], taken: Collection[int]) -> Chart:
+    """The charts of branches of which some stand beside the next one, with all between and behind them (Gemma 3n).
+
+    `taken` are steps that are drawn elsewhere. Each box is led from what it reads, and from nothing else.
+    """
+    inner = frozenset[int]().union(*(joint.region.inner for joint in staging.joints))
+    free = list_free(flow, staging, charts, inner) - set(taken)
+    pieces: list[Chart] = []
+    behind: set[int] = set()
+    for run in list_runs(staging.stage):
+        own = {node for number in run for node in staging.branches[number].region.inner}
+        own = set(flow.behind(*own, within=inner.__contains__))
+        pieces += chart_gap(flow, staging, (own & free) - behind, f"gap{run[0]}_")
+        pieces.append(charts[run[0]] if len(run) == 1 else join_beside([charts[number] for number in run]))
+        behind |= own
+    return lead_pieces(flow, [*pieces, *chart_gap(flow, staging, free - behind, "end")], inner)
+
+
+def list_runs(stage: Stage) -> list[list[int]]:
+    """The branches of a stage by their numbers, those together that stand beside each other."""
+    runs: list[list[int]] = []
+    for number in range(len(stage.branches)):
+        if stage.is_beside(number):
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return runs
+
+
+def chart_gap(flow: Flow, staging: Staging, gap: Collection[int], prefix: str) -> list[Chart]:
+    """The chart of steps that are part of no branch; none if they do nothing that is drawn."""
+    labels = {nested.add: "ADDED UP" for joint in staging.joints for nested in joint.nested if nested.add in gap}
+    labels |= {node: "MULTIPLIED" for node in gap if multiplies_rows(flow, node)}
+    labels |= {node: label_scale(flow, node) for node in gap if multiplies_sum(flow, node)}
+    labels |= {node: label for node in gap if (label := label_plumbing(flow, staging.branches[0], node))}
+    chart = chart_operations(flow, gap, max(gap), labels, prefix) if gap else None
+    return [] if chart is None else [chart]
+
+
+def multiplies_sum(flow: Flow, node: int) -> bool:
+    """Whether a step multiplies a sum by a number that is known and not 1."""
+    before = flow.carried_from(flow.makers[node][0]) if flow.makers[node] else None
+    if flow.op(node) not in SCALINGS or before is None:
+        return False
+    return flow.op(before) in SUMS and read_factor(flow, node) not in (None, 1)
+
+
+def multiplies_rows(flow: Flow, node: int) -> bool:
+    """Whether a step multiplies rows by numbers that are worked out of rows, one for each row at least."""
+    given = list(flow.given(node))
+    return (
+        flow.op(node) in SCALINGS
+        and len(given) == 2
+        and flow.output(node).shape[-1] > 1
+        and find_any_norm(flow, node) is None
+        and all(
+            record.role == "activation"
+            and maker is not None
+            and len(record.shape) > 1
+            and maker in list_reading_data(flow)
+            for record, maker in given
+        )
+    )
+
+
+def lead_pieces(flow: Flow, pieces: Sequence[Chart], within: Collection[int]) -> Chart:
+    """Charts one above the other, each box led from those below it whose numbers it reads."""
+    marked = [piece.marked(f"{number}:") for number, piece in enumerate(pieces)]
+    owners = {place: node.key for piece in marked for node in piece.nodes for place in list_places(flow, node)}
+    nodes: list[Node] = []
+    edges: list[Edge] = []
+    feet: list[str] = []
+    for piece in marked:
+        below = {node.key for node in nodes}
+        for node in piece.nodes:
+            read = [key for key in list_read(flow, node, owners, within) if key in below]
+            edges += [Edge(key, node.key) for key in read]
+            feet += [node.key] if node.key in piece.feet and not read else []
+        nodes += piece.raised(1 + max((node.row for node in nodes), default=-1)).nodes
+        edges += piece.edges
+    memory = tuple(key for piece in marked for key in piece.memory)
+    return Chart(tuple(nodes), tuple(edges), tuple(feet), marked[-1].head, memory)
+
+
+def list_places(flow: Flow, node: Node) -> set[int]:
+    """The places of all steps that a box stands for, those inside of blocks included."""
+    places = {flow.places[step.id] for step in node.steps if step.id in flow.places}
+    return {inner for place in places for inner in range(place, max(place + 1, flow.ends[place]))}
+
+
+def list_read(flow: Flow, node: Node, owners: Mapping[int, str], within: Collection[int]) -> list[str]:
+    """The boxes whose numbers a box reads, through none that is drawn."""
+    own = list_places(flow, node)
+    makers = (maker for place in own for maker in flow.makers[place] if maker not in own)
+    found = flow.behind(*makers, within=within.__contains__, ends=owners.__contains__)
+    return list(dict.fromkeys(owners[place] for place in found if place in owners and owners[place] != node.key))
+
+
+def list_free(flow: Flow, staging: Staging, charts: Sequence[Chart], inner: Collection[int]) -> set[int]:
+    """The steps of a stage that are part of no branch and are not drawn."""
+    drawn = {step.id for chart in charts for node in chart.nodes for step in node.steps}
+    held = frozenset[int]().union(*(one.region.inner for one in staging.branches))
+    return {node for node in inner if node not in held and flow.is_leaf(node) and flow.steps[node].id not in drawn}
 
 
 def fill_between(flow: Flow, staging: Staging, charts: Sequence[Chart], taken: Collection[int]) -> list[Chart]:
@@ -14,16 +124,11 @@ def fill_between(flow: Flow, staging: Staging, charts: Sequence[Chart], taken: C
 
     `taken` are steps that are drawn elsewhere. Nothing is filled in where branches stand beside each other.
     """
-    if len(charts) < 2 or staging.stage.parallel or staging.stage.beside or len(staging.joints) > 1:
+    if len(charts) < 2 or staging.stage.parallel or len(staging.joints) > 1:
         return list(charts)
     inner = staging.joints[0].region.inner
     drawn = {step.id for chart in charts for node in chart.nodes for step in node.steps}
-    held = frozenset[int]().union(*(one.region.inner for one in staging.branches))
-    free = {
-        node
-        for node in inner
-        if node not in held and node not in taken and flow.is_leaf(node) and flow.steps[node].id not in drawn
-    }
+    free = list_free(flow, staging, charts, inner) - set(taken)
     found: list[Chart] = []
     behind: set[int] = set()
     for number, (one, chart) in enumerate(zip(staging.branches, charts, strict=True)):
@@ -64,10 +169,10 @@ def list_begun_norm(flow: Flow, one: Branching, drawn: Collection[str], before: 
 
 def label_plumbing(flow: Flow, one: Branching, node: int) -> str:
     """What a step is called that brings the stream together with something else; "" for any other."""
-    if one.region.start not in flow.makers[node]:
+    if one.region.start not in (*flow.makers[node], *map(flow.carried_from, flow.makers[node])):
         return ""
-    if flow.op(node) in SUMS:
-        return "ADDED TO THE STREAM"
+    if flow.op(node) in SUMS | DIFFERENCES:
+        return "ADDED TO THE STREAM" if flow.op(node) in SUMS else "WITHOUT THE STREAM"
     origins = [flow.carried_from(maker) for maker in flow.makers[node] if maker != one.region.start]
     is_words = any(maker is not None and flow.op(maker) in LOOKUPS for maker in origins)
     widths = " + ".join(f"{record.shape[-1]:,}" for record in flow.steps[node].inputs if record.shape)

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from math import prod
 from typing import Literal
 
@@ -226,12 +225,6 @@ def add_above(chart: Chart, node: Node) -> Chart:
     """The chart with one node more on top of its head."""
     raised = replace(node, row=chart.rows)
     return Chart((*chart.nodes, raised), (*chart.edges, Edge(chart.head, node.key)), chart.feet, node.key, chart.memory)
-
-
-def join_above(charts: list[Chart]) -> Chart:
-    """Charts one above the other, in the order in which data passes them, their keys kept apart."""
-    first, *others = [chart.marked(f"{number}:") for number, chart in enumerate(charts)]
-    return reduce(stack_charts, others, first)
 
 
 def join_beside(charts: list[Chart]) -> Chart:

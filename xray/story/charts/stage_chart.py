@@ -1,6 +1,7 @@
 """The chart of a stage: its norms, its branches, one above or beside the other, and the sum that ends it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SUMS
@@ -13,7 +14,6 @@ from xray.story.anatomy.branches import (
     Looking,
 )
 from xray.story.anatomy.tree import Norm as NormFacts
-from xray.story.anatomy.tree import Stage
 from xray.story.attention.chart import chart_attention
 from xray.story.attention.end import TANH_GATE
 from xray.story.attention.lanes import list_opening
@@ -21,7 +21,7 @@ from xray.story.attention.sampled import chart_sampling
 from xray.story.body.scale import find_scale, find_tanh_gate
 from xray.story.body.stages import Branching, Staging, find_ending, name_norm
 from xray.story.branches.caps import label_scale
-from xray.story.charts.between_chart import fill_between
+from xray.story.charts.between_chart import chart_beside, fill_between, lead_pieces
 from xray.story.charts.chart import (
     BROAD,
     MIDDLE,
@@ -29,7 +29,6 @@ from xray.story.charts.chart import (
     Node,
     chart_alone,
     describe_params,
-    join_above,
     join_beside,
     stack_charts,
     steps_at,
@@ -58,8 +57,13 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
     if len(before) > 1:
         charts = [chart_begun(flow, one, before, chart) for one, chart in zip(staging.branches, charts, strict=True)]
     beside = staging.stage.parallel
-    charts = fill_between(flow, staging, charts, {node for norm in before for node in norm.nodes})
-    chart = charts[0] if len(charts) == 1 else join_beside(charts) if beside else join_in_order(staging.stage, charts)
+    taken = {node for norm in before for node in norm.nodes}
+    inner = {node for joint in staging.joints for node in joint.region.inner}
+    if staging.stage.beside:
+        chart = chart_beside(flow, staging, charts, taken)
+    else:
+        charts = fill_between(flow, staging, charts, taken)
+        chart = charts[0] if len(charts) == 1 else join_beside(charts) if beside else lead_pieces(flow, charts, inner)
     if len(before) == 1:
         chart = stack_charts(chart_norm(flow, before[0], "opening", beside), chart)
     if staging.added is not None:
@@ -74,16 +78,21 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
 
 def add_own_sum(flow: Flow, staging: Staging, found: Branching, chart: Chart) -> Chart:
     """The chart of a feed-forward with the sum of a stream that goes along its branch, if there is one (MobileBERT)."""
-    nested = (one.add for joint in staging.joints for one in joint.nested)
     last = max(projections_in(flow, found.region.inner), default=found.region.end)
-    add = next((one for one in nested if one in found.region.inner and one > last), None)
-    if add is None or not isinstance(found.branch, FeedForward):
+    nested = (one for joint in staging.joints for one in joint.nested if last < one.add <= found.region.end)
+    own = next((one for one in nested if one.add in found.region.inner), None)
+    if own is None or stands_for(chart, flow, own.add):
         return chart
+    add, ending = own.add, find_ending(flow, own.region)
+    if ending is not None and ending.end in found.region.inner:
+        chart = stack_charts(chart, chart_norm(flow, ending, "closing", wide=False))
     behind = list_learned_behind(flow, add)
     label = "ADD, × LEARNED NUMBERS" if behind else "ADD"
     end = behind[-1] if behind else add
     node = Node("own_sum", label, 0, BROAD, steps_at(flow, end, add, *behind[:-1]), flow.output(end))
-    return stack_charts(chart, chart_alone(node))
+    is_led = own.stream not in (None, *found.region.inner) and own.stream in staging.nodes
+    stacked = stack_charts(chart, chart_alone(node))
+    return replace(stacked, feet=(*stacked.feet, node.key)) if is_led else stacked
 
 
 def chart_begun(flow: Flow, found: Branching, norms: Sequence[Norm], chart: Chart) -> Chart:
@@ -242,14 +251,3 @@ def name_modulation(flow: Flow, modulation: Sequence[int]) -> str:
     """What is done to what a norm makes, by what stands beside it."""
     told = ["SHIFTED" if flow.op(node) in SUMS else "SCALED" for node in modulation]
     return " AND ".join(dict.fromkeys(told))
-
-
-def join_in_order(stage: Stage, charts: list[Chart]) -> Chart:
-    """Charts one above the other, but those side by side of which one does not read the other."""
-    runs: list[list[Chart]] = []
-    for number, chart in enumerate(charts):
-        if stage.is_beside(number):
-            runs[-1].append(chart)
-        else:
-            runs.append([chart])
-    return join_above([join_beside(run) if len(run) > 1 else run[0] for run in runs])

@@ -1,6 +1,6 @@
 """A panel on the canvas: a stage's charts lane by lane, the stream's way in, and its title."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -12,6 +12,7 @@ from xray.story.layout import Box, Point
 from xray.story.sentences.of_parts import describe_box
 from xray.story.sheet.placing import Look, Placed, draw_station, heights_of, place_chart
 from xray.story.sheet.planning import Panel
+from xray.story.sheet.routing import between, join
 from xray.story.type_sizes import LABEL, NOTE, PANEL_PAD
 from xray.story.wording import fit_text, plural, wrap
 
@@ -69,7 +70,7 @@ def draw_panel(
     charts = [one.chart for one in panels]
     placed = place_charts(canvas, charts, lanes, y, gap, panel.station)
     for lane, chart, one, last in zip(lanes, charts, placed, lasts, strict=True):
-        enter(canvas, last, [one.boxes[key] for key in chart.feet if key in one.boxes], lane.look)
+        enter(canvas, last, [one.boxes[key] for key in chart.feet if key in one.boxes], one.boxes.values(), lane.look)
     top = placed[0].top + gap
     surface = panel_surface(panel, look)
     canvas.panel(left + PANEL_PAD, floor, left + width - PANEL_PAD, top, surface, 14)
@@ -144,10 +145,14 @@ def panel_surface(panel: Panel, look: Look) -> str:
     return f"{look.own}_panel"
 
 
-def enter(canvas: Canvas, last: Box, feet: Sequence[Box], look: Look) -> None:
-    """The stream's way into a stage: from the box below to every box that reads it."""
+def enter(canvas: Canvas, last: Box, feet: Sequence[Box], others: Iterable[Box], look: Look) -> None:
+    """The stream's way into a stage: from the box below to every box that reads it, around the others."""
     thin = look.is_narrow
     for foot in feet:
+        dashed, width = thin and look.is_dashed, 1.6 if thin else 1.2
+        if middle := between(last, foot, [*others]):
+            join(canvas, last, foot, middle, look.line, width=width, dashed=dashed)
+            continue
         knee = foot.bottom - 5
         points: tuple[Point, ...] = ((last.x, last.top), (last.x, knee), (foot.x, knee), (foot.x, foot.bottom))
         if abs(foot.x - last.x) < 1 or foot.left + 4 < last.x < foot.right - 4:
@@ -155,8 +160,8 @@ def enter(canvas: Canvas, last: Box, feet: Sequence[Box], look: Look) -> None:
         canvas.line(
             *points,
             role=look.line,
-            dashed=thin and look.is_dashed,
-            width=1.6 if thin else 2 if len(points) == 2 else 1.2,
+            dashed=dashed,
+            width=2 if len(points) == 2 and not thin else width,
             radius=5,
             head_size=0.5 if thin else 0.6,
         )
