@@ -57,10 +57,10 @@ def list_size_lines(trace: Trace) -> list[Line]:
         rows = [[(name, name, f"{size:,}") for name, size in trace.sizes.items()]]
     else:
         whole = anatomy(trace)
-        heads = [None for _ in whole.towers[1:]] + [whole.head]
         rows = [
-            [(tower.name, "other", "") for _ in whole.towers[1:2]] + list_sizes(tower, head)
-            for tower, head in zip(whole.towers, heads, strict=True)
+            [(tower.name, "other", "") for _ in whole.towers[1:2]]
+            + list_sizes(tower, whole.head if tower == whole.towers[-1] else None)
+            for tower in whole.towers
         ]
     rows = [*rows[:-1], [*(rows[-1] if rows else []), *ends]]
     return [tuple(run for pair in row for run in write_pair(*pair)) for row in rows if row]
