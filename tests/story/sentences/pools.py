@@ -75,6 +75,11 @@ def add_rows(anatomy, count):
     return replace(anatomy, towers=(replace(anatomy.towers[0], rows_added=tuple(range(count))),))
 
 
+def number_blocks(anatomy, **facts):
+    """The same with other facts of its numbered blocks."""
+    return replace(anatomy, towers=(replace(anatomy.towers[0], **facts),))
+
+
 def change_stages(anatomy, **facts):
     """The same with other facts of its stages."""
     (group,) = anatomy.towers[0].groups
@@ -119,6 +124,7 @@ MODELS = {
     "packed rows": make_anatomy(replace(FALSE, pieces=3)),
     "coarse rows": make_anatomy(replace(FALSE, coarse=16)),
     "stages": bridge_layers(make_anatomy(FALSE), Bridge(1, 4, 35, 70)),
+    "blocks that are no layers": number_blocks(make_anatomy(FALSE), blocks=9, idle_blocks=2),
     "rows added": add_rows(make_anatomy(FALSE), 2),
     "gate": make_anatomy(FALSE, GATED),
     "experts": make_anatomy(FALSE, EXPERTS),

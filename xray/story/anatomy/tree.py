@@ -133,6 +133,8 @@ class Tower:
     beside the others (ViLT).
     `rows_added` are the numbers of the layers, from 0, behind which rows of another tower are added to some places of
     the stream (Qwen3-VL).
+    `blocks` is how many blocks the model numbers where some, `idle_blocks`, hold no layer: nothing is added in these
+    (EfficientNet). `apart` are the layers, from 0, that are no blocks, but sums between two (FastSpeech 2).
     """
 
     name: str
@@ -148,6 +150,9 @@ class Tower:
     streams: int | None = None
     also: Reads | None = None
     rows_added: tuple[int, ...] = ()
+    blocks: int | None = None
+    idle_blocks: int = 0
+    apart: tuple[int, ...] = ()
 
     @property
     def layers(self) -> int:

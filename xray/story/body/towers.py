@@ -11,6 +11,7 @@ from xray.story.anatomy.branches import Attention, StreamMixing
 from xray.story.anatomy.tree import EntrancePart, Group, Norm, Tower
 from xray.story.body.last_norms import goes_past, is_used, last_norm, norm_within_skip
 from xray.story.body.layers import Layer, cut_by_blocks, cut_layers, group_layers, join_cuts
+from xray.story.body.numbered import read_numbered
 from xray.story.body.stages import Staging, find_any_norm, name_norm, read_stage
 from xray.story.body.widths import shape_of
 from xray.story.body.windows import tell_cut_stream, tell_windows
@@ -134,6 +135,8 @@ def read_tower(
     widths = {group.d_model for group in groups}
     streams = {joint.add for chain in chains for joint in chain.joints} | set(names)
     condition = find_conditioning(flow, layers, final, streams, entrance.nodes)
+    around = entrance.nodes.union(*(one.nodes for one in bridges))
+    numbered = read_numbered(flow, layers, around)
     tower = Tower(
         name="",
         reads=entrance.reads,
@@ -149,6 +152,9 @@ def read_tower(
         ),
         conditions=() if condition is None else condition.inputs,
         streams=count_streams(chains) or count_mixed(stagings),
+        blocks=numbered.blocks,
+        idle_blocks=numbered.idle,
+        apart=numbered.apart,
     )
     before = frozenset(nodes)
     is_told = entrance.reads == "ids" and reads_chosen(flow, before, names)

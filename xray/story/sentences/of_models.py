@@ -34,7 +34,13 @@ from xray.story.sentences.of_feed_forwards import (
     describe_routing,
     gates_beside,
 )
-from xray.story.sentences.of_links import describe_comparison, describe_earlier, describe_links, describe_rows_added
+from xray.story.sentences.of_links import (
+    describe_comparison,
+    describe_earlier,
+    describe_links,
+    describe_rows_added,
+    spell_numbers,
+)
 from xray.story.sentences.of_norms import (
     describe_adaptive,
     describe_inner_norm,
@@ -89,6 +95,19 @@ def describe_streams(anatomy: Anatomy) -> str:
     if any(isinstance(one, StreamMixing) for one in branches(anatomy)):
         return f"{many} streams side by side, mixed by a matrix that is worked out of them."
     return f"{many} streams side by side: a sublayer reads a weighted sum of them, and gives to each its share."
+
+
+def describe_blocks(anatomy: Anatomy) -> str:
+    told: list[str] = []
+    for tower in anatomy.towers:
+        own = f" of the {tower.name} tower" if len(anatomy.towers) > 1 else ""
+        if tower.blocks:
+            what = "adds nothing: it stands" if tower.idle_blocks == 1 else "add nothing: they stand"
+            told.append(f"{tower.idle_blocks} of {tower.blocks} blocks{own} {what} before or between the layers.")
+        if tower.apart:
+            what = "is a sum" if len(tower.apart) == 1 else "are sums"
+            told.append(f"What counts as {spell_numbers(tower.apart)}{own} {what} between blocks.")
+    return " ".join(told)
 
 
 def describe_bending(anatomy: Anatomy) -> str:
@@ -209,6 +228,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("packed rows", describe_pieces),
     Sentence("coarse rows", describe_coarse),
     Sentence("stages", describe_bridges),
+    Sentence("blocks that are no layers", describe_blocks),
     Sentence("rows added", describe_rows_added),
     Sentence("gate", describe_gate),
     Sentence("experts", describe_experts),

@@ -1,0 +1,81 @@
+"""What is told of the blocks that a model numbers where some of them add nothing, and of sums between two of them."""
+
+import torch
+from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, read, rows
+from torch import nn
+
+import xray
+from xray.story.sentences.of_models import describe_blocks
+
+SIDE = 8
+
+
+class Block(nn.Module):
+    """A convolution that makes maps wider, or one that is added to what came in (EfficientNet)."""
+
+    def __init__(self, before, after):
+        super().__init__()
+        self.mix, self.norm, self.is_wider = (
+            nn.Conv2d(before, after, 3, padding=1),
+            nn.BatchNorm2d(after),
+            before < after,
+        )
+
+    def forward(self, x):
+        made = torch.relu(self.norm(self.mix(x)))
+        return made if self.is_wider else x + made
+
+
+class Pyramid(nn.Module):
+    """Blocks beside each other, of which the first and the fourth add nothing."""
+
+    def __init__(self):
+        super().__init__()
+        widths = [(3, 5), (5, 5), (5, 5), (5, 7), (7, 7), (7, 7), (7, 7)]
+        self.blocks = nn.ModuleList(Block(*one) for one in widths)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+class Adapted(nn.Module):
+    """Two stacks of layers, and between them a sum of what two heads make of the stream (FastSpeech 2)."""
+
+    def __init__(self, *, own):
+        super().__init__()
+        self.first, self.then = (nn.ModuleList(Layer() for _ in range(2)) for _ in range(2))
+        self.pitch, self.energy = nn.Linear(WIDTH, 1), nn.Linear(1, WIDTH)
+        self.between = Layer() if own else None
+        self.given = nn.Linear(7, WIDTH)
+
+    def forward(self, x):
+        x = self.given(x)
+        for layer in self.first:
+            x = layer(x)
+        x = x + self.energy(self.pitch(x)) if self.between is None else self.between(x)
+        for layer in self.then:
+            x = layer(x)
+        return x
+
+
+class Layer(nn.Sequential):
+    """An attention and a feed-forward."""
+
+    def __init__(self):
+        super().__init__(AttentionPart(), FeedForwardPart())
+
+
+def test_blocks_that_add_nothing_are_counted_beside_the_layers():
+    anatomy = read(Pyramid(), torch.randn(2, 3, SIDE, SIDE))
+
+    (tower,) = anatomy.towers
+    assert (tower.layers, tower.idle_blocks, tower.blocks) == (5, 2, 7)
+    assert describe_blocks(anatomy) == "2 of 7 blocks add nothing: they stand before or between the layers."
+
+
+def test_a_sum_between_blocks_is_told_to_be_no_block():
+    told = {own: describe_blocks(xray.anatomy(xray.trace(Adapted(own=own).eval(), rows()))) for own in (False, True)}
+
+    assert told == {False: "What counts as layer 3 is a sum between blocks.", True: ""}
