@@ -39,6 +39,22 @@ def test_without_a_depth_a_small_model_is_opened_to_the_end(two_layers):
     assert (plan.depth, plan.levels) == (2, 2)
 
 
+def test_a_block_that_holds_one_block_alone_is_opened_together_with_it():
+    body = call("net.body", "body", [""], parent="net#0", module="Body", params=11)
+    core = call("net.body.core", "core", [""], parent=body.id, module="Core", params=11)
+    steps = layer("net.body.core.layer", "", parent=core.id)
+    plan = plan_blocks(model_of(body, core, *steps, call("net.pool", "mean", [steps[-1].id], parent="net#0")))
+    assert {kind for kind, _ in kinds(plan)} == {"step"}
+
+
+def test_a_drawing_that_shows_next_to_nothing_may_grow_taller_than_others():
+    body = layer("net.body", "", [f"op{number}" for number in range(33)])
+    assert {kind for kind, _ in kinds(plan_blocks(model_of(*body)))} == {"step"}
+    before = flat_chain(10, lambda number: f"own{number}")
+    plan = plan_blocks(model_of(*before, *layer("net.body", before[-1].id, [f"op{number}" for number in range(33)])))
+    assert ("closed", "net.body") in kinds(plan)
+
+
 def test_a_named_block_is_opened_with_all_around_it(two_layers):
     plan = plan_blocks(two_layers, Choice(depth=0, opened=("net.first",)))
     assert kinds(plan) == [("step", "net.first.part0"), ("step", "net.first.part1"), ("closed", "net.second")]

@@ -130,9 +130,10 @@ def describe_closed(drawn: Drawn, item: Item) -> list[Line]:
     lines = [head_line(Run(shortened(name_item(item)), 14, "text", "bold"), item, module, describe_location(step))]
     lines += describe_role(drawn, item)
     into = next((place for place, one in enumerate(step.inputs) if one.role in ("activation", "ids")), None)
+    out = find_carried_on(drawn, item)
     ends = [
         drawn.read(step, into, from_inputs=True) if into is not None and sole is None else None,
-        drawn.read(step, 0),
+        drawn.read(step, out),
     ]
     shapes = [digits(shape, 14) for shape in ends if shape is not None]
     if shapes:
@@ -140,8 +141,20 @@ def describe_closed(drawn: Drawn, item: Item) -> list[Line]:
         lines.append(shapes[0] if len(shapes) == 1 else (*shapes[0], *arrow, *shapes[1]))
     inside = item.length - 1
     said = [f"{step.params:,} parameters"] if step.params else []
-    said += [f"{inside:,} steps inside"] if sole_step(drawn.plan, item) is None else []
+    said += [f"{inside:,} steps inside"] if sole is None else []
+    said += [f"output {out + 1} of {len(step.outputs)} goes on"] if out else []
     return [*lines, (Run(", ".join(said), 10, "quiet"),)] if said else lines
+
+
+def find_carried_on(drawn: Drawn, item: Item) -> int:
+    """Which output of a block is the first that another node reads, as the last of many maps; 0 where none is found."""
+    last = item.last or item.heads[0]
+    read = [flow.record for flow in drawn.flows if flow.start == item.number]
+    places = [drawn.plan.tree.places.get(record.source or "") for record in read]
+    for number, record in enumerate(last.outputs):
+        if record.source is not None and drawn.plan.tree.places.get(record.source) in places:
+            return number
+    return 0
 
 
 def sole_step(plan: Plan, item: Item) -> Step | None:

@@ -26,6 +26,8 @@ MOST_NEIGHBOURS = 48
 """More neighbours in one block than this are gathered into bundles."""
 FEWEST_NEIGHBOURS = 12
 """Where that is still too much, bundles are made larger, down to so many neighbours."""
+FEWEST_NODES = 9
+"""A drawing of fewer nodes shows so little that the next one may be as tall as two."""
 MOST_UNFOLDED = 300
 """The same where nothing is to be folded."""
 MOST_GLUE = 4
@@ -56,13 +58,24 @@ def plan_blocks(
         if kin is None:
             break
         tried.add(kin)
-        planner.openness.kin.add(kin)
-        deeper = planner.plan(1)
-        if is_readable(deeper, room, is_folded=not all_layers):
-            best = deeper
-        else:
-            planner.openness.kin.remove(kin)
+        wrapped = set(list_wrapped(planner.tree, kin)) - planner.openness.kin
+        for opened in ({kin} | wrapped, {kin}) if wrapped else ({kin},):
+            planner.openness.kin |= opened
+            deeper = planner.plan(1)
+            is_scant = len(best.nodes) < FEWEST_NODES and not is_too_much(deeper, room)
+            if is_scant or is_readable(deeper, room, is_folded=not all_layers):
+                best = deeper
+                break
+            planner.openness.kin -= opened
     return best
+
+
+def list_wrapped(tree: Tree, kin: int) -> Iterator[int]:
+    """The kinds of the blocks that stand alone, one in the other, in a block of a kind: opening it shows no more."""
+    place = next(place for place, held in enumerate(tree.inside) if held and tree.kind_of_block(place) == kin)
+    while len(tree.inside[place]) == 1 and tree.inside[tree.inside[place][0]]:
+        place = tree.inside[place][0]
+        yield tree.kind_of_block(place)
 
 
 class Planner:
