@@ -375,6 +375,31 @@ def test_a_stream_beside_which_another_ones_keys_stand_is_not_told_that_ones_ent
     assert {f"{count(Looking()):,} parameters each"} <= told
 
 
+class Unlike(nn.Module):
+    """Layers of one build, the first of which has more learned numbers than the others."""
+
+    def __init__(self, *, is_unlike):
+        super().__init__()
+        self.words, self.out = nn.Embedding(61, 21), nn.Linear(21, 61)
+        self.layers = nn.ModuleList(Looking() for _ in range(3))
+        for layer in self.layers[1:]:
+            layer.out = nn.Linear(21, 21, bias=not is_unlike)
+
+    def forward(self, ids):
+        x = self.words(ids)
+        for layer in self.layers:
+            x, _ = layer(x)
+        return self.out(x)
+
+
+@pytest.mark.parametrize("is_unlike", [True, False])
+def test_a_frame_of_unlike_layers_says_which_of_them_is_drawn(is_unlike):
+    told = {run.text.strip() for box in poster_of(Unlike(is_unlike=is_unlike), IDS).boxes for run in sum(box.lines, ())}
+
+    layer = f"{count(Looking()):,} parameters"
+    assert (f"layer 1 drawn: {layer}" in told, f"{layer} each" in told) == (is_unlike, not is_unlike)
+
+
 class Doubled(nn.Module):
     """Rows times learned numbers that are laid beside themselves, or beside others as many (MLCD)."""
 

@@ -133,9 +133,7 @@ def draw_frame_title(
     runs = next((one for one in titles if name or line_width(tuple(one), canvas.measure) < width / 2 - 24), titles[-1])
     shared = ", ".join(said for sentence in OF_GROUPS if (said := sentence.tell(frame.group)))
     runs += [Run(f"  {shared}", NOTE, "quiet")] if shared else []
-    each = " each" if count > 1 and not frame.group.shared else ""
-    counted = f"{frame.params:,}" if frame.most is None else f"up to {frame.most:,}"
-    told = words(f"{counted} parameters{each}", NOTE, "quiet") if frame.params else ()
+    told = words(count_parameters(frame), NOTE, "quiet") if frame.params else ()
     if not name:
         canvas.note(left + 14, top + 22, (tuple(runs),))
         if told:
@@ -143,3 +141,11 @@ def draw_frame_title(
         return
     note = canvas.note(left + 14, top + TITLE_TOP, (tuple(runs), told) if told else (tuple(runs),))
     canvas.boxes[-1] = replace(note, id=f"layer_name_{name.lower()}_{frame.group.layers[0]}")
+
+
+def count_parameters(frame: Frame) -> str:
+    """The parameters of each layer of a frame; where they differ, those of the one that is drawn, or the most."""
+    if frame.most is not None and any(panel.is_open for panel in frame.panels):
+        return f"layer {frame.group.layers[0] + 1} drawn: {frame.params:,} parameters"
+    each = " each" if frame.group.count > 1 and not frame.group.shared else ""
+    return f"{'up to ' if frame.most else ''}{frame.most or frame.params:,} parameters{each}"
