@@ -14,6 +14,7 @@ from story.body.truth import (
     post,
     pre,
     scaled,
+    shortened,
     tower,
     words,
 )
@@ -64,10 +65,10 @@ def joined(first, *behind):
 
 def residual_net(c, name):
     """A ResNet by its settings, its blocks by width."""
-    net, groups, first = c.backbone_config, [], 0
-    for width, depth in zip(net.hidden_sizes, net.depths, strict=True):
-        groups.append(group(range(first, first + depth), width, bare(Convolution((3, 3), 1))))
-        first += depth
+    net, stage = c.backbone_config, bare(Convolution((3, 3), 1))
+    way = ("convolution", "scale", "shift")
+    pools = ("pool",) if net.model_type == "rt_detr_resnet" else ()
+    groups = shortened(net.hidden_sizes, net.depths, stage, *pools, *way, first=way)
     return tower(net, name, "image", None, entrance(f"convolution {net.embedding_size}"), groups, None)
 
 

@@ -15,6 +15,7 @@ from story.body.truth import (
     pre,
     scaled,
     sees_images,
+    shortened,
     tower,
     within,
     words,
@@ -180,11 +181,8 @@ def convnext(c):
 @family("ResNetForImageClassification", "resnet:139, 39")
 def resnet(c):
     # bottlenecks of three convolutions, each with its norm
-    groups, first = [], 0
-    for stage, depth in enumerate(c.depths):
-        width = c.hidden_sizes[stage]
-        groups.append(group(range(first, first + depth), width, after("batch", Convolution((3, 3), 1))))
-        first += depth
+    stage = after("batch", Convolution((3, 3), 1))
+    groups = shortened(c.hidden_sizes, c.depths, stage, "convolution", "norm")
     return sees_images(c, groups=groups, parts=entrance(f"convolution {c.embedding_size}"), final=None, causal=None)
 
 
@@ -192,9 +190,10 @@ def resnet(c):
 def bit(c):
     # the weights are standardised, in the first layer of a stage the way past the branch reads its norm too (line 367)
     ends = [sum(c.depths[: stage + 1]) for stage in range(len(c.depths))]
+    stage = pre("group", Convolution((3, 3), 1))
     groups = [
-        replace(group(range(end - depth, end), width, pre("group", Convolution((3, 3), 1))), shared=Silent(False))
-        for end, depth, width in zip(ends, c.depths, c.hidden_sizes, strict=True)
+        replace(one, shared=Silent(False) if one.count > 1 else None)
+        for one in shortened(c.hidden_sizes, c.depths, stage, "norm", "relu", "convolution")
     ]
     found = sees_images(c, groups=groups, parts=entrance(f"convolution {c.embedding_size}"), final="group", causal=None)
     widths = zip(ends[:-1], c.hidden_sizes, c.hidden_sizes[1:], strict=False)

@@ -171,8 +171,14 @@ def sam2_hiera_det_model(c):
         look = looks_both_ways(c, heads=heads, d_k=width // heads, fused="qkv", window=size)
         look = replace(look, rolled=None if is_whole else False, pooled=4 if is_first else None)
         held.setdefault((look, width), []).append(layer)
+    past = {look: ("norm", "linear", "pool") if look.pooled else None for look, _ in held}
     groups = [
-        group(layers, width, pre("layer", look), pre("layer", plain(c, d_ff=4 * width, activation="gelu")))
+        group(
+            layers,
+            width,
+            replace(pre("layer", look), past=past[look]),
+            pre("layer", plain(c, d_ff=4 * width, activation="gelu")),
+        )
         for (look, width), layers in held.items()
     ]
     pairs = zip(starts[1:], pairwise(c.embed_dim_per_stage), strict=True)

@@ -253,9 +253,9 @@ def efficientloftr(c):
     own = after("layer", looks_both_ways(c, **sizes, positions="rotary"), think)
     other = after("layer", looks_both_ways(c, **sizes, source=ANOTHER_ROW), think)
     stages = (replace(own, parallel=False), replace(other, parallel=False))
-    groups, first = [], 0
+    groups, first, stage = [], 0, replace(within(Convolution((3, 3), 1)), past=("norm",))
     for width, depth in ((64, 2), (128, 3), (256, 13)):
-        groups.append(group(range(first, first + depth), width, within(Convolution((3, 3), 1))))
+        groups.append(group(range(first, first + depth), width, stage))
         first += depth
     layers = (*groups, group(range(first, first + c.num_attention_layers), c.hidden_size, *stages))
     found = tower(c, "vision", "image", False, entrance("convolution 64"), layers, None, bridges=between(groups, 4))

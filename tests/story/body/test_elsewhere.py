@@ -120,7 +120,9 @@ def test_every_block_of_a_small_resnet_is_a_layer():
     (tower,) = anatomy(kept("resnet18")[0]).towers
 
     assert tower.layers == 8
-    assert [group.d_model for group in tower.groups] == [64, 128, 256, 512]
+    assert [(group.count, group.d_model) for group in tower.groups] == [(2, 64)] + [
+        (1, width) for width in (128, 256, 512) for _ in range(2)
+    ]
 
 
 @pytest.mark.parametrize("name", ["mobilevit_s", "maxvit_nano_rw_256", "twins_svt_small"])

@@ -171,6 +171,17 @@ def group(layers, width, *stages, shared=False):
     return Group(layers, stages, width, shared if len(layers) > 1 else None)
 
 
+def shortened(widths, depths, stage, *past, first=None):
+    """Layers in stages; the stream is made wider past the first of each, of them all by `first` where it is another."""
+    groups, number = [], 0
+    for width, depth in zip(widths, depths, strict=True):
+        way = past if number or first is None else first
+        groups.append(group([number], width, replace(stage, past=way)))
+        groups += [group(range(number + 1, number + depth), width, stage)] if depth > 1 else []
+        number += depth
+    return groups
+
+
 def entrance(*parts):
     """What stands before the first layer, as in "words 32000", or "frozen positions 1500": those are not learned."""
     found = []

@@ -44,7 +44,8 @@ class Stage:
     by one number "before" the branch is added to it (LASR), by "learned" ones before that (Doge), by one number "after"
     the sum (Gemma 4), or by learned ones there, "learned after" (MobileBERT). Where the branches follow one another,
     `beside` are those, by their number from 0, that the next one does not read: they stand beside it (the LAuReL of
-    Gemma 3n).
+    Gemma 3n). `past` is what the stream goes through on its way past the branches, where that changes its numbers: a
+    convolution and a norm in the first layer of a ResNet's stage.
     """
 
     branches: tuple[Branch, ...]
@@ -54,6 +55,7 @@ class Stage:
     replaces: bool | None = None
     stream_scale: Literal["before", "learned", "after", "learned after"] | None = None
     beside: tuple[int, ...] | None = None
+    past: tuple[str, ...] | None = None
 
     def is_beside(self, number: int) -> bool:
         """Whether a branch stands beside the one before it."""

@@ -45,6 +45,7 @@ from xray.story.recognition.norms import RUNNING, find_norm
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.streams.joints import Joint
 from xray.story.streams.scaled_streams import name_factors_past
+from xray.story.streams.shortcuts import name_past
 
 MOST_PATHS, MOST_PASSED = 6, 12
 
@@ -132,6 +133,7 @@ def read_stage(
         replaces=joints[-1].replaces or None,
         stream_scale=name_factors_past(flow, joints),
         beside=None if together > 1 else list_beside(flow, found),
+        past=name_past(flow, joints[0].past),
     )
     return Staging(stage, tuple(joints), tuple(found), tuple(norms), find_added_rows(flow, joints[0].stream))
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from xray.ir.records import MaskFacts
 from xray.story.anatomy.branches import Attention, Branch
-from xray.story.anatomy.tree import Group, Tower
+from xray.story.anatomy.tree import Group, Stage, Tower
 from xray.story.body.layers import Mask
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told, draw_card
@@ -57,10 +57,17 @@ def draw_pattern(told: Told, canvas: Canvas, top: float) -> float:
 def list_parts(tower: Tower, group: Group) -> list[str]:
     """What a layer of a group consists of."""
     return [
-        name_branch(branch).lower() + name_places(branch, tower) + name_window(branch)
+        name_branch(branch).lower() + name_places(branch, tower) + name_window(branch) + told
         for stage in group.stages
-        for branch in stage.branches
+        for branch, told in zip(stage.branches, name_ways(tower, stage), strict=True)
     ]
+
+
+def name_ways(tower: Tower, stage: Stage) -> list[str]:
+    """For each branch of a stage what the stream goes through past it, where it is other past branches like these."""
+    alike = (one for group in tower.groups for one in group.stages if one.branches == stage.branches)
+    told = f" (past it: {', '.join(stage.past)})" if stage.past and len({one.past for one in alike}) > 1 else ""
+    return [told, *[""] * (len(stage.branches) - 1)]
 
 
 def name_places(branch: Branch, tower: Tower) -> str:

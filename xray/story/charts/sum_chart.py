@@ -53,8 +53,7 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     if bend is not None:
         label, end, places = f"{label} + {label_step(flow, bend)}", bend, [bend, *places]
     dropped = list_dropouts(flow, *(joint.region.end for joint in staging.joints))
-    ways = list_past(flow, staging.joints[0].past)
-    past = list(dict.fromkeys(label_step(flow, node).lower() for node in ways))
+    ways, past = list_past(flow, staging.joints[0].past), label_past(flow, staging)
     if staging.stage.replaces:
         label = f"{kind.upper()} NORM" if kind else "GIVEN ON"
     told = (describe_past(past), describe_added(staging.added), describe_taken(staging.stage))
@@ -95,6 +94,11 @@ def list_joining(flow: Flow, staging: Staging) -> list[int]:
     last = max(one.region.end for one in staging.branches)
     inner = {node for joint in staging.joints for node in joint.region.inner if node > last}
     return [node for node in sorted(inner) if flow.op(node) in SUMS] if staging.stage.parallel else []
+
+
+def label_past(flow: Flow, staging: Staging) -> list[str]:
+    """What the stream of a stage goes through on its way past the branches, in the words of boxes."""
+    return list(dict.fromkeys(label_step(flow, node).lower() for node in list_past(flow, staging.joints[0].past)))
 
 
 def list_past(flow: Flow, past: Collection[int]) -> list[int]:

@@ -16,8 +16,9 @@ from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.same_numbers import blur_numbers
 from xray.story.charts.stage_chart import chart_stage
 from xray.story.charts.stage_names import name_stage
-from xray.story.charts.sum_chart import find_own_bend
+from xray.story.charts.sum_chart import find_own_bend, label_past
 from xray.story.passages.bridges import label_bridge
+from xray.story.sentences.of_parts import describe_past
 from xray.story.sheet.counting import Count
 from xray.story.wording import plural
 
@@ -188,6 +189,7 @@ def chart_closed(flow: Flow, staging: Staging) -> Chart:
         flow.output(add),
         "; ".join(one for one in words_of if one),
         outline="boundary",
+        told=tuple(said for said in [describe_past(label_past(flow, staging))] if said),
     )
     return chart_alone(node)
 

@@ -1,5 +1,6 @@
 """Shortcuts: what a stream may go through on its way past a branch and stay the stream."""
 
+from collections.abc import Collection
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
@@ -9,6 +10,7 @@ from xray.story.recognition.norms import find_norm
 
 LONGEST_SHORTCUT = 10
 SHORTENING = frozenset({"max", "max_pool2d", "avg_pool2d", "mean", "max_pool1d", "amax"})
+NORMS = ("batch_norm", "group_norm", "instance_norm")
 FEWEST_AXES = 3
 """A row of numbers for channels has that many axes, all but one of length 1."""
 POOLS = frozenset(
@@ -32,6 +34,25 @@ def is_shortcut(flow: Flow, place: int) -> bool:
         or find_norm(flow, place) is not None
         or is_frozen(flow, place)
     )
+
+
+def name_past(flow: Flow, past: Collection[int]) -> tuple[str, ...] | None:
+    """What the stream goes through on its way past a branch, in order, without moves; None where it comes as it is."""
+    norms = {node: norm.nodes for node in past if (norm := find_norm(flow, node)) is not None}
+    within = {inner for end, nodes in norms.items() for inner in nodes if inner != end}
+    told = [
+        "norm" if node in norms or flow.op(node).startswith(NORMS) else name_step(flow, node)
+        for node in sorted(past)
+        if flow.is_leaf(node) and node not in within and flow.op(node) not in CARRYING | DROPOUTS
+    ]
+    return tuple(dict.fromkeys(told)) or None
+
+
+def name_step(flow: Flow, place: int) -> str:
+    """What a step is on a stream's way past a branch."""
+    kinds = {"convolution": FINDINGS, "pool": SHORTENING, "scale": SCALINGS, "shift": SUMS}
+    plain = "linear" if is_linear(flow, place) else flow.op(place)
+    return next((kind for kind, ops in kinds.items() if flow.op(place) in ops), plain)
 
 
 def is_frozen(flow: Flow, place: int) -> bool:

@@ -1,0 +1,73 @@
+"""The first layer of each stage of a convolutional network: the stream becomes shorter and wider past it (ResNet)."""
+
+import pytest
+import torch
+from torch import nn
+
+import xray
+from xray.story.cards.pattern import list_parts
+from xray.story.sheet.columns import read_columns
+
+CHANNELS, WIDER, STAGE = 6, 10, 4
+
+
+class Mixes(nn.Module):
+    """Convolutions with norms, beside which the stream goes through one of its own where a step is wider than 1."""
+
+    def __init__(self, given, width, step):
+        super().__init__()
+        self.first = nn.Conv2d(given, width, 3, step, 1, bias=False)
+        self.norm = nn.BatchNorm2d(width)
+        self.second = nn.Conv2d(width, width, 3, 1, 1, bias=False)
+        self.last_norm = nn.BatchNorm2d(width)
+        self.past = nn.Conv2d(given, width, 1, step, bias=False) if step > 1 else nn.Identity()
+
+    def forward(self, x):
+        return torch.relu(self.last_norm(self.second(torch.relu(self.norm(self.first(x))))) + self.past(x))
+
+
+class Staged(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem, self.head = nn.Conv2d(3, CHANNELS, 3), nn.Linear(WIDER, 5)
+        ways = [(CHANNELS, CHANNELS, 1)] * 2 + [(CHANNELS, WIDER, 2)] + [(WIDER, WIDER, 1)] * (STAGE - 1)
+        self.layers = nn.ModuleList(Mixes(*way) for way in ways)
+
+    def forward(self, image):
+        x = self.stem(image)
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x.mean((2, 3)))
+
+
+@pytest.fixture(scope="module")
+def column():
+    torch.manual_seed(0)
+    (found,) = read_columns(xray.trace(Staged().eval(), torch.randn(2, 3, 26, 26)))
+    return found
+
+
+def test_a_layer_past_which_the_stream_becomes_shorter_is_not_of_one_group_with_those_behind_it(column):
+    assert [frame.group.layers for frame in column.frames] == [(0, 1), (2,), (3, 4, 5)]
+
+
+def test_a_step_of_one_layer_is_not_drawn_for_others(column):
+    labels = [node.label for panel in column.frames[-1].panels for node in panel.chart.nodes]
+    told = [said for panel in column.frames[-1].panels for node in panel.chart.nodes for said in node.told]
+    assert not told
+    assert not [label for label in labels if "STEP" in label]
+
+
+def test_a_stage_tells_what_the_stream_goes_through_past_it(column):
+    assert [frame.group.stages[0].past for frame in column.frames] == [None, ("convolution",), None]
+
+
+def test_a_closed_stage_says_what_the_stream_goes_through_past_it(column):
+    (panel,) = column.frames[1].panels
+    (said,) = [said for node in panel.chart.nodes for said in node.told]
+    assert said == "the stream comes by through convolution 1×1, step 2"
+
+
+def test_layers_that_differ_in_the_way_past_them_are_told_apart(column):
+    told = [list_parts(column.towering.tower, group) for group in column.towering.tower.groups]
+    assert told == [["convolution"], ["convolution (past it: convolution)"], ["convolution"]]
