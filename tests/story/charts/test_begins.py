@@ -34,3 +34,28 @@ def test_a_norm_is_led_to_each_box_that_reads_it(by, is_led):
     norm = next((key for key, label in labels.items() if label == "LAYER NORM"), None)
     led = [labels[edge.target] for edge in chart.edges if edge.source == norm] or [labels[key] for key in chart.feet]
     assert ("SIDE BY SIDE" in led) == is_led
+
+
+class Remixed(nn.Module):
+    """A convolution of the stream itself, of which the stream's own norm is taken away (RepMixer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Conv1d(WIDTH, WIDTH, 3, padding=1, groups=WIDTH)
+        self.behind, self.own = nn.BatchNorm1d(WIDTH), nn.BatchNorm1d(WIDTH)
+
+    def forward(self, x):
+        turned = x.transpose(1, 2)
+        return (turned + (self.behind(self.mix(turned)) - self.own(turned))).transpose(1, 2)
+
+
+def test_a_norm_beside_a_convolution_that_reads_the_bare_stream_begins_nothing():
+    model = nn.Sequential(Remixed(), FeedForwardPart(), Remixed(), FeedForwardPart()).eval()
+
+    (column,) = read_columns(xray.trace(model, torch.ones(2, 7, WIDTH)))
+
+    chart = column.frames[0].panels[1].chart
+    labels = {node.key: node.label for node in chart.nodes}
+    led = {(labels[edge.source], labels[edge.target]) for edge in chart.edges}
+    assert [labels[key] for key in chart.feet] == ["CONVOLUTION 3", "BATCH NORM"]
+    assert led == {("CONVOLUTION 3", "BATCH NORM"), ("BATCH NORM", "SUBTRACTED"), ("SUBTRACTED", "ADD")}

@@ -79,6 +79,7 @@ DROPOUTS = frozenset(
     ]
 )
 SUMS = frozenset({"add", "add_"})
+DIFFERENCES = frozenset({"sub", "sub_"})
 SCALINGS = frozenset({"mul", "mul_", "div", "div_", "scale", "multiply", "divide", "true_divide"})
 SOFTMAXES = frozenset({"softmax", "safe_softmax"})
 PRODUCTS = frozenset({"matmul", "bmm", "mm", "einsum", "baddbmm", "linalg_matmul"})

@@ -9,13 +9,14 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CARRYING,
     DROPOUTS,
+    FINDINGS,
     JOINS,
     LENGTHS,
     SCALINGS,
     SPREADS,
     SUMS,
 )
-from xray.ir.flow.projections import is_product
+from xray.ir.flow.projections import data_input, is_product
 from xray.story.anatomy.branches import Branch, NormKind, Unknown
 from xray.story.anatomy.tree import Norm, Stage
 from xray.story.body.merged import describe_half, split_merged
@@ -38,6 +39,7 @@ from xray.story.recognition.between import (
     Region,
     cut_region,
     does_mix,
+    is_linear,
     is_scale,
     strip_plain,
 )
@@ -218,7 +220,9 @@ def list_paths(flow: Flow, nodes: frozenset[int]) -> tuple[str, ...]:
 
 
 def opening_norms(flow: Flow, region: Region, stream: int | None) -> list[FoundNorm]:
-    """The norms with which a branch begins."""
+    """The norms with which a branch begins; none where a layer reads the bare stream beside them (RepMixer)."""
+    if stream is not None and any(reads_bare(flow, node, stream) for node in region.inner):
+        return []
     found = []
     taken: set[int] = set()
     for node in sorted(region.inner, reverse=True):
@@ -229,6 +233,13 @@ def opening_norms(flow: Flow, region: Region, stream: int | None) -> list[FoundN
             found.append(norm)
             taken |= set(norm.nodes)
     return found
+
+
+def reads_bare(flow: Flow, node: int, stream: int) -> bool:
+    """Whether a linear layer or a convolution reads the stream as it is."""
+    number = data_input(flow, node) if is_linear(flow, node) or flow.op(node) in FINDINGS else None
+    maker = None if number is None else flow.makers[node][number]
+    return maker is not None and stream in (maker, strip_plain(flow, maker))
 
 
 def norms_before_one(flow: Flow, joint: Joint) -> list[FoundNorm]:

@@ -3,15 +3,13 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import LOOKUPS, SCALINGS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import DIFFERENCES, LOOKUPS, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.story.anatomy.tree import Stage
 from xray.story.body.stages import Branching, Staging, find_any_norm
 from xray.story.branches.caps import label_scale, read_factor
 from xray.story.charts.chart import Chart, Edge, Node, join_beside, stack_charts
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.recognition.between import list_reading_data
-
-DIFFERENCES = frozenset({"sub", "sub_"})
 
 
 def chart_beside(flow: Flow, staging: Staging, charts: Sequence[Chart], taken: Collection[int]) -> Chart:

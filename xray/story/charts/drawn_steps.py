@@ -11,6 +11,7 @@ from xray.ir.flow.operation_kinds import (
     CARRYING,
     CLAMPS,
     CURVES,
+    DIFFERENCES,
     FINDINGS,
     LOOKUPS,
     PLACING,
@@ -246,7 +247,7 @@ def is_joint(flow: Flow, node: int, inside: Collection[int], whole: Collection[i
         return len({maker for maker in makers if flow.output(maker).is_float and not is_blank(flow, maker)}) == 2
     are_two = len(makers) == 2 or any(flow.op(one) in SPLITTERS for one in makers)  # two pieces of one tensor (LFM2)
     return (
-        flow.op(node) in SUMS | SCALINGS
+        flow.op(node) in SUMS | DIFFERENCES | SCALINGS
         and are_two
         and node in list_fed(flow)
         and not any(is_blank(flow, maker) for maker in makers)
