@@ -205,3 +205,66 @@ def test_a_number_before_a_bend_is_told_before_it_and_one_behind_the_sum_behind_
     experts = [one for one in xray.anatomy(trace).towers[0].branches if isinstance(one, Experts)]
 
     assert [describe_weights(one) for one in experts] == [told]
+
+
+class Weighing(nn.Module):
+    """A small network whose last layer scores experts."""
+
+    def __init__(self):
+        super().__init__()
+        self.narrow, self.norm, self.score = nn.Linear(WIDTH, 5), nn.RMSNorm(5), nn.Linear(5, 4)
+
+    def forward(self, x):
+        return self.score(functional.gelu(self.norm(self.narrow(x))))
+
+
+class GatedNorm(nn.Module):
+    """A norm that is multiplied by shares that are worked out of itself (A.X K2)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.narrow, self.wide = nn.RMSNorm(WIDTH), nn.Linear(WIDTH, 3), nn.Linear(3, WIDTH)
+
+    def forward(self, x):
+        normed = self.norm(x)
+        return normed * self.wide(self.narrow(normed)).sigmoid()
+
+
+def draw_led(layer):
+    """The labels of a stage's boxes, and of the boxes that each leads to."""
+    with torch.no_grad():
+        reading = read_pass(xray.trace(Reader(AttentionPart(), layer), rows()).passes[0])
+    chart = chart_stage(reading.flow, reading.towers[0].stagings[1])
+    names = {node.key: node.label for node in chart.nodes}
+    return list(names.values()), [(names[edge.source], names[edge.target]) for edge in chart.edges]
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_what_leads_to_a_router_alone_is_drawn(shared):
+    layer = Latent(shared=shared)
+    layer.router = Weighing()
+    labels, led = draw_led(layer)
+
+    assert labels[:5] == ["LAYER NORM", "LINEAR", "RMS NORM", "GELU", "ROUTER"]
+    assert ("LAYER NORM", "LINEAR") in led
+    assert ("GELU", "ROUTER") in led
+    assert ("LAYER NORM", "ROUTER") not in led
+
+
+def test_the_gate_of_a_norm_stands_before_router_and_experts():
+    layer = Latent(shared=True)
+    layer.norm = GatedNorm()
+    labels, led = draw_led(layer)
+
+    assert labels[:5] == ["RMS NORM", "LINEAR", "LINEAR", "SIGMOID", "× GATE"]
+    assert {target for source, target in led if source == "RMS NORM"} == {"LINEAR", "× GATE"}
+    assert {target for source, target in led if source == "× GATE"} == {"ROUTER", "LINEAR + NORM", "SHARED EXPERT"}
+
+
+def test_the_gate_of_a_norm_stands_before_queries_keys_and_values():
+    layer = AttentionPart()
+    layer.norm = GatedNorm()
+    labels, led = draw_led(layer)
+
+    assert labels[:6] == ["RMS NORM", "LINEAR", "LINEAR", "SIGMOID", "× GATE", "ONE LINEAR FOR Q, K, V"]
+    assert ("× GATE", "ONE LINEAR FOR Q, K, V") in led

@@ -72,7 +72,6 @@ UNUSED = {
 
 
 UNPROVEN = {
-    "axk2": {("RMS NORM", "DOWN TO A WAIST FOR K, V")},  # through a gate whose steps stand in another box
     "sam3": {("PRODUCT", "SOFTMAX")},  # a product of two towers, of which each is led to its box
 }
 """Arrows that are not proven, or that the check cannot follow, each with why."""

@@ -24,6 +24,7 @@ from xray.ir.turns import swaps_last_two
 from xray.story.body.stages import Branching, find_any_norm, opening_norms
 from xray.story.branches.operands import Side, is_cut, turns_pairs
 from xray.story.branches.rows import SWAPS
+from xray.story.passages.gated_norms import list_own_gate
 from xray.story.passages.modulation import list_modulation
 from xray.story.recognition.between import Region, is_linear, is_scale
 from xray.story.recognition.chosen_rows import picks_best
@@ -342,8 +343,13 @@ def order_rows(ways: Sequence[Sequence[Part]]) -> list[tuple[str, int]]:
 def list_opening(flow: Flow, found: Branching) -> frozenset[int]:
     """The steps of a branch up to the end of the norm that it begins with: they are drawn apart."""
     norms = opening_norms(flow, found.region, found.region.start)
-    ends = [node for norm in norms for node in (norm.end, *list_modulation(flow, norm))]
-    return frozenset(node for node in found.region.inner if ends and node <= max(ends))
+    inner = found.region.inner
+    ends = [
+        node
+        for norm in norms
+        for node in (norm.end, *list_modulation(flow, norm), *list_own_gate(flow, norm, inner)[-1:])
+    ]
+    return frozenset(node for node in inner if ends and node <= max(ends))
 
 
 def list_laid_out(flow: Flow, sides: Sequence[Side]) -> frozenset[int]:

@@ -39,6 +39,7 @@ from xray.story.charts.operation_labels import label_step
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.sum_chart import add_sum
 from xray.story.experts.experts_chart import chart_experts
+from xray.story.passages.gated_norms import list_own_gate
 from xray.story.passages.modulation import find_beside_gate, list_modulation
 from xray.story.recognition.added_rows import AddedRows
 from xray.story.recognition.between import is_linear, projections_in, strip_plain
@@ -65,7 +66,9 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
         charts = fill_between(flow, staging, charts, taken)
         chart = charts[0] if len(charts) == 1 else join_beside(charts) if beside else lead_pieces(flow, charts, inner)
     if len(before) == 1:
-        chart = stack_charts(chart_norm(flow, before[0], "opening", beside), chart)
+        chart = stack_charts(
+            chart_norm(flow, before[0], "opening", beside), chart_own_gate(flow, staging, before[0], chart)
+        )
     if staging.added is not None:
         chart = stack_charts(chart_added(flow, staging.added), chart)
     chart = add_scale(flow, staging, add_shared_end(flow, staging, chart))
@@ -245,6 +248,15 @@ def chart_norm(flow: Flow, norm: Norm, key: str, wide: bool) -> Chart:
         describe_box("norm", NormFacts(kind, None, adaptive=bool(modulation))),
     )
     return chart_alone(node)
+
+
+def chart_own_gate(flow: Flow, staging: Staging, norm: Norm, chart: Chart) -> Chart:
+    """The chart above the gate by which what its norm makes is multiplied, where there is one."""
+    gate = list_own_gate(flow, norm, staging.joints[-1].region.inner)
+    if not gate or not all(isinstance(one.branch, Looking | Experts) for one in staging.branches):
+        return chart
+    below = chart_operations(flow, gate, gate[-1], {gate[-1]: "× GATE"}, "own", begins=[norm.end])
+    return chart if below is None else stack_charts(below, chart)
 
 
 def name_modulation(flow: Flow, modulation: Sequence[int]) -> str:

@@ -27,6 +27,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.experts.choice import find_choice, list_routers, list_routing
 from xray.story.experts.experts import count_places, is_product_of_two, list_shared
+from xray.story.experts.router_chart import add_way
 from xray.story.experts.sets import list_sets
 from xray.story.recognition.between import Region, is_linear, is_scale, strip_plain
 from xray.story.recognition.norms import Norm
@@ -174,7 +175,7 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
         narrow = (0.5, 0.36) if is_waist else (0.345, 0.66)
         drawn = [replace(node, place=narrow) if node.key in ("router", "choice") else node for node in drawn]
         feet.append("shared")
-    return Chart(tuple(drawn), tuple(edges), tuple(feet), head)
+    return add_way(flow, found.region, router, routing, Chart(tuple(drawn), tuple(edges), tuple(feet), head))
 
 
 def chart_sets(flow: Flow, found: Branching, branch: Experts) -> Chart | None:
