@@ -190,7 +190,7 @@ def test_a_head_beside_a_comparison_does_not_lead_to_it():
     exit = next(one.exit for one in read_columns(trace) if one.towering.tower.name == "text")
     (meeting,) = [node.key for node in exit.nodes if node.label.startswith("COMPARED")]
 
-    assert {node.label.split(" OF ")[0] for node in exit.nodes} >= {"LINEAR", "RELU"}
+    assert {node.label.split(" OF ")[0] for node in exit.nodes} >= {"LINEAR", "ReLU"}
     assert meeting in exit.feet
     assert not [edge for edge in exit.edges if edge.target == meeting]
 

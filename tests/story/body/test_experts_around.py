@@ -242,7 +242,7 @@ def draw_led(layer):
 @pytest.mark.parametrize("shared", [False, True])
 def test_what_leads_to_a_router_alone_is_drawn(shared):
     layer = Latent(shared=shared)
-    layer.router = Weighing()
+    layer.register_module("router", Weighing())
     labels, led = draw_led(layer)
 
     assert labels[:5] == ["LAYER NORM", "LINEAR", "RMS NORM", "GELU", "ROUTER"]
@@ -253,7 +253,7 @@ def test_what_leads_to_a_router_alone_is_drawn(shared):
 
 def test_the_gate_of_a_norm_stands_before_router_and_experts():
     layer = Latent(shared=True)
-    layer.norm = GatedNorm()
+    layer.register_module("norm", GatedNorm())
     labels, led = draw_led(layer)
 
     assert labels[:5] == ["RMS NORM", "LINEAR", "LINEAR", "SIGMOID", "× GATE"]
@@ -263,7 +263,7 @@ def test_the_gate_of_a_norm_stands_before_router_and_experts():
 
 def test_the_gate_of_a_norm_stands_before_queries_keys_and_values():
     layer = AttentionPart()
-    layer.norm = GatedNorm()
+    layer.register_module("norm", GatedNorm())
     labels, led = draw_led(layer)
 
     assert labels[:6] == ["RMS NORM", "LINEAR", "LINEAR", "SIGMOID", "× GATE", "ONE LINEAR FOR Q, K, V"]

@@ -84,7 +84,7 @@ def test_a_norm_that_is_written_out_is_a_norm_at_the_entrance_too():
 def test_an_activation_that_is_written_out_is_one_box():
     drawn = draw(trace_of())
 
-    assert "GELU (TANH)" in drawn
+    assert "GELU (tanh)" in drawn
     assert "MULTIPLIED" not in drawn
 
 

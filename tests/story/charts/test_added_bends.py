@@ -41,7 +41,7 @@ def charts_of(layer):
 def test_the_bend_stands_with_the_sum_of_every_layer_and_not_at_the_exit():
     layers, leaving = charts_of(Bent)
 
-    assert [chart.nodes[-1].label for chart in layers] == ["ADD + RELU"] * 3
+    assert [chart.nodes[-1].label for chart in layers] == ["ADD + ReLU"] * 3
     assert [node.label for node in leaving.nodes] == ["CONVOLUTION 1×1"]
 
 

@@ -33,8 +33,8 @@ def convolve(count, norm):
 @pytest.mark.parametrize(
     ("norm", "told", "own"),
     [
-        (nn.BatchNorm2d, "CONVOLUTION 3×3 + BATCH NORM + RELU", 336),
-        (Frozen, "CONVOLUTION 3×3 + SCALE AND SHIFT + RELU", 324),
+        (nn.BatchNorm2d, "CONVOLUTION 3×3 + BATCH NORM + ReLU", 336),
+        (Frozen, "CONVOLUTION 3×3 + SCALE AND SHIFT + ReLU", 324),
     ],
 )
 def test_many_convolutions_stand_in_a_box_each_with_norm_and_bend_and_all_in_the_middle_in_one(norm, told, own):
@@ -48,7 +48,7 @@ def test_many_convolutions_stand_in_a_box_each_with_norm_and_bend_and_all_in_the
 def test_few_convolutions_have_a_box_for_each_step():
     labels = labels_of(convolve(3, nn.BatchNorm2d), torch.rand(2, 6, 7, 7))
 
-    assert labels == ["CONVOLUTION 3×3", "BATCH NORM", "RELU"] * 3
+    assert labels == ["CONVOLUTION 3×3", "BATCH NORM", "ReLU"] * 3
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def lay_out(*change):
     return layout, {"".join(run.text for run in box.lines[0]): box for box in layout.boxes if box.lines}
 
 
-@pytest.mark.parametrize(("change", "told"), [(Held, "CLAMP"), (nn.SiLU, "SILU")])
+@pytest.mark.parametrize(("change", "told"), [(Held, "CLAMP"), (nn.SiLU, "SiLU")])
 def test_what_all_three_go_through_before_they_are_cut_is_called_by_its_name(change, told):
     _, named = lay_out(change)
 

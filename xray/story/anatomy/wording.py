@@ -50,6 +50,12 @@ ACTIVATIONS = {
     "xielu": "xIELU",
     "sigmoid": "sigmoid",
     "tanh": "tanh",
+    "relu6": "ReLU6",
+    "leaky_relu": "LeakyReLU",
+    "prelu": "PReLU",
+    "elu": "ELU",
+    "selu": "SELU",
+    "celu": "CELU",
 }
 MOST_UNTOLD = 8
 
@@ -63,6 +69,12 @@ class Line:
     sizes: str
     traits: str
     norm: str
+
+
+def label_activation(name: str) -> str:
+    """What an activation is called in a box: as it is spelled (SiLU), or a plain word in capitals (SIGMOID)."""
+    told = ACTIVATIONS.get(name, name.replace("_", " "))
+    return told.upper() if told == told.lower() else told
 
 
 def describe_network(anatomy: Anatomy) -> str:

@@ -6,6 +6,7 @@ from math import prod
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, COPIES, DROPOUTS, FINDINGS, SCALINGS, SUMS, TURNS
 from xray.story.anatomy.branches import ANOTHER_ROW, Attention
+from xray.story.anatomy.wording import label_activation
 from xray.story.attention.lanes import (
     Part,
     cut_way,
@@ -274,7 +275,7 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         kernel = read_sizes(flow, part.nodes[-1], "kernel_size") if flow.op(part.nodes[-1]) in FINDINGS else ()
         if kernel:
             return f"CONV {'×'.join(map(str, kernel))} {letters}"
-        return f"{flow.op(part.nodes[-1]).strip('_').replace('_', ' ').upper()} {letters}"
+        return f"{label_activation(flow.op(part.nodes[-1]).strip('_'))} {letters}"
     words = {
         "heads": "HEADS",
         "rotate": "ROTATE",

@@ -6,7 +6,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
 from xray.ir.flow.projections import data_input
 from xray.story.anatomy.branches import FeedForward
-from xray.story.anatomy.wording import ACTIVATIONS
+from xray.story.anatomy.wording import label_activation
 from xray.story.body.stages import Branching, find_any_norm, name_norm, opening_norms
 from xray.story.branches.feed_forward import find_rows_beside, is_bend, is_gate, list_bending
 from xray.story.branches.inner_norms import find_inner_norm
@@ -39,7 +39,7 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
         opened = [norm.end for norm in opening_norms(flow, found.region, found.region.start)]
         own = [node for node in nodes if node > max(opened, default=-1)]
         return chart_operations(flow, own, found.region.end)
-    bend = ACTIVATIONS.get(branch.activation or "", (branch.activation or "").upper())
+    bend = label_activation(branch.activation or "")
     with_bend = f" + {bend}" if bend else ""
     between = [
         node for node in sorted(nodes) if wide[0] < node < last and node not in projections and flow.is_leaf(node)

@@ -3,8 +3,9 @@
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CHANCE, FINDINGS, GRIDS, LENGTHS, PLACING, SCALINGS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import CHANCE, CURVES, FINDINGS, GRIDS, LENGTHS, PLACING, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.flow.projections import is_product
+from xray.story.anatomy.wording import label_activation
 from xray.story.body.stages import find_any_norm, name_norm
 from xray.story.entrance.tables import MOVING
 from xray.story.passages.bridges import label_convolution
@@ -53,7 +54,9 @@ def label_step(flow: Flow, node: int) -> str:
     if op in LABELS:
         return LABELS[op]
     if op == "gelu" and flow.steps[node].settings.get("approximate") == "tanh":
-        return "GELU (tanh)"
+        return label_activation("gelu tanh")
+    if op in CURVES:
+        return label_activation(op.strip("_"))
     if op in FINDINGS:
         return label_convolution(flow, node)
     if adds_up_rows(flow, node):

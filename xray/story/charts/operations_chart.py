@@ -12,7 +12,7 @@ from xray.ir.flow.operation_kinds import (
     SUMS,
 )
 from xray.ir.records import TensorRecord
-from xray.story.anatomy.wording import ACTIVATIONS
+from xray.story.anatomy.wording import ACTIVATIONS, label_activation
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.feed_forward import name_activation
 from xray.story.charts.chart import Chart, Edge, Node, Place, describe_params, steps_at
@@ -107,7 +107,7 @@ def name_written_bends(flow: Flow, nodes: Collection[int], loop: Collection[int]
     for node in nodes:
         own = list_written_bend(flow, node)
         name = name_activation(flow, own, ()) if own and outside.issuperset(own) else None
-        found |= {node: ACTIVATIONS[name].upper()} if name in ACTIVATIONS else {}
+        found |= {node: label_activation(name)} if name in ACTIVATIONS else {}
     return found
 
 

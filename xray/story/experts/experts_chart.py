@@ -7,7 +7,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.branches import Experts
-from xray.story.anatomy.wording import ACTIVATIONS
+from xray.story.anatomy.wording import label_activation
 from xray.story.body.scale import find_scale
 from xray.story.body.stages import Branching, find_any_norm, name_norm
 from xray.story.branches.caps import read_factor
@@ -105,7 +105,7 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
     row += 1
     working = [edge.target for edge in edges if edge.target.startswith("expert")]
     heavy = [node for node in sorted(nodes) if is_stacked(flow, node, count)]
-    bend = ACTIVATIONS.get(branch.activation or "", (branch.activation or "").upper())
+    bend = label_activation(branch.activation or "")
     inside = f"IN EACH: {'GATE, UP' if branch.gated else 'EXPAND'}{' + ' + bend if bend else ''}"
     if len(heavy) >= 2:
         drawn.append(
