@@ -313,7 +313,7 @@ def test_a_layer_with_one_linear_layer_for_both_branches_is_told_with_both():
 
 
 def test_a_convolution_inside_a_feed_forward_is_drawn():
-    assert "CONVOLUTION 3×3" in {node.label for node in nodes_of("mobilevit_s")}
+    assert "CONVOLUTION 3×3 BY CHANNEL" in {node.label for node in nodes_of("mobilevit_s")}
 
 
 def nodes_of(name):

@@ -144,7 +144,7 @@ def test_frames_that_a_linear_layer_reads_first_come_in_there_and_are_not_scaled
 def test_parts_of_one_projection_that_are_multiplied_before_a_convolution_are_drawn():
     labels = [node.label for node in draw(Reader(ShortConvolution(), AttentionPart()), rows())]
 
-    assert labels[: labels.index("CONVOLUTION 3")].count("MULTIPLIED") == 1
+    assert labels[: labels.index("CONVOLUTION 3 BY CHANNEL")].count("MULTIPLIED") == 1
     assert labels.count("MULTIPLIED") == 2
 
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 from story.charts.test_operations_chart import labels_of, rows
 from torch import nn
+from torch.nn import functional
 
 MAP = torch.ones(2, 3, 12, 12)
 
@@ -68,3 +69,23 @@ def test_channels_that_are_gated_by_what_their_mean_says_are_drawn_so():
 
 def test_a_convolution_that_leaves_places_out_says_by_how_many_it_moves_on():
     assert labels_of(nn.Sequential(nn.Conv2d(3, 5, 3, 2)), MAP) == ["CONVOLUTION 3×3, STEP 2"]
+
+
+@pytest.mark.parametrize(
+    ("groups", "told"),
+    [(1, "CONVOLUTION 3×3"), (2, "CONVOLUTION 3×3 IN 2 GROUPS"), (6, "CONVOLUTION 3×3 BY CHANNEL")],
+)
+def test_a_convolution_says_how_it_parts_channels(groups, told):
+    assert labels_of(nn.Sequential(nn.Conv2d(6, 12, 3, groups=groups)), torch.ones(2, 6, 12, 12)) == [told]
+
+
+def test_what_is_set_of_a_convolution_in_order_and_not_by_names_is_read_too():
+    class Written(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(6, 1, 3, 3))
+
+        def forward(self, x):
+            return functional.conv2d(x, self.weight, None, 2, 1, 1, 6)
+
+    assert labels_of(Written(), torch.ones(2, 6, 12, 12)) == ["CONVOLUTION 3×3 BY CHANNEL, STEP 2"]

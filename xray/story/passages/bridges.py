@@ -153,10 +153,13 @@ def label_convolution(flow: Flow, node: int) -> str:
 
 
 def name_convolution(flow: Flow, node: int) -> str:
-    """A convolution with its kernel; one that makes maps larger is called so."""
+    """A convolution with its kernel, and how it parts channels; one that makes maps larger is called so."""
     kernel = read_sizes(flow, node, "kernel_size")
     told = "TRANSPOSED CONVOLUTION" if flow.op(node) in TRANSPOSED else "CONVOLUTION"
-    return f"{told} {'×'.join(map(str, kernel))}" if kernel else told
+    told = f"{told} {'×'.join(map(str, kernel))}" if kernel else told
+    groups = next(iter(read_sizes(flow, node, "groups")), 1)
+    channels = flow.steps[node].inputs[0].shape[1:2]
+    return told if groups == 1 else f"{told} BY CHANNEL" if (groups,) == channels else f"{told} IN {groups:,} GROUPS"
 
 
 def find_joining(flow: Flow, bridging: Bridging) -> int | None:

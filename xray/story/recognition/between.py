@@ -45,6 +45,8 @@ PLAIN = (
     )
 )
 """What bends, moves or sums numbers and multiplies them with no learned matrix: no branch consists of these alone."""
+GIVEN_IN_ORDER = {"stride": "arg3", "padding": "arg4", "groups": "arg6"}
+"""What the settings of a convolution are called where they are given without their names."""
 
 
 @dataclass(frozen=True)
@@ -197,7 +199,8 @@ def is_linear(flow: Flow, node: int) -> bool:
 
 def read_sizes(flow: Flow, node: int, name: str) -> tuple[int, ...]:
     """A setting such as "4x4" or 3 as numbers; of a convolution without settings the size of its weights."""
-    value = flow.steps[node].settings.get(name)
+    settings = flow.steps[node].settings
+    value = settings.get(name, settings.get(GIVEN_IN_ORDER.get(name, "")) if flow.op(node) in FINDINGS else None)
     if isinstance(value, int) and not isinstance(value, bool):
         return (value,)
     if isinstance(value, str) and value.replace("x", "").isdecimal():
