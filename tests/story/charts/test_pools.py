@@ -89,3 +89,27 @@ def test_what_is_set_of_a_convolution_in_order_and_not_by_names_is_read_too():
             return functional.conv2d(x, self.weight, None, 2, 1, 1, 6)
 
     assert labels_of(Written(), torch.ones(2, 6, 12, 12)) == ["CONVOLUTION 3×3 BY CHANNEL, STEP 2"]
+
+
+@pytest.mark.parametrize(
+    ("cut", "told"),
+    [
+        (nn.Unfold(2, stride=2), "2×2 NEIGHBOURS SIDE BY SIDE"),
+        (nn.Unfold((1, 3), stride=(1, 3)), "1×3 NEIGHBOURS SIDE BY SIDE"),
+        (nn.Unfold(3), "3×3 NEIGHBOURS SIDE BY SIDE, STEP 1"),
+        (nn.Unfold(1), None),
+    ],
+)
+def test_neighbours_that_are_laid_side_by_side_are_drawn(cut, told):
+    class Merged(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.cut = nn.Conv2d(3, 5, 1), cut
+            self.last = nn.LazyLinear(4)
+
+        def forward(self, x):
+            return self.last(self.cut(self.first(x)).mT)
+
+    model = Merged()
+    model(MAP)
+    assert labels_of(model, MAP) == ["CONVOLUTION 1×1", *([told] if told else []), "LINEAR"]

@@ -30,7 +30,7 @@ from xray.story.passages.added_places import learned_source
 from xray.story.passages.channels import gates_channels
 from xray.story.passages.held_factors import list_fed, list_shift
 from xray.story.passages.ordered_rows import takes_in_order
-from xray.story.passages.pools import adds_up_rows, is_pool, measures_channels
+from xray.story.passages.pools import adds_up_rows, is_pool, lays_neighbours, measures_channels
 from xray.story.recognition.between import PLAIN, is_linear, list_reading_data
 from xray.story.recognition.scored_parts import FILLINGS
 
@@ -220,8 +220,13 @@ def is_bend(flow: Flow, node: int, inside: Collection[int]) -> bool:
 
 
 def pools(flow: Flow, node: int, inside: Collection[int]) -> bool:
-    """Whether a step makes one number of several neighbours, one row of several, or takes rows in another order."""
-    return is_pool(flow, node) or measures_channels(flow, node) or takes_in_order(flow, node)
+    """Whether a step makes one number of several neighbours, one row of several, or lays or takes them otherwise."""
+    return (
+        is_pool(flow, node)
+        or lays_neighbours(flow, node)
+        or measures_channels(flow, node)
+        or takes_in_order(flow, node)
+    )
 
 
 def changes_each(flow: Flow, node: int, inside: Collection[int]) -> bool:

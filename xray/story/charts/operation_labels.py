@@ -13,7 +13,14 @@ from xray.story.passages.channels import find_channels, gates_channels
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.joined_rows import label_learned_rows
 from xray.story.passages.ordered_rows import takes_in_order
-from xray.story.passages.pools import adds_up_rows, is_pool, label_pool, measures_channels
+from xray.story.passages.pools import (
+    adds_up_rows,
+    is_pool,
+    label_neighbours,
+    label_pool,
+    lays_neighbours,
+    measures_channels,
+)
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.lengths import ITS_LENGTH, divides_by_length
 from xray.story.recognition.norms import RUNNING, Norm
@@ -61,6 +68,8 @@ def label_step(flow: Flow, node: int) -> str:
         return label_convolution(flow, node)
     if adds_up_rows(flow, node):
         return f"SUM OF {prod(flow.steps[node].inputs[0].shape) // prod(flow.output(node).shape):,}"
+    if lays_neighbours(flow, node):
+        return label_neighbours(flow, node)
     if is_pool(flow, node):
         return label_pool(flow, node)
     if takes_in_order(flow, node):

@@ -1,4 +1,4 @@
-"""Pools: steps that make one number of several neighbours, or of several rows, by mean, sum or the highest."""
+"""Pools: steps that make one number of several neighbours or rows, or lay them side by side."""
 
 from math import prod
 
@@ -52,6 +52,19 @@ def measures_channels(flow: Flow, node: int) -> bool:
     maker, axes = flow.makers[node][0], len(flow.steps[node].inputs[0].shape)
     channels = None if maker is None else find_channels(flow, maker)
     return axes == MAP and channels is not None and read_axes(flow, node) == {*range(1, MAP)} - {channels}
+
+
+def lays_neighbours(flow: Flow, node: int) -> bool:
+    """Whether a step lays the numbers of neighbours in a map side by side in one column, more than one of them."""
+    return flow.op(node) == "unfold" and prod(read_sizes(flow, node, "kernel_size")) > 1
+
+
+def label_neighbours(flow: Flow, node: int) -> str:
+    """What such a step is called: which neighbours, and by how many places it moves on if that is not their number."""
+    kernel, stride = (read_sizes(flow, node, name) for name in ("kernel_size", "stride"))
+    sides = kernel * 2 if len(kernel) == 1 else kernel
+    told = f"{'×'.join(map(str, sides))} NEIGHBOURS SIDE BY SIDE"
+    return told if set(stride) == set(kernel) else f"{told}, STEP {max(stride, default=1)}"
 
 
 def name_way(flow: Flow, node: int) -> str:
