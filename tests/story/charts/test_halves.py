@@ -72,6 +72,17 @@ def test_rows_that_are_repeated_between_layers_are_drawn():
     assert [(node.label, node.record.shape) for node in bridge.nodes] == [("EACH ROW REPEATED", (2, 10, WIDTH))]
 
 
+def test_a_number_by_which_rows_between_layers_are_multiplied_at_last_is_drawn():
+    class Scaled(Lasts):
+        def forward(self, x):
+            return self.behind(self.before(x).repeat_interleave(torch.arange(1, 1 + x.shape[1]), 1) * WIDTH**0.5)
+
+    (column,) = read_columns(xray.trace(Scaled().eval(), torch.rand(2, 4, WIDTH)))
+
+    (bridge,) = [frame.bridge for frame in column.frames if frame.bridge is not None]
+    assert [node.label for node in bridge.nodes] == ["EACH ROW REPEATED", "× √d_model"]
+
+
 class Chooses(nn.Module):
     """Words, of which some are one learned row worked out for all of them (Gradium's beginning of sound)."""
 

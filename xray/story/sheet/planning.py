@@ -17,9 +17,11 @@ from xray.story.charts.same_numbers import blur_numbers
 from xray.story.charts.stage_chart import chart_stage
 from xray.story.charts.stage_names import name_stage
 from xray.story.charts.sum_chart import find_own_bend, label_past
+from xray.story.entrance.entrance_chart import label_scale
 from xray.story.passages.bridges import label_bridge
 from xray.story.sentences.of_parts import describe_past
 from xray.story.sheet.counting import Count
+from xray.story.streams.scaled_streams import find_factor_behind
 from xray.story.wording import plural
 
 MOST_FRAMES = 8
@@ -149,7 +151,10 @@ def chart_bridge(flow: Flow, towering: Towering, layer: int) -> Chart | None:
     if found is None:
         return None
     nodes = found.nodes - {find_own_bend(flow, towering.layers[layer - 1][-1])}  # it is drawn in its layer
-    return chart_operations(flow, nodes, found.end, label_bridge(flow, found), f"bridge{layer}_")
+    labels, scale = label_bridge(flow, found), find_factor_behind(flow, found.end)
+    labels |= {} if scale is None else {scale: label_scale(flow, scale)}
+    end, behind = (found.end, set()) if scale is None else (scale, {scale})
+    return chart_operations(flow, nodes | behind, end, labels, f"bridge{layer}_")
 
 
 def name_kind(node: Node) -> str:
