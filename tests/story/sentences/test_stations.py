@@ -1,5 +1,8 @@
 """What is said at a station whose stage does one thing several times in a row."""
 
+from dataclasses import replace
+
+import pytest
 from story.sentences.pools import EXPERTS, FALSE, PLAIN, make_tower
 
 from xray.story.anatomy.tree import Stage
@@ -12,3 +15,13 @@ def test_what_happens_several_times_in_a_row_is_told_once_with_its_number() -> N
 
     stage = Stage((PLAIN, FALSE, PLAIN, PLAIN, PLAIN, EXPERTS), False, None)
     assert describe_stage(tower, stage) == f"{alone} {looks} {alone.removesuffix('.')}, 3 times. {chosen}"
+
+
+@pytest.mark.parametrize(
+    ("causal", "partial", "looks"),
+    [(True, None, "looks back at"), (True, True, "looks at"), (False, None, "looks at"), (None, None, "looks at")],
+)
+def test_places_of_a_window_look_back_only_where_that_is_known_of_all(causal, partial, looks) -> None:
+    branch = replace(FALSE, window=4, causal=causal, partial=partial)
+
+    assert describe_station(make_tower(branch), branch) == f"Every place {looks} no more than 4 places."

@@ -120,7 +120,8 @@ def describe_windowed(branch: Branch) -> str:
     if not isinstance(branch, Attention) or not branch.window:
         return ""
     rolled = ", in windows cut elsewhere" if branch.rolled else ""
-    return f"Every place looks at no more than {branch.window} places{rolled}."
+    looks = "looks back at" if branch.causal and not branch.partial else "looks at"
+    return f"Every place {looks} no more than {branch.window} places{rolled}."
 
 
 def describe_set_window(branch: Branch) -> str:
