@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from story.sentences.pools import FALSE, PLAIN, make_anatomy
 
-from xray.story.sentences.of_models import describe_chosen_keys
+from xray.story.anatomy.tree import Untold
+from xray.story.sentences.of_models import describe_chosen_keys, describe_untold
 from xray.story.sentences.of_norms import describe_inner_norm, describe_scale
 
 
@@ -15,6 +16,14 @@ def test_keys_that_some_attentions_choose_are_chosen_in_some():
     assert describe_chosen_keys(make_anatomy(chosen)).startswith("Keys are chosen: ")
     assert describe_chosen_keys(make_anatomy(chosen, FALSE)).startswith("Keys are chosen in some attentions: ")
     assert describe_chosen_keys(make_anatomy(FALSE)) == ""
+
+
+def test_of_what_is_not_drawn_the_largest_parts_are_named_and_all_counted():
+    parts = (("first", 3), ("second", 70), ("third", 5), ("fourth", 0), ("fifth", 3))
+    untold = tuple(Untold(*one) for one in parts)
+
+    told = describe_untold(replace(make_anatomy(FALSE), untold=untold))
+    assert told == "Not drawn, with parameters: second (70), third (5), and 2 more (6)."
 
 
 @pytest.mark.parametrize(("norms", "where"), [(("rms", "rms"), "attention"), (("rms", None), "some attentions")])

@@ -120,9 +120,10 @@ def describe_bending(anatomy: Anatomy) -> str:
 
 
 def describe_untold(anatomy: Anatomy) -> str:
-    untold = [one for one in anatomy.untold if one.params]
+    untold = sorted((one for one in anatomy.untold if one.params), key=lambda one: -one.params)
     names = ", ".join(f"{one.path} ({one.params:,})" for one in untold[:2])
-    more = f", and {len(untold) - 2} more" if len(untold) > 2 else ""
+    left = sum(one.params for one in untold[2:])
+    more = f", and {len(untold) - 2} more ({left:,})" if left else ""
     return f"Not drawn, with parameters: {names}{more}." if untold else ""
 
 
