@@ -81,3 +81,27 @@ def test_heads_of_all_three_are_called_so_and_each_has_its_arrows():
         box = named[f"HEADS {letter}"]
         ends = [curve.points[-1] for curve in layout.curves]
         assert sum(box.left < x < box.right and abs(y - box.bottom) < 1 for x, y in ends) == HEADS
+
+
+class Sliced(nn.Module):
+    """All three side by side in each head, of queries and keys the first numbers alone turned (GPT-NeoX)."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        three = self.qkv(x).view(*x.shape[:2], HEADS, -1).transpose(1, 2).chunk(3, -1)
+        query, key = (torch.cat([-one[..., :2], one[..., 2:]], -1) for one in three[:2])
+        weights = (query @ key.transpose(-1, -2)).softmax(-1)
+        return x + self.out((weights @ three[2]).transpose(1, 2).flatten(2))
+
+
+def test_a_piece_of_a_head_is_not_called_heads():
+    model = nn.Sequential(Sliced(), FeedForwardPart(), Sliced(), FeedForwardPart()).eval()
+    layout = compose_poster(xray.trace(model, torch.ones(2, 5, WIDTH)), text_width)
+
+    lines = {"".join(run.text for run in box.lines[0]): box.lines[1] for box in layout.boxes if len(box.lines) > 1}
+    (heads,) = [name for name in lines if name.startswith("HEADS")]
+    assert heads == "HEADS OF Q, K, V"
+    assert "".join(run.text for run in lines[heads]).startswith(f"2×{HEADS}×5×{WIDTH // HEADS}")

@@ -13,6 +13,7 @@ from functools import cached_property
 
 from xray.capture.axes.groups import Groups
 from xray.capture.axes.joins import Tensors, join_step
+from xray.capture.axes.pieces import join_cut_axes
 from xray.capture.axes.widths import is_layer, is_lookup_of_places, list_sums
 from xray.capture.freezing import make_fact
 from xray.capture.kernels.fused import ATTENTIONS
@@ -85,6 +86,7 @@ class Namer:
             join_step(step, self.at[step.id], groups)
         for places in self.links.values():
             self.join_same(places)
+        join_cut_axes(one_pass, self.at, groups)
         self.name_attention()
         self.name_widths()
         groups.name_products(PRODUCTS)

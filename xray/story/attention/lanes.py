@@ -154,7 +154,7 @@ def cut_runs(flow: Flow, nodes: Collection[int]) -> list[list[int]]:
                 last_use[maker] = max(last_use[maker], node)
     runs: list[list[int]] = []
     group: list[int] = []
-    reach = -1
+    reach = last_reader(flow, inside)
     for node in sorted(inside):
         group.append(node)
         if reach <= node:
@@ -173,6 +173,17 @@ def cut_runs(flow: Flow, nodes: Collection[int]) -> list[list[int]]:
         if turn and turns_pairs(flow, turn[-1]) and is_move(flow, before) and is_move(flow, behind):
             turn[:] = [before.pop(), *turn, behind.pop(0)]  # pairs are laid out before, and laid back behind
     return [run for run in runs if run]
+
+
+def last_reader(flow: Flow, nodes: Collection[int]) -> int:
+    """The last of some steps that takes a piece of what the first one takes a piece of: they have not met till then.
+
+    So it is where what lies before the pieces is shared with other ways (GPT-NeoX); -1 where the first takes none.
+    """
+    first = min(nodes, default=None)
+    if first is None or not is_cut(flow, first):
+        return -1
+    return max(node for node in nodes if is_cut(flow, node) and flow.makers[node][0] == flow.makers[first][0])
 
 
 def gather_norms(flow: Flow, runs: list[list[int]]) -> list[list[int]]:

@@ -112,7 +112,8 @@ def read_lanes(
         if side.earlier is not None:
             parts = [Part("earlier", (side.earlier,), flow.output(side.earlier)), *parts]
         lanes.append(Lane(letter, place, side, tuple(parts)))
-    if any(node in common for node in query.projections):
+    cuts_apart = any(part.kind == "heads" for lane in lanes for part in lane.parts)
+    if cuts_apart and any(node in common for node in query.projections):
         all_three = trim(all_three)
     return tuple(lanes), (all_three, trim(both)), turn
 
@@ -255,6 +256,8 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         if any(rolls_places(flow, node) for node in part.nodes):
             return "PLACES ROLLED"
         ops = [flow.op(node).upper() for node in part.nodes if flow.op(node) == "roll" or pads(flow, node)]
+        if part.kind == "heads" and not ops and is_cut_into_heads(flow, part):
+            return f"HEADS OF {letters}"
         bent = [node for node in reversed(part.nodes) if part.kind == "bend" and flow.op(node) not in CARRYING]
         return " AND ".join(ops or [label_step(flow, node) for node in bent]) or label_cut(flow, part)
     if part.kind == "rotate" and any(is_linear(flow, node) for node in part.nodes):
@@ -291,6 +294,12 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         times = repeat_times(flow, part)
         return f"REPEAT {letters} ×{times}" if times else f"REPEAT {letters}"
     return f"{words.get(part.kind, part.kind.upper())} {letters}"
+
+
+def is_cut_into_heads(flow: Flow, part: Part) -> bool:
+    """Whether a part cuts rows into heads, be it of all three ways at once (GPT-NeoX)."""
+    before = flow.steps[part.nodes[0]].inputs[0]
+    return "heads" in part.record.axes and "heads" not in before.axes and prod(before.shape) >= prod(part.record.shape)
 
 
 def widens(flow: Flow, linear: int) -> bool:
