@@ -329,6 +329,7 @@ TOWERS = {
     "vectors": replace(TOWER, reads="vectors"),
     "noise": replace(TOWER, reads="noise"),
     "not known": replace(TOWER, reads=None),
+    "learned rows": replace(TOWER, reads=None, entrance=(EntrancePart("learned rows", 5, learned=True),)),
     "places": replace(TOWER, entrance=(EntrancePart("positions"),)),
     "memory": make_tower(replace(FALSE, source="encoder")),
     "sampled memory": make_tower(FALSE, replace(SAMPLED, source="encoder")),
@@ -342,6 +343,7 @@ OF_ENTRANCES = {
     "vectors": {"vectors"},
     "noise": {"noise"},
     "ids beside": {"image and ids"},
+    "learned rows": {"learned rows"},
     "entrance": {"not known"},
     "places": {"places"},
 }

@@ -128,8 +128,16 @@ def chart_learned(flow: Flow, start: int) -> Chart | None:
     made = flow.output(start)
     if learned_source(flow, made, start) is None or len(made.shape) < len(("rows", "width")):
         return None
+    return chart_rows(flow, start, start)
+
+
+def chart_rows(flow: Flow, start: int, source: int) -> Chart:
+    """The learned rows that a stream begins as, which a step takes where they are held."""
+    made, params = flow.output(start), flow.steps[source].params
     label = "ONE LEARNED ROW" if made.shape[-2] == 1 else f"{made.shape[-2]:,} LEARNED ROWS"
-    return chart_alone(Node("learned", label, 0, MIDDLE, steps_at(flow, start), made))
+    told = plural(params, "parameter") if params else ""
+    places = dict.fromkeys([start, source])
+    return chart_alone(Node("learned", label, 0, MIDDLE, steps_at(flow, *places), made, told))
 
 
 def steps_at(flow: Flow, *places: int) -> tuple[Step, ...]:

@@ -22,6 +22,7 @@ from xray.story.anatomy.tree import EntrancePart, Reads
 from xray.story.body.stages import find_any_norm
 from xray.story.entrance.tables import (
     MOST,
+    find_lone_rows,
     judge_training,
     list_tables_beside,
     looks_up_ids,
@@ -96,11 +97,14 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     word = max(worded, key=lambda node: table_rows(flow, node) or 0, default=None)
     parts: list[Part] = []
     first_of = {flow.steps[node].path: node for node in reversed(tables)}
+    alone = find_lone_rows(flow, nodes)
     for node in first_of.values():
         rows = table_rows(flow, node)
         name = "words" if node == word else "positions" if node in places else "table"
+        if node == alone:  # nothing is added to them: they are no places
+            name, rows = "learned rows", flow.output(node).shape[-2]
         learned = judge_training(flow, trains(flow, node), nodes)
-        parts.append((node, EntrancePart(name, rows, learned=learned)))  # type: ignore[arg-type]  # one of three
+        parts.append((node, EntrancePart(name, rows, learned=learned)))  # type: ignore[arg-type]  # one of four
     parts += [(norm.end, EntrancePart("norm")) for norm in norms]
     inside = {node for norm in norms for node in norm.nodes}
     resamplers = find_resamplers(flow, nodes, stops)

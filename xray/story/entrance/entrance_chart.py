@@ -15,6 +15,7 @@ from xray.story.charts.chart import (
     Node,
     add_above,
     chart_learned,
+    chart_rows,
     describe_dropout,
     list_dropouts,
     steps_at,
@@ -22,7 +23,7 @@ from xray.story.charts.chart import (
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.entrance.entry_labels import MEAN, label_entry
 from xray.story.entrance.given import add_given
-from xray.story.entrance.tables import looks_up_places
+from xray.story.entrance.tables import find_lone_rows, looks_up_places
 from xray.story.entrance.turns import find_turns
 from xray.story.passages.added_places import (
     list_laid,
@@ -42,6 +43,9 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
     start = towering.start
     if not nodes or start is None:
         return None
+    alone = find_lone_rows(flow, nodes)
+    if alone is not None:
+        return chart_rows(flow, start, alone)
     labels = label_joined_rows(flow, nodes)
     labels |= {node: label for node in nodes if (label := label_entry(flow, node))}
     labels |= {node: label_scale(flow, node) for node in list_scaled_words(flow, nodes)}

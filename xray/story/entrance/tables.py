@@ -117,6 +117,15 @@ def looks_up_places(flow: Flow, node: int) -> bool:
     return rows is not None and bool(lengths & {(rows,), (1, rows)})
 
 
+def find_lone_rows(flow: Flow, nodes: Collection[int]) -> int | None:
+    """The lookup of rows of a table in order, where an entrance holds nothing else (PEGASUS-X's global tokens)."""
+    tables = [node for node in nodes if flow.op(node) in LOOKUPS]
+    if len(tables) != 1 or not looks_up_places(flow, *tables):
+        return None
+    is_plain = all(node in tables or flow.op(node) in CARRYING | DROPOUTS for node in nodes)
+    return tables[0] if is_plain else None
+
+
 def is_row_of_places(flow: Flow, record: TensorRecord, rows: int) -> bool:
     """Whether a row of ids is as long as a table, or two less, and no argument of the model: those of all places.
 

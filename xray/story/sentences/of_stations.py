@@ -24,6 +24,7 @@ from xray.story.anatomy.tree import EntrancePart, Group, Head, Stage, Tower
 from xray.story.anatomy.wording import describe_points
 from xray.story.sentences.sentence import Sentence, fixed, say_first
 from xray.story.sheet.words import Words
+from xray.story.wording import plural
 
 
 @dataclass(frozen=True)
@@ -258,6 +259,13 @@ def describe_image(tower: Tower) -> str:
     return f"{what} vectors{patches}." if what else ""
 
 
+def describe_rows(tower: Tower) -> str:
+    rows = next((part for part in tower.entrance[:1] if part.part == "learned rows"), None)
+    if rows is None or not rows.learned or rows.size is None or tower.reads is not None:
+        return ""
+    return f"{plural(rows.size, 'learned row')} go{'es' * (rows.size == 1)} in."
+
+
 def describe_places(tower: Tower) -> str:
     places = part_of(tower, "positions")
     return "" if places is None else "Learned places are added." if places.learned else "Places are added."
@@ -270,7 +278,8 @@ OF_ENTRANCES: tuple[Sentence[Tower], ...] = (
     fixed("vectors", "Vectors come in.", lambda tower: tower.reads == "vectors"),
     fixed("ids beside", "Beside them stand vectors of ids.", lambda tower: tower.also == "ids"),
     fixed("noise", "Noise is drawn by chance.", lambda tower: tower.reads == "noise"),
-    fixed("entrance", "What goes in.", lambda tower: tower.reads is None),
+    Sentence("learned rows", describe_rows),
+    fixed("entrance", "What goes in.", lambda tower: tower.reads is None and not describe_rows(tower)),
     Sentence("places", describe_places),
 )
 """What a tower reads: all that is proven, one after the other."""
