@@ -3,10 +3,13 @@
 import torch
 from story.body.test_mistaken import WIDTH, FeedForwardPart
 from torch import nn
+from torch.nn import functional
 
 import xray
 from xray.story.charts.chart import Chart, Edge
 from xray.story.sheet.columns import read_columns
+
+PIECE = 8
 
 
 class Scaled(nn.Module):
@@ -48,3 +51,31 @@ def test_what_is_made_of_a_shape_alone_is_no_box():
 
     assert "CLAMP MIN" not in {node.label for node in chart.nodes}
     assert Edge("given", chart.nodes[1].key) in chart.edges
+
+
+class Pyramid(nn.Module):
+    """An image at three sizes, the larger two in pieces, all of one size one behind the other (Depth Pro)."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Conv2d(3, WIDTH, 4, stride=4)
+        self.layers = nn.Sequential(*(FeedForwardPart() for _ in range(2)))
+
+    def forward(self, pixel_values):
+        sizes = [functional.interpolate(pixel_values, scale_factor=factor) for factor in (0.25, 0.5, 1)]
+        pieces = torch.cat([sizes[0], *(cut_in_pieces(size) for size in sizes[1:])])
+        return self.layers(self.patches(pieces).flatten(2).mT)
+
+
+def cut_in_pieces(image):
+    return functional.unfold(image, PIECE, stride=PIECE - 2).permute(2, 0, 1).reshape(-1, 3, PIECE, PIECE)
+
+
+def test_an_image_of_several_sizes_comes_in_once_and_is_cut_in_pieces():
+    chart = entrance_of(Pyramid(), torch.ones(2, 3, 4 * PIECE, 4 * PIECE))
+    (image,) = (node for node in chart.nodes if node.label == "IMAGE")
+
+    assert image.record is not None
+    assert image.record.shape == (2, 3, 4 * PIECE, 4 * PIECE)
+    assert sorted(list_led(chart)) == ["RESIZED", "RESIZED", "RESIZED × 1"]
+    assert [node.label for node in chart.nodes].count(f"PIECES OF {PIECE}×{PIECE}, STEP {PIECE - 2}×{PIECE - 2}") == 2

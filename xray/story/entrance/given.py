@@ -44,13 +44,15 @@ def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:
     if chart.memory:  # what another tower gives is led to what takes it up
         given = [(kind, found) for kind, found in given if kind is not None or flow.steps[found[2]].id in drawn]
         given = [(kind, found) for kind, found in given if not is_led_in(flow, chart, found[1], found[2])]
+    given = [(kind, step_outside(flow, towering.entrance, drawn, *one)) for kind, one in given]
     raised = chart.raised(1) if given else chart
     told = tuple(f"“{show_controls(text)}”" for text in quote_input(flow.one_pass))
     below: list[Node] = []
     edges: list[Edge] = []
     for place, (kind, (step, record, reader)) in zip((LEFT_HALF, RIGHT_HALF), given, strict=False):
         own = [node.key for node in raised.nodes if any(one is flow.steps[reader] for one in node.steps)][:1]
-        own = own or lead_to_boxes(flow, towering.entrance, raised, record) or list(raised.feet[:1])
+        led = lead_to_boxes(flow, towering.entrance, raised, record)
+        own = list(dict.fromkeys((*own, *led))) or list(raised.feet[:1])
         label = "INPUT" if is_worked_out(flow, reader) else INPUTS.get(kind or "", "INPUT")
         key, place = f"given{len(below) or ''}", place if len(given) > 1 else MIDDLE
         below.append(Node(key, label, 0, place, (step,), record, told=() if below else told))
@@ -60,7 +62,7 @@ def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:
 
 
 def lead_to_boxes(flow: Flow, entrance: Collection[int], chart: Chart, record: TensorRecord) -> list[str]:
-    """The boxes to which what comes in is led first, where no box stands for the step that reads it."""
+    """The boxes to which what comes in is led first, be it over steps for which no box stands."""
     boxes = {flow.places[step.id]: node.key for node in chart.nodes for step in node.steps if step.id in flow.places}
     todo = [
         node
@@ -100,6 +102,23 @@ def step_below(
     return (step, record, reader) if here is None else found
 
 
+def step_outside(
+    flow: Flow, entrance: Collection[int], drawn: Collection[str], step: Step, record: TensorRecord, reader: int
+) -> tuple[Step, TensorRecord, int]:
+    """The same outside of all boxes: where one made what is read, the one tensor that the boxes begin with."""
+    own = next((maker for one, maker in flow.given(reader) if one is record), None)
+    behind = set(flow.behind(own, within=entrance.__contains__))
+    if all(flow.steps[node].id not in drawn for node in behind):
+        return step, record, reader
+    outer = {
+        one.source: (flow.steps[node], one, node)
+        for node in sorted(behind, reverse=True)
+        for one, maker in flow.taken(node)
+        if maker not in entrance and one.role == "activation" and one.shape[:1] == record.shape[:1]
+    }
+    return next(iter(outer.values())) if len(outer) == 1 else (step, record, reader)
+
+
 def is_led_in(flow: Flow, chart: Chart, record: TensorRecord, reader: int) -> bool:
     """Whether a way from another tower is drawn to what reads something that was made on this one."""
     is_made = any(one is record and maker is not None for one, maker in flow.given(reader))
@@ -108,9 +127,8 @@ def is_led_in(flow: Flow, chart: Chart, record: TensorRecord, reader: int) -> bo
 
 
 def is_worked_out(flow: Flow, reader: int) -> bool:
-    """Whether a convolution has worked on what another one reads: of a long entrance the first ones are not drawn."""
-    before = flow.behind(flow.makers[reader][0]) if flow.op(reader) in FINDINGS else ()
-    return any(flow.op(node) in FINDINGS for node in before)
+    """Whether a convolution has worked on what a step reads: of a long entrance the first ones are not drawn."""
+    return any(flow.op(node) in FINDINGS for node in flow.behind(*flow.makers[reader]))
 
 
 def quote_input(one_pass: Pass) -> tuple[str, ...]:
