@@ -43,7 +43,7 @@ from xray.story.recognition.between import (
     is_scale,
     strip_plain,
 )
-from xray.story.recognition.norms import RUNNING, find_norm
+from xray.story.recognition.norms import RUNNING, find_norm, is_parted
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.streams.joints import Joint
 from xray.story.streams.scaled_streams import name_factors_past
@@ -319,6 +319,6 @@ def name_norm(flow: Flow, norm: FoundNorm) -> NormKind | None:
     for start, kind in (("batch_norm", "batch"), ("group_norm", "group"), ("instance_norm", "instance")):
         if op.startswith(start):
             return kind  # type: ignore[return-value]
-    if len(norm.nodes) > 1 and SPREADS.isdisjoint(map(flow.op, norm.nodes)):
+    if len(norm.nodes) > 1 and not is_parted(flow, norm) and SPREADS.isdisjoint(map(flow.op, norm.nodes)):
         return None  # what is divided by the mean alone
     return "layer" if norm.centred else "rms"

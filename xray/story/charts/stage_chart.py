@@ -44,7 +44,7 @@ from xray.story.passages.modulation import find_beside_gate, list_modulation
 from xray.story.recognition.added_rows import AddedRows
 from xray.story.recognition.between import is_linear, projections_in, strip_plain
 from xray.story.recognition.mixed_streams import Mixing
-from xray.story.recognition.norms import Norm, find_norm, is_gate
+from xray.story.recognition.norms import Norm, find_norm, is_gate, is_parted
 from xray.story.recognition.weighed_sums import Weighing
 from xray.story.sentences.of_parts import describe_box
 from xray.story.streams.scaled_streams import list_learned_behind
@@ -234,6 +234,7 @@ def chart_norm(flow: Flow, norm: Norm, key: str, wide: bool) -> Chart:
     extra = describe_params(flow, norm.end, *norm.nodes)
     kind = name_norm(flow, norm)
     label = f"{kind.upper()} NORM" if kind else "NORM"
+    label = f"{label}, ITS OWN FOR EACH OF TWO KINDS OF ROWS" if is_parted(flow, norm) else label
     modulation = list_modulation(flow, norm)
     if modulation:
         label = f"{label}, {name_modulation(flow, modulation)}"

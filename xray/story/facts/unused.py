@@ -2,25 +2,54 @@
 
 import re
 from collections.abc import Mapping
+from math import prod
 
+from xray.ir.flow.remembering import once
 from xray.ir.trace import Trace
 from xray.story.anatomy.tree import Untold
 from xray.story.facts.totals import find_outermost, paths_above
 
 
 def find_unused(trace: Trace) -> Mapping[str, int] | None:
-    """What took no part of the modules whose parameters are counted: of a part that was called alone, what it holds."""
+    """What took no part of the modules whose parameters are counted: of a part that was called alone, what it holds.
+
+    With what was called, and given no rows to work on.
+    """
     outermost = find_outermost(trace)
-    if trace.unused is None or trace.title in outermost:
-        return trace.unused
-    return {path: n for path, n in trace.unused.items() if any(one in outermost for one in (path, *paths_above(path)))}
+    if trace.unused is None:
+        return None
+    unused = {**trace.unused, **find_idle(trace)}
+    if trace.title in outermost:
+        return unused
+    return {path: n for path, n in unused.items() if any(one in outermost for one in (path, *paths_above(path)))}
+
+
+@once
+def find_idle(trace: Trace) -> dict[str, int]:
+    """The outermost modules that never made a number, nor any whose path differs in numbers alone, as experts' do.
+
+    They are of rows that are not there: those of a sound, say, where there are words alone (Higgs Audio V2).
+    """
+    held, works = dict[str, int](), dict[str, bool]()
+    for step in trace.steps:
+        if step.params and step.outputs:
+            kind = name_kind(step.path)
+            works[kind] = works.get(kind, False) or any(prod(record.shape) for record in step.outputs)
+            held[step.path] = step.params
+    idle = {path: params for path, params in held.items() if not works[name_kind(path)]}
+    return {path: params for path, params in idle.items() if idle.keys().isdisjoint(paths_above(path))}
+
+
+def name_kind(path: str) -> str:
+    """A path without its numbers."""
+    return re.sub(r"(?<![A-Za-z])\d+", "*", path)
 
 
 def join_alike(unused: Mapping[str, int]) -> tuple[Untold, ...]:
     """Parts, the largest first; several whose paths differ in numbers alone are one."""
     alike: dict[str, list[str]] = {}
     for path in unused:
-        alike.setdefault(re.sub(r"(?<![A-Za-z])\d+", "*", path), []).append(path)
+        alike.setdefault(name_kind(path), []).append(path)
     named = {
         whole if len(paths) > 1 else paths[0]: sum(unused[path] for path in paths) for whole, paths in alike.items()
     }

@@ -10,6 +10,9 @@ from xray.ir.flow.remembering import once
 STRIPPED = SUMS | SCALINGS | frozenset({"sub", "sub_", "rsub"})
 RUNNING = frozenset({"cumsum"})
 GATES = frozenset({"sigmoid", "tanh"})
+PUTTING = frozenset({"masked_scatter", "masked_scatter_"})
+PICKING = frozenset({"index", "masked_select"})
+INVERTING = frozenset({"invert", "bitwise_not", "logical_not"})
 LONGEST = 12
 MAP = len(("batch", "channels", "height", "width"))
 
@@ -46,6 +49,8 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
     step = flow.steps[place]
     if is_norm_leaf(flow, place):
         return Norm(place, (place,), flow.makers[place][0], step.op not in RMS_NORMS)
+    if flow.op(place) in PUTTING:
+        return seek_parted(flow, place)
     nodes: list[int] = []
     statistics: set[int] = set()
     begun = 0
@@ -98,6 +103,48 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
         if maker is not None and flow.op(maker) == "sub" and statistics.union((origin,)).issuperset(flow.makers[maker])
     }
     return Norm(place, tuple(sorted({*nodes, *statistics, *spread})), origin, centred)
+
+
+def seek_parted(flow: Flow, place: int) -> Norm | None:
+    """The norm of two kinds of rows, each with weights of its own: those a mask picks, and all others (Higgs Audio V2).
+
+    Rows of one kind are picked, normalised and put back, and behind that those of the other kind.
+    """
+    second = find_put_back(flow, place)
+    first = None if second is None or second.origin is None else find_put_back(flow, second.origin)
+    if first is None or second is None or first.centred != second.centred:
+        return None
+    if not are_opposite(flow, flow.makers[first.end][1], flow.makers[place][1]):
+        return None
+    return Norm(place, tuple(sorted({*first.nodes, *second.nodes})), first.origin, first.centred)
+
+
+def find_put_back(flow: Flow, place: int) -> Norm | None:
+    """The norm of rows that a mask picks, which a step puts back where they were; None where it does no such thing."""
+    if flow.op(place) not in PUTTING or len(flow.makers[place]) != len(("rows", "mask", "normed")):
+        return None
+    rows, _, normed = flow.makers[place]
+    norm = find_norm(flow, flow.carried_from(normed, CASTING))
+    picking = None if norm is None else norm.origin
+    if norm is None or picking is None or flow.op(picking) not in PICKING or flow.makers[picking][:1] != (rows,):
+        return None
+    return Norm(place, tuple(sorted({*norm.nodes, picking, place})), rows, norm.centred)
+
+
+def are_opposite(flow: Flow, one: int | None, other: int | None) -> bool:
+    """Whether one mask shows what another one hides, and hides what that shows."""
+    masks = [flow.carried_from(mask) for mask in (one, other)]
+    inverted = [flow.op(mask) in INVERTING for mask in masks if mask is not None]
+    shown = [
+        flow.carried_from(flow.makers[mask][0]) if mask is not None and flow.op(mask) in INVERTING else mask
+        for mask in masks
+    ]
+    return sorted(inverted) == [False, True] and shown[0] == shown[1] is not None
+
+
+def is_parted(flow: Flow, norm: Norm) -> bool:
+    """Whether a norm has weights for each of two kinds of rows."""
+    return len(norm.nodes) > 1 and flow.op(norm.end) in PUTTING
 
 
 def has_statistics(flow: Flow, place: int) -> bool:

@@ -18,7 +18,7 @@ from xray.story.compare.marks import Marks
 from xray.story.compare.outlines import card_blocks, card_height, draw_marks_card, outline_marks
 from xray.story.exits.loss_chart import PICKS
 from xray.story.facts.totals import count_params
-from xray.story.facts.unused import find_unused
+from xray.story.facts.unused import find_idle, find_unused
 from xray.story.layout import Layout, Measure
 from xray.story.regions.flanked import draw_flanked, is_flanked, list_gradients, plan_grid, what_loops
 from xray.story.regions.heat_maps import read_pictures
@@ -57,7 +57,8 @@ def compose_sheet(
     if not columns:
         return None
     canvas = Canvas(measure)
-    whole = replace(anatomy(trace), untold=list_undrawn(list_told(columns)))
+    undrawn, idle = list_undrawn(list_told(columns)), find_idle(trace)
+    whole = replace(anatomy(trace), untold=tuple(one for one in undrawn if one.path not in idle))
     draw = draw_flanks if is_flanked(columns) else draw_beside
     width, height, listed, columns = draw(canvas, trace, whole, columns, marks)
     if marks is not None and marks.role == "failure" and not stands_on(canvas, marks):
