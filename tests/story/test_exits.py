@@ -79,6 +79,32 @@ def test_what_is_added_and_bent_behind_the_last_layer_is_drawn_in_its_order():
     assert not [word for word in words if "in no box" in word]
 
 
+class Corrected(Reader):
+    """What the layers give is a small change of what they began with (Nemotron 3.5 Transcribe's times of words)."""
+
+    def __init__(self, *layers):
+        super().__init__(*layers)
+        self.begin, self.norm = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+
+    def forward(self, x, kind=None):
+        began = self.project(x)
+        x = self.begin(began)
+        for layer in self.layers:
+            x = layer(x)
+        return began + began.new_tensor(0.25) * self.norm(x)
+
+
+def test_a_sum_with_what_came_before_the_layers_is_drawn_behind_them():
+    words = words_of(Corrected)
+
+    above = words[words.index("LAST NORM") :]
+    assert [word for word in above if word in ("÷ 4", "+ WHAT CAME BEFORE THE LAYERS")] == [
+        "÷ 4",
+        "+ WHAT CAME BEFORE THE LAYERS",
+    ]
+    assert not [word for word in words if "in no box" in word]
+
+
 class Beside(Reader):
     """A head that reads the first row beside the mean of the others (DINOv2)."""
 

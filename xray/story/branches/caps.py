@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import isclose, prod
 
-from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.dataflow import KIND_ALIKE, Flow
 from xray.ir.flow.operation_kinds import SCALINGS
 from xray.story.recognition.value_shapes import number
 
@@ -52,7 +52,12 @@ def list_held_cap(flow: Flow, scored: Sequence[int]) -> tuple[int, ...]:
 
 def read_factor(flow: Flow, node: int) -> float | None:
     """By what number a step multiplies; None if by none that is known."""
-    value = number(flow.steps[node]) if flow.op(node) in SCALINGS else None
+    if flow.op(node) not in SCALINGS:
+        return None
+    value = number(flow.steps[node])
+    makers = [maker for record, maker in flow.given(node) if record.shape == () and maker is not None]
+    if value is None and len(makers) == 1 and flow.op(makers[0]) in KIND_ALIKE:
+        value = number(flow.steps[makers[0]])  # a number of the settings, of the kind that the rows are
     if value is None or value == 0:
         return None
     return 1 / value if flow.op(node).startswith(("div", "true_div")) else value

@@ -97,8 +97,10 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         steps = steps_at(flow, *reversed(behind))
         chart = add_above(chart, Node("bent", label, 0, BROAD, steps, flow.output(behind[-1])))
     else:
-        for worked in list_worked_behind(flow, top, others):
-            told, out = label_behind(flow, worked), flow.output(worked[0])
+        given = map(flow.carried_from, (*towering.entrance, towering.start))
+        began = {one for one in given if one is not None}
+        for worked in list_worked_behind(flow, top, others, began):
+            told, out = label_behind(flow, worked, began), flow.output(worked[0])
             chart = add_above(chart, Node(f"behind{worked[0]}", told, 0, BROAD, steps_at(flow, *worked), out))
     for node in picks:
         label, out = name_pick(flow, node), flow.output(node)

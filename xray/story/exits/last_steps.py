@@ -1,13 +1,14 @@
 """Which steps are the last of a tower: its head or norm, what goes on behind it, and what several heads join in."""
 
 from collections.abc import Collection, Sequence
-from math import prod
+from math import isclose, prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, SIDE_BY_SIDE, SUMS
 from xray.story.body.ends import is_convolved
 from xray.story.body.stages import find_any_norm
 from xray.story.body.towers import Towering
+from xray.story.branches.caps import name_times, read_factor
 from xray.story.charts.operation_labels import label_step
 from xray.story.exits.handed_rows import name_mean, takes_rows
 from xray.story.exits.loss_chart import is_loss
@@ -91,11 +92,12 @@ def is_last_norm(flow: Flow, towering: Towering, node: int) -> bool:
     return norm is not None and towering.final is not None and norm.origin == towering.final.origin
 
 
-def list_worked_behind(flow: Flow, top: int, others: Collection[int]) -> list[tuple[int, ...]]:
+def list_worked_behind(flow: Flow, top: int, others: Collection[int], began: Collection[int]) -> list[tuple[int, ...]]:
     """The steps behind the last layer that bend all it gives, add what no data makes, or take a mean of its rows.
 
     Each but a mean of some rows is alone; nothing else reads what they read. A pooler's tanh is such a one, and a bias
-    of words that stands apart from the layer (BART), and a mean of the first rows (Pixio).
+    of words that stands apart from the layer (BART), and a mean of the first rows (Pixio). So are a number that all is
+    multiplied by, and a sum with what the stream `began` as (Nemotron 3.5 Transcribe).
     """
     found: list[tuple[int, ...]] = []
     here, taken = top, tuple[int, ...]()
@@ -107,7 +109,12 @@ def list_worked_behind(flow: Flow, top: int, others: Collection[int]) -> list[tu
         given = [record.shape for record, maker in flow.given(here) if flow.carried_from(maker) is None]
         if name_mean(flow, here):
             found.append((here, *taken))
-        elif not taken and (flow.op(here) in CURVES or (flow.op(here) in SUMS and any(given))):
+        elif not taken and (
+            flow.op(here) in CURVES
+            or (flow.op(here) in SUMS and any(given))
+            or changes_all(flow, here)
+            or adds_earlier(flow, here, began)
+        ):
             found.append((here,))
         elif not taken and takes_rows(flow, here):
             taken = (here,)
@@ -115,9 +122,26 @@ def list_worked_behind(flow: Flow, top: int, others: Collection[int]) -> list[tu
             return found
 
 
-def label_behind(flow: Flow, nodes: Sequence[int]) -> str:
+def changes_all(flow: Flow, node: int) -> bool:
+    """Whether a step multiplies all by a number that is known, and is not one."""
+    factor = read_factor(flow, node)
+    return factor is not None and not isclose(factor, 1, rel_tol=1e-6)
+
+
+def adds_earlier(flow: Flow, node: int, began: Collection[int]) -> bool:
+    """Whether a step adds rows that were there before the first layer, moved at most."""
+    shape = flow.output(node).shape
+    given = [flow.carried_from(maker) for record, maker in flow.given(node) if record.shape == shape]
+    return flow.op(node) in SUMS and len(given) == 2 and any(one in began for one in given)
+
+
+def label_behind(flow: Flow, nodes: Sequence[int], began: Collection[int]) -> str:
     """What a step behind the last layer is called, with those rows that it works on, if they are some alone."""
     end, *taken = nodes
+    if changes_all(flow, end):
+        return name_times(read_factor(flow, end) or 1)
+    if adds_earlier(flow, end, began):
+        return "+ WHAT CAME BEFORE THE LAYERS"
     told = name_mean(flow, end) or ("+ A BIAS" if adds_bias(flow, end) else label_step(flow, end))
     if not taken:
         return told
