@@ -1,5 +1,6 @@
 """Places that are added to another tower's rows for keys alone have a box; linear layers are called what they are."""
 
+import pytest
 import torch
 from story.body.test_beginnings import AsksByPlace
 from story.body.test_mistaken import HEADS, WIDTH, AttentionPart, FeedForwardPart
@@ -28,8 +29,9 @@ class LooksByPlace(nn.Module):
 
 
 class Detects(nn.Module):
-    def __init__(self):
+    def __init__(self, *, is_learned=False):
         super().__init__()
+        self.places = nn.Parameter(torch.rand(LENGTH, WIDTH)) if is_learned else None
         self.lead, self.ask = nn.Linear(WIDTH, WIDTH), nn.Embedding(ASKING, WIDTH)
         self.encoder = nn.Sequential(AttentionPart(), FeedForwardPart(), AttentionPart(), FeedForwardPart())
         self.attend, self.look, self.wide = (
@@ -38,15 +40,18 @@ class Detects(nn.Module):
 
     def forward(self, rows, ids):
         memory, asked = self.encoder(self.lead(rows)), self.ask(ids)
-        places = torch.linspace(0, 1, LENGTH)[:, None].expand_as(memory)
+        places = torch.linspace(0, 1, LENGTH)[:, None].expand_as(memory) if self.places is None else self.places
         for attend, look, wide in zip(self.attend, self.look, self.wide, strict=True):
             asked = wide(look(attend(asked), memory, places))
         return asked
 
 
-def test_places_that_keys_alone_have_are_added_where_the_memory_comes_in():
+@pytest.mark.parametrize(("is_learned", "told"), [(False, "ADDED UP K"), (True, "+ LEARNED PLACES K")])
+def test_places_that_keys_alone_have_are_added_where_the_memory_comes_in(is_learned, told):
     torch.manual_seed(0)
-    trace = xray.trace(Detects().eval(), torch.rand(2, LENGTH, WIDTH), torch.arange(ASKING).expand(2, -1))
+    trace = xray.trace(
+        Detects(is_learned=is_learned).eval(), torch.rand(2, LENGTH, WIDTH), torch.arange(ASKING).expand(2, -1)
+    )
     reading = read_pass(trace.passes[0])
     found = next(
         one
@@ -57,8 +62,8 @@ def test_places_that_keys_alone_have_are_added_where_the_memory_comes_in():
     chart = chart_attention(reading.flow, found)
     labels = {node.key: node.label for node in chart.nodes}
 
-    assert [labels[key] for key in chart.memory] == ["COMBINE K", "LINEAR V"]
-    assert ("COMBINE K", "LINEAR K") in {(labels[edge.source], labels[edge.target]) for edge in chart.edges}
+    assert [labels[key] for key in chart.memory] == [told, "LINEAR V"]
+    assert (told, "LINEAR K") in {(labels[edge.source], labels[edge.target]) for edge in chart.edges}
 
 
 def test_linear_layers_of_one_width_lead_neither_down_nor_up():

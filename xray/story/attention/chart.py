@@ -26,7 +26,7 @@ from xray.story.charts.chart import (
     Edge,
     Node,
 )
-from xray.story.passages.added_places import learned_source
+from xray.story.passages.added_places import learned_source, name_addition
 
 
 def chart_attention(flow: Flow, found: Branching) -> Chart:
@@ -164,7 +164,7 @@ def name_turn(flow: Flow, node: Node, branch: Attention) -> Node:
         return replace(node, label=node.label.replace("ROTATE", "+ A BIAS"))
     if not adds and (branch.positions == "rotary" or branch.turned_by_head):
         return node
-    return replace(node, label=node.label.replace("ROTATE", "COMBINE"))
+    return replace(node, label=node.label.replace("ROTATE", name_addition(flow, changing[0]) if adds else "COMBINE"))
 
 
 def adds_bias(flow: Flow, node: int, heads: Collection[int | None]) -> bool:

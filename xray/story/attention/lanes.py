@@ -248,9 +248,14 @@ def name_run(flow: Flow, run: Sequence[int], earlier: Collection[int] = ()) -> K
         return None
     if is_scale(flow, last):
         return "scale"
-    if op in SUMS and any(record.role == "parameter" or len(record.shape) < 2 for record in step.inputs):
+    if op in SUMS and any(is_one_row(record) for record in step.inputs):
         return None
     return "rotate" if op in SCALINGS | SUMS else "bend"
+
+
+def is_one_row(record: TensorRecord) -> bool:
+    """Whether a tensor is one row of numbers for all places, as the bias of a linear layer is."""
+    return len(record.shape) < 2 or (record.role == "parameter" and prod(record.shape) == max(record.shape))
 
 
 def lies_beside(flow: Flow, node: int, run: Sequence[int], earlier: Collection[int]) -> bool:

@@ -30,6 +30,7 @@ from xray.story.charts.chart import (
     steps_at,
     steps_with_block,
 )
+from xray.story.passages.added_places import name_addition
 
 LEFT_TWO: Place = (1 / 3, 0.645)
 
@@ -43,7 +44,8 @@ def chart_sampling(flow: Flow, found: Branching) -> Chart:
     edges: list[Edge] = []
     asking = find_asking(flow, found, sampling)
     if asking is not None:
-        nodes.append(Node("asking", "COMBINE Q", 0, LEFT_TWO, steps_at(flow, asking), flow.output(asking)))
+        label, record = f"{name_addition(flow, asking)} Q", flow.output(asking)
+        nodes.append(Node("asking", label, 0, LEFT_TWO, steps_at(flow, asking), record))
     first = len(nodes)
     for key, label, place, step in (
         ("counts", "LINEAR WEIGHTS", LEFT, sampling.scores),

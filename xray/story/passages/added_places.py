@@ -43,6 +43,12 @@ def describe_sum(flow: Flow, node: int, nodes: Collection[int]) -> Iterator[Entr
             return
 
 
+def name_addition(flow: Flow, node: int) -> str:
+    """What a sum is called that makes the rows of queries or keys: by the places that it adds, if it adds some."""
+    places = next(describe_sum(flow, node, ()), None)
+    return "ADDED UP" if places is None else f"+ {'LEARNED ' * bool(places.learned)}PLACES"
+
+
 def adds_to_picture(flow: Flow, node: int) -> bool:
     """Whether a step adds learned numbers to a picture as it comes in, a frame around it, say: no places (TVP)."""
     if flow.op(node) not in SUMS or len(flow.output(node).shape) < PICTURE or node not in list_reading_data(flow):
