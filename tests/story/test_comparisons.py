@@ -251,6 +251,28 @@ def test_one_product_with_what_two_towers_made_together_is_one_box():
     assert not [one for one in told if one.startswith("WITH ")]
 
 
+class ComparesLater(ComparesThrough):
+    """The same, where the second tower runs behind that of the words (SAM 2)."""
+
+    def forward(self, ids, image, sound=None):
+        seen = self.layers[0](self.patches(image).flatten(2).mT)
+        read = self.layers[2](self.words(ids))
+        found = self.ends[2](seen)
+        for layer in self.narrow:
+            found = layer(found)
+        return self.ends[1](read[:, 0]) @ (found[:, 0] + self.ends[0](seen[:, 0])).t()
+
+
+def test_a_comparison_names_what_a_later_tower_made_together_with_an_earlier_one():
+    trace = xray.trace(ComparesLater(), torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8))
+    first, _, last = (tower.name for tower in xray.anatomy(trace).towers)
+
+    told = [text_of(box) for box in compose_poster(trace, text_width).boxes]
+
+    assert [one for one in told if one.startswith(f"COMPARED WITH {first} AND {last}".upper())]
+    assert not [one for one in told if one.startswith(f"COMPARED WITH THE {first} TOWER".upper())]
+
+
 def test_a_way_leads_to_a_comparison_only_from_what_is_compared_itself():
     torch.manual_seed(0)
     trace = xray.trace(Compares(divided), torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8))

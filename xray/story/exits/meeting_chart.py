@@ -16,6 +16,7 @@ from xray.story.recognition.lengths import BY_LENGTH, ITS_LENGTH, list_unit_leng
 def add_comparisons(flow: Flow, chart: Chart, own: str, meetings: Meetings) -> Chart:
     """The chart of a tower's exit with all in which its rows meet those of towers before it, side by side above it.
 
+    What towers behind it made together with those is named too (SAM 2: maps of the image, and rows worked on since).
     The tower that ends next to it comes first, so that no way to them has to cross another.
     """
     if not any(own in pair for pair in meetings):
@@ -25,9 +26,13 @@ def add_comparisons(flow: Flow, chart: Chart, own: str, meetings: Meetings) -> C
     for (first, second), place in reversed(meetings.items()):
         if second == own:
             met.setdefault(place, []).insert(0, first)
+    later = {
+        meeting: [second for (first, second), one in meetings.items() if (first, one) == (own, meeting)]
+        for meeting in met
+    }
     nodes = [
         replace(
-            make_meeting(flow, key_meeting(*names), label_meeting(names, len(met) == 1), meeting),
+            make_meeting(flow, key_meeting(*names), label_meeting([*names, *later[meeting]], len(met) == 1), meeting),
             row=chart.rows,
             place=BROAD if len(met) == 1 else spread(number, len(met)),
         )
