@@ -64,15 +64,16 @@ def pick_steps(
     folded: Mapping[int, Group],
     loop: Sequence[int],
     most: int,
+    begins: Collection[int] = (),
 ) -> Drawn:
-    """The steps of a part that are drawn, so many at most.
+    """The steps of a part that are drawn, so many at most; `begins` are those outside that give what it begins with.
 
     Where not all have room, what brings tensors together or bends them is left out, if that is enough; else those in
     the middle stand in one box.
     """
     picked = []
     for limit in (sys.maxsize, MOST_AT_ALL, most):
-        notable = find_notable(flow, nodes, labels, folded, loop, limit)
+        notable = find_notable(flow, nodes, labels, folded, loop, limit, begins)
         behind = fold_behind(flow, notable) if len(notable) > MOST_NODES else {}
         inner = {one for own in behind.values() for one in own}
         shown = {node: group for node, group in notable.items() if node not in inner}
@@ -139,6 +140,7 @@ def find_notable(
     folded: Mapping[int, tuple[int, ...]],
     loop: Sequence[int],
     most: int,
+    begins: Collection[int] = (),
 ) -> dict[int, tuple[int, ...]]:
     """The steps that are drawn, so many at most, each with the steps that it stands for too; of a loop the last one."""
     inside = set(nodes).difference(loop, *folded.values())
@@ -153,7 +155,8 @@ def find_notable(
             normed[node] = list_shift(flow, node)
             taken |= set(normed[node])
     levels: list[Callable[[Flow, int, Collection[int]], bool]]
-    levels = [is_substance, is_bend, pools, partial(is_joint, whole=frozenset(nodes)), changes_each]
+    joint = partial(is_joint, whole=frozenset(nodes), begins=begins)
+    levels = [is_substance, is_bend, pools, joint, changes_each]
     levels.append(lambda flow, node, _: adds_up_rows(flow, node))
     found: dict[int, tuple[int, ...]] = {}
     for wanted in levels:
@@ -236,10 +239,13 @@ def changes_each(flow: Flow, node: int, inside: Collection[int]) -> bool:
     return is_worked_out and len(out.shape) > 1 and prod(out.shape) > 1 and node in list_reading_data(flow)
 
 
-def is_joint(flow: Flow, node: int, inside: Collection[int], whole: Collection[int]) -> bool:
+def is_joint(
+    flow: Flow, node: int, inside: Collection[int], whole: Collection[int], begins: Collection[int] = ()
+) -> bool:
     """Whether a step brings two tensors of the part together, number by number or side by side.
 
-    Side by side, one of them may be from outside the `whole` part, or be learned.
+    Number by number, one of them may be what the part begins with (PoolFormer); side by side, one may be from outside
+    the `whole` part, or be learned.
     """
     step = flow.steps[node]
     makers = {maker for maker in flow.makers[node] if maker is not None and maker in inside}
@@ -250,6 +256,7 @@ def is_joint(flow: Flow, node: int, inside: Collection[int], whole: Collection[i
         return len(makers) > 1 or (bool(makers) and lays_others_beside(flow, node, whole))
     if chooses_rows(flow, node):
         return len({maker for maker in makers if flow.output(maker).is_float and not is_blank(flow, maker)}) == 2
+    makers |= {maker for maker in flow.makers[node] if maker is not None and maker in begins}
     are_two = len(makers) == 2 or any(flow.op(one) in SPLITTERS for one in makers)  # two pieces of one tensor (LFM2)
     return (
         flow.op(node) in SUMS | DIFFERENCES | SCALINGS

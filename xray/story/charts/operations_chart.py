@@ -45,7 +45,8 @@ def chart_operations(
     bends = name_written_bends(flow, set(nodes), loop)
     labels = {**bends, **(labels or {})}
     folded = {node: list_written_bend(flow, node) for node in bends} | dict(folded or {})
-    drawn = pick_steps(flow, nodes, labels, folded, loop, MOST_AT_ALL if is_entrance else MOST_NODES)
+    most = MOST_AT_ALL if is_entrance else MOST_NODES
+    drawn = pick_steps(flow, nodes, labels, folded, loop, most, begins)
     notable, behind = drawn.steps, drawn.behind
     if not notable:
         return None

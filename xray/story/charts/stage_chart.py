@@ -12,6 +12,7 @@ from xray.story.anatomy.branches import (
     Experts,
     FeedForward,
     Looking,
+    Unknown,
 )
 from xray.story.anatomy.tree import Norm as NormFacts
 from xray.story.attention.chart import chart_attention
@@ -191,7 +192,7 @@ def add_scale(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     """The chart with what multiplies a branch at its end, if no box stands for that yet."""
     region, last = staging.joints[-1].region, staging.branches[-1].branch
     scale = find_scale(flow, region.end, region.inner)
-    known = Looking | FeedForward | Experts | Convolution
+    known = Looking | FeedForward | Experts | Convolution | Unknown
     if scale is None or stands_for(chart, flow, scale) or not isinstance(last, known):
         return chart
     learned = staging.stage.scale == "learned"
