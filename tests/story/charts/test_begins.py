@@ -57,5 +57,5 @@ def test_a_norm_beside_a_convolution_that_reads_the_bare_stream_begins_nothing()
     chart = column.frames[0].panels[1].chart
     labels = {node.key: node.label for node in chart.nodes}
     led = {(labels[edge.source], labels[edge.target]) for edge in chart.edges}
-    assert [labels[key] for key in chart.feet] == ["CONVOLUTION 3", "BATCH NORM"]
-    assert led == {("CONVOLUTION 3", "BATCH NORM"), ("BATCH NORM", "SUBTRACTED"), ("SUBTRACTED", "ADD")}
+    assert [labels[key] for key in chart.feet] == ["CONVOLUTION 3 BY CHANNEL", "BATCH NORM"]
+    assert led == {("CONVOLUTION 3 BY CHANNEL", "BATCH NORM"), ("BATCH NORM", "SUBTRACTED"), ("SUBTRACTED", "ADD")}
