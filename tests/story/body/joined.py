@@ -135,7 +135,8 @@ def blip_2(c):
     # learned rows ask the image in every other layer; what they found stands before the words
     see, ask, read = c.vision_config, c.qformer_config, c.text_config
     image = sees(see, "encoder", "class token 1", f"positions {count_patches(see) + 1}", fused="qkv")
-    return asks_for_words(image, tower(ask, "decoder", None, False, entrance("norm"), list_askers(ask), None), read)
+    rows = entrance(f"learned rows {c.num_query_tokens}", "norm")
+    return asks_for_words(image, tower(ask, "decoder", None, False, rows, list_askers(ask), None), read)
 
 
 @family(

@@ -1,13 +1,16 @@
 """What comes in is led to what is made of its numbers, and to nothing that takes its shape alone."""
 
+import pytest
 import torch
 from story.body.test_mistaken import WIDTH, FeedForwardPart
+from story.charts.test_combined_keys import Detects
 from torch import nn
 from torch.nn import functional
 
 import xray
 from xray.story.charts.chart import Chart, Edge
 from xray.story.sheet.columns import read_columns
+from xray.story.sheet.shares import list_shares
 
 PIECE = 8
 
@@ -51,6 +54,34 @@ def test_what_is_made_of_a_shape_alone_is_no_box():
 
     assert "CLAMP MIN" not in {node.label for node in chart.nodes}
     assert Edge("given", chart.nodes[1].key) in chart.edges
+
+
+class Asks(Detects):
+    """Learned rows, held beside the norm that they go through first, that ask those of an encoder (a Q-Former)."""
+
+    def __init__(self, *, is_repeated):
+        super().__init__()
+        self.rows, self.norm, self.is_repeated = nn.Parameter(torch.rand(1, 5, WIDTH)), nn.LayerNorm(WIDTH), is_repeated
+
+    def forward(self, rows, ids=None):
+        memory = self.encoder(self.lead(rows))
+        asked = self.norm(self.rows.expand(len(rows), -1, -1) if self.is_repeated else self.rows)
+        for attend, look, wide in zip(self.attend, self.look, self.wide, strict=True):
+            asked = wide(look(attend(asked), memory, torch.zeros(())))
+        return asked
+
+
+@pytest.mark.parametrize("is_repeated", [True, False])
+def test_learned_rows_that_a_norm_works_on_first_stand_below_it(is_repeated):
+    trace = xray.trace(Asks(is_repeated=is_repeated).eval(), torch.rand(2, 7, WIDTH))
+    chart = read_columns(trace)[-1].entrance
+    shares = {name: count for name, _, count in list_shares(read_columns(trace), 10**6, {})}
+
+    assert chart is not None
+    assert [(node.label, node.extra) for node in chart.nodes][:1] == [("5 LEARNED ROWS", f"{5 * WIDTH} parameters")]
+    assert list_led(chart) == ["LAYER NORM"]
+    assert xray.anatomy(trace).towers[-1].entrance[0].part == "learned rows"
+    assert shares["decoder entrance"] == 5 * WIDTH + 2 * WIDTH
 
 
 class Pyramid(nn.Module):

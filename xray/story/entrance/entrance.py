@@ -33,6 +33,7 @@ from xray.story.entrance.tables import (
 )
 from xray.story.entrance.turns import find_turns
 from xray.story.passages.added_places import describe_sum, learned_source
+from xray.story.passages.joined_rows import find_begun_rows
 from xray.story.recognition.between import is_linear, is_scale, read_sizes, width_out
 from xray.story.recognition.chosen_rows import is_drawn
 from xray.story.recognition.norms import Norm
@@ -127,6 +128,10 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     reads = "ids" if word is not None and not others else name_input(flow, finders, nodes, stops)
     vocab = None if word is None else table_rows(flow, word)
     in_order = [part for _, part in sorted(parts, key=lambda one: one[0])]
+    begun = find_begun_rows(flow, nodes) if reads is None and alone is None else None
+    if begun is not None:
+        trained = judge_training(flow, begun[0].trained, nodes)
+        in_order.insert(0, EntrancePart("learned rows", flow.output(start).shape[-2], learned=trained))
     also: Reads | None = "ids" if word is not None and reads != "ids" else None
     return Entrance(frozenset(nodes), reads, tuple(name_rows(in_order)), vocab, also, resamplers)
 

@@ -18,8 +18,9 @@ from xray.story.charts.chart import (
     Node,
 )
 from xray.story.entrance.tables import looks_up_places
+from xray.story.passages.joined_rows import find_begun_rows
 from xray.story.recognition.between import is_linear, is_times_one
-from xray.story.wording import ELLIPSIS
+from xray.story.wording import ELLIPSIS, plural
 from xray.text import show_controls
 
 INPUTS = {
@@ -45,6 +46,9 @@ def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:
         given = [(kind, found) for kind, found in given if kind is not None or flow.steps[found[2]].id in drawn]
         given = [(kind, found) for kind, found in given if not is_led_in(flow, chart, found[1], found[2])]
     given = [(kind, step_outside(flow, towering.entrance, drawn, *one)) for kind, one in given]
+    begun = find_begun_rows(flow, towering.entrance) if kinds == (None,) else None
+    if begun is not None:
+        return add_learned(flow, chart, *begun)
     raised = chart.raised(1) if given else chart
     told = tuple(f"“{show_controls(text)}”" for text in quote_input(flow.one_pass))
     below: list[Node] = []
@@ -59,6 +63,19 @@ def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:
         edges += [Edge(key, one) for one in own]
     feet = tuple(node.key for node in below[:1]) or raised.feet
     return Chart((*below, *raised.nodes), (*edges, *raised.edges), feet, raised.head, raised.memory)
+
+
+def add_learned(flow: Flow, chart: Chart, rows: TensorRecord, reader: int, working: int) -> Chart:
+    """The chart with the learned rows below it that all begins with, led to the box that works on them first."""
+    above = next((node.key for node in chart.nodes if flow.steps[working] in node.steps), None)
+    if above is None:
+        return chart
+    count = rows.shape[-2]
+    label = "ONE LEARNED ROW" if count == 1 else f"{count:,} LEARNED ROWS"
+    told = plural(prod(rows.shape), "parameter")
+    node = Node("given", label, 0, MIDDLE, (flow.steps[reader],), rows, told)
+    raised = chart.raised(1)
+    return Chart((node, *raised.nodes), (Edge("given", above), *raised.edges), ("given",), raised.head, raised.memory)
 
 
 def lead_to_boxes(flow: Flow, entrance: Collection[int], chart: Chart, record: TensorRecord) -> list[str]:

@@ -86,3 +86,25 @@ def label_learned_rows(flow: Flow, node: int) -> str:
     if len(after) == 3 and more == 1 and own[0]:
         return "A LEARNED ROW IN FRONT"
     return f"LEARNED {'COLUMNS' if longer[0] == 3 else 'ROWS'} BESIDE: {before:,} + {more:,}"
+
+
+def find_begun_rows(flow: Flow, nodes: Collection[int]) -> tuple[TensorRecord, int, int] | None:
+    """The learned rows that an entrance begins with, if it reads nothing else; which steps read and change them.
+
+    So begin the queries of a Q-Former, behind which stands a norm.
+    """
+    found: list[tuple[TensorRecord, int]] = []
+    for node in sorted(nodes):
+        for record, maker in flow.given(node):
+            if maker in nodes:
+                continue
+            if record.role != "parameter":
+                return None
+            if len(record.shape) > 1 and record.shape[-1:] == flow.output(node).shape[-1:]:
+                found.append((record, node))
+    if len(found) != 1:
+        return None
+    working: int | None = found[0][1]
+    while working is not None and flow.op(working) in CARRYING:
+        working = next((one for one in flow.readers.get(working, ()) if one in nodes), None)
+    return None if working is None else (*found[0], working)

@@ -104,16 +104,32 @@ class Count:
         )
 
     def params(self, place: int) -> int:
-        """The parameters of a step: its module's, or those that it is given where it is no module's."""
+        """The parameters of a step: its module's and those lent to it, or those given to it where it is none."""
         step = self.flow.steps[place]
         if step.params or not self.flow.is_leaf(place):
-            return step.params
+            return step.params + sum(prod(shape) for shape, reader in self.lent.items() if reader == place)
         shapes = [record.shape for record in step.inputs if record.role == "parameter"]
         counted, once = (sum(map(prod, some)) for some in (shapes, set(shapes)))
         if counted == once:
             return counted
         held = self.own_params(self.flow.places.get(step.parent or "", -1))
         return once if once <= held < counted else counted  # one that is laid beside itself is one (MLCD)
+
+    @cached_property
+    def lent(self) -> dict[tuple[int, ...], int]:
+        """Learned rows that a block holds beside its modules, by their shape, and the module that reads them first.
+
+        So the queries are held beside the Q-Former that begins with a norm of them (Granite Speech).
+        """
+        found: dict[tuple[int, ...], int] = {}
+        for place, step in enumerate(self.flow.steps):
+            if not step.params or place in self.inside:
+                continue
+            for record in step.inputs:
+                rows = prod(record.shape) if record.role == "parameter" and len(record.shape) > 1 else 0
+                if rows and any(self.own_params(block) >= rows for block in self.flow.parents(place)):
+                    found.setdefault(record.shape, place)
+        return found
 
     def fresh(self, groups: Iterable[Collection[int]]) -> dict[str, int]:
         """The same as `paths`, less what other steps used before.
