@@ -1,7 +1,10 @@
 """The square of an attention: what scores go through is told in the box before which it stands."""
 
 import torch
+from story.body.test_kept_waist import WIDTH as INDEXED
+from story.body.test_kept_waist import Layer
 from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
+from story.body.test_seen_keys import Indexed
 from torch import nn
 
 import xray
@@ -73,7 +76,7 @@ def test_a_bias_that_a_gate_multiplies_is_told_as_it_is_added():
     plain, gated = read_bias(gates=False), read_bias(gates=True)
 
     assert (plain.beside.shape, plain.extra) == ((1, HEADS, 5, 5), "broadcast")
-    assert (gated.beside.shape, gated.extra) == ((2, HEADS, 5, 5), "")
+    assert (gated.beside, gated.extra) == (None, f"{9 * HEADS + WIDTH * HEADS + HEADS:,} parameters")
 
 
 class Far(nn.Module):
@@ -101,3 +104,44 @@ def test_a_number_that_multiplies_what_is_added_to_scores_stands_in_its_box():
     (added,) = [box for box in boxes if box.lines and "BIAS" in box.lines[0][0].text]
     assert {one.rpartition(".")[2] for one in added.steps} >= {"einsum#0", "mul#0"}
     assert not any("in no box" in run.text for box in boxes for line in box.lines for run in line)
+
+
+def panel_of(attention):
+    """The labels, the parameters and the lines of an attention's boxes."""
+    model = nn.Sequential(nn.Embedding(11, INDEXED), *(Layer(attention()) for _ in range(2)))
+    (column,) = read_columns(xray.trace(model.eval(), torch.arange(5).repeat(2, 1)))
+    chart = column.frames[0].panels[0].chart
+    labels = {node.key: node.label for node in chart.nodes}
+    lines = {(labels[edge.source], labels[edge.target]) for edge in chart.edges}
+    return {node.label: node.extra for node in chart.nodes}, lines
+
+
+def test_other_scores_that_choose_keys_have_a_box_with_their_parameters():
+    extras, lines = panel_of(Indexed)
+
+    assert extras["OTHER SCORES"] == f"{2 * (INDEXED * INDEXED + INDEXED):,} parameters"
+    assert {("LAYER NORM", "OTHER SCORES"), ("OTHER SCORES", "MASK OF CHOSEN KEYS")} <= lines
+
+
+class Placed(nn.Module):
+    """Queries meet places too, each brought to the width of queries by a layer of its own (Conformers)."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(INDEXED, 3 * INDEXED), nn.Linear(INDEXED, INDEXED)
+        self.places = nn.Linear(INDEXED, INDEXED, bias=False)
+
+    def forward(self, x):
+        query, key, value = self.qkv(x).reshape(*x.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        places = torch.arange(x.shape[1] * INDEXED).reshape(1, x.shape[1], INDEXED).float().sin()
+        places = self.places(places).reshape(1, x.shape[1], HEADS, -1).permute(0, 2, 3, 1)
+        scores = query @ key.transpose(-1, -2) + query @ places
+        return self.out((scores.softmax(-1) @ value).transpose(1, 2).flatten(2))
+
+
+def test_what_queries_meet_beside_keys_is_led_from_them_and_counted():
+    extras, lines = panel_of(Placed)
+    (bias,) = (label for label in extras if "BIAS" in label)
+
+    assert extras[bias] == f"{INDEXED * INDEXED:,} parameters"
+    assert ("HEADS OF Q, K, V", bias) in lines

@@ -10,6 +10,7 @@ from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import Attention
 from xray.story.attention.end import draw_end
 from xray.story.attention.lanes import Part, list_opening, order_rows
+from xray.story.attention.made_beside import Beside, list_own, read_entry
 from xray.story.attention.square import draw_square
 from xray.story.attention.ways import (
     draw_shared,
@@ -48,6 +49,7 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
         for one in parts
         for node in one.nodes
     }
+    everywhere = dict(drawn)
     for lane in lanes:
         last = tops.get(lane.letter)
         owners = dict(drawn)
@@ -63,11 +65,13 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
             for source in list_sources(flow, part, lane.side.nodes, owners) or ([] if last is None else [last]):
                 edges.append(Edge(source, key, fan_of(part, branch, lane.letter) if source == last else 1))
             owners |= dict.fromkeys(part.nodes, key)
+            everywhere |= dict.fromkeys(part.nodes, key)
             last = key
         if last is not None:
             tops[lane.letter] = last
     row += len(order)
-    row = draw_square(flow, site, branch, turn, tops, row, nodes, edges)
+    beside = Beside(everywhere, read_entry(flow, found), list_own(found.region))
+    row = draw_square(flow, site, branch, turn, tops, row, nodes, edges, feet, beside)
     head = draw_end(flow, site, branch, found.region, row, nodes, edges)
     memory = list(dict.fromkeys(memory))
     nodes = [name_turn(flow, node, branch) for node in nodes]

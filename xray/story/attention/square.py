@@ -11,14 +11,17 @@ from xray.ir.flow.projections import is_product
 from xray.ir.trace import Step
 from xray.story.anatomy.branches import Attention
 from xray.story.attention.lanes import Part
+from xray.story.attention.made_beside import Beside, list_made
 from xray.story.branches.attention import has_sinks_inside
 from xray.story.branches.caps import list_held_cap
+from xray.story.branches.visible import find_choice
 from xray.story.charts.chart import (
     WHOLE,
     Edge,
     Node,
     Place,
     describe_dropout,
+    describe_params,
     list_dropouts,
     steps_at,
 )
@@ -29,6 +32,7 @@ from xray.story.sentences.of_parts import HELD_CAP, describe_box
 SQUARE: Place = (0.46, 0.9)
 
 KEYS_TURNED: Place = (0.46, 0.5)
+CHOOSER: Place = (0.37, 0.72)
 ADDED = ("bias", "mask")
 UNKNOWN_FACTOR = "· scaled"
 ROOT_OF_ROOT = "÷ √√d_k"
@@ -44,6 +48,8 @@ def draw_square(
     row: int,
     nodes: list[Node],
     edges: list[Edge],
+    feet: list[str],
+    beside: Beside,
 ) -> int:
     """Keys turned, scores, what is done to them, softmax, and the weighted sum; gives the next row."""
     if turn is not None:
@@ -82,7 +88,17 @@ def draw_square(
     last = "scores"
     for number, part in enumerate(later):
         key = f"{'factor' if part.kind == 'scale' else part.kind}{number}"
-        make = factor_node if part.kind == "scale" else partial(score_node, branch=branch)
+        is_own = part.kind == "bias" or (part.kind == "mask" and branch.chosen_keys)
+        made = list_made(flow, part, site, beside.inside) if is_own else []
+        source = "chooser" if made and part.kind == "mask" else key
+        if source != key:
+            nodes.append(chooser_node(flow, site, made, row))
+            edges.append(Edge(source, key))
+            row += 1
+        led, is_begun = beside.lead_in(flow, made, source)
+        edges += led
+        feet += [source] if is_begun else []
+        make = factor_node if part.kind == "scale" else partial(score_node, branch=branch, made=made)
         nodes.append(make(flow, part, site, key=key, row=row))
         edges.append(Edge(last, key))
         last, row = key, row + 1
@@ -132,11 +148,22 @@ def factor_node(flow: Flow, part: Scored, site: Site, *, key: str, row: int) -> 
     return Node(key, label, row, SQUARE, steps_at(flow, *reversed(part.nodes)), flow.output(part.nodes[-1]))
 
 
-def score_node(flow: Flow, part: Scored, site: Site, *, branch: Attention, key: str, row: int) -> Node:
+def chooser_node(flow: Flow, site: Site, made: Sequence[int], row: int) -> Node:
+    """The other scores by which keys are chosen."""
+    choice = find_choice(flow, site)
+    record = flow.output(made[-1]) if choice is None else flow.steps[choice].inputs[0]
+    extra = describe_params(flow, *made)
+    return Node("chooser", "OTHER SCORES", row, CHOOSER, steps_at(flow, *reversed(made)), record, extra)
+
+
+def score_node(
+    flow: Flow, part: Scored, site: Site, *, branch: Attention, made: Sequence[int], key: str, row: int
+) -> Node:
     """What is added to the scores: a mask, or a bias for positions. A bias is named only if it is known to be one."""
     record = part.operand.record if part.operand is not None else None
     out = flow.output(part.nodes[-1])
-    beside = list_products_beside(flow, part, site)
+    is_drawn = part.kind == "mask" and bool(made)
+    beside = () if is_drawn else sorted({*list_products_beside(flow, part, site), *made})
     steps = steps_at(flow, *reversed(part.nodes), *beside)
     extra = "broadcast" if record is not None and record.shape != out.shape else ""
     if part.kind == "mask":
@@ -144,7 +171,8 @@ def score_node(flow: Flow, part: Scored, site: Site, *, branch: Attention, key: 
         return Node(key, label, row, SQUARE, steps, out, extra, surface="mask", beside=record)
     named = {"alibi": "+ SLOPES BY DISTANCE (ALiBi)", "relative": "+ BIAS OF RELATIVE PLACES"}
     label = named.get(branch.positions or "", "+ A BIAS")
-    return Node(key, label, row, SQUARE, steps, out, extra, beside=record)
+    told = describe_params(flow, *part.nodes, *made) if made else ""
+    return Node(key, label, row, SQUARE, steps, out, told or extra, beside=None if told else record)
 
 
 def list_products_beside(flow: Flow, part: Scored, site: Site) -> list[int]:

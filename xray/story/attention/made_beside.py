@@ -1,0 +1,63 @@
+"""What is worked out beside the scores: products that are added to them, and other scores that choose keys."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING
+from xray.ir.flow.projections import is_product
+from xray.story.attention.lanes import list_opening
+from xray.story.body.stages import Branching
+from xray.story.charts.chart import Edge
+from xray.story.recognition.between import Region, is_linear
+from xray.story.recognition.scored_parts import Scored
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Where other scores of a branch come from: its steps, its boxes by these, and the step that it begins with."""
+
+    owners: Mapping[int, str]
+    entry: int | None
+    inside: frozenset[int]
+
+    def lead_in(self, flow: Flow, made: Collection[int], key: str) -> tuple[list[Edge], bool]:
+        """The lines from boxes to one that stands for steps, and whether these read what the branch begins with too."""
+        read = {maker for node in made for _, maker in flow.taken(node) if maker is not None and maker not in made}
+        read = {one for maker in read for one in pass_by(flow, maker, self)}
+        sources = dict.fromkeys(self.owners[one] for one in sorted(read) if one in self.owners)
+        return [Edge(source, key) for source in sources if source != key], self.entry in read
+
+
+def pass_by(flow: Flow, maker: int, ways: Beside) -> Iterator[int]:
+    """A step, or the one behind steps that only move numbers and for which no box stands."""
+    here: int | None = maker
+    while here is not None and here not in ways.owners and here != ways.entry and flow.op(here) in CARRYING:
+        here = next(iter(flow.makers[here]), None)
+    if here is not None:
+        yield here
+
+
+def read_entry(flow: Flow, found: Branching) -> int | None:
+    """The step that a branch begins with: the end of its norm, or what made the stream."""
+    opening = list_opening(flow, found)
+    return max(opening) if opening else found.region.start
+
+
+def list_own(region: Region) -> frozenset[int]:
+    """The steps of a branch itself; what was worked out before it begins may be there for other layers too."""
+    first = min(region.inner)
+    return region.inner | {node for node in region.beside if node > first}
+
+
+def list_made(flow: Flow, part: Scored, site: Site, inside: Collection[int]) -> list[int]:
+    """The steps of a branch that work out what is added to its scores, or hides them, where products do; else none.
+
+    What queries and keys go through on their way to the scores is not among them.
+    """
+    own = {*site.scored, *flow.behind(site.scores)}
+    starts = (maker for node in part.nodes for maker in flow.makers[node] if maker is not None and maker not in own)
+    made = set(flow.behind(*starts, within=lambda node: node in inside and node not in own))
+    works = [node for node in sorted(made) if flow.is_leaf(node) and flow.op(node) not in CARRYING]
+    return works if any(is_product(flow, node) or is_linear(flow, node) for node in works) else []
