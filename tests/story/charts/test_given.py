@@ -84,6 +84,24 @@ def test_learned_rows_that_a_norm_works_on_first_stand_below_it(is_repeated):
     assert shares["decoder entrance"] == 5 * WIDTH + 2 * WIDTH
 
 
+class AsksAlike(Asks):
+    """The same, the rows multiplied by as many ones as there are sequences (Evolla)."""
+
+    def forward(self, rows, ids=None):
+        memory, asked = self.encoder(self.lead(rows)), self.rows[0][None] * torch.ones(len(rows))[:, None, None]
+        for attend, look, wide in zip(self.attend, self.look, self.wide, strict=True):
+            asked = wide(look(attend(asked), memory, torch.zeros(())))
+        return asked
+
+
+def test_learned_rows_that_are_laid_out_by_ones_are_drawn():
+    trace = xray.trace(AsksAlike(is_repeated=False).eval(), torch.rand(2, 7, WIDTH))
+    chart = read_columns(trace)[-1].entrance
+
+    assert chart is not None
+    assert [node.label for node in chart.nodes] == ["5 LEARNED ROWS"]
+
+
 class Pyramid(nn.Module):
     """An image at three sizes, the larger two in pieces, all of one size one behind the other (Depth Pro)."""
 

@@ -29,7 +29,7 @@ from xray.story.passages.added_places import (
     list_laid,
     list_weighed,
 )
-from xray.story.passages.joined_rows import label_joined_rows
+from xray.story.passages.joined_rows import find_begun_rows, label_joined_rows
 from xray.story.recognition.between import is_scale
 from xray.story.recognition.resamplers import Resampler
 from xray.story.recognition.value_shapes import number
@@ -64,7 +64,8 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         chart = chart_operations(flow, nodes, start, labels, "in", is_entrance=True, folded=folded)
         chart = None if chart is None else add_halves(flow, add_scale(flow, chart, nodes))
     if chart is None:
-        return chart_learned(flow, start)
+        begun = find_begun_rows(flow, nodes)
+        return chart_learned(flow, start) or (None if begun is None else chart_rows(flow, start, begun[1]))
     return chart if has_words else add_given(flow, towering, chart)
 
 
