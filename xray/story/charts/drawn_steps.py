@@ -35,7 +35,7 @@ from xray.story.recognition.between import PLAIN, is_linear, list_reading_data
 from xray.story.recognition.scored_parts import FILLINGS
 
 MOST_NODES, MOST_AT_ALL = 16, 28
-"""So many boxes are drawn of a part; of an entrance more, since what goes into the stream has to be seen to do so."""
+"""So many boxes are drawn of a part; of an entrance or an exit more: what goes into the stream or out of it is seen."""
 CHANGES = CLAMPS | frozenset(
     ["acos", "arccos", "asin", "atan", "sin", "cos", "exp", "expm1", "log", "log1p", "pow", "pow_", "sqrt", "abs"]
 )

@@ -35,6 +35,7 @@ def chart_operations(
     is_entrance: bool = False,
     folded: Mapping[int, tuple[int, ...]] | None = None,
     begins: Collection[int] = (),
+    most: int = MOST_NODES,
 ) -> Chart | None:
     """The steps of a part that matter, as many as can be read; None where there is none.
 
@@ -45,7 +46,7 @@ def chart_operations(
     bends = name_written_bends(flow, set(nodes), loop)
     labels = {**bends, **(labels or {})}
     folded = {node: list_written_bend(flow, node) for node in bends} | dict(folded or {})
-    most = MOST_AT_ALL if is_entrance else MOST_NODES
+    most = MOST_AT_ALL if is_entrance else most
     drawn = pick_steps(flow, nodes, labels, folded, loop, most, begins)
     notable, behind = drawn.steps, drawn.behind
     if not notable:

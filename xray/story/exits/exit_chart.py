@@ -17,6 +17,7 @@ from xray.story.charts.chart import (
     add_above,
     steps_at,
 )
+from xray.story.charts.drawn_steps import MOST_AT_ALL
 from xray.story.charts.operation_labels import label_step
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.stage_chart import name_modulation
@@ -85,7 +86,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     if nearest is not None:
         labels[nearest.end] = f"THE NEAREST OF {nearest.codes:,} CODES"
         folded[nearest.end] = nearest.nodes
-    chart = chart_operations(flow, nodes, top, labels, "out", folded=folded)
+    chart = chart_operations(flow, nodes, top, labels, "out", folded=folded, most=MOST_AT_ALL)
     if chart is None:
         return None
     chart = replace(chart, nodes=tuple(tell_pooled(flow, show_given(node), end) for node in chart.nodes))
