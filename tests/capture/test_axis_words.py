@@ -387,3 +387,51 @@ def test_a_head_that_is_cut_turned_and_put_together_keeps_its_width(turn, word):
     steps = {step.id: step for step in xray.trace(Turning(turn), torch.arange(10).view(2, 5)).steps}
 
     assert steps["query#0"].outputs[0].axes == ("batch", "seq_len", word)
+
+
+class Narrowed(nn.Module):
+    """A layer that works on fewer numbers of each place, adds to these twice, and then to the stream (MobileBERT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.narrow, self.look = nn.Linear(22, 6), nn.MultiheadAttention(6, 2, batch_first=True)
+        self.wide, self.back, self.whole = nn.Linear(6, 30), nn.Linear(30, 6), nn.Linear(6, 22)
+
+    def forward(self, x):
+        narrow = self.narrow(x)
+        narrow = narrow + self.look(narrow, narrow, narrow, need_weights=False)[0]
+        narrow = narrow + self.back(self.wide(narrow).tanh())
+        return x + self.whole(narrow)
+
+
+def test_a_stream_within_the_branches_of_another_one_is_no_width_of_the_model():
+    model = nn.Sequential(nn.Linear(22, 22), *(Narrowed() for _ in range(3)))
+    trace = xray.trace(model, torch.rand(3, 5, 22))
+
+    records = [record for step in trace.steps for record in step.outputs]
+    widths = {size for one in records for word, size in zip(one.axes, one.shape, strict=True) if word == "d_model"}
+    assert widths == {22}
+
+
+class Counted(nn.Module):
+    """Layers that give nine numbers of each place on, each a little better, and read a mean of these (D-FINE)."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.MultiheadAttention(22, 2, batch_first=True) for _ in range(3))
+        self.heads = nn.ModuleList(nn.Linear(22, 9) for _ in range(3))
+
+    def forward(self, x):
+        given = self.heads[0](x)
+        for layer, head in zip(self.layers, self.heads, strict=True):
+            x = x + layer(x, x, x, need_weights=False)[0] * given.mean(-1, keepdim=True)
+            given = given + head(x)
+        return given
+
+
+def test_numbers_that_no_layer_reads_are_no_stream_of_the_model():
+    trace = xray.trace(Counted(), torch.rand(3, 5, 22))
+
+    records = [record for step in trace.steps for record in step.outputs]
+    widths = {size for one in records for word, size in zip(one.axes, one.shape, strict=True) if word == "d_model"}
+    assert widths == {22}

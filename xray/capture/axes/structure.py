@@ -14,7 +14,7 @@ from functools import cached_property
 from xray.capture.axes.groups import Groups
 from xray.capture.axes.joins import Tensors, join_step
 from xray.capture.axes.pieces import join_cut_axes
-from xray.capture.axes.widths import is_layer, is_lookup_of_places, list_sums
+from xray.capture.axes.widths import is_layer, is_lookup_of_places, list_nested, list_sums
 from xray.capture.freezing import make_fact
 from xray.capture.kernels.fused import ATTENTIONS
 from xray.ir.flow.attention_sites import list_sites
@@ -253,7 +253,8 @@ class Namer:
         """d_model is the width of a residual stream, d_ff that of what a layer makes of it, bent, and brings back.
 
         They are named where something attends, or where the rows of a table go into such a stream. What has one sum
-        alone is no stream where others have several: a sound that is made better once (FastSpeech 2).
+        alone is no stream where others have several: a sound that is made better once (FastSpeech 2); nor has a
+        stream within the branches of another one that width.
         """
         groups, flow = self.groups, read_flow(self.one_pass)
         tables = [step for step in self.one_pass.steps if step.op == "embedding" and step.outputs]
@@ -263,9 +264,11 @@ class Namer:
         layers = [step for step in self.one_pass.steps if is_layer(step)]
         ins = {step.id: groups.find(self.at[step.id].ins[0] + len(step.inputs[0].shape) - 1) for step in layers}
         outs = {step.id: self.find_last(step) for step in (*layers, *tables)}
-        sums = Counter(self.find_last(flow.steps[place]) for place in list_sums(flow))
+        adds = {place: self.find_last(flow.steps[place]) for place in list_sums(flow)}
+        sums = Counter(adds.values())
         lone = max(sums.values(), default=0) == 1
-        streams = {last for last, many in sums.items() if many > 1 or lone} & {*ins.values(), *outs.values()}
+        streams = {last for last, many in sums.items() if many > 1 or lone} & {*ins.values()}
+        streams -= list_nested(flow, adds)
         widths = {groups.size(outs[step.id]) for step in tables}
         streams = {self.part_streams(stream, widths) for stream in streams}
         if not attends and streams.isdisjoint(outs[step.id] for step in tables):

@@ -1,6 +1,7 @@
 """Which widths have a word: d_model is that of a residual stream, d_ff that of a layer out of it and back into it."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, PRODUCTS, SUMS
@@ -20,6 +21,24 @@ def list_sums(flow: Flow) -> Iterator[int]:
     for place, step in enumerate(flow.steps):
         if step.op in SUMS and len(step.inputs) == 2 and flow.is_leaf(place) and is_residual(flow, place):
             yield place
+
+
+def list_nested(flow: Flow, sums: Mapping[int, int]) -> set[int]:
+    """The streams that lie within a branch of another one, whole: they are no streams of the model (MobileBERT).
+
+    `sums` has, for each residual sum, the stream that it is of. One that has no other sum is none to lie within.
+    """
+    spans = [(min(one for one in flow.makers[add] if one is not None), add, stream) for add, stream in sums.items()]
+    many = {stream for stream, count in Counter(sums.values()).items() if count > 1}
+    found: set[int] = set()
+    for stream in set(sums.values()):
+        own = [(begun, add) for begun, add, one in spans if one == stream]
+        around = [
+            {other for start, end, other in spans if other != stream and start < begun and add < end}
+            for begun, add in own
+        ]
+        found |= {stream} if many.intersection(*around) else set()
+    return found
 
 
 def is_residual(flow: Flow, place: int) -> bool:

@@ -88,6 +88,8 @@ def add_own_sum(flow: Flow, staging: Staging, found: Branching, chart: Chart) ->
     if own is None or stands_for(chart, flow, own.add):
         return chart
     add, ending = own.add, find_ending(flow, own.region)
+    if flow.output(add).shape != flow.output(staging.joints[-1].add).shape:  # it does not lead back to d_model
+        chart = replace(chart, nodes=tuple(replace(node, remark="") for node in chart.nodes))
     if ending is not None and ending.end in found.region.inner:
         chart = stack_charts(chart, chart_norm(flow, ending, "closing", wide=False))
     behind = list_learned_behind(flow, add)
