@@ -138,6 +138,7 @@ MODELS = {
     "scores that are bent": make_anatomy(FALSE, head=Head("vocabulary", 61, scale=0.5, cap=30.0)),
     "links": make_anatomy(FALSE, links=(Link("joined", "vision", "text"),)),
     "links behind layers": make_anatomy(FALSE, links=(Link("memory", "text", "vision", (0,)),)),
+    "multiplied": make_anatomy(FALSE, links=(Link("multiplied", "vision", "text"),)),
     "kernel": make_anatomy(replace(FALSE, kernel="scaled_dot_product_attention")),
     "unknown": make_anatomy(Unknown(("mixer",))),
     "not drawn": replace(make_anatomy(FALSE), untold=(Untold("mixer", 11), Untold("nothing", 0))),

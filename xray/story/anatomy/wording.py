@@ -25,7 +25,12 @@ NORMS = {
     "group": "group norm",
     "instance": "instance norm",
 }
-LINKS = {"memory": "is the memory of", "joined": "is joined into", "compared": "is compared with"}
+LINKS = {
+    "memory": "is the memory of",
+    "joined": "is joined into",
+    "compared": "is compared with",
+    "multiplied": "is multiplied with",
+}
 OVER = {"head": ", head by head", "width": ", over all heads"}
 SCALES = {
     "learned": "scaled by channel",

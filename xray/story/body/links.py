@@ -44,6 +44,9 @@ def read_links(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> tu
                 taken = list_taken(flow, branching, ends)
                 own = {place for place in taken if ends[place] == branch.source}
                 found.setdefault(Link("memory", str(branch.source), one.tower.name), set()).update(own)
+            for place in [] if isinstance(branch, Looking) else list_multiplied(flow, branching, ends):
+                if ends[place] != one.tower.name:
+                    found.setdefault(Link("multiplied", ends[place], one.tower.name), set()).add(place)
         for other in towers:
             if other is not one and looks_beside(flow, one, other):
                 found.setdefault(Link("memory", other.tower.name, one.tower.name), set())
@@ -68,6 +71,21 @@ def list_taken(flow: Flow, branching: Branching, ends: Collection[int]) -> list[
     starts: list[int | None] = [] if site is None else [site.key.origin, *flow.makers[site.scores][-1:]]
     starts += [] if sampling is None else [sampling.origin]
     return [place for place in flow.behind(*starts, most=MOST_BEHIND, ends=ends.__contains__) if place in ends]
+
+
+def list_multiplied(flow: Flow, branching: Branching, ends: Collection[int]) -> list[int]:
+    """The ends and sums of towers that what a branch multiplies its rows with is made of, if it did not make that."""
+    products = list_products(flow, branching)
+    inner = branching.region.inner
+    others = [maker for node in products for maker in flow.makers[node] if maker not in inner]
+    return [place for place in flow.behind(*others, most=MOST_BEHIND, ends=ends.__contains__) if place in ends]
+
+
+def list_products(flow: Flow, branching: Branching) -> list[int]:
+    """The products of what a branch made with what it did not make."""
+    inner = branching.region.inner
+    products = (node for node in inner if flow.is_leaf(node) and is_product(flow, node))
+    return [node for node in products if {maker in inner for maker in flow.makers[node]} == {True, False}]
 
 
 def tell_behind(one: Towering, taken: Collection[int]) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import isclose, prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import FINDINGS, SIDE_BY_SIDE
 from xray.story.body.ends import scores_words
 from xray.story.body.scale import list_bendings
 from xray.story.body.towers import Towering
@@ -30,6 +30,7 @@ from xray.story.exits.last_steps import (
     find_sum,
     is_last_norm,
     label_behind,
+    list_beside_each_other,
     list_worked_behind,
 )
 from xray.story.exits.loss_chart import add_loss, find_predicted, is_loss, list_picks, name_loss, name_pick
@@ -58,6 +59,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     if region is None or top is None:
         return None
     nodes = {node for node in region.inner if not is_of_stage(flow, towering, node) and node not in others}
+    nodes |= set(list_beside(flow, end, top, others))
     labels = label_joined_rows(flow, nodes)
     gathered = find_end(flow, towering.chains[-1].joints[-1].mixing, end)
     for node in nodes:
@@ -107,6 +109,12 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         label, out = name_pick(flow, node), flow.output(node)
         chart = add_above(chart, Node(f"out{node}", label, 0, BROAD, steps_at(flow, node), out, surface="phase"))
     return chart
+
+
+def list_beside(flow: Flow, end: int, last: int, others: Collection[int]) -> list[int]:
+    """The convolutions beside the last step of a tower that read what it ends with too."""
+    beside = [place for place in flow.ahead(end, within=lambda here: here not in others) if flow.op(place) in FINDINGS]
+    return beside if last in list_beside_each_other(flow, end, beside) else []
 
 
 def name_bending(flow: Flow, nodes: Sequence[int]) -> str:

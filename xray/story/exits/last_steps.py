@@ -45,7 +45,19 @@ def find_last(flow: Flow, towering: Towering, others: Collection[int]) -> int | 
     own = next((one for one in ends if one not in shared), None)
     is_head = own is not None and is_linear(flow, own) and not any(is_loss(flow, one) for one in ends)
     last = own if is_head else next(iter(ends), None)
-    return last if last is None else find_joined_heads(flow, last, heads) or last
+    if last is None:
+        beside = list_beside_each_other(flow, end, finders)
+        return max(beside, key=lambda place: flow.steps[place].params, default=None)
+    return find_joined_heads(flow, last, heads) or last
+
+
+def list_beside_each_other(flow: Flow, end: int, others: Collection[int]) -> list[int]:
+    """The convolutions that each read what a tower ends with, where what it gives goes through no other ones (UnivNet).
+
+    `others` are steps that may read it.
+    """
+    finders = [place for place in others if flow.op(place) in FINDINGS]
+    return finders if all(flow.carried_from(flow.makers[place][0]) == end for place in finders) else []
 
 
 def find_maker_in(flow: Flow, place: int, number: int, end: int) -> int | None:

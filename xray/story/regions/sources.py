@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING
-from xray.story.body.links import list_taken_from
+from xray.story.anatomy.branches import Looking
+from xray.story.body.links import list_products, list_taken_from
 from xray.story.charts.chart import Chart, Node
 from xray.story.layout import Box
 from xray.story.sheet.columns import Column
@@ -118,6 +119,18 @@ def list_read(column: Column, standing: Standing, beside: Collection[str]) -> li
         joins = any(getattr(one, "beside", None) in beside for one in panel.staging.stage.branches)
         keys = [node.key for node in panel.chart.nodes if joins and node.key.startswith("join")]
         rows.append([(panel.chart.node(key), boxes[key]) for key in keys or panel.chart.memory if key in boxes])
+    return [row for row in rows if row]
+
+
+def list_multiplied(column: Column, standing: Standing) -> list[list[tuple[Node, Box]]]:
+    """The boxes of each stage that looks at nothing in which its rows are multiplied with what it did not make."""
+    flow, rows = column.reading.flow, []
+    for shown in standing.drawn.shown:
+        panel, boxes = shown.panels[0], shown.placed[0].boxes
+        alone = (one for one in panel.staging.branches if not isinstance(one.branch, Looking))
+        products = {flow.steps[node].id for one in alone for node in list_products(flow, one)}
+        found = (node for node in panel.chart.nodes if node.key in boxes and {one.id for one in node.steps} & products)
+        rows.append([(node, boxes[node.key]) for node in found])
     return [row for row in rows if row]
 
 

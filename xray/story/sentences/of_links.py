@@ -29,6 +29,18 @@ def describe_links(anatomy: Anatomy) -> str:
     return f"What {name_givers(sources)} is put into the {first} tower's stream{more}."
 
 
+def describe_multiplied(anatomy: Anatomy) -> str:
+    given: dict[str, list[str]] = {}
+    for link in anatomy.links:
+        if link.kind == "multiplied":
+            given.setdefault(link.target, []).append(link.source)
+    told = (
+        f"What {name_givers(sources)} is multiplied with the {target} tower's stream, inside its layers."
+        for target, sources in given.items()
+    )
+    return " ".join(told)
+
+
 def name_givers(sources: Sequence[str]) -> str:
     """The towers that give something, and that they do."""
     return f"the {' and '.join(sources)} {'towers give' if len(sources) > 1 else 'tower gives'}"

@@ -38,6 +38,7 @@ from xray.story.sentences.of_links import (
     describe_comparison,
     describe_earlier,
     describe_links,
+    describe_multiplied,
     describe_rows_added,
     spell_numbers,
 )
@@ -253,6 +254,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("scores that are bent", describe_bending),
     Sentence("links", describe_links),
     Sentence("links behind layers", describe_earlier),
+    Sentence("multiplied", describe_multiplied),
     Sentence("compared", describe_comparison),
     fixed(
         "kernel",
