@@ -127,4 +127,5 @@ def test_an_image_of_several_sizes_comes_in_once_and_is_cut_in_pieces():
     assert image.record is not None
     assert image.record.shape == (2, 3, 4 * PIECE, 4 * PIECE)
     assert sorted(list_led(chart)) == ["RESIZED", "RESIZED", "RESIZED × 1"]
-    assert [node.label for node in chart.nodes].count(f"PIECES OF {PIECE}×{PIECE}, STEP {PIECE - 2}×{PIECE - 2}") == 2
+    pieces = [f"{count} PIECES OF {PIECE}×{PIECE}, STEP {PIECE - 2}" for count in (2 * 2, 5 * 5)]
+    assert [node.label for node in chart.nodes if "PIECES" in node.label] == pieces

@@ -97,6 +97,7 @@ def test_what_is_set_of_a_convolution_in_order_and_not_by_names_is_read_too():
         (nn.Unfold(2, stride=2), "2×2 NEIGHBOURS SIDE BY SIDE"),
         (nn.Unfold((1, 3), stride=(1, 3)), "1×3 NEIGHBOURS SIDE BY SIDE"),
         (nn.Unfold(3), "3×3 NEIGHBOURS SIDE BY SIDE, STEP 1"),
+        (nn.Unfold(9, stride=3), "4 PIECES OF 9×9, STEP 3"),
         (nn.Unfold(1), None),
     ],
 )

@@ -15,7 +15,7 @@ from xray.story.passages.added_places import (
     is_gated,
     learned_source,
 )
-from xray.story.recognition.between import read_sizes
+from xray.story.passages.pools import label_neighbours, lays_neighbours
 from xray.story.recognition.chosen_rows import picks_by_chance
 
 CHOOSING = frozenset({"gather", "index_select", "take_along_dim"})
@@ -45,9 +45,8 @@ def label_entry(flow: Flow, node: int) -> str:
         return f"{flow.steps[node].inputs[0].shape[-2]:,} ROWS ADDED UP"
     if op == "interpolate" and learned_source(flow, *next(flow.given(node))) is None:
         return "RESIZED" if flow.output(node).shape != flow.steps[node].inputs[0].shape else "RESIZED × 1"
-    if op == "unfold" and read_sizes(flow, node, "kernel_size"):
-        size, step = (write_square(read_sizes(flow, node, name)) for name in ("kernel_size", "stride"))
-        return f"PIECES OF {size}, STEP {step}"
+    if lays_neighbours(flow, node):
+        return label_neighbours(flow, node)
     if op in SCALINGS and is_learned_number(flow, node):
         return "× A LEARNED NUMBER"
     if op in CHOOSING and leaves_rows(flow, node):
@@ -57,11 +56,6 @@ def label_entry(flow: Flow, node: int) -> str:
     if op == "cat" and flow.output(node).shape[1:2] == (sum(rows),):
         return label_rows(flow, node, rows)
     return ""
-
-
-def write_square(sizes: tuple[int, ...]) -> str:
-    """Height and width, which are equal where there is one number for both."""
-    return "×".join(map(str, sizes * 2 if len(sizes) == 1 else sizes))
 
 
 def label_rows(flow: Flow, node: int, rows: Sequence[int]) -> str:

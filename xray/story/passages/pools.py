@@ -60,10 +60,14 @@ def lays_neighbours(flow: Flow, node: int) -> bool:
 
 
 def label_neighbours(flow: Flow, node: int) -> str:
-    """What such a step is called: which neighbours, and by how many places it moves on if that is not their number."""
+    """What such a step is called: which neighbours, and by how many places it moves on if that is not their number.
+
+    Where more of them lie in one column than there are columns, these are pieces of the map (Depth Pro's crops).
+    """
     kernel, stride = (read_sizes(flow, node, name) for name in ("kernel_size", "stride"))
     sides = kernel * 2 if len(kernel) == 1 else kernel
-    told = f"{'×'.join(map(str, sides))} NEIGHBOURS SIDE BY SIDE"
+    told, pieces = "×".join(map(str, sides)), flow.output(node).shape[-1]
+    told = f"{told} NEIGHBOURS SIDE BY SIDE" if prod(sides) <= pieces else f"{pieces:,} PIECES OF {told}"
     return told if set(stride) == set(kernel) else f"{told}, STEP {max(stride, default=1)}"
 
 
