@@ -127,7 +127,7 @@ def test_a_signal_is_drawn_as_long_as_it_came_in_and_the_last_convolution_ends_a
     entrance, leaving = chart_entrance(flow, towering), chart_exit(flow, towering, ())
 
     assert [node.record.shape for node in entrance.nodes if node.key == "given"] == [(2, 1, SAMPLES)]
-    assert [node.label for node in leaving.nodes] == ["CONVOLUTION 7"]
+    assert [node.label for node in leaving.nodes] == ["CONVOLUTION OF THE LAST 7"]
 
 
 def test_frames_that_a_linear_layer_reads_first_come_in_there_and_are_not_scaled():

@@ -114,3 +114,26 @@ def test_neighbours_that_are_laid_side_by_side_are_drawn(cut, told):
     model = Merged()
     model(MAP)
     assert labels_of(model, MAP) == ["CONVOLUTION 1×1", *([told] if told else []), "LINEAR"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda conv, x: conv(functional.pad(x, (3, 0))), "CONVOLUTION OF THE LAST 4"),
+        (lambda conv, x: conv(functional.pad(x, (0, 3))), "CONVOLUTION 4"),
+        (lambda conv, x: conv(functional.pad(x, (2, 1))), "CONVOLUTION 4"),
+        (lambda conv, x: functional.conv1d(x, conv.weight, padding=3)[..., :12], "CONVOLUTION OF THE LAST 4"),
+        (lambda conv, x: functional.conv1d(x, conv.weight, padding=3)[..., 3:], "CONVOLUTION 4"),
+        (lambda conv, x: conv(x), "CONVOLUTION 4"),
+    ],
+)
+def test_a_convolution_that_reads_no_place_behind_its_own_says_so(change, told):
+    class Row(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mix, self.last = nn.Conv1d(3, 5, 4), nn.Conv1d(5, 2, 1)
+
+        def forward(self, x):
+            return self.last(change(self.mix, x))
+
+    assert labels_of(Row(), torch.ones(2, 3, 12)) == [told, "CONVOLUTION 1"]

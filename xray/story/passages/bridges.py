@@ -156,10 +156,28 @@ def name_convolution(flow: Flow, node: int) -> str:
     """A convolution with its kernel, and how it parts channels; one that makes maps larger is called so."""
     kernel = read_sizes(flow, node, "kernel_size")
     told = "TRANSPOSED CONVOLUTION" if flow.op(node) in TRANSPOSED else "CONVOLUTION"
-    told = f"{told} {'×'.join(map(str, kernel))}" if kernel else told
+    told = f"{told} {'OF THE LAST ' * looks_back(flow, node)}{'×'.join(map(str, kernel))}" if kernel else told
     groups = next(iter(read_sizes(flow, node, "groups")), 1)
     channels = flow.steps[node].inputs[0].shape[1:2]
     return told if groups == 1 else f"{told} BY CHANNEL" if (groups,) == channels else f"{told} IN {groups:,} GROUPS"
+
+
+def looks_back(flow: Flow, node: int) -> bool:
+    """Whether a convolution over a row reads a place and those just before it, and none behind it.
+
+    Either the row is made longer in front alone, or on both sides, and what is made of its end is cut off.
+    """
+    read = (read_sizes(flow, node, name) for name in ("kernel_size", "stride", "padding", "dilation"))
+    kernel, stride, padding, dilation = (sizes[0] if len(sizes) == 1 else None for sizes in read)
+    length, made = (one.shape[2:] for one in (flow.steps[node].inputs[0], flow.output(node)))
+    if kernel in (None, 1) or len(length) != 1 or flow.op(node) in TRANSPOSED or {stride, dilation} - {1, None}:
+        return False
+    if padding in (0, None) and made[0] + kernel - 1 == length[0]:
+        before = flow.makers[node][0]
+        return before is not None and read_sizes(flow, before, "pad") == (kernel - 1, 0)
+    readers = [one for one in flow.readers.get(node, ()) if flow.is_leaf(one)]
+    parts = {str(flow.steps[one].settings.get("index", "")).rpartition(", ")[2] for one in readers}
+    return padding == kernel - 1 and made[0] == length[0] + kernel - 1 and parts == {f":{length[0]}"}
 
 
 def find_joining(flow: Flow, bridging: Bridging) -> int | None:

@@ -45,7 +45,7 @@ PLAIN = (
     )
 )
 """What bends, moves or sums numbers and multiplies them with no learned matrix: no branch consists of these alone."""
-GIVEN_IN_ORDER = {"stride": "arg3", "padding": "arg4", "groups": "arg6"}
+GIVEN_IN_ORDER = {"stride": "arg3", "padding": "arg4", "dilation": "arg5", "groups": "arg6"}
 """What the settings of a convolution are called where they are given without their names."""
 
 

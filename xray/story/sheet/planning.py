@@ -160,7 +160,7 @@ def chart_bridge(flow: Flow, towering: Towering, layer: int) -> Chart | None:
 def name_kind(node: Node) -> str:
     """What a node is, whatever its sizes are; moves that only lay rows out anew are all of one kind."""
     is_move = node.key.startswith(("heads", "tail", "cut")) or (
-        node.key.startswith("bend") and node.label.startswith("CONVOLUTION")
+        node.key.startswith("bend") and "CONVOLUTION" in node.label
     )
     return f"{node.key.rstrip('0123456789')} {'' if is_move else node.label.rstrip('0123456789')}"
 
