@@ -4,7 +4,7 @@ from collections.abc import Collection
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, CURVES, FINDINGS, SCALINGS, SOFTMAXES
+from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, CURVES, FINDINGS, SCALINGS, SOFTMAXES, SUMS
 from xray.ir.flow.projections import data_input, is_product
 from xray.story.anatomy.branches import FeedForward
 from xray.story.branches.inner_norms import name_inner_norm
@@ -147,7 +147,7 @@ def is_gate(flow: Flow, node: int, nodes: set[int], wide: Collection[int]) -> bo
     makers = flow.makers[node]
     if any(maker is None or maker not in nodes for maker in makers):
         return False
-    roots = [flow.carried_from(maker, CARRYING | CLAMPS) for maker in makers]
+    roots = [strip_shift(flow, maker) for maker in makers]
     straight = [root in wide for root in roots]
     if roots[0] == roots[1]:
         return True and makers[0] != makers[1]
@@ -156,6 +156,13 @@ def is_gate(flow: Flow, node: int, nodes: set[int], wide: Collection[int]) -> bo
     plain = makers[straight.index(True)]
     other = makers[1 - straight.index(True)]
     return plain is not None and other is not None and not comes_from_same_cut(flow, plain, other, nodes)
+
+
+def strip_shift(flow: Flow, maker: int | None) -> int | None:
+    """What a factor is before it is held between bounds, and one number added to all of it (gpt-oss)."""
+    here = flow.carried_from(maker, CARRYING | CLAMPS)
+    is_shift = here is not None and flow.op(here) in SUMS and len(flow.steps[here].inputs) == 1
+    return flow.carried_from(flow.makers[here][0], CARRYING | CLAMPS) if is_shift and here is not None else here
 
 
 def comes_from_same_cut(flow: Flow, plain: int, other: int, nodes: set[int]) -> bool:

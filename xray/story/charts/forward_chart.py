@@ -21,6 +21,7 @@ from xray.story.charts.chart import (
     draw_inner_norm,
     steps_at,
 )
+from xray.story.charts.held_gates import find_held
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.recognition.between import projections_in, width_in, width_out
 from xray.story.recognition.norms import Norm as FoundNorm
@@ -51,6 +52,7 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
     if branch.gated and len(wide) == 2 and gate is not None:
         bent = next((one for one in wide if leads_through(flow, one, gate, wide, nodes)), wide[0])
         bending = list_bending(flow, [node for node in between if node < gate], branch.activation)
+        held = find_held(flow, gate, between)
         for key, one, place in (("gate", bent, LEFT_HALF), ("expand", next(w for w in wide if w != bent), RIGHT_HALF)):
             label = f"GATE{with_bend}" if key == "gate" else "UP"
             drawn.append(
@@ -70,8 +72,9 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
                 "GATE × UP",
                 1,
                 BROAD,
-                steps_at(flow, gate),
+                steps_at(flow, gate, *(held.nodes if held else ())),
                 flow.output(gate),
+                told=held.told if held else (),
             )
         )
         edges = [Edge("gate", "multiply"), Edge("expand", "multiply")]
@@ -113,6 +116,7 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
         )
         feet, top, row = (drawn[0].key,), "expand", first + 1
         if is_fused and gate is not None:
+            held = find_held(flow, gate, between)
             drawn.append(
                 Node(
                     "multiply",
@@ -120,9 +124,13 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
                     row,
                     BROAD,
                     steps_at(
-                        flow, gate, *list_bending(flow, [one for one in between if one < gate], branch.activation)
+                        flow,
+                        gate,
+                        *list_bending(flow, [one for one in between if one < gate], branch.activation),
+                        *(held.nodes if held else ()),
                     ),
                     flow.output(gate),
+                    told=held.told if held else (),
                 )
             )
             edges.append(Edge("expand", "multiply"))

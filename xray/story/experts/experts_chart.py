@@ -6,6 +6,7 @@ from dataclasses import replace
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
 from xray.ir.flow.projections import is_product
+from xray.ir.trace import Step
 from xray.story.anatomy.branches import Experts
 from xray.story.anatomy.wording import label_activation
 from xray.story.body.scale import find_scale
@@ -25,6 +26,7 @@ from xray.story.charts.chart import (
     stack_charts,
     steps_at,
 )
+from xray.story.charts.held_gates import find_held
 from xray.story.experts.choice import find_choice, list_routers, list_routing
 from xray.story.experts.experts import count_places, is_product_of_two, list_shared
 from xray.story.experts.router_chart import add_way
@@ -108,17 +110,9 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
     bend = label_activation(branch.activation or "")
     inside = f"IN EACH: {'GATE, UP' if branch.gated else 'EXPAND'}{' + ' + bend if bend else ''}"
     if len(heavy) >= 2:
-        drawn.append(
-            Node(
-                "each",
-                inside,
-                row,
-                BROAD,
-                steps_at(flow, *heavy[:-1], *list_of_each(flow, heavy, own, branch)),
-                flow.output(heavy[0]),
-                stack_size(flow, heavy[0], count),
-            )
-        )
+        steps = steps_at(flow, *heavy[:-1], *list_of_each(flow, heavy, own, branch))
+        size, told = stack_size(flow, heavy[0], count), tell_held_gate(flow, steps, own, branch)
+        drawn.append(Node("each", inside, row, BROAD, steps, flow.output(heavy[0]), size, told=told))
         drawn.append(
             Node(
                 "back",
@@ -136,7 +130,8 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
     else:
         tops, apart = working, steps_at(flow, *list_apart(flow, own, branch))
         if branch.activation is not None and branch.gated is not None:
-            drawn.append(Node("each", f"{inside}, AND BACK", row, BROAD, apart))
+            told = tell_held_gate(flow, apart, own, branch)
+            drawn.append(Node("each", f"{inside}, AND BACK", row, BROAD, apart, told=told))
             edges += [Edge(one, "each") for one in working]
             tops, row = ["each"], row + 1
         else:
@@ -146,11 +141,11 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
     is_waist = down is not None and up is not None
     summed = flow.carried_from(flow.makers[up][0]) if up is not None and is_waist else end
     made = end if summed is None else summed
-    told = " + SHARED EXPERT" if branch.shared and not is_waist else ""
+    beside = " + SHARED EXPERT" if branch.shared and not is_waist else ""
     factors = list_factors(flow, heavy, own, end)
     mixing = [node for node in list_mixing(flow, heavy, own, routing) if made != node <= end]
     times = "".join(f", × {read_factor(flow, node):g}" for node in factors)
-    label = f"SUM, WEIGHTED BY THE ROUTER{times}{told}"
+    label = f"SUM, WEIGHTED BY THE ROUTER{times}{beside}"
     places = (made, *(node for node in (*mixing, *factors) if node != made))
     drawn.append(Node("mixed", label, row, BROAD, steps_at(flow, *places), flow.output(made)))
     edges += [Edge(top, "mixed") for top in tops]
@@ -300,9 +295,17 @@ def list_apart(flow: Flow, nodes: Collection[int], branch: Experts) -> list[int]
 
 
 def list_bent(flow: Flow, inner: Sequence[int], branch: Experts) -> list[int]:
-    """The steps among some by which numbers are bent, and the products with a gate."""
+    """The steps among some by which numbers are bent or held between bounds, and the products with a gate."""
     gates = [node for node in inner if is_product_of_two(flow, node)] if branch.gated else []
-    return sorted({*list_bending(flow, inner, branch.activation), *gates})
+    held = find_held(flow, gates[-1], inner) if gates else None
+    return sorted({*list_bending(flow, inner, branch.activation), *gates, *(held.nodes if held else ())})
+
+
+def tell_held_gate(flow: Flow, steps: Collection[Step], nodes: Collection[int], branch: Experts) -> tuple[str, ...]:
+    """What holds the factors of the gate in each expert, whose box stands for some steps."""
+    gates = [place for step in steps if is_product_of_two(flow, place := flow.places[step.id])] if branch.gated else []
+    held = find_held(flow, max(gates), nodes) if gates else None
+    return () if held is None else held.told
 
 
 def list_mixing(flow: Flow, heavy: Sequence[int], nodes: Collection[int], routing: Collection[int]) -> list[int]:

@@ -1,0 +1,59 @@
+"""Gates whose factors are held between bounds before they meet: their box says between which."""
+
+import pytest
+import torch
+from story.body.building import record_family
+from story.body.table import FAMILIES
+from story.body.test_mistaken import WIDTH, AttentionPart
+from torch import nn
+from torch.nn import functional
+
+import xray
+from xray.story.sheet.columns import read_columns
+
+
+class Gated(nn.Module):
+    """A gated feed-forward of two linear layers, or of one that makes both factors."""
+
+    def __init__(self, hold, *, fused):
+        super().__init__()
+        self.hold, self.norm, self.down = hold, nn.LayerNorm(WIDTH), nn.Linear(9, WIDTH)
+        self.ups = nn.ModuleList([nn.Linear(WIDTH, 18)] if fused else [nn.Linear(WIDTH, 9) for _ in range(2)])
+
+    def forward(self, x):
+        made = [up(self.norm(x)) for up in self.ups]
+        return x + self.down(self.hold(*(made[0].chunk(2, -1) if len(made) == 1 else made)))
+
+
+def hold_both(gate, up):
+    return functional.silu(gate.clamp(max=7)) * (up.clamp(min=-5, max=7) + 1)
+
+
+def hold_up(gate, up):
+    return functional.silu(gate) * up.clamp(min=-7, max=7)
+
+
+def hold_none(gate, up):
+    return functional.silu(gate) * up
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize(
+    ("hold", "told"),
+    [(hold_both, ("gate at most 7, up from −5 to 7, + 1",)), (hold_up, ("up within ±7",)), (hold_none, ())],
+)
+def test_bounds_of_both_factors_are_told(hold, told, fused):
+    layers = [layer for _ in range(2) for layer in (AttentionPart(), Gated(hold, fused=fused))]
+    (column,) = read_columns(xray.trace(nn.Sequential(*layers).eval(), torch.rand(2, 5, WIDTH)))
+
+    (product,) = (node for node in column.frames[0].panels[1].chart.nodes if "× UP" in node.label)
+    assert product.told == told
+    assert sum(step.op == "clamp" for step in product.steps) == {hold_both: 2, hold_up: 1, hold_none: 0}[hold]
+
+
+def test_bounds_within_experts_are_told():
+    _, trace = record_family(FAMILIES["gpt_oss"])
+    (column,) = read_columns(trace)
+
+    (each,) = (node for node in column.frames[0].panels[1].chart.nodes if node.label.startswith("IN EACH"))
+    assert each.told == ("gate at most 7, up within ±7, + 1",)  # modeling_gpt_oss.py, _apply_gate

@@ -1,0 +1,71 @@
+"""Gates whose factors are held between bounds before they meet, or have a number added (gpt-oss)."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, CURVES, SCALINGS, SUMS
+from xray.story.recognition.value_shapes import number
+
+
+@dataclass(frozen=True)
+class HeldGate:
+    """What is done to both factors of a gate, in words, and the steps that do it."""
+
+    gate: str
+    up: str
+    nodes: tuple[int, ...]
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """Both in one line; none where nothing is done."""
+        sides = [f"{name} {what}" for name, what in (("gate", self.gate), ("up", self.up)) if what]
+        return (", ".join(sides),) if sides else ()
+
+
+def find_held(flow: Flow, product: int, inner: Collection[int]) -> HeldGate | None:
+    """What holds the factors of a product, of which the bent one is the gate; None where nothing does."""
+    ways = [walk_back(flow, maker, inner) for maker in flow.makers[product]]
+    bent = [any(flow.op(node) in CURVES for node in way) for way in ways]
+    if len(ways) != 2 or bent.count(True) != 1:
+        return None
+    gate, up = (ways[bent.index(is_bent)] for is_bent in (True, False))
+    nodes = tuple(node for way in (gate, up) for node in way if tell_held(flow, node))
+    return HeldGate(tell_way(flow, gate), tell_way(flow, up), nodes) if nodes else None
+
+
+def walk_back(flow: Flow, start: int | None, inner: Collection[int]) -> list[int]:
+    """The steps, in order, that bend, hold, scale or shift a factor behind the layer that makes it."""
+    ops = CARRYING | CLAMPS | CURVES | SCALINGS | SUMS
+    found: set[int] = set()
+    todo = [start]
+    while todo:
+        here = todo.pop()
+        if here is not None and here in inner and here not in found and flow.op(here) in ops:
+            found.add(here)
+            todo += [maker for record, maker in flow.given(here) if record.role != "parameter"]
+    return sorted(found)
+
+
+def tell_way(flow: Flow, way: Collection[int]) -> str:
+    """What is done to a factor, one after the other."""
+    return ", ".join(told for node in way if (told := tell_held(flow, node)))
+
+
+def tell_held(flow: Flow, node: int) -> str:
+    """Between which bounds a step holds numbers, or what it adds to all of them; "" for any other."""
+    step = flow.steps[node]
+    if flow.op(node) in CLAMPS:
+        return tell_bounds(step.settings)
+    added = number(step) if flow.op(node) in SUMS and len(step.inputs) == 1 else None
+    return "" if added is None else f"{'+' if added > 0 else '−'} {abs(added):g}"
+
+
+def tell_bounds(settings: Mapping[str, object]) -> str:
+    """The bounds of a step that holds numbers between them, where they are recorded."""
+    low, high = (settings.get(name) for name in ("min", "max"))
+    lower = f"{low:g}".replace("-", "−") if isinstance(low, int | float) else ""
+    upper = f"{high:g}".replace("-", "−") if isinstance(high, int | float) else ""
+    if lower and upper:
+        return f"within ±{upper}" if lower == f"−{upper}" else f"from {lower} to {upper}"
+    return f"at most {upper}" if upper else f"at least {lower}" if lower else ""
