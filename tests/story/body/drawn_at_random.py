@@ -116,7 +116,7 @@ def minicpmv4_7_sees(c):
     whole = (pre("layer", attend), pre("layer", plain(c)))
     groups = (
         group((0, 1), c.hidden_size, *whole),
-        group((2,), c.hidden_size, pre("layer", few), pre("layer", merge)),
+        group((2,), c.hidden_size, pre("layer", few), replace(pre("layer", merge), past=("pool",))),  # line 388
         group((3,), c.hidden_size, *whole),
     )
     parts = entrance(f"patches {c.hidden_size}", "learned positions 196")

@@ -230,7 +230,9 @@ def deepseek_v4(c):
     )
     text = replace(tower(c, "text", "ids", True, words(c), layers, "rms"), streams=c.hc_mult)
     idle = (  # ten places fill no row that stands for 128
-        Untold(f"model.layers.{place}.self_attn.compressor.gate_proj", c.hidden_size * c.head_dim) for place in (0, 2)
+        Untold(f"model.layers.{place}.self_attn.compressor.{name}_proj", c.hidden_size * c.head_dim)
+        for place in (0, 2)
+        for name in ("kv", "gate")
     )
     return network(text, head=Head("vocabulary", c.vocab_size, False), untold=tuple(idle))
 
@@ -270,7 +272,7 @@ def cpmant(c):
     layers = group(2, c.hidden_size, pre("rms", attend), pre("rms", gated(c, d_ff=c.dim_ff, activation="gelu")))
     parts = entrance(f"words {rows}", f"table {c.segment_types}")
     text = tower(c, "text", "ids", False, parts, (layers,), "rms", vocab=rows)
-    return network(text, head=Head("numbers", c.vocab_size))
+    return network(text, head=Head("vocabulary", c.vocab_size, False))
 
 
 @family("Jais2ForCausalLM", "jais2:128, 195", named=True, **TWO)
@@ -305,7 +307,7 @@ def moshi(c):
     attend = attention(c, sliding_window=c.sliding_window)  # set (line 510); the cache alone keeps to it
     layers = group(2, c.hidden_size, pre("rms", attend), pre("rms", think))
     text = tower(c, "text", "ids", True, entrance(f"words {rows}"), (layers,), "rms", vocab=rows)
-    return network(text, head=Head("numbers", c.vocab_size))
+    return network(text, head=Head("vocabulary", c.vocab_size, False))
 
 
 @family("VaultGemmaForCausalLM", "vaultgemma:186, 296, 509", named=True, **TWO)

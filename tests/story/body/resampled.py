@@ -150,7 +150,7 @@ def mllama(c):
         tiles,
         text,
         links=(Link("joined", "vision", "encoder"), memory("encoder", "decoder")),
-        head=Head("numbers", read.vocab_size),
+        head=Head("vocabulary", read.vocab_size, False),
         untold=left_out("model.multi_modal_projector"),
     )
 

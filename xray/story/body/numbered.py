@@ -56,9 +56,10 @@ def name_list(flow: Flow, node: int) -> str:
 
 
 def stands_between(flow: Flow, layer: Layer, blocks: Collection[int]) -> bool:
-    """Whether the sums of a layer stand beside numbered blocks, and what they add was made in none of such."""
-    own = next(flow.parents(layer[0].joints[0].add), None)
+    """Whether the sums of a layer stand before one of some numbered blocks, and what they add was made in none."""
+    add = layer[0].joints[0].add
+    own = next(flow.parents(add), None)
     inner = (node for staging in layer for joint in staging.joints for node in joint.region.inner)
     makers = {block for node in inner if (block := find_block(flow, node)) is not None}
-    is_beside = own is not None and any(own < block < flow.ends[own] for block in blocks)
+    is_beside = own is not None and any(add < block < flow.ends[own] for block in blocks)
     return is_beside and all(next(flow.parents(one), None) != own for one in makers)
