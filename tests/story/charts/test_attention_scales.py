@@ -55,7 +55,7 @@ def test_learned_numbers_behind_a_norm_with_weights_are_a_box_of_their_own(scale
 
     labels = {node.label for node in nodes}
     assert {"NORM Q", "NORM K"} <= labels
-    assert ("SCALE Q" in labels) == scales
+    assert ("Q × LEARNED NUMBERS" in labels) == scales
 
 
 def test_queries_and_keys_that_are_both_divided_by_a_root_of_the_root_are_scaled_by_the_root():
@@ -88,3 +88,29 @@ def test_a_factor_behind_a_bias_stands_above_it_and_no_formula_says_otherwise():
     rows = {node.label: node.row for node in nodes}
     assert rows["SCORES Q·K^T"] < rows["+ BIAS OF RELATIVE PLACES"] < rows["SCORES ÷ √d_k"]
     assert "attention" not in [name for name, *_ in list_formulas(tower, attention, nodes)]
+
+
+class Bent(nn.Module):
+    """Queries times numbers for each place of a head: learned ones, bent and scaled, or as many that nobody learned."""
+
+    def __init__(self, *, learned: bool):
+        super().__init__()
+        self.query, self.key, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        numbers = torch.ones(WIDTH // HEADS)
+        self.by = nn.Parameter(numbers) if learned else nn.Buffer(numbers)
+
+    def forward(self, x):
+        query, key, value = (
+            way(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for way in (self.query, self.key, self.value)
+        )
+        query = query * softplus(self.by).mul(0.7)[None, None, None, :]
+        weights = (query @ key.transpose(-1, -2)).softmax(-1)
+        return x + self.out((weights @ value).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize(("learned", "told"), [(True, "Q × LEARNED NUMBERS"), (False, "SCALE Q")])
+def test_queries_times_learned_numbers_say_so(learned, told):
+    model = nn.Sequential(*(part for _ in range(2) for part in (Bent(learned=learned), FeedForwardPart()))).eval()
+    (column,) = read_columns(xray.trace(model, torch.ones(2, 5, WIDTH)))
+    chart = column.frames[0].panels[0].chart
+    assert [node.label for node in chart.nodes if node.key == "scale0_q"] == [told]

@@ -19,6 +19,7 @@ from xray.story.attention.lanes import (
     take_turn,
 )
 from xray.story.attention.square import UNKNOWN_FACTOR, name_factor
+from xray.story.body.scale import multiplies_by_learned
 from xray.story.body.stages import Branching
 from xray.story.branches.attention import rolls_places
 from xray.story.branches.chosen_heads import find_stack
@@ -290,6 +291,9 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         "repeat": "REPEAT",
         "scale": "SCALE",
     }
+    changing = [node for node in part.nodes if flow.op(node) not in CARRYING]
+    if part.kind == "scale" and changing and all(multiplies_by_learned(flow, node) for node in changing):
+        return f"{letters} × LEARNED NUMBERS"
     if part.kind == "repeat":
         times = repeat_times(flow, part)
         return f"REPEAT {letters} ×{times}" if times else f"REPEAT {letters}"

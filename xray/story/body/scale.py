@@ -52,6 +52,18 @@ def reads_learned(flow: Flow, node: int) -> bool:
     return False
 
 
+def multiplies_by_learned(flow: Flow, node: int) -> bool:
+    """Whether a step multiplies by learned numbers, be they bent or scaled before (TimesFM's queries)."""
+    if flow.op(node) not in SCALINGS or len(flow.steps[node].inputs) != len(("rows", "numbers")):
+        return False
+    for record, maker in flow.given(node):
+        behind = [] if maker is None else list(flow.behind(maker, most=MOST_MOVES))
+        roots = {one.role for here in behind for one, before in flow.given(here) if before is None}
+        if record.role == "parameter" or (roots == {"parameter"} and len(behind) < MOST_MOVES):
+            return True
+    return False
+
+
 def list_bendings(flow: Flow, head: int) -> tuple[list[int], list[int]]:
     """What multiplies all scores of a head by one number, or bends them by tanh: before its linear layer, and behind.
 
