@@ -1,5 +1,6 @@
 """Boxes of an entrance: a number by which words are multiplied, and places that a model holds."""
 
+import pytest
 import torch
 from handwritten import Attention, Layer
 from torch import nn
@@ -207,3 +208,29 @@ def test_ids_that_are_made_numbers_come_in():
     _, chart = read(Asked, torch.arange(14).view(2, 7))
 
     assert labels_of(chart)[:2] == ["VECTORS", "LINEAR"]
+
+
+class Cut(Held):
+    """The same, of the image's rows those alone that are picked."""
+
+    def __init__(self, pick):
+        super().__init__()
+        self.pick = pick
+        self.project.forward = lambda x, rows: self.project.project(self.pick(x))  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize(
+    ("pick", "told"),
+    [
+        (lambda x: x[:, 1:], "ALL ROWS BUT THE FIRST"),
+        (lambda x: x[:, :-2], "ALL ROWS BUT THE LAST 2"),
+        (lambda x: x[:, ::2], "2 OF 4 ROWS"),
+        (lambda x: x[:, :4], None),
+    ],
+)
+def test_rows_that_are_left_out_on_the_way_between_two_towers_have_a_box(pick, told):
+    _, chart = read(lambda: Cut(pick), torch.tensor([[1, 2, SIGN, SIGN, 3]] * 2), torch.rand(2, 3, 8, 8))
+
+    assert [label for label in labels_of(chart) if "ROWS" in label and label != "ROWS PUT IN"] == [told] * (
+        told is not None
+    )

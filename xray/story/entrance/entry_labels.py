@@ -16,6 +16,7 @@ from xray.story.passages.added_places import (
     learned_source,
 )
 from xray.story.passages.pools import label_neighbours, lays_neighbours
+from xray.story.recognition.between import list_reading_data
 from xray.story.recognition.chosen_rows import picks_by_chance
 
 CHOOSING = frozenset({"gather", "index_select", "take_along_dim"})
@@ -52,6 +53,8 @@ def label_entry(flow: Flow, node: int) -> str:
     if op in CHOOSING and leaves_rows(flow, node):
         chance = ", DRAWN BY CHANCE" if picks_by_chance(flow, node) else ""
         return f"{flow.output(node).shape[1]:,} OF {flow.steps[node].inputs[0].shape[1]:,} ROWS{chance}"
+    if op == "index" and cuts_rows(flow, node):
+        return label_cut_rows(flow, node)
     rows = [record.shape[1] for record in flow.steps[node].inputs if len(record.shape) > 1]
     if op == "cat" and flow.output(node).shape[1:2] == (sum(rows),):
         return label_rows(flow, node, rows)
@@ -100,3 +103,20 @@ def leaves_rows(flow: Flow, node: int) -> bool:
     if not is_some or (before.shape[0], before.shape[2]) != (after.shape[0], after.shape[2]):
         return False
     return any(flow.op(one) in FINDINGS for one in flow.behind(flow.makers[node][0]))
+
+
+def cuts_rows(flow: Flow, node: int) -> bool:
+    """Whether a step leaves out rows at an end of each sequence that was worked out of the input (LLaVA)."""
+    before, after = flow.steps[node].inputs[0].shape, flow.output(node).shape
+    are_rows = len(before) == len(after) == len(("batch", "row", "width")) and before[::2] == after[::2]
+    return are_rows and 1 < after[1] < before[1] and prod(after) > 0 and node in list_reading_data(flow)
+
+
+def label_cut_rows(flow: Flow, node: int) -> str:
+    """What a step is called that leaves rows out: by how many, and at which end; else by how many it takes."""
+    left = flow.steps[node].inputs[0].shape[1] - flow.output(node).shape[1]
+    parts = str(flow.steps[node].settings.get("index", "")).split(", ")
+    end = {f"{left}:": "FIRST", f":-{left}": "LAST"}.get(parts[1] if len(parts) > 1 else "")
+    if end is None:
+        return f"{flow.output(node).shape[1]:,} OF {flow.steps[node].inputs[0].shape[1]:,} ROWS"
+    return f"ALL ROWS BUT THE {end}{f' {left:,}' * (left > 1)}"
