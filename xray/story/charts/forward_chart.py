@@ -1,9 +1,10 @@
 """The charts of a feed-forward and of experts: out to d_ff and back, for all places alike or chosen for each."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import CLAMPS, SIDE_BY_SIDE
 from xray.ir.flow.projections import data_input
 from xray.story.anatomy.branches import FeedForward
 from xray.story.anatomy.wording import label_activation
@@ -23,7 +24,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.held_gates import find_held
 from xray.story.charts.operations_chart import chart_operations
-from xray.story.recognition.between import projections_in, width_in, width_out
+from xray.story.recognition.between import is_linear, projections_in, width_in, width_out
 from xray.story.recognition.norms import Norm as FoundNorm
 
 
@@ -143,7 +144,24 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
     counted = describe_params(flow, last)
     drawn.append(Node("contract", "LINEAR", row, BROAD, steps_at(flow, last), flow.output(last), counted))
     edges.append(Edge(top, "contract"))
-    return Chart(tuple(drawn), tuple(edges), feet, "contract")
+    return Chart(tuple(name_clamps(flow, node, nodes) for node in drawn), tuple(edges), feet, "contract")
+
+
+def name_clamps(flow: Flow, node: Node, within: Collection[int]) -> Node:
+    """The box of a linear layer that says where what it reads or makes is clamped, and stands for that (Gemma 4)."""
+    linear = flow.places[node.steps[0].id]
+    number = data_input(flow, linear) if is_linear(flow, linear) else None
+    if number is None:
+        return node
+    read = flow.carried_from(flow.makers[linear][number])
+    before = [read] if read in within and read is not None and flow.op(read) in CLAMPS else []
+    behind, here = list[int](), linear
+    while len(readers := flow.readers.get(here, ())) == 1 and flow.op(readers[0]) in CLAMPS and readers[0] in within:
+        here = readers[0]
+        behind.append(here)
+    name, plus, bent = node.label.partition(" + ")
+    label = f"{'CLAMP + ' * bool(before)}{name}{' + CLAMP' * bool(behind)}{plus}{bent}"
+    return replace(node, label=label, steps=(*node.steps, *steps_at(flow, *before, *behind)))
 
 
 def find_joined(flow: Flow, found: Branching, wide: int) -> int | None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SUMS
+from xray.ir.flow.operation_kinds import CLAMPS, SUMS
 from xray.story.anatomy.branches import (
     Attention,
     Convolution,
@@ -241,12 +241,13 @@ def chart_norm(flow: Flow, norm: Norm, key: str, wide: bool) -> Chart:
     modulation = list_modulation(flow, norm)
     if modulation:
         label = f"{label}, {name_modulation(flow, modulation)}"
+    clamped = [norm.origin] if key == "opening" and norm.origin is not None and flow.op(norm.origin) in CLAMPS else []
     node = Node(
         key,
-        label,
+        f"CLAMP + {label}" if clamped else label,
         0,
         (0.5, 0.4) if wide else BROAD if modulation else MIDDLE,
-        steps_at(flow, *reversed(modulation), norm.end, *(node for node in norm.nodes if node != norm.end)),
+        steps_at(flow, *reversed(modulation), norm.end, *(node for node in norm.nodes if node != norm.end), *clamped),
         flow.output(modulation[-1] if modulation else norm.end),
         extra,
         describe_box("norm", NormFacts(kind, None, adaptive=bool(modulation))),

@@ -1,0 +1,29 @@
+"""Numbers that are clamped before a norm, and before and behind a linear layer, are named with it."""
+
+from story.body.test_mistaken import WIDTH, AttentionPart, Reader, draw, rows
+from torch import nn
+from torch.nn import functional
+
+
+class Clipped(nn.Module):
+    """A feed-forward whose rows are clamped before its norm, and before and behind its first linear layer (Gemma 4)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.wide, self.back = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 31), nn.Linear(31, WIDTH)
+
+    def forward(self, x):
+        wide = self.wide(self.norm(x.clamp(-9, 9)).clamp(-2, 2)).clamp(-3, 3)
+        return x + self.back(functional.gelu(wide))
+
+
+def test_clamps_around_the_layers_of_a_feed_forward_are_named():
+    nodes = draw(Reader(AttentionPart(), Clipped()), rows())
+
+    assert [node.label for node in nodes][-4:] == [
+        "CLAMP + LAYER NORM",
+        "CLAMP + LINEAR + CLAMP + GELU",
+        "LINEAR",
+        "ADD",
+    ]
+    assert [sum(step.op == "clamp" for step in node.steps) for node in nodes][-4:] == [1, 2, 0, 0]
