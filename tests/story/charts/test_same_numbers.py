@@ -30,3 +30,31 @@ def test_a_number_is_said_where_all_layers_have_it(factors, told):
 
     labels = {node.label for frame in column.frames for panel in frame.panels for node in panel.chart.nodes}
     assert {label for label in labels if label.startswith(("× A", "× 0", "× 1"))} == told
+
+
+class Dilated(nn.Module):
+    """A convolution over places so far apart, and one of single places, added to what came in (DAC)."""
+
+    def __init__(self, apart):
+        super().__init__()
+        self.wide, self.alone = nn.Conv1d(WIDTH, WIDTH, 3, padding=apart, dilation=apart), nn.Conv1d(WIDTH, WIDTH, 1)
+
+    def forward(self, x):
+        return x + self.alone(torch.tanh(self.wide(x)))
+
+
+@pytest.mark.parametrize(
+    ("apart", "told"),
+    [
+        ((1, 1, 1), "CONVOLUTION 3"),
+        ((3, 3, 3), "CONVOLUTION 3, 3 APART"),
+        ((1, 3, 9), "CONVOLUTION 3, 1 TO 9 APART"),
+        ((9, 3, 3), "CONVOLUTION 3, 3 TO 9 APART"),
+    ],
+)
+def test_how_far_apart_convolutions_read_is_said_of_all_layers(apart, told):
+    model = nn.Sequential(nn.Conv1d(1, WIDTH, 7, padding=3), *map(Dilated, apart))
+    (column,) = read_columns(xray.trace(model, torch.ones(2, 1, 40)))
+
+    labels = [node.label for frame in column.frames for panel in frame.panels for node in panel.chart.nodes]
+    assert [label for label in labels if label.startswith("CONVOLUTION 3")] == [told]

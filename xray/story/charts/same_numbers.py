@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import FINDINGS
 from xray.story.body.stages import Staging
 from xray.story.branches.caps import read_factor
 from xray.story.charts.chart import Chart
+from xray.story.passages.bridges import name_convolution, read_dilation
 
 TIMES = re.compile(r"[×÷·] ?[\d.,]+(e-?\d+)?")
 
@@ -21,6 +23,7 @@ def blur_numbers(flow: Flow, chart: Chart, drawn: Staging, others: Sequence[Stag
         for place, (node, factor) in enumerate(own)
         if any(factor not in (other[place : place + 1] if len(other) == len(own) else other) for other in alike)
     }
+    chart = spread_dilations(flow, chart, drawn, others)
     return replace(
         chart,
         nodes=tuple(
@@ -30,6 +33,31 @@ def blur_numbers(flow: Flow, chart: Chart, drawn: Staging, others: Sequence[Stag
             for node in chart.nodes
         ),
     )
+
+
+def spread_dilations(flow: Flow, chart: Chart, drawn: Staging, others: Sequence[Staging]) -> Chart:
+    """The chart with how far apart convolutions read, from the least to the most where layers differ in that (DAC)."""
+    own, alike = list_convolutions(flow, drawn), [list_convolutions(flow, other) for other in others]
+    told: dict[str, tuple[str, str]] = {}
+    for place, node in enumerate(own):
+        found = {read_dilation(flow, other[place]) for other in alike if len(other) == len(own)}
+        if len(found) > 1:
+            plain = name_convolution(flow, node)
+            apart = read_dilation(flow, node)
+            here = plain if apart == 1 else f"{plain}, {apart} APART"
+            told[flow.steps[node].id] = (here, f"{plain}, {min(found)} TO {max(found)} APART")
+    nodes = []
+    for box in chart.nodes:
+        label = box.label
+        for here, spread in (told[step.id] for step in box.steps if step.id in told):
+            label = label.replace(here, spread, 1)
+        nodes.append(replace(box, label=label))
+    return replace(chart, nodes=tuple(nodes))
+
+
+def list_convolutions(flow: Flow, staging: Staging) -> list[int]:
+    """The convolutions of a stage, in order."""
+    return [node for node in sorted(staging.nodes) if flow.is_leaf(node) and flow.op(node) in FINDINGS]
 
 
 def list_factors(flow: Flow, staging: Staging) -> list[tuple[int, float]]:

@@ -146,10 +146,17 @@ def lays_earlier_beside(flow: Flow, node: int, nodes: Collection[int]) -> bool:
 
 
 def label_convolution(flow: Flow, node: int) -> str:
-    """A convolution with its kernel, and by how many places that moves on."""
-    stride = read_sizes(flow, node, "stride")
+    """A convolution with its kernel, how far apart that reads places, and by how many of them it moves on."""
+    stride, apart = read_sizes(flow, node, "stride"), read_dilation(flow, node)
     told = name_convolution(flow, node)
+    told = told if apart == 1 else f"{told}, {apart} APART"
     return f"{told}, STEP {stride[0]}" if stride and set(stride) != {1} else told
+
+
+def read_dilation(flow: Flow, node: int) -> int:
+    """How far apart the places are that a convolution reads, which are neighbours where that is 1."""
+    found = () if flow.op(node) in TRANSPOSED else read_sizes(flow, node, "dilation")
+    return max(found, default=1) if max(read_sizes(flow, node, "kernel_size"), default=1) > 1 else 1
 
 
 def name_convolution(flow: Flow, node: int) -> str:
