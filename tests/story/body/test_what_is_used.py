@@ -2,6 +2,7 @@
 
 import torch
 from story.body.test_kept_waist import WIDTH, LatentAttention, Layer
+from story.test_parameters import bars_of, poster_of
 from torch import nn
 
 import xray
@@ -54,3 +55,23 @@ def test_a_book_of_codes_holds_no_words_and_no_places():
     assert tower.vocab is None
     assert tower.reads != "ids"
     assert {part.part for part in tower.entrance} == {"table"}
+
+
+class Peeked(nn.Module):
+    """A table of places whose weights are laid another way for nothing before it is looked into (Unlimited OCR)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = nn.Embedding(13, WIDTH), nn.Embedding(5, WIDTH)
+        self.layers = nn.Sequential(*(Layer(LatentAttention("nothing")) for _ in range(2)))
+
+    def forward(self, ids):
+        self.places.weight.unsqueeze(0)
+        return self.layers(self.words(ids) + self.places(torch.arange(ids.shape[1])))
+
+
+def test_weights_that_are_moved_for_nothing_are_counted_where_they_work():
+    bars = bars_of(poster_of(Peeked(), IDS))
+
+    assert bars["entrance"] == 13 * WIDTH + 5 * WIDTH
+    assert "norms and what is not placed" not in bars

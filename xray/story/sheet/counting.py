@@ -95,13 +95,20 @@ class Count:
     def handing_on(self) -> frozenset[str]:
         """The paths of steps that hand a parameter on, as it is or changed: what they share is counted where it works.
 
-        RWKV divides some of its weights before its layers.
+        RWKV divides some of its weights before its layers. So is what is moved for nothing: nobody reads it (CLIP's
+        table of places in Unlimited OCR).
         """
         return frozenset(
             step.path
             for place, step in enumerate(self.flow.steps)
-            if self.hands_on(place) or (step.op.endswith("_") and [one.role for one in step.inputs] == ["parameter"])
+            if self.hands_on(place)
+            or ([one.role for one in step.inputs] == ["parameter"] and (step.op.endswith("_") or self.is_unread(place)))
         )
+
+    def is_unread(self, place: int) -> bool:
+        """Whether a step only moves numbers, and no other one reads what it gives."""
+        readers = (one for one in self.flow.readers.get(place, ()) if self.flow.is_leaf(one))
+        return self.flow.op(place) in CARRYING and next(readers, None) is None
 
     def params(self, place: int) -> int:
         """The parameters of a step: its module's and those lent to it, or those given to it where it is none."""
