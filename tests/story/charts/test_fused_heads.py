@@ -105,3 +105,23 @@ def test_a_piece_of_a_head_is_not_called_heads():
     (heads,) = [name for name in lines if name.startswith("HEADS")]
     assert heads == "HEADS OF Q, K, V"
     assert "".join(run.text for run in lines[heads]).startswith(f"2×{HEADS}×5×{WIDTH // HEADS}")
+
+
+class Flattened(Fused):
+    """The heads of all sequences lie one behind the other (ViTDet)."""
+
+    def attend(self, x):
+        batch, length, _ = x.shape
+        three = self.change(self.qkv(x)).reshape(batch, length, 3, HEADS, -1).permute(2, 0, 3, 1, 4)
+        query, key, value = three.reshape(3, batch * HEADS, length, -1).unbind(0)
+        found = (query @ key.transpose(-1, -2)).softmax(-1) @ value
+        return self.out(found.reshape(batch, HEADS, length, -1).transpose(1, 2).flatten(2))
+
+
+def test_heads_of_all_sequences_in_one_row_are_heads_of_all_three():
+    model = nn.Sequential(Flattened(), FeedForwardPart(), Flattened(), FeedForwardPart()).eval()
+    layout = compose_poster(xray.trace(model, torch.ones(2, 5, WIDTH)), text_width)
+
+    labels = {"".join(run.text for run in box.lines[0]) for box in layout.boxes if box.lines}
+    assert "HEADS OF Q, K, V" in labels
+    assert "CUT ANEW" not in labels

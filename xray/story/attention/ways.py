@@ -5,6 +5,7 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, COPIES, DROPOUTS, FINDINGS, SCALINGS, SUMS, TURNS
+from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import ANOTHER_ROW, Attention
 from xray.story.anatomy.wording import label_activation
 from xray.story.attention.lanes import (
@@ -303,7 +304,13 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
 def is_cut_into_heads(flow: Flow, part: Part) -> bool:
     """Whether a part cuts rows into heads, be it of all three ways at once (GPT-NeoX)."""
     before = flow.steps[part.nodes[0]].inputs[0]
-    return "heads" in part.record.axes and "heads" not in before.axes and prod(before.shape) >= prod(part.record.shape)
+    is_cut = names_heads(part.record) and not names_heads(before)
+    return is_cut and prod(before.shape) >= prod(part.record.shape)
+
+
+def names_heads(record: TensorRecord) -> bool:
+    """Whether an axis is of heads, be it of those of all sequences at once (ViTDet)."""
+    return any(axis in ("heads", "batch*heads") for axis in record.axes)
 
 
 def widens(flow: Flow, linear: int) -> bool:
