@@ -23,6 +23,7 @@ from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.stage_chart import name_modulation
 from xray.story.charts.sum_chart import find_own_bend
 from xray.story.entrance.entrance_chart import label_resampler
+from xray.story.exits.brought import label_brought, lead_brought, list_brought
 from xray.story.exits.handed_rows import ALL, find_rows
 from xray.story.exits.last_steps import (
     find_last,
@@ -59,8 +60,9 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     if region is None or top is None:
         return None
     nodes = {node for node in region.inner if not is_of_stage(flow, towering, node) and node not in others}
-    nodes |= set(list_beside(flow, end, top, others))
-    labels = label_joined_rows(flow, nodes)
+    brought = list_brought(flow, region) if loss is None and not others else frozenset[int]()
+    nodes |= {*list_beside(flow, end, top, others), *brought}
+    labels = label_joined_rows(flow, nodes) | label_brought(flow, brought)
     gathered = find_end(flow, towering.chains[-1].joints[-1].mixing, end)
     for node in nodes:
         if is_linear(flow, node) and scores_words(flow, node, towering.tower.vocab):
@@ -92,7 +94,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     if chart is None:
         return None
     chart = replace(chart, nodes=tuple(tell_pooled(flow, show_given(node), end) for node in chart.nodes))
-    chart = without_told(chart)
+    chart = lead_brought(flow, without_told(chart), brought)
     if loss is not None:
         return add_loss(flow, chart, loss, predicted)
     label = name_bending(flow, behind)

@@ -1,0 +1,42 @@
+"""What is worked out beside a tower and meets what it gives behind the last layer: words so far, in a transducer."""
+
+import torch
+from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, Reader, rows
+from torch import nn
+
+import xray
+from xray.story.sheet.columns import read_columns
+
+WORDS, NARROW = 9, 5
+
+
+class Transducer(Reader):
+    """Each place of a sound meets each word so far (RNN-T)."""
+
+    def __init__(self, *layers):
+        super().__init__(*layers)
+        self.narrow, self.words = nn.Linear(WIDTH, NARROW), nn.Embedding(WORDS, NARROW)
+        self.remember, self.scores = nn.LSTM(NARROW, NARROW, batch_first=True), nn.Linear(NARROW, WORDS)
+
+    def forward(self, x, kind=None):
+        heard = self.narrow(super().forward(x))
+        said, _ = self.remember(self.words(kind))
+        return self.scores(torch.relu(heard[:, :, None] + said[:, None]))
+
+
+def test_a_network_of_the_words_so_far_is_drawn_to_where_it_meets_what_the_layers_give():
+    model = Transducer(*(part() for _ in range(2) for part in (AttentionPart, FeedForwardPart)))
+    (column,) = read_columns(xray.trace(model.eval(), rows(), torch.tensor([[1, 2, 3]] * len(rows()))))
+    chart = column.exit
+
+    assert chart is not None
+    labels = {node.key: node.label for node in chart.nodes}
+    assert [(labels[edge.source], labels[edge.target]) for edge in chart.edges] == [
+        ("TOKEN IDS", "TABLE LOOKUP"),
+        ("LINEAR", "ADDED UP"),
+        ("TABLE LOOKUP", "LSTM"),
+        ("LSTM", "ADDED UP"),
+        ("ADDED UP", "ReLU"),
+        ("ReLU", "LINEAR"),
+    ]
+    assert [labels[key] for key in chart.feet] == ["LINEAR"]
