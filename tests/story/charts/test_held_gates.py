@@ -57,3 +57,11 @@ def test_bounds_within_experts_are_told():
 
     (each,) = (node for node in column.frames[0].panels[1].chart.nodes if node.label.startswith("IN EACH"))
     assert each.told == ("gate at most 7, up within ±7, + 1",)  # modeling_gpt_oss.py, _apply_gate
+
+
+def test_biases_of_experts_are_counted_where_they_are_added():
+    _, trace = record_family(FAMILIES["gpt_oss"])
+    panel = read_columns(trace)[0].frames[0].panels[1]
+
+    told = [node.extra for node in panel.chart.nodes if node.extra.endswith(" parameters")]
+    assert sum(int(one.split()[0].replace(",", "")) for one in told) == panel.params

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
@@ -338,7 +339,12 @@ def is_stacked(flow: Flow, node: int, count: int) -> bool:
 
 
 def stack_size(flow: Flow, node: int, count: int) -> str:
-    """How many weights all experts have there together."""
+    """How many weights all experts have there together, with the biases that are added to what is made."""
     stacks = [one.shape for one in flow.steps[node].inputs if len(one.shape) == 3 and one.shape[0] == count]
-    shape = stacks[-1] if stacks else None
-    return "" if shape is None else f"{shape[0] * shape[1] * shape[2]:,} parameters"
+    if not stacks:
+        return ""
+    adds = (reader for reader in flow.readers.get(node, ()) if flow.op(reader) in SUMS)
+    picks = [maker for add in adds for maker in flow.makers[add] if maker is not None and maker != node]
+    shapes = (one.shape for pick in picks for one in flow.steps[pick].inputs if one.role == "parameter")
+    biases = sum(prod(shape) for shape in shapes if len(shape) == 2 and shape[0] == count)
+    return f"{prod(stacks[-1]) + biases:,} parameters"
