@@ -3,7 +3,7 @@
 import re
 
 import torch
-from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
+from story.body.test_mistaken import HEADS, WIDTH, AttentionPart, FeedForwardPart, Reader, rows
 from torch import nn
 from torch.nn import functional
 
@@ -11,6 +11,7 @@ import xray
 from xray import anatomy
 from xray.renderers.sheet.poster import draw_poster
 from xray.story.anatomy.branches import Attention
+from xray.story.sheet.columns import read_columns
 
 WORDS, PLACES = 23, 5
 IDS = torch.tensor([[3, 1, 4, 1, 5], [9, 2, 6, 5, 8]])
@@ -102,3 +103,35 @@ def test_a_norm_before_the_gate_of_the_heads_is_told_and_drawn_below_it():
 
     assert {one.inner_norm for one in tower.branches if isinstance(one, Attention)} == {"rms"}
     assert drawn.index("WEIGHTS · V") < drawn.index("|RMS NORM") < drawn.index("× GATE")
+
+
+class Thresholded(nn.Module):
+    """A gated feed-forward whose gate lets numbers through that are far above the mean of their row (Gemma 3n)."""
+
+    def __init__(self, times):
+        super().__init__()
+        self.norm, self.times = nn.LayerNorm(WIDTH), times
+        self.gate, self.up, self.back = nn.Linear(WIDTH, 31), nn.Linear(WIDTH, 31), nn.Linear(31, WIDTH)
+
+    def forward(self, x):
+        normed = self.norm(x)
+        gate = self.gate(normed)
+        if self.times:
+            limit = gate.mean(-1, keepdim=True) + gate.std(-1, keepdim=True, unbiased=False) * self.times
+            gate = functional.relu(gate - limit)
+        return x + self.back(functional.gelu(gate) * self.up(normed))
+
+
+def test_a_gate_above_a_threshold_is_told_and_parts_layers():
+    layers = [layer for times in (1.6, 1.6, 0, 0) for layer in (AttentionPart(), Thresholded(times))]
+    trace = xray.trace(Reader(*layers), rows())
+
+    (tower,) = xray.anatomy(trace).towers
+    assert [(group.layers, getattr(group.stages[1].branches[0], "threshold", None)) for group in tower.groups] == [
+        ((0, 1), True),
+        ((2, 3), None),
+    ]
+    (column,) = read_columns(trace)
+    labels = [[node.label for node in frame.panels[-1].chart.nodes] for frame in column.frames]
+    assert "GATE ABOVE A THRESHOLD + GELU" in labels[0]
+    assert "GATE + GELU" in labels[1]

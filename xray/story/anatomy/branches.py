@@ -120,7 +120,9 @@ class FeedForward:
     `kernel` is that of a convolution of the wide rows on the way, which lets neighbours in (SegFormer), `inner_norm`
     normalises the wide rows before they are led back (BitNet). `gates_beside` is True where they are multiplied by rows
     that are made beside the stream, once for all layers, each of which has its part of them (Gemma 4). `joined` is how
-    many rows of the stream it reads side by side, and gives one for (the merger of MiniCPM-V 4.7's eye).
+    many rows of the stream it reads side by side, and gives one for (the merger of MiniCPM-V 4.7's eye). `threshold` is
+    True where of the gate's numbers those alone go on that are above one that follows from the mean and the spread of
+    their row (Gemma 3n).
     """
 
     d_ff: int | None
@@ -131,6 +133,7 @@ class FeedForward:
     inner_norm: NormKind | None = None
     gates_beside: bool | None = None
     joined: int | None = None
+    threshold: bool | None = None
     part: str = "feed_forward"
 
 

@@ -243,7 +243,8 @@ def describe_traits(branch: Branch) -> str:
         beside = "" if branch.kernel is None else f"convolution {times(branch.kernel)} inside"
         others = branch.gates_beside and "times rows made beside the stream"
         fused = branch.fused and "gate and up in one"
-        return join(branch.activation, branch.gated and "gated", fused, beside, inside, others)
+        above = branch.threshold and "above a threshold alone"
+        return join(branch.activation, branch.gated and "gated", above, fused, beside, inside, others)
     if isinstance(branch, Experts):
         return join(branch.activation, branch.gated and "gated", describe_weights(branch), describe_choice(branch))
     if isinstance(branch, Recurrence):

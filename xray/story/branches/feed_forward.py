@@ -4,7 +4,7 @@ from collections.abc import Collection
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, CURVES, FINDINGS, SCALINGS, SOFTMAXES, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, CURVES, DIFFERENCES, FINDINGS, SCALINGS, SOFTMAXES, SUMS
 from xray.ir.flow.projections import data_input, is_product
 from xray.story.anatomy.branches import FeedForward
 from xray.story.branches.inner_norms import name_inner_norm
@@ -22,6 +22,7 @@ BENT_BY: dict[str, frozenset[str]] = {
 """The operations of which an activation may be written out; any other is one operation of its name."""
 LEAST_OF_XIELU = 4
 """A square and a slope where numbers are above 0, a slope and a factor of an exponential below (Huang et al. 2024)."""
+RELUS = frozenset({"relu", "relu_"})
 SPLITTERS = frozenset({"chunk", "split", "unbind", "split_with_sizes", "tensor_split"})
 
 
@@ -57,8 +58,23 @@ def describe_feed_forward(flow: Flow, region: Region, nodes: Collection[int]) ->
         kernel=inner_kernel(flow, inner) or shift_kernel(flow, [node for node in nodes if node < wide[0]]),
         inner_norm=name_inner_norm(flow, last, inner),
         joined=count_joined(flow, region, projections[0], last),
+        threshold=True if list_threshold(flow, inner, wide) else None,
         gates_beside=True if not gated and find_rows_beside(flow, region, inner) is not None else None,
     )
+
+
+def list_threshold(flow: Flow, inner: Collection[int], wide: Collection[int]) -> list[int]:
+    """The steps that take off a row what follows from its mean and spread, and leave nothing below it; if there are."""
+    for node in sorted(inner):
+        taken = next(iter(flow.makers[node]), None) if flow.op(node) in RELUS else None
+        if taken is None or flow.op(taken) not in DIFFERENCES or len(flow.makers[taken]) != 2:
+            continue
+        row, limit = flow.makers[taken]
+        way = set(flow.behind(limit, within=lambda place: place in inner))
+        ops = {flow.op(place) for place in way if row in flow.makers[place]}
+        if row in wide and flow.steps[taken].inputs[1].shape[-1:] == (1,) and ops == {"mean", "std"}:
+            return sorted({*way, taken, node})
+    return []
 
 
 def count_joined(flow: Flow, region: Region, first: int, last: int) -> int | None:

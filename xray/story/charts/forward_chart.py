@@ -9,7 +9,7 @@ from xray.ir.flow.projections import data_input
 from xray.story.anatomy.branches import FeedForward
 from xray.story.anatomy.wording import label_activation
 from xray.story.body.stages import Branching, find_any_norm, name_norm, opening_norms
-from xray.story.branches.feed_forward import find_rows_beside, is_bend, is_gate, list_bending
+from xray.story.branches.feed_forward import find_rows_beside, is_bend, is_gate, list_bending, list_threshold
 from xray.story.branches.inner_norms import find_inner_norm
 from xray.story.charts.chart import (
     BROAD,
@@ -55,14 +55,15 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
         bending = list_bending(flow, [node for node in between if node < gate], branch.activation)
         held = find_held(flow, gate, between)
         for key, one, place in (("gate", bent, LEFT_HALF), ("expand", next(w for w in wide if w != bent), RIGHT_HALF)):
-            label = f"GATE{with_bend}" if key == "gate" else "UP"
+            above = list_threshold(flow, between, [bent]) if key == "gate" else []
+            label = f"GATE{' ABOVE A THRESHOLD' * bool(above)}{with_bend}" if key == "gate" else "UP"
             drawn.append(
                 Node(
                     key,
                     label,
                     0,
                     place,
-                    steps_at(flow, one, *(bending if key == "gate" else ())),
+                    steps_at(flow, one, *dict.fromkeys((*bending, *above) if key == "gate" else ())),
                     flow.output(one),
                     describe_params(flow, one),
                 )

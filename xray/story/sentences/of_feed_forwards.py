@@ -28,6 +28,13 @@ def describe_gate(anatomy: Anatomy) -> str:
     return f"Gated feed-forward{some}: {name} of one projection, times another, then back."
 
 
+def describe_threshold(anatomy: Anatomy) -> str:
+    cut = {bool(one.threshold) for one in forwards(anatomy) if isinstance(one, FeedForward) and one.gated}
+    start = "In some layers those" if len(cut) > 1 else "Those"
+    told = "of a gate's numbers alone go on that are above the mean of their row and so many times its spread."
+    return f"{start} {told}" if True in cut else ""
+
+
 def describe_joined(anatomy: Anatomy) -> str:
     counts = sorted({one.joined for one in forwards(anatomy) if isinstance(one, FeedForward) and one.joined})
     told = " or ".join(map(str, counts))

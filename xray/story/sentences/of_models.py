@@ -32,6 +32,7 @@ from xray.story.sentences.of_feed_forwards import (
     describe_gate,
     describe_joined,
     describe_routing,
+    describe_threshold,
     gates_beside,
 )
 from xray.story.sentences.of_links import (
@@ -213,6 +214,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
         lambda whole: any(stage.replaces for stage in stages(whole)),
     ),
     Sentence("sinks", describe_sinks),
+    Sentence("above a threshold", describe_threshold),
     Sentence("rows to one within", describe_joined),
     fixed(
         "rows from beside",
