@@ -102,6 +102,24 @@ def test_learned_rows_that_are_laid_out_by_ones_are_drawn():
     assert [node.label for node in chart.nodes] == ["5 LEARNED ROWS"]
 
 
+class AsksByPlaces(Asks):
+    """A stream that begins as zeros, to which its layers add what they find; learned rows are added to what asks."""
+
+    def forward(self, rows, ids=None):
+        memory, asked = self.encoder(self.lead(rows)), torch.zeros_like(self.rows.expand(len(rows), -1, -1))
+        for attend, look, wide in zip(self.attend, self.look, self.wide, strict=True):
+            asked = wide(look(attend(asked), memory, torch.zeros(())))
+        return asked
+
+
+def test_zeros_that_a_stream_begins_as_are_drawn():
+    trace = xray.trace(AsksByPlaces(is_repeated=True).eval(), torch.rand(2, 7, WIDTH))
+    chart = read_columns(trace)[-1].entrance
+
+    assert chart is not None
+    assert [(node.label, node.record.shape) for node in chart.nodes if node.record] == [("ZEROS", (2, 5, WIDTH))]
+
+
 class Pyramid(nn.Module):
     """An image at three sizes, the larger two in pieces, all of one size one behind the other (Depth Pro)."""
 

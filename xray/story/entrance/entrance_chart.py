@@ -14,6 +14,7 @@ from xray.story.charts.chart import (
     Edge,
     Node,
     add_above,
+    chart_alone,
     chart_learned,
     chart_rows,
     describe_dropout,
@@ -35,6 +36,8 @@ from xray.story.recognition.resamplers import Resampler
 from xray.story.recognition.value_shapes import number
 from xray.story.streams.asides import list_carried_readers
 from xray.story.wording import plural
+
+ZEROS = frozenset({"zeros", "zeros_like", "new_zeros"})
 
 
 def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -> Chart | None:
@@ -65,8 +68,18 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         chart = None if chart is None else add_halves(flow, add_scale(flow, chart, nodes))
     if chart is None:
         begun = find_begun_rows(flow, nodes)
-        return chart_learned(flow, start) or (None if begun is None else chart_rows(flow, start, begun[1]))
+        rows = chart_learned(flow, start) if begun is None else chart_rows(flow, start, begun[1])
+        return rows or chart_zeros(flow, start)
     return chart if has_words else add_given(flow, towering, chart)
+
+
+def chart_zeros(flow: Flow, start: int) -> Chart | None:
+    """The zeros that a stream begins as, to which only its layers add something; None for anything else (DETR)."""
+    made = flow.carried_from(start)
+    if made is None or flow.op(made) not in ZEROS:
+        return None
+    places = dict.fromkeys([start, made])
+    return chart_alone(Node("zeros", "ZEROS", 0, MIDDLE, steps_at(flow, *places), flow.output(start)))
 
 
 def label_resampler(one: Resampler) -> str:
