@@ -1,16 +1,17 @@
 """The chart of an attention: three ways up, the square of scores, the weighted sum, and back to the stream."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
+from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SUMS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import Attention
 from xray.story.attention.end import draw_end
 from xray.story.attention.lanes import Part, list_opening, order_rows
-from xray.story.attention.made_beside import Beside, list_own, read_entry
+from xray.story.attention.made_beside import Beside, find_joined_values, list_own, read_entry
 from xray.story.attention.square import draw_square
 from xray.story.attention.ways import (
     draw_shared,
@@ -26,6 +27,7 @@ from xray.story.charts.chart import (
     Chart,
     Edge,
     Node,
+    describe_params,
 )
 from xray.story.passages.added_places import learned_source, name_addition
 
@@ -73,6 +75,7 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
     beside = Beside(everywhere, read_entry(flow, found), list_own(found.region))
     row = draw_square(flow, site, branch, turn, tops, row, nodes, edges, feet, beside)
     head = draw_end(flow, site, branch, found.region, row, nodes, edges)
+    nodes = add_joined_values(flow, site, beside, nodes, edges, feet)
     memory = list(dict.fromkeys(memory))
     nodes = [name_turn(flow, node, branch) for node in nodes]
     if flow.op(site.scores) != "einsum":
@@ -82,6 +85,25 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
         for node in nodes
     ]
     return Chart(tuple(nodes), tuple(edges), tuple(dict.fromkeys(feet)), head, tuple(memory))
+
+
+def add_joined_values(
+    flow: Flow, site: Site, beside: Beside, nodes: Sequence[Node], edges: list[Edge], feet: list[str]
+) -> list[Node]:
+    """The boxes, of which one that adds what another share of the weights weighs stands for that too."""
+    found = find_joined_values(flow, site, beside.inside)
+    add = None if found is None else flow.steps[found[0]]
+    own = next((node for node in nodes if add is not None and node.key.startswith("tail") and add in node.steps), None)
+    if found is None or own is None:
+        return list(nodes)
+    made = found[1]
+    shares = next(node.key for node in nodes if node.key in ("softmax", "shares"))
+    led, is_begun = replace(beside, owners={**beside.owners, site.softmax: shares}).lead_in(flow, made, own.key)
+    edges += led
+    feet += [own.key] if is_begun else []
+    steps = (*own.steps, *(flow.steps[node] for node in reversed(made)))
+    told = replace(own, label="+ OTHER WEIGHTS · V", steps=steps, extra=describe_params(flow, *made))
+    return [told if node is own else node for node in nodes]
 
 
 def reads_entry(flow: Flow, part: Part, found: Branching, drawn: Collection[int]) -> bool:

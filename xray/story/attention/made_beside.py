@@ -1,11 +1,11 @@
-"""What is worked out beside the scores: products that are added to them, and other scores that choose keys."""
+"""What is worked out beside the scores: products that are added to them or laid beside them, and what chooses keys."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING
+from xray.ir.flow.operation_kinds import CARRYING, SIDE_BY_SIDE, SUMS
 from xray.ir.flow.projections import is_product
 from xray.story.attention.lanes import list_opening
 from xray.story.body.stages import Branching
@@ -61,3 +61,30 @@ def list_made(flow: Flow, part: Scored, site: Site, inside: Collection[int]) -> 
     made = set(flow.behind(*starts, within=lambda node: node in inside and node not in own))
     works = [node for node in sorted(made) if flow.is_leaf(node) and flow.op(node) not in CARRYING]
     return works if any(is_product(flow, node) or is_linear(flow, node) for node in works) else []
+
+
+def find_joined_scores(flow: Flow, site: Site, inside: Collection[int]) -> tuple[int, list[int]] | None:
+    """The step that lays other scores of the same queries beside the scores, and what works these out (PEGASUS-X)."""
+    for node in site.scored[1:-1]:
+        made = list_made(flow, Scored("bias", (node,)), site, inside) if flow.op(node) in SIDE_BY_SIDE else []
+        if any(is_product(flow, one) and not is_linear(flow, one) for one in made):
+            return node, made
+    return None
+
+
+def find_joined_values(flow: Flow, site: Site, inside: Collection[int]) -> tuple[int, list[int]] | None:
+    """The sum of what two shares of one softmax weigh, and what works the second one out."""
+    own = {site.softmax, *flow.behind(site.softmax), *flow.behind(site.weighted_sum)}
+    here: int | None = site.weighted_sum
+    while here is not None:
+        onward = [one for one in flow.readers.get(here, ()) if flow.is_leaf(one) and one in inside]
+        here = onward[0] if len(onward) == 1 and flow.op(onward[0]) in CARRYING else None
+        for node in onward:
+            others = [one for one in flow.makers[node] if one is not None and one not in own | {here}]
+            others = [one for one in others if site.weighted_sum not in set(flow.behind(one))]
+            made = set(flow.behind(*others, within=lambda one: one in inside and one not in own))
+            works = [one for one in sorted(made) if flow.is_leaf(one) and flow.op(one) not in CARRYING]
+            weighs = [one for one in works if is_product(flow, one) and not is_linear(flow, one)]
+            if flow.op(node) in SUMS and len(weighs) == 1 and site.softmax in set(flow.behind(*weighs)):
+                return node, works
+    return None

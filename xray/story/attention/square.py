@@ -11,7 +11,7 @@ from xray.ir.flow.projections import is_product
 from xray.ir.trace import Step
 from xray.story.anatomy.branches import Attention
 from xray.story.attention.lanes import Part
-from xray.story.attention.made_beside import Beside, list_made
+from xray.story.attention.made_beside import Beside, find_joined_scores, list_made
 from xray.story.branches.attention import has_sinks_inside
 from xray.story.branches.caps import list_held_cap
 from xray.story.branches.visible import find_choice
@@ -86,6 +86,13 @@ def draw_square(
     edges += [Edge(tops[letter], "scores") for letter in ("q", "k") if letter in tops]
     row += 1
     last = "scores"
+    joined = find_joined_scores(flow, site, beside.inside)
+    if joined is not None and all(min(part.nodes) > joined[0] for part in later):
+        nodes.append(joined_node(flow, *joined, key="joined", row=row))
+        led, is_begun = beside.lead_in(flow, joined[1], "joined")
+        edges += [Edge(last, "joined"), *led]
+        feet += ["joined"] if is_begun else []
+        last, row = "joined", row + 1
     for number, part in enumerate(later):
         key = f"{'factor' if part.kind == 'scale' else part.kind}{number}"
         is_own = part.kind == "bias" or (part.kind == "mask" and branch.chosen_keys)
@@ -146,6 +153,14 @@ def factor_node(flow: Flow, part: Scored, site: Site, *, key: str, row: int) -> 
     """A factor behind what is added to the scores (XLNet)."""
     label = f"SCORES {name_factors(flow, site, [part])}"
     return Node(key, label, row, SQUARE, steps_at(flow, *reversed(part.nodes)), flow.output(part.nodes[-1]))
+
+
+def joined_node(flow: Flow, join: int, made: Sequence[int], *, key: str, row: int) -> Node:
+    """Other scores of the same queries laid beside the scores."""
+    extra = describe_params(flow, *made)
+    return Node(
+        key, "BESIDE OTHER SCORES", row, SQUARE, steps_at(flow, join, *reversed(made)), flow.output(join), extra
+    )
 
 
 def chooser_node(flow: Flow, site: Site, made: Sequence[int], row: int) -> Node:

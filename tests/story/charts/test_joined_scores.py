@@ -1,0 +1,87 @@
+"""One softmax over two sets of scores of the same queries, whose shares weigh two sets of values (PEGASUS-X)."""
+
+import pytest
+import torch
+from story.body.test_mistaken import WIDTH, FeedForwardPart
+from torch import nn
+
+import xray
+from xray.story.sheet.columns import read_columns
+
+HEADS, FAR, LEN = 3, 5, 7
+
+
+class Joined(nn.Module):
+    """Places look at rows from beside and at each other; what both say is added, or the rows from beside alone."""
+
+    def __init__(self, *, both):
+        super().__init__()
+        self.norm, self.both = nn.LayerNorm(WIDTH), both
+        self.query, self.key, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.far_key, self.far_value = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x, far):
+        normed = self.norm(x)
+        query, key, value = (self.cut(way(normed)) for way in (self.query, self.key, self.value))
+        far_key, far_value = self.cut(self.far_key(far)), self.cut(self.far_value(far))
+        scores = query @ far_key.transpose(2, 3)
+        if not self.both:
+            return x + self.out((scores.softmax(-1) @ far_value).transpose(1, 2).flatten(2))
+        weights = torch.cat([scores, query @ key.transpose(2, 3)], -1).softmax(-1)
+        found = weights[..., :FAR] @ far_value + weights[..., FAR:] @ value
+        return x + self.out(found.transpose(1, 2).flatten(2))
+
+    def cut(self, x):
+        return x.unflatten(-1, (HEADS, -1)).transpose(1, 2)
+
+
+class Model(nn.Module):
+    def __init__(self, *, both):
+        super().__init__()
+        self.looks = nn.ModuleList(Joined(both=both) for _ in range(2))
+        self.thinks = nn.ModuleList(FeedForwardPart() for _ in range(2))
+
+    def forward(self, x, far):
+        for look, think in zip(self.looks, self.thinks, strict=True):
+            x = think(look(x, far))
+        return x
+
+
+def read_chart(*, both):
+    torch.manual_seed(0)
+    given = torch.randn(2, LEN, WIDTH), torch.randn(2, FAR, WIDTH)
+    (column,) = read_columns(xray.trace(Model(both=both).eval(), *given))
+    return column.frames[0].panels[0].chart
+
+
+@pytest.fixture(scope="module")
+def chart():
+    return read_chart(both=True)
+
+
+def test_other_scores_and_other_values_have_boxes_with_their_layers(chart):
+    boxes = {node.label: node for node in chart.nodes}
+    counted = f"{WIDTH * WIDTH + WIDTH} parameters"
+    assert boxes["BESIDE OTHER SCORES"].extra == boxes["+ OTHER WEIGHTS · V"].extra == counted
+    assert boxes["BESIDE OTHER SCORES"].record.shape == (2, HEADS, LEN, FAR + LEN)
+    assert [step.path.split(".")[-1] for step in boxes["BESIDE OTHER SCORES"].steps if step.params] == ["key"]
+    assert [step.path.split(".")[-1] for step in boxes["+ OTHER WEIGHTS · V"].steps if step.params] == ["value"]
+
+
+def test_they_are_led_from_all_that_they_read(chart):
+    labels = {node.key: node.label for node in chart.nodes}
+    led = [(labels[edge.source], labels[edge.target]) for edge in chart.edges]
+    assert {one for one, other in led if other == "BESIDE OTHER SCORES"} == {
+        "LAYER NORM",
+        "HEADS Q",
+        "SCORES Q·K^T",
+    }
+    assert {one for one, other in led if other == "+ OTHER WEIGHTS · V"} == {
+        "LAYER NORM",
+        "WEIGHTS · V",
+        "SOFTMAX dim −1",
+    }
+
+
+def test_an_attention_with_one_set_of_scores_has_no_such_boxes():
+    assert not [node.label for node in read_chart(both=False).nodes if "OTHER" in node.label]
