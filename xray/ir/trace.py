@@ -14,6 +14,8 @@ SCHEMA = 1
 
 Setting = str | int | float | bool | None
 
+SMALL_COPY = "small_copy"
+"""The entry of a trace's config by which it is known that fewer layers were run than the model has."""
 SAME_WEIGHTS_AS, SAME_WEIGHTS = "same_weights_as", "same_weights"
 """The settings of a step that uses parameters which a step at another path used before: that path, and how many."""
 """A plain value; numbers that JSON cannot write are the words "nan", "inf" and "-inf"."""

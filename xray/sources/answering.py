@@ -66,6 +66,7 @@ def check_writes(model: nn.Module, name: str) -> None:
 def let_answer(target: Target, prompt: Prompt, turns: int, tokeniser: Tokeniser | None) -> Target:
     """The target and all behind it as they answer the prompt, instead of being called once."""
     has_numbers = target.told != WITHOUT_STORAGE
+    finish = target.finish or (lambda trace: trace)
     asked = f"{count(prompt.ids, 'id', 'ids')} of its tokenizer" if prompt.ids else f"made ids, {prompt.made}"
     chosen = "those that chance weights like best" if has_numbers else "not chosen, as that takes numbers"
 
@@ -78,7 +79,7 @@ def let_answer(target: Target, prompt: Prompt, turns: int, tokeniser: Tokeniser 
         kwargs={name: value for name, value in target.kwargs.items() if name != DECODER_IDS},
         axes={},  # by whatever names generate hands on what it was given
         call=partial(write, turns=turns),
-        finish=lambda trace: note_answer(trace, prompt, turns, tokeniser, has_numbers=has_numbers),
+        finish=lambda trace: note_answer(finish(trace), prompt, turns, tokeniser, has_numbers=has_numbers),
         told=f"{target.told}; its prompt is {asked}, its {turns} new words are {chosen}",
         otherwise=go_on,
     )

@@ -12,6 +12,7 @@ from torch import nn
 from xray.capture.targets.inputs import Target, parse_input
 from xray.capture.tensors import positional_names
 from xray.errors import TraceError, XRayError
+from xray.ir.trace import SMALL_COPY, Trace
 from xray.sources.known_values import build_on_meta, known_values
 from xray.sources.quiet import quietly
 from xray.sources.request import Request
@@ -24,7 +25,7 @@ PATIENCE_S = 60.0
 
 WITHOUT_STORAGE = "without storage: shapes and masks, but no other numbers"
 WITH_CHANCE = "with chance weights"
-SMALL_COPY = "as a small copy with fewer layers and chance weights"
+COPIED = "as a small copy with fewer layers and chance weights"
 Make = Callable[[], nn.Module]
 Block = Callable[[], AbstractContextManager[None]]
 
@@ -82,7 +83,7 @@ def list_ways(make: Make, feed: Feed, request: Request, name: str, make_small: M
     chosen = make if is_small else make_small
     if chosen is not None:
         model = build(lambda: build_seeded(chosen), name)
-        yield from list_targets(model, feed, request, WITH_CHANCE if is_small else SMALL_COPY)
+        yield from list_targets(model, feed, request, WITH_CHANCE if is_small else COPIED)
 
 
 def list_targets(
@@ -98,10 +99,16 @@ def list_targets(
             made = next(guesses, None)
         if made is None:
             break
-        error = yield Target(model, (), made.values, axes=made.axes, around=around, told=told)
+        finish = note_copy if told == COPIED else None
+        error = yield Target(model, (), made.values, axes=made.axes, around=around, told=told, finish=finish)
         if asks_for_numbers(error):
             break
     return error
+
+
+def note_copy(trace: Trace) -> Trace:
+    """The trace with a note that the model was recorded as a small copy of itself."""
+    return replace(trace, config={**trace.config, SMALL_COPY: True})
 
 
 def read_inputs(model: nn.Module, request: Request) -> Made:

@@ -466,6 +466,8 @@ RUNS = {
 }
 OF_RUNS = {name: {name} for name in RUNS if name not in ("nothing", "not known", "batches of tokens")}
 OF_RUNS["batches"] |= {"batches of tokens"}
+COPIES = {"whole": RUNS["nothing"], "small copy": small_trace(*UNSAID, **KNOWN, small_copy=True)}
+OF_COPIES = {"small copy": {"small copy"}}
 RECORDINGS = {
     "phases": (small_trace(), ("training", "inference")),
     "passes": (small_trace(), ("forward",)),

@@ -6,6 +6,7 @@ from xray.story.sentences.of_masks import OF_MASKS, OF_PICTURES
 from xray.story.sentences.of_models import OF_GROUPS, OF_MODELS, UNSAID
 from xray.story.sentences.of_parts import OF_ADDED, OF_LOADS, OF_PASTS, OF_STAGES, REMARKS
 from xray.story.sentences.of_runs import (
+    COPIED,
     DERIVED,
     OF_APPENDING,
     OF_FILLERS,
@@ -46,6 +47,7 @@ CATALOGUE: tuple[Sentence[Any], ...] = (
     *OF_MEMORIES,
     *OF_LOOPS,
     *OF_RUNS,
+    COPIED,
     *OF_RECORDINGS,
     *OF_LENGTHS,
     READ,

@@ -5,7 +5,7 @@ from dataclasses import fields
 
 from xray.config import SPECIAL_TOKENS, UNK, ModelConfig
 from xray.ir.flow.operation_kinds import LOSSES
-from xray.ir.trace import Step, Trace
+from xray.ir.trace import SMALL_COPY, Step, Trace
 from xray.story.facts.savings import count_savings
 from xray.story.facts.totals import is_backward
 from xray.story.sentences.of_stations import Again
@@ -25,6 +25,11 @@ def list_remarks(trace: Trace) -> list[str]:
 def describe_recording(trace: Trace, roles: Sequence[str]) -> str:
     """What was recorded: passes by what they are for, where that is known, else by their number."""
     return say_first(OF_RECORDINGS, (trace, tuple(roles)))
+
+
+def describe_copy(trace: Trace) -> str:
+    """That fewer layers were recorded than the model has; empty where that is not so."""
+    return COPIED.tell(trace)
 
 
 def has_words(trace: Trace, word: str) -> bool:
@@ -153,6 +158,12 @@ def describe_passes(recorded: Recording) -> str:
     return f"Every tensor of {told}, recorded."
 
 
+COPIED: Sentence[Trace] = fixed(
+    "small copy",
+    "It is a small copy of the model: fewer layers than its settings say.",
+    lambda trace: trace.config.get(SMALL_COPY) is True,
+)
+"""What is said of a recording of a model that was too large to be run as it is."""
 OF_RECORDINGS: tuple[Sentence[Recording], ...] = (
     Sentence("phases", describe_phases),
     Sentence("passes", describe_passes),
