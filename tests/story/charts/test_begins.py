@@ -59,3 +59,27 @@ def test_a_norm_beside_a_convolution_that_reads_the_bare_stream_begins_nothing()
     led = {(labels[edge.source], labels[edge.target]) for edge in chart.edges}
     assert [labels[key] for key in chart.feet] == ["CONVOLUTION 3 BY CHANNEL", "BATCH NORM"]
     assert led == {("CONVOLUTION 3 BY CHANNEL", "BATCH NORM"), ("BATCH NORM", "SUBTRACTED"), ("SUBTRACTED", "ADD")}
+
+
+class Weighed(nn.Module):
+    """Parts of each row that are mixed by a small matrix, which is worked out of the normed row (AltUp)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.weigh = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 9)
+
+    def forward(self, x):
+        weights = self.weigh(self.norm(x)).tanh().unflatten(-1, (3, 3))
+        return x + (weights @ x.unflatten(-1, (3, WIDTH // 3))).flatten(-2)
+
+
+def test_the_stream_is_led_past_a_norm_to_what_reads_the_stream_itself():
+    model = nn.Sequential(FeedForwardPart(), Weighed(), FeedForwardPart(), Weighed()).eval()
+
+    (column,) = read_columns(xray.trace(model, torch.ones(2, 7, WIDTH)))
+
+    chart = column.frames[0].panels[1].chart
+    labels = {node.key: node.label for node in chart.nodes}
+    led = {(labels[edge.source], labels[edge.target]) for edge in chart.edges}
+    assert [labels[key] for key in chart.feet] == ["LAYER NORM", "PRODUCT"]
+    assert led == {("LAYER NORM", "LINEAR"), ("LINEAR", "TANH"), ("TANH", "PRODUCT"), ("PRODUCT", "ADD")}

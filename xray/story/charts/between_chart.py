@@ -1,6 +1,7 @@
 """What stands between branches that follow one another within one sublayer, and before the first of them (Zamba 2)."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import DIFFERENCES, LOOKUPS, SCALINGS, SIDE_BY_SIDE, SUMS
@@ -96,6 +97,19 @@ def lead_pieces(flow: Flow, pieces: Sequence[Chart], within: Collection[int]) ->
     return Chart(tuple(nodes), tuple(edges), tuple(feet), marked[-1].head, memory)
 
 
+def lead_past(flow: Flow, chart: Chart, stream: int | None, within: Collection[int]) -> Chart:
+    """The chart with the stream led past the norm at its foot to boxes that read the stream itself."""
+    owners = {place: node.key for node in chart.nodes for place in list_places(flow, node)}
+    past: list[str] = []
+    for edge in chart.edges:
+        if edge.source == "opening":
+            node = chart.node(edge.target)
+            read = list_reached(flow, node, owners, {*within, stream} if stream is not None else within)
+            past += [node.key] if stream in read and edge.source not in {owners.get(place) for place in read} else []
+    edges = tuple(edge for edge in chart.edges if edge.source != "opening" or edge.target not in past)
+    return replace(chart, edges=edges, feet=(*chart.feet, *past))
+
+
 def list_places(flow: Flow, node: Node) -> set[int]:
     """The places of all steps that a box stands for, those inside of blocks included."""
     places = {flow.places[step.id] for step in node.steps if step.id in flow.places}
@@ -104,10 +118,15 @@ def list_places(flow: Flow, node: Node) -> set[int]:
 
 def list_read(flow: Flow, node: Node, owners: Mapping[int, str], within: Collection[int]) -> list[str]:
     """The boxes whose numbers a box reads, through none that is drawn."""
+    found = list_reached(flow, node, owners, within)
+    return list(dict.fromkeys(owners[place] for place in found if place in owners and owners[place] != node.key))
+
+
+def list_reached(flow: Flow, node: Node, owners: Mapping[int, str], within: Collection[int]) -> list[int]:
+    """The steps that lead to a box, as far back as the next ones that stand in boxes."""
     own = list_places(flow, node)
     makers = (maker for place in own for maker in flow.makers[place] if maker not in own)
-    found = flow.behind(*makers, within=within.__contains__, ends=owners.__contains__)
-    return list(dict.fromkeys(owners[place] for place in found if place in owners and owners[place] != node.key))
+    return list(flow.behind(*makers, within=within.__contains__, ends=owners.__contains__))
 
 
 def list_free(flow: Flow, staging: Staging, charts: Sequence[Chart], inner: Collection[int]) -> set[int]:

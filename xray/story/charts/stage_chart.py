@@ -22,7 +22,7 @@ from xray.story.attention.sampled import chart_sampling
 from xray.story.body.scale import find_scale, find_tanh_gate
 from xray.story.body.stages import Branching, Staging, find_ending, name_norm
 from xray.story.branches.caps import label_scale
-from xray.story.charts.between_chart import chart_beside, fill_between, lead_pieces
+from xray.story.charts.between_chart import chart_beside, fill_between, lead_past, lead_pieces
 from xray.story.charts.chart import (
     BROAD,
     MIDDLE,
@@ -67,9 +67,9 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
         charts = fill_between(flow, staging, charts, taken)
         chart = charts[0] if len(charts) == 1 else join_beside(charts) if beside else lead_pieces(flow, charts, inner)
     if len(before) == 1:
-        chart = stack_charts(
-            chart_norm(flow, before[0], "opening", beside), chart_own_gate(flow, staging, before[0], chart)
-        )
+        gated = chart_own_gate(flow, staging, before[0], chart)
+        chart = stack_charts(chart_norm(flow, before[0], "opening", beside), gated)
+        chart = lead_past(flow, chart, staging.joints[0].stream, inner)
     if staging.added is not None:
         chart = stack_charts(chart_added(flow, staging.added), chart)
     chart = add_scale(flow, staging, add_shared_end(flow, staging, chart))
