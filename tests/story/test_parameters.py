@@ -400,6 +400,39 @@ def test_a_frame_of_unlike_layers_says_which_of_them_is_drawn(is_unlike):
     assert (f"layer 1 drawn: {layer}" in told, f"{layer} each" in told) == (is_unlike, not is_unlike)
 
 
+class AsksWhere(Looking):
+    """Queries and keys are made of the stream with places added, values of the stream alone (DETR)."""
+
+    def forward(self, x, before=()):
+        asked = self.norm(x)
+        rows = self.q(asked + before), self.k(asked + before), self.v(asked)
+        q, k, v = (one.unflatten(-1, (3, 7)).transpose(1, 2) for one in rows)
+        x = x + self.out(functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+        return x + self.think(x)
+
+
+class Detecting(nn.Module):
+    """Learned places, repeated for every sequence before the words come in, and added in every layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = nn.Embedding(61, 21), nn.Embedding(7, 21)
+        self.layers, self.out = nn.ModuleList(AsksWhere() for _ in range(2)), nn.Linear(21, 61)
+
+    def forward(self, ids):
+        places, x = self.places.weight.unsqueeze(0).repeat(len(ids), 1, 1), self.words(ids)
+        for layer in self.layers:
+            x = layer(x, places)
+        return self.out(x)
+
+
+def test_places_that_every_layer_adds_are_counted_once_and_named():
+    bars = bars_of(poster_of(Detecting(), torch.arange(14).view(2, 7)))
+
+    assert bars["places"] == 7 * 21
+    assert sum(bars.values()) == count(Detecting())
+
+
 class Doubled(nn.Module):
     """Rows times learned numbers that are laid beside themselves, or beside others as many (MLCD)."""
 

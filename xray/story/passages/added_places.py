@@ -49,6 +49,17 @@ def name_addition(flow: Flow, node: int) -> str:
     return "ADDED UP" if places is None else f"+ {'LEARNED ' * bool(places.learned)}PLACES"
 
 
+def list_layouts(flow: Flow, nodes: Collection[int]) -> Iterator[int]:
+    """The steps outside of some that lay out learned places which these add: once for all layers (DETR's queries)."""
+    for node in nodes:
+        places = next(describe_sum(flow, node, ()), None) if flow.op(node) in SUMS else None
+        for record, maker in flow.given(node) if places is not None and places.learned else ():
+            source = learned_source(flow, record, maker)
+            while source is not None and maker is not None:
+                yield from () if maker in nodes else (maker,)
+                maker = next((before for one, before in flow.given(maker) if one.role != "ids"), None)
+
+
 def adds_to_picture(flow: Flow, node: int) -> bool:
     """Whether a step adds learned numbers to a picture as it comes in, a frame around it, say: no places (TVP)."""
     if flow.op(node) not in SUMS or len(flow.output(node).shape) < PICTURE or node not in list_reading_data(flow):

@@ -10,6 +10,7 @@ from xray.story.branches.others import list_other_way
 from xray.story.charts.stage_names import name_branch
 from xray.story.facts.totals import paths_above
 from xray.story.facts.unused import join_alike
+from xray.story.passages.added_places import list_layouts
 from xray.story.sheet.columns import Column
 from xray.story.sheet.counting import Count
 
@@ -37,6 +38,8 @@ def list_shares(columns: Sequence[Column], params: int, unused: Mapping[str, int
         own, name = column.look.own, f"{column.towering.tower.name} " if several else ""
         count = Count(column.reading.flow)
         add(count, f"{name}entrance", own, [set(column.towering.entrance)])
+        inside = set().union(*(staging.nodes for staging in column.towering.stagings))
+        add(count, f"{name}places", own, [{*list_layouts(column.reading.flow, inside)}])
         condition = column.towering.condition
         add(count, f"{name}conditions", own, [set() if condition is None else set(condition.nodes)])
         beside = nodes_beside(columns, column.reading)
