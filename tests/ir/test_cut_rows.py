@@ -41,6 +41,28 @@ def test_rows_come_from_the_part_that_has_them_all(rows, part):
     assert read_cut(*rows) == part
 
 
+class Stacked(nn.Module):
+    """What two layers made, stacked along a new axis, and one of them."""
+
+    def __init__(self, rows):
+        super().__init__()
+        self.first, self.second, self.rows = nn.Linear(7, 7), nn.Linear(7, 7), rows
+
+    def forward(self, x):
+        return torch.stack([self.first(x), self.second(x)], dim=1)[self.rows]
+
+
+@pytest.mark.parametrize(
+    ("rows", "part"), [((slice(None), 0), "first"), ((slice(None), -1), "second"), ((0,), None), ((slice(None),), None)]
+)
+def test_one_of_several_that_are_stacked_is_found(rows, part):
+    flow = read_flow(xray.trace(Stacked(rows), torch.zeros(2, 5, 7)).passes[0])
+    place = max(place for place, step in enumerate(flow.steps) if step.op == "index")
+    found = find_cut_part(flow, place)
+
+    assert (None if found is None else flow.steps[found[1]].path) == part
+
+
 @pytest.mark.parametrize("rows", [(slice(None), slice(2, 4)), (slice(1),), (slice(None), slice(None, None, 2))])
 def test_a_cut_across_parts_tells_none(rows):
     assert read_cut(*rows) is None

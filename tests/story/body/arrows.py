@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from xray.ir.flow.cut_rows import list_cut_makers
 from xray.ir.flow.operation_kinds import CARRYING
 from xray.story.sheet.columns import read_columns
 
@@ -44,12 +45,12 @@ def list_steps(flow, node) -> set[int]:
 def reach_back(flow, steps, held) -> set[int]:
     """The steps that some were worked out of, as far as the next ones that stand in boxes and do more than move."""
     found: set[int] = set()
-    todo = [maker for step in steps for maker in flow.makers[step] if maker is not None]
+    todo = [maker for step in steps for maker in list_cut_makers(flow, step)]
     while todo:
         here = todo.pop()
         if here in found:
             continue
         found.add(here)
         if here in steps or here not in held or flow.op(here) in CARRYING:
-            todo += [maker for maker in flow.makers[here] if maker is not None]
+            todo += list_cut_makers(flow, here)
     return found

@@ -1,4 +1,4 @@
-"""Rows that are cut out of what was put side by side: which of its parts they come from, where the cut proves it."""
+"""Rows that are cut out of what was put side by side, or stacked: of which part, where the cut proves it."""
 
 import re
 
@@ -12,7 +12,7 @@ def find_cut_part(flow: Flow, place: int) -> tuple[TensorRecord, int | None] | N
     if flow.op(place) != "index" or len(flow.steps[place].inputs) != 1:
         return None
     join = flow.carried_from(flow.makers[place][0], CASTING)
-    if join is None or flow.op(join) not in SIDE_BY_SIDE:
+    if join is None or flow.op(join) not in SIDE_BY_SIDE | {"stack"}:
         return None
     whole = flow.output(join).shape
     axis = flow.steps[join].settings.get("dim", 0)
@@ -23,11 +23,17 @@ def find_cut_part(flow: Flow, place: int) -> tuple[TensorRecord, int | None] | N
         return None
     begin = 0
     for record, maker in flow.given(join):
-        end = begin + (record.shape[axis] if len(record.shape) == len(whole) else 0)
+        end = begin + (record.shape[axis] if len(record.shape) == len(whole) else int(flow.op(join) == "stack"))
         if begin <= span[0] and span[1] <= end:
             return record, maker
         begin = end
     return None
+
+
+def list_cut_makers(flow: Flow, place: int) -> list[int]:
+    """The makers of what a step takes; of what it cuts out of a join, that of the part alone."""
+    cut = find_cut_part(flow, place)
+    return [maker for _, maker in (flow.given(place) if cut is None else [cut]) if maker is not None]
 
 
 def read_span(index: str, shape: tuple[int, ...], axis: int) -> tuple[int, int] | None:

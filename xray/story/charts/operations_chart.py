@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from math import ceil
 
+from xray.ir.flow.cut_rows import list_cut_makers
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     LOOKUPS,
@@ -37,7 +38,7 @@ def chart_operations(
     begins: Collection[int] = (),
     most: int = MOST_NODES,
 ) -> Chart | None:
-    """The steps of a part that matter, as many as can be read; None where there is none.
+    """The steps of a part that matter, `most` at most, as many as can be read; None where there is none.
 
     Each of those `folded` stands for several, by the last of them. In an entrance those that read rows made elsewhere,
     by another tower, read a memory, and stand left.
@@ -196,13 +197,13 @@ def list_undrawn(
     """The steps inside that lead to a drawn one, as far back as the next ones that are drawn, these included."""
     found: set[int] = set()
     own = set(notable[node])
-    todo = [maker for inner in own for maker in flow.makers[inner] if maker is not None]
+    todo = [maker for inner in own for maker in list_cut_makers(flow, inner)]
     while todo:
         here = todo.pop()
         if here in found or here in own or here not in inside:
             continue
         found.add(here)
-        todo += [] if here in owner else [maker for maker in flow.makers[here] if maker is not None]
+        todo += [] if here in owner else list_cut_makers(flow, here)
     return found
 
 

@@ -31,11 +31,13 @@ from xray.story.exits.last_steps import (
     find_sum,
     is_last_norm,
     label_behind,
+    list_begun,
     list_beside_each_other,
     list_worked_behind,
 )
 from xray.story.exits.loss_chart import add_loss, find_predicted, is_loss, list_picks, name_loss, name_pick
 from xray.story.exits.nearest_codes import find_nearest
+from xray.story.exits.several_heads import Heads, find_heads, place_heads
 from xray.story.passages.bridges import EARLIER_BESIDE, lays_earlier_beside
 from xray.story.passages.joined_rows import label_joined_rows
 from xray.story.passages.modulation import list_modulation
@@ -59,7 +61,10 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     region = None if top is None else find_region(flow, end, top)
     if region is None or top is None:
         return None
-    nodes = {node for node in region.inner if not is_of_stage(flow, towering, node) and node not in others}
+    heads = find_heads(flow, towering, top, region.inner, others) if loss is None else Heads()
+    nodes = {*region.inner, *heads.steps}.difference(others)
+    of_stage = [node for node in nodes if is_of_stage(flow, towering, node)]
+    nodes.difference_update(flow.behind(*of_stage, within=lambda node: node > end))
     brought = list_brought(flow, region) if loss is None and not others else frozenset[int]()
     nodes |= {*list_beside(flow, end, top, others), *brought}
     labels = label_joined_rows(flow, nodes) | label_brought(flow, brought)
@@ -90,6 +95,9 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     if nearest is not None:
         labels[nearest.end] = f"THE NEAREST OF {nearest.codes:,} CODES"
         folded[nearest.end] = nearest.nodes
+    label = name_bending(flow, behind)
+    if heads.steps:
+        labels |= dict(heads.labels) | ({behind[-1]: label} if label else {})
     chart = chart_operations(flow, nodes, top, labels, "out", folded=folded, most=MOST_AT_ALL)
     if chart is None:
         return None
@@ -97,13 +105,13 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     chart = lead_brought(flow, without_told(chart), brought)
     if loss is not None:
         return add_loss(flow, chart, loss, predicted)
-    label = name_bending(flow, behind)
-    if label:
+    if heads.steps:
+        chart = place_heads(chart)
+    elif label:
         steps = steps_at(flow, *reversed(behind))
         chart = add_above(chart, Node("bent", label, 0, BROAD, steps, flow.output(behind[-1])))
     else:
-        given = map(flow.carried_from, (*towering.entrance, towering.start))
-        began = {one for one in given if one is not None}
+        began = list_begun(flow, towering)
         for worked in list_worked_behind(flow, top, others, began):
             told, out = label_behind(flow, worked, began), flow.output(worked[0])
             chart = add_above(chart, Node(f"behind{worked[0]}", told, 0, BROAD, steps_at(flow, *worked), out))

@@ -25,8 +25,25 @@ def find_last(flow: Flow, towering: Towering, others: Collection[int]) -> int | 
     where it has one (PE-AV).
     """
     end = towering.last_layer
+    reached, shared = reach_behind(flow, end, others)
+    heads = [place for place in sorted(reached) if place > end and is_head(flow, place)]
+    finders = [place for place in reached if flow.op(place) in FINDINGS]
+    if not heads and len(finders) == 1:
+        bends = [place for place in reached if flow.op(place) in CURVES]
+        return next((bend for bend in bends if flow.carried_from(flow.makers[bend][0]) == finders[0]), finders[0])
+    ends = [one for one in reversed(heads) if is_last_norm(flow, towering, one) or not is_convolved(flow, one)]
+    own = next((one for one in ends if one not in shared), None)
+    is_own = own is not None and is_linear(flow, own) and not any(is_loss(flow, one) for one in ends)
+    last = own if is_own else next(iter(ends), None)
+    if last is None:
+        beside = list_beside_each_other(flow, end, finders)
+        return max(beside, key=lambda place: flow.steps[place].params, default=None)
+    return find_joined_heads(flow, last, heads) or last
+
+
+def reach_behind(flow: Flow, end: int, others: Collection[int]) -> tuple[set[int], set[int]]:
+    """The steps that work on a tower's result, itself first, and those of them that read what other towers end with."""
     reached, foreign, shared = {end}, list_worked_out(flow, others, end), set[int]()
-    heads: list[int] = []
     for place in range(end + 1, len(flow.steps)):
         makers = {maker for maker in flow.makers[place] if maker is not None}
         if place in others or not flow.is_leaf(place) or reached.isdisjoint(makers):
@@ -34,21 +51,13 @@ def find_last(flow: Flow, towering: Towering, others: Collection[int]) -> int | 
             continue
         reached.add(place)
         shared |= set() if (foreign | shared).isdisjoint(makers) else {place}
-        failed = flow.steps[place].error is not None
-        if failed or is_linear(flow, place) or is_loss(flow, place) or find_any_norm(flow, place) is not None:
-            heads.append(place)
-    finders = [place for place in reached if flow.op(place) in FINDINGS]
-    if not heads and len(finders) == 1:
-        bends = [place for place in reached if flow.op(place) in CURVES]
-        return next((bend for bend in bends if flow.carried_from(flow.makers[bend][0]) == finders[0]), finders[0])
-    ends = [one for one in reversed(heads) if is_last_norm(flow, towering, one) or not is_convolved(flow, one)]
-    own = next((one for one in ends if one not in shared), None)
-    is_head = own is not None and is_linear(flow, own) and not any(is_loss(flow, one) for one in ends)
-    last = own if is_head else next(iter(ends), None)
-    if last is None:
-        beside = list_beside_each_other(flow, end, finders)
-        return max(beside, key=lambda place: flow.steps[place].params, default=None)
-    return find_joined_heads(flow, last, heads) or last
+    return reached, shared
+
+
+def is_head(flow: Flow, place: int) -> bool:
+    """Whether a step may be the last of a tower: a linear layer, a loss, a norm, or where the pass failed."""
+    failed = flow.steps[place].error is not None
+    return failed or is_linear(flow, place) or is_loss(flow, place) or find_any_norm(flow, place) is not None
 
 
 def list_beside_each_other(flow: Flow, end: int, others: Collection[int]) -> list[int]:
@@ -132,6 +141,12 @@ def list_worked_behind(flow: Flow, top: int, others: Collection[int], began: Col
             taken = (here,)
         elif flow.op(here) not in CARRYING | DROPOUTS:
             return found
+
+
+def list_begun(flow: Flow, towering: Towering) -> set[int]:
+    """The steps that a tower's stream began as: those of its entrance, and what it starts with."""
+    given = map(flow.carried_from, (*towering.entrance, towering.start))
+    return {one for one in given if one is not None}
 
 
 def changes_all(flow: Flow, node: int) -> bool:

@@ -248,7 +248,8 @@ def stand_exit(canvas: Canvas, column: Column, number: int, lane: Lane, drawn: D
         if head.height > 60:
             draw_station(canvas, head.right - 6, head.top - 4, column.last_station)
         else:
-            draw_station(canvas, head.left - 22, head.y, column.last_station)
+            left = min(placed.boxes[node.key].left for node in chart.in_row(chart.node(chart.head).row))
+            draw_station(canvas, left - 22, head.y, column.last_station)
     return placed
 
 

@@ -1,0 +1,94 @@
+"""Several heads of one stream: all that a model hands out are drawn, each in a lane of its own."""
+
+import pytest
+import torch
+from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, Reader, rows
+from torch import nn
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
+from xray.story.sheet.columns import read_columns
+from xray.story.sheet.compose import list_unsaid
+
+CLASSES, EDGES, WORDS = 13, 4, 2
+
+
+class Detector(Reader):
+    """A class and the edges of a box for each row, and which row comes before which (DETR, PP-DocLayout)."""
+
+    def __init__(self, *layers, hands_out=True):
+        super().__init__(*layers)
+        self.norm, self.classes = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, CLASSES)
+        self.first, self.second = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, EDGES)
+        self.before, self.hands_out = nn.Linear(WIDTH, 2 * WORDS), hands_out
+
+    def forward(self, x, kind=None):
+        x = self.norm(super().forward(x, kind))
+        asks, answers = self.before(x).chunk(2, dim=-1)
+        made = self.classes(x)
+        edges = self.second(torch.relu(self.first(x))).sigmoid()
+        return (edges, asks @ answers.mT, made) if self.hands_out else (edges, asks @ answers.mT)
+
+
+class Letters(Reader):
+    """Three heads of one layer each (MGP-STR)."""
+
+    def __init__(self, *layers):
+        super().__init__(*layers)
+        self.heads = nn.ModuleList(nn.Linear(WIDTH, size) for size in (17, 19, 23))
+
+    def forward(self, x, kind=None):
+        x = super().forward(x, kind)
+        return tuple(head(x) for head in self.heads)
+
+
+def record(make, **options):
+    parts = (part() for _ in range(2) for part in (AttentionPart, FeedForwardPart))
+    return xray.trace(make(*parts, **options).eval(), rows())
+
+
+@pytest.fixture(scope="module")
+def columns():
+    return read_columns(record(Detector))
+
+
+def test_each_head_is_drawn_to_its_end(columns):
+    chart = columns[0].exit
+    before = {edge.target: edge.source for edge in chart.edges}
+    ends = [node.key for node in chart.nodes if node.key not in before.values()]
+
+    def spell(key):
+        return ([] if key not in before else spell(before[key])) + [chart.node(key).label]
+
+    assert sorted(map(spell, ends)) == [
+        ["LAST NORM", "LINEAR"],
+        ["LAST NORM", "LINEAR", "PRODUCT"],
+        ["LAST NORM", "LINEAR", "ReLU", "LINEAR", "SIGMOID"],
+    ]
+    assert list_unsaid(columns) == ()
+
+
+def test_each_head_stands_in_a_lane_of_its_own(columns):
+    chart = columns[0].exit
+    lanes = {node.place[0] for node in chart.nodes if node.label != "LAST NORM"}
+
+    assert len(lanes) == 3
+    assert all(chart.node(edge.source).row < chart.node(edge.target).row for edge in chart.edges)
+    assert {chart.node(edge.source).place[0] for edge in chart.edges if edge.target in chart.heads} <= {0.5, *lanes}
+
+
+def test_no_mark_stands_on_a_head():
+    boxes = compose_poster(record(Letters), text_width).boxes
+    marks = [box for box in boxes if box.kind == "station"]
+    heads = [box for box in boxes if box.lines and any("LINEAR" in run.text for run in box.lines[0])]
+
+    assert len(marks) > 1
+    for mark in marks:
+        assert not [one for one in heads if one.left < mark.x < one.right and one.bottom < mark.y < one.top]
+
+
+def test_a_head_that_a_model_keeps_for_itself_is_not_drawn():
+    (column,) = read_columns(record(Detector, hands_out=False))
+
+    assert CLASSES not in {node.record.shape[-1] for node in column.exit.nodes}

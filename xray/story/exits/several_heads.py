@@ -1,0 +1,120 @@
+"""Several heads of one stream: those that a model hands out beside its last one, each in a lane of its own."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from xray.ir.flow.cut_rows import list_cut_makers
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, MASKINGS, SCALINGS, SUMS
+from xray.ir.flow.projections import is_product
+from xray.story.body.ends import is_convolved
+from xray.story.body.towers import Towering
+from xray.story.charts.chart import Chart, Node, Place
+from xray.story.charts.operation_labels import label_step
+from xray.story.exits.last_steps import label_behind, list_begun, list_worked_behind, reach_behind
+from xray.story.recognition.between import find_region, is_linear, list_reading_data
+
+GOING_ON = CARRYING | CURVES | DROPOUTS | MASKINGS | SCALINGS | SUMS
+"""What a head may still do with what its last linear layer made."""
+MOST_LANES = 3
+
+
+@dataclass(frozen=True)
+class Heads:
+    """The heads beside the last one: their steps, and what those are called that bend what a head gives."""
+
+    steps: frozenset[int] = frozenset()
+    labels: tuple[tuple[int, str], ...] = ()
+
+
+def find_heads(flow: Flow, towering: Towering, top: int, inner: Collection[int], others: Collection[int]) -> Heads:
+    """The heads that are worked out of a tower's end beside the one with the steps `inner`, and handed out too.
+
+    They end with a linear layer, and read nothing that other towers end with. Where there are any, the last one's
+    bends stand among them.
+    """
+    end, began = towering.last_layer, list_begun(flow, towering)
+    reached, shared = reach_behind(flow, end, others)
+    linear = [place for place in sorted(reached) if place > end and is_linear(flow, place)]
+    known = {flow.steps[place].path for place in inner}  # what works again on another image is no other head
+    beside = [place for place in linear if flow.steps[place].path not in known and place not in shared]
+    out = {record.source for step in flow.steps if step.parent is None for record in step.outputs}
+    tops: list[int] = []
+    for place in beside:
+        ahead = set(flow.ahead(place, within=reached.__contains__)) - {place}
+        is_last = ahead.isdisjoint(linear) and not is_convolved(flow, place)
+        is_out = any(flow.steps[one].id in out for one in (place, *ahead))
+        if flow.steps[place].params and is_last and is_out and reads_end(flow, place, end):
+            tops.append(place)
+    regions = [region for one in tops if (region := find_region(flow, end, one)) is not None]
+    if not regions:
+        return Heads()
+    worked = [own for one in (*tops, top) for own in list_worked_behind(flow, one, others, began)]
+    steps = {node for region in regions for node in region.inner} | {node for own in worked for node in own}
+    onward = list_onward(flow, {*steps, *inner}, reached)
+    labels = [(own[0], label_behind(flow, own, began)) for own in worked]
+    labels += [(one, label_step(flow, one)) for one in onward if flow.op(one) in SUMS and len({*flow.makers[one]}) > 1]
+    return Heads(frozenset(steps | onward), tuple(labels))
+
+
+def reads_end(flow: Flow, head: int, end: int) -> bool:
+    """Whether a head reads a tower's end, and not what an earlier layer gave, cut out of a stack of all."""
+    seen, todo = set[int](), [head]
+    while todo:
+        here = todo.pop()
+        if here > end and here not in seen:
+            todo += list_cut_makers(flow, here)
+        seen.add(here)
+    return end in seen
+
+
+def list_onward(flow: Flow, steps: Collection[int], reached: Collection[int]) -> set[int]:
+    """What is done with what heads made by no other weights: products of their own rows, sums, bends, masks."""
+    found, data = set(steps), list_reading_data(flow)
+    for place in range(min(found), len(flow.steps)):
+        makers = [maker for maker in flow.makers[place] if maker is not None]
+        if place in found or place not in reached or found.isdisjoint(makers):
+            continue
+        is_own = all(maker in found or maker not in data for maker in makers)
+        if is_own and (flow.op(place) in GOING_ON or is_product(flow, place)):
+            found.add(place)
+    return found - {*steps}
+
+
+def place_heads(chart: Chart) -> Chart:
+    """The chart with each of a few heads in a lane of its own, above what all of them read.
+
+    It stays as it is where some boxes lead to several heads, and not to all.
+    """
+    onward: dict[str, list[str]] = {node.key: [] for node in chart.nodes}
+    for edge in chart.edges:
+        onward[edge.source].append(edge.target)
+    ends = [node.key for node in chart.nodes if not onward[node.key]]
+    leads = {node.key: find_led(onward, node.key) & {*ends} for node in chart.nodes}
+    common = [node for node in chart.nodes if len(leads[node.key]) == len(ends)]
+    lanes = [[node for node in chart.nodes if leads[node.key] == {end}] for end in ends]
+    if not 1 < len(ends) <= MOST_LANES or len(common) + sum(map(len, lanes)) < len(chart.nodes):
+        return chart
+    above = 1 + max((node.row for node in common), default=-1)
+    if any(node.row < above for lane in lanes for node in lane):
+        return chart
+    placed = [node for number, lane in enumerate(lanes) for node in stack_lane(lane, above, lay_lane(number, lanes))]
+    found = {node.key: node for node in (*common, *placed)}
+    return replace(chart, nodes=tuple(found[node.key] for node in chart.nodes))
+
+
+def find_led(onward: dict[str, list[str]], key: str) -> set[str]:
+    """A box and all that it leads to."""
+    return reduce(set.union, (find_led(onward, one) for one in onward[key]), {key})
+
+
+def stack_lane(lane: Iterable[Node], row: int, place: Place) -> list[Node]:
+    """The boxes of one head, one above the other."""
+    ordered = sorted(lane, key=lambda node: node.row)
+    return [replace(node, row=row + number, place=place) for number, node in enumerate(ordered)]
+
+
+def lay_lane(number: int, lanes: Sequence[object]) -> Place:
+    """Where the how manieth of some lanes stands."""
+    return ((number + 0.5) / len(lanes), 0.84 / len(lanes))
