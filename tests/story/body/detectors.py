@@ -74,7 +74,7 @@ def residual_net(c, name):
 
 def of_rt_detr(c):
     think = post("layer", thinks(c.decoder_ffn_dim, c.decoder_activation_function))
-    found = left_out("model.enc_score_head", "model.enc_bbox_head")
+    found = left_out("model.enc_bbox_head")
     found += left_out("model.decoder.bbox_embed.{}", "model.decoder.class_embed.{}", stages=range(c.decoder_layers - 1))
     queries = chosen_queries(c, samples(c, c.decoder_attention_heads), think)
     ends = [sum(c.backbone_config.depths[:stage]) - 1 for stage in (2, 3)]
@@ -100,7 +100,7 @@ def hg_net(c):
     return tower(net, "vision", "image", None, entrance(f"convolution {width}"), (blocks,), None)
 
 
-HEADS = ("model.enc_score_head", "model.enc_bbox_head", "model.decoder.pre_bbox_head")
+HEADS = ("model.enc_bbox_head", "model.decoder.pre_bbox_head")
 
 
 def not_drawn(c, net):

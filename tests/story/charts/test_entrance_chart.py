@@ -59,3 +59,33 @@ def test_rows_of_a_table_that_are_weighed_and_added_up_are_one_box():
 
     assert "2 ROWS WEIGHED, ADDED UP" in labels
     assert not {"ABS", "CLAMP", "STACKED"} & {*labels}
+
+
+class Chooses(nn.Module):
+    """A stream that begins with the rows of an image whose best class scored highest (RT-DETR)."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches, self.scores = nn.Conv2d(3, WIDTH, 2, stride=2), nn.Linear(WIDTH, 5)
+        self.layers = nn.Sequential(*(FeedForwardPart() for _ in range(2)))
+
+    def forward(self, image):
+        x = self.patches(image).flatten(2).mT
+        best = self.scores(x).amax(-1).topk(3, dim=1).indices
+        return self.layers(x.gather(1, best[..., None].expand(-1, -1, WIDTH)))
+
+
+def test_what_says_which_rows_a_stream_begins_with_stands_before_it():
+    (column,) = read_columns(xray.trace(Chooses().eval(), torch.rand(2, 3, 8, 8)))
+    chart = column.entrance
+
+    labels = {node.key: node.label for node in chart.nodes}
+    ways = {(labels[edge.source], labels[edge.target]) for edge in chart.edges}
+    assert ways == {
+        ("IMAGE", "PATCHES"),
+        ("PATCHES", "LINEAR"),
+        ("LINEAR", "CHOOSE BY EACH ROW'S HIGHEST"),
+        ("CHOOSE BY EACH ROW'S HIGHEST", "3 OF 16 ROWS"),
+        ("PATCHES", "3 OF 16 ROWS"),
+    }
+    assert list_unsaid((column,)) == ()

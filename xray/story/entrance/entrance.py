@@ -35,7 +35,7 @@ from xray.story.entrance.turns import find_turns
 from xray.story.passages.added_places import describe_sum, learned_source
 from xray.story.passages.joined_rows import find_begun_rows
 from xray.story.recognition.between import is_linear, is_scale, read_sizes, width_out
-from xray.story.recognition.chosen_rows import is_drawn
+from xray.story.recognition.chosen_rows import is_drawn, list_choice
 from xray.story.recognition.norms import Norm
 from xray.story.recognition.resamplers import Resampler, find_resamplers
 from xray.story.recognition.value_shapes import number
@@ -133,7 +133,8 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
         trained = judge_training(flow, begun[0].trained, nodes)
         in_order.insert(0, EntrancePart("learned rows", flow.output(start).shape[-2], learned=trained))
     also: Reads | None = "ids" if word is not None and reads != "ids" else None
-    return Entrance(frozenset(nodes), reads, tuple(name_rows(in_order)), vocab, also, resamplers)
+    whole = frozenset(nodes | list_scoring(flow, nodes, stops))
+    return Entrance(whole, reads, tuple(name_rows(in_order)), vocab, also, resamplers)
 
 
 def name_rows(parts: Iterable[EntrancePart]) -> Iterator[EntrancePart]:
@@ -170,6 +171,14 @@ def walk_back(flow: Flow, start: int, stops: Collection[int]) -> set[int]:
             makers = {maker for record, maker in given if maker is not None and record.is_float}
             todo |= {maker for maker in (makers if own is None else {own}) - seen if maker not in stops}
     return seen
+
+
+def list_scoring(flow: Flow, nodes: Collection[int], stops: Collection[int]) -> set[int]:
+    """The steps that work out which rows some steps pick, by scores that were made of the same rows (RT-DETR)."""
+    apart, first = {*nodes, *stops}, min(nodes, default=0)
+    ways = [way for node in nodes if (way := list_choice(flow, node))]
+    found = (flow.behind(*way, within=lambda here: here > first and here not in apart) for way in ways)
+    return {one for own in found for one in own}
 
 
 def is_cut_off(flow: Flow, start: int) -> bool:

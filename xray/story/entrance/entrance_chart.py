@@ -32,6 +32,7 @@ from xray.story.passages.added_places import (
 )
 from xray.story.passages.joined_rows import find_begun_rows, label_joined_rows
 from xray.story.recognition.between import is_scale
+from xray.story.recognition.chosen_rows import list_by_highest
 from xray.story.recognition.resamplers import Resampler
 from xray.story.recognition.value_shapes import number
 from xray.story.streams.asides import list_carried_readers
@@ -60,6 +61,9 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         weighed = {node: own for node in nodes if (own := list_weighed(flow, node, nodes))}
         labels |= {node: f"{flow.steps[node].inputs[0].shape[-2]:,} ROWS WEIGHED, ADDED UP" for node in weighed}
         folded |= weighed
+        chosen = {node: own for node in nodes if (own := list_by_highest(flow, node))}
+        labels |= dict.fromkeys(chosen, "CHOOSE BY EACH ROW'S HIGHEST")
+        folded |= chosen
         turns = find_turns(flow, nodes)
         if turns is not None:
             labels |= {turns.end: f"{turns.count:,} TURNS OF A LOOP"}

@@ -9,10 +9,32 @@ ORDERS = frozenset({"argsort", "sort", "topk"})
 
 def picks_best(flow: Flow, here: int) -> bool:
     """Whether a step picks the rows that scored best: they begin another stream (RT-DETR)."""
+    return bool(list_choice(flow, here))
+
+
+def list_choice(flow: Flow, here: int) -> tuple[int, ...]:
+    """The steps that say which rows a step picks: from the choice of the highest scores on; none where it is no such.
+
+    The choice itself stands last.
+    """
     if flow.op(here) not in ("gather", "index", "index_select"):
-        return False
-    found = (maker for record, maker in flow.given(here) if not record.is_float)
-    return any(flow.op(one) == "topk" for maker in found for one in flow.behind(maker, most=NEAR_BEHIND))
+        return ()
+    for maker in (maker for record, maker in flow.given(here) if not record.is_float):
+        found: list[int] = []
+        for one in flow.behind(maker, most=NEAR_BEHIND):
+            found.append(one)
+            if flow.op(one) == "topk":
+                return tuple(found)
+    return ()
+
+
+def list_by_highest(flow: Flow, choice: int) -> tuple[int, ...]:
+    """A choice with the step before it that finds the highest score of each row; none where rows have one score."""
+    best = flow.makers[choice][0] if flow.op(choice) == "topk" else None
+    if best is None or flow.op(best) not in ("max", "amax"):
+        return ()
+    before, after = flow.steps[best].inputs[0].shape, flow.output(best).shape
+    return (best, choice) if before[:-1] == after else ()
 
 
 def picks_by_chance(flow: Flow, here: int) -> bool:
