@@ -145,3 +145,31 @@ def test_what_queries_meet_beside_keys_is_led_from_them_and_counted():
 
     assert extras[bias] == f"{INDEXED * INDEXED:,} parameters"
     assert ("HEADS OF Q, K, V", bias) in lines
+
+
+class Silenced(nn.Module):
+    """What hidden keys got is made 0 behind the softmax, so that a row that sees nothing has none (CPM-Ant)."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, given):
+        x, hidden = given
+        query, key, value = self.qkv(x).reshape(*x.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        scores = (query @ key.transpose(-1, -2)).masked_fill(hidden, -1e9)
+        weights = scores.softmax(-1).masked_fill(hidden, 0.0)
+        return x + self.out((weights @ value).transpose(1, 2).flatten(2)), hidden
+
+
+def test_what_makes_weights_zero_behind_the_softmax_has_a_box():
+    hidden = torch.zeros(2, 1, 1, 5, dtype=torch.bool)
+    hidden[..., 3:] = True
+    (column,) = read_columns(
+        xray.trace(nn.Sequential(Silenced(), Silenced()).eval(), (torch.rand(2, 5, WIDTH), hidden))
+    )
+    chart = column.frames[0].panels[0].chart
+
+    box = chart.node("zeroed")
+    assert (box.label, box.surface, box.beside.shape) == ("0 WHERE HIDDEN", "mask", (2, 1, 1, 5))
+    assert {("softmax", "zeroed"), ("zeroed", "values")} <= {(edge.source, edge.target) for edge in chart.edges}

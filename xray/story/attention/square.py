@@ -6,7 +6,7 @@ from math import isclose, sqrt
 
 from xray.ir.flow.attention_sites import Site, has_keys_first
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SCALINGS, SUMS
 from xray.ir.flow.projections import is_product
 from xray.ir.trace import Step
 from xray.story.anatomy.branches import Attention
@@ -26,7 +26,7 @@ from xray.story.charts.chart import (
     steps_at,
 )
 from xray.story.recognition.between import is_linear
-from xray.story.recognition.scored_parts import Scored, read_scored
+from xray.story.recognition.scored_parts import FILLS, Scored, read_scored
 from xray.story.sentences.of_parts import HELD_CAP, describe_box
 
 SQUARE: Place = (0.46, 0.9)
@@ -128,6 +128,11 @@ def draw_square(
     )
     edges.append(Edge(last, key))
     row += 1
+    zeroing = find_zeroing(flow, site)
+    if zeroing is not None:
+        nodes.append(zeroing_node(flow, zeroing, row))
+        edges.append(Edge(key, "zeroed"))
+        key, row = "zeroed", row + 1
     nodes.append(
         Node(
             "values",
@@ -188,6 +193,34 @@ def score_node(
     label = named.get(branch.positions or "", "+ A BIAS")
     told = describe_params(flow, *part.nodes, *made) if made else ""
     return Node(key, label, row, SQUARE, steps, out, told or extra, beside=None if told else record)
+
+
+def find_zeroing(flow: Flow, site: Site) -> int | None:
+    """The step behind the softmax that makes what hidden keys got 0; None where none does (CPM-Ant)."""
+    here = next(iter(flow.makers[site.weighted_sum]), None)
+    while here is not None and here != site.softmax:
+        if fills_zeros(flow, here):
+            return here if flow.carried_from(flow.makers[here][0]) == site.softmax else None
+        here = flow.makers[here][0] if flow.op(here) in CARRYING | DROPOUTS and flow.makers[here] else None
+    return None
+
+
+def fills_zeros(flow: Flow, node: int) -> bool:
+    """Whether a step fills in 0 where a mask says so: as a number, or as a tensor of one."""
+    if flow.op(node) not in FILLS or len(flow.steps[node].inputs) < 2:
+        return False
+    filled = flow.makers[node][-1] if len(flow.makers[node]) > 2 else None
+    settings = flow.steps[node].settings if filled is None else flow.steps[filled].settings
+    return settings.get("value" if filled is None else "input") == 0
+
+
+def zeroing_node(flow: Flow, zeroing: int, row: int) -> Node:
+    """What hidden keys got is made 0, as in a row that may see nothing at all."""
+    mask, out = flow.steps[zeroing].inputs[1], flow.output(zeroing)
+    steps = (*steps_at(flow, zeroing), *list_dropouts(flow, zeroing))
+    told = "broadcast" if mask.shape != out.shape else ""
+    extra = ", ".join(filter(None, (told, describe_dropout(flow, steps[1:]))))
+    return Node("zeroed", "0 WHERE HIDDEN", row, SQUARE, steps, out, extra, surface="mask", beside=mask)
 
 
 def list_products_beside(flow: Flow, part: Scored, site: Site) -> list[int]:
