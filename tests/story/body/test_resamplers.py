@@ -127,3 +127,28 @@ def test_a_learned_row_that_looks_at_what_a_tower_gives_is_one_box_above_it():
     assert labels == [f"ONE LEARNED ROW LOOKS AT {SEEN}", "LAYER NORM", "LINEAR", "GELU", "LINEAR", "ADDED UP"]
     held = sum(one.numel() for one in Pooling().pool.parameters())
     assert nodes[0].extra == f"{held:,} parameters"
+
+
+class Plain(nn.Module):
+    """A learned row is the query itself, with no layer of its own, in one kernel (AIMv2)."""
+
+    def __init__(self):
+        super().__init__()
+        self.row, self.heads = nn.Parameter(torch.randn(1, 1, WIDTH)), 2
+        self.k, self.v, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+
+    def forward(self, seen):
+        query, key, value = (
+            one.view(len(seen), -1, self.heads, WIDTH // self.heads).transpose(1, 2)
+            for one in (self.row.expand(len(seen), -1, -1), self.k(seen), self.v(seen))
+        )
+        found = nn.functional.scaled_dot_product_attention(query, key, value)
+        return self.out(found.transpose(1, 2).reshape(len(seen), WIDTH))
+
+
+def test_a_learned_row_that_is_a_query_as_it_is_multiplies_as_no_linear_layer():
+    model = nn.Sequential(nn.Linear(7, WIDTH), AttentionPart(), FeedForwardPart(), AttentionPart(), Plain())
+    reading = read_pass(xray.trace(model.eval(), torch.rand(BATCH, PLACES, 7)).passes[0])
+    chart = chart_exit(reading.flow, reading.towers[0], ())
+
+    assert [node.label for node in chart.nodes] == [f"ONE LEARNED ROW LOOKS AT {PLACES}"]

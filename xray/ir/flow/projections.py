@@ -21,7 +21,10 @@ def is_projection(flow: Flow, place: int) -> bool:
 
 
 def is_product(flow: Flow, place: int) -> bool:
-    """Whether the step multiplies two tensors of which neither is a weight."""
+    """Whether the step multiplies two tensors of which neither is a weight.
+
+    What a kernel works out that does an attention at once are products, be the queries learned rows alone (AIMv2).
+    """
     step = flow.steps[place]
     if step.op not in PRODUCTS or len(step.inputs) < 2 or not step.outputs:
         return False
@@ -29,6 +32,8 @@ def is_product(flow: Flow, place: int) -> bool:
     first = len(step.inputs) - 2
     if min(len(left.shape), len(right.shape)) < 2:
         return False
+    if step.settings.get("derived"):
+        return True
     return not is_weight(flow, place, first) and not is_weight(flow, place, first + 1)
 
 
