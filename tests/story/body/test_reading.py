@@ -1,9 +1,12 @@
 """What the anatomy says beside the table of families: what is counted, kept, and left unsaid."""
 
 import pytest
+import torch
 from story.body.building import record_family
 from story.body.table import FAMILIES
+from torch import nn
 
+import xray
 from xray import anatomy
 from xray.story.anatomy.branches import Attention
 from xray.story.body.reading import read_passes
@@ -43,3 +46,23 @@ def test_every_stage_tells_other_towers_by_their_names():
         if isinstance(one.branch, Attention)
     }
     assert told == {"self", "encoder"}
+
+
+class Waves(nn.Module):
+    """Two sums that add what nobody knows (Autoformer's, between which its stream is cut)."""
+
+    def __init__(self):
+        super().__init__()
+        self.asks, self.answers, self.out = (nn.Linear(12, 12) for _ in range(3))
+
+    def forward(self, x):
+        for _ in range(2):
+            x = x + self.out((self.asks(x) @ self.answers(x).mT).sin() @ x)
+        return x
+
+
+def test_sums_of_nothing_that_is_known_are_no_tower():
+    trace = xray.trace(nn.Sequential(nn.Linear(7, 12), Waves(), Waves()), torch.rand(2, 8, 7))
+
+    assert [one.tower.layers for one in read_passes(trace)[0].towers] != []
+    assert anatomy(trace).towers == ()

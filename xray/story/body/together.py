@@ -15,9 +15,15 @@ MOST_BEHIND = 80
 
 
 def pick_reading(readings: Sequence[Reading]) -> Reading | None:
-    """The pass that tells most: the most stages, then the most that is proven, then the first."""
-    told = [reading for reading in readings if reading.towers]
+    """The pass that tells most: the most stages, then the most that is proven, then the first; None if none does."""
+    told = [reading for reading in readings if has_substance(reading)]
     return max(told, key=lambda one: (count_stages(one), count_proven(one)), default=None)
+
+
+def has_substance(reading: Reading) -> bool:
+    """Whether any tower holds something that is known: sums of nothing that is known are no tower (Autoformer)."""
+    stagings = [staging for tower in reading.towers for staging in tower.stagings]
+    return any(branch.part != "unknown" for staging in stagings for branch in staging.stage.branches)
 
 
 def count_stages(reading: Reading) -> int:

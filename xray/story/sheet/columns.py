@@ -9,6 +9,7 @@ from xray.story.anatomy.tree import Link
 from xray.story.body.links import list_meetings
 from xray.story.body.reading import Reading, read_passes
 from xray.story.body.stages import Staging
+from xray.story.body.together import has_substance
 from xray.story.body.towers import Towering
 from xray.story.charts.chart import Chart
 from xray.story.charts.condition_chart import chart_condition
@@ -86,12 +87,6 @@ def choose_main(readings: Sequence[Reading]) -> Reading | None:
     """The pass with the most sums on its streams; None if no stream has anything that is known."""
     main = max(readings, key=lambda one: sum(len(tower.stagings) for tower in one.towers), default=None)
     return main if main is not None and main.towers and has_substance(main) else None
-
-
-def has_substance(reading: Reading) -> bool:
-    """Whether any tower holds something that is known."""
-    stagings = [staging for tower in reading.towers for staging in tower.stagings]
-    return any(branch.part != "unknown" for staging in stagings for branch in staging.stage.branches)
 
 
 def collect_towers(readings: Sequence[Reading], main: Reading) -> list[tuple[Reading, Towering]]:
