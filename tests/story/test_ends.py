@@ -117,6 +117,14 @@ def test_scores_of_all_words_but_some_are_scores_of_words():
     assert any("ids 12" in line for line in told)
 
 
+def test_words_of_another_table_than_the_ids_are_of_are_counted_apart():
+    told = words_of_said(40)
+
+    assert any("vocab 40" in line for line in told)
+    assert any("ids 12" in line for line in told)
+    assert not any("vocab 12" in line for line in told)
+
+
 def test_scores_of_few_rows_of_a_table_are_no_scores_of_its_words():
     assert "A score for every word." in words_of_said(12)
     assert not [line for line in words_of_said(5) if line.startswith(("A score", "LINEAR TO"))]

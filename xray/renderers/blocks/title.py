@@ -57,9 +57,10 @@ def list_size_lines(trace: Trace) -> list[Line]:
         rows = [[(name, name, f"{size:,}") for name, size in trace.sizes.items()]]
     else:
         whole = anatomy(trace)
+        scored = whole.head.size or 0 if whole.head is not None and whole.head.kind == "vocabulary" else 0
         rows = [
             [(tower.name, "other", "") for _ in whole.towers[1:2]]
-            + list_sizes(tower, whole.head if tower == whole.towers[-1] else None)
+            + list_sizes(tower, scored if tower == whole.towers[-1] else 0)
             for tower in whole.towers
         ]
     rows = [*rows[:-1], [*(rows[-1] if rows else []), *ends]]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from xray.story.anatomy.branches import Attention, Experts, FeedForward, Looking
-from xray.story.anatomy.tree import Head, Tower
+from xray.story.anatomy.tree import Tower
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told
 from xray.story.facts.totals import count_params
@@ -57,7 +57,7 @@ def list_size_lines(told: Told, canvas: Canvas) -> list[Line]:
     rows: list[list[tuple[str, str, str]]] = []
     for tower, _, _ in told.frames:
         pairs = [("", "other", tower.name)] if len(told.frames) > 1 else []
-        pairs += list_sizes(tower, told.anatomy.head if tower == told.anatomy.towers[-1] else None)
+        pairs += list_sizes(tower, dict(told.scored).get(tower.name, 0))
         rows.append(pairs)
     ends = rows.pop() if told.roles != ("forward",) else []
     batch = told.trace.sizes.get("batch")
@@ -85,10 +85,10 @@ def list_size_lines(told: Told, canvas: Canvas) -> list[Line]:
     return lines
 
 
-def list_sizes(tower: Tower, head: Head | None) -> list[tuple[str, str, str]]:
+def list_sizes(tower: Tower, scored: int) -> list[tuple[str, str, str]]:
     """A tower's sizes with the axis that each is of; those that differ from layer to layer as a range.
 
-    Of the words those are counted that `head`, which the tower ends in, gives scores.
+    Its words are those that it gives scores, `scored` of them, if it does: its ids may be of more, or of other ones.
     """
     found: list[tuple[str, str, str]] = []
 
@@ -108,8 +108,7 @@ def list_sizes(tower: Tower, head: Head | None) -> list[tuple[str, str, str]]:
     own = [one for one in forwards if isinstance(one, Experts) or not one.gates_beside]
     sets = [other for one in own for other in ((one,) if isinstance(one, FeedForward) else one.sets)]
     add("d_ff", "d_ff", [one.d_ff for one in sets])
-    scored = (head.size or 0) if head is not None and head.kind == "vocabulary" else 0
-    is_part = 0 < scored < (tower.vocab or 0)
-    add("vocab", "tgt_vocab", [scored if is_part else tower.vocab] if tower.vocab else [])
-    add("ids", "other", [tower.vocab] if is_part else [])
+    are_others = bool(scored) and scored != tower.vocab
+    add("vocab", "tgt_vocab", [scored if are_others else tower.vocab] if tower.vocab else [])
+    add("ids", "other", [tower.vocab] if are_others and tower.vocab else [])
     return found

@@ -16,7 +16,7 @@ from xray.story.wording import wrap
 
 @dataclass(frozen=True)
 class Told:
-    """All that the cards tell of."""
+    """All that the cards tell of; `scored` has how many words those towers give scores that do, by their names."""
 
     trace: Trace
     anatomy: Anatomy
@@ -30,6 +30,7 @@ class Told:
     marked: str = ""
     has_condition: bool = False
     unsaid: tuple[tuple[str, Counter[str]], ...] = ()
+    scored: tuple[tuple[str, int], ...] = ()
 
     def nodes(self) -> Iterator[Node]:
         """Every node of every frame."""

@@ -137,7 +137,15 @@ def gather(trace: Trace, whole: Anatomy, columns: Sequence[Column]) -> Told:
         roles=tuple(role for role in ("training", "inference", "forward") if role in roles),
         has_condition=any(column.condition is not None for column in columns),
         unsaid=list_unsaid(columns),
+        scored=count_scored(columns),
     )
+
+
+def count_scored(columns: Sequence[Column]) -> tuple[tuple[str, int], ...]:
+    """How many words those towers give scores that do, by their names; of two tables, neither."""
+    records = [(one.name, node.record) for one in columns if one.exit is not None for node in one.exit.nodes]
+    found = {(name, one.shape[-1]) for name, one in records if one is not None and one.axes[-1:] == ("vocab",)}
+    return tuple(sorted(one for one in found if [name for name, _ in found].count(one[0]) == 1))
 
 
 def draw_flanks(
