@@ -1,6 +1,7 @@
 """Rows of another tower that are added to a stream between its layers (Qwen3-VL's deepstack)."""
 
 import torch
+from handwritten import Attention, Layer
 from story.body.test_mistaken import BATCH, PLACES, WIDTH, AttentionPart, FeedForwardPart, rows
 from torch import nn
 
@@ -49,6 +50,41 @@ def list_added(**ways):
 
 def test_layers_behind_which_rows_of_another_tower_are_added_are_told():
     assert list_added() == [("image", ()), ("ids", (0, 1))]
+
+
+def test_the_layers_of_the_other_tower_behind_which_those_rows_are_taken_are_told():
+    with torch.no_grad():
+        found = anatomy(xray.trace(Deep(), rows(), torch.ones(BATCH, PLACES, dtype=torch.long)))
+
+    assert [(link.kind, link.behind) for link in found.links] == [("joined", (0, 1, DEPTH - 1))]
+
+
+class Bridged(nn.Module):
+    """Layers that end with a norm: what another tower made on its way comes to every row before each (BridgeTower)."""
+
+    def __init__(self):
+        super().__init__()
+        self.project, self.words = nn.Linear(7, WIDTH), nn.Embedding(11, WIDTH)
+        self.see, self.read = (
+            nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="after") for _ in range(DEPTH)) for _ in range(2)
+        )
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(DEPTH - 1))
+        self.adapt = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, pixel_values, ids):
+        seen, x = self.project(pixel_values), self.words(ids)
+        for number, (see, read) in enumerate(zip(self.see, self.read, strict=True)):
+            seen = see(seen)
+            x = read(self.norms[number - 1](x + self.adapt(seen)) if number else x)
+        return x
+
+
+def test_rows_that_are_added_behind_the_norm_of_a_layer_are_told():
+    with torch.no_grad():
+        found = anatomy(xray.trace(Bridged(), rows(), torch.ones(BATCH, PLACES, dtype=torch.long)))
+
+    assert sorted(tower.rows_added for tower in found.towers) == [(), (0, 1, 2)]
+    assert [link.behind for link in found.links] == [(1, 2, 3)]
 
 
 def test_rows_that_no_tower_made_are_none_of_another_one():

@@ -14,6 +14,7 @@ from xray.story.body.reading import Reading
 from xray.story.body.stages import Branching
 from xray.story.body.towers import Towering
 from xray.story.entrance.tables import PICKING
+from xray.story.passages.rows_between import list_added_between
 
 MOST_BEHIND = 400
 Meetings = dict[tuple[str, str], int]
@@ -50,7 +51,8 @@ def read_links(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> tu
         for other in towers:
             if other is not one and looks_beside(flow, one, other):
                 found.setdefault(Link("memory", other.tower.name, one.tower.name), set())
-        for place in list_ends_behind(flow, one.chains[0].start, ends):
+        added = list_added_between(flow, one.layers, ends.keys() - one.sums) if one.tower.rows_added else {}
+        for place in (*list_ends_behind(flow, one.chains[0].start, ends), *added.values()):
             if ends[place] != one.tower.name:
                 found.setdefault(Link("joined", ends[place], one.tower.name), set()).add(place)
     for first, second in meetings:

@@ -69,7 +69,7 @@ def read_pass(one_pass: Pass) -> Reading:
 def tell_added(flow: Flow, one: Towering, towers: Sequence[Towering]) -> Towering:
     """A tower with the layers behind which rows of another one are added to its stream."""
     theirs = frozenset[int]().union(*(other.sums for other in towers if other is not one))
-    added = list_added_between(flow, one.layers, theirs) if theirs else ()
+    added = tuple(list_added_between(flow, one.layers, theirs)) if theirs else ()
     return replace(one, tower=replace(one.tower, rows_added=added)) if added else one
 
 

@@ -11,7 +11,7 @@ MOST_NUMBERS = 6
 def describe_rows_added(anatomy: Anatomy) -> str:
     return " ".join(
         f"Behind {spell_numbers(tower.rows_added)} of the {tower.name} tower, rows that another tower made are added "
-        "to some of its rows."
+        "to rows of its stream."
         for tower in anatomy.towers
         if tower.rows_added
     )
