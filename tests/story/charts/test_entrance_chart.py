@@ -89,3 +89,21 @@ def test_what_says_which_rows_a_stream_begins_with_stands_before_it():
         ("PATCHES", "3 OF 16 ROWS"),
     }
     assert list_unsaid((column,)) == ()
+
+
+class Twice(nn.Module):
+    """Two inputs through one layer, each by itself, and then end to end (PaddleOCR-VL)."""
+
+    def __init__(self):
+        super().__init__()
+        self.lay, self.layers = nn.Linear(7, WIDTH), nn.Sequential(*(FeedForwardPart() for _ in range(2)))
+
+    def forward(self, first, second):
+        return self.layers(torch.cat([self.lay(first), self.lay(second)], dim=1))
+
+
+def test_a_layer_that_works_twice_counts_its_parameters_once():
+    (column,) = read_columns(xray.trace(Twice().eval(), torch.rand(2, 3, 7), torch.rand(2, 5, 7)))
+
+    told = [node.extra for node in column.entrance.nodes if node.label == "LINEAR"]
+    assert told == [f"{8 * WIDTH} parameters", "same weights"]

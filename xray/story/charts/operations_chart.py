@@ -1,6 +1,6 @@
 """The chart of any steps: those that do more than move numbers, in rows by how far they are from the beginning."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import ceil
@@ -75,6 +75,7 @@ def chart_operations(
             made = make(flow, node, notable[node], row, spread(place, len(held)), keys[node])
             found.append(add_behind(flow, made, behind.get(node, {})))
     found = [tell_middle(flow, one, drawn.held) if one.key == keys.get(drawn.middle or 0) else one for one in found]
+    found = tell_again(found)
     begun = {after for _, after in edges}
     head = max(notable) if end not in notable else end
     return Chart(
@@ -84,6 +85,18 @@ def chart_operations(
         keys[head],
         tuple(keys[node] for node in outer),
     )
+
+
+def tell_again(nodes: Sequence[Node]) -> list[Node]:
+    """The boxes, those of modules that worked in one before with no parameters of their own (PaddleOCR-VL's images)."""
+    seen: set[str] = set()
+    found = []
+    for node in nodes:
+        held = {step.path for step in node.steps if step.params and step.module}
+        is_again = bool(held) and bool(node.extra) and held <= seen
+        found.append(replace(node, extra="same weights") if is_again else node)
+        seen |= held
+    return found
 
 
 def tell_middle(flow: Flow, node: Node, held: int) -> Node:
