@@ -71,3 +71,33 @@ def test_a_closed_stage_says_what_the_stream_goes_through_past_it(column):
 def test_layers_that_differ_in_the_way_past_them_are_told_apart(column):
     told = [list_parts(column.towering.tower, group) for group in column.towering.tower.groups]
     assert told == [["convolution"], ["convolution (past it: convolution)"], ["convolution"]]
+
+
+class Wider(nn.Module):
+    """A residual convolution of a size of its own."""
+
+    def __init__(self, kernel):
+        super().__init__()
+        self.mix = nn.Conv2d(CHANNELS, CHANNELS, kernel, padding=tuple(one // 2 for one in kernel))
+        self.norm = nn.BatchNorm2d(CHANNELS)
+
+    def forward(self, x):
+        return x + torch.relu(self.norm(self.mix(x)))
+
+
+def read_kernels(*kernels):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, CHANNELS, 3), *map(Wider, kernels)).eval()
+    (column,) = read_columns(xray.trace(model, torch.randn(2, 3, 13, 13)))
+    closed = [panel.chart.nodes[0].extra for frame in column.frames for panel in frame.panels if not panel.is_open]
+    return closed, [list_parts(column.towering.tower, group) for group in column.towering.tower.groups]
+
+
+def test_layers_with_convolutions_of_other_sizes_say_of_which():
+    closed, parts = read_kernels((3, 3), (3, 3), (3, 5), (3, 1))
+    assert closed == ["widest 3×5", "widest 3×1"]
+    assert parts == [["convolution 3×3"], ["convolution 3×5"], ["convolution 3×1"]]
+
+
+def test_a_size_that_all_have_is_not_told_of_each():
+    assert read_kernels((3, 3), (3, 3)) == ([], [["convolution"]])

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 from xray.ir.records import MaskFacts
-from xray.story.anatomy.branches import Attention, Branch
+from xray.story.anatomy.branches import Attention, Branch, Convolution
 from xray.story.anatomy.tree import Group, Stage, Tower
 from xray.story.body.layers import Mask
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told, draw_card
 from xray.story.charts.stage_names import name_branch
 from xray.story.sentences.of_masks import describe_hidden
-from xray.story.sheet.planning import spell_layers
+from xray.story.sheet.planning import spell_kernel, spell_layers
 from xray.story.type_sizes import NOTE
 from xray.story.wording import wrap
 
@@ -57,7 +57,11 @@ def draw_pattern(told: Told, canvas: Canvas, top: float) -> float:
 def list_parts(tower: Tower, group: Group) -> list[str]:
     """What a layer of a group consists of."""
     return [
-        name_branch(branch).lower() + name_places(branch, tower) + name_window(branch) + told
+        name_branch(branch).lower()
+        + name_kernel(branch, tower)
+        + name_places(branch, tower)
+        + name_window(branch)
+        + told
         for stage in group.stages
         for branch, told in zip(stage.branches, name_ways(tower, stage), strict=True)
     ]
@@ -68,6 +72,12 @@ def name_ways(tower: Tower, stage: Stage) -> list[str]:
     alike = (one for group in tower.groups for one in group.stages if one.branches == stage.branches)
     told = f" (past it: {', '.join(stage.past)})" if stage.past and len({one.past for one in alike}) > 1 else ""
     return [told, *[""] * (len(stage.branches) - 1)]
+
+
+def name_kernel(branch: Branch, tower: Tower) -> str:
+    """The size of the widest convolution of a part, where those of other layers have another."""
+    kernels = {one.kernel for one in tower.branches if isinstance(one, Convolution)}
+    return f" {spell_kernel(branch)}" if isinstance(branch, Convolution) and branch.kernel and len(kernels) > 1 else ""
 
 
 def name_places(branch: Branch, tower: Tower) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
 from xray.ir.trace import Step
-from xray.story.anatomy.branches import Attention, DeformableAttention, Experts, FeedForward
+from xray.story.anatomy.branches import Attention, Convolution, DeformableAttention, Experts, FeedForward
 from xray.story.anatomy.tree import Group
 from xray.story.body.layers import Mask, list_masks
 from xray.story.body.stages import Staging
@@ -208,9 +208,16 @@ def describe_sizes(branch: object) -> str:
         return f"{plural(branch.heads, 'head')} of {branch.d_v}" if branch.heads and branch.d_v else ""
     if isinstance(branch, FeedForward):
         return f"{'' if branch.gates_beside else 'd_ff '}{branch.d_ff:,}" if branch.d_ff else ""
+    if isinstance(branch, Convolution):
+        return f"widest {spell_kernel(branch)}" if branch.kernel else ""
     if isinstance(branch, Experts):
         return f"{branch.chosen} of {branch.experts}" if branch.chosen and branch.experts else ""
     return ""
+
+
+def spell_kernel(branch: Convolution) -> str:
+    """The size of the widest convolution of a part."""
+    return "×".join(map(str, branch.kernel or ()))
 
 
 def spell_layers(layers: Sequence[int], begun: int | None = None) -> str:
