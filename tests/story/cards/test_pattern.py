@@ -12,8 +12,12 @@ from xray.story.poster import compose_poster
 
 def tell_layers(*turned):
     """What the card says, line by line, of layers that turn queries and keys, or do not."""
-    parts = [part for one in turned for part in (Late(turned=one), FeedForwardPart())]
-    trace = xray.trace(nn.Sequential(*parts).eval(), torch.ones(2, PLACES, WIDTH))
+    return tell_card(nn.Sequential(*(part for one in turned for part in (Late(turned=one), FeedForwardPart()))))
+
+
+def tell_card(layers):
+    """What the card says, line by line, of some layers."""
+    trace = xray.trace(layers.eval(), torch.ones(2, PLACES, WIDTH))
     texts = ["".join(run.text for line in box.lines for run in line) for box in compose_poster(trace, text_width).boxes]
     return [text for text in texts if text[:1].isdigit() and ": " in text]
 
@@ -27,3 +31,23 @@ def test_layers_that_turn_no_queries_say_so_where_others_do():
 
 def test_layers_of_which_none_turns_say_nothing_of_it():
     assert tell_layers(False, False) == []
+
+
+class Normed(nn.Module):
+    """A layer that sees all places, with a norm behind its sums or without."""
+
+    def __init__(self, *, is_normed):
+        super().__init__()
+        self.parts = nn.Sequential(Late(turned=True), FeedForwardPart())
+        self.norm = nn.LayerNorm(WIDTH) if is_normed else nn.Identity()
+
+    def forward(self, x):
+        return self.norm(self.parts(x))
+
+
+def test_a_mask_that_all_layers_have_alike_tells_none_from_another():
+    layers = nn.Sequential(*(Normed(is_normed=one) for one in (True, True, True, False)))
+    told = tell_card(layers)
+
+    assert len(told) > 1
+    assert not [text for text in told if "mask" in text]

@@ -41,7 +41,7 @@ def draw_pattern(told: Told, canvas: Canvas, top: float) -> float:
                 like = [one for one, own in zip(tower.groups, parts, strict=True) if own == parts[kind]]
                 if len({one.d_model for one in like}) > 1 and group.d_model is not None:
                     text += f"; d_model {group.d_model:,}"
-                elif len(like) > 1:
+                elif len({masks.get(one.layers[0], ()) for one in like}) > 1:
                     text += describe_masks(masks.get(group.layers[0], ()))
                 lines = tuple(words(line, NOTE) for line in wrap(text, NOTE, told.width - 50, canvas.measure, 2))
                 y = canvas.note(told.left + 32, y, lines, "card").bottom - 3
