@@ -9,6 +9,7 @@ from torch import nn
 
 import xray
 from xray.renderers.sheet.poster import draw_poster
+from xray.story.sheet.columns import read_columns
 
 CODES = 3
 
@@ -182,3 +183,24 @@ class Kept(nn.Module):
 
     def forward(self, x):
         return x + self.convolution(torch.relu(self.norm(x)))
+
+
+class Gated(nn.Module):
+    """Behind its layers rows are multiplied by what a table of their own holds for each word (Gemma 3n)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.beside = nn.Embedding(23, WIDTH), nn.Embedding(23, 7)
+        self.layers = nn.Sequential(*(part() for _ in range(2) for part in (AttentionPart, FeedForwardPart)))
+        self.narrow, self.last = nn.Linear(WIDTH, 7), nn.Linear(7, 23)
+
+    def forward(self, ids):
+        beside = self.beside(ids)
+        return self.last(nn.functional.gelu(self.narrow(self.layers(self.words(ids)))) * beside)
+
+
+def test_rows_made_before_the_layers_that_multiply_those_behind_them_are_told():
+    (column,) = read_columns(xray.trace(Gated(), torch.arange(10).view(2, 5)))
+
+    labels = [node.label for node in column.exit.nodes]
+    assert labels == ["LINEAR", "GELU", "× ROWS FROM BESIDE", "LINEAR TO VOCABULARY"]

@@ -24,6 +24,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.held_gates import find_held
 from xray.story.charts.operations_chart import chart_operations
+from xray.story.passages.bridges import ROWS_BESIDE
 from xray.story.recognition.between import is_linear, projections_in, width_in, width_out
 from xray.story.recognition.norms import Norm as FoundNorm
 
@@ -94,7 +95,7 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
                 flow.output(wide[0]),
                 describe_params(flow, *wide),
             ),
-            Node("beside", "× ROWS FROM BESIDE", 1, BROAD, steps_at(flow, times or last), flow.output(times or last)),
+            Node("beside", ROWS_BESIDE, 1, BROAD, steps_at(flow, times or last), flow.output(times or last)),
         ]
         edges, feet, top, row = [Edge("gate", "beside")], ("gate",), "beside", 2
     else:

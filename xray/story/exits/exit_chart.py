@@ -38,7 +38,7 @@ from xray.story.exits.last_steps import (
 from xray.story.exits.loss_chart import add_loss, find_predicted, is_loss, list_picks, name_loss, name_pick
 from xray.story.exits.nearest_codes import find_nearest
 from xray.story.exits.several_heads import Heads, find_heads, place_heads
-from xray.story.passages.bridges import EARLIER_BESIDE, lays_earlier_beside
+from xray.story.passages.bridges import label_earlier
 from xray.story.passages.joined_rows import label_joined_rows
 from xray.story.passages.modulation import list_modulation
 from xray.story.recognition.between import find_region, is_linear
@@ -80,8 +80,8 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
             final = towering.final
             modulation = () if final is None else list_modulation(flow, final)
             labels[node] = f"LAST NORM, {name_modulation(flow, modulation)}" if modulation else "LAST NORM"
-        elif lays_earlier_beside(flow, node, nodes):
-            labels[node] = EARLIER_BESIDE
+        elif earlier := label_earlier(flow, node, nodes):
+            labels[node] = earlier
         elif flow.steps[node].error is not None:
             to_words = flow.steps[node].settings.get("out_features") == towering.tower.vocab
             labels[node] = "LINEAR TO VOCABULARY" if to_words else label_step(flow, node)

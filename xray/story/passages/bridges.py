@@ -7,16 +7,17 @@ from math import prod
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, SIDE_BY_SIDE, SUMS, TRANSPOSED
+from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SIDE_BY_SIDE, SUMS, TRANSPOSED
 from xray.story.anatomy.tree import Bridge
 from xray.story.body.layers import Layer
 from xray.story.body.widths import find_width
 from xray.story.passages.channels import find_channels
-from xray.story.recognition.between import does_mix, find_region, read_sizes
+from xray.story.recognition.between import does_mix, find_region, list_reading_data, read_sizes
 
 MOST_STEPS = 60
 EACH_REPEATED = "repeat_interleave"
 EARLIER_BESIDE = "WITH WHAT CAME BEFORE BESIDE IT"
+ROWS_BESIDE = "× ROWS FROM BESIDE"
 
 
 @dataclass(frozen=True)
@@ -113,8 +114,8 @@ def label_bridge(flow: Flow, bridging: Bridging) -> dict[int, str]:
     """What steps of a bridge are called: where neighbours come side by side, and what came before beside it."""
     labels = {}
     for node in sorted(bridging.nodes):
-        if lays_earlier_beside(flow, node, bridging.nodes):
-            labels[node] = EARLIER_BESIDE
+        if earlier := label_earlier(flow, node, bridging.nodes):
+            labels[node] = earlier
         elif flow.op(node) == EACH_REPEATED and flow.output(node).is_float:
             labels[node] = "EACH ROW REPEATED"
     joining = find_joining(flow, bridging)
@@ -130,6 +131,24 @@ def describe_joining(flow: Flow, nodes: Collection[int], joined: int) -> str:
     grid = find_grid(flow, nodes)
     are_near = grid is not None and prod(grid) == joined
     return f"{'×'.join(map(str, grid or ()))} NEIGHBOURS SIDE BY SIDE" if are_near else f"{joined} PLACES SIDE BY SIDE"
+
+
+def label_earlier(flow: Flow, node: int, nodes: Collection[int]) -> str:
+    """What a step is called that brings together what a part makes with rows made before the part; "" for any other."""
+    if lays_earlier_beside(flow, node, nodes):
+        return EARLIER_BESIDE
+    return ROWS_BESIDE if multiplies_earlier(flow, node, nodes) else ""
+
+
+def multiplies_earlier(flow: Flow, node: int, nodes: Collection[int]) -> bool:
+    """Whether a step multiplies rows of a part by as many that data made before it (the table of Gemma 3n)."""
+    given, made = list(flow.given(node)), flow.output(node)
+    if flow.op(node) not in SCALINGS or len(given) != 2 or len(made.shape) < len(("batch", "places", "width")):
+        return False
+    inside = [maker for _, maker in given if maker in nodes]
+    before = [maker for _, maker in given if maker is not None and maker not in nodes]
+    are_rows = all(record.shape == made.shape and record.role == "activation" for record, _ in given)
+    return are_rows and len(inside) == len(before) == 1 and list_reading_data(flow).issuperset((*inside, *before))
 
 
 def lays_earlier_beside(flow: Flow, node: int, nodes: Collection[int]) -> bool:
