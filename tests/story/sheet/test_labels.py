@@ -30,3 +30,26 @@ def test_a_long_name_in_a_narrow_box_stands_on_two_lines():
 
     assert len(named) == 3
     assert all(" ".join(one[:2]).startswith("CONVOLUTION 16, STEP 8") for one in named)
+
+
+class Narrowed(nn.Module):
+    """A convolution whose name leaves no room beside it, before layers of maps."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(60, 60, (11, 13), stride=2, padding=6, groups=30)
+        self.layers = nn.ModuleList(nn.Conv2d(60, 60, 3, padding=1) for _ in range(3))
+
+    def forward(self, image):
+        x = self.first(image)
+        for layer in self.layers:
+            x = x + torch.relu(layer(x))
+        return x
+
+
+def test_parameters_that_have_no_room_beside_a_name_stand_behind_its_sizes():
+    layout = compose_poster(xray.trace(Narrowed().eval(), torch.rand(2, 60, 20, 20)), text_width)
+
+    lines = [["".join(run.text for run in line) for line in box.lines] for box in layout.boxes]
+    (named,) = [one for one in lines if one and one[0].startswith("CONVOLUTION 11×13")]
+    assert named == ["CONVOLUTION 11×13 IN 30 GROUPS, STEP 2", f"2×60×11×10  {60 * 2 * 11 * 13 + 60:,} parameters"]

@@ -213,8 +213,9 @@ def write_lines(canvas: Canvas, node: Node, own: float, height: float, look: Loo
     read = " ".join(part for part in (beside, "" if look.is_narrow else node.extra) if part)
     failed = "failed" if step is not None and step.error is not None else ""
     extra = failed or ", ".join(part for part in (derived, read) if part)
-    if line_width(op_line(node.label, extra), canvas.measure) > own - 8:
-        extra = derived or failed or beside
+    below = ""
+    if line_width(op_line(node.label, extra, SYMBOL), canvas.measure) > own - 8:
+        extra, below = derived or failed or beside, "" if look.is_narrow else node.extra
     label: tuple[Line, ...] = (fit_op(canvas, node.label, extra, own - 8),)
     remarks = tuple(words(line, NOTE, "quiet") for line in wrap_told(canvas, node, own))
     if node.value:
@@ -228,7 +229,13 @@ def write_lines(canvas: Canvas, node: Node, own: float, height: float, look: Loo
     if look.is_narrow:
         return (*label, fit_digits(canvas.measure, shape, own - 3), *remarks)
     left = 0.0 if remarks else height - LINE * (len(label) - 1)
-    return (*label, *spell_shape(canvas, shape, own - 6, left), *remarks)
+    return (*label, *add_below(canvas, spell_shape(canvas, shape, own - 6, left), below, own - 8), *remarks)
+
+
+def add_below(canvas: Canvas, lines: list[Line], extra: str, width: float) -> list[Line]:
+    """The lines of a shape, behind the sizes of one line what has no room beside the label, if it has some there."""
+    line = (*lines[0], Run(f"  {extra}", SYMBOL, "quiet"))
+    return [line] if extra and len(lines) == 1 and line_width(line, canvas.measure) <= width else lines
 
 
 def break_label(canvas: Canvas, node: Node, own: float) -> tuple[str, ...]:
@@ -280,8 +287,8 @@ def op_line(name: str, extra: str = "", size: int = OP) -> Line:
 
 
 def fit_op(canvas: Canvas, name: str, extra: str, width: float) -> Line:
-    """The label with its remark where both fit, else without, else shortened."""
-    for line in (op_line(name, extra), op_line(name), op_line(name, size=SYMBOL)):
+    """The label with its remark where both fit, be it in smaller type, else without, else shortened."""
+    for line in (op_line(name, extra), op_line(name, extra, SYMBOL), op_line(name), op_line(name, size=SYMBOL)):
         if line_width(line, canvas.measure) <= width:
             return line
     return words(fit_text(name.replace("^", ""), SYMBOL, width, canvas.measure, "semibold"), SYMBOL, "text", "semibold")
