@@ -54,3 +54,26 @@ def test_what_is_worked_out_and_in_no_box_is_said(between, told):
 
 def test_each_of_two_branches_side_by_side_stands_on_its_own_norm():
     assert list_texts(lambda x: x).count("LAYER NORM") == 2
+
+
+class Tapped(nn.Module):
+    """A convolution reads what the first of three layers gives, as necks of image models do (Depth Pro)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.head = nn.Embedding(12, WIDTH), nn.Linear(WIDTH, 12)
+        self.layers = nn.ModuleList(Layer(nn.Identity()) for _ in range(3))
+        self.neck = nn.Conv1d(WIDTH, 5, 3)
+
+    def forward(self, ids):
+        first = x = self.layers[0](self.words(ids))
+        for layer in self.layers[1:]:
+            x = layer(x)
+        return self.head(x), self.neck(first.mT)
+
+
+def test_what_is_worked_out_of_what_an_earlier_layer_gives_is_said():
+    layout = compose_poster(xray.trace(Tapped().eval(), torch.tensor([[1, 2, 3], [4, 5, 6]])), text_width)
+    text = " ".join("".join(run.text for run in line) for box in layout.boxes for line in box.lines)
+
+    assert "Worked out, and in no box: conv1d (behind earlier layers)." in text

@@ -54,6 +54,8 @@ from xray.story.sentences.of_norms import (
 from xray.story.sentences.sentence import Sentence, fixed
 
 MOST_UNSAID = 3
+EARLIER = "behind earlier layers"
+"""What works on what a tower's earlier layers give, and is worked out when the tower is."""
 
 
 def list_sentences(anatomy: Anatomy) -> list[str]:

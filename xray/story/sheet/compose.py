@@ -26,6 +26,7 @@ from xray.story.regions.links import draw_links, draw_turns
 from xray.story.regions.long_ways import list_gradient_lines
 from xray.story.regions.upper_left import AIR as CARD_AIR
 from xray.story.regions.upper_left import PICTURES, draw_head, draw_middle, draw_upper_left
+from xray.story.sentences.of_models import EARLIER
 from xray.story.sentences.of_runs import list_remarks
 from xray.story.sentences.of_stations import (
     Leaving,
@@ -107,13 +108,12 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
         bends = (find_own_bend(flow, staging) for one in beside for staging in one.stagings[-1:])
         owned |= {bend for bend in bends if bend is not None}
         spans = [range(one.first_layer, max(one.sums)) for one in beside if one is not phase.towering]
-        left = [
-            node
-            for node in flow.ahead(phase.towering.chains[-1].end)
-            if node not in owned and not any(node in one for one in spans)
-        ]
-        found.setdefault("exit", Counter()).update(count_unsaid(flow, left, seen))
-        seen.update(flow.steps[node].id for node in left)
+        sums, end = phase.towering.sums, phase.towering.chains[-1].end
+        for name, ends in (("exit", (end,)), (EARLIER, sums)):
+            left = [node for node in flow.ahead(*ends) if node not in owned and not any(node in one for one in spans)]
+            left = left if name == "exit" else [node for node in left if node > max(sums)]  # a state is a layer's own
+            found.setdefault(name, Counter()).update(count_unsaid(flow, left, seen))
+            seen.update(flow.steps[node].id for node in left)
     return tuple((name, ops) for name, ops in found.items() if ops)
 
 
