@@ -88,6 +88,23 @@ def test_the_arrow_from_the_other_tower_ends_at_the_first_that_reads_its_rows(tr
     assert end == pytest.approx((box.left, box.y))
 
 
+class Ends(Sees):
+    """The place behind the last word is marked before words are looked up: the first that is 0 (CLVP)."""
+
+    def forward(self, ids, image):
+        last = (ids == 0).int().argmax(dim=1, keepdim=True)
+        return super().forward(ids.masked_fill(torch.arange(ids.shape[1]) == last, 30), image)
+
+
+def test_ids_in_which_an_end_is_marked_are_still_given():
+    reading = read_passes(record(Ends()))[0]
+    chart = chart_entrance(reading.flow, reading.towers[1])
+
+    labels = {node.key: node.label for node in chart.nodes}
+    assert ("TOKEN IDS", "TABLE LOOKUP") in {(labels[edge.source], labels[edge.target]) for edge in chart.edges}
+    assert [labels[key] for key in chart.memory] == ["LINEAR"]
+
+
 class Narrows(nn.Module):
     """What the eye made is brought to another width, for a stack of its own (DETR)."""
 

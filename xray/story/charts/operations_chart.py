@@ -183,7 +183,7 @@ def looks_up_codes(flow: Flow, node: int) -> bool:
     """Whether a step looks up rows of ids that were worked out as the highest or lowest of many numbers."""
     made = () if flow.op(node) not in LOOKUPS else (maker for record, maker in flow.given(node) if record.role == "ids")
     behind = flow.behind(*made, most=MOST_BEHIND, within=lambda place: not flow.output(place).is_float)
-    return any(flow.op(place) in PICKS for place in behind)
+    return any(flow.op(place) in PICKS and flow.steps[place].inputs[0].is_float for place in behind)
 
 
 def is_rows(record: TensorRecord) -> bool:
