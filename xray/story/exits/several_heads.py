@@ -52,7 +52,7 @@ def find_heads(flow: Flow, towering: Towering, top: int, inner: Collection[int],
         return Heads()
     worked = [own for one in (*tops, top) for own in list_worked_behind(flow, one, others, began)]
     steps = {node for region in regions for node in region.inner} | {node for own in worked for node in own}
-    onward = list_onward(flow, {*steps, *inner}, reached)
+    onward = list_onward(flow, {*tops, top, *(own[0] for own in worked)}, reached)
     labels = [(own[0], label_behind(flow, own, began)) for own in worked]
     labels += [(one, label_step(flow, one)) for one in onward if flow.op(one) in SUMS and len({*flow.makers[one]}) > 1]
     return Heads(frozenset(steps | onward), tuple(labels))
@@ -69,9 +69,9 @@ def reads_end(flow: Flow, head: int, end: int) -> bool:
     return end in seen
 
 
-def list_onward(flow: Flow, steps: Collection[int], reached: Collection[int]) -> set[int]:
+def list_onward(flow: Flow, tops: Collection[int], reached: Collection[int]) -> set[int]:
     """What is done with what heads made by no other weights: products of their own rows, sums, bends, masks."""
-    found, data = set(steps), list_reading_data(flow)
+    found, data = {*tops}, list_reading_data(flow)
     for place in range(min(found), len(flow.steps)):
         makers = [maker for maker in flow.makers[place] if maker is not None]
         if place in found or place not in reached or found.isdisjoint(makers):
@@ -79,7 +79,7 @@ def list_onward(flow: Flow, steps: Collection[int], reached: Collection[int]) ->
         is_own = all(maker in found or maker not in data for maker in makers)
         if is_own and (flow.op(place) in GOING_ON or is_product(flow, place)):
             found.add(place)
-    return found - {*steps}
+    return found - {*tops}
 
 
 def place_heads(chart: Chart) -> Chart:
