@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from story.body.truth import (
     bare,
+    between,
     entrance,
     family,
     group,
@@ -69,7 +70,8 @@ def residual_net(c, name):
     way = ("convolution", "scale", "shift")
     pools = ("pool",) if net.model_type == "rt_detr_resnet" else ()
     groups = shortened(net.hidden_sizes, net.depths, stage, *pools, *way, first=way)
-    return tower(net, name, "image", None, entrance(f"convolution {net.embedding_size}"), groups, None)
+    found = tower(net, name, "image", None, entrance(f"convolution {net.embedding_size}"), groups, None)
+    return replace(found, bridges=between(groups, 4, within=True))
 
 
 def of_rt_detr(c):

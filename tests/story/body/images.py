@@ -5,6 +5,7 @@ from dataclasses import replace
 from story.body.truth import (
     Silent,
     after,
+    between,
     entrance,
     family,
     group,
@@ -183,7 +184,9 @@ def resnet(c):
     # bottlenecks of three convolutions, each with its norm
     stage = after("batch", Convolution((3, 3), 1))
     groups = shortened(c.hidden_sizes, c.depths, stage, "convolution", "norm")
-    return sees_images(c, groups=groups, parts=entrance(f"convolution {c.embedding_size}"), final=None, causal=None)
+    found = sees_images(c, groups=groups, parts=entrance(f"convolution {c.embedding_size}"), final=None, causal=None)
+    (seen,) = found.towers
+    return replace(found, towers=(replace(seen, bridges=between(groups, 4, within=True)),))
 
 
 @family("BitForImageClassification", "bit:361, 450", fast=True)

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 import xray
+from xray.story.anatomy.tree import Bridge
 from xray.story.cards.pattern import list_parts
 from xray.story.sheet.columns import read_columns
 
@@ -60,6 +61,11 @@ def test_a_step_of_one_layer_is_not_drawn_for_others(column):
 
 def test_a_stage_tells_what_the_stream_goes_through_past_it(column):
     assert [frame.group.stages[0].past for frame in column.frames] == [None, ("convolution",), None]
+
+
+def test_a_stage_begins_where_the_stream_becomes_shorter_behind_a_bend(column):
+    (bridge,) = column.towering.tower.bridges
+    assert bridge == Bridge(2, 4, CHANNELS, WIDER, within=True)
 
 
 def test_a_closed_stage_says_what_the_stream_goes_through_past_it(column):

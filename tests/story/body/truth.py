@@ -227,11 +227,14 @@ def encoder_only(c, *stages, final, parts=(), groups=None, causal=False, tied=Tr
     return decoder_only(c, *stages, final=final, parts=parts, groups=groups, tied=tied, causal=causal)
 
 
-def between(groups, joined):
-    """What stands between stages of different width, where so many places become one row at each."""
+def between(groups, joined, *, within=None):
+    """What stands between stages of different width, where so many places become one row at each.
+
+    Where the stream becomes so past the first sublayer of a stage, that is `within` it.
+    """
     widths = dict(sorted((layer, one.d_model) for one in groups for layer in one.layers))
     return tuple(
-        Bridge(layer, joined, widths[layer - 1], width)
+        Bridge(layer, joined, widths[layer - 1], width, within=within)
         for layer, width in widths.items()
         if layer and width != widths[layer - 1]
     )

@@ -10,6 +10,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SIDE_BY_SIDE, SUMS, TRANSPOSED
 from xray.story.anatomy.tree import Bridge
 from xray.story.body.layers import Layer
+from xray.story.body.scale import find_bend_behind
 from xray.story.body.widths import find_width
 from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import does_mix, find_region, list_reading_data, read_sizes
@@ -73,7 +74,10 @@ def list_changes(flow: Flow, layers: Sequence[Layer]) -> list[Bridge]:
     """Where the stream becomes shorter or wider inside a layer, on its way past the first sublayer (Hiera, MaxViT)."""
     found = []
     for number, (before, layer) in enumerate(pairwise(layers), 1):
-        joint, start = layer[0].joints[0], end_of(before)
+        joint, end = layer[0].joints[0], end_of(before)
+        start = end if joint.stream == end else find_bend_behind(flow, end)
+        if start is None:
+            continue
         shapes = flow.output(start).shape, flow.output(joint.add).shape
         d_in, d_out = width_at(flow, start, before), width_at(flow, joint.add, layer)
         joined = count_joined(*shapes, d_in, d_out)
