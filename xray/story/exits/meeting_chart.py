@@ -47,12 +47,12 @@ def add_comparisons(flow: Flow, chart: Chart, own: str, meetings: Meetings) -> C
 
 def list_leading(flow: Flow, chart: Chart, meeting: int) -> list[str]:
     """The last boxes of an exit that lead to a comparison: a head beside it does not (SAM's scores of its masks)."""
-    places = {node.key: [flow.places[one.id] for one in node.steps if one.id in flow.places] for node in chart.nodes}
-    first = min((place for found in places.values() for place in found), default=meeting)
-    behind = set(flow.behind(meeting, within=lambda place: place >= first))
-    leading = [key for key, found in places.items() if found and not behind.isdisjoint(found)]
-    onward = {edge.source for edge in chart.edges if edge.target in leading}
-    return [key for key in leading if key not in onward]
+    owners = {flow.places[one.id]: node.key for node in chart.nodes for one in node.steps if one.id in flow.places}
+    first = min(owners, default=meeting)
+    ways = flow.behind(meeting, within=lambda place: place >= first, ends=owners.__contains__)
+    reached = {owners[place] for place in ways if place in owners}
+    onward = {edge.source for edge in chart.edges if edge.target in reached}
+    return [node.key for node in chart.nodes if node.key in reached - onward]
 
 
 def label_meeting(names: Sequence[str], is_only: bool) -> str:
