@@ -237,6 +237,30 @@ def test_as_many_numbers_as_there_are_places_are_no_vocabulary(held):
     assert found["project"] == [("batch", "seq_len", "")]
 
 
+class Kinds(Grouped):
+    """Words with a row for their kind added, and as many classes at the end as there are kinds, be each one bent."""
+
+    def __init__(self, *, is_bent, count):
+        super().__init__(16, 4, 4, 4, by_hand=True)
+        self.kinds, self.classify, self.is_bent = nn.Embedding(3, 16), nn.Linear(16, count), is_bent
+
+    def forward(self, ids):
+        x = self.words(ids) + self.kinds(torch.zeros_like(ids))
+        query, key, value = (self.split(one(x), 4) for one in (self.query, self.key, self.value))
+        heads = functional.scaled_dot_product_attention(query, key, value)
+        made = self.classify(x + self.output(heads.transpose(1, 2).flatten(2)))
+        return made.sigmoid() if self.is_bent else made
+
+
+@pytest.mark.parametrize(
+    ("is_bent", "count", "word"), [(False, 3, ""), (False, 23, "vocab"), (True, 23, "")], ids=["kinds", "words", "bent"]
+)
+def test_scores_of_words_are_as_many_as_words_and_not_each_bent(is_bent, count, word):
+    found = axes_of(Kinds(is_bent=is_bent, count=count), torch.zeros(2, 5, dtype=torch.long))
+
+    assert found["classify"] == [("batch", "seq_len", word)]
+
+
 class Streams(nn.Module):
     """Four streams side by side in one row: a layer reads their mean, and gives its result to each."""
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from xray.capture.axes.groups import Groups
 from xray.capture.axes.joins import Tensors, join_step
 from xray.capture.axes.pieces import join_cut_axes
-from xray.capture.axes.widths import is_layer, is_lookup_of_places, list_nested, list_sums
+from xray.capture.axes.widths import is_beside_words, is_layer, is_lookup_of_places, list_nested, list_sums
 from xray.capture.freezing import make_fact
 from xray.capture.kernels.fused import ATTENTIONS
 from xray.ir.flow.attention_sites import list_sites
@@ -277,10 +277,15 @@ class Namer:
             groups.name(stream, "d_model")
         words = [step for step in tables if outs[step.id] in streams or self.is_read(step)]  # no table of biases
         words = [step for step in words if not is_lookup_of_places(flow, flow.places[step.id])]
+        tables_of_words = [flow.places[step.id] for step in words]
+        words = [step for step in words if not is_beside_words(flow, flow.places[step.id], tables_of_words)]
         vocabularies = {step.settings.get("num_embeddings") for step in words} - {None}
         back = {ins[step.id] for step in layers if outs[step.id] in streams}
         for step in layers:
             is_cut = bool(groups.parts(outs[step.id]))  # scores of words are not cut into heads, as keys are
+            is_cut = is_cut or any(
+                reader.op.startswith("sigmoid") for reader in self.find_readers(step)
+            )  # nor each bent
             wide = step.settings.get("out_features") in vocabularies and not is_cut and not self.is_read(step)
             if wide or step.path.rsplit(".", 1)[-1] in HEADS_OF_WORDS:
                 groups.name(outs[step.id], "vocab")

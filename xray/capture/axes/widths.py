@@ -1,10 +1,10 @@
 """Which widths have a word: d_model is that of a residual stream, d_ff that of a layer out of it and back into it."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import FINDINGS, PRODUCTS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, PRODUCTS, SUMS
 from xray.ir.flow.projections import LINEARS
 from xray.ir.trace import Step
 
@@ -13,6 +13,7 @@ FARTHEST = 600
 FARTHEST_IDS = 12
 """So many steps are gone back from the ids of a lookup, to what they were picked from."""
 COUNTING = frozenset({"arange", "cumsum"})
+ADDING = SUMS | CARRYING | DROPOUTS
 MIXING = LINEARS | PRODUCTS | FINDINGS
 
 
@@ -76,3 +77,25 @@ def is_lookup_of_places(flow: Flow, place: int) -> bool:
     rows = flow.steps[place].settings.get("num_embeddings")
     counted = maker is not None and flow.op(maker) in COUNTING
     return counted or (maker is None and given is not None and given.shape in ((rows,), (1, rows)))
+
+
+def is_beside_words(flow: Flow, place: int, tables: Collection[int]) -> bool:
+    """Whether what a table gives is added to what a larger one gives: it holds kinds of words, and no words (BERT)."""
+    larger = {one for one in tables if count_rows(flow.steps[one]) > count_rows(flow.steps[place])}
+    todo, seen = [place] if larger else [], {place}
+    while todo and len(seen) < FARTHEST_IDS:
+        for reader in flow.readers.get(todo.pop(0), ()):
+            if reader in seen or flow.op(reader) not in ADDING or not flow.is_leaf(reader):
+                continue
+            seen.add(reader)
+            todo.append(reader)
+            ends = flow.behind(reader, most=FARTHEST_IDS, ends=lambda one: flow.op(one) not in ADDING)
+            if not larger.isdisjoint(ends):
+                return True
+    return False
+
+
+def count_rows(table: Step) -> int:
+    """How many rows a table has, where it is a module of its own."""
+    rows = table.settings.get("num_embeddings")
+    return rows if isinstance(rows, int) else 0
