@@ -295,7 +295,7 @@ def grounding_dino(c):
         samples(c, c.decoder_attention_heads),
         post("layer", thinks(c.decoder_ffn_dim, c.activation_function)),
     )
-    queries = tower(c, "decoder", None, False, (), (asks,), "layer")
+    queries = tower(c, "decoder", None, False, entrance(f"learned rows {c.num_queries}"), (asks,), "layer")
     links = (
         memory("text", "encoder"),
         memory("encoder 2", "encoder", *range(c.encoder_layers - 1)),

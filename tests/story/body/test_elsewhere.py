@@ -373,7 +373,7 @@ def test_a_gate_that_is_convolved_on_its_way_is_not_denied():
 
 
 def test_a_gate_of_places_is_no_feed_forward():
-    assert branches_of("gmlp_s16_224", FeedForward) == []  # timm's mlp.py: SpatialGatingUnit multiplies across places
+    assert anatomy(kept("gmlp_s16_224")[0]).towers == ()  # timm's mlp.py: SpatialGatingUnit multiplies across places
 
 
 def test_values_before_the_weights_are_as_wide_as_they_are():

@@ -216,14 +216,18 @@ def write_lines(canvas: Canvas, node: Node, own: float, height: float, look: Loo
     below = ""
     if line_width(op_line(node.label, extra, SYMBOL), canvas.measure) > own - 8:
         extra, below = derived or failed or beside, "" if look.is_narrow else node.extra
-    label: tuple[Line, ...] = (fit_op(canvas, node.label, extra, own - 8),)
+    name = node.label
+    if failed and line_width(op_line(name, failed, SYMBOL), canvas.measure) > own - 8:  # that has to be said
+        room = own - 8 - line_width(op_line("", failed, SYMBOL), canvas.measure)
+        name = fit_text(name.replace("^", ""), SYMBOL, room, canvas.measure, "semibold")
+    label: tuple[Line, ...] = (fit_op(canvas, name, extra, own - 8),)
     remarks = tuple(words(line, NOTE, "quiet") for line in wrap_told(canvas, node, own))
     if node.value:
         return (*label, words(node.value, DIGIT + 6 if node.told else DIGIT, "text", "bold"), *remarks)
     if node.record is None or step is None:
         return (*label, *remarks)
     pieces = break_label(canvas, node, own)
-    if len(pieces) > 1:
+    if len(pieces) > 1 and not failed:
         label = tuple(words(piece, SYMBOL, "text", "semibold") for piece in pieces)
     shape = look.shape(step, node.record)
     if look.is_narrow:
