@@ -65,5 +65,5 @@ def test_codes_that_are_picked_lead_to_where_they_are_looked_up():
 
     assert [way[0] for way in ways] == [(picked.x, picked.top)]
     assert [text_of(box) for box in layout.boxes if ways[0][-1] in ((box.left, box.y), (box.right, box.y))] == [
-        f"TABLE LOOKUP 8×{WIDTH}"
+        f"TABLE LOOKUP 8×{WIDTH}  {31 * WIDTH} parameters"
     ]
