@@ -227,7 +227,7 @@ def encoder_only(c, *stages, final, parts=(), groups=None, causal=False, tied=Tr
     return decoder_only(c, *stages, final=final, parts=parts, groups=groups, tied=tied, causal=causal)
 
 
-def between(groups, joined, *, within=None):
+def between(groups, joined, *, within=False):
     """What stands between stages of different width, where so many places become one row at each.
 
     Where the stream becomes so past the first sublayer of a stage, that is `within` it.

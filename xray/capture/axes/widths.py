@@ -38,8 +38,16 @@ def list_nested(flow: Flow, sums: Mapping[int, int]) -> set[int]:
             {other for start, end, other in spans if other != stream and start < begun and add < end}
             for begun, add in own
         ]
-        found |= {stream} if many.intersection(*around) else set()
+        others = many.intersection(*around)
+        begun, first = min(own)
+        starts = [start for start, end, other in spans if other in others and start < begun and first < end]
+        found |= {stream} if any(comes_from(flow, first, start) for start in starts) else set()
     return found
+
+
+def comes_from(flow: Flow, place: int, start: int) -> bool:
+    """Whether a step works with what an earlier one made."""
+    return start in flow.behind(place, within=lambda here: here >= start)
 
 
 def is_residual(flow: Flow, place: int) -> bool:
