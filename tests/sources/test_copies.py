@@ -8,7 +8,7 @@ from xray.capture.targets.target import run_target
 from xray.ir.trace import SMALL_COPY
 from xray.sources.request import Request
 from xray.sources.ways import COPIED, WITH_CHANCE, Made, list_targets
-from xray.story.sentences.of_runs import describe_copy
+from xray.story.sentences import of_runs
 
 
 def feed(model, *, has_storage):
@@ -20,4 +20,4 @@ def test_a_small_copy_is_owned_up_to(way, is_copy):
     trace = run_target(next(list_targets(nn.Linear(3, 5), feed, Request(), way))).trace
 
     assert trace.config.get(SMALL_COPY, False) is is_copy
-    assert bool(describe_copy(trace)) is is_copy
+    assert bool(of_runs.COPIED.tell(trace)) is is_copy

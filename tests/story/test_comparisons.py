@@ -58,12 +58,17 @@ class Compares(nn.Module):
         self.seen, self.read = nn.Linear(WIDTH, SHARED), nn.Linear(WIDTH, SHARED)
         self.scale = nn.Parameter(torch.zeros(()))
 
-    def forward(self, ids, image):
+    def work(self, ids, image):
+        """The rows of both, behind their layers."""
         seen, read = self.patches(image).flatten(2).mT, self.words(ids)
         for layer in self.eye:
             seen = layer(seen)
         for layer in self.text:
             read = layer(read)
+        return seen, read
+
+    def forward(self, ids, image):
+        seen, read = self.work(ids, image)
         seen, read = self.shorten(self.seen(seen[:, 0])), self.shorten(self.read(read[:, 0]))
         return read @ seen.t() * self.scale.exp()
 
@@ -94,11 +99,7 @@ class ComparesMeans(Compares):
     """The mean of all rows is brought to one length, and nothing else stands behind the layers (X-CLIP)."""
 
     def forward(self, ids, image):
-        seen, read = self.patches(image).flatten(2).mT, self.words(ids)
-        for layer in self.eye:
-            seen = layer(seen)
-        for layer in self.text:
-            read = layer(read)
+        seen, read = self.work(ids, image)
         return self.shorten(read.mean(1)) @ self.shorten(seen.mean(1)).t() * self.scale.exp()
 
 
@@ -176,11 +177,7 @@ class ScoresBeside(Compares):
         self.sure = nn.Sequential(nn.Linear(WIDTH, 4), nn.ReLU(), nn.Linear(4, 1))
 
     def forward(self, ids, image):
-        seen, read = self.patches(image).flatten(2).mT, self.words(ids)
-        for layer in self.eye:
-            seen = layer(seen)
-        for layer in self.text:
-            read = layer(read)
+        seen, read = self.work(ids, image)
         return read[:, 1:] @ seen.mT, self.sure(read[:, 0])
 
 
@@ -203,11 +200,7 @@ class ComparesRows(Compares):
         self.norm = nn.LayerNorm(WIDTH)
 
     def forward(self, ids, image):
-        seen, read = self.patches(image).flatten(2).mT, self.words(ids)
-        for layer in self.eye:
-            seen = layer(seen)
-        for layer in self.text:
-            read = layer(read)
+        seen, read = self.work(ids, image)
         return self.shorten(self.norm(read)[:, -1]) @ self.shorten(self.seen(seen[:, 0])[:, :WIDTH] @ self.back).t()
 
     @property

@@ -6,21 +6,22 @@ from itertools import accumulate
 
 from xray.capture.axes.groups import Groups
 from xray.capture.axes.joins import ELEMENTWISE, VIEWS, Tensors
+from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
 from xray.ir.trace import Pass, Step
 from xray.ir.turns import TURNED
 
-JOINING = frozenset({"cat", "concat"})
 CUTTING = frozenset({"chunk", "split", "tensor_split", "split_with_sizes"})
-PASSED = ELEMENTWISE | VIEWS | TURNED | JOINING | CUTTING | {"stack", "unbind", "select", "index", "repeat_interleave"}
+PASSED = (
+    ELEMENTWISE | VIEWS | TURNED | SIDE_BY_SIDE | CUTTING | {"stack", "unbind", "select", "index", "repeat_interleave"}
+)
 """What may be done to a piece on its way, its numbers turned or scaled, but not made anew."""
 MOST_BEHIND = 24
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of an axis: the step that cut it, that axis, from where to where, and the axis that the part became."""
+    """A part of an axis: that axis, from where to where, and the axis that the part became."""
 
-    step: str
     whole: int
     start: int
     stop: int
@@ -32,7 +33,7 @@ def join_cut_axes(one_pass: Pass, at: dict[str, Tensors], groups: Groups) -> Non
     pieces = {step.id: list(list_pieces(step, at[step.id])) for step in one_pass.steps}
     for step in one_pass.steps:
         dim = step.settings.get("dim", 0)
-        if step.op not in JOINING or len(step.inputs) < 2 or not isinstance(dim, int):
+        if step.op not in SIDE_BY_SIDE or len(step.inputs) < 2 or not isinstance(dim, int):
             continue
         rank = len(step.outputs[0].shape) if step.outputs else 0
         if rank == 0 or any(len(record.shape) != rank for record in step.inputs):
@@ -56,13 +57,13 @@ def list_pieces(step: Step, at: Tensors) -> Iterator[Piece]:
         if sizes and sum(sizes) == before[cut[0]]:
             stops = list(accumulate(sizes))
             for number, (size, stop) in enumerate(zip(sizes, stops, strict=True)):
-                yield Piece(step.id, at.ins[0] + cut[0], stop - size, stop, at.outs[number] + cut[0])
+                yield Piece(at.ins[0] + cut[0], stop - size, stop, at.outs[number] + cut[0])
     elif step.op == "index":
         marks = [mark.strip() for mark in str(step.settings.get("index", "")).split(",")]
         is_rest = set(marks[:-1]) <= {":", "..."} and (len(marks) == rank or "..." in marks[:-1])
         ends = read_slice(marks[-1], before[-1]) if is_rest and rank else None
         if ends is not None:
-            yield Piece(step.id, at.ins[0] + rank - 1, *ends, at.outs[0] + rank - 1)
+            yield Piece(at.ins[0] + rank - 1, *ends, at.outs[0] + rank - 1)
 
 
 def read_slice(mark: str, size: int) -> tuple[int, int] | None:

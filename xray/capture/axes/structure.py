@@ -267,7 +267,7 @@ class Namer:
         adds = {place: self.find_last(flow.steps[place]) for place in list_sums(flow)}
         sums = Counter(adds.values())
         lone = max(sums.values(), default=0) == 1
-        streams = {last for last, many in sums.items() if many > 1 or lone} & {*ins.values()}
+        streams = {last for last, many in sums.items() if many > 1 or lone} & set(ins.values())
         streams -= list_nested(flow, adds)
         widths = {groups.size(outs[step.id]) for step in tables}
         streams = {self.part_streams(stream, widths) for stream in streams}
@@ -283,10 +283,9 @@ class Namer:
         back = {ins[step.id] for step in layers if outs[step.id] in streams}
         for step in layers:
             is_cut = bool(groups.parts(outs[step.id]))  # scores of words are not cut into heads, as keys are
-            is_cut = is_cut or any(
-                reader.op.startswith("sigmoid") for reader in self.find_readers(step)
-            )  # nor each bent
-            wide = step.settings.get("out_features") in vocabularies and not is_cut and not self.is_read(step)
+            is_bent = any(reader.op.startswith("sigmoid") for reader in self.find_readers(step))  # nor each bent
+            is_other = is_cut or is_bent or self.is_read(step)
+            wide = step.settings.get("out_features") in vocabularies and not is_other
             if wide or step.path.rsplit(".", 1)[-1] in HEADS_OF_WORDS:
                 groups.name(outs[step.id], "vocab")
             elif ins[step.id] in streams and outs[step.id] in back - streams and self.is_activated(step):

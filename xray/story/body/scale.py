@@ -7,7 +7,7 @@ from typing import Literal
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, SCALINGS
 from xray.story.branches.caps import find_cap, read_factor
-from xray.story.recognition.norms import find_norm
+from xray.story.recognition.norms import find_norm, is_of_weights
 from xray.story.recognition.value_shapes import number
 from xray.story.streams.scaled_streams import is_by_weights
 
@@ -56,12 +56,7 @@ def multiplies_by_learned(flow: Flow, node: int) -> bool:
     """Whether a step multiplies by learned numbers, be they bent or scaled before (TimesFM's queries)."""
     if flow.op(node) not in SCALINGS or len(flow.steps[node].inputs) != len(("rows", "numbers")):
         return False
-    for record, maker in flow.given(node):
-        behind = [] if maker is None else list(flow.behind(maker, most=MOST_MOVES))
-        roots = {one.role for here in behind for one, before in flow.given(here) if before is None}
-        if record.role == "parameter" or (roots == {"parameter"} and len(behind) < MOST_MOVES):
-            return True
-    return False
+    return any(is_of_weights(flow, *given) for given in flow.given(node))
 
 
 def list_bendings(flow: Flow, head: int) -> tuple[list[int], list[int]]:

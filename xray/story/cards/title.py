@@ -8,7 +8,7 @@ from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told
 from xray.story.facts.totals import count_params
 from xray.story.layout import Line, Measure, Run, line_width
-from xray.story.sentences.of_runs import describe_copy, describe_recording
+from xray.story.sentences.of_runs import COPIED, describe_recording
 from xray.story.shapes import hue
 from xray.story.type_sizes import LABEL, NOTE
 from xray.story.wording import fit_text, wrap
@@ -32,7 +32,7 @@ def draw_title(told: Told, canvas: Canvas, top: float) -> float:
 
 def list_credits(told: Told, measure: Measure, width: float) -> tuple[Line, ...]:
     """What was recorded, and after whose picture it is drawn."""
-    said = filter(None, (describe_recording(told.trace, told.roles), describe_copy(told.trace)))
+    said = filter(None, (describe_recording(told.trace, told.roles), COPIED.tell(told.trace)))
     lines = [words(line, LABEL) for text in said for line in wrap(text, LABEL, width, measure)]
     return (*lines, *(words(line, NOTE, "quiet") for line in wrap(CREDIT, NOTE, width, measure)))
 

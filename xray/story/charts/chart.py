@@ -131,10 +131,15 @@ def chart_learned(flow: Flow, start: int) -> Chart | None:
     return chart_rows(flow, start, start)
 
 
+def name_learned(count: int) -> str:
+    """What so many learned rows are called."""
+    return "ONE LEARNED ROW" if count == 1 else f"{count:,} LEARNED ROWS"
+
+
 def chart_rows(flow: Flow, start: int, source: int) -> Chart:
     """The learned rows that a stream begins as, which a step takes where they are held."""
     made, params = flow.output(start), flow.steps[source].params
-    label = "ONE LEARNED ROW" if made.shape[-2] == 1 else f"{made.shape[-2]:,} LEARNED ROWS"
+    label = name_learned(made.shape[-2])
     told = plural(params, "parameter") if params else ""
     places = dict.fromkeys([start, source])
     return chart_alone(Node("learned", label, 0, MIDDLE, steps_at(flow, *places), made, told))

@@ -3,7 +3,18 @@
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CHANCE, CURVES, FINDINGS, GRIDS, LENGTHS, PLACING, SCALINGS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import (
+    CHANCE,
+    CURVES,
+    DIFFERENCES,
+    FINDINGS,
+    GRIDS,
+    LENGTHS,
+    PLACING,
+    SCALINGS,
+    SIDE_BY_SIDE,
+    SUMS,
+)
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.wording import label_activation
 from xray.story.body.stages import find_any_norm, name_norm
@@ -93,7 +104,7 @@ def label_step(flow: Flow, node: int) -> str:
         return "SCALE AND SHIFT"
     if op in SUMS:
         return "ROUNDED" if is_rounded(flow, node) else "+ NOISE" if adds_noise(flow, node) else "ADDED UP"
-    if op in ("sub", "sub_", "rsub"):
+    if op in DIFFERENCES | {"rsub"}:
         return "SUBTRACTED"
     if op in SCALINGS:
         return "DIVIDED" if op.startswith(("div", "true_div")) else "MULTIPLIED"
@@ -113,7 +124,7 @@ def is_rounded(flow: Flow, node: int) -> bool:
     """Whether a sum is x + (round(x) - x): whole numbers, and on the way back as if they had not been rounded (FSQ)."""
     given = [flow.carried_from(maker) for maker in flow.makers[node]]
     for plain, change in (given, given[::-1]) if len(given) == 2 else ():
-        if change is None or flow.op(change) not in ("sub", "sub_") or len(flow.makers[change]) != 2:
+        if change is None or flow.op(change) not in DIFFERENCES or len(flow.makers[change]) != 2:
             continue
         whole, taken = map(flow.carried_from, flow.makers[change])
         if whole is not None and flow.op(whole) in ("round", "round_"):

@@ -45,7 +45,7 @@ from xray.story.passages.modulation import find_beside_gate, list_modulation
 from xray.story.recognition.added_rows import AddedRows
 from xray.story.recognition.between import is_linear, projections_in, strip_plain
 from xray.story.recognition.mixed_streams import Mixing
-from xray.story.recognition.norms import Norm, find_norm, is_gate, is_parted
+from xray.story.recognition.norms import Norm, find_norm, is_learned_gate, is_parted
 from xray.story.recognition.weighed_sums import Weighing
 from xray.story.sentences.of_parts import describe_box
 from xray.story.streams.scaled_streams import list_learned_behind
@@ -199,7 +199,7 @@ def add_scale(flow: Flow, staging: Staging, chart: Chart) -> Chart:
         return chart
     learned = staging.stage.scale == "learned"
     label = "× LEARNED NUMBERS" if learned else label_scale(flow, scale)
-    gates = (maker for maker in flow.makers[scale] if maker is not None and is_gate(flow, maker))
+    gates = (maker for maker in flow.makers[scale] if maker is not None and is_learned_gate(flow, maker))
     places = (scale, *(node for gate in gates for node in sorted(flow.behind(gate), reverse=True)))
     extra = describe_params(flow, *places) if learned else ""
     node = Node("scale", label, 0, BROAD, steps_at(flow, *places), flow.output(scale), extra)

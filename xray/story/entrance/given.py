@@ -16,6 +16,7 @@ from xray.story.charts.chart import (
     Chart,
     Edge,
     Node,
+    name_learned,
 )
 from xray.story.entrance.tables import looks_up_places
 from xray.story.passages.joined_rows import find_begun_rows
@@ -70,10 +71,8 @@ def add_learned(flow: Flow, chart: Chart, rows: TensorRecord, reader: int, worki
     above = next((node.key for node in chart.nodes if flow.steps[working] in node.steps), None)
     if above is None:
         return chart
-    count = rows.shape[-2]
-    label = "ONE LEARNED ROW" if count == 1 else f"{count:,} LEARNED ROWS"
     told = plural(prod(rows.shape), "parameter")
-    node = Node("given", label, 0, MIDDLE, (flow.steps[reader],), rows, told)
+    node = Node("given", name_learned(rows.shape[-2]), 0, MIDDLE, (flow.steps[reader],), rows, told)
     raised = chart.raised(1)
     return Chart((node, *raised.nodes), (Edge("given", above), *raised.edges), ("given",), raised.head, raised.memory)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 
 from xray.ir.flow.cut_rows import list_cut_makers
 from xray.ir.flow.dataflow import Flow
@@ -106,7 +105,12 @@ def place_heads(chart: Chart) -> Chart:
 
 def find_led(onward: dict[str, list[str]], key: str) -> set[str]:
     """A box and all that it leads to."""
-    return reduce(set.union, (find_led(onward, one) for one in onward[key]), {key})
+    found, todo = {key}, [key]
+    while todo:
+        ahead = [one for one in onward[todo.pop()] if one not in found]
+        found.update(ahead)
+        todo += ahead
+    return found
 
 
 def stack_lane(lane: Iterable[Node], row: int, place: Place) -> list[Node]:

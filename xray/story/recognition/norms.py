@@ -6,6 +6,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CASTING, FINDINGS, NORMS, RMS_NORMS, SCALINGS, STATISTICS, SUMS
 from xray.ir.flow.projections import is_projection
 from xray.ir.flow.remembering import once
+from xray.ir.records import TensorRecord
 
 STRIPPED = SUMS | SCALINGS | frozenset({"sub", "sub_", "rsub"})
 RUNNING = frozenset({"cumsum"})
@@ -73,7 +74,7 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
         telling = [number for number, maker in beside.items() if has_statistics(flow, maker)]
         if any(is_of_places(flow, here, number) for number in beside if number not in telling):
             break  # a number for each place that tells nothing of it: a mask of padding (DeBERTa)
-        if not begun and any(is_gate(flow, maker) for maker in beside.values()):
+        if not begun and any(is_learned_gate(flow, maker) for maker in beside.values()):
             break  # a gate that learned numbers open stands behind a norm, and is none of its own (Muse Spark)
         spreads = step.op in SCALINGS and bool(telling)
         if spreads and is_scaled:
@@ -152,12 +153,19 @@ def has_statistics(flow: Flow, place: int) -> bool:
     return any(is_measure(flow, one) for one in collect_statistics(flow, place))
 
 
-def is_gate(flow: Flow, place: int) -> bool:
+def is_learned_gate(flow: Flow, place: int) -> bool:
     """Whether a step bends what is worked out of learned numbers alone."""
     bent = flow.carried_from(place)
     if bent is None or flow.op(bent) not in GATES:
         return False
-    behind = list(flow.behind(bent, most=LONGEST))
+    return is_of_weights(flow, flow.output(bent), bent)
+
+
+def is_of_weights(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
+    """Whether a tensor is a parameter, or worked out of parameters alone, in a few steps."""
+    if maker is None:
+        return record.role == "parameter"
+    behind = list(flow.behind(maker, most=LONGEST))
     roots = {one.role for node in behind for one, before in flow.given(node) if before is None}
     return roots == {"parameter"} and len(behind) < LONGEST
 

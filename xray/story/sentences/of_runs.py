@@ -27,11 +27,6 @@ def describe_recording(trace: Trace, roles: Sequence[str]) -> str:
     return say_first(OF_RECORDINGS, (trace, tuple(roles)))
 
 
-def describe_copy(trace: Trace) -> str:
-    """That fewer layers were recorded than the model has; empty where that is not so."""
-    return COPIED.tell(trace)
-
-
 def has_words(trace: Trace, word: str) -> bool:
     """Whether a word was read or said."""
     return any(word in row for one in trace.passes for rows in one.tokens.values() for row in rows)

@@ -6,8 +6,8 @@ from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
-from xray.ir.records import TensorRecord
 from xray.story.recognition.between import is_scale, is_shift
+from xray.story.recognition.norms import is_of_weights
 from xray.story.recognition.value_shapes import number
 from xray.story.streams.joints import Joint
 
@@ -48,15 +48,6 @@ def is_by_weights(flow: Flow, place: int) -> bool:
     shape = flow.output(place).shape
     others = [(record, maker) for record, maker in flow.given(place) if record.shape != shape]
     return is_scale(flow, place) and bool(others) and all(is_of_weights(flow, *one) for one in others)
-
-
-def is_of_weights(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
-    """Whether a tensor is a parameter, or worked out of parameters alone."""
-    if maker is None:
-        return record.role == "parameter"
-    behind = list(flow.behind(maker, most=MOST_MOVES))
-    roots = {one.role for node in behind for one, before in flow.given(node) if before is None}
-    return roots == {"parameter"} and len(behind) < MOST_MOVES
 
 
 def find_factor_behind(flow: Flow, add: int) -> int | None:
