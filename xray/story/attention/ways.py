@@ -12,13 +12,13 @@ from xray.story.attention.lanes import (
     Part,
     cut_way,
     ends_norm,
-    is_by_place,
     lay_out,
     list_laid_out,
     list_opening,
     list_weights,
     take_turn,
 )
+from xray.story.attention.runs import is_by_place
 from xray.story.attention.square import UNKNOWN_FACTOR, name_factor
 from xray.story.body.scale import multiplies_by_learned
 from xray.story.body.stages import Branching
@@ -141,10 +141,7 @@ def draw_shared(
     tops: dict[str, str] = {}
     row = 0
     all_three, both = shared
-    for parts, letters, place, is_own in (
-        (all_three, "qkv", WHOLE, True),
-        (both, "kv", RIGHT_TWO, sides[1].is_own),
-    ):
+    for parts, letters, place, is_own in ((all_three, "qkv", WHOLE, True), (both, "kv", RIGHT_TWO, sides[1].is_own)):
         last: str | None = None
         start = row if letters == "kv" else 0
         for number, part in enumerate(parts):
@@ -155,15 +152,7 @@ def draw_shared(
                 label = f"CUT INTO WINDOWS OF {window}"
             extra = describe_params(flow, *part.nodes)
             nodes.append(
-                Node(
-                    key,
-                    label,
-                    start + number,
-                    place,
-                    steps_at(flow, *reversed(part.nodes)),
-                    part.record,
-                    extra,
-                )
+                Node(key, label, start + number, place, steps_at(flow, *reversed(part.nodes)), part.record, extra)
             )
             if last is None:
                 (feet if is_own else memory).append(key)
