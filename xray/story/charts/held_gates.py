@@ -29,9 +29,23 @@ def find_held(flow: Flow, product: int, inner: Collection[int]) -> HeldGate | No
     bent = [any(flow.op(node) in CURVES for node in way) for way in ways]
     if len(ways) != 2 or bent.count(True) != 1:
         return None
-    gate, up = (ways[bent.index(is_bent)] for is_bent in (True, False))
+    gate, up = (list_on_all_ways(flow, flow.makers[product][bent.index(is_bent)], inner) for is_bent in (True, False))
     nodes = tuple(node for way in (gate, up) for node in way if tell_held(flow, node))
     return HeldGate(tell_way(flow, gate), tell_way(flow, up), nodes) if nodes else None
+
+
+def list_on_all_ways(flow: Flow, start: int | None, inner: Collection[int]) -> list[int]:
+    """The steps behind a factor that all of it goes through; not the 1 + tanh of a GELU written out, say."""
+    return [
+        node for node in walk_back(flow, start, inner) if node == start or not leads_around(flow, start, inner, node)
+    ]
+
+
+def leads_around(flow: Flow, start: int | None, inner: Collection[int], node: int) -> bool:
+    """Whether a factor is also reached from behind its steps on a way that leaves one of them out."""
+    way = walk_back(flow, start, [one for one in inner if one != node])
+    beyond = [maker for one in way for record, maker in flow.given(one) if record.role != "parameter"]
+    return any(maker is not None and maker not in way and maker != node for maker in beyond)
 
 
 def walk_back(flow: Flow, start: int | None, inner: Collection[int]) -> list[int]:
