@@ -79,6 +79,31 @@ def test_words_that_are_multiplied_before_places_are_added_have_a_box_for_it():
     assert labels_of(chart) == ["TOKEN IDS", "TABLE LOOKUP", "× √d_model", "+ LEARNED PLACES"]
 
 
+class Shifted(nn.Module):
+    """Rows that are led to a width, to which `shape` of learned numbers is added before layers read them."""
+
+    def __init__(self, shape):
+        super().__init__()
+        self.lead, self.shift, self.layers = (
+            nn.Linear(OTHER, WIDTH),
+            nn.Parameter(torch.rand(shape)),
+            make_layers(WIDTH, 3),
+        )
+
+    def forward(self, rows):
+        x = self.lead(rows) + self.shift
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(("shape", "label"), [((), "+ A LEARNED NUMBER"), ((WIDTH,), "+ A LEARNED ROW")])
+def test_one_number_that_is_added_is_no_row(shape, label):
+    _, chart = read(lambda: Shifted(shape), torch.rand(2, 7, OTHER))
+
+    assert label in labels_of(chart)
+
+
 def show(*rows):
     ids = torch.arange(8, 22).view(2, 7)
     ids[:, 1:5] = SIGN

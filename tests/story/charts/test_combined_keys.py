@@ -75,3 +75,41 @@ def test_linear_layers_of_one_width_lead_neither_down_nor_up():
 
     assert [node.label for node in chart.nodes if node.label.endswith(" Q")].count("LINEAR Q") == 2
     assert not [node.label for node in chart.nodes if node.label.startswith(("UP", "DOWN"))]
+
+
+class AsksWith(AsksByPlace):
+    """Attention of queries and keys to which places are added, here of boxes that something else gave."""
+
+    def forward(self, x, places):
+        rows = self.query(x + places), self.key(x + places), self.value(x)
+        q, k, v = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in rows)
+        weights = (q @ k.transpose(2, 3) / q.shape[-1] ** 0.5).softmax(-1)
+        return self.norm(x + self.out((weights @ v).transpose(1, 2).flatten(2)))
+
+
+class Refines(nn.Module):
+    """Learned rows look at each other, their places worked out of `boxes` (Grounding DINO), or learned too (DETR)."""
+
+    def __init__(self, *, is_learned):
+        super().__init__()
+        self.rows, self.lead = nn.Parameter(torch.rand(LENGTH, WIDTH)), nn.Linear(4, WIDTH)
+        self.places = nn.Parameter(torch.rand(LENGTH, WIDTH)) if is_learned else None
+        self.look = nn.ModuleList(AsksWith() for _ in range(2))
+        self.wide = nn.ModuleList(FeedForwardPart() for _ in range(2))
+
+    def forward(self, boxes):
+        places = self.lead(boxes).relu() if self.places is None else self.places
+        x = self.rows[None].repeat(boxes.shape[0], 1, 1)
+        for look, wide in zip(self.look, self.wide, strict=True):
+            x = wide(look(x, places))
+        return x
+
+
+@pytest.mark.parametrize(("is_learned", "told"), [(False, "ADDED UP"), (True, "+ LEARNED PLACES")])
+def test_learned_rows_are_not_the_places_that_are_added_to_them(is_learned, told):
+    torch.manual_seed(0)
+    reading = read_pass(xray.trace(Refines(is_learned=is_learned).eval(), torch.rand(2, LENGTH, 4)).passes[0])
+    chart = chart_attention(reading.flow, reading.towers[-1].stagings[0].branches[0])
+
+    labels = [node.label for node in chart.nodes]
+    assert [label for label in labels if label.startswith(("+", "ADDED"))] == [f"{told} Q", f"{told} K"]

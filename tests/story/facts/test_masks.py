@@ -57,7 +57,7 @@ def test_places_are_counted_in_row_major_order():
         (("..", ".."), "custom"),
         ((".ff", "..f", "x.."), "window"),
         ((".ff", "..f", "..."), "custom"),
-        ((".ff", "x.f", "xx."), "window"),
+        ((".ff", "x.f", "xx."), "itself alone"),
         ((".ff", "..f", ".x."), "custom"),
         ((".", "x"), "custom"),
         (("..xx", "...x", "x...", "xx.."), "window on both sides"),

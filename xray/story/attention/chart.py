@@ -77,7 +77,7 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
     head = draw_end(flow, site, branch, found.region, row, nodes, edges)
     nodes = add_joined_values(flow, site, beside, nodes, edges, feet)
     memory = list(dict.fromkeys(memory))
-    nodes = [name_turn(flow, node, branch) for node in nodes]
+    nodes = [name_turn(flow, node, branch, found.region.start) for node in nodes]
     if flow.op(site.scores) != "einsum":
         nodes = name_lengths(nodes, sides)
     nodes = [
@@ -180,7 +180,7 @@ def fill_axes(node: Node, asked: str, queries: int, seen: str, keys: int) -> Nod
     return replace(node, record=replace(record, axes=tuple(axes)))
 
 
-def name_turn(flow: Flow, node: Node, branch: Attention) -> Node:
+def name_turn(flow: Flow, node: Node, branch: Attention, stream: int | None) -> Node:
     """A rotation is called one only where it is proven to turn by places, or by heads; a learned row is a bias."""
     if not node.key.startswith("rotate"):
         return node
@@ -190,7 +190,8 @@ def name_turn(flow: Flow, node: Node, branch: Attention) -> Node:
         return replace(node, label=node.label.replace("ROTATE", "+ A BIAS"))
     if not adds and (branch.positions == "rotary" or branch.turned_by_head):
         return node
-    return replace(node, label=node.label.replace("ROTATE", name_addition(flow, changing[0]) if adds else "COMBINE"))
+    name = name_addition(flow, changing[0], stream) if adds else "COMBINE"
+    return replace(node, label=node.label.replace("ROTATE", name))
 
 
 def adds_bias(flow: Flow, node: int, heads: Collection[int | None]) -> bool:

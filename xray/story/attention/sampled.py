@@ -44,7 +44,7 @@ def chart_sampling(flow: Flow, found: Branching) -> Chart:
     edges: list[Edge] = []
     asking = find_asking(flow, found, sampling)
     if asking is not None:
-        label, record = f"{name_addition(flow, asking)} Q", flow.output(asking)
+        label, record = f"{name_addition(flow, asking, found.region.start)} Q", flow.output(asking)
         nodes.append(Node("asking", label, 0, LEFT_TWO, steps_at(flow, asking), record))
     first = len(nodes)
     for key, label, place, step in (

@@ -41,14 +41,15 @@ def label_entry(flow: Flow, node: int) -> str:
     if op in SUMS and is_halved(flow, node):
         return MEAN
     if op in SUMS and {record.role == "parameter" for record in flow.steps[node].inputs} == {True, False}:
-        return "+ A ROW" if trains(flow, node) is False else "+ A LEARNED ROW"
+        what = "NUMBER" if is_one_number(flow, node) else "ROW"
+        return f"+ A {what}" if trains(flow, node) is False else f"+ A LEARNED {what}"
     if adds_looked_up(flow, node):
         return f"{flow.steps[node].inputs[0].shape[-2]:,} ROWS ADDED UP"
     if op == "interpolate" and learned_source(flow, *next(flow.given(node))) is None:
         return "RESIZED" if flow.output(node).shape != flow.steps[node].inputs[0].shape else "RESIZED × 1"
     if lays_neighbours(flow, node):
         return label_neighbours(flow, node)
-    if op in SCALINGS and is_learned_number(flow, node):
+    if op in SCALINGS and is_one_number(flow, node):
         return "× A LEARNED NUMBER"
     if op in CHOOSING and leaves_rows(flow, node):
         chance = ", DRAWN BY CHANCE" if picks_by_chance(flow, node) else ""
@@ -81,8 +82,8 @@ def adds_looked_up(flow: Flow, node: int) -> bool:
     return is_sum and maker is not None and flow.op(maker) in LOOKUPS
 
 
-def is_learned_number(flow: Flow, node: int) -> bool:
-    """Whether a step multiplies rows or maps by one number that is learned (DeepSeek-VL's hybrid)."""
+def is_one_number(flow: Flow, node: int) -> bool:
+    """Whether what a step multiplies rows or maps by, or adds, is one number that is learned (DeepSeek-VL's hybrid)."""
     learned = [prod(record.shape) for record in flow.steps[node].inputs if record.role == "parameter"]
     return learned == [1] and prod(flow.output(node).shape) > 1
 

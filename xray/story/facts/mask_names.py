@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from xray.ir.records import VISIBLE, MaskFacts, Span
 
-BACK, BOTH_SIDES = "window", "window on both sides"
+BACK, BOTH_SIDES, ITSELF = "window", "window on both sides", "itself alone"
 LEAST = 3
 """A window is told of no fewer rows."""
 
@@ -65,4 +65,4 @@ def name_window(size: int, rows: Sequence[Row]) -> str:
     )
     if not regular or back >= size or ahead >= size - 1 or (ahead and back < 2):
         return ""
-    return BOTH_SIDES if ahead else BACK
+    return BOTH_SIDES if ahead else BACK if back > 1 else ITSELF

@@ -19,13 +19,18 @@ NAMELESS = TensorRecord("", (), (), "", "", "activation")
 """Stands for places that are worked out, and picked from no table."""
 
 
-def describe_sum(flow: Flow, node: int, nodes: Collection[int]) -> Iterator[EntrancePart]:
-    """The places that are added: learned ones, or ones from a table that is not. One row for all tells no places."""
+def describe_sum(flow: Flow, node: int, nodes: Collection[int], stream: int | None = None) -> Iterator[EntrancePart]:
+    """The places that are added: learned ones, or ones from a table that is not. One row for all tells no places.
+
+    `stream` made what they are added to, which may be learned rows itself (the queries of Grounding DINO).
+    """
     shape = flow.output(node).shape
     if len(flow.steps[node].inputs) < 2 or adds_to_picture(flow, node):
         return
     for record, maker in flow.given(node):
         if len(record.shape) < 2 or record.shape[-1] != shape[-1]:
+            continue
+        if stream is not None and stream in (maker, flow.carried_from(maker)):
             continue
         source = source_beside(flow, record, maker)
         if source is not None:
@@ -43,9 +48,9 @@ def describe_sum(flow: Flow, node: int, nodes: Collection[int]) -> Iterator[Entr
             return
 
 
-def name_addition(flow: Flow, node: int) -> str:
-    """What a sum is called that makes the rows of queries or keys: by the places that it adds, if it adds some."""
-    places = next(describe_sum(flow, node, ()), None)
+def name_addition(flow: Flow, node: int, stream: int | None) -> str:
+    """What a sum is called that makes the rows of queries or keys: by the places that it adds to a stream, if any."""
+    places = next(describe_sum(flow, node, (), stream), None)
     return "ADDED UP" if places is None else f"+ {'LEARNED ' * bool(places.learned)}PLACES"
 
 

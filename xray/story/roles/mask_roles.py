@@ -8,7 +8,7 @@ from xray.ir.flow.operation_kinds import LOOKUPS, SHAPING
 from xray.ir.flow.remembering import once
 from xray.ir.records import MaskFacts
 from xray.story.branches.scores import hides_future
-from xray.story.facts.mask_names import BACK, BOTH_SIDES, name_mask
+from xray.story.facts.mask_names import BACK, BOTH_SIDES, ITSELF, name_mask
 from xray.story.recognition.scored_parts import Operand, condition_of, read_scored
 from xray.story.roles.giving import Given
 
@@ -18,6 +18,7 @@ WORDS = {
     "padding+causal": "mask: padding, and the future",
     BACK: "mask: the future, and what is too far back",
     BOTH_SIDES: "mask: what is too far away",
+    ITSELF: "mask: all but each place itself",
 }
 JOINING = frozenset({"and", "logical_and", "bitwise_and", "mul", "add"})
 

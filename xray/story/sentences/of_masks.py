@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from xray.ir.records import MaskFacts
-from xray.story.facts.mask_names import BACK, BOTH_SIDES, name_mask
+from xray.story.facts.mask_names import BACK, BOTH_SIDES, ITSELF, name_mask
 from xray.story.facts.masks import describe_blocks, draws_blocks
 from xray.story.sentences.sentence import Sentence, fixed, say_first
 
@@ -36,8 +36,9 @@ OF_MASKS: tuple[Sentence[MaskFacts], ...] = (
     named("padding", "hides padding"),
     named("causal", "hides the future"),
     named("padding+causal", "hides padding and the future"),
-    named(BACK, "shows each place the last few up to its own"),
-    named(BOTH_SIDES, "shows each place the nearest few on both sides"),
+    named(BACK, "hides from each place all but the last few up to its own"),
+    named(BOTH_SIDES, "hides from each place all but the nearest few on both sides"),
+    named(ITSELF, "hides from each place all but itself"),
     named("custom", "hides by a rule of its own"),
     named("none", "hides nothing"),
 )
