@@ -233,11 +233,21 @@ def join_attention(step: Step, at: Tensors, groups: Groups) -> None:
             groups.join(query + axis, key + axis)
 
 
+def join_written(step: Step, at: Tensors, groups: Groups) -> None:
+    """What other rows are written into keeps its axes; a mask that says where has them too."""
+    rank = len(step.outputs[0].shape)
+    for number, record in enumerate(step.inputs[: 2 if step.op.startswith("masked") else 1]):
+        for back in range(1, 1 + min(rank, len(record.shape))):
+            groups.join(at.ins[number] + len(record.shape) - back, at.outs[0] + rank - back)
+
+
 Joiner = Callable[[Step, Tensors, Groups], None]
+WRITING = "masked_scatter index_put index_copy index_add scatter scatter_add slice_scatter select_scatter"
 JOINERS: Mapping[str, Joiner] = {
     **dict.fromkeys(TURNED, join_turned),
     **dict.fromkeys(("matmul", "bmm", "mm", "addmm", "baddbmm"), join_product),
     **dict.fromkeys(("linear", "embedding"), join_leading),
+    **dict.fromkeys((op + end for op in WRITING.split() for end in ("", "_")), join_written),
     **dict.fromkeys(("sum", "mean", "amax", "amin", "argmax", "argmin", "all", "any", "logsumexp"), join_reduced),
     "unbind": join_unbind,
     "select": join_unbind,

@@ -14,7 +14,15 @@ from functools import cached_property
 from xray.capture.axes.groups import Groups
 from xray.capture.axes.joins import Tensors, join_step
 from xray.capture.axes.pieces import join_cut_axes
-from xray.capture.axes.widths import is_beside_words, is_layer, is_lookup_of_places, list_nested, list_sums
+from xray.capture.axes.widths import (
+    ACTIVATIONS,
+    is_beside_words,
+    is_layer,
+    is_lookup_of_places,
+    list_gated_halves,
+    list_nested,
+    list_sums,
+)
 from xray.capture.freezing import make_fact
 from xray.capture.kernels.fused import ATTENTIONS
 from xray.ir.flow.attention_sites import list_sites
@@ -25,7 +33,6 @@ from xray.ir.trace import Pass, Step, Trace
 
 PRODUCTS = {"heads*d_k": "d_model"}
 """What a product is called where something of that name has the same size: d_k is d_model / heads."""
-ACTIVATIONS = frozenset({"relu", "gelu", "silu", "relu_", "silu_", "tanh", "quick_gelu", "mish", "hardswish"})
 HEADS_OF_WORDS = frozenset({"lm_head", "generator", "vocab_head", "output_projection", "to_logits"})
 
 Place = tuple[str, str, int]
@@ -290,6 +297,10 @@ class Namer:
                 groups.name(outs[step.id], "vocab")
             elif ins[step.id] in streams and outs[step.id] in back - streams and self.is_activated(step):
                 groups.name(outs[step.id], "d_ff")
+        for place in list_gated_halves(flow, [flow.places[step.id] for step in layers if ins[step.id] in streams]):
+            half = self.find_last(flow.steps[place])
+            if half in back - streams:
+                groups.name(half, "d_ff")
 
     def part_streams(self, axis: int, widths: Collection[int]) -> int:
         """The axis of one stream where an axis holds several, one behind the other, each as wide as a table's rows."""

@@ -4,15 +4,17 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, PRODUCTS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, PRODUCTS, SCALINGS, SUMS
 from xray.ir.flow.projections import LINEARS
 from xray.ir.trace import Step
 
+ACTIVATIONS = frozenset({"relu", "gelu", "silu", "relu_", "silu_", "tanh", "quick_gelu", "mish", "hardswish"})
 FARTHEST = 600
 """So many steps are gone back from a sum, to where its branch began."""
 FARTHEST_IDS = 12
 """So many steps are gone back from the ids of a lookup, to what they were picked from."""
 COUNTING = frozenset({"arange", "cumsum"})
+HALVING = frozenset({"chunk", "split", "tensor_split", "unbind"})
 ADDING = SUMS | CARRYING | DROPOUTS
 MIXING = LINEARS | PRODUCTS | FINDINGS
 
@@ -73,6 +75,20 @@ def is_layer(step: Step) -> bool:
     if step.op not in ("linear", "conv1d") or "kernel_size" in step.settings:
         return False
     return bool(step.outputs) and bool(step.inputs) and len(step.outputs[0].shape) > 1 and bool(step.inputs[0].shape)
+
+
+def list_gated_halves(flow: Flow, layers: Collection[int]) -> Iterator[int]:
+    """The products of both halves of what one of some layers makes, one half bent: a gate and what it lets through."""
+    for place, step in enumerate(flow.steps):
+        if flow.op(place) not in SCALINGS or len(step.inputs) != 2 or not flow.is_leaf(place):
+            continue
+        bent = [one for one in flow.makers[place] if one is not None and flow.op(one) in ACTIVATIONS]
+        cuts = {flow.makers[one][0] if one in bent else one for one in flow.makers[place]}
+        cut = cuts.pop()
+        if len(bent) != 1 or cuts or cut is None or flow.op(cut) not in HALVING:
+            continue
+        if len(flow.steps[cut].outputs) == 2 and flow.makers[cut][0] in layers:
+            yield place
 
 
 def is_lookup_of_places(flow: Flow, place: int) -> bool:
