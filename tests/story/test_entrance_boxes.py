@@ -8,6 +8,7 @@ from torch import nn
 import xray
 from xray.story.body.reading import read_passes
 from xray.story.entrance.entrance_chart import chart_entrance
+from xray.story.sentences.of_stations import describe_places
 
 WIDTH, OTHER, SIGN = 15, 12, 7
 
@@ -116,6 +117,15 @@ def test_places_that_a_model_holds_are_drawn_where_they_are_added_to_what_a_towe
     assert labels_of(chart) == ["TOKEN IDS", "LINEAR", "TABLE LOOKUP", "+ PLACES", "ROWS PUT IN"]
     assert [part.size for part in anatomy.towers[-1].entrance if part.part == "positions"] == [4]
     assert [part.learned for part in anatomy.towers[-1].entrance if part.part == "positions"] == [False]
+
+
+def test_places_of_rows_that_are_put_among_words_are_not_said_to_be_those_of_the_words():
+    anatomy, _ = show()
+    words, _ = read(Words, torch.arange(14).view(2, 7))
+
+    assert [part.beside for part in anatomy.towers[-1].entrance if part.part == "positions"] == [True]
+    assert describe_places(anatomy.towers[-1]) == ""
+    assert describe_places(words.towers[0]) == "Learned places are added."
 
 
 def test_rows_that_come_in_are_no_places():
@@ -259,3 +269,43 @@ def test_rows_that_are_left_out_on_the_way_between_two_towers_have_a_box(pick, t
     assert [label for label in labels_of(chart) if "ROWS" in label and label != "ROWS PUT IN"] == [told] * (
         told is not None
     )
+
+
+class Frozen(nn.Module):
+    """A norm of channels that is held still, spelt out as many steps (DETR)."""
+
+    def __init__(self):
+        super().__init__()
+        for name in ("weight", "bias", "mean", "variance"):
+            self.register_buffer(name, torch.rand(1, OTHER, 1, 1))
+
+    def forward(self, x):
+        scale = self.weight * (self.variance + 1e-5).rsqrt()
+        return x * scale + (self.bias - self.mean * scale)
+
+
+class Stem(nn.Module):
+    """A picture goes through many convolutions, each with a norm that is held still, before it is patches."""
+
+    def __init__(self):
+        super().__init__()
+        sizes = (3, *(OTHER,) * 60)
+        self.stem = nn.ModuleList(nn.Conv2d(one, OTHER, 3, padding=1, bias=False) for one in sizes)
+        self.norms = nn.ModuleList(Frozen() for _ in sizes)
+        self.patches, self.layers = nn.Conv2d(OTHER, WIDTH, 4, stride=4), make_layers(WIDTH, 3)
+
+    def forward(self, image):
+        for convolution, norm in zip(self.stem, self.norms, strict=True):
+            image = norm(convolution(image)).relu()
+        x = self.patches(image).flatten(2).mT
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_a_long_stem_is_followed_down_to_the_picture():
+    _, chart = read(Stem, torch.rand(2, 3, 8, 8))
+    foot = min(chart.nodes, key=lambda node: node.row)
+
+    assert foot.label == "IMAGE"
+    assert foot.record.shape == (2, 3, 8, 8)

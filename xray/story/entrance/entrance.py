@@ -21,7 +21,6 @@ from xray.story.anatomy.tree import EntrancePart, Reads
 from xray.story.body.stages import find_any_norm
 from xray.story.entrance.inputs import name_input, reads_vectors, source_of
 from xray.story.entrance.tables import (
-    MOST,
     find_lone_rows,
     judge_training,
     list_tables_beside,
@@ -32,7 +31,7 @@ from xray.story.entrance.tables import (
     trains,
 )
 from xray.story.entrance.turns import find_turns
-from xray.story.passages.added_places import describe_sum, learned_source
+from xray.story.passages.added_places import describe_sum, learned_source, name_beside
 from xray.story.passages.joined_rows import find_begun_rows
 from xray.story.recognition.between import is_linear, is_scale, read_sizes, width_out
 from xray.story.recognition.chosen_rows import list_choice
@@ -44,6 +43,8 @@ from xray.story.streams.joints import find_longest_part
 
 Part = tuple[int, EntrancePart]
 OVER_MANY = ("batch_norm", "group_norm", "instance_norm")
+FAR = 4_000
+"""So many steps are walked back: a stem of convolutions and frozen norms may be hundreds of steps long (HGNet-V2)."""
 FARTHEST = 40_000
 """So many steps are walked back through the turns of a loop: a series may be read piece by piece (TimesFM 2.5)."""
 
@@ -106,7 +107,8 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     joined = word is not None and any(maker in stops for node in nodes for maker in flow.makers[node])
     for node in own:
         if not joined or flow.op(node) not in SIDE_BY_SIDE:  # rows beside those of an image may be marks of its ends
-            parts += [(node, part) for part in describe_step(flow, node, nodes)]
+            own_parts = describe_step(flow, node, nodes)
+            parts += [(node, name_beside(flow, node, part, word, nodes)) for part in own_parts]
     if (word is None or others) and attends(flow, nodes):
         rows = find_longest_part(flow, start)
         if rows is not None and rows < start:
@@ -144,7 +146,7 @@ def walk_back(flow: Flow, start: int, stops: Collection[int]) -> set[int]:
     """The steps that work on what becomes the stream, back to what is looked up or comes from outside."""
     seen: set[int] = set()
     todo, cut = {start} - set(stops), is_cut_off(flow, start)
-    most = MOST
+    most = FAR
     while todo:
         if len(seen) >= most:
             if most == FARTHEST or find_turns(flow, seen) is None:

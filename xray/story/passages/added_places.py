@@ -1,6 +1,7 @@
 """Places that are added to rows: learned ones, ones from a table that is not, be it through a gate."""
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
@@ -46,6 +47,19 @@ def describe_sum(flow: Flow, node: int, nodes: Collection[int], stream: int | No
             ):
                 yield EntrancePart("positions", rows, learned=learned)
             return
+
+
+def name_beside(flow: Flow, node: int, part: EntrancePart, word: int | None, nodes: Collection[int]) -> EntrancePart:
+    """A part of an entrance, marked where a sum gives places to rows that are put among those of words, and not added.
+
+    What a sum makes is followed on to where it meets what the words are made into.
+    """
+    if part.part != "positions" or word is None:
+        return part
+    own, worded = (set(flow.ahead(one, within=nodes.__contains__)) for one in (node, word))
+    meeting = min(own & worded, default=None)
+    is_beside = node not in worded and meeting is not None and flow.op(meeting) in PLACING | SIDE_BY_SIDE
+    return replace(part, beside=is_beside)
 
 
 def name_addition(flow: Flow, node: int, stream: int | None) -> str:

@@ -249,8 +249,8 @@ OF_FORWARDS: tuple[Sentence[tuple[FeedForward, int | None]], ...] = (
 
 
 def part_of(tower: Tower, name: str) -> EntrancePart | None:
-    """A part of a tower's entrance; None if it has none of that name."""
-    return next((part for part in tower.entrance if part.part == name), None)
+    """A part of a tower's entrance that its own rows go through; None if it has none of that name."""
+    return next((part for part in tower.entrance if part.part == name and not part.beside), None)
 
 
 def describe_image(tower: Tower) -> str:
