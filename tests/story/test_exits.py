@@ -204,3 +204,42 @@ def test_rows_made_before_the_layers_that_multiply_those_behind_them_are_told():
 
     labels = [node.label for node in column.exit.nodes]
     assert labels == ["LINEAR", "GELU", "× ROWS FROM BESIDE", "LINEAR TO VOCABULARY"]
+
+
+class Sounding(Reader):
+    """How strong each frequency is, and where it begins, back to a signal by pieces laid over each other (Vocos)."""
+
+    def __init__(self, *layers):
+        super().__init__(*layers)
+        self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 2 * 7)
+        self.register_buffer("window", torch.hann_window(12))
+
+    def forward(self, x, kind=None):
+        strength, phase = self.head(self.norm(super().forward(x, kind))).chunk(2, dim=-1)
+        pieces = torch.fft.irfft(torch.polar(self.mix(strength.exp()), phase), 12, dim=-1) * self.window
+        size = (1, 3 * (pieces.shape[1] - 1) + 12)
+        return nn.functional.fold(pieces.mT, size, kernel_size=(1, 12), stride=(1, 3))[:, 0, 0]
+
+    def mix(self, strength):
+        return strength
+
+
+class Learned(Sounding):
+    """The same with learned shares of frequencies: more than a way back."""
+
+    def __init__(self, *layers):
+        super().__init__(*layers)
+        self.shares = nn.Linear(7, 7)
+
+    def mix(self, strength):
+        return self.shares(strength)
+
+
+def test_the_way_back_from_frequencies_to_a_signal_is_drawn():
+    words = words_of(Sounding)
+    above = words[words.index("LAST NORM") :]
+
+    assert "INVERSE FOURIER TRANSFORM" in above
+    assert "PIECES LAID OVER EACH OTHER" in above
+    assert not [word for word in words if "in no box" in word]
+    assert "PIECES LAID OVER EACH OTHER" not in words_of(Learned)

@@ -38,6 +38,7 @@ from xray.story.exits.last_steps import (
 from xray.story.exits.loss_chart import add_loss, find_predicted, is_loss, list_picks, name_loss, name_pick
 from xray.story.exits.nearest_codes import find_nearest
 from xray.story.exits.several_heads import Heads, find_heads, place_heads
+from xray.story.exits.waves import list_waves
 from xray.story.passages.bridges import label_earlier
 from xray.story.passages.joined_rows import label_joined_rows
 from xray.story.passages.modulation import list_modulation
@@ -115,6 +116,9 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         for worked in list_worked_behind(flow, top, others, began):
             told, out = label_behind(flow, worked, began), flow.output(worked[0])
             chart = add_above(chart, Node(f"behind{worked[0]}", told, 0, BROAD, steps_at(flow, *worked), out))
+        for told, worked in list_waves(flow, top, others):
+            out = flow.output(worked[0])
+            chart = add_above(chart, Node(f"wave{worked[0]}", told, 0, BROAD, steps_at(flow, *worked), out))
     for node in picks:
         label, out = name_pick(flow, node), flow.output(node)
         chart = add_above(chart, Node(f"out{node}", label, 0, BROAD, steps_at(flow, node), out, surface="phase"))
