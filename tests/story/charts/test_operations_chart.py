@@ -232,6 +232,8 @@ def test_what_is_rounded_with_a_way_back_is_told(change, told):
     labels = labels_of(Rounding(), rows())
 
     assert [one for one in labels if one in ("ROUNDED", "ADDED UP")] == [told]
+    assert ("SUBTRACTED" in labels) == (told != "ROUNDED")
+    assert labels[0] == "LINEAR"
 
 
 def test_a_convolution_is_told_with_its_step():

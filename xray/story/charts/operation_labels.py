@@ -103,7 +103,7 @@ def label_step(flow: Flow, node: int) -> str:
     if list_shift(flow, node):
         return "SCALE AND SHIFT"
     if op in SUMS:
-        return "ROUNDED" if is_rounded(flow, node) else "+ NOISE" if adds_noise(flow, node) else "ADDED UP"
+        return "ROUNDED" if list_rounding(flow, node) else "+ NOISE" if adds_noise(flow, node) else "ADDED UP"
     if op in DIFFERENCES | {"rsub"}:
         return "SUBTRACTED"
     if op in SCALINGS:
@@ -120,16 +120,22 @@ def label_division(flow: Flow, norm: Norm) -> str:
     return "MEAN TAKEN OFF" if norm.centred else "DIVIDED BY A MEAN"
 
 
-def is_rounded(flow: Flow, node: int) -> bool:
-    """Whether a sum is x + (round(x) - x): whole numbers, and on the way back as if they had not been rounded (FSQ)."""
-    given = [flow.carried_from(maker) for maker in flow.makers[node]]
-    for plain, change in (given, given[::-1]) if len(given) == 2 else ():
-        if change is None or flow.op(change) not in DIFFERENCES or len(flow.makers[change]) != 2:
+def list_rounding(flow: Flow, node: int) -> tuple[int, ...]:
+    """The steps of a sum x + (round(x) - x), itself last: whole numbers, and on the way back as if not rounded (FSQ).
+
+    Empty for any other step.
+    """
+    makers = [maker for maker in flow.makers[node] if maker is not None] if flow.op(node) in SUMS else []
+    for plain, change in (makers, makers[::-1]) if len(makers) == 2 else ():
+        less = flow.carried_from(change)
+        if less is None or flow.op(less) not in DIFFERENCES or len(flow.makers[less]) != 2:
             continue
-        whole, taken = map(flow.carried_from, flow.makers[change])
+        whole, taken = map(flow.carried_from, flow.makers[less])
         if whole is not None and flow.op(whole) in ("round", "round_"):
-            return plain is not None and plain == taken == flow.carried_from(flow.makers[whole][0])
-    return False
+            is_one = flow.carried_from(plain) == taken == flow.carried_from(flow.makers[whole][0])
+            own = sorted(flow.behind(change, within=whole.__le__))
+            return (*own, node) if is_one else ()
+    return ()
 
 
 def adds_noise(flow: Flow, node: int) -> bool:

@@ -18,7 +18,7 @@ from xray.story.body.stages import find_any_norm
 from xray.story.branches.feed_forward import name_activation
 from xray.story.charts.chart import Chart, Edge, Node, Place, describe_params, steps_at
 from xray.story.charts.drawn_steps import MOST_AT_ALL, MOST_NODES, pick_steps, read_loop
-from xray.story.charts.operation_labels import label_step
+from xray.story.charts.operation_labels import label_step, list_rounding
 from xray.story.recognition.between import list_reading_data
 from xray.story.recognition.written_bends import list_written_bend
 
@@ -46,7 +46,8 @@ def chart_operations(
     loop = read_loop(flow, nodes)
     bends = name_written_bends(flow, set(nodes), loop)
     labels = {**bends, **(labels or {})}
-    folded = {node: list_written_bend(flow, node) for node in bends} | dict(folded or {})
+    rounded = {node: own for node in nodes if (own := list_rounding(flow, node))}
+    folded = {node: list_written_bend(flow, node) for node in bends} | rounded | dict(folded or {})
     most = MOST_AT_ALL if is_entrance else most
     drawn = pick_steps(flow, nodes, labels, folded, loop, most, begins)
     notable, behind = drawn.steps, drawn.behind
