@@ -1,5 +1,6 @@
 """Layers on both sides of something that stands once between them: alike, and no one stack (a codec of sound)."""
 
+import pytest
 import torch
 from printed import words_of
 from story.body.test_kept_waist import WIDTH as MASKED_WIDTH
@@ -40,6 +41,22 @@ def test_layers_before_and_behind_a_break_are_told_apart():
 
     assert [bridge.before for bridge in tower.bridges] == [2]
     assert [group.layers for group in tower.groups] == [(0, 1), (2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("wide", "groups"),
+    [
+        ((17, 17, 13, 13, 13, 17, 17), [(0, 1), (2, 3, 4), (5, 6)]),
+        ((17, 13, 17, 13), [(0, 2), (1, 3)]),
+        ((17, 17, 13, 17), [(0, 1, 3), (2,)]),
+    ],
+)
+def test_layers_before_and_behind_others_are_told_apart_unless_they_are_a_pattern(wide, groups):
+    layers = (nn.Sequential(AttentionPart(), FeedForwardPart(one)) for one in wide)
+    model = nn.Sequential(nn.Embedding(19, WIDTH), *layers).eval()
+    (tower,) = anatomy(xray.trace(model, torch.zeros(2, 6, dtype=torch.long))).towers
+
+    assert [group.layers for group in tower.groups] == groups
 
 
 class Waist(Codec):

@@ -176,7 +176,8 @@ def name_coarse(stage: Stage) -> str:
 def group_layers(flow: Flow, layers: Sequence[Layer], breaks: Sequence[int] = ()) -> list[Group]:
     """Layers that are alike, each group with the numbers of its layers, in the order of their first ones.
 
-    Layers before and behind a break are not of one group.
+    Layers before and behind a break are not of one group, nor are those before and behind the only others that stand
+    between layers alike (NeuCodec): the frames would be led to each other in another order than the layers.
     """
     groups: dict[tuple[object, ...], list[int]] = {}
     alike: dict[tuple[object, ...], tuple[Stage, ...]] = {}
@@ -193,6 +194,9 @@ def group_layers(flow: Flow, layers: Sequence[Layer], breaks: Sequence[int] = ()
         widths[key] = width
         held.setdefault(key, []).append(learned_paths(flow, layer))
         dropped.setdefault(key, set()).add(list_dropouts(flow, layer))
+    again = find_return(list(groups.values()))
+    if again is not None:
+        return group_layers(flow, layers, (*breaks, again))
     return [
         Group(
             tuple(numbers),
@@ -204,6 +208,23 @@ def group_layers(flow: Flow, layers: Sequence[Layer], breaks: Sequence[int] = ()
         )
         for key, numbers in groups.items()
     ]
+
+
+def find_return(groups: Sequence[Sequence[int]]) -> int | None:
+    """The layer at which one of all groups is taken up again, where that happens once; None for a pattern of layers.
+
+    One layer alone, before or behind, is told with the others.
+    """
+    taken_up = [
+        (numbers, place)
+        for numbers in groups
+        for place, (before, after) in enumerate(pairwise(numbers), 1)
+        if after != before + 1
+    ]
+    if len(taken_up) != 1:
+        return None
+    numbers, place = taken_up[0]
+    return numbers[place] if 1 < place < len(numbers) - 1 else None
 
 
 def spread_of(dropped: Collection[tuple[float, ...]]) -> tuple[float, float] | None:
