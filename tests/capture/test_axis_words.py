@@ -416,3 +416,24 @@ def test_numbers_that_no_layer_reads_are_no_stream_of_the_model():
     records = [record for step in trace.steps for record in step.outputs]
     widths = {size for one in records for word, size in zip(one.axes, one.shape, strict=True) if word == "d_model"}
     assert widths == {22}
+
+
+class Gated(Streams):
+    """A layer whose gate lets through rows that were looked up once, or what another layer makes of the same rows."""
+
+    def __init__(self, *, is_beside):
+        super().__init__(15, 1)
+        self.beside, self.up, self.is_beside = nn.Embedding(23, 31), nn.Linear(15, 31), is_beside
+
+    def forward(self, ids):
+        x = self.words(ids)
+        rows = self.beside(ids) if self.is_beside else None
+        x = x + self.attend(x)
+        return x + self.back(functional.gelu(self.wide(x)) * (self.up(x) if rows is None else rows))
+
+
+@pytest.mark.parametrize(("is_beside", "word"), [(True, ""), (False, "d_ff")])
+def test_rows_that_a_gate_lets_through_from_beside_are_not_as_wide_as_a_feed_forward(is_beside, word):
+    found = axes_of(Gated(is_beside=is_beside), torch.zeros(3, 7, dtype=torch.long))
+
+    assert found["wide"] == [("batch", "seq_len", word)]

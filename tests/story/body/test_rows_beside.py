@@ -16,8 +16,9 @@ WIDTH, NARROW, COUNT = 15, 6, 3
 class Gates(nn.Module):
     """Layers that end with rows of their own, which a gate of the stream lets through."""
 
-    def __init__(self, own_table):
+    def __init__(self, own_table, hidden=None, factor=None):
         super().__init__()
+        self.hidden, self.factor = hidden, factor
         self.words = nn.Embedding(31, WIDTH)
         self.rows = nn.Embedding(31, COUNT * NARROW) if own_table else nn.Linear(WIDTH, COUNT * NARROW)
         self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(COUNT))
@@ -25,17 +26,19 @@ class Gates(nn.Module):
         self.back = nn.ModuleList(nn.Linear(NARROW, WIDTH) for _ in range(COUNT))
 
     def forward(self, input_ids):
-        x = self.words(input_ids)
+        read = input_ids if self.hidden is None else torch.where(input_ids == self.hidden, 0, input_ids)
+        x = self.words(read)
         rows = self.rows(input_ids if isinstance(self.rows, nn.Embedding) else x).unflatten(-1, (COUNT, NARROW))
         for number, (layer, gate, back) in enumerate(zip(self.layers, self.gates, self.back, strict=True)):
             x = layer(x)
             x = x + back(nn.functional.gelu(gate(x)) * rows[:, :, number])
+            x = x if self.factor is None else x * self.factor
         return x
 
 
-def record(*, own_table):
+def record(*, own_table, **said):
     torch.manual_seed(0)
-    return xray.trace(Gates(own_table), torch.arange(14).view(2, 7))
+    return xray.trace(Gates(own_table, **said), torch.arange(14).view(2, 7))
 
 
 def labels_beside(trace):
@@ -66,3 +69,17 @@ def test_the_steps_of_an_entrance_are_none_of_what_stands_beside_it():
     (tower,) = read_pass(record(own_table=False).passes[0]).towers
 
     assert tower.condition.nodes.isdisjoint(tower.entrance)
+
+
+def test_what_leads_to_the_entrance_is_none_of_what_stands_beside_it():
+    trace = record(own_table=False, hidden=5)
+
+    assert xray.anatomy(trace).towers[0].conditions == ()
+    assert labels_beside(trace) == ["LINEAR"]
+
+
+def test_a_number_behind_the_last_layer_stands_in_its_box():
+    texts = texts_of(record(own_table=False, factor=torch.tensor([0.5])))
+
+    assert any(text.startswith("ADD, × ONE NUMBER") for text in texts)
+    assert not any("in no box" in text for text in texts)

@@ -16,6 +16,7 @@ from xray.capture.axes.joins import Tensors, join_step
 from xray.capture.axes.pieces import join_cut_axes
 from xray.capture.axes.widths import (
     ACTIVATIONS,
+    gates_rows_beside,
     is_beside_words,
     is_layer,
     is_lookup_of_places,
@@ -295,7 +296,9 @@ class Namer:
             wide = step.settings.get("out_features") in vocabularies and not is_other
             if wide or step.path.rsplit(".", 1)[-1] in HEADS_OF_WORDS:
                 groups.name(outs[step.id], "vocab")
-            elif ins[step.id] in streams and outs[step.id] in back - streams and self.is_activated(step):
+                continue
+            is_wide = ins[step.id] in streams and outs[step.id] in back - streams and self.is_activated(step)
+            if is_wide and not gates_rows_beside(flow, flow.places[step.id]):
                 groups.name(outs[step.id], "d_ff")
         for place in list_gated_halves(flow, [flow.places[step.id] for step in layers if ins[step.id] in streams]):
             half = self.find_last(flow.steps[place])

@@ -91,6 +91,26 @@ def list_gated_halves(flow: Flow, layers: Collection[int]) -> Iterator[int]:
             yield place
 
 
+def gates_rows_beside(flow: Flow, place: int) -> bool:
+    """Whether what a layer gives lets through rows that are not made of what it reads (Gemma's for each layer)."""
+    origin = flow.carried_from(flow.makers[place][0])
+    todo, seen = [place], {place}
+    while origin is not None and todo and len(seen) < FARTHEST_IDS:
+        for reader in flow.readers.get(todo.pop(0), ()):
+            beside = [maker for maker in flow.makers[reader] if maker not in seen]
+            if flow.op(reader) in SCALINGS and len(beside) == 1 and beside[0] is not None:
+                return has_rows(flow, reader) and not comes_from(flow, beside[0], origin)
+            if reader not in seen and flow.op(reader) in ACTIVATIONS | CARRYING | DROPOUTS:
+                seen.add(reader)
+                todo.append(reader)
+    return False
+
+
+def has_rows(flow: Flow, place: int) -> bool:
+    """Whether a step brings two tensors of one shape together."""
+    return len({record.shape for record in flow.steps[place].inputs}) == 1
+
+
 def is_lookup_of_places(flow: Flow, place: int) -> bool:
     """Whether the ids of a lookup were counted out, or are the first ones of a row as long as the table."""
     given, maker = next(iter(flow.given(place)), (None, None))

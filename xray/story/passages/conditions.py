@@ -48,14 +48,16 @@ def find_conditioning(
     inner = frozenset[int]().union(
         *(one.region.inner for layer in layers for staging in layer for one in staging.joints)
     )
+    whole = set[int]()
     for place in sorted(read):
         nodes = work_out(flow, place, stops, inner)
         if nodes is not None:
-            found.append((place, nodes))
-    whole = frozenset[int]().union(*(nodes for _, nodes in found))
+            whole |= nodes
+            beside = flow.behind(max(nodes), within=lambda node: node not in entrance)
+            found.append((place, frozenset(beside)))  # what leads to the entrance stands before the stream itself
     if not any(True for _ in list_given(flow, whole)):
         return None
-    own = whole.difference(entrance)
+    own = frozenset[int]().union(*(nodes for _, nodes in found))
     given = list_given(flow, own)
     return Conditioning(
         own,

@@ -13,7 +13,7 @@ from xray.story.canvas import Canvas
 from xray.story.cards.cards import AIR, CARDS, MOST_AIR
 from xray.story.cards.told import Told
 from xray.story.charts.stage_names import name_stage
-from xray.story.charts.sum_chart import find_own_bend
+from xray.story.charts.sum_chart import find_own_bend, list_factors
 from xray.story.compare.marks import Marks
 from xray.story.compare.outlines import card_blocks, card_height, draw_marks_card, outline_marks
 from xray.story.exits.loss_chart import PICKS
@@ -105,8 +105,9 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
         flow, seen = phase.reading.flow, drawn[id(phase.reading.flow)]
         beside = [one.towering for one in phases if one.reading.flow is flow]
         owned = set().union(*(one.nodes for one in beside))
-        bends = (find_own_bend(flow, staging) for one in beside for staging in one.stagings[-1:])
-        owned |= {bend for bend in bends if bend is not None}
+        lasts = [staging for one in beside for staging in one.stagings[-1:]]
+        owned |= {bend for staging in lasts if (bend := find_own_bend(flow, staging)) is not None}
+        owned |= {node for staging in lasts for node in list_factors(flow, staging)}
         spans = [range(one.first_layer, max(one.sums)) for one in beside if one is not phase.towering]
         sums, end = phase.towering.sums, phase.towering.chains[-1].end
         for name, ends in (("exit", (end,)), (EARLIER, sums)):
