@@ -32,5 +32,5 @@ def test_of_a_way_back_no_fullest_moment_is_told():
 def test_parameters_that_every_place_meets_are_not_told_twice():
     trace = small_trace()
 
-    assert "of these for one place" not in dict(list_costs(trace, count_work(trace).params))
-    assert "of these for one place" in dict(list_costs(trace, 1))
+    assert "of these used" not in dict(list_costs(trace, count_work(trace).params))
+    assert "of these used" in dict(list_costs(trace, 1))

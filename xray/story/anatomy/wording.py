@@ -86,8 +86,16 @@ def describe_network(anatomy: Anatomy) -> str:
     """How many parameters there are, and how many of them work on each place."""
     words = [] if anatomy.params is None else [count(anatomy.params, "parameter")]
     if anatomy.active_params is not None and anatomy.active_params != anatomy.params:
-        words.append(f"{anatomy.active_params:,} of them active for each place")
+        words.append(f"{anatomy.active_params:,} of them {name_active(anatomy)}")
     return join(*words)
+
+
+def name_active(anatomy: Anatomy) -> str:
+    """What the parameters are called that are used: a place of one tower does not go through another one."""
+    if len(anatomy.towers) == 1:
+        return "used for each place"
+    branches = (branch for tower in anatomy.towers for branch in tower.branches)
+    return "used with chosen experts" if any(isinstance(branch, Experts) for branch in branches) else "used"
 
 
 def describe_tower(tower: Tower) -> str:

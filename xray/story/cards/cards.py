@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from xray.story.anatomy.wording import name_active
 from xray.story.canvas import Canvas, words
 from xray.story.cards.costs import list_costs
 from xray.story.cards.formulas import draw_formulas
@@ -46,7 +47,7 @@ def draw_ranks(told: Told, canvas: Canvas, top: float) -> float:
 
 def draw_costs(told: Told, canvas: Canvas, top: float) -> float:
     """What the run costs, as far as its steps prove it."""
-    rows = list(list_costs(told.trace, told.anatomy.active_params))
+    rows = list(list_costs(told.trace, told.anatomy.active_params, name_active(told.anatomy)))
     left = told.left + 28 + max((canvas.text_width(name, NOTE) for name, _ in rows), default=0.0)
 
     def draw(y: float) -> float:

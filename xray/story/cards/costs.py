@@ -11,13 +11,16 @@ from xray.story.facts.totals import count_work
 from xray.text import say_short
 
 
-def list_costs(trace: Trace, active_params: int | None = None) -> Iterator[tuple[str, str]]:
-    """What is told of and how much it is: counts of the whole trace, each exact or said to be the least."""
+def list_costs(trace: Trace, active_params: int | None = None, active: str = "used") -> Iterator[tuple[str, str]]:
+    """What is told of and how much it is: counts of the whole trace, each exact or said to be the least.
+
+    `active` is what the parameters are called that are used.
+    """
     work = count_work(trace)
     if work.params and work.param_bytes:
         yield "weights", f"{say_short(work.params)} numbers, {say_short(work.param_bytes, 'B')}"
     if active_params and active_params != work.params:
-        yield "of these for one place", f"{say_short(active_params)} ({active_params / work.params:.1%})"
+        yield f"of these {active}", f"{say_short(active_params)} ({active_params / work.params:.1%})"
     if not work.with_backward:
         yield from list_fullest(trace, work.param_bytes)
     growth = measure_growth(trace)

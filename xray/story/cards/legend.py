@@ -10,6 +10,9 @@ from xray.story.sheet.placing import CONDITION
 from xray.story.type_sizes import LABEL, NOTE
 from xray.story.wording import fit_text
 
+MOST_NAMED = 3
+"""So many towers of one colour are named."""
+
 
 def draw_legend(told: Told, canvas: Canvas, top: float) -> float:
     """What colours, lines and outlines mean, those that occur; beside them the cells, where masks are drawn."""
@@ -34,10 +37,9 @@ def list_entries(told: Told) -> list[tuple[str, str, str]]:
     """What is told of colours: how it is shown, the role, and what it means."""
     nodes = list(told.nodes())
     entries: list[tuple[str, str, str]] = []
-    for tower, _, look in told.frames:
-        if all(role != look.own for _, role, _ in entries):
-            alone = len({one.own for _, _, one in told.frames}) == len(told.frames)
-            entries.append(("fill", look.own, f"made by the {tower.name}" if alone else "made by a tower"))
+    for role in dict.fromkeys(look.own for _, _, look in told.frames):
+        names = list(dict.fromkeys(tower.name for tower, _, look in told.frames if look.own == role))
+        entries.append(("fill", role, name_makers(names)))
     if any(node.surface == "mask" for node in nodes):
         entries.append(("fill", "mask", "a mask is applied"))
     lanes = "".join(node.key.rpartition("_")[2] for node in nodes if node.surface == "memory")
@@ -51,6 +53,14 @@ def list_entries(told: Told) -> list[tuple[str, str, str]]:
         said = {"change": "changed", "failure": "failed", "alarm": "an alarm"}[told.marked]
         entries.append(("outline", "change" if told.marked == "change" else "failure", said))
     return entries
+
+
+def name_makers(names: Sequence[str]) -> str:
+    """What a colour says: which towers made what has it; how many, where they are more than have room."""
+    if len(names) == 1:
+        return f"made by the {names[0]}"
+    told = f"the {', '.join(names[:-1])} and {names[-1]}" if len(names) <= MOST_NAMED else f"{len(names)}"
+    return f"made by {told} towers"
 
 
 def list_letters(told: Told) -> list[tuple[str, str]]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from xray.story.anatomy.branches import Attention, Experts, FeedForward, Looking
 from xray.story.anatomy.tree import Tower
+from xray.story.anatomy.wording import name_active
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told
 from xray.story.facts.totals import count_params
@@ -67,7 +68,7 @@ def list_size_lines(told: Told, canvas: Canvas) -> list[Line]:
     if params:
         ends.append(("parameters", "other", f"{params:,}"))
     if told.anatomy.active_params and told.anatomy.active_params != params:
-        ends.append(("used for each place", "other", f"{told.anatomy.active_params:,}"))
+        ends.append((name_active(told.anatomy), "other", f"{told.anatomy.active_params:,}"))
     rows.append(ends)
     lines: list[Line] = []
     for row in rows:

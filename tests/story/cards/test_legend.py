@@ -1,0 +1,58 @@
+"""The legend and the title of a model of several towers, of which two share a colour."""
+
+import torch
+from handwritten import Attention, Layer
+from torch import nn
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
+
+WIDTH, SEEN, HEARD, SPARE, PICTURE, SOUND = 15, 12, 21, 37, 7, 11
+
+
+def make_layers(width):
+    return nn.ModuleList(Layer(width, Attention(width, 3), norm="before") for _ in range(2))
+
+
+class Perceives(nn.Module):
+    """Patches and a sound, each through layers of its own, put where signs stand among words; a part is of no use."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches, self.eye, self.show = nn.Conv2d(3, SEEN, 4, stride=4), make_layers(SEEN), nn.Linear(SEEN, WIDTH)
+        self.frames, self.ear, self.say = nn.Conv1d(5, HEARD, 3), make_layers(HEARD), nn.Linear(HEARD, WIDTH)
+        self.words, self.layers, self.head = nn.Embedding(31, WIDTH), make_layers(WIDTH), nn.Linear(WIDTH, 31)
+        self.spare = nn.Linear(SPARE, 1, bias=False)
+
+    def forward(self, ids, image, sound):
+        seen, heard, x = self.patches(image).flatten(2).mT, self.frames(sound).mT, self.words(ids)
+        for layer in self.eye:
+            seen = layer(seen)
+        for layer in self.ear:
+            heard = layer(heard)
+        x = x.masked_scatter((ids == PICTURE)[..., None], self.show(seen))
+        x = x.masked_scatter((ids == SOUND)[..., None], self.say(heard))
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x)
+
+
+def list_texts():
+    torch.manual_seed(0)
+    ids = torch.tensor([[1, *[PICTURE] * 4, 2, *[SOUND] * 3, 3]]).expand(2, -1)
+    layout = compose_poster(xray.trace(Perceives(), ids, torch.rand(2, 3, 8, 8), torch.rand(2, 5, 5)), text_width)
+    return ["".join(run.text for run in line) for box in layout.boxes for line in box.lines]
+
+
+def test_towers_of_one_colour_are_named_together_and_no_place_is_said_to_meet_all_of_them():
+    told = list_texts()
+
+    makers = sorted(text for text in told if text.startswith("made by"))
+    assert makers in (
+        ["made by the audio and vision towers", "made by the text"],
+        ["made by the text", "made by the vision and audio towers"],
+    )
+    assert not any("for each place" in text for text in told)
+    assert any("  used " in text for text in told)
+    assert "of these used" in told
