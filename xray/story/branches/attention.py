@@ -12,7 +12,7 @@ from xray.story.anatomy.branches import ANOTHER_ROW, Attention, Positions
 from xray.story.branches.chosen_heads import count_query_experts
 from xray.story.branches.distinctions import are_twins
 from xray.story.branches.inner_norms import name_inner_norm
-from xray.story.branches.joint import ANOTHER, name_beside, scores_own_keys_too
+from xray.story.branches.joint import ANOTHER, find_own_keys, name_beside, scores_own_keys_too
 from xray.story.branches.lengths import (
     count_coarse,
     count_cut_window,
@@ -34,7 +34,7 @@ from xray.story.branches.operands import (
     turns_by_head,
 )
 from xray.story.branches.rows import list_rolled, looks_at_another_row
-from xray.story.branches.scores import leave_open, read_scores
+from xray.story.branches.scores import read_own_future, read_scores
 from xray.story.branches.visible import count_kept_for, find_choice
 from xray.story.recognition.between import Region, is_linear, width_in, width_out
 from xray.story.recognition.chosen_rows import picks_best
@@ -54,7 +54,7 @@ def describe_attention(
     d_v = flow.output(site.weighted_sum).shape[-2 if is_weighed_last(flow, site) else -1]
     heads = count_heads(flow, site, d_v)
     scores, beside = read_scores(flow, site), name_beside(flow, key, region, makers_of_towers)
-    scores = scores if beside is None else leave_open(scores)
+    scores = scores if beside is None else read_own_future(flow, site, scores, find_own_keys(flow, key, region))
     turned = is_rotary(flow, query.nodes) and is_rotary(flow, key.nodes)
     by_head = turned and turns_by_head(flow, query.nodes, heads)
     plain = is_plain(flow, query) and is_plain(flow, key)

@@ -1,6 +1,6 @@
 """Joint attention: keys of another stream that stand beside a branch's own, and which stream they are of."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
@@ -25,8 +25,30 @@ def name_beside(flow: Flow, key: Side, region: Region, towers: Mapping[int, str]
 
 def find_beside(flow: Flow, key: Side, region: Region) -> int | None:
     """The step that made the keys that are put beside a branch's own, by a linear layer of theirs."""
-    if not key.is_own:
+    return next((maker for _, maker in find_joins(flow, key, region)), None)
+
+
+def find_own_keys(flow: Flow, key: Side, region: Region) -> slice | None:
+    """Which of the keys that two streams give together are a branch's own; None where that is not known."""
+    node = next((node for node, _ in find_joins(flow, key, region)), None)
+    if node is None:
         return None
+    mine, given, whole = region.inner | {region.start}, list(flow.given(node)), flow.output(node).shape
+    own = [place for place, (_, maker) in enumerate(given) if maker in mine]
+    shapes = [record.shape for record, _ in given]
+    if len(own) != 1 or any(len(shape) != len(whole) for shape in shapes):
+        return None
+    axes = [axis for axis, size in enumerate(whole) if all(shape[axis] < size for shape in shapes)]
+    if len(axes) != 1:
+        return None
+    start = sum(shape[axes[0]] for shape in shapes[: own[0]])
+    return slice(start, start + shapes[own[0]][axes[0]])
+
+
+def find_joins(flow: Flow, key: Side, region: Region) -> Iterator[tuple[int, int]]:
+    """The steps that put keys of another stream beside a branch's own, each with the step that made those."""
+    if not key.is_own:
+        return
     for node in sorted(key.nodes):
         if flow.op(node) not in SIDE_BY_SIDE:
             continue
@@ -37,8 +59,7 @@ def find_beside(flow: Flow, key: Side, region: Region) -> int | None:
         for maker in others:
             is_longer = bool(own) and flow.output(node).shape[-1:] == own[0].shape[-1:]
             if is_longer and is_worked_out(flow, maker):
-                return maker
-    return None
+                yield node, maker
 
 
 def is_worked_out(flow: Flow, maker: int) -> bool:

@@ -76,9 +76,17 @@ def read_scores(flow: Flow, site: Site) -> Scores:
     )
 
 
-def leave_open(scores: Scores) -> Scores:
-    """What is proven where a mask hides some of the keys of two streams side by side: which ones, is not known."""
-    return replace(scores, causal=None, window=None) if scores.is_masked else scores
+def read_own_future(flow: Flow, site: Site, scores: Scores, own: slice | None) -> Scores:
+    """What is proven where keys of two streams stand side by side: whether the future is hidden among a branch's own.
+
+    Of a mask that hides some of them it is not known which ones, but where its cells are.
+    """
+    if not scores.is_masked:
+        return scores
+    hiding = None if own is None else read_squares(flow, site, keep_hiding(flow))
+    cells = None if hiding is None else mark_hidden(hiding)[..., own]
+    is_square = cells is not None and cells.shape[-1] == cells.shape[-2]
+    return replace(scores, causal=sees_no_future(cells) if cells is not None and is_square else None, window=None)
 
 
 def mark_hidden(squares: Values) -> Values:

@@ -147,7 +147,10 @@ def describe_projection(branch: Branch) -> str:
 def describe_beside(branch: Branch) -> str:
     if not isinstance(branch, Attention) or not branch.beside:
         return ""
-    return f"Places look at each other, and at those of {branch.beside}."
+    if branch.causal is None:
+        return f"Places look at those of {branch.beside} too."
+    own = "back, never ahead" if branch.causal else "at each other"
+    return f"Places look {own}, and at those of {branch.beside}."
 
 
 def describe_chosen(branch: Branch) -> str:

@@ -43,10 +43,13 @@ class Standing:
 
 
 def find_end(phase: Column, leaving: Placed | None, last: Box) -> Box:
-    """The box that a tower's result leaves from."""
-    if leaving is not None and phase.exit is not None and phase.towering.final is not None:
-        return leaving.boxes.get(f"out{phase.towering.final.end}", last)
-    return last
+    """The box that a tower's result leaves from: that of its last norm, be it brought to another type behind it."""
+    final = phase.towering.final
+    if leaving is None or phase.exit is None or final is None:
+        return last
+    end = phase.reading.flow.steps[final.end]
+    own = (node.key for node in phase.exit.nodes if end in node.steps and node.key in leaving.boxes)
+    return leaving.boxes.get(f"out{final.end}") or next((leaving.boxes[key] for key in own), last)
 
 
 def split_columns(measure: Measure, columns: list[Column], gap: float) -> list[Column]:
