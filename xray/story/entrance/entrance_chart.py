@@ -25,6 +25,7 @@ from xray.story.charts.operations_chart import chart_operations
 from xray.story.entrance.entry_labels import MEAN, label_entry
 from xray.story.entrance.given import add_given
 from xray.story.entrance.tables import find_lone_rows, looks_up_places
+from xray.story.entrance.turned_rows import find_turned, label_turned
 from xray.story.entrance.turns import find_turns
 from xray.story.passages.added_places import (
     list_laid,
@@ -64,6 +65,10 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         chosen = {node: own for node in nodes if (own := list_by_highest(flow, node))}
         labels |= dict.fromkeys(chosen, "CHOOSE BY EACH ROW'S HIGHEST")
         folded |= chosen
+        turned = find_turned(flow, nodes)
+        labels |= {node: label_turned(flow, node) for node in turned}
+        inner = {one for own in turned.values() for one in own}
+        folded = {node: own for node, own in folded.items() if node not in inner} | turned
         turns = find_turns(flow, nodes)
         if turns is not None:
             labels |= {turns.end: f"{turns.count:,} TURNS OF A LOOP"}

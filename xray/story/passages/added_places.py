@@ -95,6 +95,7 @@ def source_beside(flow: Flow, record: TensorRecord, maker: int | None) -> Tensor
     seen: set[int] = set()
     todo = [(record, maker)]
     source: TensorRecord | None = None
+    is_made = False
     while todo and len(seen) < MOST_BESIDE:
         record, maker = todo.pop()
         if maker is None:
@@ -105,11 +106,14 @@ def source_beside(flow: Flow, record: TensorRecord, maker: int | None) -> Tensor
             continue
         seen.add(maker)
         if flow.op(maker) in ("cos", "sin") or makes_places(flow, maker):
-            return NAMELESS
+            is_made = True  # what it is multiplied by or laid beside must be no data: else rows are turned by it
+            continue
         if flow.op(maker) not in MOVING | PICKING | PUTTING | GRIDS:
             return None
         given = list(flow.taken(maker))[: 1 if flow.op(maker) in GRIDS else None]  # where it picks is no table
         todo += [(one, before) for one, before in given if one.is_float and prod(one.shape) > 1]
+    if is_made:
+        return NAMELESS
     if source is not None and source.role == "activation" and not seen:
         return source if is_held(flow, source) else None  # else it may be data
     return source
