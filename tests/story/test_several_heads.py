@@ -31,6 +31,16 @@ class Detector(Reader):
         return (edges, asks @ answers.mT, made) if self.hands_out else (edges, asks @ answers.mT)
 
 
+class Moves(Detector):
+    """The middle of each box is moved by where a query stands before all is bent (Conditional DETR)."""
+
+    def forward(self, x, kind=None):
+        x = self.norm(Reader.forward(self, x, kind))
+        edges = self.second(torch.relu(self.first(x)))
+        edges[..., :2] += torch.linspace(-1, 1, 2)
+        return edges.sigmoid(), self.classes(x)
+
+
 class Letters(Reader):
     """Three heads of one layer each (MGP-STR)."""
 
@@ -92,3 +102,12 @@ def test_a_head_that_a_model_keeps_for_itself_is_not_drawn():
     (column,) = read_columns(record(Detector, hands_out=False))
 
     assert CLASSES not in {node.record.shape[-1] for node in column.exit.nodes}
+
+
+def test_a_head_of_which_a_part_is_changed_in_place_is_drawn_to_its_end():
+    (column,) = read_columns(record(Moves))
+    sigmoid = next(node for node in column.exit.nodes if node.label == "SIGMOID")
+
+    assert sigmoid.record.shape[-1] == EDGES
+    assert sigmoid.key not in {edge.source for edge in column.exit.edges}
+    assert list_unsaid([column]) == ()

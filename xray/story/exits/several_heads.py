@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from xray.ir.flow.cut_rows import list_cut_makers
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, MASKINGS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, MASKINGS, PLACING, SCALINGS, SUMS
 from xray.ir.flow.projections import is_product
 from xray.story.body.ends import is_convolved
 from xray.story.body.towers import Towering
@@ -14,7 +14,7 @@ from xray.story.charts.operation_labels import label_step
 from xray.story.exits.last_steps import label_behind, list_begun, list_worked_behind, reach_behind
 from xray.story.recognition.between import find_region, is_linear, list_reading_data
 
-GOING_ON = CARRYING | CURVES | DROPOUTS | MASKINGS | SCALINGS | SUMS
+GOING_ON = CARRYING | CURVES | DROPOUTS | MASKINGS | PLACING | SCALINGS | SUMS
 """What a head may still do with what its last linear layer made."""
 MOST_LANES = 3
 
