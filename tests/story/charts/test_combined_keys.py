@@ -113,3 +113,30 @@ def test_learned_rows_are_not_the_places_that_are_added_to_them(is_learned, told
 
     labels = [node.label for node in chart.nodes]
     assert [label for label in labels if label.startswith(("+", "ADDED"))] == [f"{told} Q", f"{told} K"]
+
+
+class AsksWithOwn(AsksByPlace):
+    """Attention to whose queries and keys the places are added behind linear layers of their own (Conditional DETR)."""
+
+    def __init__(self):
+        super().__init__()
+        self.query_places, self.key_places = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x, places):
+        rows = self.query(x) + self.query_places(places), self.key(x) + self.key_places(places), self.value(x)
+        q, k, v = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in rows)
+        weights = (q @ k.transpose(2, 3) / q.shape[-1] ** 0.5).softmax(-1)
+        return self.norm(x + self.out((weights @ v).transpose(1, 2).flatten(2)))
+
+
+@pytest.mark.parametrize(("is_learned", "told"), [(False, "ADDED UP"), (True, f"+ LINEAR OF {LENGTH} LEARNED ROWS")])
+def test_learned_rows_that_go_through_a_linear_layer_before_they_are_added_are_told(is_learned, told):
+    torch.manual_seed(0)
+    model = Refines(is_learned=is_learned)
+    model.look = nn.ModuleList(AsksWithOwn() for _ in range(2))
+    trace = xray.trace(model.eval(), torch.rand(2, LENGTH, 4))
+    reading = read_pass(trace.passes[0])
+    chart = chart_attention(reading.flow, reading.towers[-1].stagings[0].branches[0])
+
+    labels = [node.label for node in chart.nodes]
+    assert [label for label in labels if label.startswith(("+", "ADDED"))] == [f"{told} Q", f"{told} K"]

@@ -63,16 +63,39 @@ def name_beside(flow: Flow, node: int, part: EntrancePart, word: int | None, nod
 
 
 def name_addition(flow: Flow, node: int, stream: int | None) -> str:
-    """What a sum is called that makes the rows of queries or keys: by the places that it adds to a stream, if any."""
+    """What a sum is called that makes the rows of queries or keys: by the places that it adds to a stream, if any.
+
+    Or by learned rows that go through a linear layer of its own first (the queries of Conditional DETR).
+    """
     places = next(describe_sum(flow, node, (), stream), None)
-    return "ADDED UP" if places is None else f"+ {'LEARNED ' * bool(places.learned)}PLACES"
+    if places is not None:
+        return f"+ {'LEARNED ' * bool(places.learned)}PLACES"
+    found = (find_projected_rows(flow, maker, stream) for maker in flow.makers[node])
+    rows = next((one.shape[-2] for one in found if one is not None), 1)
+    return f"+ LINEAR OF {rows:,} LEARNED ROWS" if rows > 1 else "ADDED UP"
+
+
+def find_projected_rows(flow: Flow, maker: int | None, stream: int | None = None) -> TensorRecord | None:
+    """The learned rows that a linear layer reads, moved at most; None where it reads anything else, or the stream."""
+    linear = flow.carried_from(maker)
+    if linear is None or not is_linear(flow, linear):
+        return None
+    record, before = next(flow.given(linear))
+    if stream is not None and stream in (before, flow.carried_from(before)):
+        return None
+    source = learned_source(flow, record, before)
+    return source if source is not None and len(source.shape) > 1 else None
 
 
 def list_layouts(flow: Flow, nodes: Collection[int]) -> Iterator[int]:
-    """The steps outside of some that lay out learned places which these add: once for all layers (DETR's queries)."""
+    """The steps outside of some that lay out learned places which these add: once for all layers (DETR's queries).
+
+    So are those that lay out learned rows for a linear layer among these.
+    """
     for node in nodes:
         places = next(describe_sum(flow, node, ()), None) if flow.op(node) in SUMS else None
-        for record, maker in flow.given(node) if places is not None and places.learned else ():
+        is_laid = (places is not None and places.learned) or find_projected_rows(flow, node) is not None
+        for record, maker in flow.given(node) if is_laid else ():
             source = learned_source(flow, record, maker)
             while source is not None and maker is not None:
                 yield from () if maker in nodes else (maker,)
