@@ -268,3 +268,64 @@ def test_the_gate_of_a_norm_stands_before_queries_keys_and_values():
 
     assert labels[:6] == ["RMS NORM", "LINEAR", "LINEAR", "SIGMOID", "× GATE", "ONE LINEAR FOR Q, K, V"]
     assert ("× GATE", "ONE LINEAR FOR Q, K, V") in led
+
+
+class Entering(nn.Module):
+    """Experts that get each row times its score, and whose results are added up as they are (Llama 4)."""
+
+    def __init__(self, *, weighed_behind):
+        super().__init__()
+        self.norm, self.router, self.weighed_behind = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 4), weighed_behind
+        self.wide, self.back = nn.Parameter(torch.randn(4, WIDTH, 9)), nn.Parameter(torch.randn(4, 9, WIDTH))
+
+    def forward(self, x):
+        given = self.norm(x).flatten(0, 1)
+        scores, chosen = self.router(given).topk(2)
+        shares = torch.full((len(given), 4), -torch.inf).scatter(1, chosen, scores).sigmoid().t().unsqueeze(-1)
+        before, behind = (torch.ones(()), shares) if self.weighed_behind else (shares, torch.ones(()))
+        made = torch.bmm(functional.relu(torch.bmm(given.expand(4, -1, -1) * before, self.wide)), self.back)
+        return x + (made * behind).sum(0).view(x.shape)
+
+
+@pytest.mark.parametrize(("weighed_behind", "label"), [(False, "SUM"), (True, "SUM, WEIGHTED BY THE ROUTER")])
+def test_a_sum_of_experts_is_weighted_only_where_the_router_weighs_it(weighed_behind, label):
+    nodes = {node.key: node for node in draw(Reader(AttentionPart(), Entering(weighed_behind=weighed_behind)), rows())}
+
+    assert nodes["mixed"].label == label
+    assert ("entering" in nodes) is not weighed_behind
+    if not weighed_behind:
+        assert nodes["entering"].label == "WHAT GOES IN × ITS SCORE"
+        assert [step.op for step in nodes["entering"].steps] == ["mul"]
+
+
+class Naming(AttentionPart):
+    """Attention that leaves the number of each word behind."""
+
+    def forward(self, x):
+        self.ids = (x[..., 0].flatten() * 0).long()
+        return super().forward(x)
+
+
+class Listed(Entering):
+    """Experts that a table names for each word, weighed by what the router says of these (DeepSeek-V4)."""
+
+    def __init__(self, words):
+        super().__init__(weighed_behind=True)
+        self.words = [words]
+        self.register_buffer("table", torch.arange(22).view(11, 2) % 4)
+
+    def forward(self, x):
+        given = self.norm(x).flatten(0, 1)
+        named = self.table[self.words[0].ids]
+        weights = self.router(given).softmax(-1).gather(1, named)
+        made = torch.bmm(functional.relu(torch.bmm(given.expand(4, -1, -1), self.wide)), self.back)
+        shares = torch.zeros(len(given), 4).scatter(1, named, weights / weights.sum(-1, keepdim=True))
+        return x + (made * shares.t().unsqueeze(-1)).sum(0).view(x.shape)
+
+
+def test_a_router_weighs_experts_that_a_table_names():
+    words = Naming()
+    nodes = {node.key: node for node in draw(Reader(words, Listed(words)), rows())}
+
+    assert nodes["choice"].label == "2 OF 4, BY A TABLE"
+    assert nodes["mixed"].label == "SUM, WEIGHTED BY THE ROUTER"

@@ -134,10 +134,14 @@ def list_held(flow: Flow, nodes: Collection[int]) -> set[int]:
 
 
 def list_routing(flow: Flow, nodes: Collection[int], router: int) -> set[int]:
-    """The steps that work on the scores of a router and on nothing else that data made: how experts are chosen."""
-    found = {router}
+    """The steps that work on the scores of a router and on nothing else that data made: how experts are chosen.
+
+    By which whole numbers some are picked does not matter, where these come from elsewhere: a table may name experts.
+    """
+    found, reading = {router}, list_reading_data(flow)
     for node in sorted(nodes):
-        worked = list_reading_data(flow).intersection(maker for maker in flow.makers[node] if maker is not None)
+        given = [(record, maker) for record, maker in flow.given(node) if maker in reading]
+        worked = {maker for record, maker in given if record.is_float or maker in nodes}
         if worked and found >= worked:
             found.add(node)
     return found - {router}

@@ -5,13 +5,12 @@ from dataclasses import replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import SUMS
 from xray.ir.flow.projections import is_product
 from xray.ir.trace import Step
 from xray.story.anatomy.branches import Experts
 from xray.story.anatomy.wording import label_activation
-from xray.story.body.scale import find_scale
-from xray.story.body.stages import Branching, find_any_norm, name_norm
+from xray.story.body.stages import Branching
 from xray.story.branches.caps import read_factor
 from xray.story.branches.feed_forward import list_bending, steps_behind
 from xray.story.charts.chart import (
@@ -30,16 +29,25 @@ from xray.story.charts.chart import (
 from xray.story.charts.held_gates import find_held
 from xray.story.experts.choice import find_choice, list_routers, list_routing
 from xray.story.experts.experts import count_places, is_product_of_two, list_shared
+from xray.story.experts.mixing import (
+    find_last_of_experts,
+    list_entering,
+    list_factors,
+    list_mixing,
+    list_norm_of,
+    name_norm_of,
+    seek_down,
+    seek_up,
+    weighs,
+)
 from xray.story.experts.router_chart import add_way
 from xray.story.experts.sets import list_sets
-from xray.story.recognition.between import Region, is_linear, is_scale, strip_plain
-from xray.story.recognition.norms import Norm
+from xray.story.recognition.between import is_linear
 from xray.story.sentences.of_parts import describe_load
 
 FAN: Place = (0.5, 0.94)
 """How wide experts stand beside each other, and the bars below them."""
 
-ADDING = frozenset({"sum", "index_add", "index_add_", "scatter_add", "scatter_add_"})
 MOST_EXPERTS = 5
 """So many boxes stand side by side, the last of them for all others; more are too narrow for their names."""
 
@@ -88,6 +96,12 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
     if load:
         drawn.append(Node("load", describe_load(load), 2, FAN, form="bars", bars=load))
         edges.append(Edge("choice", "load"))
+    heavy = [node for node in sorted(nodes) if is_stacked(flow, node, count)]
+    entering = list_entering(flow, heavy, own, routing)
+    if entering:
+        row, scaled = drawn[-1].row + 1, flow.output(entering[-1])
+        drawn.append(Node("entering", "WHAT GOES IN × ITS SCORE", row, BROAD, steps_at(flow, *entering), scaled))
+        edges.append(Edge(drawn[-2].key, "entering"))
     below, row = drawn[-1].key, drawn[-1].row + 1
     shown = min(count, MOST_EXPERTS)
     for number in range(shown):
@@ -107,7 +121,6 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
             edges.append(Edge(below, f"expert{number}"))
     row += 1
     working = [edge.target for edge in edges if edge.target.startswith("expert")]
-    heavy = [node for node in sorted(nodes) if is_stacked(flow, node, count)]
     bend = label_activation(branch.activation or "")
     inside = f"IN EACH: {'GATE, UP' if branch.gated else 'EXPAND'}{' + ' + bend if bend else ''}"
     if len(heavy) >= 2:
@@ -137,7 +150,8 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
             tops, row = ["each"], row + 1
         else:
             drawn = [replace(one, steps=apart) if one.key == f"expert{shown - 1}" else one for one in drawn]
-    end, feet, head = find_last_of_experts(flow, found.region), ["router"], "mixed"
+    end, head = find_last_of_experts(flow, found.region), "mixed"
+    feet = ["router", *(one.key for one in drawn if one.key == "entering")]
     down, up = (seek_down(flow, heavy[0], nodes), seek_up(flow, end, heavy[-1], nodes)) if heavy else (None, None)
     is_waist = down is not None and up is not None
     summed = flow.carried_from(flow.makers[up][0]) if up is not None and is_waist else end
@@ -146,7 +160,8 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
     factors = list_factors(flow, heavy, own, end)
     mixing = [node for node in list_mixing(flow, heavy, own, routing) if made != node <= end]
     times = "".join(f", × {read_factor(flow, node):g}" for node in factors)
-    label = f"SUM, WEIGHTED BY THE ROUTER{times}{beside}"
+    weighted = ", WEIGHTED BY THE ROUTER" if any(weighs(flow, node, routing) for node in mixing) else ""
+    label = f"SUM{weighted}{times}{beside}"
     places = (made, *(node for node in (*mixing, *factors) if node != made))
     drawn.append(Node("mixed", label, row, BROAD, steps_at(flow, *places), flow.output(made)))
     edges += [Edge(top, "mixed") for top in tops]
@@ -159,7 +174,7 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
         extra = describe_params(flow, up)
         drawn.append(Node("up", "LINEAR", row + 1, BROAD, steps_at(flow, up), flow.output(up), extra))
         edges.append(Edge("mixed", "up"))
-        feet, head = ["router", "down"], "up"
+        feet, head = [*feet, "down"], "up"
         drawn = [replace(one, place=(0.655, 0.66)) if one.key in ("router", "choice") else one for one in drawn]
     if branch.shared and is_waist:
         drawn.append(Node("both", "ADD SHARED EXPERT", row + 2, BROAD, steps_at(flow, end), flow.output(end)))
@@ -212,77 +227,6 @@ def without_fan(chart: Chart) -> Chart:
     return replace(chart, nodes=tuple(nodes), edges=(*edges, Edge(before, after)))
 
 
-def find_last_of_experts(flow: Flow, region: Region) -> int:
-    """The step with which experts end: before a number by which all is multiplied at last, and before a last norm."""
-    scale, end = find_scale(flow, region.end, region.inner), region.end
-    before = end if scale is None else strip_once(flow, scale)
-    norm = None if before is None else find_any_norm(flow, before)
-    mixed = flow.carried_from(before if norm is None else norm.origin)
-    return mixed if mixed is not None and mixed in region.inner else end
-
-
-def strip_once(flow: Flow, scale: int) -> int | None:
-    """The step whose numbers a step scales, moves left out."""
-    wanted = flow.output(scale).shape
-    return flow.carried_from(next((maker for record, maker in flow.given(scale) if record.shape == wanted), None))
-
-
-def list_factors(flow: Flow, heavy: Sequence[int], nodes: Collection[int], end: int) -> list[int]:
-    """The steps that multiply what all experts give by one number, before they end."""
-    behind = (node for node in sorted(nodes) if heavy and heavy[-1] < node <= end and flow.op(node) in SCALINGS)
-    return [node for node in behind if read_factor(flow, node) not in (None, 1)]
-
-
-def seek_down(flow: Flow, first: int, nodes: Collection[int]) -> int | None:
-    """The linear layer by which rows are made narrower, or wider, for all experts alike (latent experts)."""
-    here = flow.makers[first][0]
-    while here is not None and here in nodes:
-        if is_linear(flow, here):
-            return here
-        norm = find_any_norm(flow, here)
-        if norm is None and flow.op(here) not in CARRYING:
-            return None
-        here = flow.makers[here][0] if norm is None else norm.origin
-    return None
-
-
-def find_norm_of(flow: Flow, node: int, nodes: Collection[int]) -> Norm | None:
-    """The norm of what a step made, be it scaled first."""
-    norms = (find_any_norm(flow, place) for place in sorted(nodes, reverse=True) if place > node)
-    return next((norm for norm in norms if norm is not None and strip_plain(flow, norm.origin) == node), None)
-
-
-def name_norm_of(flow: Flow, node: int, nodes: Collection[int]) -> str:
-    """That norm, as it stands in a label; empty where there is none."""
-    norm = find_norm_of(flow, node, nodes)
-    kind = None if norm is None else name_norm(flow, norm)
-    return "" if norm is None else f" + {kind.upper()} NORM" if kind else " + NORM"
-
-
-def list_norm_of(flow: Flow, node: int, nodes: Collection[int]) -> tuple[int, ...]:
-    """The steps of that norm, those included that scale what it reads."""
-    norm = find_norm_of(flow, node, nodes)
-    if norm is None:
-        return ()
-    scaled = flow.behind(norm.origin, within=lambda place: place > node and (place in nodes or not flow.makers[place]))
-    return (*norm.nodes, *(place for place in scaled if place not in norm.nodes))
-
-
-def seek_up(flow: Flow, end: int, last: int, nodes: Collection[int]) -> int | None:
-    """The linear layer that brings what experts found back to the width of the stream."""
-    here: int | None = end
-    while here is not None and here in nodes and here > last:
-        if is_linear(flow, here):
-            return here
-        norm = find_any_norm(flow, here)
-        if norm is None and flow.op(here) not in CARRYING | SUMS and not is_scale(flow, here):
-            return None
-        ways = flow.makers[here] if norm is None else (norm.origin,)
-        behind = (one for one in ways if one is not None and last in flow.behind(one, within=nodes.__contains__))
-        here = next(behind, None)
-    return None
-
-
 def list_of_each(flow: Flow, heavy: Sequence[int], nodes: Collection[int], branch: Experts) -> list[int]:
     """The steps within each expert that its box stands for: how numbers are bent, and the product with the gate."""
     return list_bent(flow, [node for node in sorted(nodes) if heavy[0] < node < heavy[-1]], branch)
@@ -307,21 +251,6 @@ def tell_held_gate(flow: Flow, steps: Collection[Step], nodes: Collection[int], 
     gates = [place for step in steps if is_product_of_two(flow, place := flow.places[step.id])] if branch.gated else []
     held = find_held(flow, max(gates), nodes) if gates else None
     return () if held is None else held.told
-
-
-def list_mixing(flow: Flow, heavy: Sequence[int], nodes: Collection[int], routing: Collection[int]) -> list[int]:
-    """The steps that multiply what experts give by what the router says, and add it up."""
-    behind = [node for node in sorted(nodes) if (not heavy or node > heavy[-1]) and node not in routing]
-    return [
-        node
-        for node in behind
-        if flow.is_leaf(node)
-        and (
-            flow.op(node) in ADDING
-            or (flow.op(node) in SUMS and len(flow.steps[node].inputs) > 1)
-            or (flow.op(node) in SCALINGS and any(flow.carried_from(maker) in routing for maker in flow.makers[node]))
-        )
-    ]
 
 
 def weights_of(flow: Flow, node: int) -> str:
