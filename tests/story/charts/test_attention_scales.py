@@ -114,3 +114,33 @@ def test_queries_times_learned_numbers_say_so(learned, told):
     (column,) = read_columns(xray.trace(model, torch.ones(2, 5, WIDTH)))
     chart = column.frames[0].panels[0].chart
     assert [node.label for node in chart.nodes if node.key == "scale0_q"] == [told]
+
+
+class LetThrough(ScaledLast):
+    """The same numbers by distance for all rows, each place lets a share of them through (WavLM)."""
+
+    def __init__(self, *, gates: bool):
+        super().__init__()
+        self.gate = nn.Linear(WIDTH // HEADS, 1) if gates else None
+
+    def forward(self, x):
+        batch, length, _ = x.shape
+        places = torch.arange(length)
+        bias = self.near(places[:, None] - places[None, :] + 4).permute(2, 0, 1).repeat(batch, 1, 1)
+        if self.gate is not None:
+            bias = self.gate(x.unflatten(-1, (HEADS, -1)).transpose(1, 2)).sigmoid().flatten(0, 1) * bias
+        query, key, value = self.qkv(x).reshape(batch, length, 3, HEADS, -1).permute(2, 0, 3, 1, 4).flatten(1, 2)
+        scores = torch.baddbmm(bias, query, key.transpose(-1, -2))
+        mixed = (scores.softmax(-1) @ value).unflatten(0, (batch, HEADS))
+        return x + self.out(mixed.transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize(
+    ("gates", "told"), [(True, "+ GATED BIAS OF RELATIVE PLACES"), (False, "+ BIAS OF RELATIVE PLACES")]
+)
+def test_a_bias_of_which_each_place_lets_a_share_through_is_told_as_gated(gates, told):
+    _, _, nodes = read_panel(lambda: LetThrough(gates=gates))
+    (bias,) = (node for node in nodes if "BIAS" in node.label)
+
+    assert bias.label == told
+    assert ("linear" in {step.op for step in bias.steps}) == gates

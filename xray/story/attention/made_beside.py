@@ -1,16 +1,16 @@
 """What is worked out beside the scores: products that are added to them or laid beside them, and what chooses keys."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.flow.projections import is_product
 from xray.story.attention.lanes import list_opening
 from xray.story.body.stages import Branching
 from xray.story.charts.chart import Edge
-from xray.story.recognition.between import Region, is_linear
+from xray.story.recognition.between import Region, is_linear, list_reading_data
 from xray.story.recognition.scored_parts import Scored
 
 
@@ -56,11 +56,23 @@ def list_made(flow: Flow, part: Scored, site: Site, inside: Collection[int]) -> 
 
     What queries and keys go through on their way to the scores is not among them.
     """
-    own = {*site.scored, *flow.behind(site.scores)}
+    added = None if part.operand is None else part.operand.record  # one step may multiply and add (WavLM)
+    asked = [maker for record, maker in flow.given(site.scores) if record is not added]
+    own = {*site.scored, *flow.behind(*asked)}
     starts = (maker for node in part.nodes for maker in flow.makers[node] if maker is not None and maker not in own)
     made = set(flow.behind(*starts, within=lambda node: node in inside and node not in own))
     works = [node for node in sorted(made) if flow.is_leaf(node) and flow.op(node) not in CARRYING]
     return works if any(is_product(flow, node) or is_linear(flow, node) for node in works) else []
+
+
+def is_gated(flow: Flow, made: Sequence[int]) -> bool:
+    """Whether what is added to scores is the same for all rows but for how much each query lets through (WavLM)."""
+    last = made[-1] if made else None
+    if last is None or flow.op(last) not in SCALINGS:
+        return False
+    data = list_reading_data(flow)
+    shares = [record.shape[-1:] for record, maker in flow.given(last) if maker in data]
+    return shares == [(1,)] and len(flow.makers[last]) > 1
 
 
 def find_joined_scores(flow: Flow, site: Site, inside: Collection[int]) -> tuple[int, list[int]] | None:

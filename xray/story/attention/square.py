@@ -11,7 +11,7 @@ from xray.ir.flow.projections import is_product
 from xray.ir.trace import Step
 from xray.story.anatomy.branches import Attention
 from xray.story.attention.lanes import Part
-from xray.story.attention.made_beside import Beside, find_joined_scores, list_made
+from xray.story.attention.made_beside import Beside, find_joined_scores, is_gated, list_made
 from xray.story.branches.attention import has_sinks_inside
 from xray.story.branches.caps import list_held_cap
 from xray.story.branches.visible import find_choice
@@ -191,6 +191,7 @@ def score_node(
         return Node(key, label, row, SQUARE, steps, out, extra, surface="mask", beside=record)
     named = {"alibi": "+ SLOPES BY DISTANCE (ALiBi)", "relative": "+ BIAS OF RELATIVE PLACES"}
     label = named.get(branch.positions or "", "+ A BIAS")
+    label = label.replace("BIAS", "GATED BIAS", 1) if is_gated(flow, made) else label
     told = describe_params(flow, *part.nodes, *made) if made else ""
     return Node(key, label, row, SQUARE, steps, out, told or extra, beside=None if told else record)
 
