@@ -95,7 +95,7 @@ def rt_detr_v2(c):
 
 
 def hg_net(c):
-    """The two blocks of HGNet with a sum of their own; what is before them is its entrance, not all of it drawn."""
+    """The two blocks of HGNet with a sum of their own; what is before them is its entrance."""
     net = c.backbone_config
     width = net.stage_out_channels[2]
     blocks = group(2, width, bare(Convolution((5, 5), net.stage_mid_channels[2])))
@@ -105,10 +105,9 @@ def hg_net(c):
 HEADS = ("model.enc_bbox_head", "model.decoder.pre_bbox_head")
 
 
-def not_drawn(c, net):
-    """The first convolutions of a long entrance, and the heads that predict boxes before the last layer."""
-    first = (f"{net}.embedder", f"{net}.encoder.stages.0.blocks.0.layers.0.convolution")
-    return left_out(*first, *HEADS) + left_out("model.decoder.bbox_embed.{}", stages=range(c.decoder_layers - 1))
+def not_drawn(c):
+    """The heads that predict boxes before the last layer."""
+    return left_out(*HEADS) + left_out("model.decoder.bbox_embed.{}", stages=range(c.decoder_layers - 1))
 
 
 @family("DFineForObjectDetection", "d_fine:98, 186, 225, 543, 801, 1142", named=True, **FEW)
@@ -116,8 +115,7 @@ def d_fine(c):
     # a gate of both weighs what the sampled places gave against the stream
     think = post("layer", thinks(c.decoder_ffn_dim, c.decoder_activation_function))
     queries = chosen_queries(c, samples(c, c.decoder_attention_heads, scale="gates"), think)
-    found = not_drawn(c, "model.backbone.model")
-    return network(hg_net(c), smallest_map(c), queries, links=joined("vision"), untold=found)
+    return network(hg_net(c), smallest_map(c), queries, links=joined("vision"), untold=not_drawn(c))
 
 
 @family("Deimv2ForObjectDetection", "deimv2:181, 195, 260, 299, 615, 892, 1411", named=True, **FEW)
@@ -126,8 +124,7 @@ def deimv2(c):
     think = post("rms", thinks(c.decoder_ffn_dim // 2, "silu", gated=True, fused=False))
     sample = samples(c, c.decoder_attention_heads, kind="rms", scale="gates")
     queries = chosen_queries(c, sample, think, kind="rms")
-    found = not_drawn(c, "model.conv_encoder.model")
-    return network(hg_net(c), smallest_map(c), queries, links=joined("vision"), untold=found)
+    return network(hg_net(c), smallest_map(c), queries, links=joined("vision"), untold=not_drawn(c))
 
 
 @family(
