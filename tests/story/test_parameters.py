@@ -144,7 +144,7 @@ def test_layers_that_use_the_same_weights_are_alike():
         for own in part._parameters:
             setattr(part, own, getattr(model.rows[0].get_submodule(name), own))
 
-    assert "LAYER × 2" in lines_of(poster_of(model, IDS))
+    assert "LAYER × 2  one set of weights" in lines_of(poster_of(model, IDS))
 
 
 class Turned(nn.Module):
@@ -183,7 +183,7 @@ def test_branches_side_by_side_have_the_parameters_of_their_own_and_the_common_n
 
     assert bars["self-attention × 2"] == 2 * (21 * 63 + 21 * 21)
     assert bars["feed-forward × 2"] == 2 * 2 * 21 * 85
-    assert bars["norms and what is not placed"] == 2 * 2 * 21
+    assert bars["norms × 2"] == 2 * 2 * 21
     assert {"1,323 parameters", "441 parameters"} <= {
         run.text.strip() for box in layout.boxes for run in sum(box.lines, ())
     }
@@ -265,7 +265,7 @@ def test_weights_that_a_block_keeps_and_is_handed_are_counted_all():
     bars = bars_of(poster_of(model, IDS))
 
     assert sum(bars.values()) == count(model)
-    assert "norms and what is not placed" not in bars
+    assert "all else" not in bars
 
 
 class Standardised(nn.Conv2d):
@@ -329,7 +329,7 @@ def test_two_learned_scales_of_one_layer_count_each_where_it_stands(layer):
     bars = bars_of(poster_of(nn.Sequential(nn.Embedding(11, 21), layer(), layer()), IDS % 11))
 
     assert bars["feed-forward × 2"] == 2 * count(Scaled().think, nn.LayerNorm(21)) + 2 * 21
-    assert "norms and what is not placed" not in bars
+    assert "all else" not in bars
 
 
 class Looking(nn.Module):

@@ -76,4 +76,4 @@ def test_weights_that_are_moved_for_nothing_are_counted_where_they_work():
     bars = bars_of(poster_of(Peeked(), IDS))
 
     assert bars["entrance"] == 13 * WIDTH + 5 * WIDTH
-    assert "norms and what is not placed" not in bars
+    assert "all else" not in bars

@@ -49,6 +49,13 @@ ROUTING = Routing("sigmoid", None, divided_by_sum=True, factor=None, groups=None
 NO_NORM = Norm(None, "none")
 
 
+def share_in_part(whole):
+    """The same network, its layers with some weights of their own and some in common."""
+    (tower,) = whole.towers
+    groups = tuple(replace(group, shared_in_part=True) for group in tower.groups)
+    return replace(whole, towers=(replace(tower, groups=groups),))
+
+
 def make_tower(*branches, norm=NO_NORM, shared=False, parallel=False, scale=None):
     stages = (
         (Stage(branches, True, norm),) if parallel else tuple(Stage((one,), False, norm, scale) for one in branches)
@@ -134,6 +141,7 @@ MODELS = {
     "recurrence": make_anatomy(Recurrence(None, None)),
     "convolution": make_anatomy(Convolution((3, 3), 1)),
     "shared layers": make_anatomy(FALSE, shared=True),
+    "layers shared in part": share_in_part(make_anatomy(FALSE)),
     "tied": make_anatomy(FALSE, head=Head("vocabulary", 61, tied=True)),
     "compared": make_anatomy(FALSE, links=(Link("compared", "vision", "text"),)),
     "scores that are bent": make_anatomy(FALSE, head=Head("vocabulary", 61, scale=0.5, cap=30.0)),

@@ -62,8 +62,8 @@ CAPTIONS = (
     "used for each place",
     " from bottom to top. ",
     ". Every box names its step, shapes and axes.",
-    "norms and what is not placed",
     "of these unused",
+    " parameters in all",
 )
 """What is said of the drawing itself, and what numbers are called."""
 

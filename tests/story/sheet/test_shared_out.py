@@ -7,7 +7,9 @@ from handwritten import Attention, Layer
 from torch import nn
 
 import xray
+from xray.renderers.fonts import text_width
 from xray.story.facts.totals import count_params
+from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.shares import list_shares
 
@@ -43,7 +45,7 @@ def test_weights_that_were_divided_first_are_counted_in_their_layers():
 
     assert shares["feed-forward × 3"] == wide + 3 * 2 * WIDTH  # the norms before them
     assert sum(shares.values()) == sum(one.numel() for one in model.parameters())
-    assert "norms and what is not placed" not in shares
+    assert "all else" not in shares
 
 
 class ScaledByOneMore(nn.Module):
@@ -80,3 +82,58 @@ def test_a_last_norm_has_all_its_learned_numbers():
     listed = list_shares(read_columns(trace, all_layers=False), count_params(trace), {})
 
     assert [(name, count) for name, _, count in listed][-1] == ("last norm", WIDTH)
+
+
+class Pools(nn.Module):
+    """A reader of words with norms behind its sums, whose end is what one learned row finds among all rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.probe = nn.Embedding(31, WIDTH), nn.Parameter(torch.rand(1, 1, WIDTH))
+        self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="after") for _ in range(3))
+        self.attention, self.scores = nn.MultiheadAttention(WIDTH, 3, batch_first=True), nn.Linear(WIDTH, 2)
+
+    def forward(self, ids):
+        x = self.words(ids)
+        for layer in self.layers:
+            x = layer(x)
+        found, _ = self.attention(self.probe.repeat(len(x), 1, 1), x, x)
+        return self.scores(found[:, 0])
+
+
+def test_norms_behind_sums_and_an_attention_at_the_end_have_all_their_weights():
+    torch.manual_seed(0)
+    model = Pools()
+    trace = xray.trace(model, torch.arange(14).view(2, 7))
+    shares = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
+    end = (model.probe, *model.attention.parameters(), *model.scores.parameters())
+
+    assert shares["norms × 6"] == 6 * 2 * WIDTH
+    assert shares["head"] == sum(one.numel() for one in end)
+    assert "all else" not in shares
+
+
+class SharesAttention(nn.Module):
+    """Three layers with one attention for all, and a feed-forward for each."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.attention = nn.Embedding(31, WIDTH), Attention(WIDTH, 3)
+        self.layers = nn.ModuleList(Layer(WIDTH, self.attention, norm="before") for _ in range(3))
+
+    def forward(self, ids):
+        x = self.words(ids)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_layers_that_share_a_part_say_so_and_count_it_once():
+    model = SharesAttention()
+    trace = xray.trace(model, torch.arange(14).view(2, 7))
+    texts = ["".join(run.text for line in box.lines for run in line) for box in compose_poster(trace, text_width).boxes]
+
+    (group,) = xray.anatomy(trace).towers[0].groups
+    assert (group.shared, group.shared_in_part) == (False, True)
+    assert f"{sum(one.numel() for one in model.layers.parameters()):,} parameters in all" in texts
+    assert not any(text.endswith("parameters each") for text in texts)

@@ -67,7 +67,8 @@ class Group:
     """Layers that are alike in structure, by their numbers from 0; `shared` where they use one set of weights.
 
     Where they are run several times each (HRM), `weight_sets` says how many there are. `dropouts` are the lowest and
-    the highest share that is dropped in them, where layers differ in nothing but that.
+    the highest share that is dropped in them, where layers differ in nothing but that. `shared_in_part` says that each
+    has some weights of its own and uses others that are one and the same for several.
     """
 
     layers: tuple[int, ...]
@@ -76,6 +77,7 @@ class Group:
     shared: bool | None = None
     weight_sets: int | None = None
     dropouts: tuple[float, float] | None = None
+    shared_in_part: bool | None = None
 
     @property
     def count(self) -> int:

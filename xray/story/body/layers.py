@@ -1,5 +1,6 @@
 """Layers: where the pattern of stages begins again; and groups of layers that are alike."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -9,6 +10,7 @@ from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import DROPOUTS
 from xray.ir.records import MaskFacts
+from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS
 from xray.story.anatomy.branches import Looking, Unknown
 from xray.story.anatomy.tree import Group, Stage
 from xray.story.body.stages import Staging
@@ -205,6 +207,7 @@ def group_layers(flow: Flow, layers: Sequence[Layer], breaks: Sequence[int] = ()
             is_shared(held[key]) if len(numbers) > 1 else None,
             count_weight_sets(held[key]),
             spread_of(dropped[key]),
+            shares_some(held[key]) or None,
         )
         for key, numbers in groups.items()
     ]
@@ -269,12 +272,12 @@ def list_dropouts(flow: Flow, layer: Layer) -> tuple[float, ...]:
 
 
 def learned_paths(flow: Flow, layer: Layer) -> frozenset[str]:
-    """The paths of a layer's steps that have parameters of their own."""
+    """The paths of a layer's steps that have parameters; of one that works with another's, the path of that one."""
+    steps = (flow.steps[node] for staging in layer for node in staging.nodes if flow.is_leaf(node))
     return frozenset(
-        flow.steps[node].path
-        for staging in layer
-        for node in staging.nodes
-        if flow.is_leaf(node) and flow.steps[node].params
+        str(step.settings[SAME_WEIGHTS_AS]) if step.settings.get(SAME_WEIGHTS) == step.params else step.path
+        for step in steps
+        if step.params
     )
 
 
@@ -283,6 +286,12 @@ def is_shared(held: Sequence[frozenset[str]]) -> bool | None:
     if not held[0]:
         return None
     return all(one == held[0] for one in held)
+
+
+def shares_some(held: Sequence[frozenset[str]]) -> bool:
+    """Whether layers use some of the same weights, and each has others of its own beside them (Zamba 2)."""
+    counts = Counter(path for one in held for path in one)
+    return all(any(counts[path] > 1 for path in one) and any(counts[path] == 1 for path in one) for one in held)
 
 
 def count_weight_sets(held: Sequence[frozenset[str]]) -> int | None:

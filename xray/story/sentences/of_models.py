@@ -251,6 +251,11 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     ),
     Sentence("shared layers", describe_shared),
     fixed(
+        "layers shared in part",
+        "Some layers work with one set of weights in part: beside it each has others of its own.",
+        lambda whole: any(group.shared_in_part for tower in whole.towers for group in tower.groups),
+    ),
+    fixed(
         "tied",
         "The table of the words is also the last layer: one set of numbers for both.",
         lambda whole: whole.head is not None and whole.head.tied,

@@ -11,11 +11,17 @@ from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SCALINGS, SUMS
 from xray.ir.flow.projections import is_product, is_projection
 from xray.ir.kinds import only_moves
 from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS
+from xray.story.anatomy.branches import Attention, DeformableAttention
 from xray.story.anatomy.tree import Untold
 from xray.story.body.ends import list_apart
+from xray.story.body.stages import Staging
 from xray.story.branches.attention import is_learned
+from xray.story.branches.others import list_other_way
+from xray.story.charts.stage_names import name_branch
 from xray.story.recognition.between import is_times_one, list_reading_data
 from xray.story.recognition.value_shapes import number
+
+NORMS, AROUND = "norms", "around sublayers"
 
 
 @dataclass(frozen=True)
@@ -244,3 +250,42 @@ def is_bias(flow: Flow, node: int) -> bool:
     product = flow.carried_from(made[0]) if len(made) == 1 else None
     multiplies = product is not None and (is_projection(flow, product) or is_product(flow, product))
     return multiplies or (product is not None and flow.op(product).endswith("mm"))
+
+
+def list_parts(count: Count, staging: Staging) -> list[tuple[str, set[int]]]:
+    """The steps of a stage by branch, then those of its norms in no branch, and of what stands between branches."""
+    split = split_nodes(count.flow, staging)
+    return [*split, *list_around(count, staging, set[int]().union(*(nodes for _, nodes in split)))]
+
+
+def split_nodes(flow: Flow, staging: Staging) -> list[tuple[str, set[int]]]:
+    """A stage's steps by branch; what branches side by side both begin with, a norm, belongs to neither."""
+    mixed = {node for joint in staging.joints if joint.mixing is not None for node in joint.mixing.nodes}
+    found = [("mixing", mixed)] if mixed else []
+    gates = {node for joint in staging.joints if joint.weighing is not None for node in joint.weighing.nodes}
+    found += [("gates", gates)] if gates else []
+    apart = staging.branches if staging.stage.parallel else ()
+    inner = [one.region.inner for one in apart]
+    common = {node for nodes in inner for node in nodes if all(node in other for other in inner)}
+    for one in staging.branches:
+        name = name_branch(one.branch)
+        if isinstance(one.branch, Attention) and (one.branch.window or one.branch.pooled or one.branch.pieces):
+            name = "SELF-ATTENTION"
+        name = "DEFORMABLE ATTENTION" if isinstance(one.branch, DeformableAttention) else name
+        other = list_other_way(flow, one.region, one.site) if one.site is not None else frozenset[int]()
+        found.append((name, set(one.region.inner | one.region.beside) - common - mixed - gates - other))
+        found += [("CONVOLUTION BESIDE ATTENTION", set(other))] if other else []
+    return found
+
+
+def list_around(count: Count, staging: Staging, held: Collection[int]) -> list[tuple[str, set[int]]]:
+    """The norms of a stage that stand in no branch, and what else is learned around its branches."""
+    norms: list[set[int]] = []
+    for norm in staging.norms:
+        nodes = set(norm.nodes).difference(held)
+        same = [one for one in norms if not one.isdisjoint(nodes)]  # what two read apart is normed once
+        norms = [*(one for one in norms if one not in same), nodes.union(*same)]
+    inner = set[int]().union(*(joint.region.inner for joint in staging.joints))
+    left = inner.difference(held, *norms)
+    parts = [(NORMS, nodes) for nodes in norms] + [(AROUND, left)]
+    return [(kind, nodes) for kind, nodes in parts if any(count.is_learned(node) for node in nodes)]

@@ -144,7 +144,12 @@ def draw_frame_title(
 
 
 def count_parameters(frame: Frame) -> str:
-    """The parameters of each layer of a frame; where they differ, those of the one that is drawn, or the most."""
+    """The parameters of each layer of a frame; where they differ, those of the one that is drawn, or the most.
+
+    Where layers share some, those of all layers are told, counted once.
+    """
+    if frame.together is not None:
+        return f"{frame.together:,} parameters in all"
     if frame.most is not None and any(panel.is_open for panel in frame.panels):
         return f"layer {frame.group.layers[0] + 1} drawn: {frame.params:,} parameters"
     each = " each" if frame.group.count > 1 and not frame.group.shared else ""

@@ -18,9 +18,10 @@ from xray.story.charts.stage_chart import chart_stage
 from xray.story.charts.stage_names import name_stage
 from xray.story.charts.sum_chart import find_own_bend, label_past
 from xray.story.entrance.entrance_chart import label_scale
+from xray.story.facts.totals import paths_above
 from xray.story.passages.bridges import label_bridge
 from xray.story.sentences.of_parts import describe_past
-from xray.story.sheet.counting import Count
+from xray.story.sheet.counting import Count, list_parts
 from xray.story.streams.scaled_streams import find_factor_behind
 from xray.story.wording import plural
 
@@ -52,7 +53,8 @@ class Frame:
 
     A compact one is a row: what it holds is drawn in full elsewhere. `masks` are those that its attentions read,
     `bridge` is what the stream goes through before it. `params` are those of the layer that is drawn, `most` those of
-    the layer with the most, where they have not all as many.
+    the layer with the most, where they have not all as many; `together` are those of all layers, each counted once,
+    where layers share some.
     """
 
     group: Group
@@ -63,6 +65,7 @@ class Frame:
     bridge: Chart | None = None
     masks: tuple[Mask, ...] = ()
     most: int | None = None
+    together: int | None = None
 
     @property
     def is_wide(self) -> bool:
@@ -134,8 +137,21 @@ def plan_frames(
         masks = list_masks(flow, layers[number])
         bridge = chart_bridge(flow, towering, groups[number].layers[0])
         most = max(each) if len(set(each)) > 1 else None
-        frames.append(Frame(groups[number], tuple(panels), params, len(groups) == 1, compact, bridge, masks, most))
+        frame = Frame(groups[number], tuple(panels), params, len(groups) == 1, compact, bridge, masks, most)
+        if groups[number].shared_in_part:
+            frame = replace(frame, together=count_together(count, [towering.layers[n] for n in groups[number].layers]))
+        frames.append(frame)
     return frames
+
+
+def count_together(count: Count, layers: Sequence[Layer]) -> int:
+    """The parameters of several layers, what these share counted once."""
+    kinds: dict[str, list[set[int]]] = {}
+    for staging in (staging for layer in layers for staging in layer):
+        for kind, nodes in list_parts(count, staging):
+            kinds.setdefault(kind, []).append(nodes)
+    found = {path: params for groups in kinds.values() for path, params in count.fresh(groups).items()}
+    return sum(params for path, params in found.items() if found.keys().isdisjoint(paths_above(path)))
 
 
 def count_layer(count: Count, layer: Layer, beside: frozenset[int]) -> int:

@@ -1,20 +1,19 @@
 """Where the parameters are: what of them each part holds, and what took no part."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from xray.ir.flow.dataflow import Flow
-from xray.story.anatomy.branches import Attention, DeformableAttention
 from xray.story.body.reading import Reading
-from xray.story.body.stages import Staging
-from xray.story.branches.others import list_other_way
-from xray.story.charts.stage_names import name_branch
 from xray.story.facts.totals import paths_above
 from xray.story.facts.unused import join_alike
 from xray.story.passages.added_places import list_layouts
+from xray.story.recognition.between import list_reading_data
 from xray.story.sheet.columns import Column
-from xray.story.sheet.counting import Count
+from xray.story.sheet.counting import AROUND, NORMS, Count, list_parts
 
 MOST_UNUSED = 3
+REST = "all else"
+"""What is left when every part has what it works with."""
 
 
 def list_shares(columns: Sequence[Column], params: int, unused: Mapping[str, int]) -> tuple[tuple[str, str, int], ...]:
@@ -45,15 +44,16 @@ def list_shares(columns: Sequence[Column], params: int, unused: Mapping[str, int
         beside = nodes_beside(columns, column.reading)
         kinds: dict[str, list[set[int]]] = {}
         for staging in column.towering.stagings:
-            for kind, nodes in split_nodes(column.reading.flow, staging):
+            for kind, nodes in list_parts(count, staging):
                 kinds.setdefault(kind, []).append(nodes - beside)
-        for kind, groups in kinds.items():
+        for kind, groups in sorted(kinds.items(), key=lambda one: one[0] in (NORMS, AROUND)):
             add(count, f"{name}{kind.lower()} × {len(groups)}", own, groups)
         between = [set(bridge.nodes) for bridge in column.towering.bridges]
         add(count, f"{name}between layers × {len(between)}", own, between)
         leaving = next((one.exit for one in columns if one.towering is column.towering and one.exit), None)
         if leaving is not None:
             places = {column.reading.flow.places[step.id] for node in leaving.nodes for step in node.steps} - beside
+            places = add_weights(column.reading.flow, places)
             final = column.towering.final
             learned = {place for place in places if count.is_learned(place)}
             add(count, f"{name}{'last norm' if final and learned <= set(final.nodes) else 'head'}", own, [places])
@@ -63,8 +63,15 @@ def list_shares(columns: Sequence[Column], params: int, unused: Mapping[str, int
     found += [*list_idle("of these unused", within), *list_idle("unused", apart)]
     rest -= sum(apart.values())
     if rest > 0:
-        found.append(("norms and what is not placed", "card", rest))
+        found.append((REST, "card", rest))
     return tuple(found)
+
+
+def add_weights(flow: Flow, places: Collection[int]) -> set[int]:
+    """Some steps with those that make what they read out of parameters alone, as of weights that are turned first."""
+    reading = list_reading_data(flow)
+    makers = [maker for place in places for maker in flow.makers[place]]
+    return {*places, *flow.behind(*makers, within=lambda node: node not in reading)}
 
 
 def list_idle(what: str, unused: Mapping[str, int]) -> Iterator[tuple[str, str, int]]:
@@ -81,23 +88,3 @@ def nodes_beside(columns: Sequence[Column], reading: Reading) -> frozenset[int]:
     """The steps that work out what scales, shifts and gates any tower of a pass."""
     conditions = [column.towering.condition for column in columns if column.reading is reading]
     return frozenset[int]().union(*(one.nodes for one in conditions if one is not None))
-
-
-def split_nodes(flow: Flow, staging: Staging) -> list[tuple[str, set[int]]]:
-    """A stage's steps by branch; what branches side by side both begin with, a norm, belongs to neither."""
-    mixed = {node for joint in staging.joints if joint.mixing is not None for node in joint.mixing.nodes}
-    found = [("mixing", mixed)] if mixed else []
-    gates = {node for joint in staging.joints if joint.weighing is not None for node in joint.weighing.nodes}
-    found += [("gates", gates)] if gates else []
-    apart = staging.branches if staging.stage.parallel else ()
-    inner = [one.region.inner for one in apart]
-    common = {node for nodes in inner for node in nodes if all(node in other for other in inner)}
-    for one in staging.branches:
-        name = name_branch(one.branch)
-        if isinstance(one.branch, Attention) and (one.branch.window or one.branch.pooled or one.branch.pieces):
-            name = "SELF-ATTENTION"
-        name = "DEFORMABLE ATTENTION" if isinstance(one.branch, DeformableAttention) else name
-        other = list_other_way(flow, one.region, one.site) if one.site is not None else frozenset[int]()
-        found.append((name, set(one.region.inner | one.region.beside) - common - mixed - gates - other))
-        found += [("CONVOLUTION BESIDE ATTENTION", set(other))] if other else []
-    return found
