@@ -40,8 +40,23 @@ class Marked(Reader):
         return self.norm(torch.cat([begin, x, end], dim=1))
 
 
+class Mended(Reader):
+    """What a linear layer gives, and convolutions over its places that are added to it (FastSpeech 2's postnet)."""
+
+    def __init__(self, *layers):
+        super().__init__(*layers)
+        self.out, self.drop = nn.Linear(WIDTH, 8), nn.Dropout(0.5)
+        self.one, self.two = nn.Conv1d(8, 13, 3, padding=1), nn.Conv1d(13, 8, 3, padding=1)
+        self.norms = nn.ModuleList([nn.BatchNorm1d(13), nn.BatchNorm1d(8)])
+
+    def forward(self, x, kind=None):
+        x = self.out(super().forward(x, kind))
+        y = self.drop(self.norms[0](self.one(x.mT)).tanh())
+        return x + self.drop(self.norms[1](self.two(y))).mT
+
+
 def words_of(make):
-    model = make(*(part() for _ in range(2) for part in (AttentionPart, FeedForwardPart)))
+    model = make(*(part() for _ in range(2) for part in (AttentionPart, FeedForwardPart))).eval()
     with torch.no_grad():
         drawn = draw_poster(xray.trace(model, rows()), "svg")
     return [word for word in re.split("<[^>]+>", drawn) if word.strip()]
@@ -243,3 +258,10 @@ def test_the_way_back_from_frequencies_to_a_signal_is_drawn():
     assert "PIECES LAID OVER EACH OTHER" in above
     assert not [word for word in words if "in no box" in word]
     assert "PIECES LAID OVER EACH OTHER" not in words_of(Learned)
+
+
+def test_what_convolutions_add_to_a_head_ends_in_their_sum():
+    words = words_of(Mended)
+
+    assert "ADDED UP" in words[max(place for place, word in enumerate(words) if word == "BATCH NORM") :]
+    assert not [word for word in words if "in no box" in word]

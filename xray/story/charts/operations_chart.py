@@ -69,7 +69,8 @@ def chart_operations(
     for node in sorted(level, key=level.__getitem__):  # what such a step alone leads to stays on its side
         before = {owner_of for owner_of, after in edges if after == node}
         left |= {node} if before and before <= left else set()
-    rows = {number: sorted(held, key=lambda node: node not in left) for number, held in rows.items()}
+    joined = find_joined(edges, level, left)  # what is taken up last stands left of what is taken up before: no crossing
+    rows = {number: sorted(held, key=lambda node: -joined.get(node, -1)) for number, held in rows.items()}
     for row, held in enumerate(piece for number in sorted(rows) for piece in cut_row(flow, rows[number])):
         for place, node in enumerate(held):
             make = make_state if node in loop else partial(make_node, labels=labels)
@@ -86,6 +87,15 @@ def chart_operations(
         keys[head],
         tuple(keys[node] for node in outer),
     )
+
+
+def find_joined(edges: Collection[tuple[int, int]], level: Mapping[int, int], left: Collection[int]) -> dict[int, int]:
+    """For each step of the left side at which level what it leads to is first taken up by one that is not."""
+    found: dict[int, int] = {}
+    for node in sorted(left, key=level.__getitem__, reverse=True):
+        readers = [after for before, after in edges if before == node]
+        found[node] = min((found.get(after, level[after]) for after in readers), default=level[node])
+    return found
 
 
 def tell_again(nodes: Sequence[Node]) -> list[Node]:

@@ -79,13 +79,21 @@ def find_maker_in(flow: Flow, place: int, number: int, end: int) -> int | None:
 
 
 def find_sum(flow: Flow, last: int, end: int) -> int:
-    """The sum that adds the last step to what it was worked out of, as at the end of a pooling head; else that step."""
-    for reader in flow.readers.get(last, ()):
-        makers = [maker for maker in flow.makers[reader] if maker is not None]
-        others = [maker for maker in makers if maker != last]
-        if flow.op(reader) in SUMS and len(makers) == 2 and len(others) == 1 and others[0] > end:
-            return reader if others[0] in flow.behind(last, within=lambda place: place >= end) else last
-    return last
+    """The sum that adds the last step to what it was worked out of, as at the end of a pooling head; else that step.
+
+    Between them its numbers may be moved, as where convolutions work on what a linear layer gives (FastSpeech 2).
+    """
+    here = last
+    while True:
+        readers = [reader for reader in flow.readers.get(here, ()) if flow.is_leaf(reader)]
+        for reader in readers:
+            makers = [maker for maker in flow.makers[reader] if maker is not None]
+            others = [maker for maker in makers if maker != here]
+            if flow.op(reader) in SUMS and len(makers) == 2 and len(others) == 1 and others[0] > end:
+                return reader if others[0] in flow.behind(last, within=lambda place: place >= end) else last
+        if len(readers) != 1 or flow.op(readers[0]) not in CARRYING | DROPOUTS:
+            return last
+        here = readers[0]
 
 
 def list_worked_out(flow: Flow, others: Collection[int], end: int) -> set[int]:

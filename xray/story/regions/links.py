@@ -206,7 +206,7 @@ def draw_way(
             is_free = not any(stands_between(one, aim, entered) for one in entering)
             ending = [(entered, aim.y), (side, aim.y)]
             if way.is_memory or not is_free:
-                level = level if way.is_memory else aim.bottom - UNDER / 2
+                level = level if way.is_memory else aim.bottom - UNDER * 0.9
                 ending = [(entered, level), (aim.x, level), (aim.x, aim.bottom)]
             points = [*start, *ending]
             canvas.line(*points, role="casing", width=8.5, radius=16, head=False, kind="ribbon")
