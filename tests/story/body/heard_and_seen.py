@@ -82,3 +82,20 @@ def qwen2_audio(c):
     parts = entrance(f"convolution {hear.d_model}", f"frozen positions {hear.max_source_positions}")
     sound = tower(hear, "audio", "audio", False, parts, layers, None)
     return joins(sound, reads(read, "norm", f"projection {read.hidden_size}"))
+
+
+@family(
+    "MusicFlamingoForConditionalGeneration",
+    "musicflamingo:164, 208; audioflamingo3:137, 340; qwen2:240",
+    named=True,
+    audio_config={"model_type": "audioflamingo3_encoder", "num_hidden_layers": 2},
+    text_config={"model_type": "qwen2", "num_hidden_layers": 2},
+)
+def musicflamingo(c):
+    # as Qwen2-Audio, with rows that are turned by their time before they are joined (apply_rotary_time_emb): no places
+    hear, read = c.audio_config, c.text_config
+    itself = looks_both_ways(hear, d_k=hear.hidden_size // hear.num_attention_heads)
+    layers = (group(2, hear.hidden_size, pre("layer", itself), pre("layer", plain(hear))),)
+    parts = entrance(f"convolution {hear.hidden_size}", f"frozen positions {hear.max_source_positions}")
+    sound = tower(hear, "audio", "audio", False, parts, layers, None)
+    return joins(sound, reads(read, "norm", *[f"projection {read.hidden_size}"] * 2))

@@ -3,6 +3,7 @@
 from story.body.truth import (
     Silent,
     attention,
+    both,
     entrance,
     family,
     gated,
@@ -277,3 +278,35 @@ def speecht5(c):
     places = f"positions {c.max_text_positions + c.pad_token_id + 3}"
     decode = tower(c, "decoder", "ids", True, words(c, places), layers, None)
     return network(encode, decode, links=(memory("encoder", "decoder"),), head=Head("vocabulary", c.vocab_size, True))
+
+
+TEXT = {"num_hidden_layers": 6, "hidden_size": 96, "intermediate_size": 160, "vocab_size": 211, "head_dim": 24}
+
+
+@family(
+    "T5Gemma2ForConditionalGeneration",
+    "t5gemma2:314, 434, 486",
+    named=True,
+    encoder={"text_config": TEXT, "vision_config": {"num_hidden_layers": 2}},
+    decoder=TEXT,
+)
+def t5gemma2(c):
+    # one softmax over the decoder's own keys, of which none is ahead, and those that the same weights make of the
+    # encoder's end (lines 371 to 392); windows are set and wider than the rows, in the encoder by its mask alone
+    read, write = c.encoder.text_config, c.decoder
+    look = looks_both_ways(read, qk_norm=True, positions="rotary")
+    local = looks_both_ways(read, qk_norm=True, positions="rotary", sliding_window=read.sliding_window)
+    think = both("rms", gated(read))
+    groups = (
+        group(range(5), read.hidden_size, both("rms", local), think),
+        group((5,), read.hidden_size, both("rms", look), think),
+    )
+    joint = both("rms", attention(write, qk_norm=True, beside="encoder"))
+    return network(
+        tower(read, "encoder", "ids", False, words(read, "scale"), groups, "rms"),
+        tower(
+            write, "decoder", "ids", True, words(write, "scale"), (group(6, write.hidden_size, joint, think),), "rms"
+        ),
+        links=(memory("encoder", "decoder"),),
+        head=Head("vocabulary", write.vocab_size, True),
+    )

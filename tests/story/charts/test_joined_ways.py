@@ -55,6 +55,7 @@ def test_what_is_taken_up_last_stands_left_so_that_no_ways_cross():
         and (one[0].place[0] - other[0].place[0]) * (one[1].place[0] - other[1].place[0]) < 0
     ]
     first = [chart.node(key) for key in chart.memory]
-    assert len(near) > 3 and crossing == []
+    assert len(near) > 3
+    assert crossing == []
     assert {node.row for node in first} == {1}
     assert min(first, key=lambda node: node.place[0]).record.shape[-1] == 17

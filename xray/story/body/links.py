@@ -1,6 +1,6 @@
 """Links between towers: what one takes from another, and behind which layers of it."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -8,15 +8,15 @@ from xray.ir.flow.cut_rows import find_cut_part
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.projections import is_product
 from xray.ir.flow.remembering import once
-from xray.story.anatomy.branches import Attention, Looking
+from xray.story.anatomy.branches import Looking
 from xray.story.anatomy.tree import Link
+from xray.story.body.naming import MOST_BEHIND, list_branchings, looks_beside
 from xray.story.body.reading import Reading
 from xray.story.body.stages import Branching
 from xray.story.body.towers import Towering
 from xray.story.entrance.tables import PICKING
 from xray.story.passages.rows_between import list_added_between
 
-MOST_BEHIND = 400
 Meetings = dict[tuple[str, str], int]
 """Products in which rows of two towers meet, by the names of these."""
 
@@ -49,7 +49,7 @@ def read_links(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> tu
                 if ends[place] != one.tower.name:
                     found.setdefault(Link("multiplied", ends[place], one.tower.name), set()).add(place)
         for other in towers:
-            if other is not one and looks_beside(flow, one, other):
+            if other is not one and looks_beside(flow, one, other, other.tower.name):
                 found.setdefault(Link("memory", other.tower.name, one.tower.name), set())
         added = list_added_between(flow, one.layers, ends.keys() - one.sums) if one.tower.rows_added else {}
         for place in (*list_ends_behind(flow, one.chains[0].start, ends), *added.values()):
@@ -60,11 +60,6 @@ def read_links(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> tu
             found[Link("compared", first, second)] = set()
     named = {one.tower.name: one for one in towers}
     return tuple(replace(link, behind=tell_behind(named[link.source], taken)) for link, taken in found.items())
-
-
-def list_branchings(one: Towering) -> Iterator[Branching]:
-    """The branches of every layer of a tower."""
-    return (branching for staging in one.stagings for branching in staging.branches)
 
 
 def list_taken(flow: Flow, branching: Branching, ends: Collection[int]) -> list[int]:
@@ -100,26 +95,6 @@ def tell_behind(one: Towering, taken: Collection[int]) -> tuple[int, ...]:
     if not set(taken) - {one.end} or any(place not in layers for place in taken):
         return ()
     return tuple(sorted({layers[place] for place in taken}))
-
-
-def looks_beside(flow: Flow, one: Towering, other: Towering) -> bool:
-    """Whether the keys that a tower has beside its own are made of what another one ends with, not of its layers."""
-    last = max(other.sums)
-    if last > min(one.sums):
-        return False
-    joined = [
-        branching.site
-        for branching in list_branchings(one)
-        if isinstance(branching.branch, Attention) and branching.branch.beside == other.tower.name
-    ]
-    inside, own = other.nodes, one.sums
-    for site in joined:
-        keys = () if site is None else (flow.makers[site.scores][-1], *site.key.nodes)
-        behind = flow.behind(*keys, most=MOST_BEHIND, ends=lambda place: place in inside or place in own)
-        reached = [place for place in behind if place in inside]
-        if not reached or min(reached) < last:
-            return False
-    return bool(joined)
 
 
 def find_meeting(flow: Flow, first: set[int], second: set[int], inside: Collection[int]) -> int | None:

@@ -1,24 +1,29 @@
 """Naming: what the towers of a pass are called, and whose keys each attention looks at."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from xray.ir.flow.dataflow import Flow
 from xray.story.anatomy.branches import Attention, Branch, DeformableAttention, Looking
 from xray.story.anatomy.tree import Stage, Tower
-from xray.story.body.stages import change_branches
+from xray.story.body.stages import Branching, change_branches
 from xray.story.body.towers import Towering
 
 NAMES = {"ids": "text", "image": "vision", "video": "vision", "audio": "audio"}
 """What a tower is called by what it reads."""
 UNNAMED = "#"
 """Stands before the number of a tower that has no name yet."""
+MOST_BEHIND = 400
 
 
-def name_towers(towers: Sequence[Towering]) -> list[Towering]:
+def name_towers(flow: Flow, towers: Sequence[Towering]) -> list[Towering]:
     """The same towers, named, and by their names in the attentions that look at them."""
     names: list[str] = []
     crossing = [number for number, one in enumerate(towers) if asks_alone(towers, number)]
     memories = {asked for number in crossing for asked in list_asked(towers[number].tower)}
+    pairs = list_pairs(flow, towers)
+    crossing += pairs
+    memories |= {*pairs.values()}
     for number, one in enumerate(towers):
         name = name_tower(one, number in memories, number in crossing)
         used = 1 + sum(known.split(" ")[0] == name for known in names)
@@ -34,6 +39,27 @@ def asks_alone(towers: Sequence[Towering], number: int) -> bool:
     tower = towers[number].tower
     back = (list_sources(towers[other].tower) for other in list_asked(tower))
     return any_cross(tower) and all(f"{UNNAMED}{number}" not in sources for sources in back)
+
+
+def list_pairs(flow: Flow, towers: Sequence[Towering]) -> dict[int, int]:
+    """The towers of words that look, in every attention, at what another one of words ends with beside themselves.
+
+    Each with that other one, which looks at itself alone (T5Gemma 2).
+    """
+    found: dict[int, int] = {}
+    beside = [
+        {getattr(branch, "beside", None) for branch in one.tower.branches if isinstance(branch, Looking)}
+        for one in towers
+    ]
+    for number, one in enumerate(towers):
+        asked = next(iter(beside[number]), None)
+        if len(beside[number]) != 1 or asked is None or not asked.startswith(UNNAMED):
+            continue
+        other = int(asked.removeprefix(UNNAMED))
+        reads = {(tower.reads, tower.also) for tower in (one.tower, towers[other].tower)}
+        if reads == {("ids", None)} and beside[other] == {None} and looks_beside(flow, one, towers[other], asked):
+            found[number] = other
+    return found
 
 
 def list_sources(tower: Tower) -> set[str]:
@@ -87,3 +113,31 @@ def name_tower(one: Towering, is_memory: bool, crosses: bool) -> str:
     if is_memory:
         return "encoder"
     return "stack" if one.tower.also or one.is_told else NAMES.get(one.tower.reads or "", "stack")
+
+
+def looks_beside(flow: Flow, one: Towering, other: Towering, name: str) -> bool:
+    """Whether the keys that a tower has beside its own are made of what another one ends with, not of its layers.
+
+    `name` is what its attentions call the other.
+    """
+    last = max(other.sums)
+    if last > min(one.sums):
+        return False
+    joined = [
+        branching.site
+        for branching in list_branchings(one)
+        if isinstance(branching.branch, Attention) and branching.branch.beside == name
+    ]
+    inside, own = other.nodes, one.sums
+    for site in joined:
+        keys = () if site is None else (flow.makers[site.scores][-1], *site.key.nodes)
+        behind = flow.behind(*keys, most=MOST_BEHIND, ends=lambda place: place in inside or place in own)
+        reached = [place for place in behind if place in inside]
+        if not reached or min(reached) < last:
+            return False
+    return bool(joined)
+
+
+def list_branchings(one: Towering) -> Iterator[Branching]:
+    """The branches of every layer of a tower."""
+    return (branching for staging in one.stagings for branching in staging.branches)

@@ -59,7 +59,7 @@ def read_pass(one_pass: Pass) -> Reading:
         tower = read_tower(flow, family, sites, names | own, sums, list_finders(flow, towers))
         towers.append(tower)
         names |= dict.fromkeys([tower.end, *tower.sums], f"{UNNAMED}{number}")
-    towers = name_towers(towers)
+    towers = name_towers(flow, towers)
     if any(is_joint(tower.tower) for tower in towers) or are_in_turn(towers):
         towers = [tell_apart(flow, one, towers, sites) for one in towers]
     towers = [tell_added(flow, one, towers) for one in towers]

@@ -86,7 +86,8 @@ def read_own_future(flow: Flow, site: Site, scores: Scores, own: slice | None) -
     hiding = None if own is None else read_squares(flow, site, keep_hiding(flow))
     cells = None if hiding is None else mark_hidden(hiding)[..., own]
     is_square = cells is not None and cells.shape[-1] == cells.shape[-2]
-    return replace(scores, causal=sees_no_future(cells) if cells is not None and is_square else None, window=None)
+    causal = sees_no_future(cells) if cells is not None and is_square else None
+    return replace(scores, causal=causal, window=None, is_partial=scores.is_partial and not causal)
 
 
 def mark_hidden(squares: Values) -> Values:

@@ -69,7 +69,9 @@ def chart_operations(
     for node in sorted(level, key=level.__getitem__):  # what such a step alone leads to stays on its side
         before = {owner_of for owner_of, after in edges if after == node}
         left |= {node} if before and before <= left else set()
-    joined = find_joined(edges, level, left)  # what is taken up last stands left of what is taken up before: no crossing
+    joined = find_joined(
+        edges, level, left
+    )  # what is taken up last stands left of what is taken up before: no crossing
     rows = {number: sorted(held, key=lambda node: -joined.get(node, -1)) for number, held in rows.items()}
     for row, held in enumerate(piece for number in sorted(rows) for piece in cut_row(flow, rows[number])):
         for place, node in enumerate(held):

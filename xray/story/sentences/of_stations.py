@@ -147,10 +147,11 @@ def describe_projection(branch: Branch) -> str:
 def describe_beside(branch: Branch) -> str:
     if not isinstance(branch, Attention) or not branch.beside:
         return ""
+    whose = branch.beside if branch.beside.startswith("another ") else f"the {branch.beside} tower"
     if branch.causal is None:
-        return f"Places look at those of {branch.beside} too."
+        return f"Places look at those of {whose} too."
     own = "back, never ahead" if branch.causal else "at each other"
-    return f"Places look {own}, and at those of {branch.beside}."
+    return f"Places look {own}, and at those of {whose}."
 
 
 def describe_chosen(branch: Branch) -> str:
