@@ -1,8 +1,10 @@
 """The card that says which layer is which."""
 
 import torch
+from handwritten import Attention, Layer
 from story.body.test_mistaken import WIDTH, FeedForwardPart
 from story.charts.test_heads_first import PLACES, Late
+from story.test_joined_towers import SEEN, Sees, record
 from torch import nn
 
 import xray
@@ -51,3 +53,20 @@ def test_a_mask_that_all_layers_have_alike_tells_none_from_another():
 
     assert len(told) > 1
     assert not [text for text in told if "mask" in text]
+
+
+class Uneven(Sees):
+    """An eye whose second layer has another norm, and a stack of words whose layers are alike."""
+
+    def __init__(self):
+        super().__init__()
+        self.eye[1] = Layer(SEEN, Attention(SEEN, 3), norm="after")
+
+
+def test_of_several_towers_the_one_whose_layers_differ_is_named():
+    layout = compose_poster(record(Uneven()), text_width)
+    texts = ["".join(run.text for line in box.lines for run in line) for box in layout.boxes]
+
+    place = texts.index("WHICH LAYER IS WHICH")
+    assert texts[place + 1] == "vision"
+    assert texts[place + 2].startswith("1: ")

@@ -31,6 +31,9 @@ def draw_pattern(told: Told, canvas: Canvas, top: float) -> float:
             parts = [list_parts(tower, group) for group in tower.groups]
             kinds = {number: kind for kind, group in enumerate(tower.groups) for number in group.layers}
             step = min(13.0, (told.width - 28) / len(kinds))
+            if len({one.name for one, _, _ in told.frames}) > 1:
+                name = (words(tower.name, NOTE, "text", "semibold"),)
+                y = canvas.note(told.left + 14, y + 2, name, "card").bottom - 2
             for place, number in enumerate(sorted(kinds)):
                 x = told.left + 14 + place * step
                 canvas.panel(x, y - 13, x + step - 1.5, y, SWATCHES[kinds[number] % len(SWATCHES)], 2)
