@@ -67,3 +67,25 @@ def test_codes_that_are_picked_lead_to_where_they_are_looked_up():
     assert [text_of(box) for box in layout.boxes if ways[0][-1] in ((box.left, box.y), (box.right, box.y))] == [
         f"TABLE LOOKUP 8×{WIDTH}  {31 * WIDTH} parameters"
     ]
+
+
+class Hears(nn.Module):
+    """Layers on the sum of the rows of all codes that a place has, or of the one word that it has (CSM)."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.layers = nn.Embedding(31, WIDTH), make_layers(3)
+
+    def forward(self, ids):
+        x = self.table(ids)
+        x = x.sum(dim=2) if x.ndim == 4 else x
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(("shape", "name"), [((2, 7, 3), "stack"), ((2, 7), "text")])
+def test_several_ids_for_each_place_need_not_be_those_of_a_text(shape, name):
+    ids = torch.randint(31, shape, generator=torch.Generator().manual_seed(0))
+
+    assert [tower.name for tower in xray.anatomy(xray.trace(Hears(), ids)).towers] == [name]

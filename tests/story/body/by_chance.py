@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from story.body.truth import (
+    Silent,
     attention,
     both,
     decoder_only,
@@ -58,8 +59,17 @@ def kyutai_speech_to_text(c):
     rows = c.vocab_size + c.num_codebooks * c.codebook_vocab_size + 1
     think = gated(c, d_ff=c.ffn_dim // 2, activation="silu", fused=True)
     layers = group(2, c.hidden_size, pre("rms", attention(c, sliding_window=c.sliding_window)), pre("rms", think))
-    text = tower(c, "text", "ids", True, entrance(f"words {rows}"), (layers,), "rms", vocab=rows)
-    return network(text, head=Head("numbers", c.vocab_size))
+    stack = tower(c, "stack", "ids", True, entrance(f"words {rows}"), (layers,), "rms", vocab=rows)
+    return network(stack, head=Head("numbers", c.vocab_size))
+
+
+@family("CsmForConditionalGeneration", "csm:331, 645, 1015", named=True, **TWO)
+def csm(c):
+    # the codes of a sound, each moved to rows of its own in one table, are added up; the head scores the first of them
+    rows = c.num_codebooks * c.codebook_size
+    layers = group(2, c.hidden_size, pre("rms", attention(c)), pre("rms", gated(c)))
+    stack = tower(c, "stack", "ids", True, entrance(f"words {rows}"), (layers,), "rms", vocab=rows)
+    return network(stack, head=Silent(Head("vocabulary", c.vocab_size, False)))
 
 
 SMALL_STEP = {

@@ -16,6 +16,7 @@ from xray.story.body.stages import Staging, find_any_norm, name_norm, read_stage
 from xray.story.body.widths import shape_of
 from xray.story.body.windows import tell_cut_stream, tell_windows
 from xray.story.entrance.entrance import read_entrance
+from xray.story.entrance.entry_labels import adds_looked_up
 from xray.story.entrance.tables import looks_up_places
 from xray.story.passages.bridges import Bridging, find_bridges, list_changes
 from xray.story.passages.conditions import Conditioning, find_conditioning
@@ -32,8 +33,9 @@ MOST_BEHIND = 200
 class Towering:
     """A tower with the steps that it was read from: its chains, its stages, its entrance, its last norm.
 
-    It `is_told` its words where another tower chose them: they need not be those of a text (CLVP). `unread` are steps
-    before its first layer that are none of a known entrance.
+    It `is_told` its words where another tower chose them, or where there are several for each place, whose rows are
+    added up: they need not be those of a text (CLVP; the codes of a sound in CSM). `unread` are steps before its first
+    layer that are none of a known entrance.
     """
 
     tower: Tower
@@ -157,7 +159,8 @@ def read_tower(
         apart=numbered.apart,
     )
     before = frozenset(nodes)
-    is_told = entrance.reads == "ids" and reads_chosen(flow, before, names)
+    several = any(adds_looked_up(flow, node) for node in before)
+    is_told = entrance.reads == "ids" and (several or reads_chosen(flow, before, names))
     return Towering(
         tower,
         tuple(chains),
