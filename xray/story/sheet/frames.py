@@ -132,13 +132,16 @@ def draw_frame_title(
     ]  # the stream leaves a frame in the middle: what is written above it ends before
     runs = next((one for one in titles if name or line_width(tuple(one), canvas.measure) < width / 2 - 24), titles[-1])
     shared = ", ".join(said for sentence in OF_GROUPS if (said := sentence.tell(frame.group)))
-    runs += [Run(f"  {shared}", NOTE, "quiet")] if shared else []
     told = words(count_parameters(frame), NOTE, "quiet") if frame.params else ()
     if not name:
-        canvas.note(left + 14, top + 22, (tuple(runs),))
-        if told:
-            canvas.note(left + width - 10, top + 19, (told,), align="right")
+        beside = [*runs, Run(f"  {shared}", NOTE, "quiet")] if shared else runs
+        fits = line_width(tuple(beside), canvas.measure) < width / 2 - 24
+        canvas.note(left + 14, top + 22, (tuple(beside if fits else runs),))
+        if told or not fits:
+            lines = [line for line in ((words(shared, NOTE, "quiet") if shared and not fits else ()), told) if line]
+            canvas.note(left + width - 10, top + (30 if len(lines) > 1 else 19), tuple(lines), align="right")
         return
+    runs += [Run(f"  {shared}", NOTE, "quiet")] if shared else []
     note = canvas.note(left + 14, top + TITLE_TOP, (tuple(runs), told) if told else (tuple(runs),))
     canvas.boxes[-1] = replace(note, id=f"layer_name_{name.lower()}_{frame.group.layers[0]}")
 

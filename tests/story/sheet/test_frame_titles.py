@@ -1,0 +1,30 @@
+"""What is written above a frame: it keeps clear of the stream that leaves the frame in its middle."""
+
+import pytest
+
+from xray.renderers.fonts import text_width
+from xray.story.anatomy.tree import Group
+from xray.story.canvas import Canvas
+from xray.story.sheet.frames import draw_frame_title
+from xray.story.sheet.planning import Frame
+
+GROUP = Group((33, 34, 35), (), 35, dropouts=(0.1417, 0.1823))
+
+
+def write_title(width):
+    canvas = Canvas(text_width)
+    draw_frame_title(canvas, Frame(GROUP, (), 7919, is_only=False), 10, width, 100, "", 48)
+    return canvas.boxes
+
+
+@pytest.mark.parametrize("width", [290, 830])
+def test_no_words_above_a_frame_stand_in_its_middle(width):
+    assert all(not one.left < 10 + width / 2 < one.right for one in write_title(width))
+
+
+@pytest.mark.parametrize(("width", "lines"), [(290, [1, 2]), (830, [1, 1])])
+def test_what_has_no_room_beside_the_layers_stands_above_their_parameters(width, lines):
+    boxes = write_title(width)
+
+    assert [len(one.lines) for one in boxes] == lines
+    assert sum("dropout 0.142 to 0.182" in run.text for one in boxes for line in one.lines for run in line) == 1
