@@ -117,6 +117,23 @@ def test_neighbours_that_are_laid_side_by_side_are_drawn(cut, told):
 
 
 @pytest.mark.parametrize(
+    ("stride", "told"),
+    [(2, "2×2 NEIGHBOURS BACK IN A MAP"), (1, "2×2 NEIGHBOURS BACK IN A MAP, OVERLAPS ADDED UP")],
+)
+def test_neighbours_that_are_laid_out_as_a_map_again_are_drawn(stride, told):
+    class Laid(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.mix, self.last = nn.Conv2d(3, 5, 1), nn.Conv1d(20, 20, 1), nn.Conv2d(5, 7, 1)
+
+        def forward(self, x):
+            columns = functional.unfold(self.first(x), 2, stride=stride)
+            return self.last(functional.fold(self.mix(columns), x.shape[2:], 2, stride=stride))
+
+    assert labels_of(Laid(), MAP)[-2:] == [told, "CONVOLUTION 1×1"]
+
+
+@pytest.mark.parametrize(
     ("change", "told"),
     [
         (lambda conv, x: conv(functional.pad(x, (3, 0))), "CONVOLUTION OF THE LAST 4"),

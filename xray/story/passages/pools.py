@@ -55,8 +55,8 @@ def measures_channels(flow: Flow, node: int) -> bool:
 
 
 def lays_neighbours(flow: Flow, node: int) -> bool:
-    """Whether a step lays the numbers of neighbours in a map side by side in one column, more than one of them."""
-    return flow.op(node) == "unfold" and prod(read_sizes(flow, node, "kernel_size")) > 1
+    """Whether a step lays neighbours in a map side by side in one column, or such columns out as a map again."""
+    return flow.op(node) in ("unfold", "fold") and prod(read_sizes(flow, node, "kernel_size")) > 1
 
 
 def label_neighbours(flow: Flow, node: int) -> str:
@@ -67,6 +67,8 @@ def label_neighbours(flow: Flow, node: int) -> str:
     kernel, stride = (read_sizes(flow, node, name) for name in ("kernel_size", "stride"))
     sides = kernel * 2 if len(kernel) == 1 else kernel
     told, pieces = "×".join(map(str, sides)), flow.output(node).shape[-1]
+    if flow.op(node) == "fold":
+        return f"{told} NEIGHBOURS BACK IN A MAP{', OVERLAPS ADDED UP' if stride != kernel else ''}"
     told = f"{told} NEIGHBOURS SIDE BY SIDE" if prod(sides) <= pieces else f"{pieces:,} PIECES OF {told}"
     return told if set(stride) == set(kernel) else f"{told}, STEP {max(stride, default=1)}"
 
