@@ -1,12 +1,18 @@
 """Names of boxes that are too wide for one line stand on two."""
 
+import pytest
 import torch
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart
 from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
+from xray.story.canvas import Canvas
+from xray.story.charts.chart import Node
 from xray.story.poster import compose_poster
+from xray.story.sheet.panels import spell_title
+from xray.story.sheet.placing import break_label
+from xray.story.type_sizes import SYMBOL
 
 
 class Branches(nn.Module):
@@ -53,3 +59,21 @@ def test_parameters_that_have_no_room_beside_a_name_stand_behind_its_sizes():
     lines = [["".join(run.text for run in line) for line in box.lines] for box in layout.boxes]
     (named,) = [one for one in lines if one and one[0].startswith("CONVOLUTION 11×13")]
     assert named == ["CONVOLUTION 11×13 IN 30 GROUPS, STEP 2", f"2×60×11×10  {60 * 2 * 11 * 13 + 60:,} parameters"]
+
+
+@pytest.mark.parametrize(
+    ("more", "told"), [(900, ("A BRANCH THEN", "ANOTHER THEN A THIRD")), (90, ("A BRANCH,", "ANOTHER, A THIRD"))]
+)
+def test_a_title_that_has_no_room_tells_what_follows_with_commas(more, told):
+    canvas = Canvas(lambda text, size, weight: 5.0 * len(text))
+
+    assert spell_title(canvas, "A BRANCH THEN ANOTHER THEN A THIRD", 65, more) == told
+
+
+def test_a_name_in_a_box_that_is_a_third_as_wide_is_told_in_full():
+    node = Node("mix", "CONVOLUTION OF THE LAST 4 BY CHANNEL", 0, (0.5, 0.3), (), None)
+
+    lines = break_label(Canvas(text_width), node, 107)
+
+    assert " ".join(lines) == node.label
+    assert all(text_width(line, SYMBOL, "semibold") <= 107 for line in lines)

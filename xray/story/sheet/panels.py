@@ -195,9 +195,9 @@ def draw_panel_title(
 ) -> None:
     """What a panel is called, left of the way in and, where it is long, right of it too; then its parameters."""
     y, right = floor + TITLE_ROW, left + width - PANEL_PAD - 6
-    before, after = cut_title(canvas, name_stage(panel.staging), centre - 8 - (left + 20))
+    x, room = centre + 10, centre - 8 - (left + 20)
+    before, after = spell_title(canvas, name_stage(panel.staging), room, right - x)
     canvas.note(left + 20, y - 3, (words(before, LABEL, f"accent:{look.own}", "bold"),), surface)
-    x = centre + 10
     if after:
         after = fit_text(after, LABEL, right - x, canvas.measure, "bold")
         canvas.note(x, y - 3, (words(after, LABEL, f"accent:{look.own}", "bold"),), surface)
@@ -205,6 +205,13 @@ def draw_panel_title(
     counted = plural(panel.params, "parameter")
     if panel.params and x + canvas.text_width(counted, NOTE) < right:
         canvas.note(x, y - 4, (words(counted, NOTE, "quiet"),), surface)
+
+
+def spell_title(canvas: Canvas, title: str, room: float, more: float) -> tuple[str, str]:
+    """A title in two pieces; where the second has no room, parts that follow each other are told with commas."""
+    before, after = cut_title(canvas, title, room)
+    is_long = canvas.text_width(after, LABEL, "bold") > more
+    return cut_title(canvas, title.replace(" THEN ", ", "), room) if is_long else (before, after)
 
 
 def cut_title(canvas: Canvas, title: str, room: float) -> tuple[str, str]:

@@ -243,10 +243,10 @@ def add_below(canvas: Canvas, lines: list[Line], extra: str, width: float) -> li
 
 
 def break_label(canvas: Canvas, node: Node, own: float) -> tuple[str, ...]:
-    """The label of a node, on two lines where it is too wide for one in the smallest type."""
+    """The label of a node, on up to three lines where it is too wide for one in the smallest type."""
     if line_width(op_line(node.label, size=SYMBOL), canvas.measure) <= own - 8 or " " not in node.label:
         return (node.label,)
-    return wrap_words(node.label.replace("^", "").split(), SYMBOL, own - 8, canvas.measure, 2, "semibold")
+    return wrap_words(node.label.replace("^", "").split(), SYMBOL, own - 8, canvas.measure, 3, "semibold")
 
 
 def wrap_told(canvas: Canvas, node: Node, width: float) -> list[str]:
