@@ -9,6 +9,7 @@ from xray.ir.records import MaskBlocks, MaskFacts
 from xray.ir.trace import Pass
 from xray.story.anatomy.branches import (
     Attention,
+    Context,
     Convolution,
     DeformableAttention,
     Experts,
@@ -227,6 +228,7 @@ OTHERS = {
     "convolution": Convolution((3,), 1),
     "linear": Projection(11),
     "mixed streams": StreamMixing(4),
+    "one context": Context(64),
     "no name": Unknown(("mixer",)),
 }
 BRANCHES = {**ATTENTIONS, **SAMPLING, **FORWARDS, **MANY, **OTHERS}
@@ -312,6 +314,7 @@ OF_BRANCHES = {
     "station of a convolution": {"convolution"},
     "station of a projection": {"linear"},
     "station of mixed streams": {"mixed streams"},
+    "station of a context": {"one context"},
     "no name": {"no name"},
 }
 THINKING = {

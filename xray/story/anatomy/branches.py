@@ -220,6 +220,17 @@ class StreamMixing:
 
 
 @dataclass(frozen=True)
+class Context:
+    """Places summed up, each by its weight; what comes out multiplies each of them (MobileViTV2's attention).
+
+    So many `places` are one sum. Its cost grows with the length alone, as there are no scores of pairs.
+    """
+
+    places: int | None
+    part: str = "context"
+
+
+@dataclass(frozen=True)
 class Unknown:
     """A branch that nothing is known of but where it runs."""
 
@@ -236,5 +247,6 @@ Branch = (
     | Convolution
     | Projection
     | StreamMixing
+    | Context
     | Unknown
 )

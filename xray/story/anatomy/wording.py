@@ -7,6 +7,7 @@ from itertools import pairwise
 from xray.story.anatomy.branches import (
     Attention,
     Branch,
+    Context,
     Convolution,
     DeformableAttention,
     Experts,
@@ -211,6 +212,8 @@ def describe_sizes(branch: Branch) -> str:
         return join(kernel, branch.groups and branch.groups > 1 and f"{branch.groups:,} groups")
     if isinstance(branch, StreamMixing):
         return count(branch.streams, "stream")
+    if isinstance(branch, Context):
+        return f"{branch.places:,} places in one" if branch.places else ""
     if isinstance(branch, Projection):
         return "" if branch.d_out is None else f"to {branch.d_out:,}"
     return ""

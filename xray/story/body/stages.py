@@ -23,6 +23,7 @@ from xray.story.body.merged import describe_half, split_merged
 from xray.story.body.scale import name_scale
 from xray.story.branches.attention import describe_attention
 from xray.story.branches.distinctions import (
+    describe_context,
     describe_mixing,
     describe_plain,
     describe_projection,
@@ -206,6 +207,7 @@ def read_branch(flow: Flow, region: Region, sites: Sequence[Site], towers: Mappi
         or (None if multiplies_rows(flow, nodes) else describe_convolution(flow, nodes))
         or describe_projection(flow, region)
         or describe_mixing(flow, region)
+        or describe_context(flow, region)
     )
     return Branching(found or Unknown(list_paths(flow, nodes)), region)
 

@@ -1,10 +1,23 @@
 """What tells a branch from another kind that looks like it: by what its steps do, beyond which steps there are."""
 
+from math import prod
+
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, PRODUCTS, SIDE_BY_SIDE, SOFTMAXES, TURNS
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    CURVES,
+    DROPOUTS,
+    FINDINGS,
+    PRODUCTS,
+    SCALINGS,
+    SIDE_BY_SIDE,
+    SOFTMAXES,
+    TURNS,
+)
 from xray.ir.flow.projections import data_input, is_product
-from xray.story.anatomy.branches import FeedForward, Projection, StreamMixing
+from xray.ir.flow.softmax_axis import read_axis
+from xray.story.anatomy.branches import Context, FeedForward, Projection, StreamMixing
 from xray.story.branches.feed_forward import describe_feed_forward
 from xray.story.branches.others import describe_convolution
 from xray.story.recognition.between import Region, does_mix, projections_in, strip_plain, width_in, width_out
@@ -51,6 +64,32 @@ def describe_mixing(flow: Flow, region: Region) -> StreamMixing | None:
     is_theirs = matrix.shape[-2:] == (shape[0], shape[0]) and rows.shape == (*shape[1:], shape[0])
     is_whole = strip_plain(flow, streams) == region.start and weights in region.inner
     return StreamMixing(shape[0]) if is_theirs and is_whole else None
+
+
+def describe_context(flow: Flow, region: Region) -> Context | None:
+    """Places that are summed up by weight, where the sum multiplies each of them; None where that is not so."""
+    for node in sorted(region.inner):
+        product = flow.carried_from(next(iter(flow.makers[node]), None))
+        if flow.op(node) != "sum" or product not in region.inner or flow.op(product) not in SCALINGS:
+            continue
+        axis = flow.steps[node].settings.get("dim")
+        rows = flow.output(product).shape
+        if isinstance(axis, int) and shares_out(flow, product, axis % len(rows) - len(rows)):
+            moved = flow.ahead(*flow.readers.get(node, ()), within=lambda one: flow.op(one) in CARRYING)
+            readers = {reader for way in (node, *moved) for reader in flow.readers.get(way, ())}
+            if any(flow.op(one) in SCALINGS and flow.output(one).shape == rows for one in readers & region.inner):
+                return Context(rows[axis])
+    return None
+
+
+def shares_out(flow: Flow, product: int, axis: int) -> bool:
+    """Whether a step multiplies rows by weights of their places, of which all along an axis sum to 1."""
+    for record, maker in flow.given(product):
+        weights = flow.carried_from(maker, CARRYING | DROPOUTS)
+        is_shared = prod(record.shape) < prod(flow.output(product).shape) and record.shape[axis] > 1
+        if weights is not None and is_shared and flow.op(weights) in SOFTMAXES:
+            return read_axis(flow.steps[weights]) == axis
+    return False
 
 
 def is_around_convolution(flow: Flow, found: FeedForward, nodes: frozenset[int]) -> bool:

@@ -4,6 +4,7 @@ from xray.story.anatomy.branches import (
     ANOTHER_ROW,
     Attention,
     Branch,
+    Context,
     Convolution,
     DeformableAttention,
     Experts,
@@ -37,6 +38,8 @@ def name_branch(branch: Branch) -> str:
         return "GATED ROWS FROM BESIDE"
     if isinstance(branch, FeedForward) and branch.joined:
         return f"FEED-FORWARD OF {branch.joined} ROWS TO 1"
+    if isinstance(branch, Context):
+        return "ONE SUM OF PLACES FOR ALL"
     if isinstance(branch, StreamMixing):
         return f"{branch.streams} STREAMS MIXED"
     names = {FeedForward: "FEED-FORWARD", Experts: "EXPERTS", Convolution: "CONVOLUTION", Projection: "LINEAR"}

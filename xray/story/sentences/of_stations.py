@@ -10,6 +10,7 @@ from xray.story.anatomy.branches import (
     ANOTHER_ROW,
     Attention,
     Branch,
+    Context,
     Convolution,
     DeformableAttention,
     Experts,
@@ -216,6 +217,11 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
         lambda one: isinstance(one, FeedForward) and one.kernel is not None,
     ),
     Sentence("station of experts", describe_chosen),
+    fixed(
+        "station of a context",
+        "Places are summed up, each by its weight; what comes out multiplies each of them.",
+        lambda one: isinstance(one, Context),
+    ),
     fixed(
         "station of a state",
         "A state goes from place to place and is changed by each.",

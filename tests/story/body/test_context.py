@@ -1,0 +1,60 @@
+"""Places summed up by weight, where the sum multiplies each of them: told so where the weights share out the places."""
+
+import pytest
+import torch
+from torch import nn
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.anatomy.branches import Context, FeedForward
+from xray.story.poster import compose_poster
+
+WIDTH, PLACES = 15, 7
+
+
+class Sums(nn.Module):
+    """Attention of one query: each place has one score, and the sum of all keys by weight multiplies each value."""
+
+    def __init__(self, axis, *, is_met):
+        super().__init__()
+        self.norm, self.ask, self.axis, self.is_met = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 2 * WIDTH + 1), axis, is_met
+        self.back = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        query, key, value = self.ask(self.norm(x)).split([1, WIDTH, WIDTH], dim=-1)
+        found = (key * query.softmax(dim=self.axis)).sum(dim=1, keepdim=True)
+        return x + self.back(torch.relu(value) * found.expand_as(value) if self.is_met else found + torch.relu(value))
+
+
+class Thinks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.wide, self.back = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 31), nn.Linear(31, WIDTH)
+
+    def forward(self, x):
+        return x + self.back(nn.functional.gelu(self.wide(self.norm(x))))
+
+
+def record(axis=1, *, is_met=True):
+    torch.manual_seed(0)
+    layers = [make() for _ in range(3) for make in (lambda: Sums(axis, is_met=is_met), Thinks)]
+    return xray.trace(nn.Sequential(nn.Embedding(31, WIDTH), *layers), torch.arange(2 * PLACES).view(2, PLACES))
+
+
+def test_places_that_are_summed_up_by_weight_and_multiply_each_are_told_so():
+    trace = record()
+    texts = ["".join(run.text for line in box.lines for run in line) for box in compose_poster(trace, text_width).boxes]
+
+    (group,) = xray.anatomy(trace).towers[0].groups
+    assert [branch for stage in group.stages for branch in stage.branches] == [
+        Context(PLACES),
+        FeedForward(31, "gelu", gated=False, fused=None),
+    ]
+    assert "ONE SUM OF PLACES FOR ALL" in texts
+
+
+@pytest.mark.parametrize(("axis", "is_met"), [(-1, True), (1, False)], ids=["of one number", "added"])
+def test_weights_that_share_out_no_places_and_sums_that_multiply_nothing_have_no_name(axis, is_met):
+    (group,) = xray.anatomy(record(axis, is_met=is_met)).towers[0].groups
+
+    assert [branch.part for stage in group.stages for branch in stage.branches] == ["unknown", "feed_forward"]
