@@ -46,6 +46,7 @@ def test_weights_that_were_divided_first_are_counted_in_their_layers():
     assert shares["feed-forward × 3"] == wide + 3 * 2 * WIDTH  # the norms before them
     assert sum(shares.values()) == sum(one.numel() for one in model.parameters())
     assert "all else" not in shares
+    assert xray.anatomy(trace).towers[0].groups[0].shared_in_part is None
 
 
 class ScaledByOneMore(nn.Module):

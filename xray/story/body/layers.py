@@ -10,7 +10,7 @@ from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import DROPOUTS
 from xray.ir.records import MaskFacts
-from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS
+from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS, Step
 from xray.story.anatomy.branches import Looking, Unknown
 from xray.story.anatomy.tree import Group, Stage
 from xray.story.body.stages import Staging
@@ -274,11 +274,15 @@ def list_dropouts(flow: Flow, layer: Layer) -> tuple[float, ...]:
 def learned_paths(flow: Flow, layer: Layer) -> frozenset[str]:
     """The paths of a layer's steps that have parameters; of one that works with another's, the path of that one."""
     steps = (flow.steps[node] for staging in layer for node in staging.nodes if flow.is_leaf(node))
-    return frozenset(
-        str(step.settings[SAME_WEIGHTS_AS]) if step.settings.get(SAME_WEIGHTS) == step.params else step.path
-        for step in steps
-        if step.params
-    )
+    return frozenset(name_holder(flow, step) for step in steps if step.params)
+
+
+def name_holder(flow: Flow, step: Step) -> str:
+    """The path of the step that worked with the same weights first; its own, if none did, or only changed them."""
+    first = str(step.settings.get(SAME_WEIGHTS_AS, ""))
+    holder = flow.places.get(f"{first}#0")
+    is_same = step.settings.get(SAME_WEIGHTS) == step.params and holder is not None and flow.steps[holder].params
+    return first if is_same else step.path
 
 
 def is_shared(held: Sequence[frozenset[str]]) -> bool | None:
