@@ -5,7 +5,9 @@ from dataclasses import replace
 from story.body.pairs import of_bart
 from story.body.truth import (
     Silent,
+    after,
     attention,
+    both,
     encoder_only,
     entrance,
     family,
@@ -26,6 +28,7 @@ from xray.story.anatomy.branches import Convolution
 from xray.story.anatomy.tree import Head, Norm, Stage
 
 TWO = {"num_hidden_layers": 2}
+LAST = ["sliding_attention", "sliding_attention", "full_attention"]
 LAYERS = {"encoder_layers": 2, "decoder_layers": 2}
 
 
@@ -49,6 +52,20 @@ def esmc(c):
 def eurobert(c):
     attend = looks_both_ways(c, positions="rotary")
     return encoder_only(c, pre("rms", attend), pre("rms", gated(c)), final="rms", tied=False)
+
+
+@family("EmbeddingGemma2TextModel", "embedding_gemma2:203, 357, 409", named=True, num_hidden_layers=3, layer_types=LAST)
+def embedding_gemma2_text(c):
+    # the last layer has heads twice as wide, of which one has keys; rows made of the words are let through by a gate
+    near = looks_both_ways(c, d_k=256, d_v=256, kv_heads=2, positions="rotary", qk_norm=True, sliding_window=513)
+    far = replace(near, d_k=512, d_v=512, kv_heads=1, sliding_window=None)
+    rows = plain(c, d_ff=c.hidden_size_per_layer_input, gated=None, gates_beside=True)
+    beside = replace(after("rms", rows), stream_scale="after")
+    groups = tuple(
+        group(places, c.hidden_size, both("rms", attend), both("rms", gated(c)), beside)
+        for places, attend in (((0, 1), near), ((2,), far))
+    )
+    return replace(encoder_only(c, groups=groups, final="rms", parts=("scale",)), head=Head("none"))
 
 
 @family("UltrabertForMaskedLM", "ultrabert:223, 293", named=True, num_hidden_layers=3)

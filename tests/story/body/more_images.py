@@ -26,7 +26,7 @@ from story.body.truth import (
     words,
 )
 
-from xray.story.anatomy.branches import ANOTHER_ROW, Convolution
+from xray.story.anatomy.branches import ANOTHER_ROW, Context, Convolution
 from xray.story.anatomy.tree import Bridge, Head, Link
 
 TWO = {"num_hidden_layers": 2}
@@ -271,3 +271,29 @@ def metaclip_2(c):
     layers = (group(see.num_hidden_layers, see.hidden_size, *stages),)
     found = tower(see, "vision", "image", False, parts, layers, None)
     return network(found, head=Head("classes", c.num_labels), untold=left_out("vision_model.post_layernorm"))
+
+
+@family("MobileViTV2ForImageClassification", "mobilevitv2:232, 314, 440", named=True)
+def mobilevitv2(c):
+    # one score of each place; one of four is an inverted bottleneck with a sum, the others stand before and between
+    widths, size = (128, 192, 256), c.image_size // 16
+    layers, first = [group((0,), 128, after("batch", Convolution((3, 3), 256)))], 1
+    for stage, (width, depth) in enumerate(zip(widths, c.n_attn_blocks, strict=True)):
+        context = Context((size >> stage) ** 2)
+        think = plain(c, d_ff=2 * width, activation="silu")
+        layers.append(group(range(first, first + depth), width, pre("group", context), pre("group", think)))
+        first += depth
+    bridges = tuple(Bridge(*one) for one in ((1, 4, 128, 128), (3, 4, 128, 192), (7, 4, 192, 256)))
+    image = tower(
+        c,
+        "vision",
+        "image",
+        None,
+        entrance("convolution 128"),
+        layers,
+        "group",
+        bridges=bridges,
+        blocks=5,
+        idle_blocks=1,
+    )
+    return network(image, head=Head("classes", c.num_labels))

@@ -1,5 +1,7 @@
 """States that are handed on, and mixtures of them with attention. The code is that of transformers 5.23."""
 
+from dataclasses import replace
+
 from story.body.decoders import two_kinds
 from story.body.truth import Silent, attention, decoder_only, experts, family, gated, group, plain, post, pre
 
@@ -107,5 +109,20 @@ def zamba(c):
     mixed = Stage((wide, gated(c), state), False, Norm("rms", "before", None, False))
     hybrid = [number for number, kind in enumerate(c.layers_block_type) if kind == "hybrid"]
     rest = [number for number in range(c.num_hidden_layers) if number not in hybrid]
-    groups = (group(rest, c.hidden_size, pre("rms", state)), group(hybrid, c.hidden_size, mixed))
-    return decoder_only(c, groups=groups, final="rms")
+    both = replace(group(hybrid, c.hidden_size, mixed), shared_in_part=True)
+    return decoder_only(c, groups=(group(rest, c.hidden_size, pre("rms", state)), both), final="rms")
+
+
+LATE = ["linear_attention", "linear_attention", "hybrid"] * 2 + ["linear_attention"]
+
+
+@family("Zamba2ForCausalLM", "zamba2:903, 1001, 1056", num_hidden_layers=7, layers_block_type=LATE)
+def zamba2(c):
+    # as in Zamba, but for adapters that each layer adds to what the shared feed-forward makes: no gate is proven
+    state = Recurrence("state space", Silent((2, c.n_mamba_heads, c.mamba_headdim, c.mamba_d_state)))  # type: ignore[arg-type]
+    wide = attention(c, d_k=c.attention_head_dim, positions="none")
+    think = gated(c, gated=Silent(True), fused=Silent(True))
+    mixed = Stage((wide, think, state), False, Norm("rms", "before", None, False))
+    rest = [number for number in range(c.num_hidden_layers) if number not in c.hybrid_layer_ids]
+    both = replace(group(c.hybrid_layer_ids, c.hidden_size, mixed), shared_in_part=True)
+    return decoder_only(c, groups=(group(rest, c.hidden_size, pre("rms", state)), both), final="rms")
