@@ -1,4 +1,4 @@
-"""Rows that are put into a tensor leave its axes their words, and the halves of one layer are as wide as d_ff."""
+"""Rows that are put into a tensor, or beside it, leave its axes their words; halves of a layer are as wide as d_ff."""
 
 import pytest
 import torch
@@ -47,7 +47,11 @@ def copy_along(rows, given):
     return rows.index_copy(1, torch.arange(ROWS), given.view(2, ROWS, WIDTH))
 
 
-@pytest.mark.parametrize("put_in", [scatter_by_mask, put_at, copy_along])
+def mix_several(rows, given):
+    return torch.stack([rows, rows * 2, rows * 3], 1).sum(1)
+
+
+@pytest.mark.parametrize("put_in", [scatter_by_mask, put_at, copy_along, mix_several])
 def test_a_stream_that_rows_are_put_into_keeps_its_words(put_in):
     last = [step for step in trace(put_in=put_in).steps if step.op == "add"][-1]
 

@@ -1,6 +1,7 @@
 """Rows that are worked out of a tower's own words beside its stream: no condition of something else."""
 
 import torch
+import transformers
 from handwritten import Attention, Layer
 from torch import nn
 
@@ -83,3 +84,20 @@ def test_a_number_behind_the_last_layer_stands_in_its_box():
 
     assert any(text.startswith("ADD, × ONE NUMBER") for text in texts)
     assert not any("in no box" in text for text in texts)
+
+
+def test_rows_that_gate_between_layers_are_worked_out_beside_the_streams():
+    sizes = {"vocab_size": 31, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3, "laurel_rank": 5}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 6, "num_kv_shared_layers": 0}
+    beside = {"vocab_size_per_layer_input": 29, "hidden_size_per_layer_input": 7}
+    kinds = {"layer_types": ["full_attention"] * 3, "activation_sparsity_pattern": [0.0] * 3}
+    config = transformers.Gemma3nTextConfig(**sizes, **heads, **beside, **kinds)
+    with torch.device("meta"):
+        model = transformers.Gemma3nForCausalLM(config).eval()
+        trace = xray.trace(model, torch.arange(14).view(2, 7))
+    (column,) = read_columns(trace)
+
+    paths = {step.path for node in column.condition.nodes for step in node.steps}
+    assert "model.per_layer_model_projection" in paths
+    assert any(path.startswith("model.embed_tokens_per_layer.") for path in paths)
+    assert not any("Not drawn" in text for text in texts_of(trace))

@@ -158,6 +158,15 @@ def join_unsqueeze(step: Step, at: Tensors, groups: Groups) -> None:
             groups.join(at.ins[0] + axis, at.outs[0] + axis + (axis >= dim % rank))
 
 
+def join_stacked(step: Step, at: Tensors, groups: Groups) -> None:
+    """Tensors of one shape, one behind the other along an axis of their own."""
+    rank, dim = len(step.outputs[0].shape), step.settings.get("dim", 0)
+    if isinstance(dim, int) and all(len(record.shape) == rank - 1 for record in step.inputs):
+        for first in at.ins:
+            for axis in range(rank - 1):
+                groups.join(first + axis, at.outs[0] + axis + (axis >= dim % rank))
+
+
 def join_squeeze(step: Step, at: Tensors, groups: Groups) -> None:
     dim, shape = step.settings.get("dim"), step.inputs[0].shape
     gone = {dim % len(shape)} if isinstance(dim, int) and shape else set(range(len(shape)))
@@ -253,6 +262,7 @@ JOINERS: Mapping[str, Joiner] = {
     "select": join_unbind,
     "unsqueeze": join_unsqueeze,
     "squeeze": join_squeeze,
+    "stack": join_stacked,
     "index": join_index,
     "einsum": join_einsum,
 }

@@ -136,7 +136,7 @@ def read_tower(
     groups = group_layers(flow, layers, list_breaks(flow, bridges, layers))
     widths = {group.d_model for group in groups}
     streams = {joint.add for chain in chains for joint in chain.joints} | set(names)
-    condition = find_conditioning(flow, layers, final, streams, entrance.nodes)
+    condition = find_conditioning(flow, layers, final, streams, entrance.nodes, bridges)
     around = entrance.nodes.union(*(one.nodes for one in bridges))
     numbered = read_numbered(flow, layers, around)
     tower = Tower(

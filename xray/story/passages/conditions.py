@@ -8,6 +8,7 @@ from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import FeedForward
 from xray.story.body.stages import Staging
 from xray.story.branches.feed_forward import find_rows_beside
+from xray.story.passages.bridges import Bridging, multiplies_earlier
 from xray.story.passages.modulation import find_beside_gate, list_modulation
 from xray.story.recognition.norms import Norm
 
@@ -35,18 +36,23 @@ def find_conditioning(
     final: Norm | None,
     stops: Collection[int],
     entrance: Collection[int] = (),
+    bridges: Sequence[Bridging] = (),
 ) -> Conditioning | None:
     """What scales, shifts and gates the sublayers of a tower from beside; None where nothing does.
 
     `stops` are steps of streams: what is worked out of one of them stands beside none. Those of the tower's own
-    `entrance` are drawn there.
+    `entrance` are drawn there. `bridges` may gate by such rows too (Gemma 3n).
     """
     found: list[tuple[int, frozenset[int]]] = []
     read = {place for layer in layers for staging in layer for place in list_readers(flow, staging)}
     read |= set(list_modulation(flow, final)) if final is not None else set()
     first = {place for staging in layers[0] for place in list_readers(flow, staging)}
+    gates = [node for one in bridges for node in sorted(one.nodes) if multiplies_earlier(flow, node, one.nodes)]
+    read |= set(gates)
+    first |= set(gates[:1])
     inner = frozenset[int]().union(
-        *(one.region.inner for layer in layers for staging in layer for one in staging.joints)
+        *(one.region.inner for layer in layers for staging in layer for one in staging.joints),
+        *(one.nodes for one in bridges),
     )
     whole = set[int]()
     for place in sorted(read):
