@@ -138,3 +138,30 @@ def test_layers_that_share_a_part_say_so_and_count_it_once():
     assert (group.shared, group.shared_in_part) == (False, True)
     assert f"{sum(one.numel() for one in model.layers.parameters()):,} parameters in all" in texts
     assert not any(text.endswith("parameters each") for text in texts)
+
+
+class EndToEnd(nn.Module):
+    """A reader whose scores are worked out by the table of words and one more matrix, end to end (MobileBERT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.wide = nn.Embedding(31, 9), nn.Linear(9, WIDTH)
+        self.layers: Any = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(3))
+        self.more = nn.Parameter(torch.randn(WIDTH - 9, 31))
+
+    def forward(self, ids):
+        x = self.wide(self.words(ids))
+        for layer in self.layers:
+            x = layer(x)
+        return x @ torch.cat([self.words.weight.t(), self.more])
+
+
+def test_matrices_that_are_put_end_to_end_are_counted_where_they_work():
+    torch.manual_seed(0)
+    model = EndToEnd()
+    trace = xray.trace(model, torch.arange(14).view(2, 7))
+    shares = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
+
+    assert shares["head"] == model.more.numel()
+    assert sum(shares.values()) == sum(one.numel() for one in model.parameters())
+    assert "all else" not in shares

@@ -16,6 +16,13 @@ REST = "all else"
 """What is left when every part has what it works with."""
 
 
+def with_weights(flow: Flow, nodes: set[int]) -> set[int]:
+    """Some steps, and those behind them that work on weights alone: two matrices put end to end, say (MobileBERT)."""
+    reading = list_reading_data(flow)
+    made = {maker for node in nodes for maker in flow.makers[node] if maker is not None and maker not in reading}
+    return nodes | set(flow.behind(*made, within=lambda place: place not in reading))
+
+
 def list_shares(columns: Sequence[Column], params: int, unused: Mapping[str, int]) -> tuple[tuple[str, str, int], ...]:
     """The parameters by part, over all layers, each counted once; what is left is named as what it is: the rest.
 
@@ -26,7 +33,7 @@ def list_shares(columns: Sequence[Column], params: int, unused: Mapping[str, int
     several = sum(column.is_first for column in columns) > 1
 
     def add(count: Count, name: str, role: str, groups: list[set[int]]) -> None:
-        found_now = count.fresh(groups)
+        found_now = count.fresh([with_weights(count.flow, group) for group in groups])
         known = {*seen, *found_now}
         fresh = {path: n for path, n in found_now.items() if path not in seen and known.isdisjoint(paths_above(path))}
         seen.update(fresh)
