@@ -147,13 +147,13 @@ class EndToEnd(nn.Module):
         super().__init__()
         self.words, self.wide = nn.Embedding(31, 9), nn.Linear(9, WIDTH)
         self.layers: Any = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(3))
-        self.more = nn.Parameter(torch.randn(WIDTH - 9, 31))
+        self.last, self.more = nn.LayerNorm(WIDTH), nn.Parameter(torch.randn(WIDTH - 9, 31))
 
     def forward(self, ids):
         x = self.wide(self.words(ids))
         for layer in self.layers:
             x = layer(x)
-        return x @ torch.cat([self.words.weight.t(), self.more])
+        return self.last(x) @ torch.cat([self.words.weight.t(), self.more])
 
 
 def test_matrices_that_are_put_end_to_end_are_counted_where_they_work():
@@ -162,6 +162,6 @@ def test_matrices_that_are_put_end_to_end_are_counted_where_they_work():
     trace = xray.trace(model, torch.arange(14).view(2, 7))
     shares = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
 
-    assert shares["head"] == model.more.numel()
+    assert shares["head"] == 2 * WIDTH + model.more.numel()
     assert sum(shares.values()) == sum(one.numel() for one in model.parameters())
     assert "all else" not in shares

@@ -1,6 +1,6 @@
 """Where the parameters are: what of them each part holds, and what took no part."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from xray.ir.flow.dataflow import Flow
 from xray.story.body.reading import Reading
@@ -60,7 +60,7 @@ def list_shares(columns: Sequence[Column], params: int, unused: Mapping[str, int
         leaving = next((one.exit for one in columns if one.towering is column.towering and one.exit), None)
         if leaving is not None:
             places = {column.reading.flow.places[step.id] for node in leaving.nodes for step in node.steps} - beside
-            places = add_weights(column.reading.flow, places)
+            places = with_weights(column.reading.flow, places)
             final = column.towering.final
             learned = {place for place in places if count.is_learned(place)}
             add(count, f"{name}{'last norm' if final and learned <= set(final.nodes) else 'head'}", own, [places])
@@ -72,13 +72,6 @@ def list_shares(columns: Sequence[Column], params: int, unused: Mapping[str, int
     if rest > 0:
         found.append((REST, "card", rest))
     return tuple(found)
-
-
-def add_weights(flow: Flow, places: Collection[int]) -> set[int]:
-    """Some steps with those that make what they read out of parameters alone, as of weights that are turned first."""
-    reading = list_reading_data(flow)
-    makers = [maker for place in places for maker in flow.makers[place]]
-    return {*places, *flow.behind(*makers, within=lambda node: node not in reading)}
 
 
 def list_idle(what: str, unused: Mapping[str, int]) -> Iterator[tuple[str, str, int]]:
