@@ -18,6 +18,7 @@ from xray.capture.axes.widths import (
     ACTIVATIONS,
     gates_rows_beside,
     is_beside_words,
+    is_factor,
     is_layer,
     is_lookup_of_places,
     list_gated_halves,
@@ -200,8 +201,9 @@ class Namer:
 
     def name_scores(self, scores: Scores, lengths: Mapping[int, str]) -> None:
         if self.name_first_axes(scores.first, scores.rank):
-            self.groups.name(scores.summed, "d_k")
-            self.d_k = self.groups.size(scores.summed)
+            if not self.is_of_rows(scores.summed):
+                self.groups.name(scores.summed, "d_k")
+                self.d_k = self.groups.size(scores.summed)
             for axis in (scores.queries, scores.keys):
                 self.groups.name(axis, lengths.get(self.groups.find(axis), ""))
 
@@ -213,7 +215,8 @@ class Namer:
 
     def name_width(self, axis: int) -> None:
         """How wide values are in each head: as wide as keys, or as they please."""
-        self.groups.name(axis, "d_k" if self.groups.size(axis) == self.d_k else "d_v")
+        if not self.is_of_rows(axis):
+            self.groups.name(axis, "d_k" if self.groups.size(axis) == self.d_k else "d_v")
 
     def name_first_axes(self, query: int, rank: int) -> bool:
         """Name batch and heads; whether they could be told."""
@@ -224,6 +227,17 @@ class Namer:
             self.groups.name(parts[0], "batch")
         self.groups.name(parts[1], "heads")
         return True
+
+    def is_of_rows(self, axis: int) -> bool:
+        """Whether layers find rows along an axis: where channels look at each other, it is no width (DaViT)."""
+        return self.groups.find(axis) in self.rows
+
+    @cached_property
+    def rows(self) -> frozenset[int]:
+        """The axes along which layers find rows, and not the numbers of one."""
+        layers = [step for step in self.one_pass.steps if is_layer(step)]
+        places = ((self.at[step.id].ins[0], len(step.inputs[0].shape) - 1) for step in layers)
+        return frozenset(self.groups.find(first + axis) for first, last in places for axis in range(last))
 
     def may_be_batch(self, axis: int) -> bool:
         """Whether an axis is as long as one of the first two of what came in: windows and pieces are no sequences."""
@@ -288,7 +302,8 @@ class Namer:
         tables_of_words = [flow.places[step.id] for step in words]
         words = [step for step in words if not is_beside_words(flow, flow.places[step.id], tables_of_words)]
         vocabularies = {step.settings.get("num_embeddings") for step in words} - {None}
-        back = {ins[step.id] for step in layers if outs[step.id] in streams}
+        ends = [step for step in layers if outs[step.id] in streams]
+        back = {ins[step.id] for step in ends if not is_factor(flow, flow.places[step.id])}
         for step in layers:
             is_cut = bool(groups.parts(outs[step.id]))  # scores of words are not cut into heads, as keys are
             is_bent = any(reader.op.startswith("sigmoid") for reader in self.find_readers(step))  # nor each bent
@@ -298,7 +313,8 @@ class Namer:
                 groups.name(outs[step.id], "vocab")
                 continue
             is_wide = ins[step.id] in streams and outs[step.id] in back - streams and self.is_activated(step)
-            if is_wide and not gates_rows_beside(flow, flow.places[step.id]):
+            place = flow.places[step.id]
+            if is_wide and not gates_rows_beside(flow, place) and not is_factor(flow, place):
                 groups.name(outs[step.id], "d_ff")
         for place in list_gated_halves(flow, [flow.places[step.id] for step in layers if ins[step.id] in streams]):
             half = self.find_last(flow.steps[place])

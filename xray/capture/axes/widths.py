@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, PRODUCTS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, PRODUCTS, SCALINGS, SUMS
 from xray.ir.flow.projections import LINEARS
 from xray.ir.trace import Step
 
@@ -104,6 +104,30 @@ def gates_rows_beside(flow: Flow, place: int) -> bool:
                 seen.add(reader)
                 todo.append(reader)
     return False
+
+
+def is_factor(flow: Flow, place: int) -> bool:
+    """Whether what a layer gives multiplies other rows, be it bent: no feed-forward ends so, unless in a gate.
+
+    Of these the other factor is what a layer of its own gives, bent at most (RWKV).
+    """
+    todo, seen = [place], {place}
+    while todo and len(seen) < FARTHEST_IDS:
+        for reader in flow.readers.get(todo.pop(0), ()):
+            beside = [maker for maker in flow.makers[reader] if maker not in seen]
+            if flow.op(reader) in SCALINGS and len(beside) == 1 and beside[0] is not None and has_rows(flow, reader):
+                return not ends_layer(flow, beside[0]) and not comes_from(flow, beside[0], place)
+            if reader not in seen and flow.op(reader) in CURVES | CARRYING | DROPOUTS:
+                seen.add(reader)
+                todo.append(reader)
+    return False
+
+
+def ends_layer(flow: Flow, place: int | None) -> bool:
+    """Whether a layer made some numbers, bent and moved at most."""
+    while place is not None and flow.op(place) in CURVES | CARRYING | DROPOUTS:
+        place = flow.makers[place][0]
+    return place is not None and is_layer(flow.steps[place])
 
 
 def has_rows(flow: Flow, place: int) -> bool:
