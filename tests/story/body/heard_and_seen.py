@@ -1,5 +1,7 @@
 """Images in pieces and sounds beside words, recorded with the inputs that X-Ray makes. Code of transformers 5.23."""
 
+from dataclasses import replace
+
 from story.body.images import count_patches
 from story.body.joined import SEES, sees, writes
 from story.body.truth import (
@@ -12,8 +14,10 @@ from story.body.truth import (
     looks_both_ways,
     network,
     plain,
+    post,
     pre,
     tower,
+    words,
 )
 
 from xray.story.anatomy.tree import Head, Link
@@ -99,3 +103,57 @@ def musicflamingo(c):
     parts = entrance(f"convolution {hear.hidden_size}", f"frozen positions {hear.max_source_positions}")
     sound = tower(hear, "audio", "audio", False, parts, layers, None)
     return joins(sound, reads(read, "norm", *[f"projection {read.hidden_size}"] * 2))
+
+
+@family(
+    "AudioFlamingo3ForConditionalGeneration",
+    "audioflamingo3:112, 381, 402, 436; qwen2:240",
+    named=True,
+    audio_config={"num_hidden_layers": 2},
+    text_config={"model_type": "qwen2", "num_hidden_layers": 2},
+)
+def audioflamingo3(c):
+    # the same with two projections behind the last norm
+    hear, read = c.audio_config, c.text_config
+    heads = hear.encoder_attention_heads
+    itself, think = (
+        looks_both_ways(hear, heads=heads, d_k=hear.d_model // heads),
+        plain(hear, d_ff=hear.encoder_ffn_dim),
+    )
+    layers = (group(hear.encoder_layers, hear.d_model, pre("layer", itself), pre("layer", think)),)
+    parts = entrance(f"convolution {hear.d_model}", f"frozen positions {hear.max_source_positions}")
+    sound = tower(hear, "audio", "audio", False, parts, layers, None)
+    return joins(sound, reads(read, "norm", *[f"projection {read.hidden_size}"] * 2))
+
+
+@family(
+    "GraniteDoclingForConditionalGeneration",
+    "granite_docling:346, 469, 513, 640, 667, 1348; siglip:325",
+    named=True,
+    vision_config={"num_hidden_layers": 4, "deepstack_visual_indexes": [0, 2]},
+    text_config={"num_hidden_layers": 3},
+)
+def granite_docling(c):
+    # places are added to the image's rows alone, before these are put among words; rows of two earlier layers are
+    # added behind the first two layers of the text, through layers of their own
+    see, read = c.vision_config, c.text_config
+    rows = count_patches(see) // see.scale_factor**2
+    wide = f"projection {read.hidden_size}"
+    before, (places,), behind = ("norm", wide), entrance(f"frozen positions {rows}"), ("norm", wide, "norm", "scale")
+    parts = (*words(read, *before), replace(places, beside=True), *entrance(*behind))
+    stages = (replace(pre("rms", one), scale="number") for one in (attention(read), gated(read)))
+    layers = (group(read.num_hidden_layers, read.hidden_size, *stages),)
+    text = tower(read, "text", "ids", True, parts, layers, "rms", rows_added=(0, 1))
+    dropped = left_out("model.vision_model.connector.coarse.deepstack_mergers.{}", stages=(0, 1))
+    taken = (*see.deepstack_visual_indexes, see.num_hidden_layers - 1)
+    found = joins(sees(see, "vision", f"positions {count_patches(see)}"), text, dropped, taken)
+    return replace(found, head=Head("vocabulary", read.vocab_size, True, 1 / read.logits_scaling))
+
+
+@family("WavLMForCTC", "wavlm:107, 165, 181, 337, 408", named=True, num_hidden_layers=2)
+def wavlm(c):
+    # a bias of relative places, of which each query lets a share through
+    look = looks_both_ways(c, positions="relative", kernel="plain")
+    parts = entrance(f"convolution {c.conv_dim[-1]}", "norm", f"projection {c.hidden_size}", "convolution", "norm")
+    layers = (group(c.num_hidden_layers, c.hidden_size, post("layer", look), post("layer", plain(c))),)
+    return network(tower(c, "audio", "audio", False, parts, layers, None), head=Head("numbers", c.vocab_size))
