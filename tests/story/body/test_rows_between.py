@@ -7,6 +7,8 @@ from torch import nn
 
 import xray
 from xray import anatomy
+from xray.story.sheet.columns import read_columns
+from xray.story.sheet.shares import list_shares
 
 DEPTH, SEEN = 4, 3
 
@@ -89,3 +91,13 @@ def test_rows_that_are_added_behind_the_norm_of_a_layer_are_told():
 
 def test_rows_that_no_tower_made_are_none_of_another_one():
     assert [added for _, added in list_added(deep=False)] == [(), ()]
+
+
+def test_what_works_out_the_rows_that_are_added_is_counted_by_itself():
+    with torch.no_grad():
+        trace = xray.trace(Deep(), rows(), torch.ones(BATCH, PLACES, dtype=torch.long))
+    shares = list_shares(read_columns(trace), anatomy(trace).params or 0, {})
+
+    assert [(name, count) for name, _, count in shares if "rows added" in name] == [
+        ("text rows added × 2", 2 * (WIDTH + 1) * WIDTH)
+    ]
