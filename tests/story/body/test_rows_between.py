@@ -8,6 +8,8 @@ from torch import nn
 import xray
 from xray import anatomy
 from xray.story.sheet.columns import read_columns
+from xray.story.sheet.compose import list_told, list_unsaid
+from xray.story.sheet.counting import list_undrawn
 from xray.story.sheet.shares import list_shares
 
 DEPTH, SEEN = 4, 3
@@ -101,3 +103,28 @@ def test_what_works_out_the_rows_that_are_added_is_counted_by_itself():
     assert [(name, count) for name, _, count in shares if "rows added" in name] == [
         ("text rows added × 2", 2 * (WIDTH + 1) * WIDTH)
     ]
+
+
+def test_what_works_out_those_rows_is_drawn_once_behind_the_last_of_these_layers():
+    with torch.no_grad():
+        columns = read_columns(xray.trace(Deep(), rows(), torch.ones(BATCH, PLACES, dtype=torch.long)))
+    first, second = columns[-1].frames
+    chart = second.bridge
+
+    assert (first.group.layers, second.group.layers) == ((0, 1), (2, 3))
+    assert first.bridge is None
+    assert [(node.label, node.told) for node in chart.nodes] == [
+        ("ROWS OF THE VISION TOWER", ("behind its layer 2",)),
+        ("LINEAR", ()),
+        ("ADDED TO SOME ROWS", ("as behind layer 1",)),
+    ]
+    assert chart.feet == (chart.head,) == (chart.nodes[-1].key,)
+    assert list_unsaid(columns) == ()
+    assert list_undrawn(list_told(columns)) == ()
+
+
+def test_layers_behind_which_rows_are_added_all_along_stay_in_one_frame():
+    with torch.no_grad():
+        columns = read_columns(xray.trace(Bridged(), rows(), torch.ones(BATCH, PLACES, dtype=torch.long)))
+
+    assert [len(column.frames) for column in columns] == [1, 1]

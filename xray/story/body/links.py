@@ -15,7 +15,6 @@ from xray.story.body.reading import Reading
 from xray.story.body.stages import Branching
 from xray.story.body.towers import Towering
 from xray.story.entrance.tables import PICKING
-from xray.story.passages.rows_between import list_added_between
 
 Meetings = dict[tuple[str, str], int]
 """Products in which rows of two towers meet, by the names of these."""
@@ -51,8 +50,7 @@ def read_links(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> tu
         for other in towers:
             if other is not one and looks_beside(flow, one, other, other.tower.name):
                 found.setdefault(Link("memory", other.tower.name, one.tower.name), set())
-        added = list_added_between(flow, one.layers, ends.keys() - one.sums) if one.tower.rows_added else {}
-        for place in (*list_ends_behind(flow, one.chains[0].start, ends), *added.values()):
+        for place in (*list_ends_behind(flow, one.chains[0].start, ends), *(rows.source for rows in one.added)):
             if ends[place] != one.tower.name:
                 found.setdefault(Link("joined", ends[place], one.tower.name), set()).add(place)
     for first, second in meetings:

@@ -10,10 +10,10 @@ from xray.ir.flow.operation_kinds import FINDINGS
 from xray.ir.flow.remembering import once
 from xray.ir.trace import Pass, Trace
 from xray.story.anatomy.branches import Attention
-from xray.story.anatomy.tree import Tower
+from xray.story.anatomy.tree import Group, Tower
 from xray.story.body.naming import UNNAMED, name_towers
 from xray.story.body.towers import Towering, read_tower
-from xray.story.passages.rows_between import list_added_between
+from xray.story.passages.rows_between import is_worked_out, list_added_rows
 from xray.story.recognition.between import Region, find_region
 from xray.story.streams.families import find_families, list_sums
 from xray.story.streams.joints import Joint
@@ -69,8 +69,27 @@ def read_pass(one_pass: Pass) -> Reading:
 def tell_added(flow: Flow, one: Towering, towers: Sequence[Towering]) -> Towering:
     """A tower with the layers behind which rows of another one are added to its stream."""
     theirs = frozenset[int]().union(*(other.sums for other in towers if other is not one))
-    added = tuple(list_added_between(flow, one.layers, theirs)) if theirs else ()
-    return replace(one, tower=replace(one.tower, rows_added=added)) if added else one
+    added = tuple(list_added_rows(flow, one.layers, theirs)) if theirs else ()
+    if not added:
+        return one
+    names = {end: other.tower.name for other in towers for end in other.sums}
+    ends = {layer[-1].joints[-1].add: number for other in towers for number, layer in enumerate(other.layers)}
+    groups = part_groups(one.tower.groups, [rows.layer for rows in added if is_worked_out(flow, rows)])
+    told = replace(one.tower, rows_added=tuple(rows.layer for rows in added), groups=groups)
+    named = (replace(rows, of=names[rows.source], behind=ends.get(rows.source)) for rows in added)
+    return replace(one, tower=told, added=tuple(named))
+
+
+def part_groups(groups: Sequence[Group], added: Sequence[int]) -> tuple[Group, ...]:
+    """Groups of layers, those behind which rows are added first apart from the others, where these are as many."""
+    last = max(added, default=-1)
+    is_begun = 0 < 2 * len(added) <= sum(group.count for group in groups) and len(added) == last + 1
+    found: list[Group] = []
+    for group in groups:
+        parts = [[one for one in group.layers if (one > last) == is_behind] for is_behind in (False, True)]
+        held = [part for part in parts if part] if is_begun else [list(group.layers)]
+        found += [replace(group, layers=tuple(part), shared=group.shared if len(part) > 1 else None) for part in held]
+    return tuple(found)
 
 
 def are_pieces(towers: Sequence[Tower]) -> bool:

@@ -20,6 +20,7 @@ from xray.story.entrance.entry_labels import adds_looked_up
 from xray.story.entrance.tables import looks_up_places
 from xray.story.passages.bridges import Bridging, find_bridges, list_changes
 from xray.story.passages.conditions import Conditioning, find_conditioning
+from xray.story.passages.rows_between import AddedRows
 from xray.story.recognition.mixed_streams import find_end
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.recognition.resamplers import Resampler
@@ -35,7 +36,7 @@ class Towering:
 
     It `is_told` its words where another tower chose them, or where there are several for each place, whose rows are
     added up: they need not be those of a text (CLVP; the codes of a sound in CSM). `unread` are steps before its first
-    layer that are none of a known entrance.
+    layer that are none of a known entrance, `added` the rows of other towers between its layers.
     """
 
     tower: Tower
@@ -49,6 +50,7 @@ class Towering:
     is_told: bool = False
     resamplers: tuple[Resampler, ...] = ()
     unread: frozenset[int] = frozenset()
+    added: tuple[AddedRows, ...] = ()
 
     @property
     def start(self) -> int | None:

@@ -1,34 +1,46 @@
 """Rows of another tower that are added to a stream between its layers, where its image stands (Qwen3-VL)."""
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SUMS
 from xray.story.body.layers import Layer
 from xray.story.passages.bridges import end_of
+from xray.story.recognition.between import is_linear
 
 MOST_BEHIND = 60
 
 
-def list_added_between(flow: Flow, layers: Sequence[Layer], theirs: Collection[int]) -> dict[int, int]:
-    """The layers, from 0, behind which rows are added, each with the one of `theirs` that these are made of.
+@dataclass(frozen=True)
+class AddedRows:
+    """Rows that are added behind a layer, from 0: the steps that work them out, of what, and the steps that add them.
 
-    `theirs` are the sums of other towers.
+    `source` is the sum of another tower that they begin at, `end` what the next layer reads; `of` is what that tower is
+    called, and `behind` the one of its layers that the sum ends, if it ends one.
     """
-    return {number: way[-1] for number, way in list_ways(flow, layers, theirs)}
+
+    layer: int
+    nodes: tuple[int, ...]
+    source: int
+    add: int
+    end: int
+    of: str = ""
+    behind: int | None = None
 
 
-def list_ways(flow: Flow, layers: Sequence[Layer], theirs: Collection[int]) -> Iterator[tuple[int, list[int]]]:
-    """The layers, from 0, behind which rows are added, with the steps that work these out, their source last."""
+def list_added_rows(flow: Flow, layers: Sequence[Layer], theirs: Collection[int]) -> Iterator[AddedRows]:
+    """The rows that are added behind layers, and made of some of `theirs`."""
     for number, (one, following) in enumerate(pairwise(layers)):
         end, begun = end_of(one), following[0].joints[0].stream
-        is_next = begun is None or begun <= end
-        between = [] if is_next else [node for node in flow.behind(begun, most=MOST_BEHIND) if node > end]
-        ways = (find_added(flow, node, end, theirs) for node in between)
-        way = next((way for way in ways if way), None)
-        if way is not None:
-            yield number, way
+        if begun is None or begun <= end:
+            continue
+        between = [node for node in flow.behind(begun, most=MOST_BEHIND) if node > end]
+        ways = ((node, find_added(flow, node, end, theirs)) for node in between)
+        add, way = next(((node, way) for node, way in ways if way), (end, []))
+        if way:
+            yield AddedRows(number, tuple(sorted(way[:-1])), way[-1], add, begun)
 
 
 def find_added(flow: Flow, node: int, end: int, theirs: Collection[int]) -> list[int]:
@@ -45,3 +57,8 @@ def find_added(flow: Flow, node: int, end: int, theirs: Collection[int]) -> list
     behind = list(flow.behind(makers[own.index(False)], most=MOST_BEHIND, ends=lambda place: place in theirs))
     source = next((one for one in behind if one in theirs), None)
     return [] if source is None else [*(one for one in behind if one not in theirs), source]
+
+
+def is_worked_out(flow: Flow, rows: AddedRows) -> bool:
+    """Whether rows go through a linear layer of their own before they are added."""
+    return any(is_linear(flow, node) for node in rows.nodes)

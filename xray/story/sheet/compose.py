@@ -78,7 +78,16 @@ def list_told(columns: Sequence[Column]) -> list[tuple[Flow, set[int]]]:
         nodes = told.setdefault(id(flow), (flow, set()))[1]
         nodes |= phase.towering.nodes | (set() if condition is None else set(condition.nodes))
         nodes |= {flow.places[step.id] for node in phase.exit.nodes for step in node.steps} if phase.exit else set()
+        nodes |= list_added_steps(phase)
     return list(told.values())
+
+
+def list_added_steps(phase: Column) -> set[int]:
+    """The steps that work out rows which are added between layers, where those of one layer are drawn for all."""
+    flow, added = phase.reading.flow, phase.towering.added
+    bridges = (frame.bridge.nodes for frame in phase.frames if frame.bridge is not None)
+    drawn = {flow.places[step.id] for nodes in bridges for node in nodes for step in node.steps}
+    return {node for rows in added if not drawn.isdisjoint(added[-1].nodes) for node in rows.nodes}
 
 
 def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ...]:
@@ -108,6 +117,7 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
         lasts = [staging for one in beside for staging in one.stagings[-1:]]
         owned |= {bend for staging in lasts if (bend := find_own_bend(flow, staging)) is not None}
         owned |= {node for staging in lasts for node in list_factors(flow, staging)}
+        owned |= set().union(*(list_added_steps(one) for one in phases if one.reading.flow is flow))
         spans = [range(one.first_layer, max(one.sums)) for one in beside if one is not phase.towering]
         sums, end = phase.towering.sums, phase.towering.chains[-1].end
         for name, ends in (("exit", (end,)), (EARLIER, sums)):

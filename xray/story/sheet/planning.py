@@ -11,6 +11,7 @@ from xray.story.anatomy.tree import Group
 from xray.story.body.layers import Mask, list_masks
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
+from xray.story.charts.added_chart import chart_added
 from xray.story.charts.chart import BROAD, Chart, Node, chart_alone, steps_at
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.same_numbers import blur_numbers
@@ -165,7 +166,7 @@ def chart_bridge(flow: Flow, towering: Towering, layer: int) -> Chart | None:
     """What the stream goes through before a layer; None where it goes on as it is."""
     found = next((one for one in towering.bridges if one.bridge.before == layer), None)
     if found is None:
-        return None
+        return chart_added(flow, towering.added, layer)
     nodes = found.nodes - {find_own_bend(flow, towering.layers[layer - 1][-1])}  # it is drawn in its layer
     labels, scale = label_bridge(flow, found), find_factor_behind(flow, found.end)
     labels |= {} if scale is None else {scale: label_scale(flow, scale)}

@@ -7,7 +7,6 @@ from xray.story.body.reading import Reading
 from xray.story.facts.totals import paths_above
 from xray.story.facts.unused import join_alike
 from xray.story.passages.added_places import list_layouts
-from xray.story.passages.rows_between import list_ways
 from xray.story.recognition.between import list_reading_data
 from xray.story.sheet.columns import Column
 from xray.story.sheet.counting import AROUND, NORMS, Count, list_parts
@@ -58,8 +57,7 @@ def list_shares(columns: Sequence[Column], params: int, unused: Mapping[str, int
             add(count, f"{name}{kind.lower()} × {len(groups)}", own, groups)
         between = [set(bridge.nodes) for bridge in column.towering.bridges]
         add(count, f"{name}between layers × {len(between)}", own, between)
-        theirs = {end for one in column.reading.towers if one is not column.towering for end in one.sums}
-        ways = [set(way[:-1]) for _, way in list_ways(column.reading.flow, column.towering.layers, theirs)]
+        ways = [set(rows.nodes) for rows in column.towering.added]
         add(count, f"{name}rows added × {len(ways)}", own, ways)
         leaving = next((one.exit for one in columns if one.towering is column.towering and one.exit), None)
         if leaving is not None:
