@@ -41,6 +41,20 @@ class Moves(Detector):
         return edges.sigmoid(), self.classes(x)
 
 
+class Refines(Detector):
+    """The edges are added to those that were guessed before the layers (RT-DETR)."""
+
+    def __init__(self, *layers):
+        super().__init__(*layers)
+        self.guess = nn.Linear(7, EDGES)
+
+    def forward(self, x, kind=None):
+        guessed = self.guess(x)
+        x = self.norm(Reader.forward(self, x, kind))
+        edges = self.second(torch.relu(self.first(x)))
+        return (edges + guessed).sigmoid(), self.classes(x)
+
+
 class Letters(Reader):
     """Three heads of one layer each (MGP-STR)."""
 
@@ -104,8 +118,9 @@ def test_a_head_that_a_model_keeps_for_itself_is_not_drawn():
     assert CLASSES not in {node.record.shape[-1] for node in column.exit.nodes}
 
 
-def test_a_head_of_which_a_part_is_changed_in_place_is_drawn_to_its_end():
-    (column,) = read_columns(record(Moves))
+@pytest.mark.parametrize("make", [Moves, Refines])
+def test_a_head_that_something_else_is_added_to_is_drawn_to_its_end(make):
+    (column,) = read_columns(record(make))
     sigmoid = next(node for node in column.exit.nodes if node.label == "SIGMOID")
 
     assert sigmoid.record.shape[-1] == EDGES

@@ -69,13 +69,17 @@ def reads_end(flow: Flow, head: int, end: int) -> bool:
 
 
 def list_onward(flow: Flow, tops: Collection[int], reached: Collection[int]) -> set[int]:
-    """What is done with what heads made by no other weights: products of their own rows, sums, bends, masks."""
+    """What is done with what heads made by no other weights: products of their own rows, sums, bends, masks.
+
+    What was there before the tower ended may be added (the boxes that RT-DETR makes better layer by layer).
+    """
     found, data = {*tops}, list_reading_data(flow)
     for place in range(min(found), len(flow.steps)):
         makers = [maker for maker in flow.makers[place] if maker is not None]
         if place in found or place not in reached or found.isdisjoint(makers):
             continue
-        is_own = all(maker in found or maker not in data for maker in makers)
+        earlier = {maker for maker in makers if maker not in reached} if flow.op(place) in SUMS else set()
+        is_own = all(maker in found or maker not in data or maker in earlier for maker in makers)
         if is_own and (flow.op(place) in GOING_ON or is_product(flow, place)):
             found.add(place)
     return found - {*tops}
