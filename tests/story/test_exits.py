@@ -256,6 +256,7 @@ def test_the_way_back_from_frequencies_to_a_signal_is_drawn():
 
     assert "INVERSE FOURIER TRANSFORM" in above
     assert "PIECES LAID OVER EACH OTHER" in above
+    assert "A signal comes out." in words
     assert not [word for word in words if "in no box" in word]
     assert "PIECES LAID OVER EACH OTHER" not in words_of(Learned)
 

@@ -369,6 +369,7 @@ OF_MEMORIES = {
 VOCABULARY = Head("vocabulary", 61)
 LEAVING = {
     "nothing": Leaving((), None),
+    "signal": Leaving((), None, is_signal=True),
     "no head": Leaving((), Head("none")),
     "scores": Leaving((), VOCABULARY),
     "scores of some": Leaving((), VOCABULARY, vocab=100_000),
@@ -382,7 +383,8 @@ LEAVING = {
 OF_EXITS = {
     "next word": {"word", "drawn"},
     "scores of words": {"scores", "scores of some", "classes", "numbers", "loss", "word", "drawn"},
-    "leaves": {"nothing", "no head", "softmax alone"},
+    "signal": {"signal"},
+    "leaves": {"nothing", "no head", "softmax alone", "signal"},
 }
 LOOPS = {
     "nothing": Again(goes_back=False, is_looped=False),
@@ -435,6 +437,10 @@ PASTS = {"as it is": (), "pooled": ("layer norm", "linear", "amax")}
 OF_PASTS = {"past a sublayer": {"pooled"}}
 ADDED = {"one": AddedRows(9, 2, 1, frozenset({9})), "many": AddedRows(9, 2, 12, frozenset({9}))}
 OF_ADDED = {"rows beside": {"one", "many"}}
+SOURCES = {"unknown": None, "first": 0, "another": 7}
+OF_SOURCES = {"rows of a layer": {"first", "another"}}
+ELSEWHERE = {"nowhere": (), "once": (0,), "twice": (0, 3)}
+OF_ELSEWHERE = {"rows behind others": {"once", "twice"}}
 SUMS = {"a sum": Stage((FALSE,), False, NO_NORM), "no sum": Stage((FALSE,), False, NO_NORM, replaces=True)}
 OF_STAGES = {"taken place": {"no sum"}}
 GROUPS = {

@@ -27,6 +27,8 @@ GROUPS = (
     (of_parts.OF_LOADS, pools.LOADS, pools.OF_LOADS),
     (of_parts.OF_PASTS, pools.PASTS, pools.OF_PASTS),
     (of_parts.OF_ADDED, pools.ADDED, pools.OF_ADDED),
+    (of_parts.OF_SOURCES, pools.SOURCES, pools.OF_SOURCES),
+    (of_parts.OF_ELSEWHERE, pools.ELSEWHERE, pools.OF_ELSEWHERE),
     (of_parts.OF_STAGES, pools.SUMS, pools.OF_STAGES),
     (of_models.OF_GROUPS, pools.GROUPS, pools.OF_GROUPS),
     ((of_models.UNSAID,), pools.LEFT, pools.OF_LEFT),

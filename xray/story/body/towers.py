@@ -20,7 +20,7 @@ from xray.story.entrance.entry_labels import adds_looked_up
 from xray.story.entrance.tables import looks_up_places
 from xray.story.passages.bridges import Bridging, find_bridges, list_changes
 from xray.story.passages.conditions import Conditioning, find_conditioning
-from xray.story.passages.rows_between import AddedRows
+from xray.story.passages.rows_between import RowsBetween
 from xray.story.recognition.mixed_streams import find_end
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.recognition.resamplers import Resampler
@@ -50,7 +50,7 @@ class Towering:
     is_told: bool = False
     resamplers: tuple[Resampler, ...] = ()
     unread: frozenset[int] = frozenset()
-    added: tuple[AddedRows, ...] = ()
+    added: tuple[RowsBetween, ...] = ()
 
     @property
     def start(self) -> int | None:

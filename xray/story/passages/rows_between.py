@@ -14,7 +14,7 @@ MOST_BEHIND = 60
 
 
 @dataclass(frozen=True)
-class AddedRows:
+class RowsBetween:
     """Rows that are added behind a layer, from 0: the steps that work them out, of what, and the steps that add them.
 
     `source` is the sum of another tower that they begin at, `end` what the next layer reads; `of` is what that tower is
@@ -30,7 +30,7 @@ class AddedRows:
     behind: int | None = None
 
 
-def list_added_rows(flow: Flow, layers: Sequence[Layer], theirs: Collection[int]) -> Iterator[AddedRows]:
+def list_added_rows(flow: Flow, layers: Sequence[Layer], theirs: Collection[int]) -> Iterator[RowsBetween]:
     """The rows that are added behind layers, and made of some of `theirs`."""
     for number, (one, following) in enumerate(pairwise(layers)):
         end, begun = end_of(one), following[0].joints[0].stream
@@ -40,7 +40,7 @@ def list_added_rows(flow: Flow, layers: Sequence[Layer], theirs: Collection[int]
         ways = ((node, find_added(flow, node, end, theirs)) for node in between)
         add, way = next(((node, way) for node, way in ways if way), (end, []))
         if way:
-            yield AddedRows(number, tuple(sorted(way[:-1])), way[-1], add, begun)
+            yield RowsBetween(number, tuple(sorted(way[:-1])), way[-1], add, begun)
 
 
 def find_added(flow: Flow, node: int, end: int, theirs: Collection[int]) -> list[int]:
@@ -59,6 +59,6 @@ def find_added(flow: Flow, node: int, end: int, theirs: Collection[int]) -> list
     return [] if source is None else [*(one for one in behind if one not in theirs), source]
 
 
-def is_worked_out(flow: Flow, rows: AddedRows) -> bool:
+def is_worked_out(flow: Flow, rows: RowsBetween) -> bool:
     """Whether rows go through a linear layer of their own before they are added."""
     return any(is_linear(flow, node) for node in rows.nodes)

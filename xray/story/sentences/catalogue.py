@@ -4,7 +4,7 @@ from typing import Any
 
 from xray.story.sentences.of_masks import OF_MASKS, OF_PICTURES
 from xray.story.sentences.of_models import OF_GROUPS, OF_MODELS, UNSAID
-from xray.story.sentences.of_parts import OF_ADDED, OF_LOADS, OF_PASTS, OF_STAGES, REMARKS
+from xray.story.sentences.of_parts import OF_ADDED, OF_ELSEWHERE, OF_LOADS, OF_PASTS, OF_SOURCES, OF_STAGES, REMARKS
 from xray.story.sentences.of_runs import (
     COPIED,
     DERIVED,
@@ -37,6 +37,8 @@ CATALOGUE: tuple[Sentence[Any], ...] = (
     *OF_LOADS,
     *OF_PASTS,
     *OF_ADDED,
+    *OF_SOURCES,
+    *OF_ELSEWHERE,
     *OF_STAGES,
     ASKS,
     *OF_BRANCHES,

@@ -36,6 +36,16 @@ def describe_added(added: AddedRows | None) -> str:
     return "" if added is None else say_first(OF_ADDED, added)
 
 
+def describe_source(behind: int | None) -> str:
+    """Behind which layer of its tower rows are taken that another tower adds; empty where that is not known."""
+    return say_first(OF_SOURCES, behind)
+
+
+def describe_elsewhere(layers: Sequence[int]) -> str:
+    """Behind which layers, from 0, rows are added in the same way; empty where they are behind no others."""
+    return say_first(OF_ELSEWHERE, layers)
+
+
 def describe_taken(stage: Stage) -> str:
     """What becomes of the stream where nothing is added to it; empty where something is."""
     return say_first(OF_STAGES, stage)
@@ -239,6 +249,21 @@ OF_ADDED: tuple[Sentence[AddedRows], ...] = (
     Sentence("rows beside", lambda added: f"the stream comes by with {plural(added.count, 'row')} beside it"),
 )
 """What is said of a sum to which the stream comes with more rows than it had."""
+
+OF_SOURCES: tuple[Sentence[int | None], ...] = (
+    Sentence("rows of a layer", lambda behind: "" if behind is None else f"behind its layer {behind + 1}"),
+)
+"""What is said of rows that another tower made."""
+
+OF_ELSEWHERE: tuple[Sentence[Sequence[int]], ...] = (
+    Sentence(
+        "rows behind others",
+        lambda layers: (
+            f"as behind layer{'s' * (len(layers) > 1)} {', '.join(str(one + 1) for one in layers)}" if layers else ""
+        ),
+    ),
+)
+"""What is said of a sum that is drawn once for several layers."""
 
 OF_STAGES: tuple[Sentence[Stage], ...] = (
     fixed("taken place", "takes the stream's place: nothing is added", lambda stage: stage.replaces),

@@ -32,13 +32,14 @@ from xray.story.wording import plural
 class Leaving:
     """What comes out of a tower: the operations behind its last layer, in order, and the head, if it is the last.
 
-    `vocab` is how many rows the tower's table of words has.
+    `vocab` is how many rows the tower's table of words has; `is_signal` where frequencies become a signal last.
     """
 
     ops: tuple[str, ...]
     head: Head | None
     has_loss: bool = False
     vocab: int | None = None
+    is_signal: bool = False
 
 
 @dataclass(frozen=True)
@@ -386,6 +387,7 @@ def describe_head(leaving: Leaving) -> str:
 OF_EXITS: tuple[Sentence[Leaving], ...] = (
     Sentence("next word", describe_choice),
     Sentence("scores of words", describe_head),
+    fixed("signal", "A signal comes out.", lambda leaving: leaving.is_signal),
     fixed("leaves", "What leaves the tower.", lambda leaving: leaving.head is None or leaving.head.kind == "none"),
 )
 """What comes out, the first that is proven."""

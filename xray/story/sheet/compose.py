@@ -273,6 +273,7 @@ def what_leaves(anatomy: Anatomy, column: Column) -> Leaving:
         anatomy.head if is_last else None,
         any(node.key == "loss" for chart in charts for node in chart.nodes),
         column.towering.tower.vocab,
+        any(node.key.startswith("wave") for chart in charts for node in chart.nodes),
     )
 
 
