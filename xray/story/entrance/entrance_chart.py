@@ -118,7 +118,7 @@ def label_scale(flow: Flow, node: int) -> str:
 
 def list_scaled_words(flow: Flow, nodes: Collection[int]) -> list[int]:
     """The steps that multiply words by one number before something is put among them (Gemma 3), or added (TIPSv2)."""
-    joins = {node for node in nodes if flow.op(node) in PLACING | SUMS}
+    joins = {node for node in nodes if flow.op(node) in PLACING | SUMS | {"where"}}
     scales = (node for node in nodes if is_scale(flow, node) and not joins.isdisjoint(list_carried_readers(flow, node)))
     return [
         node

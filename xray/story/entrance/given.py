@@ -18,6 +18,7 @@ from xray.story.charts.chart import (
     Node,
     name_learned,
 )
+from xray.story.entrance.also_given import add_others
 from xray.story.entrance.tables import looks_up_places
 from xray.story.passages.joined_rows import find_begun_rows
 from xray.story.recognition.between import is_linear, is_times_one
@@ -63,7 +64,7 @@ def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:
         below.append(Node(key, label, 0, place, (step,), record, told=() if below else told))
         edges += [Edge(key, one) for one in own]
     feet = tuple(node.key for node in below[:1]) or raised.feet
-    return Chart((*below, *raised.nodes), (*edges, *raised.edges), feet, raised.head, raised.memory)
+    return add_others(flow, Chart((*below, *raised.nodes), (*edges, *raised.edges), feet, raised.head, raised.memory))
 
 
 def add_learned(flow: Flow, chart: Chart, rows: TensorRecord, reader: int, working: int) -> Chart:

@@ -68,7 +68,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     nodes.difference_update(flow.behind(*of_stage, within=lambda node: node > end))
     brought = list_brought(flow, region) if loss is None and not others else frozenset[int]()
     nodes |= {*list_beside(flow, end, top, others), *brought}
-    labels = label_joined_rows(flow, nodes) | label_brought(flow, brought)
+    labels = label_joined_rows(flow, nodes, {end, *of_stage}) | label_brought(flow, brought)
     gathered = find_end(flow, towering.chains[-1].joints[-1].mixing, end)
     for node in nodes:
         if is_linear(flow, node) and scores_words(flow, node, towering.tower.vocab):

@@ -12,14 +12,17 @@ from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import is_linear
 
 
-def label_joined_rows(flow: Flow, nodes: Collection[int]) -> dict[int, str]:
-    """What steps are called that lay rows side by side: several of one stream, or what other steps made beside it."""
+def label_joined_rows(flow: Flow, nodes: Collection[int], begins: Collection[int] = ()) -> dict[int, str]:
+    """What steps are called that lay rows side by side: several of one stream, or what other steps made beside it.
+
+    Beside what the steps themselves make, or what they begin with, which steps before them made.
+    """
     labels: dict[int, str] = {}
     for node in sorted(nodes):
         if reads_rows(flow, node):
             labels |= label_merging(flow, nodes, node)
         elif flow.op(node) == "cat":
-            labels |= label_beside(flow, nodes, node)
+            labels |= label_beside(flow, nodes, node) or label_beside(flow, begins, node)
     return labels
 
 

@@ -1,0 +1,115 @@
+"""What comes in besides what a tower reads first has a box or an arrow too, and so has what joins it on top."""
+
+import pytest
+import torch
+from story.test_entrance_boxes import OTHER, WIDTH, make_layers
+from torch import nn
+from torch.nn import functional
+
+import xray
+from xray.story.sheet.columns import read_columns
+
+BOXES, KINDS = 4, 11
+
+
+class Layered(nn.Module):
+    """What `enter` makes of what is given, and layers on it."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = make_layers(WIDTH, 3)
+
+    def forward(self, *given):
+        x = self.enter(*given)
+        for layer in self.layers:
+            x = layer(x)
+        return self.leave(x)
+
+    def leave(self, x):
+        return x
+
+
+class Boxed(Layered):
+    """What was seen, and where, each led to the width (LXMERT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.see, self.place = nn.Linear(OTHER, WIDTH), nn.Linear(BOXES, WIDTH)
+
+    def enter(self, seen, boxes):
+        return self.see(seen) + self.place(boxes)
+
+
+class Begun(Layered):
+    """Words, times the root of their width; where a sign stands, a learned row that is led to it (Pocket TTS)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.row, self.lead = (
+            nn.Embedding(31, WIDTH),
+            nn.Parameter(torch.rand(OTHER)),
+            nn.Linear(OTHER, WIDTH),
+        )
+
+    def enter(self, ids):
+        return torch.where((ids == 5).unsqueeze(-1), self.lead(self.row), self.words(ids) * WIDTH**0.5)
+
+
+class Gridded(Layered):
+    """Patches of which each says first in which row and column it lies (Pix2Struct)."""
+
+    def __init__(self):
+        super().__init__()
+        self.lead, self.row, self.column = nn.Linear(OTHER, WIDTH), nn.Embedding(9, WIDTH), nn.Embedding(9, WIDTH)
+
+    def enter(self, patches):
+        row, column = patches[:, :, 0].long(), patches[:, :, 1].long()
+        return self.lead(patches[:, :, 2:]) + self.row(row) + self.column(column)
+
+
+class Prompted(Gridded):
+    """The same, and on top which one of several languages it is, beside every row (Nemotron 3.5 ASR)."""
+
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(WIDTH + KINDS, 13)
+
+    def leave(self, x):
+        kind = functional.one_hot(torch.full((x.shape[0],), 3), KINDS).to(x.dtype)
+        return self.head(torch.cat([x, kind[:, None].expand(-1, x.shape[1], -1)], dim=-1))
+
+
+def read(model, *given):
+    torch.manual_seed(0)
+    (column,) = read_columns(xray.trace(model().eval(), *given))
+    return column
+
+
+def list_arrows(chart):
+    labels = {node.key: node.label for node in chart.nodes}
+    return {(labels[edge.source], labels[edge.target]) for edge in chart.edges}
+
+
+def test_each_argument_that_a_linear_layer_reads_stands_at_the_foot():
+    chart = read(Boxed, torch.rand(2, 7, OTHER), torch.rand(2, 7, BOXES)).entrance
+
+    assert [node.record.shape for node in chart.nodes if node.label == "VECTORS"] == [(2, 7, OTHER), (2, 7, BOXES)]
+    assert len([edge for edge in chart.edges if edge.source not in {edge.target for edge in chart.edges}]) == 2
+
+
+@pytest.mark.parametrize("arrow", [("ONE LEARNED ROW", "LINEAR"), ("× √d_model", "ONE OR THE OTHER")])
+def test_a_learned_row_that_is_led_in_and_the_scale_of_words_beside_it_have_boxes(arrow):
+    assert arrow in list_arrows(read(Begun, torch.arange(14).view(2, 7)).entrance)
+
+
+def test_ids_that_are_numbers_of_what_comes_in_are_led_from_it():
+    chart = read(Gridded, torch.rand(2, 7, 2 + OTHER)).entrance
+    ends = [edge.target for edge in chart.edges if edge.source in chart.feet]
+
+    assert sorted(node.label for node in chart.nodes if node.key in ends) == ["LINEAR", "TABLE LOOKUP", "TABLE LOOKUP"]
+
+
+def test_what_stands_beside_every_row_on_top_has_a_box():
+    labels = [node.label for node in read(Prompted, torch.rand(2, 7, 2 + OTHER)).exit.nodes]
+
+    assert labels[0] == f"SIDE BY SIDE: {WIDTH} + {KINDS} = {WIDTH + KINDS}"

@@ -1,0 +1,83 @@
+"""What boxes of an entrance read besides what a tower reads first: other arguments, and learned rows."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import prod
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS
+from xray.ir.records import TensorRecord
+from xray.story.charts.chart import Chart, Edge, Node, name_learned
+from xray.story.recognition.between import is_linear
+from xray.story.wording import plural
+
+WHOLE = frozenset({"index", "select", "slice", "narrow", "long", "int"})
+"""What cuts ids out of other numbers, and makes them whole."""
+MOST_BESIDE, MOST_MOVES = 3, 8
+"""No more boxes stand side by side at the foot; no farther back is looked for what a lookup reads."""
+
+
+def add_others(flow: Flow, chart: Chart) -> Chart:
+    """The chart with what else comes in below boxes to which nothing leads yet."""
+    led = {edge.target for edge in chart.edges} | {*chart.feet, *chart.memory}
+    bare = [node for node in chart.nodes if node.key not in led]
+    edges = [*lead_to_lookups(flow, chart, bare)]
+    given = [node for node in chart.nodes if node.key in chart.feet and node.row == 0]
+    found = [(node, *one) for node in bare if (one := read_besides(flow, node)) is not None]
+    others: dict[tuple[str, tuple[int, ...]], Node] = {}
+    for node, record, label in found if len(found) + len(given) <= MOST_BESIDE else ():
+        told = plural(prod(record.shape), "parameter") if record.role == "parameter" else ""
+        kind = (label, record.shape)
+        others.setdefault(kind, Node(f"also{len(others)}", label, 0, node.place, node.steps[:1], record, told))
+        edges.append(Edge(others[kind].key, node.key))
+    if not others or not given or any(node.row == 0 and node not in given for node in chart.nodes):
+        kept = [edge for edge in edges if not edge.source.startswith("also")]
+        return Chart(chart.nodes, (*chart.edges, *kept), chart.feet, chart.head, chart.memory)
+    row = sorted((*given, *others.values()), key=lambda node: node.place[0])
+    laid = {node.key: ((at + 0.5) / len(row), 0.94 / len(row)) for at, node in enumerate(row)}
+    nodes = (*chart.nodes, *others.values())
+    placed = tuple(node if node.key not in laid else replace(node, place=laid[node.key]) for node in nodes)
+    return Chart(placed, (*edges, *chart.edges), chart.feet, chart.head, chart.memory)
+
+
+def lead_to_lookups(flow: Flow, chart: Chart, bare: list[Node]) -> Iterator[Edge]:
+    """The arrows from what comes in to lookups of ids that are numbers of it (Kosmos-2.5: a patch's row and column)."""
+    below = [node for node in chart.nodes if node.key in chart.feet and node.record is not None]
+    for node in bare:
+        reader = next((place for step in node.steps if flow.op(place := flow.places[step.id]) in LOOKUPS), None)
+        record = None if reader is None else read_ids(flow, reader)
+        for one in below if record is not None and count_arguments(flow, record) == 1 else ():
+            if one.record is not None and (one.record.shape, one.record.role) == (record.shape, record.role):
+                yield Edge(one.key, node.key)
+
+
+def read_ids(flow: Flow, lookup: int) -> TensorRecord | None:
+    """The numbers that came in of which ids are looked up, cut out and made whole; None where they are ids at once."""
+    record, maker = next((one for one in flow.given(lookup) if one[0].role == "ids"), (None, None))
+    for _ in range(MOST_MOVES):
+        if maker is None or not flow.makers[maker] or flow.op(maker) not in CARRYING | WHOLE:
+            break
+        record, maker = next(flow.given(maker))
+    return record if maker is None and record is not None and record.is_float and len(record.shape) > 1 else None
+
+
+def read_besides(flow: Flow, node: Node) -> tuple[TensorRecord, str] | None:
+    """What a box works on that came in with the other arguments, or learned rows that it leads on, and what it is."""
+    place = flow.places[node.steps[0].id]
+    if not is_linear(flow, place):
+        return None
+    record, maker = next(flow.given(place))
+    while maker is not None and flow.makers[maker] and flow.op(maker) in CARRYING:
+        record, maker = next(flow.given(maker))
+    if maker is not None or not record.is_float or not record.shape:
+        return None
+    if record.role == "parameter":
+        rows = prod(record.shape[:-1])
+        return record, name_learned(rows)
+    return (record, "VECTORS") if len(record.shape) > 1 and count_arguments(flow, record) else None
+
+
+def count_arguments(flow: Flow, record: TensorRecord) -> int:
+    """How many arguments of the whole pass are like a tensor."""
+    whole = (one for step in flow.steps if step.parent is None for one in step.inputs)
+    return sum((one.shape, one.role, one.dtype) == (record.shape, record.role, record.dtype) for one in whole)
