@@ -113,3 +113,19 @@ def test_what_stands_beside_every_row_on_top_has_a_box():
     labels = [node.label for node in read(Prompted, torch.rand(2, 7, 2 + OTHER)).exit.nodes]
 
     assert labels[0] == f"SIDE BY SIDE: {WIDTH} + {KINDS} = {WIDTH + KINDS}"
+
+
+class Flowing(Layered):
+    """Rows that are given, and others drawn by chance, each as much of them as a time says (π0)."""
+
+    def __init__(self):
+        super().__init__()
+        self.lead = nn.Linear(OTHER, WIDTH)
+
+    def enter(self, rows, time):
+        part = (time * 0.9 + 0.05)[:, None, None]
+        return self.lead(part * torch.randn_like(rows) + (1 - part) * rows)
+
+
+def test_numbers_drawn_by_chance_are_noise_however_they_are_scaled():
+    assert ("+ NOISE", "LINEAR") in list_arrows(read(Flowing, torch.rand(2, 7, OTHER), torch.rand(2)).entrance)

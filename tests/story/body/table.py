@@ -10,6 +10,7 @@ MODULES = (
     "detectors",
     "drawn_at_random",
     "encoders",
+    "given_besides",
     "heard_and_seen",
     "images",
     "joined",

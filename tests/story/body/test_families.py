@@ -57,6 +57,8 @@ UNUSED = {
     "sam": {  # modeling_sam.py:601, 607, 611, with a mask or a point to ask for alone
         *(f"prompt_encoder.{name}" for name in ("mask_embed", "point_embed", "not_a_point_embed")),
     },
+    "pi0": {"model.dit.embed_tokens"},  # modeling_pi0.py:207, which is given vectors
+    "pocket_tts": {"flow_head", "loss_weighting", "model.audio_prompt_proj"},  # modeling_pocket_tts.py:564, 786
     "kyutai_speech_to_text": {"codec_model"},  # modeling_kyutai_speech_to_text.py:761, while it writes alone
     "lw_detr": {  # modeling_lw_detr.py:1395, twelve of thirteen groups of queries serve training alone
         f"model.enc_{name}.*" for name in ("output", "output_norm", "out_class_embed", "out_bbox_embed")

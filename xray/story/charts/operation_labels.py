@@ -140,12 +140,26 @@ def list_rounding(flow: Flow, node: int) -> tuple[int, ...]:
 
 def adds_noise(flow: Flow, node: int) -> bool:
     """Whether a step adds numbers that are drawn by chance, be they scaled, to what it is given."""
-    for maker in flow.makers[node]:
-        way = list(flow.behind(maker, most=MOST_BEHIND, ends=lambda here: flow.op(here) in CHANCE))
-        chance = [here for here in way if flow.op(here) in CHANCE]
-        if chance and all(here in chance or flow.op(here) in MOVING | SCALINGS | {"index"} for here in way):
-            return True
-    return False
+    return any(is_drawn_by_chance(flow, maker) for maker in flow.makers[node])
+
+
+def is_drawn_by_chance(flow: Flow, maker: int | None) -> bool:
+    """Whether numbers are drawn by chance, moved and scaled at most: by few numbers, as by the time of a flow (π0)."""
+    seen: set[int] = set()
+    todo, chance = [maker], False
+    while todo and len(seen) < MOST_BEHIND:
+        here = todo.pop()
+        if here is None or here in seen:
+            continue
+        seen.add(here)
+        if flow.op(here) in CHANCE:
+            chance = True
+            continue
+        if flow.op(here) not in MOVING | SCALINGS | {"index"}:
+            return False
+        whole = prod(flow.output(here).shape) if flow.op(here) in SCALINGS else 0
+        todo += [before for record, before in flow.given(here) if prod(record.shape) >= whole]
+    return chance
 
 
 def lies_end_to_end(flow: Flow, node: int) -> bool:

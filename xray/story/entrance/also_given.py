@@ -46,19 +46,21 @@ def lead_to_lookups(flow: Flow, chart: Chart, bare: list[Node]) -> Iterator[Edge
     for node in bare:
         reader = next((place for step in node.steps if flow.op(place := flow.places[step.id]) in LOOKUPS), None)
         record = None if reader is None else read_ids(flow, reader)
-        for one in below if record is not None and count_arguments(flow, record) == 1 else ():
+        if record is None or count_arguments(flow, record) != 1:
+            continue
+        for one in below:
             if one.record is not None and (one.record.shape, one.record.role) == (record.shape, record.role):
                 yield Edge(one.key, node.key)
 
 
 def read_ids(flow: Flow, lookup: int) -> TensorRecord | None:
     """The numbers that came in of which ids are looked up, cut out and made whole; None where they are ids at once."""
-    record, maker = next((one for one in flow.given(lookup) if one[0].role == "ids"), (None, None))
+    record, maker = next((one for one in flow.given(lookup) if one[0].role == "ids"), next(flow.given(lookup)))
     for _ in range(MOST_MOVES):
         if maker is None or not flow.makers[maker] or flow.op(maker) not in CARRYING | WHOLE:
             break
         record, maker = next(flow.given(maker))
-    return record if maker is None and record is not None and record.is_float and len(record.shape) > 1 else None
+    return record if maker is None and record.role == "activation" and record.is_float else None
 
 
 def read_besides(flow: Flow, node: Node) -> tuple[TensorRecord, str] | None:
