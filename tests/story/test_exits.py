@@ -55,6 +55,19 @@ class Mended(Reader):
         return x + self.drop(self.norms[1](self.two(y))).mT
 
 
+class Convolved(Reader):
+    """Rows that become a signal through convolutions, of which one is added to what it reads (Mimi's decoder)."""
+
+    def __init__(self, *layers):
+        super().__init__(*layers)
+        self.raise_, self.mix = nn.ConvTranspose1d(WIDTH, 6, 4, stride=2), nn.Conv1d(6, 6, 3, padding=1)
+        self.end = nn.Conv1d(6, 1, 3)
+
+    def forward(self, x, kind=None):
+        x = self.raise_(super().forward(x, kind).mT)
+        return self.end(x + self.mix(nn.functional.elu(x)))
+
+
 def words_of(make):
     model = make(*(part() for _ in range(2) for part in (AttentionPart, FeedForwardPart))).eval()
     with torch.no_grad():
@@ -68,6 +81,19 @@ def test_all_heads_that_are_put_together_are_drawn():
 
     assert above.count("LINEAR") == CODES
     assert "STACKED" in above
+    assert not [word for word in words if "Not drawn" in word]
+
+
+def test_the_convolutions_by_which_rows_become_a_signal_are_drawn():
+    words = words_of(Convolved)
+
+    assert [word for word in words if "CONVOLUTION" in word or word in ("ELU", "ADDED UP")] == [
+        "TRANSPOSED CONVOLUTION 4, STEP 2",
+        "ELU",
+        "CONVOLUTION 3",
+        "ADDED UP",
+        "CONVOLUTION 3",
+    ]
     assert not [word for word in words if "Not drawn" in word]
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS
+from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS
 from xray.ir.records import TensorRecord
 from xray.story.charts.chart import Chart, Edge, Node, name_learned
 from xray.story.recognition.between import is_linear
@@ -66,7 +66,7 @@ def read_ids(flow: Flow, lookup: int) -> TensorRecord | None:
 def read_besides(flow: Flow, node: Node) -> tuple[TensorRecord, str] | None:
     """What a box works on that came in with the other arguments, or learned rows that it leads on, and what it is."""
     place = flow.places[node.steps[0].id]
-    if not is_linear(flow, place):
+    if not is_linear(flow, place) or flow.op(place) in FINDINGS:
         return None
     record, maker = next(flow.given(place))
     while maker is not None and flow.makers[maker] and flow.op(maker) in CARRYING:
@@ -76,7 +76,7 @@ def read_besides(flow: Flow, node: Node) -> tuple[TensorRecord, str] | None:
     if record.role == "parameter":
         rows = prod(record.shape[:-1])
         return record, name_learned(rows)
-    return (record, "VECTORS") if len(record.shape) > 1 and count_arguments(flow, record) else None
+    return (record, "VECTORS") if len(record.shape) in (2, 3) and count_arguments(flow, record) else None
 
 
 def count_arguments(flow: Flow, record: TensorRecord) -> int:

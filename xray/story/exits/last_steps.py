@@ -21,8 +21,8 @@ def find_last(flow: Flow, towering: Towering, others: Collection[int]) -> int | 
     """The last step that is worked out of a tower's result: the loss, if there is one, else the last head or norm.
 
     What goes on through convolutions is no head (VITS): there, the last norm is the last. Where there is neither, one
-    convolution may end all (VibeVoice's encoder). One that reads what other towers end with too is not the tower's own,
-    where it has one (PE-AV).
+    convolution may end all (VibeVoice's encoder), or the last of a row of them (Mimi's decoder). One that reads what
+    other towers end with too is not the tower's own, where it has one (PE-AV).
     """
     end = towering.last_layer
     reached, shared = reach_behind(flow, end, others)
@@ -37,7 +37,8 @@ def find_last(flow: Flow, towering: Towering, others: Collection[int]) -> int | 
     last = own if is_own else next(iter(ends), None)
     if last is None:
         beside = list_beside_each_other(flow, end, finders)
-        return max(beside, key=lambda place: flow.steps[place].params, default=None)
+        largest = max(beside, key=lambda place: flow.steps[place].params, default=None)
+        return find_convolved_end(flow, finders, reached) if largest is None else largest
     return find_joined_heads(flow, last, heads) or last
 
 
@@ -67,6 +68,18 @@ def list_beside_each_other(flow: Flow, end: int, others: Collection[int]) -> lis
     """
     finders = [place for place in others if flow.op(place) in FINDINGS]
     return finders if all(flow.carried_from(flow.makers[place][0]) == end for place in finders) else []
+
+
+def find_convolved_end(flow: Flow, finders: Collection[int], reached: Collection[int]) -> int | None:
+    """The convolution that ends all that a tower gives, where that goes through a row of them (Mimi's decoder).
+
+    None where several end it.
+    """
+    last = max(finders, default=None)
+    if last is None:
+        return None
+    way = set(flow.behind(last, within=reached.__contains__))
+    return last if way.issuperset(finders) else None
 
 
 def find_maker_in(flow: Flow, place: int, number: int, end: int) -> int | None:
