@@ -13,9 +13,9 @@ from xray.story.poster import compose_poster
 class Ends(nn.Module):
     """Two layers between an entrance and an exit of their own."""
 
-    def __init__(self, factor=None, row=None, out=lambda x: x, *, mixes=False):
+    def __init__(self, factor=None, row=None, out=lambda x: x, *, mixes=False, choose=None):
         super().__init__()
-        self.words, self.factor, self.out = nn.Embedding(12, WIDTH), factor, out
+        self.words, self.factor, self.out, self.choose = nn.Embedding(12, WIDTH), factor, out, choose
         self.row = None if row is None else nn.Parameter(torch.zeros(1, 1, WIDTH)) if row else None
         self.fixed = row is False
         self.layers = nn.Sequential(*(Layer(LatentAttention("nothing")) for _ in range(2)))
@@ -33,6 +33,7 @@ class Ends(nn.Module):
         if self.fixed:
             x = torch.cat([x[:, -1:], x], dim=1)
         made = self.head(self.out(self.layers(x)))
+        made = made if self.choose is None else self.choose(made)
         return made if self.mixing is None else self.mixing(made.mT)
 
 
@@ -60,10 +61,20 @@ def test_a_head_says_which_row_it_reads_only_where_it_reads_one(out, told):
     assert {label for label in labels_of(out=out) if label.startswith("LINEAR OF")} == {told} - {"LINEAR"}
 
 
-def test_what_goes_on_through_convolutions_is_no_head():
-    left_out = "Not drawn, with parameters: head (88), mixing (13)."
-    assert {"What leaves the tower.", left_out} & labels_of() == {"What leaves the tower."}
-    assert {"What leaves the tower.", left_out} & labels_of(mixes=True) == {left_out}
+def test_what_goes_on_through_convolutions_is_drawn_with_them():
+    assert {"LINEAR", "CONVOLUTION 3"} & labels_of() == {"LINEAR"}
+    assert {"LINEAR", "CONVOLUTION 3", "What leaves the tower."} <= labels_of(mixes=True)
+
+
+def test_rows_that_are_chosen_behind_the_last_layer_are_told_with_their_number():
+    def choose(x):
+        chosen = torch.tensor([[0, 2], [4, 1]])
+        boxes = torch.linspace(0, 1, x.shape[1])[:, None].expand_as(x)
+        return (x + boxes).gather(1, chosen[..., None].expand(-1, -1, x.shape[-1]))
+
+    labels = labels_of(ids=((1, 2, 3, 4, 5), (4, 5, 6, 7, 8)), choose=choose)
+
+    assert {"LINEAR", "ADDED UP", "2 OF 5 ROWS"} <= labels
 
 
 def test_a_row_in_front_is_learned_only_where_it_is_a_parameter():

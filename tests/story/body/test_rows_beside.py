@@ -4,6 +4,7 @@ import torch
 import transformers
 from handwritten import Attention, Layer
 from torch import nn
+from transformers import Gemma3nForCausalLM, Gemma3nTextConfig
 
 import xray
 from xray.renderers.fonts import text_width
@@ -64,6 +65,17 @@ def test_rows_of_another_table_are_made_of_the_ids():
 
     assert xray.anatomy(trace).towers[0].conditions == ("input_ids",)
     assert labels_beside(trace) == ["INPUT IDS", "LOOK UP"]
+
+
+def test_rows_that_stand_between_layers_of_several_streams_are_drawn_from_the_ids_on():
+    sizes = {"hidden_size": 48, "intermediate_size": 77, "num_attention_heads": 6, "num_key_value_heads": 2}
+    narrow = {"hidden_size_per_layer_input": NARROW, "laurel_rank": 5, "head_dim": 8, "num_kv_shared_layers": 0}
+    words = {"vocab_size": 131, "vocab_size_per_layer_input": 131, "num_hidden_layers": COUNT}
+    model = Gemma3nForCausalLM(Gemma3nTextConfig(**sizes, **narrow, **words)).eval()
+    trace = xray.trace(model, input_ids=torch.arange(14).view(2, 7))
+
+    assert labels_beside(trace) == ["INPUT IDS", "LINEAR", "LOOK UP", "RMS NORM", "ADDED UP"]
+    assert not any("Not drawn" in text for text in texts_of(trace))
 
 
 def test_the_steps_of_an_entrance_are_none_of_what_stands_beside_it():

@@ -23,6 +23,9 @@ def chart_condition(flow: Flow, condition: Conditioning, drawn: Collection[int])
     for node, (_, name) in given.items():
         told = name.replace("_", " ").upper() or "FROM OUTSIDE"
         names[node] = told
+        behind = flow.behind(node, within=nodes.__contains__)
+        for earlier in [one for one in behind if one != node and names.get(one) == told]:
+            labels.pop(earlier, None)  # it only says where this step takes the same from
         if not is_substance(flow, node, nodes):
             labels[node] = told
     waves = list_waves(flow, nodes)

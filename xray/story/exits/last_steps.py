@@ -12,7 +12,7 @@ from xray.story.branches.caps import name_times, read_factor
 from xray.story.charts.operation_labels import label_step
 from xray.story.exits.handed_rows import name_mean, takes_rows
 from xray.story.exits.loss_chart import is_loss
-from xray.story.recognition.between import is_linear
+from xray.story.recognition.between import is_linear, list_reading_data
 
 JOINING = SIDE_BY_SIDE | {"stack"}
 
@@ -139,7 +139,7 @@ def list_worked_behind(flow: Flow, top: int, others: Collection[int], began: Col
 
     Each but a mean of some rows is alone; nothing else reads what they read. A pooler's tanh is such a one, and a bias
     of words that stands apart from the layer (BART), and a mean of the first rows (Pixio). So are a number that all is
-    multiplied by, and a sum with what the stream `began` as (Nemotron 3.5 Transcribe).
+    multiplied by, a sum with what the stream `began` as (Nemotron 3.5 Transcribe), and the choice of some rows.
     """
     found: list[tuple[int, ...]] = []
     here, taken = top, tuple[int, ...]()
@@ -156,6 +156,8 @@ def list_worked_behind(flow: Flow, top: int, others: Collection[int], began: Col
             or (flow.op(here) in SUMS and any(given))
             or changes_all(flow, here)
             or adds_earlier(flow, here, began)
+            or adds_worked_out(flow, here)
+            or chooses_rows(flow, here)
         ):
             found.append((here,))
         elif not taken and takes_rows(flow, here):
@@ -183,6 +185,22 @@ def adds_earlier(flow: Flow, node: int, began: Collection[int]) -> bool:
     return flow.op(node) in SUMS and len(given) == 2 and any(one in began for one in given)
 
 
+def adds_worked_out(flow: Flow, node: int) -> bool:
+    """Whether a step adds as many numbers that no data made: boxes around the places of a map (Grounding DINO)."""
+    shapes = [record.shape for record in flow.steps[node].inputs]
+    makers = [maker for maker in flow.makers[node] if maker is not None]
+    data = list_reading_data(flow)
+    is_sum = flow.op(node) in SUMS and len(makers) == 2 and len(set(shapes)) == 1
+    return is_sum and sum(maker in data for maker in makers) == 1
+
+
+def chooses_rows(flow: Flow, node: int) -> bool:
+    """Whether a step takes the rows of each sequence that ids name, fewer than there are."""
+    before, after = flow.steps[node].inputs[0].shape if flow.steps[node].inputs else (), flow.output(node).shape
+    are_rows = len(before) == len(after) == len(("batch", "row", "width"))
+    return flow.op(node) == "gather" and are_rows and before[::2] == after[::2] and after[1] < before[1]
+
+
 def label_behind(flow: Flow, nodes: Sequence[int], began: Collection[int]) -> str:
     """What a step behind the last layer is called, with those rows that it works on, if they are some alone."""
     end, *taken = nodes
@@ -190,6 +208,8 @@ def label_behind(flow: Flow, nodes: Sequence[int], began: Collection[int]) -> st
         return name_times(read_factor(flow, end) or 1)
     if adds_earlier(flow, end, began):
         return "+ WHAT CAME BEFORE THE LAYERS"
+    if chooses_rows(flow, end):
+        return f"{flow.output(end).shape[1]:,} OF {flow.steps[end].inputs[0].shape[1]:,} ROWS"
     told = name_mean(flow, end) or ("+ A BIAS" if adds_bias(flow, end) else label_step(flow, end))
     if not taken:
         return told

@@ -56,7 +56,7 @@ def find_conditioning(
     )
     whole = set[int]()
     for place in sorted(read):
-        nodes = work_out(flow, place, stops, inner)
+        nodes = work_out(flow, place, stops, inner, entrance)
         if nodes is not None:
             whole |= nodes
             beside = flow.behind(max(nodes), within=lambda node: node not in entrance)
@@ -88,10 +88,13 @@ def list_readers(flow: Flow, staging: Staging) -> Iterator[int]:
                 yield gate
 
 
-def work_out(flow: Flow, place: int, stops: Collection[int], inner: Collection[int]) -> frozenset[int] | None:
+def work_out(
+    flow: Flow, place: int, stops: Collection[int], inner: Collection[int], entrance: Collection[int]
+) -> frozenset[int] | None:
     """The steps behind the smaller of two tensors that a step brings together; None if a stream is among them.
 
-    Where both are of one size, it is the one that is not among the `inner` steps of branches.
+    Where both are of one size, it is the one that is not among the `inner` steps of branches. Where too many are
+    behind, as where images are put among words, they are followed as far as the `entrance`.
     """
     shapes = [(flow.output(maker).shape, maker) for maker in flow.makers[place] if maker is not None]
     whole = flow.output(place).shape
@@ -100,6 +103,8 @@ def work_out(flow: Flow, place: int, stops: Collection[int], inner: Collection[i
     if len(beside) != 1:
         return None
     nodes = frozenset(flow.behind(beside[0], most=MOST_BEHIND))
+    if len(nodes) == MOST_BEHIND:
+        nodes = frozenset(flow.behind(beside[0], most=MOST_BEHIND, within=lambda node: node not in entrance))
     return None if not nodes.isdisjoint(stops) or len(nodes) == MOST_BEHIND else nodes
 
 
