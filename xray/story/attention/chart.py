@@ -44,7 +44,7 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
     feet: list[str] = []
     memory: list[str] = []
     row, tops = draw_shared(flow, shared, sides, nodes, edges, feet, memory, branch.window)
-    order = order_rows([lane.parts for lane in lanes])
+    rows = order_rows([lane.parts for lane in lanes])
     drawn = {
         node: name_part(flow, one, letters)
         for letters, parts in zip(("qkv", "kv"), shared, strict=True)
@@ -52,13 +52,13 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
         for node in one.nodes
     }
     everywhere = dict(drawn)
-    for lane in lanes:
+    for lane, own_rows in zip(lanes, rows, strict=True):
         last = tops.get(lane.letter)
         owners = dict(drawn)
         is_waist = any(part.kind == "linear" and part.number for part in lane.parts)
-        for part in lane.parts:
+        for part, number in zip(lane.parts, own_rows, strict=True):
             key = name_part(flow, part, lane.letter)
-            place, width = row + order.index(part.key), branch.d_k or 0
+            place, width = row + number, branch.d_k or 0
             nodes.append(lane_node(flow, lane, part, key, place, is_waist=is_waist, width=width))
             if last is None:
                 (feet if lane.side.is_own else memory).append(key)
@@ -71,7 +71,7 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
             last = key
         if last is not None:
             tops[lane.letter] = last
-    row += len(order)
+    row += max((own[-1] + 1 for own in rows if own), default=0)
     beside = Beside(everywhere, read_entry(flow, found), list_own(found.region))
     row = draw_square(flow, site, branch, turn, tops, row, nodes, edges, feet, beside)
     head = draw_end(flow, site, branch, found.region, row, nodes, edges)

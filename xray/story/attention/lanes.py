@@ -142,17 +142,24 @@ def take_turn(flow: Flow, parts: list[Part], nodes: Collection[int]) -> tuple[li
     return [*parts[:-1], Part(last.kind, rest, flow.steps[turn].inputs[0], last.number)], own
 
 
-def order_rows(ways: Sequence[Sequence[Part]]) -> list[tuple[str, int]]:
-    """The keys of all ways in one order in which each way keeps its own; where they disagree, the first one's."""
-    order: list[tuple[str, int]] = []
+def order_rows(ways: Sequence[Sequence[Part]]) -> list[list[int]]:
+    """For each way the rows of its parts from 0 up: parts of one key stand in one row, unless ways disagree in order.
+
+    Then that of the first way stands alone, and those of others in rows of their own, so that each way leads upwards.
+    """
+    rows: list[list[int]] = [[] for _ in ways]
     waiting = [[part.key for part in way] for way in ways]
+    count = 0
     while any(waiting):
         heads = [way[0] for way in waiting if way]
         free = [head for head in heads if not any(head in way[1:] for way in waiting)] or heads[:1]
         chosen = min(free, key=lambda key: RANK.index(key[0]) if key[0] in RANK else 99)
-        order.append(chosen)
-        waiting = [[key for key in way if key != chosen] for way in waiting]
-    return order
+        for own, way in zip(rows, waiting, strict=True):
+            if way[:1] == [chosen]:
+                own.append(count)
+                del way[0]
+        count += 1
+    return rows
 
 
 def list_opening(flow: Flow, found: Branching) -> frozenset[int]:
