@@ -43,7 +43,7 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
     edges: list[Edge] = []
     feet: list[str] = []
     memory: list[str] = []
-    row, tops = draw_shared(flow, shared, sides, nodes, edges, feet, memory, branch.window)
+    row, tops = draw_shared(flow, shared, sides, nodes, edges, feet, memory, branch)
     rows = order_rows([lane.parts for lane in lanes])
     drawn = {
         node: name_part(flow, one, letters)

@@ -135,7 +135,7 @@ def draw_shared(
     edges: list[Edge],
     feet: list[str],
     memory: list[str],
-    window: int | None = None,
+    branch: Attention,
 ) -> tuple[int, dict[str, str]]:
     """What is made for several lanes at once, at the bottom; gives the next row and each lane's topmost node."""
     tops: dict[str, str] = {}
@@ -148,8 +148,10 @@ def draw_shared(
             key = name_part(flow, part, letters)
             is_waist = any(is_narrowed(flow, side) for side in sides[3 - len(letters) :])
             label = label_part(flow, part, ", ".join(letters.upper()), narrow=False, is_waist=is_waist)
-            if window and cuts_windows(flow, part, window):
-                label = f"CUT INTO WINDOWS OF {window}"
+            if branch.window and cuts_windows(flow, part, branch.window):
+                label = f"CUT INTO WINDOWS OF {branch.window}"
+            elif label == "CUT ANEW" and cuts_all_heads(flow, part, branch):
+                label = f"HEADS OF {', '.join(letters.upper())}"
             extra = describe_params(flow, *part.nodes)
             nodes.append(
                 Node(key, label, start + number, place, steps_at(flow, *reversed(part.nodes)), part.record, extra)
@@ -184,6 +186,15 @@ def cuts_windows(flow: Flow, part: Part, window: int) -> bool:
     if part.kind != "heads" or len(after) < 3 or prod(before) != prod(after) or before[-1:] != after[-1:]:
         return False
     return after[-2] == window or (after[0] > before[0] and prod(after[1:-1]) == window)
+
+
+def cuts_all_heads(flow: Flow, part: Part, branch: Attention) -> bool:
+    """Whether moves make rows of one head of wide ones, as many as the attention has heads (Hiera)."""
+    given, after = flow.steps[part.nodes[0]].inputs, part.record.shape
+    if not given or not branch.heads or not branch.d_k or branch.heads == 1 or part.kind != "heads":
+        return False
+    is_whole = given[0].shape[-1] % (branch.heads * branch.d_k) == 0
+    return is_whole and after[-1:] == (branch.d_k,) and branch.heads in after[:-1]
 
 
 def lane_node(flow: Flow, lane: Lane, part: Part, key: str, row: int, *, is_waist: bool, width: int = 0) -> Node:
