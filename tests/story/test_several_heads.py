@@ -55,6 +55,16 @@ class Refines(Detector):
         return (edges + guessed).sigmoid(), self.classes(x)
 
 
+class Orders(Detector):
+    """Which row comes before which: what one says of the other less what the other says of it (PP-DocLayout)."""
+
+    def forward(self, x, kind=None):
+        x = self.norm(Reader.forward(self, x, kind))
+        asks, answers = self.before(x).chunk(2, dim=-1)
+        scores = asks @ answers.mT
+        return scores - scores.mT, self.classes(x)
+
+
 class Letters(Reader):
     """Three heads of one layer each (MGP-STR)."""
 
@@ -125,4 +135,12 @@ def test_a_head_that_something_else_is_added_to_is_drawn_to_its_end(make):
 
     assert sigmoid.record.shape[-1] == EDGES
     assert sigmoid.key not in {edge.source for edge in column.exit.edges}
+    assert list_unsaid([column]) == ()
+
+
+def test_what_a_head_takes_away_is_drawn():
+    (column,) = read_columns(record(Orders))
+    labels = {node.key: node.label for node in column.exit.nodes}
+
+    assert ("PRODUCT", "SUBTRACTED") in {(labels[edge.source], labels[edge.target]) for edge in column.exit.edges}
     assert list_unsaid([column]) == ()

@@ -5,7 +5,17 @@ from dataclasses import dataclass, replace
 
 from xray.ir.flow.cut_rows import list_cut_makers
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, MASKINGS, PLACING, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    CLAMPS,
+    CURVES,
+    DIFFERENCES,
+    DROPOUTS,
+    MASKINGS,
+    PLACING,
+    SCALINGS,
+    SUMS,
+)
 from xray.ir.flow.projections import is_product
 from xray.story.body.ends import is_convolved
 from xray.story.body.towers import Towering
@@ -14,7 +24,7 @@ from xray.story.charts.operation_labels import label_step
 from xray.story.exits.last_steps import label_behind, list_begun, list_worked_behind, reach_behind
 from xray.story.recognition.between import find_region, is_linear, list_reading_data
 
-GOING_ON = CARRYING | CURVES | DROPOUTS | MASKINGS | PLACING | SCALINGS | SUMS
+GOING_ON = CARRYING | CLAMPS | CURVES | DIFFERENCES | DROPOUTS | MASKINGS | PLACING | SCALINGS | SUMS | {"sum"}
 """What a head may still do with what its last linear layer made."""
 MOST_LANES = 3
 
@@ -78,7 +88,7 @@ def list_onward(flow: Flow, tops: Collection[int], reached: Collection[int]) -> 
         makers = [maker for maker in flow.makers[place] if maker is not None]
         if place in found or place not in reached or found.isdisjoint(makers):
             continue
-        earlier = {maker for maker in makers if maker not in reached} if flow.op(place) in SUMS else set()
+        earlier = {maker for maker in makers if maker not in reached} if flow.op(place) in SUMS | DIFFERENCES else set()
         is_own = all(maker in found or maker not in data or maker in earlier for maker in makers)
         if is_own and (flow.op(place) in GOING_ON or is_product(flow, place)):
             found.add(place)
