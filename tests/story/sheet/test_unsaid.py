@@ -56,6 +56,27 @@ def test_each_of_two_branches_side_by_side_stands_on_its_own_norm():
     assert list_texts(lambda x: x).count("LAYER NORM") == 2
 
 
+class Scores(nn.Module):
+    """A last layer beside which something is worked out: for nobody, or for whoever calls the model."""
+
+    def __init__(self, *, is_handed):
+        super().__init__()
+        self.last, self.is_handed = nn.Linear(WIDTH, 12), is_handed
+
+    def forward(self, x):
+        beside = x.exp().mean(dim=1).unsqueeze(0)
+        return (self.last(x), beside) if self.is_handed else self.last(x)
+
+
+@pytest.mark.parametrize("is_handed", [False, True])
+def test_what_nothing_reads_and_nobody_is_handed_is_not_missed(is_handed):
+    model = nn.Sequential(nn.Embedding(12, WIDTH), *(Layer(lambda x: x) for _ in range(2)), Scores(is_handed=is_handed))
+    layout = compose_poster(xray.trace(model.eval(), torch.tensor([[1, 2, 3], [4, 5, 6]])), text_width)
+
+    text = " ".join("".join(run.text for run in line) for box in layout.boxes for line in box.lines)
+    assert ("mean (exit)" in text) == is_handed
+
+
 class Tapped(nn.Module):
     """A convolution reads what the first of three layers gives, as necks of image models do (Depth Pro)."""
 

@@ -227,9 +227,10 @@ def list_undrawn(told: Sequence[tuple[Flow, Collection[int]]]) -> tuple[Untold, 
 def count_unsaid(flow: Flow, nodes: Collection[int], drawn: Collection[str]) -> Counter[str]:
     """How often each operation works numbers out among some steps and is none of those that are drawn, told by id.
 
-    Single numbers and what no data makes are left out, and so is what only moves numbers.
+    Single numbers and what no data makes are left out, and so is what only moves numbers, or what nothing reads.
     """
     found: Counter[str] = Counter()
+    handed = {one.source for step in flow.steps if step.parent is None for one in step.outputs} - {None}
     for node in nodes:
         step, op = flow.steps[node], flow.op(node)
         if not flow.is_leaf(node) or step.id in drawn or not step.outputs or step.settings.get("derived"):
@@ -237,9 +238,17 @@ def count_unsaid(flow: Flow, nodes: Collection[int], drawn: Collection[str]) -> 
         changes_nothing = is_times_one(flow, node) or (op in SUMS and number(step) == 0)
         changes_nothing |= is_bias(flow, node) or node not in list_reading_data(flow)
         is_moved = only_moves(op) or op in CARRYING | DROPOUTS or changes_nothing
+        is_moved |= bool(handed) and is_lost(flow, node, handed)
         if not is_moved and flow.output(node).is_float and prod(flow.output(node).shape) > 1:
             found[op.rstrip("_")] += 1
     return found
+
+
+def is_lost(flow: Flow, node: int, handed: Collection[str | None]) -> bool:
+    """Whether nothing reads what a step makes but what moves it, and the model hands none of that out."""
+    moved = {node, *flow.ahead(*flow.readers.get(node, ()), within=lambda one: flow.op(one) in CARRYING)}
+    readers = {one for place in moved for one in flow.readers.get(place, ()) if flow.is_leaf(one)}
+    return readers <= moved and all(flow.steps[place].id not in handed for place in moved)
 
 
 def is_bias(flow: Flow, node: int) -> bool:
