@@ -36,8 +36,8 @@ class Boxed(Layered):
         super().__init__()
         self.see, self.place = nn.Linear(OTHER, WIDTH), nn.Linear(BOXES, WIDTH)
 
-    def enter(self, seen, boxes):
-        return self.see(seen) + self.place(boxes)
+    def enter(self, seen, boxes, others=None):
+        return self.see(seen) + self.place(boxes) + (0 if others is None else self.place(others))
 
 
 class Begun(Layered):
@@ -95,6 +95,12 @@ def test_each_argument_that_a_linear_layer_reads_stands_at_the_foot():
 
     assert [node.record.shape for node in chart.nodes if node.label == "VECTORS"] == [(2, 7, OTHER), (2, 7, BOXES)]
     assert len([edge for edge in chart.edges if edge.source not in {edge.target for edge in chart.edges}]) == 2
+
+
+def test_arguments_of_one_shape_are_not_drawn_as_one():
+    chart = read(Boxed, torch.rand(2, 7, OTHER), torch.rand(2, 7, BOXES), torch.rand(2, 7, BOXES)).entrance
+
+    assert [node.record.shape for node in chart.nodes if node.label == "VECTORS"] == [(2, 7, OTHER)]
 
 
 @pytest.mark.parametrize("arrow", [("ONE LEARNED ROW", "LINEAR"), ("× √d_model", "ONE OR THE OTHER")])

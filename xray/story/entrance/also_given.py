@@ -1,16 +1,18 @@
 """What boxes of an entrance read besides what a tower reads first: other arguments, and learned rows."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS
+from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS, NORMS, REPEATS
 from xray.ir.records import TensorRecord
 from xray.story.charts.chart import Chart, Edge, Node, name_learned
 from xray.story.recognition.between import is_linear
 from xray.story.wording import plural
 
+VECTORS = "VECTORS"
 WHOLE = frozenset({"index", "select", "slice", "narrow", "long", "int"})
 """What cuts ids out of other numbers, and makes them whole."""
 MOST_BESIDE, MOST_MOVES = 3, 8
@@ -24,12 +26,18 @@ def add_others(flow: Flow, chart: Chart) -> Chart:
     edges = [*lead_to_lookups(flow, chart, bare)]
     given = [node for node in chart.nodes if node.key in chart.feet and node.row == 0]
     found = [(node, *one) for node in bare if (one := read_besides(flow, node)) is not None]
-    others: dict[tuple[str, tuple[int, ...]], Node] = {}
+    alike = Counter(record.shape for _, record, label in found if label == VECTORS)
+    others: dict[str, Node] = {}
     for node, record, label in found if len(found) + len(given) <= MOST_BESIDE else ():
         told = plural(prod(record.shape), "parameter") if record.role == "parameter" else ""
-        kind = (label, record.shape)
-        others.setdefault(kind, Node(f"also{len(others)}", label, 0, node.place, node.steps[:1], record, told))
-        edges.append(Edge(others[kind].key, node.key))
+        is_one = label == VECTORS and count_arguments(flow, record) == 1  # whoever reads the like reads the same
+        if label == VECTORS and not is_one and alike[record.shape] > 1:
+            continue
+        same = next((one for one in given if is_one and has_shape(one, record)), None)
+        if same is None:
+            key = str(record.shape) if is_one else node.key
+            same = others.setdefault(key, Node(f"also{node.key}", label, 0, node.place, node.steps[:1], record, told))
+        edges.append(Edge(same.key, node.key))
     if not others or not given or any(node.row == 0 and node not in given for node in chart.nodes):
         kept = [edge for edge in edges if not edge.source.startswith("also")]
         return Chart(chart.nodes, (*chart.edges, *kept), chart.feet, chart.head, chart.memory)
@@ -49,8 +57,13 @@ def lead_to_lookups(flow: Flow, chart: Chart, bare: list[Node]) -> Iterator[Edge
         if record is None or count_arguments(flow, record) != 1:
             continue
         for one in below:
-            if one.record is not None and (one.record.shape, one.record.role) == (record.shape, record.role):
+            if has_shape(one, record):
                 yield Edge(one.key, node.key)
+
+
+def has_shape(node: Node, record: TensorRecord) -> bool:
+    """Whether a box shows a tensor that came in, of the same shape."""
+    return node.record is not None and (node.record.shape, node.record.role) == (record.shape, record.role)
 
 
 def read_ids(flow: Flow, lookup: int) -> TensorRecord | None:
@@ -66,17 +79,17 @@ def read_ids(flow: Flow, lookup: int) -> TensorRecord | None:
 def read_besides(flow: Flow, node: Node) -> tuple[TensorRecord, str] | None:
     """What a box works on that came in with the other arguments, or learned rows that it leads on, and what it is."""
     place = flow.places[node.steps[0].id]
-    if not is_linear(flow, place) or flow.op(place) in FINDINGS:
+    if flow.op(place) in FINDINGS or not (is_linear(flow, place) or flow.op(place) in NORMS):
         return None
     record, maker = next(flow.given(place))
-    while maker is not None and flow.makers[maker] and flow.op(maker) in CARRYING:
+    while maker is not None and flow.makers[maker] and flow.op(maker) in CARRYING | REPEATS:
         record, maker = next(flow.given(maker))
     if maker is not None or not record.is_float or not record.shape:
         return None
     if record.role == "parameter":
         rows = prod(record.shape[:-1])
         return record, name_learned(rows)
-    return (record, "VECTORS") if len(record.shape) in (2, 3) and count_arguments(flow, record) else None
+    return (record, VECTORS) if len(record.shape) in (2, 3) and count_arguments(flow, record) else None
 
 
 def count_arguments(flow: Flow, record: TensorRecord) -> int:
