@@ -6,6 +6,8 @@ from story.body.images import count_patches
 from story.body.joined import SEES, sees, writes
 from story.body.truth import (
     attention,
+    bare,
+    both,
     entrance,
     family,
     gated,
@@ -20,7 +22,8 @@ from story.body.truth import (
     words,
 )
 
-from xray.story.anatomy.tree import Head, Link
+from xray.story.anatomy.branches import Convolution
+from xray.story.anatomy.tree import Bridge, Head, Link
 
 
 def joins(see, text, untold=(), behind=()):
@@ -157,3 +160,52 @@ def wavlm(c):
     parts = entrance(f"convolution {c.conv_dim[-1]}", "norm", f"projection {c.hidden_size}", "convolution", "norm")
     layers = (group(c.num_hidden_layers, c.hidden_size, post("layer", look), post("layer", plain(c))),)
     return network(tower(c, "audio", "audio", False, parts, layers, None), head=Head("numbers", c.vocab_size))
+
+
+@family(
+    "NeuCodecModel",
+    "neucodec:234, 748, 769, 821, 877, 894, 1005; wav2vec2_bert:223, 316, 472",
+    named=True,
+    hidden_size=64,
+    num_hidden_layers=3,
+    num_attention_heads=2,
+    num_key_value_heads=2,
+    head_dim=32,
+    intermediate_size=96,
+    encoder_hidden_size=6,
+    quantization_dim=128,
+    semantic_model_config={
+        "model_type": "wav2vec2-bert",
+        "num_hidden_layers": 2,
+        "hidden_size": 64,
+        "num_attention_heads": 2,
+        "intermediate_size": 80,
+    },
+)
+def neucodec(c):
+    # a Conformer hears frequencies, convolutions the signal; both are made codes, from which convolutions, layers
+    # whose queries and keys each head turns by an angle of its own, and convolutions again make frequencies
+    hear, width, ratios = c.semantic_model_config, c.hidden_size, c.downsampling_ratios
+    half = replace(pre("layer", plain(hear)), scale="number")
+    last = replace(both("layer", plain(hear)), scale="number")
+    last = replace(last, norm=replace(last.norm, on="stream"))
+    look = pre("layer", looks_both_ways(hear, positions="relative"))
+    mix = pre("layer", Convolution((hear.conv_depthwise_kernel_size,), hear.hidden_size))
+    layers = (group(2, hear.hidden_size, half, look, mix, last),)
+    parts = entrance("norm", f"projection {hear.hidden_size}")
+    meaning = tower(hear, "audio", "audio", False, parts, layers, None)
+    widths = [c.encoder_hidden_size * 2**number for number in range(len(ratios))]
+    each = [bare(Convolution((12,), width)) for width in widths]
+    layers = [group(range(3 * n, 3 * n + 3), wide, one) for n, (wide, one) in enumerate(zip(widths, each, strict=True))]
+    sound = tower(hear, "audio 2", "audio", None, entrance(f"convolution {widths[0]}"), layers, None)
+    steps = zip(ratios, widths, widths[1:], strict=False)
+    bridges = tuple(Bridge(3 * n, ratio, before, after) for n, (ratio, before, after) in enumerate(steps, 1))
+    rest = pre("group", Convolution((3,), 1))
+    turned = looks_both_ways(c, positions=None, turned_by_head=True)
+    inner = group(range(2, 5), width, pre("rms", turned), pre("rms", plain(c)))
+    layers = (group(2, width, rest), inner, group((5, 6), width, rest))
+    sizes = (c.quantization_dim, len(c.quantization_levels), c.quantization_dim, width)
+    parts = entrance(*(f"projection {size}" for size in sizes), f"convolution {width}")
+    stack = tower(c, "stack", None, False, parts, layers, "layer")
+    links = (Link("joined", "audio 2", "stack"), Link("joined", "audio", "stack"))
+    return network(meaning, replace(sound, bridges=bridges), stack, links=links)

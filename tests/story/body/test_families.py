@@ -39,6 +39,9 @@ UNUSED = {
     "sew_d": {"SEWDModel.masked_spec_embed"},
     "data2vec_audio": {"data2vec_audio.masked_spec_embed"},
     "speecht5": {"speecht5.encoder.prenet.masked_spec_embed"},
+    "wavlm": {"wavlm.masked_spec_embed"},
+    "neucodec": {"semantic_encoder.masked_spec_embed"},
+    "granite_docling": {"model.vision_model.connector.fine"},  # modeling_granite_docling.py:666, on request alone
     "blip": {"text_model.encoder.layer.*.crossattention"},  # modeling_blip_text.py:303, with an image to look at alone
     "dpt": {"neck.fusion_stage.layers.0.residual_layer1"},  # modeling_dpt.py:700, not of the first layer
     "deepseek_v4": {  # modeling_deepseek_v4.py:426, which ten places are too few for
