@@ -36,6 +36,7 @@ from xray.story.charts.chart import (
     with_remarks,
 )
 from xray.story.charts.forward_chart import chart_forward
+from xray.story.charts.norms_apart import lead_norms
 from xray.story.charts.operation_labels import label_step
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.sum_chart import add_sum
@@ -103,9 +104,11 @@ def add_own_sum(flow: Flow, staging: Staging, found: Branching, chart: Chart) ->
 
 def chart_begun(flow: Flow, found: Branching, norms: Sequence[Norm], chart: Chart) -> Chart:
     """A branch above the norms that are its own, where branches do not share one (GPT-NeoX)."""
-    for number, norm in enumerate(reversed([norm for norm in norms if norm.end in found.region.inner])):
-        chart = stack_charts(chart_norm(flow, norm, f"opening{number or ''}", wide=False), chart)
-    return chart
+    own = [norm for norm in norms if norm.end in found.region.inner]
+    if len(own) > 1:
+        lone = (chart_norm(flow, norm, f"opening{number or ''}", wide=False) for number, norm in enumerate(own))
+        return lead_norms(flow, own, [one.nodes[0] for one in lone], chart)
+    return stack_charts(chart_norm(flow, own[0], "opening", wide=False), chart) if own else chart
 
 
 def chart_gates(flow: Flow, weighing: Weighing) -> Chart:

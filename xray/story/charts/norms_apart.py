@@ -1,0 +1,35 @@
+"""Norms of one stream that stand side by side at the foot of a branch, each below what reads it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from xray.ir.flow.dataflow import Flow
+from xray.story.charts.chart import BROAD, Chart, Edge, Node
+from xray.story.charts.operations_chart import spread
+from xray.story.recognition.norms import Norm
+
+
+def lead_norms(flow: Flow, norms: Sequence[Norm], drawn: Sequence[Node], chart: Chart) -> Chart:
+    """A branch above the boxes of its norms: what chooses experts, and these, may have one each (Gemma 4)."""
+    taken = {flow.steps[node].id for norm in norms for node in norm.nodes}
+    nodes = [replace(one, steps=tuple(step for step in one.steps if step.id not in taken)) for one in chart.nodes]
+    chart = replace(chart, nodes=tuple(nodes)).raised(1)
+    led = {box.key: list_readers(flow, chart, norm.end) for box, norm in zip(drawn, norms, strict=True)}
+    in_order = sorted(drawn, key=lambda box: min((chart.node(key).place for key in led[box.key]), default=BROAD))
+    below = (replace(box, place=spread(number, len(drawn))) for number, box in enumerate(in_order))
+    edges = [Edge(key, reader) for key, readers in led.items() for reader in readers]
+    bare = [foot for foot in chart.feet if foot not in {edge.target for edge in edges}]
+    return replace(chart, nodes=(*below, *chart.nodes), edges=(*edges, *chart.edges), feet=(*led, *bare))
+
+
+def list_readers(flow: Flow, chart: Chart, made: int) -> list[str]:
+    """The boxes that a step's result goes into; of those that stand above boxes without steps, these."""
+    own = {node.key: {flow.places[step.id] for step in node.steps} for node in chart.nodes}
+    held = set[int]().union(*own.values())
+    found: list[str] = []
+    for key, steps in own.items():
+        makers = (maker for step in steps for maker in flow.makers[step] if maker not in steps)
+        if made in flow.behind(*makers, within=lambda place: place not in held):
+            below = [edge.source for edge in chart.edges if edge.target == key]
+            found += [one for one in below if not own[one]] or [key]
+    return found
