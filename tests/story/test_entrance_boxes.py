@@ -80,6 +80,13 @@ def test_words_that_are_multiplied_before_places_are_added_have_a_box_for_it():
     assert labels_of(chart) == ["TOKEN IDS", "TABLE LOOKUP", "× √d_model", "+ LEARNED PLACES"]
 
 
+def test_of_a_table_of_places_that_are_looked_up_all_rows_are_counted():
+    _, chart = read(Words, torch.arange(14).view(2, 7))
+
+    (places,) = (node for node in chart.nodes if node.label == "+ LEARNED PLACES")
+    assert places.extra == f"{64 * WIDTH} parameters"
+
+
 class Shifted(nn.Module):
     """Rows that are led to a width, to which `shape` of learned numbers is added before layers read them."""
 

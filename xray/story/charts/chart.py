@@ -172,11 +172,25 @@ def describe_params(flow: Flow, *places: int) -> str:
 def count_read(flow: Flow, place: int) -> int:
     """How many learned numbers a step is given itself, as a convolution without a module of its own is.
 
-    They may be a part of a parameter, or repeated. What is resized is not counted: that may happen to one many times.
+    They may be a part of a parameter, or repeated; of a table in which rows are looked up all count (Whisper's places).
+    What is resized is not counted: that may happen to one many times.
     """
-    given = flow.given(place) if flow.op(place) not in CARRYING | REPEATS else ()
-    sources = [(record, learned_source(flow, record, maker, CARRYING | REPEATS)) for record, maker in given]
-    return sum(min(prod(record.shape), prod(source.shape)) for record, source in sources if source is not None)
+    given = list(flow.given(place)) if flow.op(place) not in CARRYING | REPEATS else []
+    sources = [learned_source(flow, record, maker, CARRYING | REPEATS) for record, maker in given]
+    return sum(
+        prod(source.shape) if looks_up(flow, maker) else min(prod(record.shape), prod(source.shape))
+        for (record, maker), source in zip(given, sources, strict=True)
+        if source is not None
+    )
+
+
+def looks_up(flow: Flow, maker: int | None) -> bool:
+    """Whether rows of a learned tensor were picked by numbers that were given for it, on the way that they came."""
+    while maker is not None and flow.op(maker) in CARRYING | REPEATS and flow.makers[maker]:
+        if len(flow.steps[maker].inputs) > 1:
+            return True
+        maker = flow.makers[maker][0]
+    return False
 
 
 def find_whole(flow: Flow, place: int, places: Collection[int]) -> int:
