@@ -158,6 +158,28 @@ class Turned(nn.Module):
         return x @ self.weight.T
 
 
+class Held(nn.Module):
+    """An attention whose weights are its own parameters, multiplied by in products without a module."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key, self.value, self.out = (nn.Parameter(torch.rand(21, 3, 7)) for _ in range(4))
+        self.norm = nn.LayerNorm(21)
+
+    def forward(self, x):
+        query, key, value = (torch.einsum("bsd,dhk->bhsk", x, one) for one in (self.query, self.key, self.value))
+        weights = (torch.einsum("bhsk,bhtk->bhst", query, key) / 7**0.5).softmax(-1)
+        seen = torch.einsum("bhst,bhtk->bshk", weights, value)
+        return self.norm(x + torch.einsum("bshk,dhk->bsd", seen, self.out))
+
+
+def test_weights_that_a_block_holds_itself_count_once_for_each_product_with_them():
+    bars = bars_of(poster_of(nn.Sequential(nn.Embedding(11, 21), Held(), Held(), Held()), IDS % 11))
+
+    assert bars["self-attention × 3"] == 3 * 4 * 21 * 21
+    assert bars["norms × 3"] == 3 * 2 * 21
+
+
 class Beside(nn.Module):
     """Attention and feed-forward that read one norm, added together."""
 
