@@ -144,3 +144,85 @@ def test_a_bias_of_which_each_place_lets_a_share_through_is_told_as_gated(gates,
 
     assert bias.label == told
     assert ("linear" in {step.op for step in bias.steps}) == gates
+
+
+class Sloped(nn.Module):
+    """Slopes by distance, and the factor of the scores, in one product that adds (BLOOM)."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        batch, places = x.shape[:2]
+        query, key, value = (
+            one.reshape(batch, places, HEADS, -1).transpose(1, 2).flatten(0, 1) for one in self.qkv(x).chunk(3, -1)
+        )
+        slopes = torch.pow(torch.full([], 0.5), torch.arange(1, 1 + HEADS))[:, None, None]
+        near = (slopes * torch.arange(places)).repeat(batch, 1, 1)
+        scores = near.baddbmm(query, key.transpose(1, 2), beta=1, alpha=(WIDTH // HEADS) ** -0.5)
+        future = torch.full((places, places), -torch.inf).triu(1)
+        weights = (scores.view(batch, HEADS, places, places) + future).softmax(-1)
+        return x + self.out((weights.flatten(0, 1) @ value).view(batch, HEADS, places, -1).transpose(1, 2).flatten(2))
+
+
+def test_slopes_that_a_product_adds_are_no_mask_and_its_factor_is_told():
+    tower, branch, nodes = read_panel(Sloped)
+
+    (_, _, line), *_ = list_formulas(tower, branch, nodes)
+    labels = [node.label for node in nodes]
+    assert [one for one in labels if one.startswith(("SCORES", "+ SLOPES", "MASK"))] == [
+        "SCORES Q·K^T ÷ √d_k",
+        "+ SLOPES BY DISTANCE (ALiBi)",
+        "MASK",
+    ]
+    assert "".join(run.text for run in line) == "softmax( Q·KT / √dk + bias + mask ) · V"
+
+
+class Rooted(nn.Module):
+    """Keys divided by a root that is a tensor, worked out or held (DeBERTa)."""
+
+    def __init__(self, *, held: bool):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.root = nn.Buffer(torch.tensor(3.0)) if held else None
+
+    def forward(self, x):
+        query, key, value = self.qkv(x).reshape(*x.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        root = torch.sqrt(torch.tensor(WIDTH // HEADS, dtype=torch.float) * 1) if self.root is None else self.root
+        scores = query @ (key.transpose(-1, -2) / root)
+        return x + self.out((scores.softmax(-1) @ value).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize(
+    ("held", "box", "formula"),
+    [(False, "K ÷ √d_k", "softmax( Q·KT / √dk ) · V"), (True, "SCALE K", "softmax( Q·KT · scaled ) · V")],
+)
+def test_a_root_that_is_a_tensor_is_told_where_it_follows_from_the_steps(held, box, formula):
+    tower, branch, nodes = read_panel(lambda: Rooted(held=held))
+
+    (_, _, line), *_ = list_formulas(tower, branch, nodes)
+    assert box in {node.label for node in nodes}
+    assert "".join(run.text for run in line) == formula
+
+
+class AddingNothing(nn.Module):
+    """Zeros are added to the scores, as where a layer has no table of distances (T5)."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        query, key, value = self.qkv(x).reshape(*x.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        nothing = torch.zeros(1, HEADS, x.shape[1], x.shape[1])
+        seen = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=nothing)
+        return x + self.out(seen.transpose(1, 2).flatten(2))
+
+
+def test_zeros_that_are_added_to_scores_are_no_mask():
+    tower, branch, nodes = read_panel(AddingNothing)
+
+    (_, _, line), *_ = list_formulas(tower, branch, nodes)
+    assert not [node.label for node in nodes if node.surface == "mask"]
+    assert "".join(run.text for run in line) == "softmax( Q·KT / √dk ) · V"

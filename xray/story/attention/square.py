@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Sequence
 from functools import partial
-from math import isclose, sqrt
 
 from xray.ir.flow.attention_sites import Site, has_keys_first
 from xray.ir.flow.dataflow import Flow
@@ -10,6 +9,7 @@ from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SCALINGS, SUMS
 from xray.ir.flow.projections import is_product
 from xray.ir.trace import Step
 from xray.story.anatomy.branches import Attention
+from xray.story.attention.factors import name_factors, read_alpha
 from xray.story.attention.lanes import Part
 from xray.story.attention.made_beside import Beside, find_joined_scores, is_gated, list_made
 from xray.story.branches.attention import has_sinks_inside
@@ -34,9 +34,6 @@ SQUARE: Place = (0.46, 0.9)
 KEYS_TURNED: Place = (0.46, 0.5)
 CHOOSER: Place = (0.37, 0.72)
 ADDED = ("bias", "mask")
-UNKNOWN_FACTOR = "· scaled"
-ROOT_OF_ROOT = "÷ √√d_k"
-"""Of queries and of keys, as torch scales both where it works its attention out: together the root."""
 
 
 def draw_square(
@@ -115,13 +112,14 @@ def draw_square(
     capped = HELD_CAP if held else describe_box("cap", branch)
     extra = ", ".join(part for part in (capped, sink, describe_dropout(flow, dropped)) if part)
     key = "shares" if branch.sinks and not inside else "softmax"
+    bent = list_bent(flow, site, branch, is_beside=inside)
     nodes.append(
         Node(
             key,
             label_softmax(flow.steps[site.softmax]),
             row,
             SQUARE,
-            (*steps_at(flow, site.softmax, *held, *list_bent(flow, site, branch, is_beside=inside)), *dropped),
+            (*steps_at(flow, site.softmax, *held, *bent, *parts[-1].nodes[:-1]), *dropped),
             flow.output(site.softmax),
             extra,
         )
@@ -241,30 +239,8 @@ def list_products_beside(flow: Flow, part: Scored, site: Site) -> list[int]:
 
 def label_scores(flow: Flow, site: Site, scales: Sequence[Scored]) -> str:
     """Queries times keys, and the factor where it is known."""
-    told = name_factors(flow, site, scales)
+    told = name_factors(flow, site, scales, own=read_alpha(flow, site))
     return f"SCORES {'K·Q' if has_keys_first(flow, site) else 'Q·K'}^T{told and f' {told}'}"
-
-
-def name_factors(flow: Flow, site: Site, scales: Sequence[Scored]) -> str:
-    """By what scores are multiplied; of several factors that they are."""
-    step = flow.steps[site.scores]
-    width = step.inputs[-2].shape[-1] if len(step.inputs) > 1 and step.inputs[-2].shape else 0
-    told = [name_factor(flow.steps[node], width) for part in scales for node in part.nodes if flow.op(node) in SCALINGS]
-    told = [one for one in told if one]
-    return told[0] if len(told) == 1 else UNKNOWN_FACTOR if told else ""
-
-
-def name_factor(step: Step, width: int) -> str:
-    """A scaling as it is written: by the root of the head's width or the root of this, else by the number."""
-    value = step.settings.get("factor", step.settings.get("other"))
-    if isinstance(value, bool) or not isinstance(value, int | float) or value == 0:
-        return UNKNOWN_FACTOR
-    factor = 1 / value if step.op.startswith(("div", "true_div")) else float(value)
-    if factor == 1:
-        return ""
-    if width and isclose(factor, 1 / sqrt(width), rel_tol=1e-3):
-        return "÷ √d_k"
-    return ROOT_OF_ROOT if width and isclose(factor, width**-0.25, rel_tol=1e-3) else f"· {factor:.4g}"
 
 
 def list_bent(flow: Flow, site: Site, branch: Attention, *, is_beside: bool) -> list[int]:

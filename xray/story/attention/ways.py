@@ -8,6 +8,7 @@ from xray.ir.flow.operation_kinds import CARRYING, COPIES, DROPOUTS, FINDINGS, S
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import ANOTHER_ROW, Attention
 from xray.story.anatomy.wording import label_activation
+from xray.story.attention.factors import UNKNOWN_FACTOR, name_factor
 from xray.story.attention.lanes import (
     Part,
     cut_way,
@@ -19,7 +20,6 @@ from xray.story.attention.lanes import (
     take_turn,
 )
 from xray.story.attention.runs import is_by_place
-from xray.story.attention.square import UNKNOWN_FACTOR, name_factor
 from xray.story.body.scale import multiplies_by_learned
 from xray.story.body.stages import Branching
 from xray.story.branches.attention import rolls_places
@@ -202,7 +202,7 @@ def lane_node(flow: Flow, lane: Lane, part: Part, key: str, row: int, *, is_wais
     letter = lane.letter.upper()
     by_place = part.kind == "scale" and any(is_by_place(flow, node) for node in part.nodes)
     scaling = [node for node in part.nodes if flow.op(node) not in CARRYING] if part.kind == "scale" else []
-    factor = name_factor(flow.steps[scaling[0]], width) if len(scaling) == 1 else ""
+    factor = name_factor(flow, scaling[0], width) if len(scaling) == 1 else ""
     return Node(
         key,
         f"DOWN {letter}"

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from xray.story.anatomy.branches import Attention
 from xray.story.anatomy.tree import Tower
-from xray.story.attention.square import ROOT_OF_ROOT
+from xray.story.attention.factors import ROOT_OF_ROOT, UNKNOWN_FACTOR
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told, draw_card
 from xray.story.charts.chart import Chart, Node
@@ -107,7 +107,7 @@ def write_attention(branch: Attention, nodes: Sequence[Node]) -> Line:
 def list_factors(nodes: Sequence[Node]) -> list[str]:
     """By what queries, keys and scores are multiplied, as their boxes tell it; twice the root of a root is one."""
     scores = next((node.label.replace("K·Q", "Q·K") for node in nodes if node.key.endswith("scores")), "")
-    scaled = [node.label[1:] for node in nodes if is_scaled(node, nodes)]
+    scaled = [name_scaling(node) for node in nodes if is_scaled(node, nodes)]
     factors = list(filter(None, map(str.strip, (*scaled, scores.removeprefix("SCORES Q·K^T")))))
     if factors.count(ROOT_OF_ROOT) == 2:
         return ["÷ √d_k", *(factor for factor in factors if factor != ROOT_OF_ROOT)]
@@ -135,9 +135,15 @@ def write_width(tower: Tower, branch: Attention) -> Line:
 
 
 def is_scaled(node: Node, nodes: Sequence[Node]) -> bool:
-    """Whether a node multiplies queries or keys by a number that it tells, behind the last layer that makes them."""
+    """Whether a node multiplies queries or keys behind the last layer that makes them."""
     made = [one.row for one in nodes if one.key.startswith("linear") and one.key[-2:] == node.key[-2:]]
-    return node.key.startswith("scale") and node.label[:2] in ("Q ", "K ") and node.row > max(made, default=-1)
+    is_own = node.key[-2:] in ("_q", "_k")
+    return node.key.startswith("scale") and is_own and node.row > max(made, default=-1)
+
+
+def name_scaling(node: Node) -> str:
+    """By what a node multiplies queries or keys: what it tells, or that it scales them."""
+    return node.label[1:] if node.label[:2] in ("Q ", "K ") else UNKNOWN_FACTOR
 
 
 def list_splits(chart: Chart) -> Iterator[Line]:

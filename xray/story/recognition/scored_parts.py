@@ -90,6 +90,9 @@ def read_scored(flow: Flow, scored: tuple[int, ...]) -> list[Scored]:
             for record, maker in flow.given(node)
             if maker not in spine and len(record.shape) > 1 and record.role != "parameter"
         ]
+        if others and all(is_nothing(flow, one.maker) for one in others) and step.op in SUMS | {"mask_scores"}:
+            fixed.append(node)
+            continue
         learned = [
             Operand(record, maker)
             for record, maker in flow.given(node)
@@ -115,6 +118,12 @@ def read_scored(flow: Flow, scored: tuple[int, ...]) -> list[Scored]:
             parts[-1] = Scored(parts[-1].kind, (*parts[-1].nodes, node), parts[-1].operand)
     parts.append(Scored("softmax", (*fixed, scored[-1])))
     return parts
+
+
+def is_nothing(flow: Flow, maker: int | None) -> bool:
+    """Whether a tensor is filled with 0 and nothing else, as what T5 adds for places where it has no table of them."""
+    made = flow.carried_from(maker)
+    return made is not None and flow.op(made) in ("zeros", "zeros_like", "new_zeros")
 
 
 def made_of_scores(flow: Flow, maker: int | None, spine: set[int]) -> bool:
@@ -214,10 +223,18 @@ def find_bias(flow: Flow, operand: Operand, behind: list[int]) -> Operand | None
         if flow.op(here) in LOOKUPS or is_projection(flow, here) or reads_table(flow, here):
             return nearest_like_scores(flow, operand, here, behind)
     is_mask = operand.record.mask is not None or operand.record.role == "mask"
-    hides = any(flow.op(here) in MASK_MAKERS | MASKINGS or pushes_down(flow, here) for here in behind)
+    hides = any(makes_mask(flow, here) or pushes_down(flow, here) for here in behind)
     if not is_mask and not hides and not is_given(flow, operand.maker):
         return operand
     return None
+
+
+def makes_mask(flow: Flow, place: int) -> bool:
+    """Whether a step may begin a mask, or applies one; what is full of a fraction, the base of slopes, is none."""
+    step = flow.steps[place]
+    fill = next((step.settings[name] for name in ("fill_value", "other", "arg2") if name in step.settings), None)
+    is_fraction = step.op == "full" and isinstance(fill, float) and fill > NO_WEIGHT and fill % 1 > 0
+    return step.op in MASK_MAKERS | MASKINGS and not is_fraction
 
 
 def pushes_down(flow: Flow, place: int) -> bool:

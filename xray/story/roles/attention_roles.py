@@ -7,8 +7,8 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import DROPOUTS, SCALINGS, TURNS
 from xray.ir.turns import swaps_last_two
 from xray.story.anatomy.branches import Attention
+from xray.story.attention.factors import name_factor, name_number, read_alpha
 from xray.story.attention.lanes import Part
-from xray.story.attention.square import name_factor
 from xray.story.attention.ways import read_attention_lanes
 from xray.story.body.stages import Branching
 from xray.story.branches.inner_norms import find_inner_norm
@@ -142,12 +142,13 @@ def is_scaled_by_root(flow: Flow, site: Site) -> bool:
     """Whether the scores of an attention are divided by the root of the width of a head."""
     width = site.query.end.shape[-1] if site.query.end.shape else 0
     parts = (part for part in read_scored(flow, site.scored) if part.kind == "scale")
-    return any(is_root(flow, part.nodes, width) for part in parts)
+    is_own = name_number(read_alpha(flow, site), width) == "÷ √d_k"
+    return is_own or any(is_root(flow, part.nodes, width) for part in parts)
 
 
 def is_root(flow: Flow, nodes: Collection[int], width: int) -> bool:
     """Whether steps scale by the root of the width of a head."""
-    told = {name_factor(flow.steps[node], width) for node in nodes if flow.op(node) in SCALINGS}
+    told = {name_factor(flow, node, width) for node in nodes if flow.op(node) in SCALINGS}
     return told == {"÷ √d_k"}
 
 
