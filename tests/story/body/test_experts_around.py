@@ -16,9 +16,10 @@ from xray.story.charts.stage_chart import chart_stage
 class Latent(nn.Module):
     """Experts that work on rows of their own width, be it with one beside them that all rows go through."""
 
-    def __init__(self, *, shared=False):
+    def __init__(self, *, shared=False, gated=False):
         super().__init__()
         self.norm, self.router = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 4)
+        self.gate = nn.Linear(WIDTH, 1) if gated else None
         self.down, self.up, self.inner = nn.Linear(WIDTH, 8), nn.Linear(8, WIDTH), nn.RMSNorm(8)
         self.wide, self.back = nn.Parameter(torch.randn(4, 8, 9)), nn.Parameter(torch.randn(4, 9, 8))
         self.beside = nn.Sequential(nn.Linear(WIDTH, 9), nn.ReLU(), nn.Linear(9, WIDTH)) if shared else None
@@ -30,7 +31,10 @@ class Latent(nn.Module):
         made = torch.bmm(functional.relu(torch.bmm(each, self.wide)), self.back)
         shares = torch.zeros(len(given), 4).scatter(1, chosen, weights)
         found = self.up((made * shares.t().unsqueeze(-1)).sum(0))
-        return x + (found if self.beside is None else found + self.beside(given)).view(x.shape)
+        if self.beside is not None:
+            beside = self.beside(given)
+            found = found + (beside if self.gate is None else self.gate(given).sigmoid() * beside)
+        return x + found.view(x.shape)
 
 
 def test_the_linear_layers_around_all_experts_are_drawn():
@@ -47,6 +51,15 @@ def test_an_expert_beside_them_is_added_behind_the_last_of_these():
 
     assert "ADD SHARED EXPERT" in labels
     assert "SUM, WEIGHTED BY THE ROUTER + SHARED EXPERT" not in labels
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_an_expert_beside_them_tells_its_parameters_and_its_gate(gated):
+    nodes = {node.key: node for node in draw(Reader(AttentionPart(), Latent(shared=True, gated=gated)), rows())}
+
+    held = WIDTH * 9 + 9 + 9 * WIDTH + WIDTH + gated * (WIDTH + 1)
+    assert nodes["shared"].record.shape[-1] == WIDTH
+    assert nodes["shared"].told == (f"{held} parameters", *["× a sigmoid gate"] * gated)
 
 
 class Lonely(nn.Module):

@@ -42,6 +42,7 @@ from xray.story.experts.mixing import (
 )
 from xray.story.experts.router_chart import add_way
 from xray.story.experts.sets import list_sets
+from xray.story.experts.shared_chart import BESIDE_BOTH, BESIDE_ROUTER, shared_node
 from xray.story.recognition.between import is_linear
 from xray.story.sentences.of_parts import describe_load
 
@@ -181,9 +182,10 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
         edges.append(Edge(head, "both"))
         head = "both"
     if branch.shared:
-        drawn.append(Node("shared", "SHARED EXPERT", 1, (0.845, 0.3), steps_at(flow, *sorted(shared))))
+        place = BESIDE_BOTH if is_waist else BESIDE_ROUTER
+        drawn.append(shared_node(flow, list_shared(flow, nodes, router), 1, place))
         edges.append(Edge("shared", head))
-        narrow = (0.5, 0.36) if is_waist else (0.345, 0.66)
+        narrow = (0.5, 0.36) if is_waist else (0.315, 0.6)
         drawn = [replace(node, place=narrow) if node.key in ("router", "choice") else node for node in drawn]
         feet.append("shared")
     return add_way(flow, found.region, router, routing, Chart(tuple(drawn), tuple(edges), tuple(feet), head))
@@ -198,16 +200,8 @@ def chart_sets(flow: Flow, found: Branching, branch: Experts) -> Chart | None:
         chart = None if alone is None else chart_experts(flow, replace(found, branch=alone, region=region))
         charts += [] if chart is None else [without_fan(chart)]
         one = None if one is None else one.others
-    shared = sorted(set().union(*list_shared(flow, found.region.inner, list_routers(flow, found.region.inner)[0])))
-    charts += (
-        [
-            chart_alone(
-                Node("shared", "SHARED EXPERT", 0, MIDDLE, steps_at(flow, *shared[::-1]), flow.output(shared[-1]))
-            )
-        ]
-        if shared
-        else []
-    )
+    shared = list_shared(flow, found.region.inner, list_routers(flow, found.region.inner)[0])
+    charts += [chart_alone(shared_node(flow, shared, 0, MIDDLE))] if shared else []
     end = found.region.end
     label = f"BOTH PUT TOGETHER{' + SHARED EXPERT' * bool(shared)}"
     both = Node("both", label, 0, BROAD, steps_at(flow, end), flow.output(end))
