@@ -28,9 +28,9 @@ class Gates(nn.Module):
         self.back = nn.ModuleList(nn.Linear(NARROW, WIDTH) for _ in range(COUNT))
 
     def forward(self, input_ids):
-        read = input_ids if self.hidden is None else torch.where(input_ids == self.hidden, 0, input_ids)
+        read = input_ids if self.hidden is None else torch.where(input_ids == self.hidden, 0, input_ids.clone())
         x = self.words(read)
-        rows = self.rows(input_ids if isinstance(self.rows, nn.Embedding) else x).unflatten(-1, (COUNT, NARROW))
+        rows = self.rows(read if isinstance(self.rows, nn.Embedding) else x).unflatten(-1, (COUNT, NARROW))
         for number, (layer, gate, back) in enumerate(zip(self.layers, self.gates, self.back, strict=True)):
             x = layer(x)
             x = x + back(nn.functional.gelu(gate(x)) * rows[:, :, number])
@@ -76,6 +76,10 @@ def test_rows_that_stand_between_layers_of_several_streams_are_drawn_from_the_id
 
     assert labels_beside(trace) == ["INPUT IDS", "LINEAR", "LOOK UP", "RMS NORM", "ADDED UP"]
     assert not any("Not drawn" in text for text in texts_of(trace))
+
+
+def test_a_question_that_is_asked_of_the_ids_is_no_box_of_them():
+    assert labels_beside(record(own_table=True, hidden=5)) == ["INPUT IDS", "LOOK UP"]
 
 
 def test_the_steps_of_an_entrance_are_none_of_what_stands_beside_it():

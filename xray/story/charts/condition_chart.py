@@ -17,7 +17,7 @@ def chart_condition(flow: Flow, condition: Conditioning, drawn: Collection[int])
     nodes = condition.first - set(drawn)
     if not nodes:
         return None
-    given = {node: (record, name_source(flow, node, record)) for node, record in list_given(flow, nodes)}
+    given = list_told(flow, nodes)
     labels: dict[int, str] = {}
     names: dict[int, str] = {}
     for node, (_, name) in given.items():
@@ -46,6 +46,21 @@ def chart_condition(flow: Flow, condition: Conditioning, drawn: Collection[int])
     for node in names.keys() - labels.keys():
         chart = add_input(chart, f"beside{node}", names[node], given[node][0])
     return chart
+
+
+def list_told(flow: Flow, nodes: Collection[int]) -> dict[int, tuple[TensorRecord, str]]:
+    """What comes from outside, with its name, by the steps that read it.
+
+    A question that is asked of it, such as which ids stand for an image, is none where its numbers are read too.
+    """
+    found = {node: (record, name_source(flow, node, record)) for node, record in list_given(flow, nodes)}
+    asked = {node for node in found if flow.output(node).dtype == "bool"}
+    read = {(name, record.shape) for node, (record, name) in found.items() if node not in asked}
+    return {
+        node: (record, name)
+        for node, (record, name) in found.items()
+        if node not in asked or (name, record.shape) not in read
+    }
 
 
 def add_input(chart: Chart, reader: str, name: str, record: TensorRecord) -> Chart:
