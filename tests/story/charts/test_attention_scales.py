@@ -226,3 +226,23 @@ def test_zeros_that_are_added_to_scores_are_no_mask():
     (_, _, line), *_ = list_formulas(tower, branch, nodes)
     assert not [node.label for node in nodes if node.surface == "mask"]
     assert "".join(run.text for run in line) == "softmax( Q·KT / √dk ) · V"
+
+
+class Layered(nn.Module):
+    """What the heads found, through a linear layer, times learned numbers for each channel (DINOv2)."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.scale = nn.Parameter(torch.ones(WIDTH))
+
+    def forward(self, x):
+        query, key, value = self.qkv(x).reshape(*x.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        found = (query @ key.transpose(-1, -2)).softmax(-1) @ value
+        return x + self.out(found.transpose(1, 2).flatten(2)) * self.scale
+
+
+def test_learned_numbers_behind_the_heads_are_told_with_their_count():
+    _, _, nodes = read_panel(Layered)
+
+    assert {node.label: node.extra for node in nodes}["× LEARNED NUMBERS"] == f"{WIDTH} parameters"

@@ -60,6 +60,7 @@ def test_heads_of_pieces_lie_side_by_side_behind_the_pieces():
         ("2 PIECES END TO END", (2, PLACES, HEADS, WIDTH // HEADS)),
         ("CONCAT HEADS", (2, PLACES, WIDTH)),
     ]
+    assert boxes[-1] == ("LINEAR O", (2, PLACES, WIDTH))
 
 
 def test_axes_that_are_swapped_back_and_copied_are_not_cut_anew():

@@ -14,7 +14,7 @@ from xray.story.attention.ways import (
     MOST_ARROWS,
     label_cut,
 )
-from xray.story.body.scale import is_tanh_of_learned
+from xray.story.body.scale import is_tanh_of_learned, multiplies_by_learned
 from xray.story.body.stages import find_ending
 from xray.story.branches.attention import is_sink_share
 from xray.story.branches.caps import label_scale
@@ -104,23 +104,30 @@ def draw_end(
         cut = "WINDOWS JOINED" if joins_windows(flow, part, branch.window) else label_cut(flow, part)
         if part.kind == "heads" and all(node.key != "concat" for node in nodes) and joins_heads(flow, part, branch):
             key, cut = "concat", "CONCAT HEADS"
-        label = label or {"heads": cut, "scale": label_scale(flow, *part.nodes), "linear": name_linear(flow, part)}.get(
-            part.kind
-        )
+        scaled = "× LEARNED NUMBERS" if multiplies_rows(flow, part) else label_scale(flow, *part.nodes)
+        label = label or {"heads": cut, "scale": scaled, "linear": name_linear(flow, part)}.get(part.kind)
         label = label or ("ROTATE" if is_rotary(flow, part.nodes) else label_step(flow, part.nodes[-1]))
+        keys = {node.key for node in nodes}
+        if label == "LINEAR" and "concat" in keys and "output" not in keys:
+            key, label = "output", "LINEAR O"  # pieces were put together before (Qwen's eye)
         if find_beside_gate(flow, part.nodes[-1]) is not None:
             key, label = f"gated{count}", "× GATE"
         elif any(is_tanh_of_learned(flow, maker) for node in part.nodes for maker in flow.makers[node]):
             label = TANH_GATE
-        extra = next(
-            (told for node in part.nodes if is_linear(flow, node) and (told := describe_params(flow, node))), ""
-        )
+        works = [node for node in part.nodes if is_linear(flow, node) or multiplies_rows(flow, part)]
+        extra = next((told for node in works if (told := describe_params(flow, node))), "")
         finding = find_beside(flow, part.nodes[-1]) if name_sum(flow, part, site) else None
         steps = steps_at(flow, *reversed(part.nodes), *([] if finding is None else [finding]))
         nodes.append(Node(key, label, row, BROAD, steps, part.record, extra))
         edges.append(Edge(last, key, min(branch.heads or 1, MOST_ARROWS) if key == "concat" else 1))
         last, row = key, row + 1
     return last
+
+
+def multiplies_rows(flow: Flow, part: Part) -> bool:
+    """Whether all that a part does is to multiply rows by learned numbers, one for each channel (DINOv2)."""
+    scalings = [node for node in part.nodes if flow.op(node) in SCALINGS]
+    return bool(scalings) and all(multiplies_by_learned(flow, node) for node in scalings)
 
 
 def draw_joined(flow: Flow, site: Site, joined: Sequence[int], row: int) -> Node:
