@@ -1,7 +1,10 @@
 """The card of costs: what the record of a run proves of them."""
 
+import torch
 from small_traces import small_inference_passes, small_trace
+from torch import nn
 
+import xray
 from xray.ir.peak import find_peak
 from xray.story.cards.costs import list_costs
 from xray.story.facts.totals import count_work
@@ -34,3 +37,10 @@ def test_parameters_that_every_place_meets_are_not_told_twice():
 
     assert "of these used" not in dict(list_costs(trace, count_work(trace).params))
     assert "of these used" in dict(list_costs(trace, 1))
+
+
+def test_where_nearly_all_is_used_it_is_told_how_much_is_not():
+    trace = xray.trace(nn.Linear(61, 61), torch.ones(2, 61))
+
+    assert dict(list_costs(trace, 61 * 61))["of these used"] == "3.72 k (98.4%)"
+    assert dict(list_costs(trace, 61 * 62 - 1))["of these used"] == "all but 1"

@@ -9,6 +9,8 @@ from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
+from xray.story.anatomy.tree import Group
+from xray.story.cards.pattern import tells_widths
 from xray.story.poster import compose_poster
 
 
@@ -70,3 +72,10 @@ def test_of_several_towers_the_one_whose_layers_differ_is_named():
     place = texts.index("WHICH LAYER IS WHICH")
     assert texts[place + 1] == "vision"
     assert texts[place + 2].startswith("1: ")
+
+
+def test_where_one_width_is_told_all_are():
+    groups = [Group((0,), (), 7), Group((1,), (), 13), Group((2,), (), 29)]
+
+    assert tells_widths(groups, [["self-attention in windows of 5"], ["self-attention in windows of 5"], ["other"]])
+    assert not tells_widths(groups, [["self-attention"], ["convolution"], ["recurrence"]])

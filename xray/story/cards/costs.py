@@ -20,7 +20,10 @@ def list_costs(trace: Trace, active_params: int | None = None, active: str = "us
     if work.params and work.param_bytes:
         yield "weights", f"{say_short(work.params)} numbers, {say_short(work.param_bytes, 'B')}"
     if active_params and active_params != work.params:
-        yield f"of these {active}", f"{say_short(active_params)} ({active_params / work.params:.1%})"
+        share = f"{active_params / work.params:.1%}"
+        is_nearly_all = share == "100.0%"
+        idle = f"all but {work.params - active_params:,}"
+        yield f"of these {active}", idle if is_nearly_all else f"{say_short(active_params)} ({share})"
     if not work.with_backward:
         yield from list_fullest(trace, work.param_bytes)
     growth = measure_growth(trace)

@@ -30,6 +30,7 @@ def draw_pattern(told: Told, canvas: Canvas, top: float) -> float:
             masks = {frame.group.layers[0]: frame.masks for frame in frames}
             parts = [list_parts(tower, group) for group in tower.groups]
             kinds = {number: kind for kind, group in enumerate(tower.groups) for number in group.layers}
+            is_width_told = tells_widths(tower.groups, parts)
             step = min(13.0, (told.width - 28) / len(kinds))
             if len({one.name for one, _, _ in told.frames}) > 1:
                 name = (words(tower.name, NOTE, "text", "semibold"),)
@@ -42,9 +43,10 @@ def draw_pattern(told: Told, canvas: Canvas, top: float) -> float:
                 canvas.panel(told.left + 14, y - 11, told.left + 26, y - 1, SWATCHES[kind % len(SWATCHES)], 2)
                 text = f"{spell_layers(group.layers)}: {', '.join(parts[kind])}"
                 like = [one for one, own in zip(tower.groups, parts, strict=True) if own == parts[kind]]
-                if len({one.d_model for one in like}) > 1 and group.d_model is not None:
+                if is_width_told and group.d_model is not None:
                     text += f"; d_model {group.d_model:,}"
-                elif len({masks.get(one.layers[0], ()) for one in like}) > 1:
+                    like = [one for one in like if one.d_model == group.d_model]
+                if len({masks.get(one.layers[0], ()) for one in like}) > 1:
                     text += describe_masks(masks.get(group.layers[0], ()))
                 lines = tuple(words(line, NOTE) for line in wrap(text, NOTE, told.width - 50, canvas.measure, 2))
                 y = canvas.note(told.left + 32, y, lines, "card").bottom - 3
@@ -55,6 +57,14 @@ def draw_pattern(told: Told, canvas: Canvas, top: float) -> float:
         return y
 
     return draw_card(told, canvas, top, "WHICH LAYER IS WHICH", draw)
+
+
+def tells_widths(groups: Sequence[Group], parts: Sequence[list[str]]) -> bool:
+    """Whether some layers are alike but for the width of their stream, so that the width of each is told."""
+    widths: dict[tuple[str, ...], set[int | None]] = {}
+    for group, own in zip(groups, parts, strict=True):
+        widths.setdefault(tuple(own), set()).add(group.d_model)
+    return any(len(one) > 1 for one in widths.values())
 
 
 def list_parts(tower: Tower, group: Group) -> list[str]:
