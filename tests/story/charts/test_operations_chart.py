@@ -272,3 +272,22 @@ def test_rows_that_are_added_up_are_told_with_their_number(axis, told):
     labels = labels_of(Weighed(axis), torch.ones(2, WIDTH, 3, 5))
 
     assert [label for label in labels if label.startswith("SUM")] == told
+
+
+class Stem(nn.Module):
+    """A convolution whose weights are brought to a length before it (wav2vec 2.0's places)."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.near = nn.utils.parametrizations.weight_norm(nn.Conv1d(8, 8, 3, padding=1), dim=2)
+
+    def forward(self, x):
+        return self.last(nn.functional.gelu(self.near(self.first(x).mT)).mT)
+
+
+def test_what_weights_go_through_belongs_to_the_step_that_works_with_them():
+    (convolution,) = (node for node in chart_of(Stem(), rows(8)).nodes if node.label.startswith("CONVOLUTION"))
+
+    assert convolution.extra == f"{8 * 8 * 3 + 3 + 8} parameters"
+    assert not [label for label in labels_of(Stem(), rows(8)) if "NORM" in label]

@@ -206,8 +206,13 @@ def read_loop(flow: Flow, nodes: Collection[int]) -> list[int]:
 
 
 def is_substance(flow: Flow, node: int, inside: Collection[int]) -> bool:
-    """Whether a step multiplies by learned numbers, or does what no bending or moving does."""
+    """Whether a step multiplies by learned numbers, or does what no bending or moving does.
+
+    What weights go through before rows meet them belongs to the step that they meet there (wav2vec 2.0).
+    """
     op = flow.op(node)
+    if op.endswith("weight_norm"):
+        return False
     if is_linear(flow, node) or op in FINDINGS or op in SOFTMAXES or op in LOOKUPS or is_product(flow, node):
         return True
     step = flow.steps[node]
