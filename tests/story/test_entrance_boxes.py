@@ -316,3 +316,23 @@ def test_a_long_stem_is_followed_down_to_the_picture():
 
     assert foot.label == "IMAGE"
     assert foot.record.shape == (2, 3, 8, 8)
+
+
+class Kinds(Words):
+    """Words, each of one of two kinds that the model counts by itself (BERT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.kinds = nn.Embedding(2, WIDTH)
+
+    def forward(self, ids):
+        x = self.words(ids) + self.kinds(torch.zeros_like(ids))
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_a_table_of_few_rows_is_told_by_its_size():
+    _, chart = read(Kinds, torch.arange(14).view(2, 7))
+
+    assert sorted(labels_of(chart)) == ["ADDED UP", "LOOKUP IN 2 ROWS", "TABLE LOOKUP", "TOKEN IDS"]

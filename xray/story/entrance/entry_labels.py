@@ -18,16 +18,19 @@ from xray.story.passages.added_places import (
 from xray.story.passages.pools import label_neighbours, lays_neighbours
 from xray.story.recognition.between import list_reading_data
 from xray.story.recognition.chosen_rows import picks_by_chance
+from xray.story.wording import plural
 
 CHOOSING = frozenset({"gather", "index_select", "take_along_dim"})
 MEAN = "MEAN OF BOTH"
+FEW_ROWS = 8
+"""A table of so many rows at most holds no words: its size is told, so that it is not taken for theirs."""
 
 
 def label_entry(flow: Flow, node: int) -> str:
     """What a step of the entrance is called."""
     op = flow.op(node)
     if op in LOOKUPS:
-        return "PLACE LOOKUP" if looks_up_places(flow, node) else "TABLE LOOKUP"
+        return "PLACE LOOKUP" if looks_up_places(flow, node) else label_lookup(flow, node)
     if op in FINDINGS:
         found = any(flow.op(one) in FINDINGS for one in flow.behind(flow.makers[node][0]))
         return "PATCHES" if cuts_patches(flow, node) and not found else ""
@@ -60,6 +63,15 @@ def label_entry(flow: Flow, node: int) -> str:
     if op == "cat" and flow.output(node).shape[1:2] == (sum(rows),):
         return label_rows(flow, node, rows)
     return ""
+
+
+def label_lookup(flow: Flow, node: int) -> str:
+    """What looking rows up in a table is called: one of few rows, such as the kinds of words, by its size (BERT)."""
+    weights = (record for record in flow.steps[node].inputs if record.role == "parameter" and len(record.shape) == 2)
+    held = next((record.shape[0] for record in weights), flow.steps[node].settings.get("num_embeddings"))
+    if isinstance(held, int) and held <= FEW_ROWS:
+        return f"LOOKUP IN {plural(held, 'row').upper()}"
+    return "TABLE LOOKUP"
 
 
 def label_rows(flow: Flow, node: int, rows: Sequence[int]) -> str:
