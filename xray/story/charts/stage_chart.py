@@ -55,7 +55,7 @@ from xray.story.wording import plural
 
 def chart_stage(flow: Flow, staging: Staging) -> Chart:
     """The whole chart of a stage, its sum on top; branches that begin at one point stand beside each other."""
-    before = [norm for norm in staging.norms if is_opening(flow, norm, staging)]
+    before = join_norms([norm for norm in staging.norms if is_opening(flow, norm, staging)])
     charts = [add_own_sum(flow, staging, one, chart_branch(flow, one)) for one in staging.branches]
     if len(before) > 1:
         charts = [chart_begun(flow, one, before, chart) for one, chart in zip(staging.branches, charts, strict=True)]
@@ -233,6 +233,12 @@ def is_opening(flow: Flow, norm: Norm, staging: Staging) -> bool:
     inside = any(norm.end in joint.region.inner for joint in staging.joints)
     origin = strip_plain(flow, norm.origin)
     return inside and (origin == start or origin is None or origin not in staging.joints[0].region.inner)
+
+
+def join_norms(norms: list[Norm]) -> list[Norm]:
+    """One norm for several that are the same up to where each branch multiplies it by a number (Falcon-H1)."""
+    common = set[int].intersection(*(set(norm.nodes) for norm in norms)) if len(norms) > 1 else set[int]()
+    return [replace(norms[0], end=max(common), nodes=tuple(sorted(common)))] if common else norms
 
 
 def chart_norm(flow: Flow, norm: Norm, key: str, wide: bool) -> Chart:
