@@ -135,3 +135,26 @@ class Flowing(Layered):
 
 def test_numbers_drawn_by_chance_are_noise_however_they_are_scaled():
     assert ("+ NOISE", "LINEAR") in list_arrows(read(Flowing, torch.rand(2, 7, OTHER), torch.rand(2)).entrance)
+
+
+class Timed(Layered):
+    """Rows beside which waves of a time stand that is drawn by chance, unless it is given (π0)."""
+
+    def __init__(self):
+        super().__init__()
+        self.lead = nn.Linear(OTHER + 6, WIDTH)
+        self.register_buffer("frequencies", torch.rand(3))
+
+    def enter(self, rows, time=None):
+        time = torch.rand(rows.shape[0]) * 0.9 + 0.1 if time is None else time
+        turns = time[:, None] * self.frequencies
+        waves = torch.cat([turns.sin(), turns.cos()], dim=-1)
+        return self.lead(torch.cat([rows, waves[:, None].expand(-1, rows.shape[1], -1)], dim=-1))
+
+
+@pytest.mark.parametrize("given", [(), (torch.rand(2),)])
+def test_waves_of_a_time_that_is_drawn_by_chance_are_led_from_it(given):
+    arrows = list_arrows(read(Timed, torch.rand(2, 7, OTHER), *given).entrance)
+
+    by_chance = {("DRAWN BY CHANCE", "SIN"), ("DRAWN BY CHANCE", "COS")}
+    assert arrows & by_chance == (set() if given else by_chance)

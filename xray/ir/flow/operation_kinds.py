@@ -102,7 +102,20 @@ PLACING = frozenset({"masked_scatter", "masked_scatter_", "index_put", "index_pu
 GRIDS = frozenset({"grid_sample", "grid_sampler"})
 """What picks numbers between the places of a map, where its second operand says."""
 CLAMPS = frozenset({"clamp", "clamp_", "clip", "clamp_min", "clamp_max"})
-CHANCE = frozenset({"randn", "randn_like", "rand", "rand_like", "normal", "normal_", "uniform_", "randperm", "randint"})
+CHANCE = frozenset(
+    {
+        "randn",
+        "randn_like",
+        "rand",
+        "rand_like",
+        "normal",
+        "normal_",
+        "uniform_",
+        "randperm",
+        "randint",
+        "_sample_dirichlet",
+    }
+)
 """What draws numbers by chance."""
 REPEATS = frozenset({"expand", "repeat", "repeat_interleave", "broadcast_to", "tile"})
 TURNS = frozenset({"transpose", "permute", "t", "T", "mT", "movedim", "swapaxes", "swapdims", "adjoint", "moveaxis"})

@@ -6,16 +6,16 @@ from dataclasses import replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS, NORMS, REPEATS
+from xray.ir.flow.operation_kinds import CARRYING, CHANCE, FINDINGS, LOOKUPS, NORMS, REPEATS
 from xray.ir.records import TensorRecord
 from xray.story.charts.chart import Chart, Edge, Node, name_learned
 from xray.story.recognition.between import is_linear
 from xray.story.wording import plural
 
-VECTORS = "VECTORS"
+VECTORS, WAVES = "VECTORS", frozenset({"sin", "cos"})
 WHOLE = frozenset({"index", "select", "slice", "narrow", "long", "int"})
 """What cuts ids out of other numbers, and makes them whole."""
-MOST_BESIDE, MOST_MOVES = 3, 8
+MOST_BESIDE, MOST_MOVES, MOST_BEHIND = 3, 8, 40
 """No more boxes stand side by side at the foot; no farther back is looked for what a lookup reads."""
 
 
@@ -28,17 +28,18 @@ def add_others(flow: Flow, chart: Chart) -> Chart:
     found = [(node, *one) for node in bare if (one := read_besides(flow, node)) is not None]
     alike = Counter(record.shape for _, record, label in found if label == VECTORS)
     others: dict[str, Node] = {}
-    for node, record, label in found if len(found) + len(given) <= MOST_BESIDE else ():
+    for node, record, label in found:
         told = plural(prod(record.shape), "parameter") if record.role == "parameter" else ""
         is_one = label == VECTORS and count_arguments(flow, record) == 1  # whoever reads the like reads the same
         if label == VECTORS and not is_one and alike[record.shape] > 1:
             continue
         same = next((one for one in given if is_one and has_shape(one, record)), None)
         if same is None:
-            key = str(record.shape) if is_one else node.key
+            key = str(record.shape) if is_one else record.source or node.key
             same = others.setdefault(key, Node(f"also{node.key}", label, 0, node.place, node.steps[:1], record, told))
         edges.append(Edge(same.key, node.key))
-    if not others or not given or any(node.row == 0 and node not in given for node in chart.nodes):
+    too_many = len(others) + len(given) > MOST_BESIDE
+    if not others or not given or too_many or any(node.row == 0 and node not in given for node in chart.nodes):
         kept = [edge for edge in edges if not edge.source.startswith("also")]
         return Chart(chart.nodes, (*chart.edges, *kept), chart.feet, chart.head, chart.memory)
     row = sorted((*given, *others.values()), key=lambda node: node.place[0])
@@ -79,6 +80,9 @@ def read_ids(flow: Flow, lookup: int) -> TensorRecord | None:
 def read_besides(flow: Flow, node: Node) -> tuple[TensorRecord, str] | None:
     """What a box works on that came in with the other arguments, or learned rows that it leads on, and what it is."""
     place = flow.places[node.steps[0].id]
+    drawn = find_drawn_by_chance(flow, place)
+    if drawn is not None:
+        return flow.output(drawn), "DRAWN BY CHANCE"
     if flow.op(place) in FINDINGS or not (is_linear(flow, place) or flow.op(place) in NORMS):
         return None
     record, maker = next(flow.given(place))
@@ -90,6 +94,19 @@ def read_besides(flow: Flow, node: Node) -> tuple[TensorRecord, str] | None:
         rows = prod(record.shape[:-1])
         return record, name_learned(rows)
     return (record, VECTORS) if len(record.shape) in (2, 3) and count_arguments(flow, record) else None
+
+
+def find_drawn_by_chance(flow: Flow, place: int) -> int | None:
+    """The numbers, one for each sequence, of which waves are made that chance alone says: the time of a flow (π0)."""
+    if flow.op(place) not in WAVES:
+        return None
+    behind = list(flow.behind(place, most=MOST_BEHIND, ends=lambda here: flow.op(here) in CHANCE))
+    whole = {one.shape for step in flow.steps if step.parent is None for one in step.inputs}
+    given = [one.shape for here in behind for one, maker in flow.given(here) if maker is None and one.shape]
+    if not whole.isdisjoint(given) or not any(flow.op(here) in CHANCE for here in behind):
+        return None
+    numbers = [here for here in behind if len(flow.output(here).shape) == 1 and flow.output(here).is_float]
+    return max(numbers, default=None)
 
 
 def count_arguments(flow: Flow, record: TensorRecord) -> int:
