@@ -205,6 +205,21 @@ def read_loop(flow: Flow, nodes: Collection[int]) -> list[int]:
     return [node for node in sorted(nodes) if first <= node <= last and not is_linear(flow, node)]
 
 
+def part_loop(flow: Flow, nodes: Collection[int], loop: list[int]) -> tuple[list[int], Group]:
+    """A loop without the products by which each place reads its state, and these, in order (Mamba)."""
+    if not loop:
+        return loop, ()
+    inside, last = set(loop), loop[-1]
+    own = {last, *flow.behind(last, within=inside.__contains__)}
+    others = [node for node in loop if node not in own]
+    products = [node for node in others if is_product(flow, node)]
+    final = [reader for reader in flow.readers.get(last, ()) if reader in nodes and is_product(flow, reader)]
+    plain = all(flow.op(node) in CARRYING for node in others if node not in products)
+    if not products or len(final) != 1 or not plain:
+        return loop, ()
+    return [node for node in loop if node in own], (*products, *final)
+
+
 def is_substance(flow: Flow, node: int, inside: Collection[int]) -> bool:
     """Whether a step multiplies by learned numbers, or does what no bending or moving does.
 

@@ -17,7 +17,7 @@ from xray.story.anatomy.wording import ACTIVATIONS, label_activation
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.feed_forward import name_activation
 from xray.story.charts.chart import Chart, Edge, Node, Place, describe_params, steps_at
-from xray.story.charts.drawn_steps import MOST_AT_ALL, MOST_NODES, pick_steps, read_loop
+from xray.story.charts.drawn_steps import MOST_AT_ALL, MOST_NODES, part_loop, pick_steps, read_loop
 from xray.story.charts.operation_labels import label_step, list_rounding
 from xray.story.recognition.between import list_reading_data
 from xray.story.recognition.written_bends import list_written_bend
@@ -43,11 +43,12 @@ def chart_operations(
     Each of those `folded` stands for several, by the last of them. In an entrance those that read rows made elsewhere,
     by another tower, read a memory, and stand left.
     """
-    loop = read_loop(flow, nodes)
+    loop, looked = part_loop(flow, nodes, read_loop(flow, nodes))
     bends = name_written_bends(flow, set(nodes), loop)
-    labels = {**bends, **(labels or {})}
+    labels = {**bends, **dict.fromkeys(looked[-1:], "PRODUCT, AT EACH PLACE"), **(labels or {})}
     rounded = {node: own for node in nodes if (own := list_rounding(flow, node))}
     folded = {node: list_written_bend(flow, node) for node in bends} | rounded | dict(folded or {})
+    folded |= {looked[-1]: looked} if looked else {}
     most = MOST_AT_ALL if is_entrance else most
     drawn = pick_steps(flow, nodes, labels, folded, loop, most, begins)
     notable, behind = drawn.steps, drawn.behind
