@@ -336,3 +336,21 @@ def test_a_table_of_few_rows_is_told_by_its_size():
     _, chart = read(Kinds, torch.arange(14).view(2, 7))
 
     assert sorted(labels_of(chart)) == ["ADDED UP", "LOOKUP IN 2 ROWS", "TABLE LOOKUP", "TOKEN IDS"]
+
+
+class Hidden(Words):
+    """Words, each times a number for its place that says whether it counts: given, or made by the model (DeBERTa)."""
+
+    def forward(self, ids, counts=None):
+        counts = torch.ones(ids.shape) if counts is None else counts
+        x = self.words(ids) * counts.unsqueeze(2)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize("given", [(), (torch.ones(2, 7),)])
+def test_words_times_a_number_for_each_place_have_a_box_for_it(given):
+    _, chart = read(Hidden, torch.arange(14).view(2, 7), *given)
+
+    assert "× ONE NUMBER FOR EACH PLACE" in labels_of(chart)

@@ -18,6 +18,7 @@ from xray.story.passages.added_places import (
 from xray.story.passages.pools import label_neighbours, lays_neighbours
 from xray.story.recognition.between import list_reading_data
 from xray.story.recognition.chosen_rows import picks_by_chance
+from xray.story.recognition.scored_parts import is_given
 from xray.story.wording import plural
 
 CHOOSING = frozenset({"gather", "index_select", "take_along_dim"})
@@ -54,6 +55,8 @@ def label_entry(flow: Flow, node: int) -> str:
         return label_neighbours(flow, node)
     if op in SCALINGS and is_one_number(flow, node):
         return "× A LEARNED NUMBER"
+    if op in SCALINGS and counts_places(flow, node):
+        return "× ONE NUMBER FOR EACH PLACE"
     if op in CHOOSING and leaves_rows(flow, node):
         chance = ", DRAWN BY CHANCE" if picks_by_chance(flow, node) else ""
         return f"{flow.output(node).shape[1]:,} OF {flow.steps[node].inputs[0].shape[1]:,} ROWS{chance}"
@@ -63,6 +66,14 @@ def label_entry(flow: Flow, node: int) -> str:
     if op == "cat" and flow.output(node).shape[1:2] == (sum(rows),):
         return label_rows(flow, node, rows)
     return ""
+
+
+def counts_places(flow: Flow, node: int) -> bool:
+    """Whether rows are multiplied by one number for each place that was not worked out of them: a mask (DeBERTa)."""
+    shape, reading = flow.output(node).shape, list_reading_data(flow)
+    numbers = [maker for record, maker in flow.given(node) if record.shape == (*shape[:-1], 1)]
+    is_wide = len(shape) > 2 and shape[-1] > 1 and len(flow.steps[node].inputs) == 2
+    return is_wide and len(numbers) == 1 and (numbers[0] not in reading or is_given(flow, numbers[0]))
 
 
 def label_lookup(flow: Flow, node: int) -> str:
