@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import FINDINGS, LOOKUPS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import FINDINGS, LOOKUPS, PLACING, SCALINGS, SUMS
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.caps import read_factor
 from xray.story.entrance.entrance import cuts_patches
@@ -51,6 +51,8 @@ def label_entry(flow: Flow, node: int) -> str:
         return f"{flow.steps[node].inputs[0].shape[-2]:,} ROWS ADDED UP"
     if op == "interpolate" and learned_source(flow, *next(flow.given(node))) is None:
         return "RESIZED" if flow.output(node).shape != flow.steps[node].inputs[0].shape else "RESIZED × 1"
+    if op in PLACING and puts_learned_row(flow, node):
+        return "A LEARNED ROW PUT IN"
     if lays_neighbours(flow, node):
         return label_neighbours(flow, node)
     if op in SCALINGS and is_one_number(flow, node):
@@ -109,6 +111,13 @@ def is_one_number(flow: Flow, node: int) -> bool:
     """Whether what a step multiplies rows or maps by, or adds, is one number that is learned (DeepSeek-VL's hybrid)."""
     learned = [prod(record.shape) for record in flow.steps[node].inputs if record.role == "parameter"]
     return learned == [1] and prod(flow.output(node).shape) > 1
+
+
+def puts_learned_row(flow: Flow, node: int) -> bool:
+    """Whether a step writes one row that is learned at some places of rows (T5Gemma 2 at the ends of images)."""
+    wide = flow.output(node).shape[-1:]
+    sources = (learned_source(flow, *one) for one in flow.given(node))
+    return any(source is not None and source.shape == wide and source.trained is not False for source in sources)
 
 
 def is_halved(flow: Flow, node: int) -> bool:
