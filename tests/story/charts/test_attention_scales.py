@@ -82,12 +82,13 @@ class ScaledLast(nn.Module):
         return x + self.out((scores.softmax(-1) @ value).transpose(1, 2).flatten(2))
 
 
-def test_a_factor_behind_a_bias_stands_above_it_and_no_formula_says_otherwise():
+def test_a_factor_behind_a_bias_stands_above_it_and_multiplies_the_sum():
     tower, attention, nodes = read_panel(ScaledLast)
 
     rows = {node.label: node.row for node in nodes}
     assert rows["SCORES Q·K^T"] < rows["+ BIAS OF RELATIVE PLACES"] < rows["SCORES ÷ √d_k"]
-    assert "attention" not in [name for name, *_ in list_formulas(tower, attention, nodes)]
+    (_, _, line), *_ = list_formulas(tower, attention, nodes)
+    assert "".join(run.text for run in line) == "softmax( ( Q·KT + bias ) / √dk ) · V"
 
 
 class Bent(nn.Module):

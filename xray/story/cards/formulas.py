@@ -84,24 +84,45 @@ def list_formulas(tower: Tower, branch: Attention, nodes: Sequence[Node]) -> lis
 
 
 def write_attention(branch: Attention, nodes: Sequence[Node]) -> Line:
-    """The formula of an attention: its terms are those of its nodes; none where a sum is capped or scaled."""
+    """The formula of an attention: its terms are those of its nodes; none where a sum is capped, or may be."""
     keys = {node.key.rstrip("0123456789") for node in nodes}
     cap = f"{branch.cap:g}" if branch.cap else "c" if any(HELD_CAP in node.extra for node in nodes) else ""
-    if (cap and "bias" in keys) or "factor" in keys:
+    if cap and ("bias" in keys or "factor" in keys):
         return ()
-    runs = [Run(f"softmax( {cap and f'{cap}·tanh( '}Q·K", LABEL), Run("T", LABEL, "text", "regular", "sup")]
-    for factor in list_factors(nodes):
-        if factor == ROOT_OF_ROOT:
-            runs.append(Run(" / √√d_k", LABEL))
-        elif "√d_k" in factor:
-            runs += [Run(" / √d", LABEL), Run("k", LABEL, "text", "regular", "sub")]
-        elif "·" in factor:
-            runs.append(Run(f" {factor}", LABEL))
+    later = list_later(nodes)
+    factors = [term for term in later if not isinstance(term, str)]
+    if len(factors) > 1 or (UNKNOWN_FACTOR,) in factors:
+        return ()  # such as the two around a tanh (Gemma 4's ear)
+    runs = [Run(f"softmax( {'( ' * len(factors)}{cap and f'{cap}·tanh( '}Q·K", LABEL)]
+    runs += [Run("T", LABEL, "text", "regular", "sup")]
+    runs += [run for factor in list_factors(nodes) for run in write_factor(factor)]
     runs += [Run(f" / {cap} )", LABEL)] if cap else []
-    runs += [Run(f" + {term}", LABEL) for term in ("bias", "mask") if term in keys]
-    behind = "shares" in keys
-    runs += [Run(" , sink", LABEL)] if branch.sinks and not behind else []
-    return (*runs, Run(" ) · V × share" if behind else " ) · V", LABEL))
+    for term in later:
+        runs += [Run(f" + {term}", LABEL)] if isinstance(term, str) else [Run(" )", LABEL), *write_factor(*term)]
+    is_behind = "shares" in keys
+    runs += [Run(" , sink", LABEL)] if branch.sinks and not is_behind else []
+    return (*runs, Run(" ) · V × share" if is_behind else " ) · V", LABEL))
+
+
+def list_later(nodes: Sequence[Node]) -> list[str | tuple[str]]:
+    """What is done to the scores, in order: terms that are added, each once, and what all is multiplied by (XLNet)."""
+    found: list[str | tuple[str]] = []
+    for node in sorted(nodes, key=lambda one: one.row):
+        kind = node.key.rstrip("0123456789")
+        if kind in ("bias", "mask") and kind not in found:
+            found.append(kind)
+        elif kind == "factor":
+            found.append((node.label.removeprefix("SCORES "),))
+    return found
+
+
+def write_factor(factor: str) -> list[Run]:
+    """A factor as it is written behind what it multiplies; nothing where no number is known that it is."""
+    if factor == ROOT_OF_ROOT:
+        return [Run(" / √√d_k", LABEL)]
+    if "√d_k" in factor:
+        return [Run(" / √d", LABEL), Run("k", LABEL, "text", "regular", "sub")]
+    return [Run(f" {factor}", LABEL)] if "·" in factor else []
 
 
 def list_factors(nodes: Sequence[Node]) -> list[str]:
