@@ -12,10 +12,11 @@ from xray.story.charts.stage_chart import chart_stage
 
 
 class Apart(nn.Module):
-    """A router, experts and a feed-forward beside them, each with a norm of its own (Gemma 4)."""
+    """A router, experts and a feed-forward beside them, each with a norm of its own, and one behind (Gemma 4)."""
 
     def __init__(self):
         super().__init__()
+        self.last = nn.RMSNorm(WIDTH)
         self.norms, self.router = nn.ModuleList(nn.RMSNorm(WIDTH) for _ in range(3)), nn.Linear(WIDTH, 4)
         self.wide, self.back = nn.Parameter(torch.randn(4, WIDTH, 9)), nn.Parameter(torch.randn(4, 9, WIDTH))
         self.beside = nn.Sequential(nn.Linear(WIDTH, 11), nn.ReLU(), nn.Linear(11, WIDTH))
@@ -25,15 +26,29 @@ class Apart(nn.Module):
         weights, chosen = self.router(asked.flatten(0, 1)).softmax(-1).topk(2)
         made = torch.bmm(functional.relu(torch.bmm(given.flatten(0, 1).expand(4, -1, -1), self.wide)), self.back)
         shares = torch.zeros(len(chosen), 4).scatter(1, chosen, weights)
-        return x + ((made * shares.t().unsqueeze(-1)).sum(0).view(x.shape) + self.beside(shared))
+        found = (made * shares.t().unsqueeze(-1)).sum(0).view(x.shape)
+        return x + (self.last(found) + self.beside(shared))
+
+
+def draw_apart():
+    trace = xray.trace(Reader(AttentionPart(), Apart()).eval(), rows())
+    reading = read_pass(trace.passes[0])
+    return trace, chart_stage(reading.flow, reading.towers[0].stagings[1])
 
 
 def test_each_norm_leads_to_what_reads_it():
-    trace = xray.trace(Reader(AttentionPart(), Apart()).eval(), rows())
-    reading = read_pass(trace.passes[0])
-    chart = chart_stage(reading.flow, reading.towers[0].stagings[1])
+    trace, chart = draw_apart()
     led = {(chart.node(edge.source).steps[0].path[-1], edge.target) for edge in chart.edges if "opening" in edge.source}
 
     assert led == {("0", "router"), ("1", "expert0"), ("1", "expert1"), ("2", "shared")}
     assert len({chart.node(edge.source).row for edge in chart.edges if "opening" in edge.source}) == 1
     assert list_unproven(trace) == []
+
+
+def test_a_norm_of_what_experts_give_stands_before_what_is_added_to_it():
+    _, chart = draw_apart()
+    ways = {(edge.source, edge.target) for edge in chart.edges}
+
+    assert {("mixed", "normed"), ("normed", "both"), ("shared", "both")} <= ways
+    assert chart.node("mixed").label == "SUM, WEIGHTED BY THE ROUTER"
+    assert {step.path.split(".")[-1] for step in chart.node("normed").steps} >= {"last"}

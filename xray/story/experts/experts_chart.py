@@ -10,7 +10,7 @@ from xray.ir.flow.projections import is_product
 from xray.ir.trace import Step
 from xray.story.anatomy.branches import Experts
 from xray.story.anatomy.wording import label_activation
-from xray.story.body.stages import Branching
+from xray.story.body.stages import Branching, name_norm
 from xray.story.branches.caps import read_factor
 from xray.story.branches.feed_forward import list_bending, steps_behind
 from xray.story.charts.chart import (
@@ -31,6 +31,7 @@ from xray.story.experts.choice import find_choice, list_routers, list_routing
 from xray.story.experts.experts import count_places, is_product_of_two, list_shared
 from xray.story.experts.mixing import (
     find_last_of_experts,
+    find_norm_of_sum,
     list_entering,
     list_factors,
     list_mixing,
@@ -44,6 +45,7 @@ from xray.story.experts.router_chart import add_way
 from xray.story.experts.sets import list_sets
 from xray.story.experts.shared_chart import BESIDE_BOTH, BESIDE_ROUTER, shared_node
 from xray.story.recognition.between import is_linear
+from xray.story.recognition.norms import Norm
 from xray.story.sentences.of_parts import describe_load
 
 FAN: Place = (0.5, 0.94)
@@ -155,9 +157,12 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
     feet = ["router", *(one.key for one in drawn if one.key == "entering")]
     down, up = (seek_down(flow, heavy[0], nodes), seek_up(flow, end, heavy[-1], nodes)) if heavy else (None, None)
     is_waist = down is not None and up is not None
-    summed = flow.carried_from(flow.makers[up][0]) if up is not None and is_waist else end
+    normed = find_norm_of_sum(flow, end, heavy[-1], nodes) if heavy and branch.shared and not is_waist else None
+    is_apart = is_waist or normed is not None
+    before = normed.origin if normed is not None else flow.makers[up][0] if up is not None and is_waist else end
+    summed = flow.carried_from(before)
     made = end if summed is None else summed
-    beside = " + SHARED EXPERT" if branch.shared and not is_waist else ""
+    beside = " + SHARED EXPERT" if branch.shared and not is_apart else ""
     factors = list_factors(flow, heavy, own, end)
     mixing = [node for node in list_mixing(flow, heavy, own, routing) if made != node <= end]
     times = "".join(f", × {read_factor(flow, node):g}" for node in factors)
@@ -177,7 +182,11 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
         edges.append(Edge("mixed", "up"))
         feet, head = [*feet, "down"], "up"
         drawn = [replace(one, place=(0.655, 0.66)) if one.key in ("router", "choice") else one for one in drawn]
-    if branch.shared and is_waist:
+    if normed is not None:
+        drawn.append(norm_node(flow, normed, row + 1))
+        edges.append(Edge("mixed", "normed"))
+        head = "normed"
+    if branch.shared and is_apart:
         drawn.append(Node("both", "ADD SHARED EXPERT", row + 2, BROAD, steps_at(flow, end), flow.output(end)))
         edges.append(Edge(head, "both"))
         head = "both"
@@ -189,6 +198,13 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
         drawn = [replace(node, place=narrow) if node.key in ("router", "choice") else node for node in drawn]
         feet.append("shared")
     return add_way(flow, found.region, router, routing, Chart(tuple(drawn), tuple(edges), tuple(feet), head))
+
+
+def norm_node(flow: Flow, norm: Norm, row: int) -> Node:
+    """The norm of what the chosen experts give together."""
+    kind, places = name_norm(flow, norm), (norm.end, *(node for node in norm.nodes if node != norm.end))
+    label, extra = f"{kind.upper()} NORM" if kind else "NORM", describe_params(flow, *places)
+    return Node("normed", label, row, MIDDLE, steps_at(flow, *places), flow.output(norm.end), extra)
 
 
 def chart_sets(flow: Flow, found: Branching, branch: Experts) -> Chart | None:

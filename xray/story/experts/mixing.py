@@ -34,6 +34,13 @@ def list_factors(flow: Flow, heavy: Sequence[int], nodes: Collection[int], end: 
     return [node for node in behind if read_factor(flow, node) not in (None, 1)]
 
 
+def find_norm_of_sum(flow: Flow, end: int, last: int, nodes: Collection[int]) -> Norm | None:
+    """The norm that what chosen experts give goes through before more is added to it (Gemma 4); None without one."""
+    norms = (find_any_norm(flow, here) for maker in flow.makers[end] if (here := flow.carried_from(maker)) is not None)
+    own = [norm for norm in norms if norm is not None and norm.origin is not None]
+    return next((norm for norm in own if last in flow.behind(norm.origin, within=nodes.__contains__)), None)
+
+
 def seek_down(flow: Flow, first: int, nodes: Collection[int]) -> int | None:
     """The linear layer by which rows are made narrower, or wider, for all experts alike (latent experts)."""
     here = flow.makers[first][0]
