@@ -1,6 +1,7 @@
 """The square of an attention: what scores go through is told in the box before which it stands."""
 
 import torch
+from story.body.arrows import list_unproven
 from story.body.test_kept_waist import WIDTH as INDEXED
 from story.body.test_kept_waist import Layer
 from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
@@ -30,7 +31,7 @@ class Capped(nn.Module):
         return x + self.out((scores.softmax(-1) @ value).transpose(1, 2).flatten(2))
 
 
-def test_a_cap_by_a_number_that_is_held_is_told_beside_the_softmax():
+def test_a_cap_by_a_number_that_is_held_has_a_box():
     model = nn.Sequential(Capped(), FeedForwardPart(), Capped(), FeedForwardPart())
     trace = xray.trace(model.eval(), torch.ones(2, 5, WIDTH))
     (column,) = read_columns(trace)
@@ -42,8 +43,30 @@ def test_a_cap_by_a_number_that_is_held_is_told_beside_the_softmax():
     (*_, formula), *_ = list_formulas(column.towering.tower, branch, panel.chart.nodes)
 
     assert "".join(run.text for run in formula) == "softmax( c·tanh( Q·KT / c ) ) · V"
-    assert nodes["softmax"].extra == "capped by tanh, at a number that is held"
+    assert (nodes["cap"].label, nodes["cap"].extra) == ("CAP BY TANH", "at a number that is held")
     assert nodes["scores"].label == "SCORES Q·K^T"
+
+
+class CappedFirst(Capped):
+    """A known cap, before the mask (Gemma 2)."""
+
+    def forward(self, x):
+        query, key, value = self.qkv(x).reshape(*x.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        scores = torch.tanh(query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5 / 30.0) * 30.0
+        future = torch.full((x.shape[1], x.shape[1]), -torch.inf).triu(1)
+        return x + self.out(((scores + future).softmax(-1) @ value).transpose(1, 2).flatten(2))
+
+
+def test_a_cap_stands_before_a_mask_that_is_added_behind_it():
+    model = nn.Sequential(CappedFirst(), FeedForwardPart(), CappedFirst(), FeedForwardPart())
+    trace = xray.trace(model.eval(), torch.ones(2, 5, WIDTH))
+    (column,) = read_columns(trace)
+    nodes = {node.key: node for node in column.frames[0].panels[0].chart.nodes}
+
+    assert nodes["scores"].label == "SCORES Q·K^T ÷ √d_k"
+    assert (nodes["cap"].label, nodes["cap"].extra) == ("CAP BY TANH", "at 30")
+    assert nodes["scores"].row < nodes["cap"].row < nodes["mask0"].row < nodes["softmax"].row
+    assert list_unproven(trace) == []
 
 
 class Gated(nn.Module):

@@ -13,7 +13,7 @@ from xray.story.attention.factors import name_factors, read_alpha
 from xray.story.attention.lanes import Part
 from xray.story.attention.made_beside import Beside, find_joined_scores, is_gated, list_made
 from xray.story.branches.attention import has_sinks_inside
-from xray.story.branches.caps import list_held_cap
+from xray.story.branches.caps import list_cap
 from xray.story.branches.visible import find_choice
 from xray.story.charts.chart import (
     WHOLE,
@@ -65,10 +65,10 @@ def draw_square(
         tops["k"] = "turn_k"
         row += 1
     parts = read_scored(flow, site.scored)
-    held = list_held_cap(flow, site.scored) if branch.cap is None else ()
+    capped = list_cap(flow, site.scored)
     added = next((place for place, part in enumerate(parts) if part.kind in ADDED), len(parts))
-    later = [part for part in parts[added:] if part.kind in ADDED or is_factor(flow, part, site, held)]
-    scales = [part for part in parts[:added] if part.kind == "scale" and set(held).isdisjoint(part.nodes)]
+    later = [part for part in parts[added:] if part.kind in ADDED or is_factor(flow, part, site, capped)]
+    scales = [part for part in parts[:added] if part.kind == "scale" and set(capped).isdisjoint(part.nodes)]
     scaled = {node for part in scales for node in part.nodes} - {site.scores}
     nodes.append(
         Node(
@@ -90,7 +90,14 @@ def draw_square(
         edges += [Edge(last, "joined"), *led]
         feet += ["joined"] if is_begun else []
         last, row = "joined", row + 1
-    for number, part in enumerate(later):
+    below = sum(max(part.nodes) < capped[0] for part in later) if capped else None
+    for number, part in enumerate((*later, None)):
+        if number == below:
+            nodes.append(cap_node(flow, capped, branch, row))
+            edges.append(Edge(last, "cap"))
+            last, row = "cap", row + 1
+        if part is None:
+            break
         key = f"{'factor' if part.kind == 'scale' else part.kind}{number}"
         is_own = part.kind == "bias" or (part.kind == "mask" and branch.chosen_keys)
         made = list_made(flow, part, site, beside.inside) if is_own else []
@@ -109,17 +116,17 @@ def draw_square(
     dropped = list_dropouts(flow, site.softmax)
     inside = has_sinks_inside(flow, site)
     sink = describe_box("sink", branch) if inside else ""
-    capped = HELD_CAP if held else describe_box("cap", branch)
-    extra = ", ".join(part for part in (capped, sink, describe_dropout(flow, dropped)) if part)
+    extra = ", ".join(part for part in (sink, describe_dropout(flow, dropped)) if part)
     key = "shares" if branch.sinks and not inside else "softmax"
-    bent = list_bent(flow, site, branch, is_beside=inside)
+    bent = list_bent(flow, site) if inside else []
+    own = [node for node in parts[-1].nodes[:-1] if node not in capped]
     nodes.append(
         Node(
             key,
             label_softmax(flow.steps[site.softmax]),
             row,
             SQUARE,
-            (*steps_at(flow, site.softmax, *held, *bent, *parts[-1].nodes[:-1]), *dropped),
+            (*steps_at(flow, site.softmax, *bent, *own), *dropped),
             flow.output(site.softmax),
             extra,
         )
@@ -147,9 +154,9 @@ def draw_square(
     return row + 1
 
 
-def is_factor(flow: Flow, part: Scored, site: Site, held: Collection[int]) -> bool:
+def is_factor(flow: Flow, part: Scored, site: Site, capped: Collection[int]) -> bool:
     """Whether a part multiplies all scores by a number that is not one, and caps nothing."""
-    return part.kind == "scale" and set(held).isdisjoint(part.nodes) and bool(name_factors(flow, site, [part]))
+    return part.kind == "scale" and set(capped).isdisjoint(part.nodes) and bool(name_factors(flow, site, [part]))
 
 
 def factor_node(flow: Flow, part: Scored, site: Site, *, key: str, row: int) -> Node:
@@ -243,16 +250,17 @@ def label_scores(flow: Flow, site: Site, scales: Sequence[Scored]) -> str:
     return f"SCORES {'K·Q' if has_keys_first(flow, site) else 'Q·K'}^T{told and f' {told}'}"
 
 
-def list_bent(flow: Flow, site: Site, branch: Attention, *, is_beside: bool) -> list[int]:
-    """The steps by which scores are capped, and those that bring a learned score beside them before the softmax."""
-    capping = ("tanh",) if branch.cap is not None else ()
-    sinking = ("cat", "max", "amax", "sub") if is_beside else ()
-    return [node for node in site.scored[1:-1] if flow.op(node) in (*capping, *sinking)] + [
-        maker
-        for node in site.scored[1:-1]
-        for maker in flow.makers[node]
-        if is_beside and flow.op(node) == "sub" and maker is not None and flow.op(maker) in ("max", "amax")
-    ]
+def list_bent(flow: Flow, site: Site) -> list[int]:
+    """The steps that bring a learned score beside the scores before the softmax."""
+    own = [node for node in site.scored[1:-1] if flow.op(node) in ("cat", "max", "amax", "sub")]
+    taken = [maker for node in own if flow.op(node) == "sub" for maker in flow.makers[node] if maker is not None]
+    return own + [maker for maker in taken if flow.op(maker) in ("max", "amax")]
+
+
+def cap_node(flow: Flow, capped: Sequence[int], branch: Attention, row: int) -> Node:
+    """What keeps scores below a number: one that is known, or one that is held and not known."""
+    extra = HELD_CAP if branch.cap is None else f"at {branch.cap:g}"
+    return Node("cap", "CAP BY TANH", row, SQUARE, steps_at(flow, *reversed(capped)), flow.output(capped[-1]), extra)
 
 
 def label_softmax(step: Step) -> str:

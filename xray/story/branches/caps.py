@@ -34,6 +34,17 @@ def list_around(flow: Flow, scored: Sequence[int]) -> tuple[list[float], list[fl
     return before, after
 
 
+def list_cap(flow: Flow, scored: Sequence[int]) -> tuple[int, ...]:
+    """The three steps that cap scores: these are divided by a number, bent by tanh, and multiplied by it again."""
+    if find_cap(flow, scored) is None:
+        return list_held_cap(flow, scored)
+    bent = next(place for place, node in enumerate(scored) if flow.op(node) == "tanh")
+    before, after = (
+        [node for node in way if read_factor(flow, node) is not None] for way in (scored[:bent], scored[bent:])
+    )
+    return before[-1], scored[bent], after[0]
+
+
 def list_held_cap(flow: Flow, scored: Sequence[int]) -> tuple[int, ...]:
     """The three steps that cap scores by a number that is held and not known: divided, bent by tanh, multiplied."""
     for bent in (place for place, node in enumerate(scored) if flow.op(node) == "tanh"):

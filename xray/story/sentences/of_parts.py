@@ -12,7 +12,7 @@ from xray.story.wording import plural
 Part = Branch | Norm | None
 """What the boxes belong to; None for what belongs to no part but to the stream itself."""
 
-HELD_CAP = "capped by tanh, at a number that is held"
+HELD_CAP = "at a number that is held"
 """Beside a box of scores whose cap no setting tells (the sound of Gemma 3n)."""
 
 
@@ -175,7 +175,7 @@ REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
     "shares": (
         of_attention("one whole before a sink", "each row shares out one whole of attention", lambda part: part.sinks),
     ),
-    "cap": (of_attention("capped by tanh", "scores capped by tanh", lambda part: part.cap),),
+    "cap": (of_attention("capped by tanh", "however large it is, no score passes this number", lambda part: part.cap),),
     "sink": (of_attention("with a sink", "with a sink", lambda part: part.sinks),),
     "formula": (of_attention("sum of a row", ": each row sums to 1", lambda part: part.sinks is False),),
     "values": (
