@@ -18,9 +18,9 @@ WIDTH, NARROW, COUNT = 15, 6, 3
 class Gates(nn.Module):
     """Layers that end with rows of their own, which a gate of the stream lets through."""
 
-    def __init__(self, own_table, hidden=None, factor=None):
+    def __init__(self, own_table, hidden=None, factor=None, share=None):
         super().__init__()
-        self.hidden, self.factor = hidden, factor
+        self.hidden, self.factor, self.share = hidden, factor, share
         self.words = nn.Embedding(31, WIDTH)
         self.rows = nn.Embedding(31, COUNT * NARROW) if own_table else nn.Linear(WIDTH, COUNT * NARROW)
         self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(COUNT))
@@ -31,6 +31,7 @@ class Gates(nn.Module):
         read = input_ids if self.hidden is None else torch.where(input_ids == self.hidden, 0, input_ids.clone())
         x = self.words(read)
         rows = self.rows(read if isinstance(self.rows, nn.Embedding) else x).unflatten(-1, (COUNT, NARROW))
+        rows = rows if self.share is None else rows * self.share
         for number, (layer, gate, back) in enumerate(zip(self.layers, self.gates, self.back, strict=True)):
             x = layer(x)
             x = x + back(nn.functional.gelu(gate(x)) * rows[:, :, number])
@@ -76,6 +77,10 @@ def test_rows_that_stand_between_layers_of_several_streams_are_drawn_from_the_id
 
     assert labels_beside(trace) == ["INPUT IDS", "LINEAR", "LOOK UP", "RMS NORM", "ADDED UP"]
     assert not any("Not drawn" in text for text in texts_of(trace))
+
+
+def test_a_number_by_which_rows_beside_are_multiplied_has_a_box():
+    assert labels_beside(record(own_table=True, share=0.25)) == ["INPUT IDS", "LOOK UP", "÷ 4"]
 
 
 def test_a_question_that_is_asked_of_the_ids_is_no_box_of_them():

@@ -4,8 +4,9 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SIDE_BY_SIDE
 from xray.ir.records import TensorRecord
+from xray.story.branches.caps import label_scale, read_factor
 from xray.story.charts.chart import Chart, Edge, Node
 from xray.story.charts.drawn_steps import is_substance
 from xray.story.charts.operations_chart import chart_operations, spread
@@ -30,6 +31,7 @@ def chart_condition(flow: Flow, condition: Conditioning, drawn: Collection[int])
             labels[node] = told
     waves = list_waves(flow, nodes)
     labels |= dict.fromkeys(waves[-1:], "SINES AND COSINES")
+    labels |= {node: label_scale(flow, node) for node in nodes if scales_rows(flow, node)}
     chart = chart_operations(flow, nodes, max(nodes), labels, "beside")
     if chart is None:
         return None
@@ -46,6 +48,12 @@ def chart_condition(flow: Flow, condition: Conditioning, drawn: Collection[int])
     for node in names.keys() - labels.keys():
         chart = add_input(chart, f"beside{node}", names[node], given[node][0])
     return chart
+
+
+def scales_rows(flow: Flow, node: int) -> bool:
+    """Whether a step multiplies rows, made for each place, by a number that is known and is not one (Gemma 4's)."""
+    is_lone = flow.op(node) in SCALINGS and len(flow.steps[node].inputs) == 1 and len(flow.output(node).shape) > 2
+    return is_lone and read_factor(flow, node) not in (None, 1)
 
 
 def list_told(flow: Flow, nodes: Collection[int]) -> dict[int, tuple[TensorRecord, str]]:
