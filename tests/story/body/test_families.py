@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from story.body.arrows import list_unproven
+from story.body.axis_words import list_misnamed
 from story.body.building import record_family
 from story.body.routers import ROUTERS, list_routings
 from story.body.table import FAMILIES, MODULES
@@ -116,6 +117,12 @@ def test_every_arrow_is_proven(read, name):
     _, _, trace = read
 
     assert {names[1:] for names in list_unproven(trace)} == UNPROVEN.get(name, set())
+
+
+def test_axes_that_are_called_by_a_fact_have_its_size(read):
+    _, _, trace = read
+
+    assert list(list_misnamed(trace)) == []
 
 
 def test_what_is_as_it_should_be_raises_nothing(read):

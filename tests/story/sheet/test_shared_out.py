@@ -165,3 +165,31 @@ def test_matrices_that_are_put_end_to_end_are_counted_where_they_work():
     assert shares["head"] == 2 * WIDTH + model.more.numel()
     assert sum(shares.values()) == sum(one.numel() for one in model.parameters())
     assert "all else" not in shares
+
+
+class Asking(nn.Module):
+    """Learned rows that first look at each other, and then at what comes in (DETR)."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = nn.Parameter(torch.randn(5, WIDTH))
+        self.own = nn.ModuleList(nn.MultiheadAttention(WIDTH, 3, batch_first=True) for _ in range(2))
+        self.cross = nn.ModuleList(nn.MultiheadAttention(WIDTH, 3, batch_first=True) for _ in range(2))
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(4))
+
+    def forward(self, x):
+        rows = self.rows.expand(len(x), -1, -1)
+        for number, (own, cross) in enumerate(zip(self.own, self.cross, strict=True)):
+            rows = self.norms[2 * number](rows + own(rows, rows, rows, need_weights=False)[0])
+            rows = self.norms[2 * number + 1](rows + cross(rows, x, x, need_weights=False)[0])
+        return rows
+
+
+def test_a_sublayer_that_no_data_reached_keeps_its_norm():
+    torch.manual_seed(0)
+    model = Asking()
+    trace = xray.trace(model, torch.rand(2, 7, WIDTH))
+    shares = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
+
+    assert shares["norms × 4"] == 4 * 2 * WIDTH
+    assert shares["cross-attention × 2"] == sum(one.numel() for one in model.cross.parameters())

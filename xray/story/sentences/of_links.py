@@ -53,9 +53,7 @@ def describe_earlier(anatomy: Anatomy) -> str:
         if not link.behind or source is None:
             continue
         layers = f"{spell_numbers(link.behind)} of {source.layers}"
-        is_before = link.behind == (source.layers - 1,) and source.final_norm is not None
-        ending = ", before its last norm" if is_before else ""
-        told.append(f"The {link.target} tower reads the {link.source} tower behind {layers}{ending}.")
+        told.append(f"The {link.target} tower reads the {link.source} tower behind {layers}.")
     return " ".join(told)
 
 

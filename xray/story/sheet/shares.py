@@ -1,6 +1,6 @@
 """Where the parameters are: what of them each part holds, and what took no part."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from xray.ir.flow.dataflow import Flow
 from xray.story.body.reading import Reading
@@ -16,11 +16,14 @@ REST = "all else"
 """What is left when every part has what it works with."""
 
 
-def with_weights(flow: Flow, nodes: set[int]) -> set[int]:
-    """Some steps, and those behind them that work on weights alone: two matrices put end to end, say (MobileBERT)."""
-    reading = list_reading_data(flow)
-    made = {maker for node in nodes for maker in flow.makers[node] if maker is not None and maker not in reading}
-    return nodes | set(flow.behind(*made, within=lambda place: place not in reading))
+def with_weights(flow: Flow, nodes: set[int], staged: Collection[int]) -> set[int]:
+    """Some steps, and those behind them that work on weights alone: two matrices put end to end, say (MobileBERT).
+
+    What is `staged` belongs to a sublayer of its own, be it that no data has come so far (DETR's first attention).
+    """
+    apart = list_reading_data(flow) | {*staged}
+    made = {maker for node in nodes for maker in flow.makers[node] if maker is not None and maker not in apart}
+    return nodes | set(flow.behind(*made, within=lambda place: place not in apart))
 
 
 def list_shares(columns: Sequence[Column], params: int, unused: Mapping[str, int]) -> tuple[tuple[str, str, int], ...]:
@@ -31,9 +34,13 @@ def list_shares(columns: Sequence[Column], params: int, unused: Mapping[str, int
     found: list[tuple[str, str, int]] = []
     seen: set[str] = set()
     several = sum(column.is_first for column in columns) > 1
+    staged: dict[int, set[int]] = {}
+    for column in columns:
+        inside = set().union(*(staging.nodes for staging in column.towering.stagings))
+        staged.setdefault(id(column.reading.flow), set()).update(inside)
 
     def add(count: Count, name: str, role: str, groups: list[set[int]]) -> None:
-        found_now = count.fresh([with_weights(count.flow, group) for group in groups])
+        found_now = count.fresh([with_weights(count.flow, group, staged[id(count.flow)]) for group in groups])
         known = {*seen, *found_now}
         fresh = {path: n for path, n in found_now.items() if path not in seen and known.isdisjoint(paths_above(path))}
         seen.update(fresh)
@@ -62,7 +69,7 @@ def list_shares(columns: Sequence[Column], params: int, unused: Mapping[str, int
         leaving = next((one.exit for one in columns if one.towering is column.towering and one.exit), None)
         if leaving is not None:
             places = {column.reading.flow.places[step.id] for node in leaving.nodes for step in node.steps} - beside
-            places = with_weights(column.reading.flow, places)
+            places = with_weights(column.reading.flow, places, staged[id(column.reading.flow)])
             final = column.towering.final
             learned = {place for place in places if count.is_learned(place)}
             add(count, f"{name}{'last norm' if final and learned <= set(final.nodes) else 'head'}", own, [places])
