@@ -31,7 +31,7 @@ def check_chart(flow, chart) -> Iterator[tuple[str, str]]:
     labels = {node.key: node.label for node in chart.nodes}
     for edge in chart.edges:
         lower, upper = steps[edge.source], steps[edge.target]
-        is_told = lower and upper and not edge.source.rpartition(":")[2].startswith("given")
+        is_told = lower and upper and not edge.source.rpartition(":")[2].startswith(("given", "also"))
         if is_told and lower.isdisjoint(upper) and lower.isdisjoint(reach_back(flow, upper, held)):
             yield labels[edge.source], labels[edge.target]
 

@@ -96,8 +96,9 @@ def modernbert(c):
     think = pre("layer", gated(c, fused=True))
     groups = (
         group(1, c.hidden_size, bare(whole), think),
-        group((1, 2, 4, 5), c.hidden_size, pre("layer", local), think),
+        group((1, 2), c.hidden_size, pre("layer", local), think),
         group((3,), c.hidden_size, pre("layer", whole), think),
+        group((4, 5), c.hidden_size, pre("layer", local), think),  # taken up again once: in their order
     )
     return encoder_only(c, groups=groups, final="layer", parts=("norm",))
 

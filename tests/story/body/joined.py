@@ -1,5 +1,7 @@
 """Towers of images or sound joined into words, looked at by them, or compared with them. Code of transformers 5.23."""
 
+from dataclasses import replace
+
 from story.body.images import count_patches
 from story.body.truth import (
     Silent,
@@ -187,10 +189,11 @@ def clap(c):
     return network(sound, text, links=(Link("compared", "audio", "text"),), head=Head("none"))
 
 
-def reads_both(c, stages, *parts, final):
-    """A tower of words and of patches, their rows beside each other."""
+def reads_both(c, stages, *parts, beside, final):
+    """A tower of words and of patches, their rows beside each other; the places `beside` are those of the patches."""
     layers = (group(c.num_hidden_layers, c.hidden_size, *stages),)
-    before = words(c, *parts)
+    *before, places = words(c, *parts[: parts.index(beside)], beside)
+    before = (*before, replace(places, beside=True), *entrance(*parts[parts.index(beside) + 1 :]))
     return network(
         tower(c, "stack", "image", False, before, layers, final, vocab=c.vocab_size, also="ids"), head=Head("none")
     )
@@ -200,8 +203,9 @@ def reads_both(c, stages, *parts, final):
 def vilt(c):
     stages = (pre("layer", looks_both_ways(c, kernel="plain")), pre("layer", plain(c)))
     read = (f"table {c.type_vocab_size}", f"positions {c.max_position_embeddings}", "norm")
-    seen = (f"patches {c.hidden_size}", "class token 1", f"positions {count_patches(c) + 1}", "table 2")
-    return reads_both(c, stages, *read, *seen, final="layer")
+    places = f"positions {count_patches(c) + 1}"
+    seen = (f"patches {c.hidden_size}", "class token 1", places, "table 2")
+    return reads_both(c, stages, *read, *seen, beside=places, final="layer")
 
 
 @family("LayoutLMv3Model", "layoutlmv3:86, 334, 537", named=True, **SEES)
@@ -211,8 +215,9 @@ def layoutlmv3(c):
     stages = (post("layer", look), post("layer", plain(c)))
     boxes = (f"table {c.max_2d_position_embeddings}",) * 4
     read = (f"table {c.type_vocab_size}", f"positions {c.max_position_embeddings}", *boxes, "norm")
-    seen = (f"patches {c.hidden_size}", "class token 1", f"positions {(c.input_size // c.patch_size) ** 2 + 1}")
-    return reads_both(c, stages, *read, *seen, "norm", "norm", final=None)
+    places = f"positions {(c.input_size // c.patch_size) ** 2 + 1}"
+    seen = (f"patches {c.hidden_size}", "class token 1", places)
+    return reads_both(c, stages, *read, *seen, "norm", "norm", beside=places, final=None)
 
 
 @family(

@@ -41,7 +41,12 @@ def unscaled(c: Any) -> Routing:
     return Routing("sigmoid", None, True, None, None, True)
 
 
-ROUTERS: dict[str, Callable[[Any], Routing]] = {
+def listed(c: Any) -> set[Routing]:
+    """DeepSeek-V4's experts are chosen by a bias, or by a table without one (1079, 1103)."""
+    return {bent("sqrt of softplus", biased=biased)(c) for biased in (True, False)}
+
+
+ROUTERS: dict[str, Callable[[Any], Routing | set[Routing]]] = {
     "jamba": softmaxed("all"),  # 693
     "qwen3_next": softmaxed("all"),
     "minimax": softmaxed("all", divided=True),  # 462, 464
@@ -54,7 +59,7 @@ ROUTERS: dict[str, Callable[[Any], Routing]] = {
     "hy_v3": bent("sigmoid"),  # 286, 288, 292
     "granitemoe": softmaxed("chosen"),  # 130, 131
     "granitemoehybrid": softmaxed("chosen"),  # 835
-    "deepseek_v4": bent("sqrt of softplus"),
+    "deepseek_v4": listed,
     "mellum": softmaxed("all"),  # 324, 327
     "minimax_m2": bent("sigmoid"),  # 57, 58, 61
     "minimax_m3_vl": unscaled,  # 234, 238

@@ -99,6 +99,7 @@ MODELS = {
     "norm": make_anatomy(FALSE, norm=Norm("rms", "before")),
     "adaptive norm": make_anatomy(FALSE, norm=Norm("layer", "before", None, adaptive=True)),
     "parallel": make_anatomy(FALSE, PLAIN, parallel=True),
+    "a convolution beside attention": make_anatomy(FALSE, Convolution((3,), 1), parallel=True),
     "joint attention": make_anatomy(replace(FALSE, beside="vision")),
     "streams": stream_layers(make_anatomy(FALSE), 4),
     "other rows": make_anatomy(replace(FALSE, other_rows=True)),
@@ -159,8 +160,15 @@ MODELS = {
     ),
 }
 """For each sentence of a model an anatomy in which its fact is proven, and little else."""
-UNSAID_OF_MODELS = ("known not to be", "not known", "rows not counted", "routing within groups")
+UNSAID_OF_MODELS = (
+    "known not to be",
+    "not known",
+    "rows not counted",
+    "routing within groups",
+    "a convolution beside attention",
+)
 OF_MODELS = {name: {name} for name in MODELS if name not in UNSAID_OF_MODELS}
+OF_MODELS["convolution"].add("a convolution beside attention")
 OF_MODELS["experts"] |= {"routing", "routing within groups"}
 OF_MODELS["routing"] |= {"routing within groups"}
 OF_MODELS["gate"] |= {"above a threshold"}

@@ -1,6 +1,7 @@
 """The square of an attention: scores, what is done to them, softmax, and the weighted sum."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import partial
 
 from xray.ir.flow.attention_sites import Site, has_keys_first
@@ -90,6 +91,7 @@ def draw_square(
         edges += [Edge(last, "joined"), *led]
         feet += ["joined"] if is_begun else []
         last, row = "joined", row + 1
+    own = [node for node in parts[-1].nodes[:-1] if node not in capped]  # such as the largest that is taken away
     below = sum(max(part.nodes) < capped[0] for part in later) if capped else None
     for number, part in enumerate((*later, None)):
         if number == below:
@@ -110,7 +112,10 @@ def draw_square(
         edges += led
         feet += [source] if is_begun else []
         make = factor_node if part.kind == "scale" else partial(score_node, branch=branch, made=made)
-        nodes.append(make(flow, part, site, key=key, row=row))
+        held = [node for node in own if node < min(part.nodes)]
+        own = [node for node in own if node not in held]
+        made_node = make(flow, part, site, key=key, row=row)
+        nodes.append(replace(made_node, steps=(*made_node.steps, *steps_at(flow, *held))))
         edges.append(Edge(last, key))
         last, row = key, row + 1
     dropped = list_dropouts(flow, site.softmax)
@@ -119,7 +124,6 @@ def draw_square(
     extra = ", ".join(part for part in (sink, describe_dropout(flow, dropped)) if part)
     key = "shares" if branch.sinks and not inside else "softmax"
     bent = list_bent(flow, site) if inside else []
-    own = [node for node in parts[-1].nodes[:-1] if node not in capped]
     nodes.append(
         Node(
             key,

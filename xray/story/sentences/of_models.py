@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from xray.story.anatomy.branches import Convolution, Recurrence, StreamMixing, Unknown
-from xray.story.anatomy.tree import Anatomy, Group
+from xray.story.anatomy.tree import Anatomy, Group, Stage
 from xray.story.sentences.of_attentions import (
     attentions,
     branches,
@@ -160,13 +160,18 @@ def describe_dropouts(group: Group) -> str:
     return f"dropout {low:.3g} to {high:.3g}" if low < high else "dropout not alike"
 
 
+def reads_one_point(stage: Stage) -> bool:
+    """Whether sublayers side by side are known to read one point: a convolution may read an attention's values."""
+    return stage.parallel and not any(isinstance(branch, Convolution) for branch in stage.branches)
+
+
 OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("norm", describe_norm),
     Sentence("adaptive norm", describe_adaptive),
     fixed(
         "parallel",
         "Sublayers side by side: they read the same point of the stream, and are added together.",
-        lambda whole: any(stage.parallel for stage in stages(whole)),
+        lambda whole: any(map(reads_one_point, stages(whole))),
     ),
     fixed(
         "joint attention",

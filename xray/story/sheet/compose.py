@@ -110,6 +110,7 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
         before = phase.towering.entrance if phase.entrance is not None else unread
         for name, nodes in [*parts, ("entrance", before)]:
             found.setdefault(name, Counter()).update(count_unsaid(flow, nodes, seen))
+        seen.update(flow.steps[node].id for node in before)
     for phase in phases:
         flow, seen = phase.reading.flow, drawn[id(phase.reading.flow)]
         beside = [one.towering for one in phases if one.reading.flow is flow]
