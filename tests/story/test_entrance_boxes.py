@@ -281,6 +281,11 @@ def test_rows_that_are_left_out_on_the_way_between_two_towers_have_a_box(pick, t
 class Frozen(nn.Module):
     """A norm of channels that is held still, spelt out as many steps (DETR)."""
 
+    weight: torch.Tensor
+    bias: torch.Tensor
+    mean: torch.Tensor
+    variance: torch.Tensor
+
     def __init__(self):
         super().__init__()
         for name in ("weight", "bias", "mean", "variance"):

@@ -196,16 +196,16 @@ def neucodec(c):
     meaning = tower(hear, "audio", "audio", False, parts, layers, None)
     widths = [c.encoder_hidden_size * 2**number for number in range(len(ratios))]
     each = [bare(Convolution((12,), width)) for width in widths]
-    layers = [group(range(3 * n, 3 * n + 3), wide, one) for n, (wide, one) in enumerate(zip(widths, each, strict=True))]
-    sound = tower(hear, "audio 2", "audio", None, entrance(f"convolution {widths[0]}"), layers, None)
+    heard = [group(range(3 * n, 3 * n + 3), wide, one) for n, (wide, one) in enumerate(zip(widths, each, strict=True))]
+    sound = tower(hear, "audio 2", "audio", None, entrance(f"convolution {widths[0]}"), heard, None)
     steps = zip(ratios, widths, widths[1:], strict=False)
     bridges = tuple(Bridge(3 * n, ratio, before, after) for n, (ratio, before, after) in enumerate(steps, 1))
     rest = pre("group", Convolution((3,), 1))
     turned = looks_both_ways(c, positions=None, turned_by_head=True)
     inner = group(range(2, 5), width, pre("rms", turned), pre("rms", plain(c)))
-    layers = (group(2, width, rest), inner, group((5, 6), width, rest))
+    decoding = (group(2, width, rest), inner, group((5, 6), width, rest))
     sizes = (c.quantization_dim, len(c.quantization_levels), c.quantization_dim, width)
     parts = entrance(*(f"projection {size}" for size in sizes), f"convolution {width}")
-    stack = tower(c, "stack", None, False, parts, layers, "layer")
+    stack = tower(c, "stack", None, False, parts, decoding, "layer")
     links = (Link("joined", "audio 2", "stack"), Link("joined", "audio", "stack"))
     return network(meaning, replace(sound, bridges=bridges), stack, links=links)

@@ -80,7 +80,7 @@ def test_linear_layers_of_one_width_lead_neither_down_nor_up():
 class AsksWith(AsksByPlace):
     """Attention of queries and keys to which places are added, here of boxes that something else gave."""
 
-    def forward(self, x, places):
+    def forward(self, x, places=None):
         rows = self.query(x + places), self.key(x + places), self.value(x)
         q, k, v = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in rows)
         weights = (q @ k.transpose(2, 3) / q.shape[-1] ** 0.5).softmax(-1)
@@ -122,7 +122,7 @@ class AsksWithOwn(AsksByPlace):
         super().__init__()
         self.query_places, self.key_places = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
 
-    def forward(self, x, places):
+    def forward(self, x, places=None):
         rows = self.query(x) + self.query_places(places), self.key(x) + self.key_places(places), self.value(x)
         q, k, v = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in rows)
         weights = (q @ k.transpose(2, 3) / q.shape[-1] ** 0.5).softmax(-1)
