@@ -9,10 +9,11 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CHANCE, FINDINGS, LOOKUPS, NORMS, REPEATS
 from xray.ir.records import TensorRecord
 from xray.story.charts.chart import Chart, Edge, Node, name_learned
+from xray.story.entrance.turned_rows import WAVES
 from xray.story.recognition.between import is_linear
 from xray.story.wording import plural
 
-VECTORS, WAVES = "VECTORS", frozenset({"sin", "cos"})
+VECTORS = "VECTORS"
 WHOLE = frozenset({"index", "select", "slice", "narrow", "long", "int"})
 """What cuts ids out of other numbers, and makes them whole."""
 MOST_BESIDE, MOST_MOVES, MOST_BEHIND = 3, 8, 40
