@@ -8,7 +8,7 @@ from torch import nn
 import xray
 from xray.story.body.reading import read_passes
 from xray.story.entrance.entrance_chart import chart_entrance
-from xray.story.sentences.of_stations import describe_places
+from xray.story.sentences.of_ends import describe_places
 
 WIDTH, OTHER, SIGN = 15, 12, 7
 

@@ -7,7 +7,7 @@ from torch import nn
 
 import xray
 from xray.story.anatomy.tree import EntrancePart
-from xray.story.sentences.of_stations import describe_entrance
+from xray.story.sentences.of_ends import describe_entrance
 from xray.story.sheet.columns import read_columns
 
 ROWS, HELD = 7, 11

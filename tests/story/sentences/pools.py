@@ -23,8 +23,8 @@ from xray.story.anatomy.branches import (
 )
 from xray.story.anatomy.tree import Anatomy, Bridge, EntrancePart, Group, Head, Link, Norm, Stage, Tower, Untold
 from xray.story.recognition.added_rows import AddedRows
+from xray.story.sentences.of_ends import Again, Leaving
 from xray.story.sentences.of_masks import Shown
-from xray.story.sentences.of_stations import Again, Leaving
 from xray.story.sheet.words import Words
 
 SILENT = Attention(source="self", heads=None, kv_heads=None, d_k=None, d_v=None)

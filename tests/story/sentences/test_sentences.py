@@ -14,10 +14,11 @@ from story.sentences.pools import FALSE, TOWER, make_anatomy, make_tower
 from xray.renderers.fonts import text_width
 from xray.story.body.whole import anatomy
 from xray.story.poster import compose_poster
-from xray.story.sentences import of_masks, of_models, of_parts, of_runs, of_stations
+from xray.story.sentences import of_ends, of_masks, of_models, of_parts, of_runs, of_stations
 from xray.story.sentences.catalogue import CATALOGUE
+from xray.story.sentences.of_ends import describe_entrance
 from xray.story.sentences.of_models import list_sentences
-from xray.story.sentences.of_stations import describe_entrance, describe_station
+from xray.story.sentences.of_stations import describe_station
 
 REMARKS = [sentence for group in of_parts.REMARKS.values() for sentence in group]
 GROUPS = (
@@ -35,11 +36,11 @@ GROUPS = (
     ((of_runs.DERIVED,), pools.MADE, {"derived": {"derived"}}),
     (of_stations.OF_BRANCHES, pools.BRANCHES, pools.OF_BRANCHES),
     (of_stations.OF_FORWARDS, pools.THINKING, pools.OF_FORWARDS),
-    (of_stations.OF_ENTRANCES, pools.TOWERS, pools.OF_ENTRANCES),
+    (of_ends.OF_ENTRANCES, pools.TOWERS, pools.OF_ENTRANCES),
     (of_stations.OF_MEMORIES, pools.TOWERS, pools.OF_MEMORIES),
-    (of_stations.OF_WORDS, pools.READING, pools.OF_WORDS),
-    (of_stations.OF_EXITS, pools.LEAVING, pools.OF_EXITS),
-    (of_stations.OF_LOOPS, pools.LOOPS, pools.OF_LOOPS),
+    (of_ends.OF_WORDS, pools.READING, pools.OF_WORDS),
+    (of_ends.OF_EXITS, pools.LEAVING, pools.OF_EXITS),
+    (of_ends.OF_LOOPS, pools.LOOPS, pools.OF_LOOPS),
     (of_runs.OF_RUNS, pools.RUNS, pools.OF_RUNS),
     ((of_runs.COPIED,), pools.COPIES, pools.OF_COPIES),
     (of_runs.OF_RECORDINGS, pools.RECORDINGS, pools.OF_RECORDINGS),

@@ -33,8 +33,9 @@ from xray.story.regions.long_ways import (
     draw_memory_rows,
 )
 from xray.story.regions.next_word import draw_said
+from xray.story.sentences.of_ends import Again
 from xray.story.sentences.of_runs import list_appending
-from xray.story.sentences.of_stations import Again, describe_memory
+from xray.story.sentences.of_stations import describe_memory
 from xray.story.sheet.columns import Column
 from xray.story.sheet.placing import draw_station
 from xray.story.sheet.standing import Standing, common_floor, count_gaps, stand, stand_height

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from xray.story.sentences.of_ends import OF_ENTRANCES, OF_EXITS, OF_LOOPS, OF_WORDS
 from xray.story.sentences.of_masks import OF_MASKS, OF_PICTURES
 from xray.story.sentences.of_models import OF_GROUPS, OF_MODELS, UNSAID
 from xray.story.sentences.of_parts import OF_ADDED, OF_ELSEWHERE, OF_LOADS, OF_PASTS, OF_SOURCES, OF_STAGES, REMARKS
@@ -17,16 +18,7 @@ from xray.story.sentences.of_runs import (
     READ,
     SAID,
 )
-from xray.story.sentences.of_stations import (
-    ASKS,
-    OF_BRANCHES,
-    OF_ENTRANCES,
-    OF_EXITS,
-    OF_FORWARDS,
-    OF_LOOPS,
-    OF_MEMORIES,
-    OF_WORDS,
-)
+from xray.story.sentences.of_stations import ASKS, OF_BRANCHES, OF_FORWARDS, OF_MEMORIES
 from xray.story.sentences.sentence import Sentence
 
 CATALOGUE: tuple[Sentence[Any], ...] = (

@@ -8,7 +8,7 @@ from xray.ir.flow.operation_kinds import LOSSES
 from xray.ir.trace import SMALL_COPY, Step, Trace
 from xray.story.facts.savings import count_savings
 from xray.story.facts.totals import is_backward
-from xray.story.sentences.of_stations import Again
+from xray.story.sentences.of_ends import Again
 from xray.story.sentences.sentence import Sentence, fixed, say_first
 from xray.story.sheet.words import Words
 from xray.story.wording import PADDING, plural

@@ -1,11 +1,8 @@
-"""What is said at the stations: what goes in, what each sublayer does, what comes out, and what begins anew."""
+"""What is said at the stations of sublayers: what each does, and what a tower takes from its memory."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from sys import maxsize
 
-from xray.config import EOS, SPECIAL_TOKENS
 from xray.story.anatomy.branches import (
     ANOTHER_ROW,
     Attention,
@@ -21,39 +18,9 @@ from xray.story.anatomy.branches import (
     StreamMixing,
     Unknown,
 )
-from xray.story.anatomy.tree import EntrancePart, Group, Head, Stage, Tower
+from xray.story.anatomy.tree import Group, Stage, Tower
 from xray.story.anatomy.wording import describe_points
 from xray.story.sentences.sentence import Sentence, fixed, say_first
-from xray.story.sheet.words import Words
-from xray.story.wording import plural
-
-
-@dataclass(frozen=True)
-class Leaving:
-    """What comes out of a tower: the operations behind its last layer, in order, and the head, if it is the last.
-
-    `vocab` is how many rows the tower's table of words has; `is_signal` where frequencies become a signal last.
-    """
-
-    ops: tuple[str, ...]
-    head: Head | None
-    has_loss: bool = False
-    vocab: int | None = None
-    is_signal: bool = False
-
-
-@dataclass(frozen=True)
-class Again:
-    """What goes back to the beginning: gradients, a chosen word, and the last word that was chosen."""
-
-    goes_back: bool
-    is_looped: bool
-    last_word: str = ""
-
-    @property
-    def until(self) -> str:
-        """Until when words are chosen, where the run came to it."""
-        return f" until {SPECIAL_TOKENS[EOS]}" if self.last_word == SPECIAL_TOKENS[EOS] else ""
 
 
 def describe_station(tower: Tower, branch: Branch) -> str:
@@ -78,26 +45,9 @@ def width_at(tower: Tower, branch: Branch) -> int | None:
     return next((group.d_model for group in groups), tower.d_model)
 
 
-def describe_entrance(tower: Tower, reads: Sequence[Words] = ()) -> str:
-    """What goes in; `reads` are the words of every phase."""
-    if reads:
-        return say_first(OF_WORDS, (tower, reads[0]))
-    return " ".join(text for one in OF_ENTRANCES if (text := one.tell(tower)))
-
-
-def describe_exit(leaving: Leaving) -> str:
-    """What comes out of a tower."""
-    return say_first(OF_EXITS, leaving)
-
-
 def describe_memory(tower: Tower) -> str:
     """What a tower takes from the memory that it looks at."""
     return say_first(OF_MEMORIES, tower)
-
-
-def describe_again(again: Again) -> str:
-    """What begins anew when all is done."""
-    return say_first(OF_LOOPS, again)
 
 
 def ask(fact: tuple[Tower, Attention]) -> str:
@@ -259,74 +209,6 @@ OF_FORWARDS: tuple[Sentence[tuple[FeedForward, int | None]], ...] = (
 """What a feed-forward does on a stream of so many numbers."""
 
 
-def part_of(tower: Tower, name: str) -> EntrancePart | None:
-    """A part of a tower's entrance that its own rows go through; None if it has none of that name."""
-    return next((part for part in tower.entrance if part.part == name and not part.beside), None)
-
-
-def describe_image(tower: Tower) -> str:
-    patches = ", one for each patch" if part_of(tower, "patches") else ""
-    what = {"image": "An image becomes", "video": "The pictures of a video become"}.get(tower.reads or "")
-    return f"{what} vectors{patches}." if what else ""
-
-
-def describe_rows(tower: Tower) -> str:
-    rows = next((part for part in tower.entrance[:1] if part.part == "learned rows"), None)
-    if rows is None or not rows.learned or rows.size is None or tower.reads is not None:
-        return ""
-    return f"{plural(rows.size, 'learned row')} go{'es' * (rows.size == 1)} in."
-
-
-def describe_places(tower: Tower) -> str:
-    places = part_of(tower, "positions")
-    return "" if places is None else "Learned places are added." if places.learned else "Places are added."
-
-
-OF_ENTRANCES: tuple[Sentence[Tower], ...] = (
-    fixed("ids", "Ids become vectors.", lambda tower: tower.reads == "ids"),
-    Sentence("image", describe_image),
-    fixed("audio", "A signal becomes vectors.", lambda tower: tower.reads == "audio"),
-    fixed("vectors", "Vectors come in.", lambda tower: tower.reads == "vectors"),
-    fixed("ids beside", "Beside them stand vectors of ids.", lambda tower: tower.also == "ids"),
-    fixed("noise", "Noise is drawn by chance.", lambda tower: tower.reads == "noise"),
-    Sentence("learned rows", describe_rows),
-    fixed("entrance", "What goes in.", lambda tower: tower.reads is None and not describe_rows(tower)),
-    Sentence("places", describe_places),
-)
-"""What a tower reads: all that is proven, one after the other."""
-
-
-def describe_start(fact: tuple[Tower, Words]) -> str:
-    _, words = fact
-    if not words.is_answer:
-        return ""
-    grows = ", grows by one each turn" if words.grows else ""
-    return f"The answer starts with {' '.join(words.read_in(words.first))}{grows}."
-
-
-def describe_question(fact: tuple[Tower, Words]) -> str:
-    tower, words = fact
-    places = ", places" if part_of(tower, "positions") else ""
-    return f"The question: ids, vectors{places}; read once." if words.first.kind == "encode" else ""
-
-
-def describe_words(fact: tuple[Tower, Words]) -> str:
-    return f"Words become ids, ids vectors{'; places are added' if part_of(fact[0], 'positions') else ''}."
-
-
-OF_WORDS: tuple[Sentence[tuple[Tower, Words]], ...] = (
-    fixed(
-        "shift",
-        "Answers shifted by one: read a word, say the next.",
-        lambda fact: fact[1].is_shifted,
-    ),
-    Sentence("start", describe_start),
-    Sentence("question", describe_question),
-    Sentence("words", describe_words),
-)
-"""What a tower reads where its words were recorded, the first that is proven."""
-
-
 def looks_elsewhere(group: Group, kind: type[Looking] = Attention) -> bool:
     """Whether layers have an attention of a kind whose values come from another tower."""
     branches = (branch for stage in group.stages for branch in stage.branches)
@@ -350,55 +232,3 @@ OF_MEMORIES: tuple[Sentence[Tower], ...] = (
     Sentence("memory that is sampled", describe_samplers),
 )
 """What is taken from a memory, the first that is proven."""
-
-CHOOSING = {
-    "last_row": "last row",
-    "select": "last row",
-    "softmax": "softmax",
-    "argmax": "argmax",
-    "multinomial": "one drawn by chance",
-}
-
-
-def describe_choice(leaving: Leaving) -> str:
-    chosen = [CHOOSING[op] for op in leaving.ops if op in CHOOSING]
-    if not leaving.ops or leaving.ops[-1] not in ("argmax", "multinomial"):
-        return ""
-    if leaving.has_loss:
-        return f"Training: loss. Inference: {', '.join(word for word in chosen if word != 'last row')}, a word."
-    return f"{', '.join(chosen).capitalize()}: the next word."
-
-
-def describe_head(leaving: Leaving) -> str:
-    head = leaving.head
-    kind = head.kind if head else ""
-    if head and kind == "numbers" and head.size and not leaving.has_loss:
-        return f"{head.size:,} numbers come out for each place."
-    scored = {"vocabulary": "A score for every word", "classes": "A score for every class"}.get(kind)
-    if scored is None:
-        return "The loss: one number." if leaving.has_loss else ""
-    if head and head.kind == "vocabulary" and head.size and head.size < (leaving.vocab or 0):
-        scored = f"A score for {head.size:,} of the {leaving.vocab:,} words"
-    if leaving.has_loss:
-        return f"{scored}, compared with the target."
-    return f"{head.size:,} numbers come out." if head and head.kind == "classes" and head.size else f"{scored}."
-
-
-OF_EXITS: tuple[Sentence[Leaving], ...] = (
-    Sentence("next word", describe_choice),
-    Sentence("scores of words", describe_head),
-    fixed("signal", "A signal comes out.", lambda leaving: leaving.is_signal),
-    fixed("leaves", "What leaves the tower.", lambda leaving: leaving.head is None or leaving.head.kind == "none"),
-)
-"""What comes out, the first that is proven."""
-
-OF_LOOPS: tuple[Sentence[Again], ...] = (
-    fixed(
-        "batch and turn",
-        "Gradients and a new batch, or append and go again.",
-        lambda again: again.goes_back and again.is_looped,
-    ),
-    fixed("batch", "Gradients flow back; then a new batch.", lambda again: again.goes_back),
-    Sentence("turn", lambda again: f"The word is appended; decode again{again.until}." if again.is_looped else ""),
-)
-"""What begins anew, the first that is proven."""

@@ -26,15 +26,10 @@ from xray.story.regions.links import draw_links, draw_turns
 from xray.story.regions.long_ways import list_gradient_lines
 from xray.story.regions.upper_left import AIR as CARD_AIR
 from xray.story.regions.upper_left import PICTURES, draw_head, draw_middle, draw_upper_left
+from xray.story.sentences.of_ends import Leaving, describe_again, describe_entrance, describe_exit
 from xray.story.sentences.of_models import EARLIER
 from xray.story.sentences.of_runs import list_remarks
-from xray.story.sentences.of_stations import (
-    Leaving,
-    describe_again,
-    describe_entrance,
-    describe_exit,
-    describe_stage,
-)
+from xray.story.sentences.of_stations import describe_stage
 from xray.story.sheet.columns import Column, list_links, read_columns
 from xray.story.sheet.counting import count_unsaid, list_undrawn
 from xray.story.sheet.planning import Frame

@@ -11,8 +11,9 @@ from xray.story.body.whole import anatomy
 from xray.story.charts.chart import Chart, Node
 from xray.story.charts.stage_names import name_stage
 from xray.story.roles.attention_roles import is_scaled_by_root
+from xray.story.sentences.of_ends import describe_entrance, describe_exit
 from xray.story.sentences.of_models import list_sentences
-from xray.story.sentences.of_stations import describe_entrance, describe_exit, describe_station
+from xray.story.sentences.of_stations import describe_station
 from xray.story.sheet.columns import Column, read_columns
 from xray.story.sheet.compose import what_leaves
 from xray.story.walk.chapters import Answer, Chapter, Text
