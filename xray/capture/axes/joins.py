@@ -1,6 +1,7 @@
 """Which axes an operation keeps: it joins what goes in with what comes out, by what it does and never by size alone."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 
 from xray.capture.axes.groups import Groups
@@ -14,7 +15,7 @@ KEEPING = (
     "scale mask_scores pow neg identity where exp log detach sqrt rsqrt square abs clamp minimum maximum rsub eq ne lt "
     "le gt ge logical_and logical_or logical_not bitwise_and bitwise_or bitwise_not cumsum roll tril triu cos sin "
     "native_dropout native_layer_norm zeros_like ones_like full_like empty_like rand_like randn_like flip leaky_relu "
-    "elu hardswish hardtanh mish softplus erf expand expand_as broadcast_to copy_ index_put_ nan_to_num"
+    "elu hardswish hardtanh mish softplus erf expand expand_as broadcast_to copy_ nan_to_num"
 )
 ELEMENTWISE = frozenset(KEEPING.split())
 """What keeps every axis where it stands, counted from the right."""
@@ -244,10 +245,8 @@ def join_attention(step: Step, at: Tensors, groups: Groups) -> None:
 
 def join_written(step: Step, at: Tensors, groups: Groups) -> None:
     """What other rows are written into keeps its axes; a mask that says where has them too."""
-    rank = len(step.outputs[0].shape)
-    for number, record in enumerate(step.inputs[: 2 if step.op.startswith("masked") else 1]):
-        for back in range(1, 1 + min(rank, len(record.shape))):
-            groups.join(at.ins[number] + len(record.shape) - back, at.outs[0] + rank - back)
+    kept = step.inputs[: 2 if step.op.startswith("masked") else 1]
+    join_from_the_right(replace(step, inputs=kept), at, groups)
 
 
 Joiner = Callable[[Step, Tensors, Groups], None]

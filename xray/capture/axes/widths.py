@@ -9,6 +9,7 @@ from xray.ir.flow.projections import LINEARS
 from xray.ir.trace import Step
 
 ACTIVATIONS = frozenset({"relu", "gelu", "silu", "relu_", "silu_", "tanh", "quick_gelu", "mish", "hardswish"})
+"""What feed-forwards bend with; a sigmoid stands in gates elsewhere too."""
 FARTHEST = 600
 """So many steps are gone back from a sum, to where its branch began."""
 FARTHEST_IDS = 12
@@ -94,16 +95,8 @@ def list_gated_halves(flow: Flow, layers: Collection[int]) -> Iterator[int]:
 def gates_rows_beside(flow: Flow, place: int) -> bool:
     """Whether what a layer gives lets through rows that are not made of what it reads (Gemma's for each layer)."""
     origin = flow.carried_from(flow.makers[place][0])
-    todo, seen = [place], {place}
-    while origin is not None and todo and len(seen) < FARTHEST_IDS:
-        for reader in flow.readers.get(todo.pop(0), ()):
-            beside = [maker for maker in flow.makers[reader] if maker not in seen]
-            if flow.op(reader) in SCALINGS and len(beside) == 1 and beside[0] is not None:
-                return has_rows(flow, reader) and not comes_from(flow, beside[0], origin)
-            if reader not in seen and flow.op(reader) in ACTIVATIONS | CARRYING | DROPOUTS:
-                seen.add(reader)
-                todo.append(reader)
-    return False
+    other = find_factor_beside(flow, place)
+    return origin is not None and other is not None and not comes_from(flow, other, origin)
 
 
 def is_factor(flow: Flow, place: int) -> bool:
@@ -111,16 +104,22 @@ def is_factor(flow: Flow, place: int) -> bool:
 
     Of these the other factor is what a layer of its own gives, bent at most (RWKV).
     """
+    other = find_factor_beside(flow, place)
+    return other is not None and not ends_layer(flow, other) and not comes_from(flow, other, place)
+
+
+def find_factor_beside(flow: Flow, place: int) -> int | None:
+    """What made the rows that are multiplied, number by number, by what a layer gives, bent and moved at most."""
     todo, seen = [place], {place}
     while todo and len(seen) < FARTHEST_IDS:
         for reader in flow.readers.get(todo.pop(0), ()):
             beside = [maker for maker in flow.makers[reader] if maker not in seen]
             if flow.op(reader) in SCALINGS and len(beside) == 1 and beside[0] is not None and has_rows(flow, reader):
-                return not ends_layer(flow, beside[0]) and not comes_from(flow, beside[0], place)
+                return beside[0]
             if reader not in seen and flow.op(reader) in CURVES | CARRYING | DROPOUTS:
                 seen.add(reader)
                 todo.append(reader)
-    return False
+    return None
 
 
 def ends_layer(flow: Flow, place: int | None) -> bool:
