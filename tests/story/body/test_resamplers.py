@@ -127,6 +127,7 @@ def test_a_learned_row_that_looks_at_what_a_tower_gives_is_one_box_above_it():
     assert labels == [f"ONE LEARNED ROW LOOKS AT {SEEN}", "LAYER NORM", "LINEAR", "GELU", "LINEAR", "ADDED UP"]
     held = sum(one.numel() for one in Pooling().pool.parameters())
     assert nodes[0].extra == f"{held:,} parameters"
+    assert {"pool.q", "pool.k", "pool.v", "pool.out"} <= {step.path for step in nodes[0].steps}
 
 
 class Plain(nn.Module):

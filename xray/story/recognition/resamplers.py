@@ -35,7 +35,7 @@ def find_resamplers(flow: Flow, nodes: Collection[int], stops: Collection[int]) 
         rows, seen = count_rows(flow, site, site.query), count_rows(flow, site, site.key)
         learned = read_learned(flow, site.query.nodes)
         if learned and rows is not None and seen is not None:
-            inside = list_own(site) & set(nodes)
+            inside = list_own(site) & {*nodes, *site.query.nodes}
             end = next(node for node in (site.output, *reversed(site.concat), site.weighted_sum) if node in inside)
             trained = None if None in learned else all(learned)
             found.append(Resampler(tuple(sorted(inside)), end, rows, seen, trained))
