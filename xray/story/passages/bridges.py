@@ -14,6 +14,8 @@ from xray.story.body.scale import find_bend_behind
 from xray.story.body.widths import find_width
 from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import does_mix, find_region, list_reading_data, read_sizes
+from xray.story.recognition.resamplers import count_rows
+from xray.story.wording import plural
 
 MOST_STEPS = 60
 EACH_REPEATED = "repeat_interleave"
@@ -23,21 +25,21 @@ ROWS_BESIDE = "× ROWS FROM BESIDE"
 
 @dataclass(frozen=True)
 class Bridging:
-    """A bridge with its steps, and the last of them, which the next layer reads."""
+    """A bridge with its steps, the last of them, which the next layer reads, and an attention that is among them."""
 
     bridge: Bridge
     nodes: frozenset[int]
     end: int
+    site: Site | None = None
 
 
 def find_bridges(flow: Flow, layers: Sequence[Layer], sites: Sequence[Site]) -> tuple[Bridging, ...]:
     """What stands between layers that follow one another and makes rows fewer, is learned, adds rows up or repeats any.
 
-    Factors and norms alone are none, nor is what holds an attention, or more than can be drawn. Rows that are left out,
-    or put beside others, change nothing.
+    Factors and norms alone are none, nor is what holds several attentions or one with a way past it, or more than can
+    be drawn. Rows that are left out, or put beside others, change nothing.
     """
     found: list[Bridging] = []
-    attending = {site.softmax for site in sites}
     for number in range(1, len(layers)):
         before, start = end_of(layers[number - 1]), layers[number][0].joints[0].stream
         region = None if start is None or start <= before else find_region(flow, before, start)
@@ -45,15 +47,22 @@ def find_bridges(flow: Flow, layers: Sequence[Layer], sites: Sequence[Site]) -> 
             continue
         nodes = region.inner
         leaves = [node for node in nodes if flow.is_leaf(node)]
-        if len(leaves) > MOST_STEPS or not attending.isdisjoint(nodes):
+        looking = [site for site in sites if site.softmax in nodes]
+        if len(leaves) > MOST_STEPS or len(looking) > 1 or any(goes_past(flow, before, start, one) for one in looking):
             continue
         d_in, d_out = width_at(flow, before, layers[number - 1]), width_at(flow, start, layers[number])
         joined = count_joined(flow.output(before).shape, flow.output(start).shape, d_in, d_out)
         is_learnt = any(is_learned(flow, node) and does_mix(flow, [node]) for node in leaves)
         is_other = adds_rows_up(flow, before, start, leaves) or repeats_rows(flow, before, start, leaves)
         if joined or is_learnt or is_other:
-            found.append(Bridging(Bridge(number, joined, d_in, d_out), nodes, start))
+            found.append(Bridging(Bridge(number, joined, d_in, d_out), nodes, start, next(iter(looking), None)))
     return tuple(found)
+
+
+def goes_past(flow: Flow, before: int, start: int, site: Site) -> bool:
+    """Whether there is a way from one step to a later one past an attention between them."""
+    ways = flow.behind(start, within=lambda one: one > before and one != site.weighted_sum)
+    return any(before in flow.makers[one] for one in ways)
 
 
 def adds_rows_up(flow: Flow, before: int, start: int, leaves: Collection[int]) -> bool:
@@ -122,12 +131,39 @@ def label_bridge(flow: Flow, bridging: Bridging) -> dict[int, str]:
             labels[node] = earlier
         elif flow.op(node) == EACH_REPEATED and flow.output(node).is_float:
             labels[node] = "EACH ROW REPEATED"
+    if bridging.site is not None:
+        labels[end_of_site(bridging.site)] = label_looking(flow, bridging.site)
     joining = find_joining(flow, bridging)
     if joining is not None:
         width, joined = bridging.bridge.d_in, bridging.bridge.joined or 1
         told = describe_joining(flow, bridging.nodes, joined)
         labels[joining] = f"{told}: {width}·{joined} = {width * joined}"
     return labels
+
+
+def label_looking(flow: Flow, site: Site) -> str:
+    """How many places an attention without a skip looks at how many others with (LeViT)."""
+    rows, seen = count_rows(flow, site, site.query), count_rows(flow, site, site.key)
+    if rows is None or seen is None:
+        return "ATTENTION"
+    shape = flow.output(site.weighted_sum).shape
+    heads = (
+        f" WITH {plural(shape[1], 'head').upper()}" if len(shape) == len(("batch", "heads", "places", "d_v")) else ""
+    )
+    return f"{rows:,} PLACES LOOK AT {seen:,}{heads}"
+
+
+def end_of_site(site: Site) -> int:
+    """The step behind which the heads of an attention stand side by side again."""
+    return site.concat[-1] if site.concat else site.weighted_sum
+
+
+def fold_site(flow: Flow, bridging: Bridging) -> dict[int, tuple[int, ...]]:
+    """The steps of a bridge that make an attention, by the last of them: they stand in one box."""
+    if bridging.site is None:
+        return {}
+    end = end_of_site(bridging.site)
+    return {end: tuple(sorted({end, *flow.behind(end, within=bridging.nodes.__contains__)}))}
 
 
 def describe_joining(flow: Flow, nodes: Collection[int], joined: int) -> str:

@@ -20,7 +20,7 @@ from xray.story.charts.stage_names import name_stage
 from xray.story.charts.sum_chart import find_own_bend, label_past
 from xray.story.entrance.entrance_chart import label_scale
 from xray.story.facts.totals import paths_above
-from xray.story.passages.bridges import label_bridge
+from xray.story.passages.bridges import fold_site, label_bridge
 from xray.story.sentences.of_parts import describe_past
 from xray.story.sheet.counting import Count, list_parts
 from xray.story.streams.scaled_streams import find_factor_behind
@@ -171,7 +171,7 @@ def chart_bridge(flow: Flow, towering: Towering, layer: int) -> Chart | None:
     labels, scale = label_bridge(flow, found), find_factor_behind(flow, found.end)
     labels |= {} if scale is None else {scale: label_scale(flow, scale)}
     end, behind = (found.end, set()) if scale is None else (scale, {scale})
-    return chart_operations(flow, nodes | behind, end, labels, f"bridge{layer}_")
+    return chart_operations(flow, nodes | behind, end, labels, f"bridge{layer}_", folded=fold_site(flow, found))
 
 
 def name_kind(node: Node) -> str:

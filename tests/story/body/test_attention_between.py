@@ -1,0 +1,74 @@
+"""Attention between stages that nothing goes past: fewer places look at more, and layers behind are wider (LeViT)."""
+
+import pytest
+import torch
+from story.body.test_mistaken import BATCH, HEADS, WIDTH, AttentionPart, FeedForwardPart
+from torch import nn
+
+import xray
+from xray.story.body.reading import read_pass
+from xray.story.sheet.planning import chart_bridge
+
+PLACES, LEFT, WIDER, HEAD = 10, 5, 14, 7
+
+
+class Fewer(nn.Module):
+    """Every other place looks at all of them; what they find is cut into no sum, or added to what they were."""
+
+    def __init__(self, *, skip):
+        super().__init__()
+        self.q, self.kv = nn.Linear(WIDTH, HEADS * HEAD), nn.Linear(WIDTH, 2 * HEADS * HEAD)
+        self.out, self.past = nn.Linear(HEADS * HEAD, WIDER), nn.Linear(WIDTH, WIDER) if skip else None
+
+    def forward(self, x):
+        q = self.q(x[:, ::2]).unflatten(-1, (HEADS, HEAD)).transpose(1, 2)
+        k, v = self.kv(x).unflatten(-1, (HEADS, 2 * HEAD)).transpose(1, 2).chunk(2, dim=-1)
+        found = (q @ k.transpose(-1, -2)).softmax(dim=-1) @ v
+        made = self.out(nn.functional.hardswish(found.transpose(1, 2).flatten(2)))
+        return made if self.past is None else made + self.past(x[:, ::2])
+
+
+class Wider(FeedForwardPart):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.wide, self.back = nn.LayerNorm(WIDER), nn.Linear(WIDER, 19), nn.Linear(19, WIDER)
+
+
+class Stages(nn.Module):
+    def __init__(self, *, skip):
+        super().__init__()
+        self.parts = nn.Sequential(
+            nn.Linear(7, WIDTH), AttentionPart(), FeedForwardPart(), Fewer(skip=skip), Wider(), Wider()
+        )
+
+    def forward(self, image):
+        return self.parts(image)
+
+
+def read_tower(*, skip):
+    reading = read_pass(xray.trace(Stages(skip=skip).eval(), torch.randn(BATCH, PLACES, 7)).passes[0])
+    return reading.flow, reading.towers[-1]
+
+
+@pytest.fixture(scope="module")
+def bridge():
+    flow, towering = read_tower(skip=False)
+    (found,) = towering.tower.bridges
+    assert (found.joined, found.d_in, found.d_out) == (2, WIDTH, WIDER)
+    return chart_bridge(flow, towering, found.before)
+
+
+def test_attention_that_nothing_goes_past_is_a_box_between_layers(bridge):
+    labels = [node.label for node in bridge.nodes]
+    assert labels == [f"{LEFT} PLACES LOOK AT {PLACES} WITH {HEADS} HEADS", "HARDSWISH", "LINEAR"]
+
+
+def test_a_box_of_attention_between_layers_has_all_its_parameters(bridge):
+    held = sum(one.numel() for part in (Fewer(skip=False).q, Fewer(skip=False).kv) for one in part.parameters())
+    assert bridge.nodes[0].extra == f"{held:,} parameters"
+
+
+def test_attention_with_a_way_past_it_is_no_box_between_layers():
+    flow, towering = read_tower(skip=True)
+    charts = [chart_bridge(flow, towering, one.before) for one in towering.tower.bridges]
+    assert not [node for chart in charts if chart is not None for node in chart.nodes if "LOOK AT" in node.label]
