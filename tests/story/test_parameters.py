@@ -346,7 +346,16 @@ class ScaledByViews(Scaled):
         return x + self.other.unsqueeze(0).unsqueeze(0) * self.think(self.norms[1](x))
 
 
-@pytest.mark.parametrize("layer", [Scaled, ScaledByViews])
+class ScaledByBends(Scaled):
+    """The same with numbers that are bent before (Evolla)."""
+
+    def forward(self, x):
+        read = self.norms[0](x)
+        x = x + self.one.tanh() * self.attend(read, read, read)[0]
+        return x + self.other.tanh() * self.think(self.norms[1](x))
+
+
+@pytest.mark.parametrize("layer", [Scaled, ScaledByViews, ScaledByBends])
 def test_two_learned_scales_of_one_layer_count_each_where_it_stands(layer):
     bars = bars_of(poster_of(nn.Sequential(nn.Embedding(11, 21), layer(), layer()), IDS % 11))
 

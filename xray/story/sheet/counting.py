@@ -7,7 +7,7 @@ from functools import cached_property
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, PRODUCTS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, PRODUCTS, SCALINGS, SUMS
 from xray.ir.flow.projections import is_product, is_projection
 from xray.ir.kinds import only_moves
 from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS
@@ -196,18 +196,19 @@ class Count:
         """By what the parameters of a step are known: its path, and which one it is where a run of a block has several.
 
         Two products of one run, each with a learned scale, have one path and no module of their own (InternVL), and so
-        have two moves that lay such scales out (PoolFormer), and products with weights that a block holds (XLNet).
+        have two moves that lay such scales out (PoolFormer), two bends of gates (Evolla), and products with weights that
+        a block holds (XLNet).
         """
         step, parent = self.flow.steps[place], self.flow.places.get(self.flow.steps[place].parent or "", -1)
         siblings = self.inside.get(parent, [])
-        if step.params or step.op not in SCALINGS | SUMS | CARRYING | PRODUCTS:
+        if step.params or step.op not in SCALINGS | SUMS | CARRYING | CURVES | PRODUCTS:
             return step.path
         held = (one for one in siblings if self.flow.is_leaf(one) and not self.flow.steps[one].params)
         if step.op in PRODUCTS and sum(map(self.params, held)) > self.own_params(parent):
             return step.path  # some weights are used again
         alike = [one for one in siblings if one < place and self.flow.steps[one].path == step.path and self.params(one)]
-        if step.op in CARRYING and sum(map(self.params, (*alike, place))) > self.own_params(parent):
-            return step.path  # one and the same is moved again
+        if step.op in CARRYING | CURVES and sum(map(self.params, (*alike, place))) > self.own_params(parent):
+            return step.path  # one and the same is moved or bent again
         return f"{step.path}#{len(alike)}" if alike else step.path
 
     def own_params(self, block: int) -> int:
