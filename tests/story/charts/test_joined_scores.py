@@ -85,3 +85,31 @@ def test_they_are_led_from_all_that_they_read(chart):
 
 def test_an_attention_with_one_set_of_scores_has_no_such_boxes():
     assert not [node.label for node in read_chart(both=False).nodes if "OTHER" in node.label]
+
+
+class WithRowsOfPlaces(Joined):
+    """The weights weigh values, and learned rows besides, one for how far apart two places are (VITS)."""
+
+    def __init__(self, *, both):
+        super().__init__(both=both)
+        self.apart = nn.Parameter(torch.randn(LEN - 1, WIDTH // HEADS))
+
+    def forward(self, x, far):
+        normed = self.norm(x)
+        query, key, value = (self.cut(way(normed)) for way in (self.query, self.key, self.value))
+        weights = (query @ key.transpose(2, 3)).softmax(-1)
+        found = weights @ value
+        found = found + weights.roll(1, -1) @ nn.functional.pad(self.apart, (0, 0, 0, 1))
+        return x + self.out(found.transpose(1, 2).flatten(2))
+
+
+def test_learned_rows_that_are_weighed_are_no_values():
+    torch.manual_seed(0)
+    model = Model(both=True)
+    model.looks = nn.ModuleList(WithRowsOfPlaces(both=True) for _ in range(2))
+    (column,) = read_columns(xray.trace(model.eval(), torch.randn(2, LEN, WIDTH), torch.randn(2, FAR, WIDTH)))
+    chart = column.frames[0].panels[0].chart
+
+    (box,) = [node for node in chart.nodes if "LEARNED ROWS" in node.label]
+    assert (box.label, box.extra) == ("+ WEIGHTS · LEARNED ROWS", f"{(LEN - 1) * WIDTH // HEADS} parameters")
+    assert not [node.label for node in chart.nodes if "OTHER" in node.label]

@@ -11,7 +11,7 @@ from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import Attention
 from xray.story.attention.end import draw_end
 from xray.story.attention.lanes import Part, list_opening, order_rows
-from xray.story.attention.made_beside import Beside, find_joined_values, list_own, read_entry
+from xray.story.attention.made_beside import Beside, find_joined_values, list_own, list_weighing, read_entry
 from xray.story.attention.square import draw_square
 from xray.story.attention.ways import (
     draw_shared,
@@ -30,6 +30,7 @@ from xray.story.charts.chart import (
     describe_params,
 )
 from xray.story.passages.added_places import learned_source, name_addition
+from xray.story.recognition.between import list_reading_data
 
 
 def chart_attention(flow: Flow, found: Branching) -> Chart:
@@ -102,8 +103,16 @@ def add_joined_values(
     edges += led
     feet += [own.key] if is_begun else []
     steps = (*own.steps, *(flow.steps[node] for node in reversed(made)))
-    told = replace(own, label="+ OTHER WEIGHTS · V", steps=steps, extra=describe_params(flow, *made))
+    label = "+ WEIGHTS · LEARNED ROWS" if weighs_learned(flow, site, made) else "+ OTHER WEIGHTS · V"
+    told = replace(own, label=label, steps=steps, extra=describe_params(flow, *made))
     return [told if node is own else node for node in nodes]
+
+
+def weighs_learned(flow: Flow, site: Site, made: Collection[int]) -> bool:
+    """Whether what a product among some steps weighs is made of no data: rows for relative places (VITS)."""
+    (product,) = list_weighing(flow, site, made)
+    (values, maker) = list(flow.given(product))[-1]
+    return values.role == "parameter" if maker is None else maker not in list_reading_data(flow)
 
 
 def reads_entry(flow: Flow, part: Part, found: Branching, drawn: Collection[int]) -> bool:

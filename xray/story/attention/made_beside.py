@@ -84,6 +84,11 @@ def find_joined_scores(flow: Flow, site: Site, inside: Collection[int]) -> tuple
     return None
 
 
+def list_weighing(flow: Flow, site: Site, works: Collection[int]) -> list[int]:
+    """The products among some steps that work with what an attention's softmax made."""
+    return [one for one in works if is_product(flow, one) and site.softmax in set(flow.behind(one))]
+
+
 def find_joined_values(flow: Flow, site: Site, inside: Collection[int]) -> tuple[int, list[int]] | None:
     """The sum of what two shares of one softmax weigh, and what works the second one out."""
     own = {site.softmax, *flow.behind(site.softmax), *flow.behind(site.weighted_sum)}
@@ -96,7 +101,6 @@ def find_joined_values(flow: Flow, site: Site, inside: Collection[int]) -> tuple
             others = [one for one in others if site.weighted_sum not in set(flow.behind(one))]
             made = set(flow.behind(*others, within=lambda one: one in inside and one not in own))
             works = [one for one in sorted(made) if flow.is_leaf(one) and flow.op(one) not in CARRYING]
-            weighs = [one for one in works if is_product(flow, one) and not is_linear(flow, one)]
-            if flow.op(node) in SUMS and len(weighs) == 1 and site.softmax in set(flow.behind(*weighs)):
+            if flow.op(node) in SUMS and len(list_weighing(flow, site, works)) == 1:
                 return node, works
     return None

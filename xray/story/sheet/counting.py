@@ -196,8 +196,8 @@ class Count:
         """By what the parameters of a step are known: its path, and which one it is where a run of a block has several.
 
         Two products of one run, each with a learned scale, have one path and no module of their own (InternVL), and so
-        have two moves that lay such scales out (PoolFormer), two bends of gates (Evolla), and products with weights that
-        a block holds (XLNet).
+        have two moves that lay such scales out (PoolFormer), two bends of gates (Evolla), and products with weights
+        that a block holds (XLNet).
         """
         step, parent = self.flow.steps[place], self.flow.places.get(self.flow.steps[place].parent or "", -1)
         siblings = self.inside.get(parent, [])
