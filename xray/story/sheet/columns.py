@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from xray.ir.trace import Pass, Trace
-from xray.story.anatomy.branches import Attention, Branch
+from xray.story.anatomy.branches import Attention, Branch, Looking
 from xray.story.anatomy.tree import Link
 from xray.story.body.links import list_meetings
 from xray.story.body.reading import Reading, read_passes
@@ -174,14 +174,15 @@ def plan_columns(
     for number, (reading, towering) in enumerate(towers):
         is_last = number == len(towers) - 1
         own = "decoder" if is_last and (not single or towering.tower.causal) else "encoder"
+        colours = own, colour_memory(towers, number, own)
 
         def make(
             reading: Reading,
             towering: Towering,
-            own: str = own,
+            colours: tuple[str, str] = colours,
             station: int = station,
         ) -> Column:
-            return make_column(trace, reading, towering, own, station, single, all_layers=all_layers)
+            return make_column(trace, reading, towering, colours, station, single, all_layers=all_layers)
 
         column = grow(make(reading, towering), readings, make)
         twin = find_twin(reading, towering, readings)
@@ -253,11 +254,20 @@ def set_beside(column: Column, beside: Column) -> Column:
     )
 
 
+def colour_memory(towers: Sequence[tuple[Reading, Towering]], number: int, own: str) -> str:
+    """In what a tower's memory is painted: as the tower that made it, of which all but the last have one colour."""
+    last, looking = towers[-1][1].tower.name, towers[number][1].tower.branches
+    is_of_last = len(towers) == 1 or any(
+        last in (one.source, getattr(one, "beside", None)) for one in looking if isinstance(one, Looking)
+    )
+    return "decoder" if own == "encoder" and is_of_last else "encoder"
+
+
 def make_column(
     trace: Trace,
     reading: Reading,
     towering: Towering,
-    own: str,
+    colours: tuple[str, str],
     station: int,
     single: bool,
     *,
@@ -279,7 +289,7 @@ def make_column(
         leaving = add_comparisons(flow, leaving, towering.tower.name, list_meetings(reading))
     wide = any(frame.is_wide for frame in frames)
     detail = WIDE_DETAIL if wide else DETAIL if single else NARROW_DETAIL
-    look = Look(own, "encoder" if own == "decoder" else "decoder", passes, phase_of(flow.one_pass))
+    look = Look(*colours, passes, phase_of(flow.one_pass))
     return Column(
         reading,
         towering,
