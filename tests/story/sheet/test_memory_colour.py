@@ -8,6 +8,10 @@ from xray.story.anatomy.branches import Attention, FeedForward
 from xray.story.sheet.columns import colour_memory
 
 
+def attend(**facts):
+    return Attention(heads=3, kv_heads=3, d_k=7, d_v=7, **facts)
+
+
 def stand(name, *branches):
     """A tower of that name in a pass, as far as its colours ask."""
     return None, SimpleNamespace(tower=SimpleNamespace(name=name, branches=branches))
@@ -16,10 +20,10 @@ def stand(name, *branches):
 @pytest.mark.parametrize(
     ("looks", "colour"),
     [
-        (Attention(source="vision"), "encoder"),  # a Q-Former before a text tower (BLIP-2)
-        (Attention(source="text"), "decoder"),  # words and images look at each other (LXMERT)
-        (Attention(source="self", beside="text"), "decoder"),
-        (FeedForward(), "encoder"),
+        (attend(source="vision"), "encoder"),  # a Q-Former before a text tower (BLIP-2)
+        (attend(source="text"), "decoder"),  # words and images look at each other (LXMERT)
+        (attend(source="self", beside="text"), "decoder"),
+        (FeedForward(17, None, None), "encoder"),
     ],
 )
 def test_a_tower_before_the_last_paints_its_memory_as_what_it_looks_at(looks, colour):
@@ -28,8 +32,8 @@ def test_a_tower_before_the_last_paints_its_memory_as_what_it_looks_at(looks, co
 
 
 def test_the_last_tower_paints_its_memory_as_those_before_it():
-    assert colour_memory([stand("encoder"), stand("decoder", Attention(source="encoder"))], 1, "decoder") == "encoder"
+    assert colour_memory([stand("encoder"), stand("decoder", attend(source="encoder"))], 1, "decoder") == "encoder"
 
 
 def test_what_a_lone_tower_looks_at_has_another_colour_than_its_own():
-    assert colour_memory([stand("encoder", Attention(source=None))], 0, "encoder") == "decoder"
+    assert colour_memory([stand("encoder", attend(source=None))], 0, "encoder") == "decoder"
