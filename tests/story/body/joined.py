@@ -230,7 +230,9 @@ def layoutlmv3(c):
 def minimax_m3_vl(c):
     # images are packed into one row, from which an axis of sequences is taken for the attention of each
     see, read = c.vision_config, c.text_config
-    image = sees(see, "vision", "norm", positions="rotary", turned=30, pieces=2, final=None)  # 10 of 32 for each axis
+    image = sees(
+        see, "vision", "norm", positions="rotary", turned=30, place_numbers=3, pieces=2, final=None
+    )  # 10 of 32 for each axis
     look = attention(read, qk_norm=True)
     some = experts(read, read.num_local_experts, shared=1, d_ff=read.intermediate_size, activation="quick gelu")
     text = writes(read, pre("rms", look), pre("rms", some), parts=[f"projection {read.hidden_size}"] * 4, final="rms")

@@ -110,7 +110,8 @@ def dinov2_with_registers(c):
 def dinov3_vit(c):
     # it has no registers by default: a join of nothing
     parts = entrance(f"patches {c.hidden_size}", "class token 1")
-    found = scaled(of_vit(c, looks_both_ways(c, positions="rotary"), plain(c), parts=parts))
+    attend = looks_both_ways(c, positions="rotary", place_numbers=2)  # rows and columns (line 200)
+    found = scaled(of_vit(c, attend, plain(c), parts=parts))
     return replace(found, head=Head("none"))
 
 

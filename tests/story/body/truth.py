@@ -71,7 +71,7 @@ def attention(c, **facts):
     d_k = facts.pop("d_k", None) or getattr(c, "head_dim", None) or c.hidden_size // heads
     kv_heads = facts.pop("kv_heads", None) or getattr(c, "num_key_value_heads", None) or heads
     if facts.get("positions", "rotary") == "rotary":
-        facts = {"turned": count_turned(c, d_k)} | facts
+        facts = {"turned": count_turned(c, d_k), "place_numbers": count_place_numbers(c)} | facts
     return replace(
         Attention(
             source="self",
@@ -97,6 +97,12 @@ def count_turned(c, d_k):
     told = getattr(c, "qk_rope_head_dim", None) or (not rope and getattr(c, "rotary_dim", None))
     turned = told or int(d_k * (rope.get("partial_rotary_factor") or 1))
     return turned if turned < d_k else None
+
+
+def count_place_numbers(c):
+    """How many numbers tell a place by which heads are turned, where a configuration says that they are several."""
+    rope = getattr(c, "rope_parameters", None) or {}
+    return len(rope.get("mrope_section") or ()) or {"axial": 2}.get(rope.get("rope_type"))
 
 
 def looks_both_ways(c, **facts):

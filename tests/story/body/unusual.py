@@ -155,7 +155,7 @@ def lw_detr(c):
 def sees_at_once(c):
     """The eye of SAM 3: most layers look at windows."""
     look = looks(c.hidden_size, c.num_attention_heads)
-    look = replace(look, positions="rotary")
+    look = replace(look, positions="rotary", place_numbers=2)  # rows and columns (line 448)
     think = pre("layer", thinks(c.intermediate_size, c.hidden_act))
     rows = [n for n in range(c.num_hidden_layers) if n not in c.global_attn_indexes], c.global_attn_indexes
     cut = replace(look, window=c.window_size**2, rolled=False)

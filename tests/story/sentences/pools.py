@@ -108,6 +108,7 @@ MODELS = {
     "chosen heads": make_anatomy(replace(FALSE, query_experts=8)),
     "positions": make_anatomy(replace(FALSE, positions="rotary")),
     "numbers that are turned": make_anatomy(replace(FALSE, positions="rotary", turned=3)),
+    "numbers of a place": make_anatomy(replace(FALSE, positions="rotary", place_numbers=3)),
     "turned by heads": make_anatomy(replace(FALSE, turned_by_head=True)),
     "grouped queries": make_anatomy(replace(FALSE, heads=10, kv_heads=5)),
     "latent": make_anatomy(replace(FALSE, latent=Latent(None, 11))),
@@ -173,7 +174,7 @@ OF_MODELS["experts"] |= {"routing", "routing within groups"}
 OF_MODELS["routing"] |= {"routing within groups"}
 OF_MODELS["gate"] |= {"above a threshold"}
 OF_MODELS["norm"] |= {"adaptive norm"}
-OF_MODELS["positions"] |= {"numbers that are turned"}
+OF_MODELS["positions"] |= {"numbers that are turned", "numbers of a place"}
 OF_MODELS["windows"] |= {"rolled windows"}
 
 ATTENTIONS = {

@@ -61,7 +61,8 @@ class Attention(Looking):
     of each place. `turned` is how many numbers of a head are
     turned by its place, where not all are (GPT-NeoX), `query_experts` among how many experts a router chooses
     those that make the queries of a place (JetMoe). `turned_by_head` is True where queries and keys are turned by an
-    angle of each head, the same at every place (NeuCodec).
+    angle of each head, the same at every place (NeuCodec). `place_numbers` is how many numbers tell each place where
+    they are several, each of which turns its own part of a head: rows and columns, or time too (Qwen2-VL).
     """
 
     kv_heads: int | None
@@ -95,6 +96,7 @@ class Attention(Looking):
     query_experts: int | None = None
     turned: int | None = None
     turned_by_head: bool | None = None
+    place_numbers: int | None = None
     part: str = "attention"
 
 

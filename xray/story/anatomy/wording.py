@@ -301,6 +301,7 @@ def describe_attention(branch: Attention) -> str:
         positions.get(branch.positions or ""),
         branch.turned and f"{branch.turned:,} numbers of a head turned",
         branch.turned_by_head and "turned by head",
+        branch.place_numbers and f"places of {branch.place_numbers} numbers",
         branch.qk_norm and f"norms on q and k{OVER.get(branch.qk_norm_over or '', '')}",
         waist,
         kept,

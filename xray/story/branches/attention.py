@@ -36,6 +36,7 @@ from xray.story.branches.operands import (
 from xray.story.branches.rows import list_rolled, looks_at_another_row
 from xray.story.branches.scores import read_own_future, read_scores
 from xray.story.branches.visible import count_kept_for, find_choice
+from xray.story.passages.place_numbers import count_place_numbers
 from xray.story.recognition.between import Region, is_linear, width_in, width_out
 from xray.story.recognition.chosen_rows import picks_best
 from xray.story.recognition.scored_parts import list_behind
@@ -82,6 +83,7 @@ def describe_attention(
         positions=positions,
         turned=count_turned(flow, query, key) if turned and not by_head else None,
         turned_by_head=by_head or None,
+        place_numbers=count_place_numbers(flow, query.nodes) if turned and not by_head else None,
         qk_norm=len(normed) == 2,
         qk_norm_over=name_normed(flow, normed, widths) if len(normed) == 2 else None,
         latent=read_latent(flow, query, key, value),

@@ -44,6 +44,13 @@ def describe_turned(anatomy: Anatomy) -> str:
     return f"Partly turned{some}: {many} numbers of each head are turned, the others tell nothing of places."
 
 
+def describe_place_numbers(anatomy: Anatomy) -> str:
+    found = {branch.place_numbers for branch in looking(anatomy)}
+    told = " or ".join(str(one) for one in sorted(one for one in found if one))
+    some = " in some attentions" if None in found else ""
+    return f"Rotary places of {told} numbers{some}: each number turns its own part of a head." if told else ""
+
+
 def describe_turned_by_head(anatomy: Anatomy) -> str:
     found = {branch.turned_by_head for branch in looking(anatomy)}
     told = "ueries and keys are turned by an angle of each head's own, the same at every place."

@@ -1,0 +1,106 @@
+"""Rotary places of several numbers: each gives its part of the angles, picked behind the cosine or laid out before."""
+
+import pytest
+import torch
+from story.body.test_mistaken import BATCH, HEADS, PLACES, WIDTH, FeedForwardPart
+from torch import nn
+
+import xray
+from xray.story.anatomy.branches import Attention
+from xray.story.body.reading import read_pass
+from xray.story.passages.place_numbers import find_pick
+
+D_K = WIDTH // HEADS
+NUMBERS = 2
+
+
+class Turned(nn.Module):
+    """Attention whose queries and keys are turned by tables of cosines and sines."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.q, self.k, self.v, self.out = nn.LayerNorm(WIDTH), *(nn.Linear(WIDTH, WIDTH) for _ in range(4))
+
+    def forward(self, x, tables):
+        rows = self.norm(x)
+        q, k, v = (way(rows).unflatten(-1, (HEADS, D_K)).transpose(1, 2) for way in (self.q, self.k, self.v))
+        q, k = (
+            one * tables[0] + torch.cat((-one[..., D_K // 2 :], one[..., : D_K // 2]), -1) * tables[1] for one in (q, k)
+        )
+        found = nn.functional.scaled_dot_product_attention(q, k, v)
+        return x + self.out(found.transpose(1, 2).flatten(2))
+
+
+class Model(nn.Module):
+    def __init__(self, lay):
+        super().__init__()
+        self.lay, self.words = lay, nn.Embedding(17, WIDTH)
+        self.looks = nn.ModuleList(Turned() for _ in range(2))
+        self.thinks = nn.ModuleList(FeedForwardPart() for _ in range(2))
+
+    def forward(self, ids, places):
+        x, tables = self.words(ids), [self.lay(places, curve) for curve in (torch.cos, torch.sin)]
+        for look, think in zip(self.looks, self.thinks, strict=True):
+            x = think(look(x, tables))
+        return x
+
+
+def pick(places, curve):
+    """The angles of each number are worked out, and of each some are picked (M-RoPE)."""
+    angles = curve(places.float().unsqueeze(-1) * torch.rand(NUMBERS))
+    half = torch.cat([angles[0, ..., :1], angles[1, ..., 1:]], -1)
+    return torch.cat([half, half], -1).unsqueeze(1)
+
+
+def merge(places, curve):
+    """The angles of all numbers of a place lie side by side before they are bent (axial)."""
+    angles = (places.movedim(0, -1).float().unsqueeze(-1) * torch.rand(1)).flatten(-2)
+    return curve(torch.cat([angles, angles], -1)).unsqueeze(1)
+
+
+def merge_behind(places, curve):
+    """The same behind the bend."""
+    angles = curve(places.movedim(0, -1).float().unsqueeze(-1) * torch.rand(1)).flatten(-2)
+    return torch.cat([angles, angles], -1).unsqueeze(1)
+
+
+def take_first(places, curve):
+    """Angles are worked out of every number, and those of the first alone are used."""
+    angles = curve(places.float().unsqueeze(-1) * torch.rand(NUMBERS))[0]
+    return torch.cat([angles, angles], -1).unsqueeze(1)
+
+
+def lay_one(places, curve):
+    angles = curve(places[0].float().unsqueeze(-1) * torch.rand(NUMBERS))
+    return torch.cat([angles, angles], -1).unsqueeze(1)
+
+
+@pytest.mark.parametrize(
+    ("lay", "numbers"),
+    [(pick, NUMBERS), (merge, NUMBERS), (merge_behind, NUMBERS), (take_first, None), (lay_one, None)],
+)
+def test_a_place_has_as_many_numbers_as_give_parts_of_its_angles(lay, numbers):
+    torch.manual_seed(0)
+    given = (
+        torch.arange(BATCH * PLACES).view(BATCH, PLACES),
+        torch.arange(2 * PLACES).view(2, 1, PLACES).expand(-1, BATCH, -1),
+    )
+    (tower,) = read_pass(xray.trace(Model(lay).eval(), *given).passes[0]).towers
+
+    (attention,) = {staging.branches[0].branch for layer in tower.layers for staging in layer[:1]}
+    assert isinstance(attention, Attention)
+    assert (attention.positions, attention.place_numbers) == ("rotary", numbers)
+
+
+@pytest.mark.parametrize(
+    ("index", "rank", "picked"),
+    [
+        ("1", 3, (0, 1)),
+        (":, 0", 3, (1, 0)),
+        ("2, ..., 2:60:3", 4, (0, 2)),
+        ("..., 1", 4, (3, 1)),
+        (":, None", 2, (None, 0)),
+    ],
+)
+def test_an_index_picks_a_place_of_an_axis(index, rank, picked):
+    assert find_pick(index, rank) == picked

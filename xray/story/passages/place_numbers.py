@@ -1,0 +1,77 @@
+"""How many numbers tell a place by which rows are turned: one, or several, each for its part of a head (Qwen2-VL)."""
+
+from collections import defaultdict
+from collections.abc import Collection
+from math import prod
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, PLACING, REPEATS, SCALINGS, SIDE_BY_SIDE, WRITES
+
+MOST_NUMBERS, MOST_STEPS = 4, 60
+CUTS = frozenset({"split", "chunk", "split_with_sizes"})
+PUT_BESIDE = SIDE_BY_SIDE | WRITES | PLACING
+LAID = CARRYING | SCALINGS | PUT_BESIDE | REPEATS | CUTS | {"flip"}
+
+
+def count_place_numbers(flow: Flow, turned: Collection[int]) -> int | None:
+    """How many numbers tell each place by which some steps turn rows; None for one, or where that is not known.
+
+    Angles are worked out of each number by itself, and each gives its part of them: those parts are picked and laid
+    side by side behind the cosine (Wang et al. 2024, Qwen2-VL, section 2.1), or all laid side by side.
+    """
+    behind = flow.behind(
+        *(maker for node in turned for maker in flow.makers[node] if maker not in turned),
+        most=MOST_STEPS,
+        within=lambda one: not flow.steps[one].params and (flow.op(one) in LAID or flow.op(one) == "cos"),
+        ends=lambda one: flow.op(one) == "cos",
+    )
+    found = {read_parts(flow, node) for node in behind if flow.op(node) == "cos"}
+    return found.pop() if len(found) == 1 else None
+
+
+def read_parts(flow: Flow, cosine: int) -> int | None:
+    """In how many parts the angles of a cosine are made, each of one number of a place."""
+    return count_merged(flow, cosine) or count_picked(flow, cosine)
+
+
+def count_merged(flow: Flow, cosine: int) -> int | None:
+    """How many rows of angles a move lays side by side, made by one product of a place's numbers with frequencies."""
+    before = list(flow.behind(*flow.makers[cosine], most=MOST_STEPS, within=lambda one: flow.op(one) in LAID))
+    products = (flow.steps[node] for node in before if flow.op(node) in SCALINGS)
+    numbers = {
+        record.shape[-2]
+        for step in products
+        for record in step.inputs
+        if len(record.shape) > 1 and record.shape[-1] == 1
+    }
+    for node in (*before, *flow.ahead(cosine, within=lambda one: one == cosine or flow.op(one) in LAID)):
+        given, made = flow.steps[node].inputs[0].shape, flow.output(node).shape
+        is_merged = flow.op(node) in CARRYING and made == (*given[:-2], prod(given[-2:])) != given
+        if is_merged and 1 < given[-2] <= MOST_NUMBERS and given[-2] in numbers:
+            return given[-2]
+    return None
+
+
+def count_picked(flow: Flow, cosine: int) -> int | None:
+    """Along how long an axis parts of what a cosine gives are picked, all of it, and laid or written side by side."""
+    picked: defaultdict[int, set[int]] = defaultdict(set)
+    shape = flow.output(cosine).shape
+    for node in flow.ahead(cosine, within=lambda one: one == cosine or flow.op(one) in LAID):
+        given = flow.steps[node].inputs[0].shape
+        axis, which = find_pick(str(flow.steps[node].settings.get("index", "")), len(given))
+        is_laid = any(flow.op(one) in PUT_BESIDE for one in flow.readers.get(node, ()) if flow.is_leaf(one))
+        if axis is not None and len(given) == len(shape) and given[:-1] == shape[:-1] and is_laid:
+            picked[axis].add(which)
+    whole = {axis for axis, found in picked.items() if found == set(range(shape[axis])) and axis < len(shape) - 1}
+    counts = {shape[axis] for axis in whole if 1 < shape[axis] <= MOST_NUMBERS}
+    return counts.pop() if len(counts) == 1 else None
+
+
+def find_pick(index: str, rank: int) -> tuple[int | None, int]:
+    """Which axis of a tensor an index picks one place of, and which place; None where it picks none."""
+    parts = index.split(", ")
+    for place, part in enumerate(parts):
+        if part.isdecimal():
+            is_from_right = "..." in parts[:place]
+            return (rank - len(parts) + place if is_from_right else place), int(part)
+    return None, 0
