@@ -61,6 +61,18 @@ def test_a_head_says_which_row_it_reads_only_where_it_reads_one(out, told):
     assert {label for label in labels_of(out=out) if label.startswith("LINEAR OF")} == {told} - {"LINEAR"}
 
 
+@pytest.mark.parametrize(
+    ("out", "told"),
+    [
+        (lambda x: x[:, 1:], "ALL ROWS BUT THE FIRST"),
+        (lambda x: x[:, :-1].mean(dim=1), "ALL ROWS BUT THE LAST"),
+        (lambda x: x[:, 0], None),
+    ],
+)
+def test_rows_that_are_left_out_behind_the_last_layer_have_a_box(out, told):
+    assert {label for label in labels_of(out=out) if label.startswith("ALL ROWS")} == {told} - {None}
+
+
 def test_what_goes_on_through_convolutions_is_drawn_with_them():
     assert {"LINEAR", "CONVOLUTION 3"} & labels_of() == {"LINEAR"}
     assert {"LINEAR", "CONVOLUTION 3", "What leaves the tower."} <= labels_of(mixes=True)

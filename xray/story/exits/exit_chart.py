@@ -23,6 +23,7 @@ from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.stage_chart import name_modulation
 from xray.story.charts.sum_chart import find_own_bend
 from xray.story.entrance.entrance_chart import label_resampler
+from xray.story.entrance.entry_labels import cuts_rows, label_cut_rows
 from xray.story.exits.brought import label_brought, lead_brought, list_brought
 from xray.story.exits.handed_rows import ALL, find_rows
 from xray.story.exits.last_steps import (
@@ -83,6 +84,8 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
             labels[node] = f"LAST NORM, {name_modulation(flow, modulation)}" if modulation else "LAST NORM"
         elif earlier := label_earlier(flow, node, nodes):
             labels[node] = earlier
+        elif flow.op(node) == "index" and cuts_rows(flow, node):
+            labels[node] = label_cut_rows(flow, node)
         elif flow.steps[node].error is not None:
             to_words = flow.steps[node].settings.get("out_features") == towering.tower.vocab
             labels[node] = "LINEAR TO VOCABULARY" if to_words else label_step(flow, node)
