@@ -1,5 +1,6 @@
 """Rows that are worked out of a tower's own words beside its stream: no condition of something else."""
 
+import pytest
 import torch
 import transformers
 from handwritten import Attention, Layer
@@ -75,12 +76,17 @@ def test_rows_that_stand_between_layers_of_several_streams_are_drawn_from_the_id
     model = Gemma3nForCausalLM(Gemma3nTextConfig(**sizes, **narrow, **words)).eval()
     trace = xray.trace(model, input_ids=torch.arange(14).view(2, 7))
 
-    assert labels_beside(trace) == ["INPUT IDS", "LINEAR", "LOOK UP", "RMS NORM", "ADDED UP"]
+    once = "× ONE NUMBER"  # each is kept as a tensor
+    assert labels_beside(trace) == ["INPUT IDS", "LINEAR", "LOOK UP", once, once, "RMS NORM", "ADDED UP", once]
     assert not any("Not drawn" in text for text in texts_of(trace))
 
 
-def test_a_number_by_which_rows_beside_are_multiplied_has_a_box():
-    assert labels_beside(record(own_table=True, share=0.25)) == ["INPUT IDS", "LOOK UP", "÷ 4"]
+@pytest.mark.parametrize(
+    ("share", "boxes"),
+    [(0.25, ["÷ 4"]), (torch.tensor(0.25), ["× ONE NUMBER"]), (torch.tensor([0.25]), ["× ONE NUMBER"]), (1.0, [])],
+)
+def test_a_number_by_which_rows_beside_are_multiplied_has_a_box(share, boxes):
+    assert labels_beside(record(own_table=True, share=share)) == ["INPUT IDS", "LOOK UP", *boxes]
 
 
 def test_a_question_that_is_asked_of_the_ids_is_no_box_of_them():

@@ -2,15 +2,18 @@
 
 from collections.abc import Collection
 from dataclasses import replace
+from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SIDE_BY_SIDE
 from xray.ir.records import TensorRecord
-from xray.story.branches.caps import label_scale, read_factor
+from xray.story.branches.caps import name_times, read_factor
 from xray.story.charts.chart import Chart, Edge, Node
 from xray.story.charts.drawn_steps import is_substance
 from xray.story.charts.operations_chart import chart_operations, spread
 from xray.story.passages.conditions import Conditioning, list_given, name_source
+
+MANY = len(("batch", "place", "width"))
 
 
 def chart_condition(flow: Flow, condition: Conditioning, drawn: Collection[int]) -> Chart | None:
@@ -31,7 +34,7 @@ def chart_condition(flow: Flow, condition: Conditioning, drawn: Collection[int])
             labels[node] = told
     waves = list_waves(flow, nodes)
     labels |= dict.fromkeys(waves[-1:], "SINES AND COSINES")
-    labels |= {node: label_scale(flow, node) for node in nodes if scales_rows(flow, node)}
+    labels |= {node: name_scale(flow, node) for node in nodes if scales_rows(flow, node)}
     chart = chart_operations(flow, nodes, max(nodes), labels, "beside")
     if chart is None:
         return None
@@ -51,9 +54,19 @@ def chart_condition(flow: Flow, condition: Conditioning, drawn: Collection[int])
 
 
 def scales_rows(flow: Flow, node: int) -> bool:
-    """Whether a step multiplies rows, made for each place, by a number that is known and is not one (Gemma 4's)."""
-    is_lone = flow.op(node) in SCALINGS and len(flow.steps[node].inputs) == 1 and len(flow.output(node).shape) > 2
-    return is_lone and read_factor(flow, node) not in (None, 1)
+    """Whether a step multiplies rows, made for each place, by one number: not by 1, if it is known (Gemma 4's)."""
+    step = flow.steps[node]
+    lone = [record for record in step.inputs if record.role != "parameter" and prod(record.shape) == 1]
+    if flow.op(node) not in SCALINGS or len(step.inputs) != len(lone) + 1 or len(flow.output(node).shape) < MANY:
+        return False
+    factor = read_factor(flow, node)
+    return bool(lone) if factor is None else factor != 1
+
+
+def name_scale(flow: Flow, node: int) -> str:
+    """By what number a step multiplies rows."""
+    factor = read_factor(flow, node)
+    return "× ONE NUMBER" if factor is None else name_times(factor)
 
 
 def list_told(flow: Flow, nodes: Collection[int]) -> dict[int, tuple[TensorRecord, str]]:
