@@ -1,9 +1,15 @@
 """Norms that are written out: which of them are layer norms or RMS norms, and what the others are called."""
 
+from functools import partial
+
 import pytest
 import torch
 from story.charts.test_operations_chart import labels_of, rows
 from torch import nn
+
+import xray
+from xray.ir.flow.dataflow import read_flow
+from xray.story.recognition.norms import find_norm
 
 EPSILON = 1e-6
 
@@ -77,3 +83,18 @@ def test_a_mask_of_padding_behind_a_norm_is_no_part_of_it():
     labels = labels_of(Written(lambda x: nn.functional.layer_norm(x + x.tanh(), (8,)) * counted), rows(8))
 
     assert labels == ["LINEAR", "TANH", "ADDED UP", "LAYER NORM", "LINEAR"]
+
+
+def test_a_norm_that_reads_another_scaled_one_has_none_of_its_weights():
+    weights = [nn.Parameter(torch.full((8,), 0.5)) for _ in range(3)]
+
+    def norm_twice(x):
+        scaled = x * (x.pow(2).mean(-1, keepdim=True) + EPSILON).rsqrt() * weights[0].view(1, 8) * weights[1].view(1, 8)
+        return scaled * (scaled.pow(2).mean(-1, keepdim=True) + EPSILON).rsqrt() * weights[2].view(1, 8)
+
+    model = Written(norm_twice)
+    model.weights = nn.ParameterList(weights)
+    flow = read_flow(xray.trace(model, rows(8)).passes[0])
+    last = max(filter(None, map(partial(find_norm, flow), range(len(flow.steps)))), key=lambda one: one.end)
+    assert last.origin is not None
+    assert min(last.nodes) > last.origin

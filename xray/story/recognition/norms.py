@@ -54,6 +54,7 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
         return seek_parted(flow, place)
     nodes: list[int] = []
     statistics: set[int] = set()
+    weighing: set[int] = set()
     begun = 0
     is_scaled = False
     here: int | None = place
@@ -84,9 +85,9 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
             found = collect_statistics(flow, maker)
             if any(is_projection(flow, one) or flow.op(one) in FINDINGS for one in found):
                 return None  # how much of a channel goes on is worked out of its mean (squeeze and excite)
-            statistics |= found
+            weighing |= found
             if any(is_measure(flow, one) for one in found):
-                begun = len(nodes) + 1
+                begun, statistics = len(nodes) + 1, set(weighing)
         nodes.append(here)
         here = flow.makers[here][full[0]]
     means = [one for one in statistics if is_measure(flow, one)]
