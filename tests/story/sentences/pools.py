@@ -149,6 +149,7 @@ MODELS = {
     "compared": make_anatomy(FALSE, links=(Link("compared", "vision", "text"),)),
     "scores that are bent": make_anatomy(FALSE, head=Head("vocabulary", 61, scale=0.5, cap=30.0)),
     "links": make_anatomy(FALSE, links=(Link("joined", "vision", "text"),)),
+    "ids of another tower": make_anatomy(FALSE, links=(Link("chosen", "vision", "text"),)),
     "links behind layers": make_anatomy(FALSE, links=(Link("memory", "text", "vision", (0,)),)),
     "multiplied": make_anatomy(FALSE, links=(Link("multiplied", "vision", "text"),)),
     "kernel": make_anatomy(replace(FALSE, kernel="scaled_dot_product_attention")),

@@ -31,6 +31,7 @@ LINKS = {
     "joined": "is joined into",
     "compared": "is compared with",
     "multiplied": "is multiplied with",
+    "chosen": "gives ids to",
 }
 OVER = {"head": ", head by head", "width": ", over all heads"}
 SCALES = {

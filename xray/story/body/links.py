@@ -6,6 +6,7 @@ from itertools import combinations
 
 from xray.ir.flow.cut_rows import find_cut_part
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import LOOKUPS
 from xray.ir.flow.projections import is_product
 from xray.ir.flow.remembering import once
 from xray.story.anatomy.branches import Looking
@@ -16,6 +17,8 @@ from xray.story.body.stages import Branching
 from xray.story.body.towers import Towering
 from xray.story.entrance.tables import PICKING
 
+MOST_TO_IDS = 2000
+"""So many steps are gone back to what ids were worked out of: each of many codes is of what the others left over."""
 Meetings = dict[tuple[str, str], int]
 """Products in which rows of two towers meet, by the names of these."""
 
@@ -50,9 +53,14 @@ def read_links(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> tu
         for other in towers:
             if other is not one and looks_beside(flow, one, other, other.tower.name):
                 found.setdefault(Link("memory", other.tower.name, one.tower.name), set())
-        for place in (*list_ends_behind(flow, one.chains[0].start, ends), *(rows.source for rows in one.added)):
+        begun = list_ends_behind(flow, one.chains[0].start, ends)
+        for place in (*begun, *(rows.source for rows in one.added)):
             if ends[place] != one.tower.name:
                 found.setdefault(Link("joined", ends[place], one.tower.name), set()).add(place)
+        chosen = list_ends_behind(flow, one.chains[0].start, ends, through_ids=True)
+        known = {one.tower.name, *(ends[place] for place in begun)}
+        for name in sorted({ends[place] for place in chosen} - known):
+            found.setdefault(Link("chosen", name, one.tower.name), set())
     for first, second in meetings:
         if not any({link.source, link.target} == {first, second} for link in found):
             found[Link("compared", first, second)] = set()
@@ -120,26 +128,30 @@ def reach_from(flow: Flow, tower: Towering, inside: Collection[int]) -> set[int]
     return found
 
 
-def list_ends_behind(flow: Flow, start: int | None, ends: Collection[int]) -> list[int]:
-    """The ends and sums of towers that a stream begins with; not of those that say which rows are picked (OmDet)."""
+def list_ends_behind(flow: Flow, start: int | None, ends: Collection[int], *, through_ids: bool = False) -> list[int]:
+    """The ends and sums of towers that a stream begins with; not of those that say which rows are picked (OmDet).
+
+    Rows of a table are the table's, be it of what another tower gives that their ids are worked out, unless it is to be
+    gone `through_ids` too (X-Codec).
+    """
     found: list[int] = []
     seen: set[int] = set()
-    todo = [start] if start is not None else []
-    while todo and len(seen) < MOST_BEHIND:
+    todo: list[int | None] = [start]
+    while todo and len(seen) < (MOST_TO_IDS if through_ids else MOST_BEHIND):
         here = todo.pop()
-        if here in seen:
+        if here is None or here in seen:
             continue
         seen.add(here)
         if here in ends:
             found.append(here)
             continue
-        todo += list_taken_from(flow, here)
+        todo += flow.makers[here] if through_ids and flow.op(here) in LOOKUPS else list_taken_from(flow, here)
     return found
 
 
 def list_taken_from(flow: Flow, place: int) -> list[int]:
     """The steps whose numbers a step works on; not those that say which rows it picks, or whose rows it leaves out."""
-    picks = flow.op(place) in PICKING and flow.steps[place].inputs[0].is_float
+    picks = flow.op(place) in LOOKUPS or (flow.op(place) in PICKING and flow.steps[place].inputs[0].is_float)
     cut = find_cut_part(flow, place)
     taken = flow.given(place) if cut is None else [cut]
     return [maker for record, maker in taken if maker is not None and (record.is_float or not picks)]

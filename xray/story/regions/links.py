@@ -24,6 +24,8 @@ from xray.story.type_sizes import LABEL, NOTE
 
 MEMORY = "MEMORY"
 """What a ribbon is called that leads to keys and values alone."""
+BEGINNING = frozenset({"joined", "chosen"})
+"""The kinds of links by which what a tower begins with is made of what another one gives."""
 APART, OVER, UNDER = 7.0, 24.0, 15.0
 """How far ribbons run from each other, above what they pass, and below what they lead to."""
 
@@ -153,13 +155,13 @@ def list_fed(column: Column, standing: Standing, links: Sequence[Link]) -> list[
 
 def list_taken(column: Column, standing: Standing, links: Sequence[Link]) -> list[tuple[Node, Box]]:
     """The boxes of a column's entrance that rows of other towers go into, where any are."""
-    return list_entered(column, standing) if any(link.kind == "joined" for link in links) else []
+    return list_entered(column, standing) if any(link.kind in BEGINNING for link in links) else []
 
 
 def find_begun(column: Column, links: Collection[Link], drawn: Mapping[int, Source | None]) -> Source | None:
     """The box of another tower in which a stream begins that goes through nothing before its first layer."""
     flow, start = column.reading.flow, column.towering.chains[0].start
-    goes_on = column.is_first and column.entrance is None and any(link.kind == "joined" for link in links)
+    goes_on = column.is_first and column.entrance is None and any(link.kind in BEGINNING for link in links)
     return drawn.get(flow.carried_from(start) or 0) if goes_on else None
 
 

@@ -41,6 +41,18 @@ def describe_multiplied(anatomy: Anatomy) -> str:
     return " ".join(told)
 
 
+def describe_chosen_ids(anatomy: Anatomy) -> str:
+    given: dict[str, list[str]] = {}
+    for link in anatomy.links:
+        if link.kind == "chosen":
+            given.setdefault(link.target, []).append(link.source)
+    told = (
+        f"The ids that the {target} tower looks up are worked out of what {name_givers(sources)}."
+        for target, sources in given.items()
+    )
+    return " ".join(told)
+
+
 def name_givers(sources: Sequence[str]) -> str:
     """The towers that give something, and that they do."""
     return f"the {' and '.join(sources)} {'towers give' if len(sources) > 1 else 'tower gives'}"

@@ -37,6 +37,7 @@ from xray.story.sentences.of_feed_forwards import (
     gates_beside,
 )
 from xray.story.sentences.of_links import (
+    describe_chosen_ids,
     describe_comparison,
     describe_earlier,
     describe_links,
@@ -269,6 +270,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     ),
     Sentence("scores that are bent", describe_bending),
     Sentence("links", describe_links),
+    Sentence("ids of another tower", describe_chosen_ids),
     Sentence("links behind layers", describe_earlier),
     Sentence("multiplied", describe_multiplied),
     Sentence("compared", describe_comparison),
