@@ -215,9 +215,17 @@ def count_mixed(stagings: Sequence[Staging]) -> int | None:
 
 
 def is_end_of_layer(layers: Sequence[Layer]) -> bool:
-    """Whether the norm behind the last layer ends that: each layer before it ends with one (Conformer)."""
-    ends = [layer[-1].stage.norm.on == "stream" for layer in layers]
-    return len(ends) > 1 and all(ends[:-1]) and not ends[-1]
+    """Whether the norm behind the last layer ends that: one stands behind the same sublayer of each other (Conformer).
+
+    What comes behind that in one layer alone changes nothing (Granite Speech's fifth).
+    """
+    last = layers[-1][-1].stage
+    kinds = [branch.part for branch in last.branches]
+    ends = [
+        any(one.stage.norm.on == "stream" and kinds == [branch.part for branch in one.stage.branches] for one in layer)
+        for layer in layers[:-1]
+    ]
+    return bool(ends) and all(ends) and last.norm.on != "stream"
 
 
 def take_norm(flow: Flow, staging: Staging, norm: FoundNorm) -> Staging:

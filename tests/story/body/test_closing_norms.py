@@ -1,0 +1,36 @@
+"""A norm behind the last sum: it ends the last layer if each other has one there, else it is the tower's own."""
+
+import pytest
+import torch
+from story.body.test_mistaken import BATCH, PLACES, WIDTH, AttentionPart, FeedForwardPart
+from torch import nn
+
+import xray
+
+
+class Closed(nn.Module):
+    """Attention, a feed-forward with a norm behind its sum, then a way of its own in one layer (Granite Speech)."""
+
+    def __init__(self, *, closes, guesses=False):
+        super().__init__()
+        self.look, self.think = AttentionPart(), FeedForwardPart()
+        self.close = nn.LayerNorm(WIDTH) if closes else nn.Identity()
+        self.guess, self.back = (nn.Linear(WIDTH, 17), nn.Linear(17, WIDTH)) if guesses else (None, None)
+
+    def forward(self, x):
+        x = self.close(self.think(self.look(x)))
+        return x if self.guess is None else x + self.back(self.guess(x).softmax(-1))
+
+
+@pytest.mark.parametrize(
+    ("closes", "final"),
+    [((True, True, True, True), None), ((False, False, False, True), "layer"), ((True, False, True, True), "layer")],
+)
+def test_a_norm_behind_the_last_sum_ends_the_layer_if_each_other_ends_with_one(closes, final):
+    layers = (Closed(closes=one, guesses=number == 1) for number, one in enumerate(closes))
+    model = nn.Sequential(nn.Linear(7, WIDTH), *layers, nn.Linear(WIDTH, 3))
+
+    (tower,) = xray.anatomy(xray.trace(model.eval(), torch.rand(BATCH, PLACES, 7))).towers
+    assert tower.final_norm == final
+    ends = {number: group.stages[1].norm.on for group in tower.groups for number in group.layers}
+    assert [ends[number] == "stream" for number in range(4)] == [*closes[:-1], final is None]
