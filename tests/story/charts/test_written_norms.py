@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 import torch
-from story.charts.test_operations_chart import labels_of, rows
+from story.charts.test_operations_chart import chart_of, labels_of, rows
 from torch import nn
 
 import xray
@@ -98,3 +98,26 @@ def test_a_norm_that_reads_another_scaled_one_has_none_of_its_weights():
     last = max(filter(None, map(partial(find_norm, flow), range(len(flow.steps)))), key=lambda one: one.end)
     assert last.origin is not None
     assert min(last.nodes) > last.origin
+
+
+class Offset(nn.Module):
+    """A norm without weights, then a product with learned numbers, each plus 1 (Moonshine), or with a row of data."""
+
+    def __init__(self, learned):
+        super().__init__()
+        self.norm = nn.LayerNorm(8, elementwise_affine=False)
+        self.weight = nn.Parameter(torch.zeros(8)) if learned else None
+
+    def forward(self, x):
+        return self.norm(x) * (x[:1, :1].tanh() if self.weight is None else self.weight + 1.0)
+
+
+@pytest.mark.parametrize(("learned", "told"), [(True, "8 parameters"), (False, None)])
+def test_learned_numbers_behind_a_norm_without_weights_are_its_own(learned, told):
+    model = Written(nn.Identity())
+    model.change = Offset(learned)
+    boxes = chart_of(model, rows(8)).nodes
+
+    (norm,) = [node for node in boxes if node.label == "LAYER NORM"]
+    assert (norm.extra or None) == told
+    assert ([node.label for node in boxes] == ["LINEAR", "LAYER NORM", "LINEAR"]) == learned

@@ -12,6 +12,7 @@ from xray.ir.flow.operation_kinds import (
     FINDINGS,
     JOINS,
     LENGTHS,
+    NORMS,
     SCALINGS,
     SPREADS,
     SUMS,
@@ -321,6 +322,6 @@ def name_norm(flow: Flow, norm: FoundNorm) -> NormKind | None:
     for start, kind in (("batch_norm", "batch"), ("group_norm", "group"), ("instance_norm", "instance")):
         if op.startswith(start):
             return kind  # type: ignore[return-value]
-    if len(norm.nodes) > 1 and not is_parted(flow, norm) and SPREADS.isdisjoint(map(flow.op, norm.nodes)):
+    if len(norm.nodes) > 1 and not is_parted(flow, norm) and (SPREADS | NORMS).isdisjoint(map(flow.op, norm.nodes)):
         return None  # what is divided by the mean alone
     return "layer" if norm.centred else "rms"

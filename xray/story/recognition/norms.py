@@ -1,5 +1,6 @@
 """Normalisation, as one step or spelled out: what was normalised, and which steps did it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xray.ir.flow.dataflow import Flow
@@ -65,6 +66,8 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
             nodes.append(here)
             here = flow.makers[here][0]
             continue
+        if nodes and not begun and is_without_weights(flow, here) and gives_weights(flow, nodes):
+            return Norm(place, tuple(sorted({*nodes, *weighing, here})), flow.makers[here][0], step.op not in RMS_NORMS)
         if step.op not in STRIPPED or not step.outputs:
             break
         full = [number for number, one in enumerate(step.inputs) if one.shape == step.outputs[0].shape]
@@ -105,6 +108,23 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
         if maker is not None and flow.op(maker) == "sub" and statistics.union((origin,)).issuperset(flow.makers[maker])
     }
     return Norm(place, tuple(sorted({*nodes, *statistics, *spread})), origin, centred)
+
+
+def is_without_weights(flow: Flow, place: int) -> bool:
+    """Whether one step normalises and multiplies by no learned numbers."""
+    step = flow.steps[place]
+    return is_norm_leaf(flow, place) and not step.params and len(flow.makers[place]) == 1
+
+
+def gives_weights(flow: Flow, nodes: Sequence[int]) -> bool:
+    """Whether steps behind a norm do nothing but multiply by numbers that are learned, and add such (Moonshine)."""
+    weights = [
+        is_of_weights(flow, record, maker)
+        for node in nodes
+        for record, maker in flow.given(node)
+        if record.shape != flow.output(node).shape
+    ]
+    return bool(weights) and all(weights)
 
 
 def seek_parted(flow: Flow, place: int) -> Norm | None:
