@@ -25,6 +25,7 @@ from xray.story.recognition.mixed_streams import find_end
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.recognition.resamplers import Resampler
 from xray.story.streams.chains import Chain, list_stream_norms
+from xray.story.streams.put_back import list_put_back
 from xray.story.streams.scaled_streams import find_factor_behind, list_learned_behind
 
 MOST_BEHIND = 200
@@ -119,7 +120,7 @@ def read_tower(
             own = own if ending is None else [take_norm(flow, own[0], ending)]
         cut.append(cut_layers(own))
         stagings += own
-        end = own_end(own, chain)
+        end = own_end(flow, own, chain)
         final = last_norm(flow, find_end(flow, chain.joints[-1].mixing, end))
         if final is not None and (goes_past(flow, end, final) or not is_used(flow, final.end)):
             final = None
@@ -302,10 +303,11 @@ def norm_behind(flow: Flow, norm: FoundNorm) -> FoundNorm | None:
     return found[0] if len(readers) == 1 == len(found) and found[0].origin == norm.end else None
 
 
-def own_end(stagings: Sequence[Staging], chain: Chain) -> int:
-    """The step that ends the last stage of a chain: its last sum, or the stage's own norm of that."""
+def own_end(flow: Flow, stagings: Sequence[Staging], chain: Chain) -> int:
+    """The step that ends the last stage of a chain: its last sum, its rows put back, or the stage's norm of that."""
     norms = stagings[-1].norms if stagings else ()
-    return max([chain.end, *(norm.end for norm in norms if norm.origin is not None and norm.origin >= chain.end)])
+    ends = [chain.end, *list_put_back(flow, chain.end)]
+    return max([*ends, *(norm.end for norm in norms if norm.origin is not None and norm.origin >= chain.end)])
 
 
 def is_causal(groups: Sequence[Group]) -> bool | None:

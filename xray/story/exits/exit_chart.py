@@ -46,6 +46,7 @@ from xray.story.passages.modulation import list_modulation
 from xray.story.recognition.between import find_region, is_linear
 from xray.story.recognition.mixed_streams import find_end
 from xray.story.recognition.resamplers import find_resamplers
+from xray.story.streams.put_back import list_put_back
 
 
 def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart | None:
@@ -64,7 +65,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     if region is None or top is None:
         return None
     heads = find_heads(flow, towering, top, region.inner, others) if loss is None else Heads()
-    nodes = {*region.inner, *heads.steps}.difference(others)
+    nodes = {*region.inner, *heads.steps}.difference(others, list_put_back(flow, end))
     of_stage = [node for node in nodes if is_of_stage(flow, towering, node)]
     nodes.difference_update(flow.behind(*of_stage, within=lambda node: node > end))
     brought = list_brought(flow, region) if loss is None and not others else frozenset[int]()

@@ -1,0 +1,28 @@
+"""Rows that were picked of a stream, worked on, and put back where they were: the stream goes on behind that."""
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, PLACING
+
+PICKS = frozenset({"index", "masked_select", "index_select"})
+PUTS = PLACING | {"masked_scatter", "masked_scatter_"}
+
+
+def list_put_back(flow: Flow, end: int) -> tuple[int, ...]:
+    """The steps behind one that put rows back, first what it made, then other rows of the same stream (Higgs Audio)."""
+    found = [end]
+    while len(found) == 1 or found[-1] != found[-2]:
+        here = found[-1]
+        found.append(next((one for one in flow.readers.get(here, ()) if puts_back(flow, one, here)), here))
+    return tuple(found[1:-1])
+
+
+def puts_back(flow: Flow, place: int, made: int) -> bool:
+    """Whether a step puts rows where they were picked: what a step made, or what was worked out of rows of that."""
+    makers = flow.makers[place]
+    if flow.op(place) not in PUTS or not flow.is_leaf(place) or len(makers) < len(("stream", "rows")):
+        return False
+    stream, rows = makers[0], makers[-1]
+    if stream is None or rows is None or (made not in (stream, flow.carried_from(rows, CARRYING))):
+        return False
+    behind = flow.behind(rows, within=lambda one: one > stream)
+    return any(flow.op(one) in PICKS and flow.makers[one][0] == stream for one in behind)
