@@ -273,22 +273,22 @@ def omdet_turbo(c):
     ahead = attention(read, positions="none")
     layers = group(read.num_hidden_layers, read.hidden_size, *thinks_quickly(read, ahead))
     before = words(read, f"positions {read.max_position_embeddings}")
-    texts = [tower(read, name, "ids", True, before, (layers,), "layer") for name in ("text", "text 2")]
+    texts = [tower(read, name, "ids", True, before, (layers,), "layer") for name in ("classes", "tasks")]
     wide = c.decoder_hidden_dim
     own = replace(looks(wide, c.decoder_num_heads), kernel="plain")
     sample = DeformableAttention("encoder", c.decoder_num_heads, wide // c.decoder_num_heads, 3, c.decoder_num_points)
     think = post("layer", thinks(c.decoder_dim_feedforward, c.decoder_activation))
-    first, others = ((post("layer", one), post("layer", sample), think) for one in (replace(own, beside="text 2"), own))
+    first, others = ((post("layer", one), post("layer", sample), think) for one in (replace(own, beside="tasks"), own))
     layers = (group((0,), wide, *first), group((1, 2), wide, *others))
     parts = entrance("norm", "norm", f"convolution {wide}", f"projection {wide}", "norm")
     queries = tower(c, "decoder", None, False, parts, layers, None)
     links = (
         Link("joined", "vision", "encoder"),
         memory("encoder", "decoder"),
-        memory("text 2", "decoder"),
+        memory("tasks", "decoder"),
         Link("joined", "encoder", "decoder"),
         Link("joined", "vision", "decoder", (1, 2)),  # the second stage and the third
-        *(Link("compared", *pair) for pair in (("vision", "text"), ("encoder", "text"), ("text", "decoder"))),
+        *(Link("compared", *pair) for pair in (("vision", "classes"), ("encoder", "classes"), ("classes", "decoder"))),
     )
     found = left_out("vision_backbone.vision_backbone.swin.layernorm")
     names = [f"decoder_{name}_head.{number}" for number in (0, 1) for name in ("bbox", "class")]

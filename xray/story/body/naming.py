@@ -1,5 +1,6 @@
 """Naming: what the towers of a pass are called, and whose keys each attention looks at."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -8,9 +9,13 @@ from xray.story.anatomy.branches import Attention, Branch, DeformableAttention, 
 from xray.story.anatomy.tree import Stage, Tower
 from xray.story.body.stages import Branching, change_branches
 from xray.story.body.towers import Towering
+from xray.story.entrance.given import find_input
+from xray.story.passages.conditions import name_source
 
 NAMES = {"ids": "text", "image": "vision", "video": "vision", "audio": "audio"}
 """What a tower is called by what it reads."""
+WHOSE_IDS = re.compile(r"([a-z]+)_input_ids")
+"""How a model names ids that it is given beside its own, the decoder's or a protein's."""
 UNNAMED = "#"
 """Stands before the number of a tower that has no name yet."""
 MOST_BEHIND = 400
@@ -24,8 +29,10 @@ def name_towers(flow: Flow, towers: Sequence[Towering]) -> list[Towering]:
     pairs = list_pairs(flow, towers)
     crossing += pairs
     memories |= {*pairs.values()}
+    several = sum(one.tower.reads == "ids" for one in towers) > 1
     for number, one in enumerate(towers):
         name = name_tower(one, number in memories, number in crossing)
+        name = name_by_ids(flow, one) or name if name == NAMES["ids"] and several else name
         used = 1 + sum(known.split(" ")[0] == name for known in names)
         names.append(name if used == 1 else f"{name} {used}")
     return [
@@ -113,6 +120,18 @@ def name_tower(one: Towering, is_memory: bool, crosses: bool) -> str:
     if is_memory:
         return "encoder"
     return "stack" if one.tower.also or one.is_told else NAMES.get(one.tower.reads or "", "stack")
+
+
+def name_by_ids(flow: Flow, one: Towering) -> str:
+    """What a tower is called by the ids that the model is given for it, among others: those of a protein (Evolla)."""
+    given = find_input(flow, one, "ids")
+    if given is None:
+        return ""
+    behind = flow.behind(given[2], most=MOST_BEHIND)
+    outside = ((node, record) for node in behind for record, maker in flow.given(node) if maker is None)
+    names = {name_source(flow, node, record) for node, record in outside if record.role == "ids"}
+    told = {found[1] for name in names if (found := WHOSE_IDS.fullmatch(name)) is not None}
+    return told.pop() if len(told) == 1 else ""
 
 
 def looks_beside(flow: Flow, one: Towering, other: Towering, name: str) -> bool:
