@@ -112,6 +112,41 @@ def test_one_number_that_is_added_is_no_row(shape, label):
     assert label in labels_of(chart)
 
 
+class Lined(nn.Module):
+    """A map with a vector at an end of each of its lines, laid out as rows (LLaVA-NeXT)."""
+
+    def __init__(self, learned, first):
+        super().__init__()
+        self.patches, self.layers, self.first = nn.Conv2d(3, WIDTH, 4, stride=4), make_layers(WIDTH, 3), first
+        self.line: torch.Tensor = nn.Parameter(torch.rand(WIDTH))
+        if not learned:
+            del self.line
+            self.register_buffer("line", torch.rand(WIDTH))
+
+    def forward(self, image):
+        (seen,) = self.patches(image)
+        line = self.line[:, None, None].expand(*seen.shape[:-1], 1)
+        x = torch.cat((line, seen) if self.first else (seen, line), dim=-1).flatten(1).T.unsqueeze(0)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(
+    ("learned", "first", "label"),
+    [
+        (True, False, "A LEARNED COLUMN BEHIND"),
+        (True, True, "A LEARNED COLUMN IN FRONT"),
+        (False, False, "SIDE BY SIDE"),
+    ],
+)
+def test_a_vector_at_the_end_of_each_line_of_a_map_is_a_column(learned, first, label):
+    _, chart = read(lambda: Lined(learned, first), torch.rand(1, 3, 8, 12))
+
+    (column,) = (node for node in chart.nodes if node.record.shape == (WIDTH, 2, 4))
+    assert column.label == label
+
+
 def show(*rows):
     ids = torch.arange(8, 22).view(2, 7)
     ids[:, 1:5] = SIGN

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import FINDINGS, LOOKUPS, PLACING, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import FINDINGS, LOOKUPS, PLACING, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.caps import read_factor
 from xray.story.entrance.entrance import cuts_patches
@@ -64,6 +64,8 @@ def label_entry(flow: Flow, node: int) -> str:
         return f"{flow.output(node).shape[1]:,} OF {flow.steps[node].inputs[0].shape[1]:,} ROWS{chance}"
     if op == "index" and cuts_rows(flow, node):
         return label_cut_rows(flow, node)
+    if op in SIDE_BY_SIDE and (column := label_column(flow, node)):
+        return column
     rows = [record.shape[1] for record in flow.steps[node].inputs if len(record.shape) > 1]
     if op == "cat" and flow.output(node).shape[1:2] == (sum(rows),):
         return label_rows(flow, node, rows)
@@ -97,6 +99,18 @@ def label_rows(flow: Flow, node: int, rows: Sequence[int]) -> str:
     if first:
         return "A LEARNED ROW IN FRONT" if first == 1 else f"{first:,} LEARNED ROWS IN FRONT"
     return "WITH ONE MORE ROW" if 1 in rows else ""
+
+
+def label_column(flow: Flow, node: int) -> str:
+    """What a step is called that puts one learned vector at an end of each line of a map; "" for any other (LLaVA)."""
+    shape = flow.output(node).shape
+    lines = [(source, record) for record, maker in flow.given(node) if (source := learned_source(flow, record, maker))]
+    if len(shape) != len(("channels", "height", "width")) or len(lines) != 1 or len(flow.steps[node].inputs) != 2:
+        return ""
+    source, record = lines[0]
+    if record.shape != (*shape[:-1], 1) or prod(source.shape) != shape[0] or source.trained is False:
+        return ""
+    return f"A LEARNED COLUMN {'IN FRONT' if record is flow.steps[node].inputs[0] else 'BEHIND'}"
 
 
 def adds_looked_up(flow: Flow, node: int) -> bool:
