@@ -112,6 +112,31 @@ def test_one_number_that_is_added_is_no_row(shape, label):
     assert label in labels_of(chart)
 
 
+class Codes(nn.Module):
+    """Each of several tables looks up its own row of ids (MusicGen), or one does for the first of them."""
+
+    def __init__(self, tables):
+        super().__init__()
+        self.tables = nn.ModuleList(nn.Embedding(31, WIDTH) for _ in range(tables))
+        self.layers = make_layers(WIDTH, 3)
+
+    def forward(self, codes):
+        x = sum(table(codes[:, number]) for number, table in enumerate(self.tables))
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(("tables", "shape"), [(3, (2, 3, 7)), (1, (2, 7))])
+def test_ids_of_which_tables_look_up_a_part_each_are_led_to_all_of_them(tables, shape):
+    _, chart = read(lambda: Codes(tables), torch.arange(42).view(2, 3, 7) % 31)
+
+    given = chart.node("given")
+    led = [edge.target for edge in chart.edges if edge.source == given.key]
+    assert given.record.shape == shape
+    assert sorted(led) == sorted(node.key for node in chart.nodes if node.label == "TABLE LOOKUP")
+
+
 class Lined(nn.Module):
     """A map with a vector at an end of each of its lines, laid out as rows (LLaVA-NeXT)."""
 

@@ -19,6 +19,7 @@ from xray.story.charts.chart import (
     name_learned,
 )
 from xray.story.entrance.also_given import add_others
+from xray.story.entrance.shared_ids import find_shared_ids
 from xray.story.entrance.tables import looks_up_places
 from xray.story.passages.joined_rows import find_begun_rows
 from xray.story.recognition.between import is_linear, is_times_one
@@ -59,6 +60,8 @@ def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:
         own = [node.key for node in raised.nodes if any(one is flow.steps[reader] for one in node.steps)][:1]
         led = lead_to_boxes(flow, towering.entrance, raised, record)
         own = list(dict.fromkeys((*own, *led))) or list(raised.feet[:1])
+        shared = find_shared_ids(flow, raised, reader) if kind in ("ids", None) else None
+        record, own = (record, own) if shared is None else (shared[0], list(dict.fromkeys((*own, *shared[1]))))
         label = "INPUT" if is_worked_out(flow, reader) else INPUTS.get(kind or "", "INPUT")
         key, place = f"given{len(below) or ''}", place if len(given) > 1 else MIDDLE
         below.append(Node(key, label, 0, place, (step,), record, told=() if below else told))

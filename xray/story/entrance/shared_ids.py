@@ -1,0 +1,37 @@
+"""Ids of which several tables look up a part each: the codes of a sound, a row of them for each codebook."""
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS
+from xray.ir.records import TensorRecord
+from xray.story.charts.chart import Chart
+from xray.story.entrance.tables import looks_up_places
+
+CUTS = CARRYING | {"index", "select", "slice", "narrow", "unbind", "chunk", "split"}
+
+
+def find_shared_ids(flow: Flow, chart: Chart, reader: int) -> tuple[TensorRecord, list[str]] | None:
+    """The ids of which a lookup and others read a part each, and the boxes of all of them; None where none does."""
+    ways = {
+        node.key: list_way(flow, place)
+        for node in chart.nodes
+        for place in (flow.places[step.id] for step in node.steps)
+        if flow.op(place) in LOOKUPS and not looks_up_places(flow, place)
+    }
+    for origin, record in list_way(flow, reader).items():
+        sharing = [key for key, way in ways.items() if origin in way]
+        if len(sharing) > 1:
+            return record, sharing
+    return None
+
+
+def list_way(flow: Flow, lookup: int) -> dict[object, TensorRecord]:
+    """What the ids of a lookup were cut out of, the nearest first: by its step, or by its name if from outside."""
+    found: dict[object, TensorRecord] = {}
+    here: int | None = lookup
+    while here is not None and (here == lookup or flow.op(here) in CUTS):
+        given = next(((record, maker) for record, maker in flow.given(here) if not record.is_float), None)
+        if given is None:
+            break
+        record, here = given
+        found[(record.name, record.shape) if here is None else here] = record
+    return found
