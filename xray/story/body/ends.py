@@ -17,6 +17,8 @@ from xray.story.recognition.between import find_region, is_linear, width_out
 
 ROWS, SCORES = ("hidden", "pool", "embed"), ("logits",)
 """What is in the name under which a model hands out rows, or scores."""
+PARAMETRIZED = ".parametrizations."
+"""Stands in the paths of modules that work out a weight, behind that of the module whose weight it is."""
 LEAST_SAID = 0.5
 """A layer scores the words of a table if it has a score for more than this share of the table's rows."""
 
@@ -185,5 +187,7 @@ def list_apart(flow: Flow, told: Collection[int]) -> tuple[Untold, ...]:
         parent = flow.places.get(step.parent or "")
         if place in covered or step.path in paths or not step.params or (parent is not None and parent not in covered):
             continue
+        if step.path.partition(PARAMETRIZED)[0] in paths:
+            continue  # it works out a weight of what is told (torch.nn.utils.parametrize)
         found.setdefault(step.path, step.params)
     return tuple(Untold(path, params) for path, params in found.items())
