@@ -12,15 +12,9 @@ from xray.story.anatomy.branches import Attention
 from xray.story.attention.end import draw_end
 from xray.story.attention.lanes import Part, list_opening, order_rows
 from xray.story.attention.made_beside import Beside, find_joined_values, list_own, list_weighing, read_entry
+from xray.story.attention.part_names import name_part
 from xray.story.attention.square import draw_square
-from xray.story.attention.ways import (
-    draw_shared,
-    fan_of,
-    is_brought,
-    lane_node,
-    name_part,
-    read_attention_lanes,
-)
+from xray.story.attention.ways import draw_shared, fan_of, is_brought, lane_node, read_attention_lanes
 from xray.story.body.stages import Branching
 from xray.story.branches.operands import Side
 from xray.story.charts.chart import (

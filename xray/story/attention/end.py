@@ -10,10 +10,8 @@ from xray.ir.flow.operation_kinds import CARRYING, CURVES, FINDINGS, SCALINGS, S
 from xray.ir.kinds import EXCHANGES
 from xray.story.anatomy.branches import Attention
 from xray.story.attention.lanes import Part, cut_way
-from xray.story.attention.ways import (
-    MOST_ARROWS,
-    label_cut,
-)
+from xray.story.attention.part_names import label_cut
+from xray.story.attention.ways import MOST_ARROWS
 from xray.story.body.scale import is_tanh_of_learned, multiplies_by_learned
 from xray.story.body.stages import find_ending
 from xray.story.branches.attention import is_sink_share

@@ -8,8 +8,9 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import MASKINGS, SIDE_BY_SIDE, SUMS
 from xray.story.anatomy.branches import DeformableAttention
 from xray.story.attention.lanes import Part, cut_way, lay_out, list_opening
+from xray.story.attention.part_names import name_part
 from xray.story.attention.square import label_softmax
-from xray.story.attention.ways import MOST_ARROWS, Lane, lane_node, name_part
+from xray.story.attention.ways import MOST_ARROWS, Lane, lane_node
 from xray.story.body.stages import Branching
 from xray.story.branches.operands import Side
 from xray.story.branches.sampled import Sampling

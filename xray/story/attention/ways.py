@@ -4,10 +4,8 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, COPIES, DROPOUTS, FINDINGS, SCALINGS, SUMS, TURNS
-from xray.ir.records import TensorRecord
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
 from xray.story.anatomy.branches import ANOTHER_ROW, Attention
-from xray.story.anatomy.wording import label_activation
 from xray.story.attention.factors import UNKNOWN_FACTOR, name_factor
 from xray.story.attention.lanes import (
     Part,
@@ -19,12 +17,10 @@ from xray.story.attention.lanes import (
     list_weights,
     take_turn,
 )
+from xray.story.attention.part_names import label_part, name_part, narrows
 from xray.story.attention.runs import is_by_place
-from xray.story.body.scale import multiplies_by_learned
 from xray.story.body.stages import Branching
-from xray.story.branches.attention import rolls_places
-from xray.story.branches.chosen_heads import find_stack
-from xray.story.branches.operands import Side, is_kept, is_narrowed, is_rotary, read_sides
+from xray.story.branches.operands import Side, is_narrowed, read_sides
 from xray.story.charts.chart import (
     CENTRE,
     LEFT,
@@ -38,8 +34,6 @@ from xray.story.charts.chart import (
     steps_at,
     steps_with_block,
 )
-from xray.story.charts.operation_labels import label_step
-from xray.story.recognition.between import is_linear, read_sizes, width_in, width_out
 
 MOST_ARROWS = 8
 
@@ -167,18 +161,6 @@ def draw_shared(
     return row, tops
 
 
-def name_part(flow: Flow, part: Part, letters: str) -> str:
-    """The key of a part's node: its kind, which of that kind it is, and whose way it is on."""
-    kind: str = part.kind
-    if len(letters) > 1 and any(is_kept(flow, node) for node in part.nodes):
-        kind = "kept"
-    elif len(letters) == 1 and keeps_rows(flow, part):
-        kind = "cut"
-    elif moves_heads(flow, part):
-        kind = "first" if is_turned(flow, part) else "cut"
-    return f"{kind}{part.number}_{letters}"
-
-
 def cuts_windows(flow: Flow, part: Part, window: int) -> bool:
     """Whether a move makes a row of its own of every so many places of a longer one."""
     given = flow.steps[part.nodes[0]].inputs
@@ -217,147 +199,6 @@ def lane_node(flow: Flow, lane: Lane, part: Part, key: str, row: int, *, is_wais
         steps_with_block(flow, *reversed(part.nodes)),
         part.record,
     )
-
-
-def keeps_rows(flow: Flow, part: Part) -> bool:
-    """Whether a move cuts no heads: rows are as wide as before, and have no more axes (torch flattens the batch)."""
-    given = flow.steps[part.nodes[0]].inputs
-    before, after = given[0].shape if given else (), part.record.shape
-    is_all = bool(after) and prod(before) == prod(after)
-    return part.kind == "heads" and is_all and before[-1:] == after[-1:] and len(after) < len(before)
-
-
-def moves_heads(flow: Flow, part: Part) -> bool:
-    """Whether a move cuts no heads, since they were cut before: it only lays them out in another way."""
-    given = flow.steps[part.nodes[0]].inputs
-    return part.kind == "heads" and part.number > 0 and bool(given) and given[0].shape[-1:] == part.record.shape[-1:]
-
-
-def is_turned(flow: Flow, part: Part) -> bool:
-    """Whether a move changes the order of axes."""
-    return any(flow.op(node) in TURNS for node in part.nodes)
-
-
-def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: bool = False) -> str:
-    """What a part of a lane is called; `is_waist` where another linear layer leads wide again what one made narrow."""
-    if part.kind == "linear":
-        linears = [node for node in part.nodes if is_linear(flow, node)]
-        if sum(find_stack(flow, node) is not None for node in linears) > 1:
-            return f"EXPERTS MAKE {letters}"
-        step = flow.steps[linears[0]]
-        wide = step.inputs[0].shape[-1] if step.inputs and step.inputs[0].shape else 0
-        if len(linears) == 1 and part.number == 0 and width_out(flow, linears[0]) * 2 <= wide and is_waist:
-            return f"DOWN TO A WAIST FOR {letters}"
-        is_up = part.number > 0 and widens(flow, linears[-1])
-        if narrow:
-            return f"{'UP' if is_up else 'LINEAR'} {letters}"
-        return f"UP TO {letters}" if is_up else f"ONE LINEAR FOR {letters}"
-    if not narrow and part.kind in ("heads", "bend"):
-        if any(is_kept(flow, node) for node in part.nodes):
-            return "KEPT IN THE CACHE"
-        if any(rolls_places(flow, node) for node in part.nodes):
-            return "PLACES ROLLED"
-        ops = [flow.op(node).upper() for node in part.nodes if flow.op(node) == "roll" or pads(flow, node)]
-        if part.kind == "heads" and not ops and is_cut_into_heads(flow, part):
-            return f"HEADS OF {letters}"
-        bent = [node for node in reversed(part.nodes) if part.kind == "bend" and flow.op(node) not in CARRYING]
-        return " AND ".join(ops or [label_step(flow, node) for node in bent]) or label_cut(flow, part)
-    if part.kind == "rotate" and any(is_linear(flow, node) for node in part.nodes):
-        return f"LINEAR BESIDE {letters}"
-    if part.kind == "lay":
-        return f"{label_rows(flow, part)} {letters}"
-    if keeps_rows(flow, part):
-        return f"CUT ANEW {letters}"
-    if narrow and moves_heads(flow, part):
-        return f"HEADS FIRST {letters}" if is_turned(flow, part) else f"CUT ANEW {letters}"
-    if part.kind == "rotate" and not narrow and not is_rotary(flow, part.nodes):
-        done = {flow.op(node) for node in part.nodes}
-        told = " AND ".join(word for word, ops in (("SCALE", SCALINGS), ("SHIFT", SUMS)) if done & ops)
-        return f"{told or 'CHANGE'} {letters}"
-    if part.kind == "norm":
-        return f"NORM {letters}" if narrow else f"NORM OF {letters}"
-    if part.kind == "bend":
-        kernel = read_sizes(flow, part.nodes[-1], "kernel_size") if flow.op(part.nodes[-1]) in FINDINGS else ()
-        if kernel:
-            return f"CONV {'×'.join(map(str, kernel))} {letters}"
-        return f"{label_activation(flow.op(part.nodes[-1]).strip('_'))} {letters}"
-    words = {
-        "heads": "HEADS",
-        "rotate": "ROTATE",
-        "choose": "CHOSEN",
-        "cache": "CACHE",
-        "earlier": "EARLIER",
-        "join": "JOIN",
-        "beside": "SIDE BY SIDE",
-        "repeat": "REPEAT",
-        "scale": "SCALE",
-    }
-    changing = [node for node in part.nodes if flow.op(node) not in CARRYING]
-    if part.kind == "scale" and changing and all(multiplies_by_learned(flow, node) for node in changing):
-        return f"{letters} × LEARNED NUMBERS"
-    if part.kind == "repeat":
-        times = repeat_times(flow, part)
-        return f"REPEAT {letters} ×{times}" if times else f"REPEAT {letters}"
-    return f"{words.get(part.kind, part.kind.upper())} {letters}"
-
-
-def is_cut_into_heads(flow: Flow, part: Part) -> bool:
-    """Whether a part cuts rows into heads, be it of all three ways at once (GPT-NeoX)."""
-    before = flow.steps[part.nodes[0]].inputs[0]
-    is_cut = names_heads(part.record) and not names_heads(before)
-    return is_cut and prod(before.shape) >= prod(part.record.shape)
-
-
-def names_heads(record: TensorRecord) -> bool:
-    """Whether an axis is of heads, be it of those of all sequences at once (ViTDet)."""
-    return any(axis in ("heads", "batch*heads") for axis in record.axes)
-
-
-def widens(flow: Flow, linear: int) -> bool:
-    """Whether a linear layer makes more numbers of each row than it is given."""
-    return width_out(flow, linear) > (width_in(flow, linear) or 0)
-
-
-def narrows(flow: Flow, part: Part) -> bool:
-    """Whether the linear layers of a part make fewer numbers of each row than they are given."""
-    linears = [node for node in part.nodes if is_linear(flow, node)]
-    return bool(linears) and width_out(flow, linears[-1]) < (width_in(flow, linears[0]) or 0)
-
-
-def label_cut(flow: Flow, part: Part) -> str:
-    """What a move is called that gives rows another shape: with how many numbers of each row go on, if not all do."""
-    given = flow.steps[part.nodes[0]].inputs
-    before, after = (given[0].shape if given else ()), part.record.shape
-    is_less = before[:-1] == after[:-1] and after[-1:] < before[-1:]
-    if is_less:
-        return f"CUT: {after[-1]:,} OF {before[-1]:,}"
-    if all(flow.op(node) in TURNS | COPIES for node in part.nodes) and len(before) == len(after):
-        return "AXES SWAPPED"
-    if (before[:1], before[-1:]) != (after[:1], after[-1:]) or prod(before) != prod(after):
-        return "CUT ANEW"
-    if (len(before), len(after)) == (3, 4):
-        return f"LAID OUT IN {after[1]} ROWS OF {after[2]}" if after[1] > 1 else "AN AXIS OF 1 PUT IN"
-    return "LAID OUT IN ONE ROW" if (len(before), len(after)) == (4, 3) else "CUT ANEW"
-
-
-def label_rows(flow: Flow, part: Part) -> str:
-    """What a move is called that stands before a linear layer: how many rows it takes, or that it lays them out."""
-    before, after = flow.steps[part.nodes[0]].inputs[0].shape, part.record.shape
-    taken = len(before) == len(after) == 3 and before[0] == after[0] and before[2] == after[2]
-    return f"{after[1]:,} OF {before[1]:,} ROWS" if taken and after[1] < before[1] else "LAID OUT"
-
-
-def pads(flow: Flow, node: int) -> bool:
-    """Whether a step puts rows around others, and is not told to put none."""
-    given = flow.steps[node].inputs
-    return flow.op(node) == "pad" and bool(given) and flow.output(node).shape != given[0].shape
-
-
-def repeat_times(flow: Flow, part: Part) -> int:
-    """By how much a part repeats what it reads."""
-    first = flow.steps[part.nodes[0]]
-    before = prod(first.inputs[0].shape) if first.inputs else 0
-    return prod(part.record.shape) // before if before else 0
 
 
 def fan_of(part: Part, branch: Attention, letter: str) -> int:
