@@ -145,13 +145,19 @@ def list_ends_behind(flow: Flow, start: int | None, ends: Collection[int], *, th
         if here in ends:
             found.append(here)
             continue
-        todo += flow.makers[here] if through_ids and flow.op(here) in LOOKUPS else list_taken_from(flow, here)
+        todo += list_taken_from(flow, here, through_ids=through_ids)
     return found
 
 
-def list_taken_from(flow: Flow, place: int) -> list[int]:
-    """The steps whose numbers a step works on; not those that say which rows it picks, or whose rows it leaves out."""
-    picks = flow.op(place) in LOOKUPS or (flow.op(place) in PICKING and flow.steps[place].inputs[0].is_float)
+def list_taken_from(flow: Flow, place: int, *, through_ids: bool = False) -> list[int]:
+    """The steps whose numbers a step works on; not those that say which rows it picks, or whose rows it leaves out.
+
+    It may be gone `through_ids` of a table too, to what these are worked out of.
+    """
+    if flow.op(place) in LOOKUPS:
+        picks = not through_ids
+    else:
+        picks = flow.op(place) in PICKING and flow.steps[place].inputs[0].is_float
     cut = find_cut_part(flow, place)
     taken = flow.given(place) if cut is None else [cut]
     return [maker for record, maker in taken if maker is not None and (record.is_float or not picks)]

@@ -42,14 +42,14 @@ def list_sources(
     own = {flow.places[step.id] for step in node.steps if step.id in flow.places and flow.is_leaf(flow.places[step.id])}
     name = columns[reader].name
     seen, found = set(own), dict[int, Source]()
-    todo = [maker for place in own for maker in list_taken_from(flow, place)]
+    todo = [maker for place in own for maker in list_taken_from(flow, place, through_ids=True)]
     while todo and len(seen) < MOST_BEHIND:
         here = todo.pop()
         if here in seen:
             continue
         seen.add(here)
         if here not in drawn:
-            todo += list_taken_from(flow, here)
+            todo += list_taken_from(flow, here, through_ids=True)
         elif (source := drawn[here]) is not None and columns[source.column].name != name:
             found[here] = source
     sums = frozenset[int]().union(*(column.towering.sums | {column.towering.end} for column in columns))
