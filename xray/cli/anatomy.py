@@ -10,7 +10,7 @@ from xray.cli.options.groups import open_groups
 def anatomy(context: typer.Context, asked: Options) -> None:
     """Show what a network is made of: towers, layers, attention, feed-forwards, experts, norms, head.
 
-    It is read off what the recorded steps compute, never off names; what they do not prove is left out.
+    It is read off what the recorded steps compute, never off the names of modules; what they do not prove is left out.
     """
     from xray.renderers.table.anatomy import WIDEST, print_anatomy
     from xray.story.body.whole import anatomy as read

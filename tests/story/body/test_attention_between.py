@@ -54,7 +54,7 @@ def read_tower(*, skip):
 def bridge():
     flow, towering = read_tower(skip=False)
     (found,) = towering.tower.bridges
-    assert (found.joined, found.d_in, found.d_out) == (2, WIDTH, WIDER)
+    assert (found.joined, found.d_in, found.d_out, found.heads) == (2, WIDTH, WIDER, HEADS)
     return chart_bridge(flow, towering, found.before)
 
 

@@ -119,6 +119,7 @@ class Bridge:
 
     `joined` is how many rows become one there, `d_in` and `d_out` how wide the stream is before and behind. One that is
     `within` that layer stands beside its first sublayer: the stream goes through it on its way past (Hiera, MaxViT).
+    `heads` is how many an attention has that is all there is of the stream behind it, without a way past (LeViT).
     """
 
     before: int
@@ -126,6 +127,7 @@ class Bridge:
     d_in: int
     d_out: int
     within: bool = False
+    heads: int | None = None
 
 
 @dataclass(frozen=True)

@@ -160,7 +160,8 @@ def list_ends(anatomy: Anatomy) -> Iterator[tuple[str, str]]:
 def describe_bridge(bridge: Bridge) -> str:
     """What becomes of the stream between two layers."""
     wider = f"{bridge.d_in:,} → {bridge.d_out:,}" if bridge.d_in != bridge.d_out else ""
-    return join(bridge.joined and f"{bridge.joined} places to 1", wider)
+    heads = bridge.heads and f"attention of {bridge.heads} head{'s' * (bridge.heads > 1)}"
+    return join(bridge.joined and f"{bridge.joined} places to 1", wider, heads)
 
 
 def describe_layers(group: Group) -> str:

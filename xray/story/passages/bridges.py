@@ -55,7 +55,9 @@ def find_bridges(flow: Flow, layers: Sequence[Layer], sites: Sequence[Site]) -> 
         is_learnt = any(is_learned(flow, node) and does_mix(flow, [node]) for node in leaves)
         is_other = adds_rows_up(flow, before, start, leaves) or repeats_rows(flow, before, start, leaves)
         if joined or is_learnt or is_other:
-            found.append(Bridging(Bridge(number, joined, d_in, d_out), nodes, start, next(iter(looking), None)))
+            site = next(iter(looking), None)
+            heads = None if site is None else count_heads_at(flow, site)
+            found.append(Bridging(Bridge(number, joined, d_in, d_out, heads=heads), nodes, start, site))
     return tuple(found)
 
 
@@ -146,11 +148,14 @@ def label_looking(flow: Flow, site: Site) -> str:
     rows, seen = count_rows(flow, site, site.query), count_rows(flow, site, site.key)
     if rows is None or seen is None:
         return "ATTENTION"
+    heads = count_heads_at(flow, site)
+    return f"{rows:,} PLACES LOOK AT {seen:,}" + (f" WITH {plural(heads, 'head').upper()}" if heads else "")
+
+
+def count_heads_at(flow: Flow, site: Site) -> int | None:
+    """How many heads an attention has, where what they find has an axis for them."""
     shape = flow.output(site.weighted_sum).shape
-    heads = (
-        f" WITH {plural(shape[1], 'head').upper()}" if len(shape) == len(("batch", "heads", "places", "d_v")) else ""
-    )
-    return f"{rows:,} PLACES LOOK AT {seen:,}{heads}"
+    return shape[1] if len(shape) == len(("batch", "heads", "places", "d_v")) else None
 
 
 def end_of_site(site: Site) -> int:
