@@ -91,6 +91,14 @@ def test_as_many_signs_stand_among_the_words_as_an_image_becomes_rows(folder):
     assert inputs["pixel_values"] == (2, 3, 12, 12)
 
 
+def test_sounds_that_are_filled_up_to_a_length_of_the_settings_have_as_many_signs():
+    settings = SimpleNamespace(audio_token_id=60, audio_soft_tokens_per_image=13)
+    words = {"input_ids": torch.full((2, 5), 8), "input_features": torch.rand(2, 7, 3)}
+
+    made = place_media(torch.nn.Linear(2, 2), settings, words, {})
+    assert (made["input_ids"] == 60).sum(dim=1).tolist() == [13, 13]
+
+
 def test_a_sign_that_somebody_typed_stays_as_typed():
     typed = {"input_ids": torch.tensor([[8, 60, 9]])}
 

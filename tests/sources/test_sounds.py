@@ -57,3 +57,24 @@ def test_the_most_places_that_there_may_be_are_not_all_taken_up(tmp_path):
     settings = {**BERT, "architectures": ["Wav2Vec2BertModel"], "max_source_positions": 5000}
 
     assert list_shapes(tmp_path, settings)["input_features"] == (2, 200, 14)
+
+
+def test_a_text_that_is_written_while_it_is_heard_has_a_word_for_each_stretch_of_sound(tmp_path):
+    heard = {
+        **EAR,
+        "head_dim": 16,
+        "num_key_value_heads": 2,
+        "num_mel_bins": 6,
+        "model_type": "voxtral_realtime_encoder",
+    }
+    settings = {
+        "architectures": ["VoxtralRealtimeForConditionalGeneration"],
+        "model_type": "voxtral_realtime",
+        "audio_length_per_tok": 8,
+        "audio_config": heard,
+        "text_config": {**EAR, "head_dim": 16, "num_key_value_heads": 2, "vocab_size": 31},
+    }
+    shapes = list_shapes(tmp_path, settings)
+
+    assert shapes["input_features"] == (2, 6, 200)
+    assert shapes["input_ids"] == (2, 200 // 8)

@@ -14,12 +14,16 @@ from xray.sources.sizes import find_setting
 
 @dataclass(frozen=True)
 class Medium:
-    """What may stand among the words: by which argument it comes, what makes rows of it, and the sign for a row."""
+    """What may stand among the words: by which argument it comes, what makes rows of it, and the sign for a row.
+
+    `filled` is the setting that says to how many rows each is filled up, where it is (Gemma 3n's sounds).
+    """
 
     argument: str
     features: str
     signs: tuple[str, ...]
     number: int
+    filled: str = ""
 
 
 MEDIA = (
@@ -27,7 +31,13 @@ MEDIA = (
         "pixel_values", "get_image_features", ("image_token_id", "image_token_index", "media_placeholder_token_id"), 1
     ),
     Medium("pixel_values_videos", "get_video_features", ("video_token_id", "video_token_index"), 2),
-    Medium("input_features", "get_audio_features", ("audio_token_id", "audio_token_index"), 3),
+    Medium(
+        "input_features",
+        "get_audio_features",
+        ("audio_token_id", "audio_token_index"),
+        3,
+        "audio_soft_tokens_per_image",
+    ),
     Medium("pixel_values", "get_video_features", ("video_token_index",), 2),
     Medium("input_values", "get_audio_features", ("audio_token_id", "audio_token_index"), 3),
 )
@@ -49,7 +59,8 @@ def place_media(
         asks = name_arguments(model, medium)
         if medium.argument not in made or (asks and medium.argument not in asks):
             continue
-        count = (count_rows if asks else count_ticks)(model, medium, made)
+        each = find_setting(config, (medium.filled,)) if medium.filled else None
+        count = each * ids.shape[0] if each else (count_rows if asks else count_ticks)(model, medium, made)
         if count:
             placed = torch.full((ids.shape[0], count // ids.shape[0]), sign)
             ids = torch.cat((ids[:, :1], placed, ids[:, 1:]), dim=1)

@@ -39,7 +39,7 @@ SOUND_ROWS = (
     "batch ticks 128",
 )
 RULES: Mapping[str, Rule] = {
-    "input_ids": Rule(("batch words", "batch words codebooks", "batch words streams"), "ids"),
+    "input_ids": Rule(("batch heard", "batch words", "batch words codebooks", "batch words streams"), "ids"),
     "decoder_input_ids": Rule(("batch answer", "batch answer codebooks", "batch*codebooks answer"), "ids"),
     "attention_mask": Rule(("batch words",), "ones", wanted=False),
     "pixel_values": Rule(IMAGES),
@@ -49,7 +49,7 @@ RULES: Mapping[str, Rule] = {
     "prompt_pixel_values": Rule(("batch channels height width",), wanted=False),
     "prompt_masks": Rule(("batch channels height width",), wanted=False),
     "input_features": Rule(SOUND_ROWS),
-    "input_features_mask": Rule(("batch ticks",), "ones"),
+    "input_features_mask": Rule(("batch ticks",), "yes"),
     "feature_attention_mask": Rule(("batch ticks",), "ones"),
     "padding_mask": Rule(("batch ticks", "batch samples"), "ones", wanted=False),
     "audio_mel": Rule(("batch ticks mels",), wanted=False),

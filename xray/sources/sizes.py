@@ -71,6 +71,7 @@ SETTINGS: Mapping[str, Setting] = {
     "audio_width": Setting(("hidden_size", "d_model"), AUDIO, 64),
     "latents": Setting(("latent_query_num",), (), 64),
     "memory": Setting(("encoder_hidden_size", "encoder_width"), (), 64),
+    "heard": Setting(("audio_length_per_tok",)),
     "codebooks": Setting(("num_codebooks", "n_codebooks", "num_channels"), AUDIO),
     "state": Setting(("max_state_dim", "state_dim"), (), 32),
     "action": Setting(("max_action_dim", "act_dim", "action_dim"), (), 32),
@@ -183,6 +184,11 @@ class Sizes:
             return 2 * places
         longest = first_number(find_setting(self.config, ("max_length", "spec_size"), AUDIO))
         return longest if longest and longest > 100 else 200
+
+    def _heard(self) -> int:
+        """Words of a text written while it is heard, one for so many frames; 0 where none is (Voxtral Realtime)."""
+        each = self.look_up("heard")
+        return self["ticks"] // each if each else 0
 
     def _past(self) -> int:
         lags: list[int] = find_setting(self.config, ("lags_sequence",), ()) or [0]

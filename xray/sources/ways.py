@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from xray.capture.targets.inputs import Target, parse_input
 from xray.capture.tensors import positional_names
@@ -22,6 +23,10 @@ MOST_BYTES = 2 << 30
 """Weights that take up more than this are not made with numbers; a small copy of the model is, where there is one."""
 PATIENCE_S = 60.0
 """After so long no other inputs are tried."""
+
+STRETCH = 1_000_003
+DRAWING = frozenset({torch.ops.aten.normal_.default, torch.ops.aten.uniform_.default})
+"""Where more numbers than the first are drawn by one of these, they repeat."""
 
 WITHOUT_STORAGE = "without storage: shapes and masks, but no other numbers"
 WITH_CHANCE = "with chance weights"
@@ -144,9 +149,30 @@ def build(make: Make, name: str) -> nn.Module:
 
 def build_seeded(make: Make) -> nn.Module:
     """The same model each time, and the random state as it was."""
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), RepeatedChance():  # type: ignore[no-untyped-call]  # torch's own
         torch.manual_seed(0)
         return make()
+
+
+class RepeatedChance(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves its hook for subclasses untyped
+    """A block in which large tensors are filled with one stretch of chance numbers, over and over.
+
+    To draw each of some billions of numbers takes longer than all else. The stretch is as long as a prime, so that no
+    two rows of a matrix begin at the same place of it.
+    """
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """One operation."""
+        if func not in DRAWING or args[0].numel() <= STRETCH or not args[0].is_contiguous():
+            return func(*args, **(kwargs or {}))
+        numbers = args[0].view(-1)
+        stretch = func(numbers.new_empty(STRETCH), *args[1:], **(kwargs or {}))
+        whole = numbers.numel() // STRETCH * STRETCH
+        numbers[:whole].view(-1, STRETCH).copy_(stretch)
+        numbers[whole:].copy_(stretch[: numbers.numel() - whole])
+        return args[0]
 
 
 @contextmanager

@@ -72,6 +72,7 @@ UNSUITED = frozenset(
         "lilt",
         "llava",
         "llava_next",
+        "longcat_flash",
         "lxmert",
         "mamba2",
         "minicpm3",
