@@ -93,6 +93,25 @@ def test_a_model_without_attention_keeps_its_numbers():
     assert found == {"Sequential": [("", "")], "0": [("", "")], "1": [("", "")]}
 
 
+class CutTwice(Grouped):
+    """Queries in so many parts of as many heads as there are keys, which are laid out once for each part (JetMoe)."""
+
+    def split(self, x, heads):
+        parts = x.view(*x.shape[:2], heads // self.key_heads, self.key_heads * self.d_k)
+        return parts.view(*x.shape[:2], heads, self.d_k).transpose(1, 2)
+
+    def repeat(self, x):
+        return x.repeat(1, self.heads // self.key_heads, 1, 1)
+
+
+def test_parts_that_queries_alone_were_cut_in_are_no_key_heads():
+    trace = xray.trace(CutTwice(35, 6, 3, 5, by_hand=True), torch.arange(14).view(2, 7))
+
+    cut = [one.axes for step in trace.steps for one in step.outputs if one.shape == (2, 7, 2, 15)]
+    assert cut
+    assert all("kv_heads" not in axes for axes in cut)
+
+
 class Stream(nn.Module):
     """Rows of a table, or given ones, on a residual stream that no attention reads, as one of states (Mamba)."""
 
@@ -437,3 +456,21 @@ def test_rows_that_a_gate_lets_through_from_beside_are_not_as_wide_as_a_feed_for
     found = axes_of(Gated(is_beside=is_beside), torch.zeros(3, 7, dtype=torch.long))
 
     assert found["wide"] == [("batch", "seq_len", word)]
+
+
+def test_rows_that_come_in_beside_words_and_are_as_many_as_none_have_not_their_word():
+    class Pair(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words, self.lead = nn.Embedding(11, 8), nn.Linear(6, 8)
+            self.attend = nn.MultiheadAttention(8, 2, batch_first=True)
+
+        def forward(self, ids, rows):
+            rows, words = self.lead(rows), self.words(ids)
+            return self.attend(rows, rows, rows)[0].mean(1) + self.attend(words, words, words)[0].mean(1)
+
+    trace = xray.trace(Pair().eval(), torch.zeros(2, 5, dtype=torch.long), torch.rand(2, 7, 6))
+    made = {step.path: step.outputs[0].axes for step in trace.steps if step.outputs and step.path in ("words", "lead")}
+
+    assert made["words"][1] == "seq_len"
+    assert made["lead"][1] == ""

@@ -12,10 +12,11 @@ WIDTH, HEADS, NARROW = 14, 2, 5
 class Attending(nn.Module):
     """Attention over rows, or over channels, as DaViT has it; a feed-forward, and a gate of what that reads."""
 
-    def __init__(self, *, over_channels=False, gate=None):
+    def __init__(self, *, over_channels=False, gate=None, bend=torch.relu, layer=nn.Linear):
         super().__init__()
+        self.bend = bend
         self.words, self.qkv, self.out = nn.Embedding(31, WIDTH), nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.wide, self.back = nn.Linear(WIDTH, 11), nn.Linear(11, WIDTH)
+        self.wide, self.back = layer(WIDTH, 11), layer(11, WIDTH)
         self.narrow, self.widen, self.own = nn.Linear(WIDTH, NARROW), nn.Linear(NARROW, WIDTH), nn.Linear(WIDTH, WIDTH)
         self.over_channels, self.gate = over_channels, gate
 
@@ -29,7 +30,7 @@ class Attending(nn.Module):
             found = (query @ key.mT).softmax(-1) @ value
         x = x + self.out(found.transpose(1, 2).flatten(2))
         read = x if self.gate is None else self.gate(self, x)
-        return x + self.back(self.wide(read).relu())
+        return x + self.back(self.bend(self.wide(read)))
 
 
 def gate_rows(model, x):
@@ -51,9 +52,76 @@ def test_a_waist_of_what_gates_rows_is_no_feed_forward(gate, word):
     assert words_of("wide", gate=gate)[-1] == "d_ff"
 
 
+def by_error(x):
+    return x * 0.5 * (1.0 + torch.erf(x / 2**0.5))
+
+
+def by_tanh(x):
+    return x * 0.5 * (1.0 + torch.tanh(0.79788456 * x * (1 + 0.044715 * x * x)))
+
+
+def not_bent(x):
+    return x * 0.5 * (1.0 + x / 2**0.5)
+
+
+def times_a_number(x):
+    return nn.functional.silu(x * 0.7)
+
+
+def between_bounds(x):
+    return nn.functional.silu(x.clamp(max=7.0))
+
+
+BENDS = [(by_error, "d_ff"), (by_tanh, "d_ff"), (times_a_number, "d_ff"), (between_bounds, "d_ff"), (not_bent, "")]
+
+
+@pytest.mark.parametrize(("bend", "word"), BENDS)
+def test_rows_that_are_bent_in_writing_are_those_of_a_feed_forward(bend, word):
+    assert words_of("wide", bend=bend)[-1] == word
+
+
+class Written(nn.Linear):
+    """A linear layer that is written as a product (Falcon)."""
+
+    def forward(self, x):
+        return x @ self.weight.T + self.bias
+
+
+def test_layers_that_are_written_as_products_lead_out_to_d_ff_and_back():
+    assert words_of("wide", layer=Written)[-1] == "d_ff"
+    assert words_of("back", layer=Written)[-1] == "d_model"
+
+
 def test_rows_that_channels_are_compared_over_are_no_width_of_heads():
     assert {"d_k", "d_v"}.isdisjoint(words_of("qkv", over_channels=True))
     assert words_of("wide", over_channels=True)[-1] == "d_ff"
+
+
+class ChannelsFirst(nn.Module):
+    """Attention with one head over channels that stand before places: values times weights on their side (SHViT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.made, self.back = nn.Embedding(31, WIDTH), nn.Linear(WIDTH, 7 + 7 + 13), nn.Linear(13, WIDTH)
+
+    def forward(self, ids):
+        x = self.words(ids)
+        queries, keys, values = self.made(x).transpose(1, 2).split([7, 7, 13], dim=1)
+        weights = (queries.transpose(1, 2) @ keys).softmax(-1)
+        return x + self.back((values @ weights.transpose(1, 2)).transpose(1, 2))
+
+
+def test_values_that_stand_before_their_weights_are_as_wide_as_their_channels():
+    steps = xray.trace(ChannelsFirst(), torch.arange(10).view(2, 5)).steps
+
+    wide = {
+        size
+        for step in steps
+        for record in (*step.inputs, *step.outputs)
+        for size, word in zip(record.shape, record.axes, strict=True)
+        if word == "d_v"
+    }
+    assert wide == {13}
 
 
 class Recurring(nn.Module):
@@ -74,3 +142,44 @@ def test_rows_of_a_recurrence_that_are_let_through_are_no_feed_forward():
     steps = xray.trace(Recurring(), torch.arange(10).view(2, 5)).steps
 
     assert "d_ff" not in {word for step in steps for record in step.outputs for word in record.axes}
+
+
+class ConvolvedNorm(nn.Module):
+    """A layer over what the heads found, what came in added, and a norm: no norm alone, whatever it is called."""
+
+    def __init__(self):
+        super().__init__()
+        self.mix, self.norm = nn.Conv1d(12, 12, 1), nn.LayerNorm(12)
+
+    def forward(self, found, x):
+        return self.norm((self.mix(found) + x).mT).mT
+
+
+class Convolved(nn.Module):
+    """Attention whose linear layers are convolutions over one place (SqueezeBERT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.ways, self.end = nn.ModuleList(nn.Conv1d(12, 12, 1) for _ in range(3)), ConvolvedNorm()
+
+    def forward(self, x):
+        q, k, v = (way(x).unflatten(1, (3, 4)).mT for way in self.ways)
+        weights = (q @ k.mT / 2).softmax(-1)
+        return self.end((weights @ v).mT.flatten(1, 2), x)
+
+
+def test_what_heads_found_is_not_named_through_a_module_that_is_called_a_norm():
+    class Words(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words, self.layers = nn.Embedding(11, 12), nn.Sequential(Convolved(), Convolved())
+
+        def forward(self, ids):
+            return self.layers(self.words(ids).mT).mT
+
+    trace = xray.trace(Words(), torch.arange(10).view(2, 5))
+    found = {step.path: step.outputs[0].axes for step in trace.steps if step.outputs and step.path}
+
+    assert found["words"][-1] != "heads*d_k"
+    assert found["layers.0.ways.0"][-1] == found["layers.0.ways.1"][-1] == found["words"][1] != ""
+    assert "heads*d_k" in {axis for path, axes in found.items() if path.startswith("layers.0.ways") for axis in axes}

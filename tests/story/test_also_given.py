@@ -55,6 +55,18 @@ class Begun(Layered):
         return torch.where((ids == 5).unsqueeze(-1), self.lead(self.row), self.words(ids) * WIDTH**0.5)
 
 
+class Heard(Layered):
+    """Frames of a sound, before which there was none: zeros stand in front of them (Voxtral Realtime)."""
+
+    def __init__(self):
+        super().__init__()
+        self.find = nn.Conv1d(OTHER, WIDTH, 3)
+
+    def enter(self, heard):
+        before = torch.zeros(*heard.shape[:2], 2).clone()
+        return self.find(torch.cat([before, heard], dim=-1)).mT
+
+
 class Gridded(Layered):
     """Patches of which each says first in which row and column it lies (Pix2Struct)."""
 
@@ -158,3 +170,10 @@ def test_waves_of_a_time_that_is_drawn_by_chance_are_led_from_it(given):
 
     by_chance = {("DRAWN BY CHANCE", "SIN"), ("DRAWN BY CHANCE", "COS")}
     assert arrows & by_chance == (set() if given else by_chance)
+
+
+def test_zeros_in_front_of_a_sound_are_not_what_comes_in():
+    (column,) = read_columns(xray.trace(Heard(), torch.rand(2, OTHER, 17)))
+
+    below = column.entrance.nodes[0]
+    assert (column.name, below.label, below.record.shape) == ("audio", "SIGNAL", (2, OTHER, 17))

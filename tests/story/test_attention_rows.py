@@ -99,7 +99,7 @@ def test_what_goes_past_a_waist_is_not_drawn_out_of_it():
     chart = chart_of(BesideTheWaist)
     ways = {(chart.node(one.source).label, chart.node(one.target).label) for one in chart.edges}
 
-    assert ("DOWN TO A WAIST FOR K, V", "HEADS K") in ways
+    assert ("DOWN TO A WAIST FOR K, V", "CUT ANEW K") in ways
     assert ("UP TO K, V", "SIDE BY SIDE K") in ways
     assert ("UP TO K, V", "HEADS K") not in ways
 
@@ -142,6 +142,24 @@ def test_the_number_that_queries_are_multiplied_by_is_drawn_and_stands_in_the_fo
     assert [node.label for node in nodes if node.key == "scale0_q"] == ["Q · 3.5"]
     assert not [node for node in nodes if node.key == "scale0_k"]
     assert "".join(run.text for run in formula) == "softmax( Q·KT · 3.5 / √dk + mask ) · V"
+
+
+class KeysTimesOne(InHalves):
+    """Keys that are multiplied by a setting, which is 1 (Falcon-H1)."""
+
+    def turn(self, rows):
+        return super().turn(rows if rows.shape[1] == HEADS else rows * 1.0)
+
+
+def test_what_keys_are_multiplied_by_is_not_told_where_it_is_one():
+    nodes = chart_of(KeysTimesOne).nodes
+    (tower,) = xray.anatomy(trace_of(KeysTimesOne)).towers
+    attention = tower.branches[0]
+    assert isinstance(attention, Attention)
+    (*_, formula), *_ = list_formulas(tower, attention, nodes)
+
+    assert not [node.label for node in nodes if node.key.startswith("scale")]
+    assert "".join(run.text for run in formula) == "softmax( Q·KT / √dk + mask ) · V"
 
 
 class TemperedQueries(InHalves):

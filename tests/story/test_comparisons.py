@@ -108,9 +108,7 @@ def test_rows_of_one_length_are_no_last_norm_and_have_one_box(shorten):
     trace = xray.trace(ComparesMeans(shorten), torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8))
     named = [text_of(box) for box in compose_poster(trace, text_width).boxes]
 
-    assert [told.partition(" 2")[0] for told in named if "ITS LENGTH" in told] == [
-        "EACH ROW ÷ ITS LENGTH OF A MEAN OF ROWS"
-    ] * 2
+    assert [told.partition(" 2")[0] for told in named if "ITS LENGTH" in told] == ["A MEAN OF ROWS ÷ ITS LENGTH"] * 2
     assert not [told for told in named if "LAST NORM" in told]
 
 
@@ -244,6 +242,52 @@ def test_one_product_with_what_two_towers_made_together_is_one_box():
     assert not [one for one in told if one.startswith("WITH ")]
 
 
+class ComparesWithMemory(ComparesThrough):
+    """The same, where the words also look at what the second tower made (OneFormer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.asking = nn.ModuleList(Layer(SHARED, Attention(SHARED, 2), norm="before") for _ in range(2))
+
+    def forward(self, ids, image, sound=None):
+        seen = self.layers[0](self.patches(image).flatten(2).mT)
+        found, read = self.ends[2](seen), self.ends[1](self.words(ids))
+        for layer in self.narrow:
+            found = layer(found)
+        for layer in self.asking:
+            read = layer(read, found)
+        return read[:, 0] @ (found[:, 0] + self.ends[0](seen[:, 0])).t()
+
+
+def test_all_that_meet_in_one_product_are_compared_be_one_a_memory_too():
+    trace = xray.trace(ComparesWithMemory(), torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8))
+    first, second, third = (tower.name for tower in xray.anatomy(trace).towers)
+
+    links = {(link.kind, link.source, link.target) for link in xray.anatomy(trace).links}
+
+    assert {("memory", second, third), ("compared", first, third), ("compared", second, third)} <= links
+
+
+class ComparesScaled(Compares):
+    """The same where the words are multiplied by the learned number before, and the image's rows are averaged."""
+
+    def forward(self, ids, image):
+        seen, read = self.work(ids, image)
+        seen, read = self.shorten(seen.mean(1)), self.shorten(read[:, 0])
+        return torch.einsum("bd,cd->bc", seen, self.scale.exp() * read)
+
+
+def test_rows_of_one_length_that_are_scaled_say_both():
+    torch.manual_seed(0)
+    trace = xray.trace(ComparesScaled(divided_by_norm), torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8))
+
+    told = [text_of(box) for box in compose_poster(trace, text_width).boxes]
+
+    assert [one for one in told if one.startswith("A MEAN OF ROWS ÷ ITS LENGTH 2")]
+    assert [one for one in told if one.startswith("THE FIRST ROW ÷ ITS LENGTH, SCALED ")]
+    assert not [one for one in told if one.startswith("COMPARED") and "scaled" in one]  # it is once
+
+
 class ComparesLater(ComparesThrough):
     """The same, where the second tower runs behind that of the words (SAM 2)."""
 
@@ -276,3 +320,21 @@ def test_a_way_leads_to_a_comparison_only_from_what_is_compared_itself():
 
     assert leads_to(seen, read, key, columns)
     assert not leads_to(replace(seen, exit=chart_alone(Node("early", "", 0, (0.5, 1), (before,)))), read, key, columns)
+
+
+class LooksOnceMore(Compares):
+    """Behind all layers the words look at the image in one more attention, and a layer ends it (SAM 3's masks)."""
+
+    def __init__(self):
+        super().__init__(nn.functional.normalize)
+        self.look, self.end = Attention(WIDTH, 3), nn.Linear(WIDTH, SHARED)
+
+    def forward(self, ids, image):
+        seen, read = self.work(ids, image)
+        return self.end(self.look(read, seen))
+
+
+def test_rows_that_meet_in_an_attention_behind_all_layers_are_not_compared():
+    trace = xray.trace(LooksOnceMore(), torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8))
+
+    assert not [box for box in compose_poster(trace, text_width).boxes if "COMPARED" in text_of(box)]

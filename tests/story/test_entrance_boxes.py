@@ -7,8 +7,9 @@ from torch import nn
 
 import xray
 from xray.story.body.reading import read_passes
+from xray.story.charts.stage_chart import chart_stage
 from xray.story.entrance.entrance_chart import chart_entrance
-from xray.story.sentences.of_ends import describe_places
+from xray.story.sentences.of_ends import describe_places, describe_rows
 
 WIDTH, OTHER, SIGN = 15, 12, 7
 
@@ -113,23 +114,30 @@ def test_one_number_that_is_added_is_no_row(shape, label):
 
 
 class Codes(nn.Module):
-    """Each of several tables looks up its own row of ids (MusicGen), or one does for the first of them."""
+    """Each of several tables looks up its own row of ids (MusicGen), or one does for the first of them.
 
-    def __init__(self, tables):
+    One after the other takes its row, or they are cut apart `at_once` (X-Codec).
+    """
+
+    def __init__(self, tables, at_once=False):
         super().__init__()
+        self.at_once = at_once
         self.tables = nn.ModuleList(nn.Embedding(31, WIDTH) for _ in range(tables))
         self.layers = make_layers(WIDTH, 3)
 
     def forward(self, codes):
-        x = sum(table(codes[:, number]) for number, table in enumerate(self.tables))
+        rows = codes.unbind(1) if self.at_once else [codes[:, number] for number in range(len(self.tables))]
+        x = sum(table(row) for table, row in zip(self.tables, rows, strict=True))
         for layer in self.layers:
             x = layer(x)
         return x
 
 
-@pytest.mark.parametrize(("tables", "shape"), [(3, (2, 3, 7)), (1, (2, 7))])
-def test_ids_of_which_tables_look_up_a_part_each_are_led_to_all_of_them(tables, shape):
-    _, chart = read(lambda: Codes(tables), torch.arange(42).view(2, 3, 7) % 31)
+@pytest.mark.parametrize(
+    ("tables", "at_once", "shape"), [(3, False, (2, 3, 7)), (3, True, (2, 3, 7)), (1, False, (2, 7))]
+)
+def test_ids_of_which_tables_look_up_a_part_each_are_led_to_all_of_them(tables, at_once, shape):
+    _, chart = read(lambda: Codes(tables, at_once), torch.arange(42).view(2, 3, 7) % 31)
 
     given = chart.node("given")
     led = [edge.target for edge in chart.edges if edge.source == given.key]
@@ -419,3 +427,131 @@ def test_words_times_a_number_for_each_place_have_a_box_for_it(given):
     _, chart = read(Hidden, torch.arange(14).view(2, 7), *given)
 
     assert "× ONE NUMBER FOR EACH PLACE" in labels_of(chart)
+
+
+class Shared(Words):
+    """Words, each divided by a number for its place (as XCiT makes waves of what it divides)."""
+
+    def forward(self, ids, counts):  # type: ignore[override]
+        x = self.words(ids) / counts.unsqueeze(2)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_words_divided_by_a_number_for_each_place_are_not_said_to_be_multiplied_by_it():
+    _, chart = read(Shared, torch.arange(14).view(2, 7), torch.ones(2, 7))
+
+    assert not any(label.startswith("×") for label in labels_of(chart))
+
+
+class Queries(nn.Module):
+    """Rows of two tables of its own, the sequences in front of them or second, through layers (SAM 3, Mask2Former)."""
+
+    def __init__(self, *, second=False):
+        super().__init__()
+        self.rows, self.more = nn.Embedding(6, WIDTH), nn.Embedding(1, WIDTH)
+        self.second, self.layers = second, make_layers(WIDTH, 3)
+
+    def forward(self, x):
+        if self.second:
+            rows = self.rows.weight.unsqueeze(1).repeat(1, len(x), 1)
+        else:
+            own = (one.weight.unsqueeze(0).expand(len(x), -1, -1) for one in (self.more, self.rows))
+            rows = torch.cat(list(own), dim=1)
+        for layer in self.layers:
+            rows = layer(rows)
+        return rows.mean(1 - self.second) + x
+
+
+def test_learned_rows_of_two_tables_are_all_told_and_none_comes_in_from_elsewhere():
+    found, chart = read(Queries, torch.rand(2, WIDTH))
+
+    assert labels_of(chart) == ["END TO END: 1 LEARNED + 6 LEARNED"]
+    assert describe_rows(found.towers[0]) == "7 learned rows go in."
+
+
+def test_learned_rows_are_counted_and_not_the_sequences_that_come_second():
+    found, chart = read(lambda: Queries(second=True), torch.rand(2, WIDTH))
+
+    assert labels_of(chart) == ["6 LEARNED ROWS"]
+    assert describe_rows(found.towers[0]) == "6 learned rows go in."
+
+
+class Marked(nn.Module):
+    """Learned rows in front of an image's and behind it, and numbers of two kinds put into one row (HunYuan-VL)."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Conv2d(3, WIDTH, 4, stride=4)
+        self.start, self.end = (nn.Parameter(torch.rand(1, 1, WIDTH)) for _ in range(2))
+        self.spread, self.layers = nn.Linear(4, WIDTH), make_layers(WIDTH, 3)
+
+    def forward(self, image, number):
+        seen = self.patches(image).flatten(2).mT
+        start, end = (one.expand(len(seen), -1, -1) for one in (self.start, self.end))
+        seen = torch.cat([start, seen, end], 1)
+        x = seen + self.spread(torch.cat([number.log(), number.abs().expand(-1, 3)], 1)).unsqueeze(1)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_learned_rows_in_front_and_behind_are_both_told():
+    _, chart = read(Marked, torch.rand(2, 3, 8, 8), torch.rand(2, 1))
+
+    assert "LEARNED ROWS BESIDE: 4 + 2" in labels_of(chart)
+
+
+def test_numbers_beside_each_other_in_one_row_are_no_more_rows():
+    _, chart = read(Marked, torch.rand(2, 3, 8, 8), torch.rand(2, 1))
+
+    assert "SIDE BY SIDE" in labels_of(chart)
+    assert "WITH ONE MORE ROW" not in labels_of(chart)
+
+
+class Halved(nn.Module):
+    """Half of what two linear layers make of what comes in, through layers with their norms behind sums (LXMERT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(OTHER, WIDTH), nn.Linear(OTHER, WIDTH)
+        self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="after") for _ in range(3))
+
+    def forward(self, x):
+        x = (self.first(x) + self.second(x)) / 2
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_what_halves_a_stream_stands_once_before_it_and_not_in_its_first_layer():
+    torch.manual_seed(0)
+    (reading,) = read_passes(xray.trace(Halved(), torch.rand(2, 7, OTHER)))
+    chart = chart_entrance(reading.flow, reading.towers[0], has_words=False)
+    drawn = chart_stage(reading.flow, reading.towers[0].stagings[0])
+
+    assert labels_of(chart)[-1] == "MEAN OF BOTH"
+    assert "÷ 2" not in labels_of(chart)
+    assert not [node.label for node in drawn.nodes if node.label.startswith("SCALE")]
+
+
+class Hashed(nn.Module):
+    """Ids looked up by what is left over of a division, so that many of them share a row (CANINE)."""
+
+    def __init__(self, *, hashes):
+        super().__init__()
+        self.words, self.layers, self.hashes = nn.Embedding(31, WIDTH), make_layers(WIDTH, 3), hashes
+
+    def forward(self, ids):
+        x = self.words((ids + 1) * 43 % 31 if self.hashes else ids)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(("hashes", "vocab"), [(True, None), (False, 31)])
+def test_a_table_that_several_ids_share_rows_of_has_no_vocabulary(hashes, vocab):
+    found, _ = read(lambda: Hashed(hashes=hashes), torch.arange(14).view(2, 7))
+
+    assert (found.towers[0].reads, found.towers[0].vocab) == ("ids", vocab)

@@ -140,3 +140,14 @@ def test_without_values_nothing_is_said_of_the_load():
 
     assert set(list_loads(trace)) == {()}
     assert "places that chose" not in words_of(compose_poster(trace, text_width))
+
+
+def test_experts_that_no_place_chose_are_taken_off_once():
+    settings = MODELS["SwitchTransformers"][1]
+    model, _ = build("SwitchTransformers")
+    words = torch.tensor([[1, 2, 3]])  # fewer than there are experts: some are chosen by none
+    found = xray.anatomy(record(model, {"input_ids": words, "decoder_input_ids": words}))
+    each = 2 * settings["d_model"] * settings["d_ff"]
+
+    assert sum(one.params for one in found.unused) >= each
+    assert found.active_params == found.params - 2 * (settings["num_experts"] - 1) * each

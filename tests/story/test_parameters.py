@@ -248,6 +248,25 @@ def test_a_norm_whose_weights_are_worked_on_before_they_serve_says_how_many_it_h
     assert "19 parameters" in " ".join(map(text_of, norm.lines))
 
 
+class Closed(Thinker):
+    """The same, with one more of these norms at the end, which reads it twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.last = ScaledNorm(19)
+
+    def forward(self, ids):
+        x = super().forward(ids)
+        return self.last(x), self.last(x[:, 0])
+
+
+def test_a_last_norm_that_is_worked_on_or_used_again_is_called_no_head():
+    bars = bars_of(poster_of(Closed(), IDS))
+
+    assert bars["last norm"] == 19
+    assert "head" not in bars
+
+
 class Kept(nn.Module):
     """A feed-forward whose two weights a block keeps that is handed them, and multiplies by what it is handed."""
 

@@ -97,6 +97,11 @@ def token_runs(words: str, padding: str, size: int) -> Line:
     return tuple(run for run in runs if run.text)
 
 
+def spell_steps(sizes: Sequence[int]) -> str:
+    """By how many places one moves on: one number where that is so along every axis (PP-OCR's go down alone)."""
+    return str(sizes[0]) if len(set(sizes)) == 1 else "×".join(map(str, sizes))
+
+
 def plural(count: int, one: str) -> str:
     """A number with its noun, "1 row", "1,024 rows"."""
     return f"{count:,} {one}" if count == 1 else f"{count:,} {one}s"

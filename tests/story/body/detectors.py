@@ -231,7 +231,7 @@ def sam(c):
         group((1,), width, own, asks("encoder 2"), think),
         group((2,), width, asks("encoder 2")),
     )
-    queries = tower(mask, "decoder", None, False, (), turns, None)
+    queries = tower(mask, "decoder", None, False, (), turns, None, unlisted=(2,))  # the last one stands by itself
     back = group(2, width, asks("decoder"))
     image = tower(mask, "encoder 2", None, None, entrance("norm", f"convolution {width}", "norm"), (back,), None)
     both = (memory("encoder 2", "decoder", 0, 1), memory("decoder", "encoder 2", 0, 1))  # not the decoder's last layer

@@ -120,4 +120,4 @@ def minicpmv4_7_sees(c):
         group((3,), c.hidden_size, *whole),
     )
     parts = entrance(f"patches {c.hidden_size}", "learned positions 196")
-    return sees_images(c, groups=groups, final="layer", parts=parts, head=Head("none"))
+    return sees_images(c, groups=groups, final="layer", parts=parts, head=Head("none"), unlisted=(2,))

@@ -211,7 +211,7 @@ def vilt(c):
 @family("LayoutLMv3Model", "layoutlmv3:86, 334, 537", named=True, **SEES)
 def layoutlmv3(c):
     # corners of boxes, and how wide and high these are, are looked up in four tables
-    look = looks_both_ways(c, kernel="plain", positions=Silent("relative"))
+    look = looks_both_ways(c, kernel="plain", positions="relative")
     stages = (post("layer", look), post("layer", plain(c)))
     boxes = (f"table {c.max_2d_position_embeddings}",) * 4
     read = (f"table {c.type_vocab_size}", f"positions {c.max_position_embeddings}", *boxes, "norm")

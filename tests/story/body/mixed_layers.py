@@ -75,7 +75,8 @@ def lxmert(c):
                 f"projection {c.hidden_size}", "norm", f"projection {c.hidden_size}", "norm", "scale"
             )  # of what is seen, and of where it is: their mean (line 475)
         )
-        return tower(c, name, "ids" if is_text else "vectors", False, parts, (own, both), None)
+        others = tuple(crossing) if count > c.x_layers else ()
+        return tower(c, name, "ids" if is_text else "vectors", False, parts, (own, both), None, unlisted=others)
 
     return network(
         stream(c.l_layers, "text", "stack"),

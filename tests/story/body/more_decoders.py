@@ -331,3 +331,34 @@ def minicpm3(c):
     stages = (replace(pre("rms", one), scale="number") for one in (attend, gated(c)))
     found = decoder_only(c, *stages, final="rms", parts=("scale",))
     return replace(found, head=head_of(c, c.tie_word_embeddings, c.dim_model_base / c.hidden_size))
+
+
+@family(
+    "LongcatFlashForCausalLM",
+    "longcat_flash:480, 497, 520",
+    tiny=True,
+    fast=True,
+    vocab_size=101,
+    hidden_size=60,
+    num_layers=2,
+    num_attention_heads=5,
+    ffn_hidden_size=70,
+    q_lora_rank=22,
+    kv_lora_rank=26,
+    qk_nope_head_dim=14,
+    qk_rope_head_dim=6,
+    head_dim=6,
+    v_head_dim=10,
+    n_routed_experts=5,
+    zero_expert_num=3,
+    moe_topk=3,
+    expert_ffn_hidden_size=34,
+)
+def longcat_flash(c):
+    latent = Latent(c.q_lora_rank, c.kv_lora_rank, c.kv_lora_rank + c.qk_rope_head_dim)
+    facts = {"d_k": c.qk_head_dim, "d_v": c.v_head_dim, "latent": latent, "fused": "kv"}
+    half = (pre("rms", attention(c, **facts)), pre("rms", gated(c)))
+    whole = c.n_routed_experts + c.zero_expert_num  # 195: those behind the others are none
+    routed = experts(c, whole, d_ff=c.expert_ffn_hidden_size, handing_on=c.zero_expert_num)
+    later = replace(pre("rms", routed), since=3)
+    return decoder_only(c, groups=(group(c.num_layers, c.hidden_size, *half, *half, later),), final="rms")

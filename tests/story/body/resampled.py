@@ -129,7 +129,8 @@ def mllama(c):
     see, read = c.vision_config, c.text_config
     tables = f"table {see.max_aspect_ratio_id + 1}"
     heads = {"heads": see.attention_heads, "d_k": see.hidden_size // see.attention_heads}
-    look, think = looks_both_ways(see, **heads), plain(see)
+    # places of tiles that are not there do not see each other (mllama:107)
+    look, think = looks_both_ways(see, partial=True, **heads), plain(see)
     local = group(see.num_hidden_layers, see.hidden_size, pre("layer", look), pre("layer", think))
     whole = (replace(pre("layer", one), scale="tanh") for one in (look, think))
     places = f"positions {count_patches(see) + 1}"

@@ -76,6 +76,7 @@ ROUTERS: dict[str, Callable[[Any], Routing | set[Routing]]] = {
     "axk1": bent("sigmoid"),
     "axk2": bent("sigmoid"),
     "deepseek_v2": softmaxed("all"),  # 100
+    "longcat_flash": lambda c: Routing("softmax", "all", False, factor_of(c), None, True),  # 145, 148, 153
 }
 """What is told of a router; of all others nothing is known."""
 

@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from handwritten import Attention
+from handwritten import Layer as Reading
 from printed import words_of
 from story.body.test_kept_waist import WIDTH as MASKED_WIDTH
 from story.body.test_kept_waist import Layer
@@ -100,3 +102,34 @@ def test_what_takes_a_great_number_from_scores_is_a_mask_and_no_bias():
 
     assert "MASK" in told
     assert "BIAS" not in told
+
+
+class LooksAtMaps(nn.Module):
+    """Learned rows that look at maps of several sizes in turn (Mask2Former)."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = nn.Parameter(torch.randn(1, 5, 15))
+        self.layers = nn.ModuleList(Reading(15, Attention(15, 3), norm="before") for _ in range(4))
+
+    def forward(self, small, large):
+        x = self.rows.expand(len(small), -1, -1)
+        for number, layer in enumerate(self.layers):
+            x = layer(x, (small, large)[number % 2])
+        return x
+
+
+@pytest.mark.parametrize(("large", "groups"), [(11, [(0, 2), (1, 3)]), (7, [(0, 1, 2, 3)])])
+def test_layers_that_look_at_more_places_are_told_apart(large, groups):
+    trace = xray.trace(LooksAtMaps().eval(), torch.randn(2, 7, 15), torch.randn(2, large, 15))
+    (tower,) = anatomy(trace).towers
+
+    assert [group.layers for group in tower.groups] == groups
+
+
+def test_layers_that_differ_in_how_many_keys_they_have_say_so():
+    trace = xray.trace(LooksAtMaps().eval(), torch.randn(2, 7, 15), torch.randn(2, 11, 15))
+    told = words_of(compose_poster(trace, text_width))
+
+    assert "1, 3: cross-attention, feed-forward; 7 keys" in told
+    assert "2, 4: cross-attention, feed-forward; 11 keys" in told

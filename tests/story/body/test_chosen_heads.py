@@ -57,3 +57,10 @@ def test_what_the_chosen_experts_make_is_drawn_as_one_box_before_the_scores_and_
 
     assert {"EXPERTS MAKE Q", "CHOSEN EXPERTS' LINEAR O", "ADDED AT THEIR PLACES"} <= {*labels}
     assert not {"LINEAR Q", "LINEAR O"} & {*labels}
+
+
+def test_the_box_of_the_chosen_experts_counts_the_weights_of_all():
+    (column,) = read_columns(trace_of())
+    (box,) = [one for one in column.frames[0].panels[0].chart.nodes if one.label == "CHOSEN EXPERTS' LINEAR O"]
+
+    assert box.extra == f"{EXPERTS * WIDTH * D_K} parameters"

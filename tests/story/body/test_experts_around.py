@@ -42,6 +42,7 @@ def test_the_linear_layers_around_all_experts_are_drawn():
 
     assert nodes["down"].record.shape[-1] == nodes["mixed"].record.shape[-1] == 8
     assert nodes["down"].label == "LINEAR + NORM"
+    assert nodes["down"].extra == f"{WIDTH * 8 + 8 + 8} parameters"
     assert nodes["up"].record.shape[-1] == WIDTH
     assert nodes["mixed"].label == "SUM, WEIGHTED BY THE ROUTER"
 
@@ -304,7 +305,9 @@ class Entering(nn.Module):
 def test_a_sum_of_experts_is_weighted_only_where_the_router_weighs_it(weighed_behind, label):
     nodes = {node.key: node for node in draw(Reader(AttentionPart(), Entering(weighed_behind=weighed_behind)), rows())}
 
-    assert nodes["mixed"].label == label
+    total = nodes["mixed" if weighed_behind else "summed"]
+    assert total.label == label
+    assert bool(total.remark) is weighed_behind  # "by how much they were wanted"
     assert ("entering" in nodes) is not weighed_behind
     if not weighed_behind:
         assert nodes["entering"].label == "WHAT GOES IN × ITS SCORE"

@@ -12,6 +12,12 @@ from story.body.truth import list_differences
 
 from xray import anatomy
 from xray.story.alarms.whole import audit
+from xray.story.facts.totals import count_params
+from xray.story.facts.unsaid import list_undrawn
+from xray.story.facts.unused import drop_unused, find_unused
+from xray.story.sheet.columns import read_columns
+from xray.story.sheet.compose import list_told
+from xray.story.sheet.shares import list_shares
 
 TABLE = [
     pytest.param(family, id=name, marks=() if family.fast else pytest.mark.slow) for name, family in FAMILIES.items()
@@ -86,10 +92,10 @@ UNUSED = {
 """What of a family takes no part; of all others everything does."""
 
 
-UNPROVEN = {
-    "sam3": {("PRODUCT", "SOFTMAX")},  # a product of two towers, of which each is led to its box
+TWICE = {
+    "udop": 512,  # those that the first layer shares, and does not use itself
 }
-"""Arrows that are not proven, or that the check cannot follow, each with why."""
+"""Parameters that the card counts twice, of all the families here."""
 
 
 @pytest.fixture(scope="module", params=TABLE)
@@ -123,16 +129,25 @@ def test_what_takes_no_part_is_named_and_nothing_else(read, name):
     assert {one.path for one in anatomy(trace).unused} == UNUSED.get(name, set())
 
 
-def test_every_arrow_is_proven(read, name):
+def test_every_arrow_is_proven(read):
     _, _, trace = read
 
-    assert {names[1:] for names in list_unproven(trace)} == UNPROVEN.get(name, set())
+    assert list_unproven(trace) == []
 
 
 def test_axes_that_are_called_by_a_fact_have_its_size(read):
     _, _, trace = read
 
     assert list(list_misnamed(trace)) == []
+
+
+def test_the_parts_have_each_parameter_once(read, name):
+    _, _, trace = read
+
+    params, columns = count_params(trace), read_columns(trace)
+    undrawn = [one.path for one in drop_unused(trace, list_undrawn(list_told(columns)))]
+    listed = list_shares(columns, params, find_unused(trace) or {}, undrawn)
+    assert sum(count for what, _, count in listed if not what.startswith("of these")) == params + TWICE.get(name, 0)
 
 
 def test_what_is_as_it_should_be_raises_nothing(read):

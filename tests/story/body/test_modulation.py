@@ -31,6 +31,14 @@ def test_a_diffusion_transformer_scales_shifts_and_gates_each_sublayer():
     assert not [label for one in labels for label in one if "COMBINE" in label or label in ("SCALE", "MULTIPLIED")]
 
 
+def test_a_condition_that_is_worked_out_once_more_for_the_last_norm_is_no_part_of_the_exit():
+    (column,) = read_columns(kept("DiTTransformer2DModel")[0])
+
+    norm, linear = column.exit.nodes
+    assert (norm.label, linear.label) == ("LAST NORM, SCALED AND SHIFTED", "LINEAR")
+    assert [step.op for step in norm.steps] == ["layer_norm", "mul", "add"]
+
+
 def test_an_ordinary_norm_is_scaled_by_nothing_beside_it():
     flow, stages = stages_of("vit_tiny_patch16_224")
     assert not any(list_modulation(flow, norm) for stage in stages for norm in stage.norms)

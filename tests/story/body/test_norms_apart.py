@@ -52,3 +52,9 @@ def test_a_norm_of_what_experts_give_stands_before_what_is_added_to_it():
     assert {("mixed", "normed"), ("normed", "both"), ("shared", "both")} <= ways
     assert chart.node("mixed").label == "SUM, WEIGHTED BY THE ROUTER"
     assert {step.path.split(".")[-1] for step in chart.node("normed").steps} >= {"last"}
+
+
+def test_what_every_place_goes_through_counts_no_norm_that_has_a_box_of_its_own():
+    _, chart = draw_apart()
+
+    assert chart.node("shared").told == (f"{WIDTH * 11 + 11 + 11 * WIDTH + WIDTH} parameters",)

@@ -1,5 +1,6 @@
 """What is told of the blocks that a model numbers where some of them add nothing, and of sums between two of them."""
 
+import pytest
 import torch
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, read, rows
 from torch import nn
@@ -27,11 +28,11 @@ class Block(nn.Module):
 
 
 class Pyramid(nn.Module):
-    """Blocks beside each other, of which the first and the fourth add nothing."""
+    """Blocks beside each other, of which the first and the fourth add nothing, and one behind these perhaps."""
 
-    def __init__(self):
+    def __init__(self, *behind):
         super().__init__()
-        widths = [(3, 5), (5, 5), (5, 5), (5, 7), (7, 7), (7, 7), (7, 7)]
+        widths = [(3, 5), (5, 5), (5, 5), (5, 7), (7, 7), (7, 7), (7, 7), *behind]
         self.blocks = nn.ModuleList(Block(*one) for one in widths)
 
     def forward(self, x):
@@ -60,6 +61,25 @@ class Adapted(nn.Module):
         return x
 
 
+class Closed(nn.Module):
+    """Layers in a list, and one behind them that is in none, or in another one (SAM's last attention)."""
+
+    def __init__(self, *, listed, times=1):
+        super().__init__()
+        self.given, self.layers = nn.Linear(7, WIDTH), nn.ModuleList(Layer() for _ in range(2))
+        self.times = times
+        self.last = nn.ModuleList([Layer()]) if listed else Layer()
+
+    def forward(self, x):
+        x = self.given(x)
+        for layer in (
+            *[*self.layers] * self.times,
+            *(self.last if isinstance(self.last, nn.ModuleList) else [self.last]),
+        ):
+            x = layer(x)
+        return x
+
+
 class Layer(nn.Sequential):
     """An attention and a feed-forward."""
 
@@ -72,10 +92,33 @@ def test_blocks_that_add_nothing_are_counted_beside_the_layers():
 
     (tower,) = anatomy.towers
     assert (tower.layers, tower.idle_blocks, tower.blocks) == (5, 2, 7)
-    assert describe_blocks(anatomy) == "2 of 7 blocks add nothing: they stand before or between the layers."
+    assert describe_blocks(anatomy) == "2 of 7 blocks add nothing: they stand before, between or behind the layers."
+
+
+def test_a_block_behind_the_layers_that_adds_nothing_is_counted_too():
+    (tower,) = read(Pyramid((7, 11)), torch.randn(2, 3, SIDE, SIDE)).towers
+
+    assert (tower.layers, tower.idle_blocks, tower.blocks) == (5, 3, 8)
 
 
 def test_a_sum_between_blocks_is_told_to_be_no_block():
     told = {own: describe_blocks(xray.anatomy(xray.trace(Adapted(own=own).eval(), rows()))) for own in (False, True)}
 
     assert told == {False: "What counts as layer 3 is a sum between blocks.", True: ""}
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_layer_outside_the_list_of_the_others_is_told(listed):
+    anatomy = read(Closed(listed=listed), rows())
+
+    assert describe_blocks(anatomy) == "2 of 3 layers are blocks of one list; layer 3 is none of these."
+
+
+def test_layers_of_two_lists_that_are_as_long_are_told_as_layers_alone():
+    (tower,) = read(Adapted(own=True), rows()).towers
+
+    assert (tower.layers, tower.unlisted) == (5, ())
+
+
+def test_layers_that_run_again_are_told_as_no_blocks_of_a_list():
+    assert describe_blocks(read(Closed(listed=True, times=2), rows())) == ""

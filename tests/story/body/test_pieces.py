@@ -19,6 +19,7 @@ from xray.story.branches.visible import count_blocks, hides_from_some
 from xray.story.sentences.of_stations import describe_station
 
 PLACES, WIDTH, HEADS = 6, 12, 3
+MANY = 1031
 
 
 class MaskedPart(nn.Module):
@@ -163,3 +164,26 @@ def test_a_number_without_axes_is_cut_into_no_windows():
     flow = read_flow(xray.trace(Single(), torch.zeros(2, 3)).passes[0])
 
     assert not is_cut(flow, [place for place in range(len(flow.steps)) if flow.op(place) == "reshape"])
+
+
+class Padded(MaskedPart):
+    """Attention in which padding does not see padding: a product of where it lies, far too large to keep (Mllama)."""
+
+    def forward(self, x):
+        hidden = 1 - self.sees
+        mask = hidden[:, None] @ hidden[None] * torch.finfo(x.dtype).min
+        rows = self.qkv(self.norm(x)).unflatten(-1, (3, HEADS, WIDTH // HEADS))
+        q, k, v = (one.squeeze(-3).movedim(-2, -3) for one in rows.split(1, dim=-3))
+        made = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return x + self.out(made.transpose(-2, -3).flatten(-2))
+
+
+def test_of_a_large_mask_with_a_rule_of_its_own_it_is_not_said_that_every_place_sees_every_other():
+    sees = torch.ones(MANY)
+    sees[7:] = 0
+    found = read(Reader(Padded(sees), FeedForwardPart()), torch.randn(1, MANY, 7))
+    (tower,) = found.towers
+    (attention,) = (one for one in tower.branches if isinstance(one, Attention))
+
+    assert (attention.partial, attention.causal) == (True, False)
+    assert describe_station(tower, attention) == "Places look at each other."

@@ -7,7 +7,11 @@ from torch import nn
 
 import xray
 from xray.story.body.reading import read_pass
+from xray.story.entrance.entrance_chart import chart_entrance
 from xray.story.exits.exit_chart import chart_exit
+from xray.story.facts.unsaid import list_undrawn
+from xray.story.sheet.columns import read_columns
+from xray.story.sheet.compose import list_told
 
 ROWS, SEEN, PLACES, BATCH = 3, 11, 5, 2
 
@@ -130,6 +134,30 @@ def test_a_learned_row_that_looks_at_what_a_tower_gives_is_one_box_above_it():
     assert {"pool.q", "pool.k", "pool.v", "pool.out"} <= {step.path for step in nodes[0].steps}
 
 
+class Held(nn.Module):
+    """Learned rows that a module of their own gives, and a norm brings to one length (Perceiver)."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.norm = nn.Parameter(torch.randn(1, WIDTH)), nn.LayerNorm(WIDTH)
+
+    def forward(self, count):
+        return self.norm(self.rows.expand(count, -1, -1))
+
+
+def test_what_makes_learned_rows_is_drawn_with_what_they_look_at():
+    model = Pooling()
+    model.pool.q = nn.Sequential(Held(), model.pool.q)  # type: ignore[assignment]
+    model.pool.forward = lambda seen: model.pool.out(  # type: ignore[method-assign]
+        model.pool.weigh(model.pool.q(len(seen)), model.pool.k(seen)) @ model.pool.v(seen)
+    )
+    model.pool.rows = None
+
+    columns = read_columns(xray.trace(model, torch.randn(BATCH, SEEN, 7)))
+
+    assert list_undrawn(list_told(columns)) == ()
+
+
 class Plain(nn.Module):
     """A learned row is the query itself, with no layer of its own, in one kernel (AIMv2)."""
 
@@ -153,3 +181,29 @@ def test_a_learned_row_that_is_a_query_as_it_is_multiplies_as_no_linear_layer():
     chart = chart_exit(reading.flow, reading.towers[0], ())
 
     assert [node.label for node in chart.nodes] == [f"ONE LEARNED ROW LOOKS AT {PLACES}"]
+
+
+class Prepared(nn.Module):
+    """Learned rows go through a norm and a layer before an attention in one kernel makes its own queries of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.norm = nn.Parameter(torch.randn(ROWS, WIDTH)), nn.LayerNorm(WIDTH)
+        self.query, self.key, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+        self.inner = nn.MultiheadAttention(WIDTH, 1, batch_first=True)
+
+    def forward(self, seen):
+        rows = self.query(self.norm(self.rows.repeat(len(seen), 1, 1)))
+        return self.out(self.inner(rows, self.key(seen), self.key(seen))[0])
+
+
+def test_no_parameters_stand_in_two_boxes_where_learned_rows_are_prepared():
+    ids = torch.arange(BATCH * PLACES).view(BATCH, PLACES)
+    model = Among(Prepared).eval()
+    with torch.no_grad():
+        reading = read_pass(xray.trace(model, torch.randn(BATCH, SEEN, 7), ids).passes[0])
+
+    chart = chart_entrance(reading.flow, reading.towers[-1])
+    extras = {node.label: node.extra for node in chart.nodes}
+    assert extras["LAYER NORM"] == f"{2 * WIDTH} parameters"
+    assert extras[f"{ROWS} LEARNED ROWS LOOK AT {SEEN}"] == f"{4 * WIDTH * (WIDTH + 1):,} parameters"

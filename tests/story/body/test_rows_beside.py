@@ -62,6 +62,13 @@ def test_rows_of_the_same_words_are_no_condition_and_their_table_is_drawn_once()
     assert "ROWS BESIDE" in texts_of(trace)
 
 
+def test_the_colour_of_such_rows_is_that_of_what_is_made_beside_the_stream():
+    told = texts_of(record(own_table=True))
+
+    assert "condition: made beside the stream" in told
+    assert "condition: scales, shifts, gates" not in told
+
+
 def test_rows_of_another_table_are_made_of_the_ids():
     trace = record(own_table=True)
 

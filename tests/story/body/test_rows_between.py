@@ -7,9 +7,9 @@ from torch import nn
 
 import xray
 from xray import anatomy
+from xray.story.facts.unsaid import list_undrawn
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.compose import list_told, list_unsaid
-from xray.story.sheet.counting import list_undrawn
 from xray.story.sheet.shares import list_shares
 
 DEPTH, SEEN = 4, 3

@@ -50,6 +50,25 @@ class Keeping(Indexed):
         return self.out(torch.softmax(scores, dim=-1) @ self.value(x))
 
 
+class Taking(nn.Module):
+    """An attention that chooses keys, and hands its choice on, or takes what the one before chose (HY 4)."""
+
+    def __init__(self, before=None):
+        super().__init__()
+        self.query, self.key, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.asks, self.asked = (nn.Linear(WIDTH, WIDTH) if before is None else None for _ in range(2))
+        self.before = [before]
+
+    def forward(self, x):
+        if self.asks is not None:
+            others = self.asks(x) @ self.asked(x).mT
+            self.hidden = torch.ones_like(others, dtype=torch.bool).scatter(-1, others.topk(CHOSEN).indices, False)
+        (before,) = self.before
+        hidden = self.hidden if before is None else before.hidden
+        scores = (self.query(x) @ self.key(x).mT).masked_fill(hidden, -1e9)
+        return self.out(torch.softmax(scores, dim=-1) @ self.value(x))
+
+
 class Hiding(nn.Module):
     """Adds a mask in which more is hidden (HY 4)."""
 
@@ -126,6 +145,16 @@ def test_what_a_cache_keeps_to_choose_keys_is_told_and_priced(attention, kept):
     assert branch.chosen_kept == kept
     assert (f"; a cache keeps {WIDTH} numbers of each place for them." in describe_chosen_keys(found)) == bool(kept)
     assert (growth and growth.per_word) == (kept and kept * 4)
+
+
+def test_layers_that_choose_keys_are_told_apart_from_those_that_take_a_choice():
+    first, then = Taking(), Taking()
+    layers = [Layer(one) for one in (first, Taking(first), then, Taking(then))]
+    model = nn.Sequential(nn.Embedding(11, WIDTH), *layers).to("meta")  # so that what is chosen sets none apart
+    found = xray.anatomy(xray.trace(model, torch.arange(LENGTH, device="meta")[None]))
+
+    assert [group.layers for group in found.towers[0].groups] == [(0, 2), (1, 3)]
+    assert all(branch.chosen_keys for branch in found.towers[0].branches if isinstance(branch, Attention))
 
 
 @pytest.mark.parametrize(("window", "told"), [(LENGTH + 1, LENGTH + 1), (LENGTH, None)])

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, Reader, read, rows
+from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, Reader, draw, read, rows
 from torch import nn
 from torch.nn import functional
 
@@ -186,6 +186,12 @@ def test_a_message_for_one_layer_is_no_stack_of_its_own():
 
     assert tower.layers == 3
     assert [one.part for one in tower.entrance] == ["projection"]
+
+
+def test_a_message_that_rows_agree_upon_is_said_to_be_worked_out_by_attention():
+    nodes = draw(Reader(Messaged(), Messaged(), Messaged()), rows())
+
+    assert {node.told for node in nodes if node.key == "added"} == {("worked out by attention",)}
 
 
 def test_a_few_convolutions_behind_attention_are_named_as_not_drawn():

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from story.body.test_mistaken import PLACES, WIDTH, AttentionPart, FeedForwardPart, Reader, read
 from torch import nn
 
 import xray
@@ -107,3 +108,27 @@ def test_layers_with_convolutions_of_other_sizes_say_of_which():
 
 def test_a_size_that_all_have_is_not_told_of_each():
     assert read_kernels((3, 3), (3, 3)) == ([], [["convolution"]])
+
+
+class Halving(nn.Module):
+    """A sublayer of convolutions that makes one place of two, as the mean of two does past it (Granite Speech 5)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.wide, self.back = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.mix = nn.Conv1d(WIDTH, WIDTH, 3, 2, 1, groups=WIDTH)
+
+    def forward(self, x):
+        rows = nn.functional.glu(self.wide(self.norm(x)), dim=-1)
+        made = self.back(self.mix(rows.transpose(1, 2)).transpose(1, 2))
+        past = x.unfold(1, 2, 2).mean(-1)
+        return past + made[:, : past.shape[1]]
+
+
+def test_a_convolution_past_which_two_places_become_their_mean_is_a_sublayer():
+    layers = [nn.Sequential(AttentionPart(), part(), FeedForwardPart()) for part in (Halving, Halving, nn.Identity)]
+    (tower,) = read(Reader(*layers), torch.randn(2, 4 * PLACES, 7)).towers
+
+    parts = [[branch.part for stage in group.stages for branch in stage.branches] for group in tower.groups]
+    assert ["attention", "convolution", "feed_forward"] in parts
+    assert ("pool",) in [stage.past for group in tower.groups for stage in group.stages]

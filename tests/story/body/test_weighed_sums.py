@@ -6,7 +6,10 @@ from story.body.test_stacks import HEADS, PlacedAttention
 from torch import nn
 from torch.nn import functional
 
+import xray
 from xray.story.anatomy.branches import FeedForward
+from xray.story.body.reading import read_pass
+from xray.story.charts.stage_chart import chart_stage
 
 LAYERS = 3
 
@@ -67,6 +70,16 @@ def test_the_gates_of_a_weighed_sum_are_drawn_with_their_parameters():
 
     assert nodes["GATES OF BOTH"].extra == f"{(2 * WIDTH + 1) * 2 * WIDTH} parameters"
     assert not nodes["EACH × ITS GATE, ADD"].remark
+
+
+def test_gates_are_led_to_from_stream_and_branch_and_the_branch_goes_by_them():
+    with torch.no_grad():
+        reading = read_pass(xray.trace(Reader(AttentionPart(), Weighed()), rows()).passes[0])
+    chart = chart_stage(reading.flow, reading.towers[0].stagings[1])
+
+    ways = {(edge.source, edge.target) for edge in chart.edges}
+    assert {("contract", "gates"), ("contract", "add"), ("gates", "add")} <= ways
+    assert "gates" in chart.feet
 
 
 def test_gates_that_the_branch_does_not_work_out_with_the_stream_weigh_nothing():

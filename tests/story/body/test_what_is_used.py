@@ -38,6 +38,13 @@ def test_weights_that_two_blocks_share_are_used_once():
     assert xray.anatomy(trace).active_params == xray.anatomy(trace).params - SPARE
 
 
+def test_where_nothing_is_chosen_parameters_are_used_and_not_for_each_place():
+    drawn = xray.render(xray.trace(Words(), IDS), "svg")
+
+    assert "of these used" in drawn
+    assert "for each place" not in drawn
+
+
 def test_one_of_several_heads_is_not_what_comes_out():
     assert xray.anatomy(xray.trace(Words(), IDS)).head.kind == "vocabulary"
     assert xray.anatomy(xray.trace(Words(heads=2), IDS)).head is None
@@ -49,6 +56,38 @@ def test_what_is_not_drawn_is_named_and_nothing_else():
     assert told not in xray.render(xray.trace(Words(), IDS), "svg")
     assert told not in xray.render(xray.trace(Words(heads=2), IDS), "svg")
     assert told in xray.render(xray.trace(Words(heads=3, every=2), IDS), "svg")
+
+
+class Extended(Words):
+    """A part is asked for what it may add to the words, and has nothing to add (Phi-4 multimodal)."""
+
+    def __init__(self):
+        super().__init__()
+        self.extend = Extend()
+
+    def forward(self, given):
+        return self.heads[0](self.layers(self.extend(self.words(given))))
+
+
+class Extend(nn.Module):
+    """What is added to words where there is an image."""
+
+    def __init__(self):
+        super().__init__()
+        self.image = nn.Linear(5, WIDTH)
+
+    def forward(self, x, image=None):
+        seen = x[..., :1] > 0
+        return x if image is None else x + seen * self.image(image)
+
+
+def test_a_part_that_uses_none_of_its_parameters_is_unused_and_not_one_that_is_not_drawn():
+    trace = xray.trace(Extended(), IDS)
+
+    drawn = xray.render(trace, "svg")
+    assert xray.anatomy(trace).untold == ()
+    assert "Not drawn, with parameters" not in drawn
+    assert "unused: extend" in drawn
 
 
 def test_a_book_of_codes_holds_no_words_and_no_places():

@@ -1,10 +1,15 @@
 """Streams that do not simply go on: one row of a wider stream a layer, and layers that run several times."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import torch
 from handwritten import Attention
 from torch import Tensor, nn
 
 import xray
+from xray.ir.flow.dataflow import Flow
+from xray.story.streams.families import leave_earlier_ends
 
 WIDTH, HEADS, VOCAB = 15, 3, 61
 
@@ -78,3 +83,16 @@ def test_layers_that_run_several_times_say_how_many_weights_there_are():
 
     (group,) = tower.groups
     assert (group.count, group.shared, group.weight_sets) == (6, False, 2)
+
+
+def test_what_an_eye_and_an_ear_end_with_is_no_end_of_a_wider_stream_that_both_went_into():
+    """The eye ends at 0, the ear behind 300 steps; the stream begins at 500, 150 steps behind the eye's end."""
+    eye, ear, begun, last, start = 0, 300, 500, 501, 502
+    makers: dict[int, tuple[int, ...]] = {step: (step - 1,) for step in (*range(1, ear + 1), *range(352, begun))}
+    makers |= {eye: (), 351: (eye,), begun: (begun - 1, ear), last: (begun,), start: (last, eye, ear)}
+    makers[1] = ()
+    flow: Any = SimpleNamespace(makers=makers, output=lambda _: SimpleNamespace(shape=(2, 3, 5, 7)))
+    flow.behind = lambda *places, **options: Flow.behind(flow, *places, **options)
+    ends: Any = {eye: ["eye"], ear: ["ear"], last: [SimpleNamespace(start=begun)]}
+
+    assert leave_earlier_ends(flow, start, [eye, ear, last], ends) == [last]

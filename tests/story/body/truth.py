@@ -246,11 +246,12 @@ def between(groups, joined, *, within=False):
     )
 
 
-def sees_images(c, *stages, final, parts=(), groups=None, causal=False, head=None, untold=(), joined=None):
+def sees_images(c, *stages, final, parts=(), groups=None, causal=False, head=None, untold=(), joined=None, **facts):
     """A network of one tower that reads an image and scores classes; `joined` places become one between its stages."""
     groups = groups or (group(c.num_hidden_layers, c.hidden_size, *stages),)
+    facts |= {"bridges": between(groups, joined)} if joined else {}
     return network(
-        tower(c, "vision", "image", causal, parts, groups, final, bridges=between(groups, joined) if joined else ()),
+        tower(c, "vision", "image", causal, parts, groups, final, **facts),
         head=head or Head("classes", c.num_labels),
         untold=untold,
     )

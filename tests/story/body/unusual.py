@@ -85,7 +85,9 @@ def x_clip(c):
             Link("joined", "encoder", "stack"),
             memory("encoder", "decoder", 2),  # its last norm is that of the class token (line 756)
             Link("joined", "text", "decoder"),
-            Link("compared", "stack", "decoder"),
+            *(
+                Link("compared", one, "decoder") for one in ("encoder", "stack")
+            ),  # the stack's rows are added to its own
         ),
         head=Head("none"),
         untold=left_out("prompts_visual_layernorm"),
@@ -216,7 +218,8 @@ def sam3(c):
     )
     pairs = (("encoder", "decoder"), ("encoder", "decoder 2"), ("decoder", "decoder 2"))
     first, *others = (memory(*pair) for pair in pairs)
-    links = (first, Link("joined", "vision", "decoder"), *others, Link("compared", "vision", "decoder 2"))
+    links = (first, Link("joined", "vision", "decoder"), *others)
+    links += tuple(Link("compared", one, "decoder 2") for one in ("vision", "decoder"))
     found = left_out(*(f"vision_encoder.neck.fpn_layers.{number}" for number in (0, 1, 3)))
     found += left_out("text_encoder.text_projection", *(f"detr_decoder.box_rpb_embed_{axis}" for axis in "xy"))
     found += left_out(*(f"mask_decoder.prompt_cross_attn.{name}_proj" for name in "kv"))

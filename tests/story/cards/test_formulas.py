@@ -72,3 +72,65 @@ def test_the_formula_of_what_has_another_branch_beside_it_has_its_mask(monkeypat
 
     found = ["".join(run.text for run in line) for _, line in listed(told[0])]
     assert [one for one in found if "softmax" in one] == ["softmax( Q·KT / √dk + mask ) · V"]
+
+
+class Heads(torch.nn.Module):
+    """Attention of heads that are so wide, whatever the stream is."""
+
+    def __init__(self, wide: int) -> None:
+        super().__init__()
+        self.wide, self.norm, self.out = wide, torch.nn.LayerNorm(12), torch.nn.Linear(3 * wide, 12)
+        self.ways = torch.nn.ModuleList(torch.nn.Linear(12, 3 * wide) for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        normed = self.norm(x)
+        q, k, v = (way(normed).view(2, 5, 3, self.wide).transpose(1, 2) for way in self.ways)
+        seen = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return x + self.out(seen.transpose(1, 2).flatten(2))
+
+
+def test_the_width_of_heads_is_of_its_station_where_attentions_that_stand_closed_have_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[Told] = []
+    listed = formulas.list_lines
+    monkeypatch.setattr(formulas, "list_lines", lambda one: (told.append(one), listed(one))[1])
+    torch.manual_seed(0)
+    draw_poster(xray.trace(torch.nn.Sequential(*map(Heads, (7, 7, 11, 7))), torch.randn(2, 5, 12)), "svg")
+
+    card = {name: "".join(run.text for run in line) for name, line in listed(told[0])}
+    assert not any(panel.is_open for panel in told[0].frames[0][1][1].panels)
+    assert card["width of one head, d_k at station 2"] == "heads × d_k = 3 × 7 = 21, d_model 12"
+
+
+class Sunk(Heads):
+    """The same written out, with a learned score beside the keys or without."""
+
+    def __init__(self, sunk: bool) -> None:
+        super().__init__(4)
+        self.sinks = torch.nn.Parameter(torch.zeros(3)) if sunk else None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        normed = self.norm(x)
+        q, k, v = (way(normed).view(2, 5, 3, self.wide).transpose(1, 2) for way in self.ways)
+        scores = q @ k.transpose(2, 3) / 2
+        if self.sinks is not None:
+            scores = torch.cat([scores, self.sinks.view(1, 3, 1, 1).expand(2, 3, 5, 1)], -1)
+        seen = scores.softmax(-1)[..., :5] @ v
+        return x + self.out(seen.transpose(1, 2).flatten(2))
+
+
+def test_a_formula_with_a_sink_is_of_its_station_where_attentions_that_stand_closed_have_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[Told] = []
+    listed = formulas.list_lines
+    monkeypatch.setattr(formulas, "list_lines", lambda one: (told.append(one), listed(one))[1])
+    torch.manual_seed(0)
+    draw_poster(xray.trace(torch.nn.Sequential(*map(Sunk, (True, True, False, True))), torch.randn(2, 5, 12)), "svg")
+
+    named = {"".join(run.text for run in line): name for name, line in listed(told[0])}
+    opened = [panel.is_open for frame in told[0].frames[0][1] for panel in frame.panels]
+    told_of = [name for line, name in named.items() if "softmax" in line]
+    assert len(told_of) == sum(opened)
+    assert all("at station" in name for name in told_of)

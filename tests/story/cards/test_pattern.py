@@ -37,6 +37,27 @@ def test_layers_of_which_none_turns_say_nothing_of_it():
     assert tell_layers(False, False) == []
 
 
+class Narrow(nn.Module):
+    """An attention that nothing goes past: what it reads is narrower than what it gives (Fun-ASR)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(WIDTH)
+        self.query, self.key, self.value = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+        self.out = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        x = self.norm(x)
+        return self.out((self.query(x) @ self.key(x).transpose(1, 2)).softmax(-1) @ self.value(x))
+
+
+def test_an_attention_that_nothing_goes_past_is_told_with_the_first_layer():
+    others = (nn.Sequential(Late(turned=False), FeedForwardPart()) for _ in range(3))
+    layers = nn.Sequential(nn.Sequential(Narrow(), FeedForwardPart()), *others)
+
+    assert tell_card(layers)[0].endswith(" (before it: attention)")
+
+
 class Normed(nn.Module):
     """A layer that sees all places, with a norm behind its sums or without."""
 
@@ -55,6 +76,28 @@ def test_a_mask_that_all_layers_have_alike_tells_none_from_another():
 
     assert len(told) > 1
     assert not [text for text in told if "mask" in text]
+
+
+def test_a_mask_that_no_layer_has_is_told_of_none_where_some_kinds_are_not_drawn():
+    wide = (17, 19, 23, 29, 31, 37, 41, 43, 47, 53)
+    layers = (part for one in wide for part in (Late(turned=True), FeedForwardPart(one)))
+
+    assert tell_card(nn.Sequential(*layers)) == [f"{number}: self-attention, feed-forward" for number in range(1, 9)]
+
+
+def test_layers_whose_sum_is_multiplied_by_a_number_say_so_where_others_are_not():
+    class Scaled(nn.Module):
+        def __init__(self, *, is_scaled):
+            super().__init__()
+            self.parts, self.is_scaled = nn.Sequential(Late(turned=True), FeedForwardPart()), is_scaled
+
+        def forward(self, x):
+            return self.parts(x) / 2 if self.is_scaled else self.parts(x)
+
+    assert tell_card(nn.Sequential(*(Scaled(is_scaled=one) for one in (False, True, False)))) == [
+        "1, 3: self-attention, feed-forward",
+        "2: self-attention, feed-forward (the sum × a number)",
+    ]
 
 
 class Uneven(Sees):

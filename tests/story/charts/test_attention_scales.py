@@ -247,3 +247,26 @@ def test_learned_numbers_behind_the_heads_are_told_with_their_count():
     _, _, nodes = read_panel(Layered)
 
     assert {node.label: node.extra for node in nodes}["× LEARNED NUMBERS"] == f"{WIDTH} parameters"
+
+
+class AddedTo(nn.Module):
+    """Scores are added to rows of zeros, or of learned numbers, by the product itself (GPT-NeoX Japanese, BLOOM)."""
+
+    def __init__(self, *, learned):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.bias = nn.Parameter(torch.ones(HEADS, 5, 5)) if learned else None
+
+    def forward(self, x):
+        query, key, value = self.qkv(x).reshape(*x.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4).flatten(1, 2)
+        to = torch.zeros(len(query), 5, 5) if self.bias is None else self.bias.repeat(len(query) // HEADS, 1, 1)
+        scores = torch.baddbmm(to, query, key.transpose(-1, -2), alpha=0.5).unflatten(0, (-1, HEADS))
+        return x + self.out((scores.softmax(-1) @ value.unflatten(0, (-1, HEADS))).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize("learned", [False, True])
+def test_zeros_that_a_product_is_added_to_are_no_bias(learned):
+    model = nn.Sequential(AddedTo(learned=learned), FeedForwardPart(), AddedTo(learned=learned), FeedForwardPart())
+    (column,) = read_columns(xray.trace(model.eval(), torch.ones(2, 5, WIDTH)))
+
+    assert any("BIAS" in node.label for node in column.frames[0].panels[0].chart.nodes) == learned

@@ -14,29 +14,34 @@ LENGTH, ASKING = 7, 5
 
 
 class LooksByPlace(nn.Module):
-    """Cross-attention whose keys are made of the memory and its places, and values of the memory alone (DETR)."""
+    """Cross-attention whose keys are made of the memory and its places, and values of the memory alone (DETR).
 
-    def __init__(self):
+    Rows of all sequences may be laid out as one before a linear layer reads them (Mask2Former).
+    """
+
+    def __init__(self, *, is_laid=False):
         super().__init__()
+        self.is_laid = is_laid
         self.query, self.key, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
         self.norm = nn.LayerNorm(WIDTH)
 
     def forward(self, x, memory, places):
-        rows = self.query(x), self.key(memory + places), self.value(memory)
+        keys = memory + places
+        keys = self.key(keys.flatten(0, 1)).view(keys.shape) if self.is_laid else self.key(keys)
+        rows = self.query(x), keys, self.value(memory)
         q, k, v = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in rows)
         weights = (q @ k.transpose(2, 3) / q.shape[-1] ** 0.5).softmax(-1)
         return self.norm(x + self.out((weights @ v).transpose(1, 2).flatten(2)))
 
 
 class Detects(nn.Module):
-    def __init__(self, *, is_learned=False):
+    def __init__(self, *, is_learned=False, is_laid=False):
         super().__init__()
         self.places = nn.Parameter(torch.rand(LENGTH, WIDTH)) if is_learned else None
         self.lead, self.ask = nn.Linear(WIDTH, WIDTH), nn.Embedding(ASKING, WIDTH)
         self.encoder = nn.Sequential(AttentionPart(), FeedForwardPart(), AttentionPart(), FeedForwardPart())
-        self.attend, self.look, self.wide = (
-            nn.ModuleList(part() for _ in range(2)) for part in (AttentionPart, LooksByPlace, FeedForwardPart)
-        )
+        self.attend, self.wide = (nn.ModuleList(part() for _ in range(2)) for part in (AttentionPart, FeedForwardPart))
+        self.look = nn.ModuleList(LooksByPlace(is_laid=is_laid) for _ in range(2))
 
     def forward(self, rows, ids):
         memory, asked = self.encoder(self.lead(rows)), self.ask(ids)
@@ -46,12 +51,10 @@ class Detects(nn.Module):
         return asked
 
 
-@pytest.mark.parametrize(("is_learned", "told"), [(False, "ADDED UP K"), (True, "+ LEARNED PLACES K")])
-def test_places_that_keys_alone_have_are_added_where_the_memory_comes_in(is_learned, told):
+def look_up(**how):
+    """The chart of the cross-attention, and the label of each box by its key."""
     torch.manual_seed(0)
-    trace = xray.trace(
-        Detects(is_learned=is_learned).eval(), torch.rand(2, LENGTH, WIDTH), torch.arange(ASKING).expand(2, -1)
-    )
+    trace = xray.trace(Detects(**how).eval(), torch.rand(2, LENGTH, WIDTH), torch.arange(ASKING).expand(2, -1))
     reading = read_pass(trace.passes[0])
     found = next(
         one
@@ -60,10 +63,23 @@ def test_places_that_keys_alone_have_are_added_where_the_memory_comes_in(is_lear
         if getattr(one.branch, "source", None) == "encoder"
     )
     chart = chart_attention(reading.flow, found)
-    labels = {node.key: node.label for node in chart.nodes}
+    return chart, {node.key: node.label for node in chart.nodes}
+
+
+@pytest.mark.parametrize(("is_learned", "told"), [(False, "ADDED UP K"), (True, "+ LEARNED PLACES K")])
+def test_places_that_keys_alone_have_are_added_where_the_memory_comes_in(is_learned, told):
+    chart, labels = look_up(is_learned=is_learned)
 
     assert [labels[key] for key in chart.memory] == [told, "LINEAR V"]
     assert (told, "LINEAR K") in {(labels[edge.source], labels[edge.target]) for edge in chart.edges}
+
+
+def test_places_are_added_before_rows_are_laid_out_for_the_linear_layer():
+    chart, labels = look_up(is_learned=True, is_laid=True)
+    led = {(labels[edge.source], labels[edge.target]) for edge in chart.edges}
+
+    assert [labels[key] for key in chart.memory] == ["+ LEARNED PLACES K", "LINEAR V"]
+    assert {("+ LEARNED PLACES K", "LAID OUT K"), ("LAID OUT K", "LINEAR K")} <= led
 
 
 def test_linear_layers_of_one_width_lead_neither_down_nor_up():

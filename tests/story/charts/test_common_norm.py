@@ -8,6 +8,7 @@ from torch import nn
 import xray
 from xray.renderers.fonts import text_width
 from xray.story.poster import compose_poster
+from xray.story.sheet.columns import read_columns
 
 WIDTH = 15
 
@@ -35,3 +36,64 @@ def test_a_norm_that_two_branches_read_is_drawn_once(factors):
     texts = ["".join(run.text for line in box.lines for run in line) for box in layout.boxes]
     assert len([text for text in texts if text.startswith("RMS NORM  ")]) == 1
     assert any("in no box" in text or "× 0.5" in text for text in texts) == (factors != (1.0, 1.0))
+
+
+class Mixed(nn.Module):
+    """Before the norm of the attention the stream is mixed with what it was at first, by learned numbers (NeoMME)."""
+
+    def __init__(self):
+        super().__init__()
+        self.shares, self.attention = nn.Parameter(torch.ones(2)), Attention(WIDTH, 3)
+        self.wide, self.back = nn.Linear(WIDTH, 31), nn.Linear(31, WIDTH)
+
+    def forward(self, x, first):
+        mixed = self.shares[0] * x + self.shares[1] * first
+        normed = nn.functional.rms_norm(mixed, (WIDTH,))
+        x = x + self.attention(normed, normed)
+        return x + self.back(nn.functional.rms_norm(self.wide(x), (31,)).relu())
+
+
+class Mixes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.layers = nn.Embedding(31, WIDTH), nn.ModuleList(Mixed() for _ in range(3))
+
+    def forward(self, ids):
+        x = first = nn.functional.rms_norm(self.words(ids), (WIDTH,))
+        for layer in self.layers:
+            x = layer(x, first)
+        return x
+
+
+def test_what_a_stream_goes_through_before_queries_are_made_is_told_of_the_stream():
+    torch.manual_seed(0)
+    (column,) = read_columns(xray.trace(Mixes(), torch.arange(14).view(2, 7)))
+    labels = [node.label for frame in column.frames for node in frame.panels[0].chart.nodes]
+
+    assert "ADDED UP" in labels
+    assert not [label for label in labels if "SHIFT" in label or "Q, K, V ×" in label]
+
+
+class NormBeside(nn.Module):
+    """Queries made of a waist, and of the same after a norm beside it (A.X K2)."""
+
+    def __init__(self):
+        super().__init__()
+        self.down, self.norm, self.up = nn.Linear(WIDTH, 7), nn.RMSNorm(7), nn.Linear(14, WIDTH)
+        self.key, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+
+    def forward(self, x):
+        low = self.down(x)
+        rows = self.up(torch.cat([self.norm(low), low], -1)), self.key(x), self.value(x)
+        q, k, v = (one.unflatten(-1, (3, 5)).transpose(1, 2) for one in rows)
+        weights = (q @ k.mT / 5**0.5).softmax(-1)
+        return x + self.out((weights @ v).transpose(1, 2).flatten(2))
+
+
+def test_a_norm_that_stands_beside_what_it_reads_is_told_as_both():
+    model = nn.Sequential(nn.Embedding(31, WIDTH), NormBeside(), NormBeside(), nn.Linear(WIDTH, 31))
+    (column,) = read_columns(xray.trace(model, torch.arange(14).view(2, 7)))
+    labels = [node.label for node in column.frames[0].panels[0].chart.nodes]
+
+    assert "Q BESIDE ITS NORM" in labels
+    assert "NORM Q" not in labels

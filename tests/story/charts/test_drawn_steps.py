@@ -45,6 +45,23 @@ def test_many_convolutions_stand_in_a_box_each_with_norm_and_bend_and_all_in_the
     assert many[4].extra == f"{15 * own:,} parameters"
 
 
+class Shifted(nn.Module):
+    """A linear layer to which learned numbers are added before they are bent, as steps of a state are made (Mamba)."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.shift = nn.Linear(7, 7, bias=False), nn.Parameter(torch.rand(7))
+
+    def forward(self, x):
+        return nn.functional.softplus(self.layer(x) + self.shift.float())
+
+
+def test_learned_numbers_added_between_a_layer_and_its_bend_are_counted_in_their_box():
+    nodes = chart_of(nn.Sequential(*(Shifted() for _ in range(12))), rows(7)).nodes
+
+    assert [(node.label, node.extra) for node in nodes] == 12 * [("LINEAR + SOFTPLUS", "56 parameters")]
+
+
 def test_few_convolutions_have_a_box_for_each_step():
     labels = labels_of(convolve(3, nn.BatchNorm2d), torch.rand(2, 6, 7, 7))
 
@@ -87,3 +104,28 @@ def test_what_the_stream_goes_through_past_a_sublayer_is_named_once():
 
     (node,) = (node for node in column.frames[0].panels[0].chart.nodes if node.key == "add")
     assert node.told == ("the stream comes by through convolution 1×1, scale and shift",)
+
+
+class Conditions(nn.Module):
+    """Three rows that the model holds, each led through a layer, are added up and stand for one word (Gradium)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.speakers = nn.Embedding(31, 11), nn.Embedding(5, 3)
+        self.begin, self.length = nn.Parameter(torch.rand(7)), nn.Parameter(torch.rand(13))
+        self.first, self.second, self.third = nn.Linear(7, 11), nn.Linear(3, 11), nn.Linear(13, 11)
+        self.last = nn.Linear(11, 11)
+
+    def forward(self, ids):
+        others = self.second(self.speakers(torch.tensor(1))) + self.third(self.length.cos())
+        given = self.first(self.begin) + others
+        return self.last(torch.where((ids == 4).unsqueeze(-1), given, self.words(ids)))
+
+
+def test_what_layers_make_of_rows_that_the_model_holds_is_added_up_before_it_is_chosen():
+    chart = chart_of(Conditions(), torch.arange(10).reshape(2, 5))
+    labels = {node.key: node.label for node in chart.nodes}
+    ways = sorted((labels[edge.source], labels[edge.target]) for edge in chart.edges)
+
+    assert [way for way in ways if way[1] == "ADDED UP"] == [("ADDED UP", "ADDED UP")] + 3 * [("LINEAR", "ADDED UP")]
+    assert [source for source, target in ways if target == "ONE OR THE OTHER"] == ["ADDED UP", "LOOK UP"]

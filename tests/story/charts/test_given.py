@@ -147,3 +147,23 @@ def test_an_image_of_several_sizes_comes_in_once_and_is_cut_in_pieces():
     assert sorted(list_led(chart)) == ["RESIZED", "RESIZED", "RESIZED × 1"]
     pieces = [f"{count} PIECES OF {PIECE}×{PIECE}, STEP {PIECE - 2}" for count in (2 * 2, 5 * 5)]
     assert [node.label for node in chart.nodes if "PIECES" in node.label] == pieces
+
+
+class ReadsOneChannel(nn.Module):
+    """One channel of pictures, read by two convolutions of the same step whose sum is the stream (EfficientLoFTR)."""
+
+    def __init__(self):
+        super().__init__()
+        self.wide, self.narrow = nn.Conv2d(1, WIDTH, 3, 2, 1), nn.Conv2d(1, WIDTH, 1, 2)
+        self.layers = nn.Sequential(*(FeedForwardPart() for _ in range(2)))
+
+    def forward(self, pixel_values):
+        grey = pixel_values[:, 0][:, None]
+        x = (self.wide(grey) + self.narrow(grey)).relu()
+        return self.layers(x.flatten(2).transpose(1, 2))
+
+
+def test_a_part_of_what_comes_in_is_led_to_all_that_read_it():
+    chart = entrance_of(ReadsOneChannel(), torch.ones(2, 3, 11, 11))
+
+    assert list_led(chart) == ["CONVOLUTION 3×3, STEP 2", "CONVOLUTION 1×1, STEP 2"]

@@ -7,6 +7,8 @@ from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
+from xray.story.body.reading import read_pass
+from xray.story.charts.stage_chart import chart_stage
 from xray.story.poster import compose_poster
 
 PLACES = 5
@@ -46,3 +48,33 @@ def test_heads_are_cut_in_one_box_and_brought_before_the_places_in_another(turne
     assert way[3].record.shape == (2, HEADS, PLACES, WIDTH // HEADS)
     assert [told for told in named if told.startswith("HEADS") and told.endswith(" Q")] == ["HEADS Q", "HEADS FIRST Q"]
     assert "all places of a head together" in named
+
+
+class Biased(Late):
+    """Heads are given a learned row before they are turned (Chameleon)."""
+
+    def __init__(self):
+        super().__init__(turned=True)
+        self.norm = nn.LayerNorm(WIDTH // HEADS, elementwise_affine=False)  # type: ignore[assignment]
+        self.scale, self.bias = (nn.Parameter(torch.ones(HEADS, WIDTH // HEADS)) for _ in range(2))
+
+    def turn(self, rows):
+        rows = (self.norm(rows) * self.scale + self.bias).transpose(1, 2)
+        half = rows.shape[-1] // 2
+        angles = torch.arange(PLACES)[:, None] / 10_000 ** (torch.arange(half) / half).repeat(2)
+        turned = torch.cat([-rows[..., half:], rows[..., :half]], dim=-1)
+        return (rows * angles.cos() + turned * angles.sin()).transpose(1, 2)
+
+
+def test_a_bias_before_a_turn_is_not_said_to_turn():
+    model = nn.Sequential(*(part for _ in range(2) for part in (Biased(), FeedForwardPart()))).eval()
+    chart = chart_stage(*draw_first(model))
+
+    said = {node.label: node.remark for node in chart.nodes}
+    assert {"+ A BIAS Q", "ROTATE Q"} <= set(said)
+    assert (said["+ A BIAS Q"], bool(said["ROTATE Q"])) == ("", True)
+
+
+def draw_first(model):
+    reading = read_pass(xray.trace(model, torch.ones(2, PLACES, WIDTH)).passes[0])
+    return reading.flow, reading.towers[0].stagings[0]

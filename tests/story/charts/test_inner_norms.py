@@ -3,6 +3,7 @@
 import pytest
 import torch
 from handwritten import make_writer
+from story.body.test_mistaken import PLACES, AttentionPart, FeedForwardPart, Reader, draw
 from torch import nn
 
 import xray
@@ -37,3 +38,12 @@ def test_its_role_is_that_of_a_norm(trace):
 
     assert roles["rows.0.one.last.0#0"] == "norm of what the heads found"
     assert roles["rows.0.one.last.1#0"] == "output projection"
+
+
+def test_a_norm_behind_the_activation_is_no_step_of_the_box_before_it():
+    think = FeedForwardPart(wide=17)
+    think.back = nn.Sequential(nn.LayerNorm(17), think.back)  # type: ignore[assignment]
+
+    nodes = draw(Reader(AttentionPart(), think), torch.randn(2, PLACES, 7))
+
+    assert [node.label for node in nodes if any(step.params == 2 * 17 for step in node.steps)] == ["LAYER NORM"]

@@ -14,11 +14,11 @@ HEADS, FAR, LEN = 3, 5, 7
 class Joined(nn.Module):
     """Places look at rows from beside and at each other; what both say is added, or the rows from beside alone."""
 
-    def __init__(self, *, both):
+    def __init__(self, *, both, same=False):
         super().__init__()
         self.norm, self.both = nn.LayerNorm(WIDTH), both
         self.query, self.key, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
-        self.far_key, self.far_value = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.far_key, self.far_value = (self.key, self.value) if same else (nn.Linear(WIDTH, WIDTH) for _ in range(2))
 
     def forward(self, x, far):
         normed = self.norm(x)
@@ -36,9 +36,9 @@ class Joined(nn.Module):
 
 
 class Model(nn.Module):
-    def __init__(self, *, both):
+    def __init__(self, **how):
         super().__init__()
-        self.looks = nn.ModuleList(Joined(both=both) for _ in range(2))
+        self.looks = nn.ModuleList(Joined(**how) for _ in range(2))
         self.thinks = nn.ModuleList(FeedForwardPart() for _ in range(2))
 
     def forward(self, x, far):
@@ -47,10 +47,10 @@ class Model(nn.Module):
         return x
 
 
-def read_chart(*, both):
+def read_chart(**how):
     torch.manual_seed(0)
     given = torch.randn(2, LEN, WIDTH), torch.randn(2, FAR, WIDTH)
-    (column,) = read_columns(xray.trace(Model(both=both).eval(), *given))
+    (column,) = read_columns(xray.trace(Model(**how).eval(), *given))
     return column.frames[0].panels[0].chart
 
 
@@ -113,3 +113,10 @@ def test_learned_rows_that_are_weighed_are_no_values():
     (box,) = [node for node in chart.nodes if "LEARNED ROWS" in node.label]
     assert (box.label, box.extra) == ("+ WEIGHTS · LEARNED ROWS", f"{(LEN - 1) * WIDTH // HEADS} parameters")
     assert not [node.label for node in chart.nodes if "OTHER" in node.label]
+
+
+def test_weights_by_which_rows_from_beside_go_too_are_counted_once():
+    nodes = read_chart(both=True, same=True).nodes
+    beside = {node.label: node.extra for node in nodes if node.label in ("BESIDE OTHER SCORES", "+ OTHER WEIGHTS · V")}
+
+    assert beside == dict.fromkeys(("BESIDE OTHER SCORES", "+ OTHER WEIGHTS · V"), "same weights")

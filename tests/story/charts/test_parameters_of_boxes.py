@@ -1,8 +1,12 @@
 """How many learned numbers a box says it has, where no module of its own holds them."""
 
+import pytest
 import torch
 from story.charts.test_operations_chart import chart_of, rows
 from torch import nn
+
+import xray
+from xray.story.sheet.columns import read_columns
 
 
 class Factored(nn.Module):
@@ -50,3 +54,60 @@ def test_the_parts_of_a_parameter_are_counted_where_they_are_read():
     extras = [node.extra for node in chart_of(Probed(), rows(8)).nodes if node.label in ("LINEAR", "LAYER NORM")]
 
     assert extras == [f"{count} parameters" for count in (72, 16, 64, 64, 72, 72)]
+
+
+class Grouped(nn.Module):
+    """A feed-forward whose linear layers are convolutions over one place, in groups of channels (SqueezeBERT)."""
+
+    def __init__(self, groups):
+        super().__init__()
+        self.norm = nn.LayerNorm(12)
+        self.wide, self.back = nn.Conv1d(12, 18, 1, groups=groups), nn.Conv1d(18, 12, 1, groups=groups)
+
+    def forward(self, x):
+        return x + self.back(self.wide(self.norm(x).mT).relu()).mT
+
+
+@pytest.mark.parametrize(("groups", "told"), [(1, ""), (3, " IN 3 GROUPS")])
+def test_a_linear_layer_in_groups_is_called_so(groups, told):
+    (column,) = read_columns(xray.trace(nn.Sequential(Grouped(groups), Grouped(groups)), torch.rand(2, 5, 12)))
+    labels = [node.label for node in column.frames[0].panels[0].chart.nodes]
+
+    assert f"LINEAR{told} + ReLU" in labels
+    assert f"LINEAR{told}" in labels
+
+
+class Led(Factored):
+    """One row of a learned table, the same for every sequence, put in front (ViLT's first place)."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(torch.ones(1, 16, 8))
+
+    def forward(self, x):
+        return self.last(torch.cat((self.table[:, :1].expand(2, -1, -1), self.first(x)), 1))
+
+
+def test_one_row_of_a_table_is_counted_once_be_it_repeated():
+    assert extras_of(Led())["A LEARNED ROW IN FRONT"] == "8 parameters"
+
+
+class Ended(nn.Module):
+    """The same learned row behind each of two pieces, or one for each of them (LLaVA-NeXT's line ends)."""
+
+    def __init__(self, *, same):
+        super().__init__()
+        self.first, self.last = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.ends = nn.ParameterList(torch.ones(1, 1, 8) for _ in range(1 if same else 2))
+
+    def forward(self, x):
+        pieces = self.first(x).chunk(2, dim=1)
+        ended = [torch.cat((one, self.ends[-number].expand(2, -1, -1)), 1) for number, one in enumerate(pieces)]
+        return self.last(torch.cat([one.relu() for one in ended], 1))
+
+
+@pytest.mark.parametrize(("same", "told"), [(True, ["", "8 parameters"]), (False, ["8 parameters"] * 2)])
+def test_a_learned_row_that_is_put_behind_several_is_counted_once(same, told):
+    nodes = [node for node in chart_of(Ended(same=same), rows(8)).nodes if "LEARNED ROW" in node.label]
+
+    assert sorted(node.extra for node in nodes) == told

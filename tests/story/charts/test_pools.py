@@ -26,6 +26,8 @@ class Squeezed(nn.Module):
     ("pool", "told"),
     [
         (nn.MaxPool2d(3, 2, 1), "MAX POOL 3×3, STEP 2"),
+        (nn.MaxPool2d(3, (2, 1), 1), "MAX POOL 3×3, STEP 2×1"),
+        (nn.Conv2d(5, 5, 3, (1, 2)), "CONVOLUTION 3×3, STEP 1×2"),
         (nn.MaxPool2d(2), "MAX POOL 2×2"),
         (nn.AvgPool2d((2, 3)), "MEAN POOL 2×3"),
         (nn.AdaptiveAvgPool2d(1), "MEAN OF ALL PLACES"),

@@ -4,6 +4,12 @@ import torch
 from story.charts.test_operations_chart import chart_of, rows
 from torch import nn
 
+import xray
+from xray.ir.flow.dataflow import read_flow
+from xray.story.branches.others import describe_recurrence
+from xray.story.sentences.of_stations import OF_BRANCHES
+from xray.story.sentences.sentence import say_first
+
 WIDTH, HELD = 8, 5
 
 
@@ -35,3 +41,81 @@ def test_what_each_place_reads_off_a_state_is_one_box_between_it_and_the_rows():
     assert [target for source, target in ways if source == state] == [product.label]
     assert {target for source, target in ways if source == product.label} <= {"STACKED", "LINEAR"}
     assert len([step for step in product.steps if step.op == "matmul"]) == rows(WIDTH).shape[1]
+
+
+class TwoStates(nn.Module):
+    """Two sums that each place changes, one of them divided by the other (RWKV)."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.last = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+
+    def forward(self, x):
+        weight, given = self.first(x).exp(), self.second(x)
+        above, below, found = torch.zeros(x.shape[0], WIDTH), torch.ones(x.shape[0], WIDTH), []
+        for place in range(x.shape[1]):
+            above = 0.5 * above + weight[:, place] * given[:, place]
+            below = 0.5 * below + weight[:, place]
+            found.append(above / below)
+        return self.last(torch.stack(found, dim=1))
+
+
+def test_changes_of_a_state_are_counted_where_each_is_made_of_the_one_before():
+    (state,) = (node for node in chart_of(Scan(), rows(WIDTH)).nodes if node.key.startswith("state"))
+
+    assert state.extra == f"changed {rows(WIDTH).shape[1]} times"
+
+
+def test_sums_of_a_state_in_two_parts_are_not_counted_as_changes():
+    states = [node for node in chart_of(TwoStates(), rows(WIDTH)).nodes if node.key.startswith("state")]
+
+    assert states
+    assert not any(node.extra for node in states)
+
+
+class Pieces(nn.Module):
+    """A matrix for each head, to which keys times what they do not tell yet are added, piece by piece (Qwen 3.5)."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key, self.value, self.last = (nn.Linear(12, 12) for _ in range(4))
+        self.fade = nn.Linear(12, 3)
+
+    def forward(self, x):
+        query, key, value = (
+            one(x).view(2, 6, 5, 3, 4).permute(1, 0, 3, 2, 4) for one in (self.query, self.key, self.value)
+        )
+        fades = nn.functional.softplus(self.fade(x)).neg().exp().view(2, 6, 5, 3).mean(2)
+        state, found = torch.zeros(2, 3, 4, 4), []
+        for piece in range(6):
+            new = value[piece] - key[piece] @ state
+            found.append(query[piece] @ state + (query[piece] @ key[piece].transpose(2, 3)) @ new)
+            state = state * fades[:, piece, :, None, None] + key[piece].transpose(2, 3) @ new
+        return self.last(torch.stack(found, 1).permute(0, 1, 3, 2, 4).reshape(2, 30, 12))
+
+
+def test_what_is_worked_out_of_a_state_is_no_change_of_it():
+    (state,) = (node for node in chart_of(Pieces(), torch.rand(2, 30, 12)).nodes if node.key.startswith("state"))
+
+    assert state.extra == "changed 6 times"
+
+
+def test_a_state_that_several_places_change_at_once_goes_from_piece_to_piece():
+    (state,) = (node for node in chart_of(Pieces(), torch.rand(2, 30, 12)).nodes if node.key.startswith("state"))
+    (other,) = (node for node in chart_of(Scan(), rows(WIDTH)).nodes if node.key.startswith("state"))
+    flow = read_flow(xray.trace(Pieces(), torch.rand(2, 30, 12)).passes[0])
+    found = describe_recurrence(flow, range(len(flow.steps)))
+
+    assert (state.label, other.label) == (
+        "STATE, HANDED FROM PIECE TO PIECE",
+        "STATE, HANDED FROM PLACE TO PLACE",
+    )
+    assert (
+        say_first(OF_BRANCHES, found) == "A state goes from one piece of the rows to the next and is changed by each."
+    )
+
+
+def test_keys_times_values_added_up_piece_by_piece_are_linear_attention():
+    flow = read_flow(xray.trace(Pieces(), torch.rand(2, 30, 12)).passes[0])
+
+    assert describe_recurrence(flow, range(len(flow.steps))).kind == "linear attention"

@@ -68,3 +68,25 @@ def test_lookups_in_a_row_are_no_loop():
     (column,) = read_columns(xray.trace(LooksUp().eval(), torch.arange(10).view(2, 5)))
 
     assert not [node for node in column.entrance.nodes if "TURNS" in node.label]
+
+
+class AddsUp(nn.Module):
+    """What ten tables give is added up, one sum behind the other on one line (LayoutLM)."""
+
+    def __init__(self):
+        super().__init__()
+        self.tables = nn.ModuleList(nn.Embedding(16, WIDTH) for _ in range(10))
+        self.norm = nn.LayerNorm(WIDTH)
+        self.layers = nn.Sequential(AttentionPart(), FeedForwardPart(), AttentionPart(), FeedForwardPart())
+
+    def forward(self, ids):
+        a, b, c, d, e, f, g, h, i, j = (table((ids + number) % 16) for number, table in enumerate(self.tables))
+        return self.layers(self.norm(a + b + c + d + e + f + g + h + i + j))
+
+
+def test_sums_in_a_row_are_no_loop():
+    (column,) = read_columns(xray.trace(AddsUp().eval(), torch.arange(10).view(2, 5)))
+
+    labels = [node.label for node in column.entrance.nodes]
+    assert labels.count("ADDED UP") == 9
+    assert not [label for label in labels if "TURNS" in label]

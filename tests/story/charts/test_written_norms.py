@@ -121,3 +121,20 @@ def test_learned_numbers_behind_a_norm_without_weights_are_its_own(learned, told
     (norm,) = [node for node in boxes if node.label == "LAYER NORM"]
     assert (norm.extra or None) == told
     assert ([node.label for node in boxes] == ["LINEAR", "LAYER NORM", "LINEAR"]) == learned
+
+
+class NormedBy(nn.Module):
+    """Rows through a linear layer, divided by how long another row is: what it read, or what it made (HY V4)."""
+
+    def __init__(self, *, own):
+        super().__init__()
+        self.layer, self.own = nn.Linear(8, 8, bias=False), own
+
+    def forward(self, x):
+        made = self.layer(x)
+        return made * ((made if self.own else x).square().mean(-1, keepdim=True) + EPSILON).rsqrt()
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_rows_that_are_divided_by_the_length_of_others_are_not_normed(own):
+    assert ("RMS NORM" in labels_of(nn.Sequential(NormedBy(own=own), nn.Linear(8, 8)), rows(8))) == own

@@ -128,3 +128,21 @@ def test_joint_attention_keeps_the_keys_of_the_memory_as_they_are():
 
     assert growth.per_word == PER_WORD
     assert [(turn.words, turn.bytes) for turn in growth.turns] == [(5, 2 * (5 + 7) * PER_WORD)]
+
+
+class Hears(nn.Module):
+    """Rows that are put behind those heard so far, before layers read them (Nemotron 3.5 Transcribe)."""
+
+    def __init__(self):
+        super().__init__()
+        self.begin, self.layer = nn.Linear(7, 11), nn.Linear(11, 11)
+
+    def forward(self, x):
+        heard = self.begin(x)
+        rows = torch.cat([heard[:, :0], heard], 1)
+        kept = torch.cat([heard[:, :0], heard[:, :5]], 1)
+        return rows + self.layer(rows), kept
+
+
+def test_rows_that_layers_read_are_no_keys():
+    assert measure_growth(xray.trace(Hears(), torch.ones(2, 5, 7))) is None

@@ -101,6 +101,7 @@ MODELS = {
     "parallel": make_anatomy(FALSE, PLAIN, parallel=True),
     "a convolution beside attention": make_anatomy(FALSE, Convolution((3,), 1), parallel=True),
     "joint attention": make_anatomy(replace(FALSE, beside="vision")),
+    "added later": change_stages(make_anatomy(FALSE), since=3),
     "streams": stream_layers(make_anatomy(FALSE), 4),
     "other rows": make_anatomy(replace(FALSE, other_rows=True)),
     "earlier keys": make_anatomy(replace(FALSE, earlier_keys=True)),
@@ -142,6 +143,7 @@ MODELS = {
     "routing": make_anatomy(FALSE, replace(EXPERTS, routing=ROUTING)),
     "routing within groups": make_anatomy(FALSE, replace(EXPERTS, routing=replace(ROUTING, bend=None, groups=(2, 4)))),
     "recurrence": make_anatomy(Recurrence(None, None)),
+    "recurrence by pieces": make_anatomy(Recurrence(None, None, by_pieces=True)),
     "convolution": make_anatomy(Convolution((3, 3), 1)),
     "shared layers": make_anatomy(FALSE, shared=True),
     "layers shared in part": share_in_part(make_anatomy(FALSE)),
@@ -226,6 +228,7 @@ FORWARDS = {
 MANY = {
     "experts": EXPERTS,
     "experts, one shared": replace(EXPERTS, shared=1),
+    "experts, some hand on": replace(EXPERTS, handing_on=3),
     "experts, not known": Experts(None, None, None, None, None, gated=None),
 }
 SAMPLING = {
@@ -235,6 +238,7 @@ SAMPLING = {
 }
 OTHERS = {
     "state": Recurrence(None, None),
+    "state by pieces": Recurrence(None, None, by_pieces=True),
     "convolution": Convolution((3,), 1),
     "linear": Projection(11),
     "mixed streams": StreamMixing(4),
@@ -255,6 +259,7 @@ WIDE = set(FORWARDS) - {"forward, not known"}
 OF_PARTS = {
     "stream": {"the stream"},
     "residual sum": {"the stream"},
+    "sums before": {"the stream"},
     "adapted norm": {"adaptive"},
     "RMS norm": {"rms"},
     "layer norm": {"layer"},
@@ -293,14 +298,16 @@ OF_PARTS = {
     "two ways": {"gated"},
     "gate times up": {"gated"},
     "two halves": {"gated in one"},
-    "each place alone": WIDE - {"gated", "forward with a kernel"},
+    "each place alone, for two ways": {"gated in one"},
+    "each place alone": WIDE - {"gated", "gated in one", "forward with a kernel"},
     "back again": WIDE,
     "router": set(MANY) - {"experts, not known"},
     "choice": set(MANY) - {"experts, not known"},
-    "each expert": set(MANY) - {"experts, not known"},
+    "others hand on": {"experts, some hand on"},
+    "each expert": set(MANY) - {"experts, not known", "experts, some hand on"},
     "mixed experts": set(MANY) - {"experts, not known"},
     "shared expert": {"experts, one shared"},
-    "state": {"state"},
+    "state": {"state", "state by pieces"},
 }
 """For each sentence beside a box the parts that prove it; it may be said of no other."""
 
@@ -321,6 +328,7 @@ OF_BRANCHES = {
     "station of neighbours": {"forward with a kernel"},
     "station of experts": set(MANY),
     "station of a state": {"state"},
+    "station of a state by pieces": {"state by pieces"},
     "station of a convolution": {"convolution"},
     "station of a projection": {"linear"},
     "station of mixed streams": {"mixed streams"},

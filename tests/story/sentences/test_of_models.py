@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from story.sentences.pools import FALSE, PLAIN, make_anatomy
+from story.sentences.pools import FALSE, PLAIN, bridge_layers, make_anatomy
 
-from xray.story.anatomy.tree import Untold
-from xray.story.sentences.of_models import describe_chosen_keys, describe_untold
+from xray.story.anatomy.tree import Bridge, Group, Untold
+from xray.story.sentences.of_models import describe_bridges, describe_chosen_keys, describe_untold
 from xray.story.sentences.of_norms import describe_inner_norm, describe_scale
 
 
@@ -16,6 +16,17 @@ def test_keys_that_some_attentions_choose_are_chosen_in_some():
     assert describe_chosen_keys(make_anatomy(chosen)).startswith("Keys are chosen: ")
     assert describe_chosen_keys(make_anatomy(chosen, FALSE)).startswith("Keys are chosen in some attentions: ")
     assert describe_chosen_keys(make_anatomy(FALSE)) == ""
+
+
+def test_rows_that_become_wider_within_a_stage_are_told_with_the_others():
+    anatomy = bridge_layers(make_anatomy(FALSE), Bridge(1, 4, 35, 70), Bridge(2, 4, 70, 70))
+    (tower,) = anatomy.towers
+    groups = tuple(Group((layer,), (), width) for layer, width in ((2, 140), (0, 35), (1, 70)))
+
+    assert describe_bridges(anatomy) == "Stages: between them 4 places become one, and rows are 35, 70 numbers wide."
+    assert describe_bridges(replace(anatomy, towers=(replace(tower, groups=groups),))) == (
+        "Stages: between them 4 places become one, and rows are 35, 70, 140 numbers wide."
+    )
 
 
 def test_of_what_is_not_drawn_the_largest_parts_are_named_and_all_counted():

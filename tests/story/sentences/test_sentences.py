@@ -66,6 +66,9 @@ CAPTIONS = (
     " from bottom to top. ",
     ". Every box names its step, shapes and axes.",
     "of these unused",
+    "and the gate",
+    "the others normed",
+    "worked out by attention",
     " parameters in all",
 )
 """What is said of the drawing itself, and what numbers are called."""
@@ -159,3 +162,8 @@ def test_weights_are_not_said_to_be_shared_where_a_group_has_its_own():
 
     assert "All layers use one and the same set of weights." in list_sentences(shared)
     assert "All layers use one and the same set of weights." not in list_sentences(both)
+
+
+def test_a_cap_is_said_of_the_layers_alone():
+    """What is read behind them may have none (VideoPrism)."""
+    assert any(said.startswith("Scores of the layers are capped") for said in list_sentences(pools.MODELS["score cap"]))

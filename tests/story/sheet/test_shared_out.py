@@ -193,3 +193,88 @@ def test_a_sublayer_that_no_data_reached_keeps_its_norm():
 
     assert shares["norms × 4"] == 4 * 2 * WIDTH
     assert shares["cross-attention × 2"] == sum(one.numel() for one in model.cross.parameters())
+
+
+class WithMessage(nn.Module):
+    """A layer that looks at one row more, worked out of the stream, that has looked at others (X-CLIP)."""
+
+    def __init__(self):
+        super().__init__()
+        self.begin, self.look = nn.Linear(WIDTH, WIDTH), Attention(WIDTH, 3)
+        self.layer: Any = Layer(WIDTH, Attention(WIDTH, 3), norm="before")
+
+    def forward(self, x):
+        message = self.begin(x[:, 0]).unsqueeze(0)
+        message = (message + self.look(message, message)).view(-1, 1, WIDTH)
+        wide = torch.cat([x, message], dim=1)
+        y = self.layer.three(wide)
+        x = (wide + self.layer.one(y, y))[:, : x.shape[1]]
+        return x + self.layer.two(self.layer.four(x))
+
+
+def test_what_works_out_rows_beside_a_stream_has_a_line_of_its_own():
+    torch.manual_seed(0)
+    layers: Any = [Layer(WIDTH, Attention(WIDTH, 3), norm="before"), *(WithMessage() for _ in range(3))]
+    trace = xray.trace(nn.Sequential(nn.Embedding(31, WIDTH), *layers), torch.arange(14).view(2, 7))
+    shares = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
+    parts = [part for layer in layers[1:] for part in (layer.begin, layer.look)]
+
+    assert shares["rows beside × 3"] == sum(one.numel() for part in parts for one in part.parameters())
+    assert "all else" not in shares
+
+
+class LooksLate(nn.Module):
+    """Words that look at an image, which is read only after they were looked up (Idefics)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.patches = nn.Embedding(31, WIDTH), nn.Conv2d(3, WIDTH, 4, stride=4)
+        self.eye = nn.Sequential(*(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(3)))
+        self.layers: Any = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(4))
+        self.head = nn.Linear(WIDTH, 31)
+
+    def forward(self, ids, image):
+        x = self.words(ids)
+        seen = self.eye(self.patches(image).flatten(2).mT)
+        for number, layer in enumerate(self.layers):
+            x = layer(x, seen if number % 2 == 0 else None)
+        return self.head(x)
+
+
+def test_a_tower_that_layers_look_at_is_not_counted_with_them():
+    torch.manual_seed(0)
+    model = LooksLate()
+    trace = xray.trace(model, torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8))
+    columns = read_columns(trace)
+    listed = list_shares(columns, count_params(trace), {})
+    each = [sum(one.numel() for one in layer.parameters()) for layer in model.layers]
+
+    assert sum(count for _, _, count in listed) == sum(one.numel() for one in model.parameters())
+    assert [frame.params for frame in columns[-1].frames] == each[:2]
+    assert sum(panel.params for frame in columns[-1].frames for panel in frame.panels) == sum(each[:2])
+
+
+class Levels(nn.Module):
+    """Two kinds of rows, each told by a row of one table which it is of (Grounding DINO)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.others = nn.Embedding(31, WIDTH), nn.Linear(7, WIDTH)
+        self.level, self.asked = nn.Parameter(torch.randn(2, WIDTH)), nn.Embedding(11, WIDTH)
+        self.layers: Any = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(3))
+
+    def forward(self, ids, rows):
+        others = self.others(rows) + self.asked.weight.unsqueeze(0)
+        x = torch.cat([self.words(ids) + self.level[0], others + self.level[1]], dim=1)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_a_table_of_which_rows_are_taken_one_by_one_is_counted_once():
+    model = Levels()
+    trace = xray.trace(model, torch.arange(10).view(2, 5), torch.randn(2, 11, 7))
+
+    listed = list_shares(read_columns(trace), count_params(trace), {})
+
+    assert sum(count for _, _, count in listed) == sum(one.numel() for one in model.parameters())

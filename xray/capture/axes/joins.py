@@ -39,7 +39,7 @@ def join_step(step: Step, at: Tensors, groups: Groups) -> None:
     if not step.outputs or not step.inputs:
         return
     op = step.op
-    if op in ELEMENTWISE or op.endswith(("norm", "activation")):
+    if op in ELEMENTWISE or is_called_norm(step):
         join_from_the_right(step, at, groups)
     elif op in VIEWS and not step.module:
         join_view(step.inputs[0].shape, at.ins[0], step.outputs[0].shape, at.outs[0], groups)
@@ -49,6 +49,15 @@ def join_step(step: Step, at: Tensors, groups: Groups) -> None:
         joiner = JOINERS.get(op) or (join_attention if op in ATTENTIONS else None)
         if joiner is not None:
             joiner(step, at, groups)
+
+
+def is_called_norm(step: Step) -> bool:
+    """Whether a step's word ends as that of a norm or an activation does, and it works on one tensor.
+
+    A module of such a word that is given more may well do more: SqueezeBERT's goes through a convolution first.
+    """
+    given = [record for record in step.inputs if record.role != "parameter"]
+    return step.op.endswith(("norm", "activation")) and len(given) == 1
 
 
 def join_from_the_right(step: Step, at: Tensors, groups: Groups) -> None:
@@ -141,6 +150,17 @@ def join_leading(step: Step, at: Tensors, groups: Groups) -> None:
     rank, made = len(step.inputs[first].shape), len(step.outputs[0].shape)
     for axis in range(min(rank - (not ids), made - 1)):
         groups.join(at.ins[first] + axis, at.outs[0] + axis)
+
+
+def join_convolved(step: Step, at: Tensors, groups: Groups) -> None:
+    """A convolution that reads one place for each keeps all axes but the channels, as a linear layer does."""
+    kernel, stride, padding = (str(step.settings.get(name, "")) for name in ("kernel_size", "stride", "padding"))
+    before, after = step.inputs[0].shape, step.outputs[0].shape
+    is_lone = set(kernel.split("x")) == set(stride.split("x")) == {"1"} and set(padding.split("x")) == {"0"}
+    if is_lone and len(before) == len(after) == len(("batch", "channels")) + int(step.op[len("conv")]):
+        for axis in range(len(before)):
+            if axis != 1:
+                groups.join(at.ins[0] + axis, at.outs[0] + axis)
 
 
 def join_unbind(step: Step, at: Tensors, groups: Groups) -> None:
@@ -257,6 +277,7 @@ JOINERS: Mapping[str, Joiner] = {
     **dict.fromkeys(("linear", "embedding"), join_leading),
     **dict.fromkeys((op + end for op in WRITING.split() for end in ("", "_")), join_written),
     **dict.fromkeys(("sum", "mean", "amax", "amin", "argmax", "argmin", "all", "any", "logsumexp"), join_reduced),
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), join_convolved),
     "unbind": join_unbind,
     "select": join_unbind,
     "unsqueeze": join_unsqueeze,

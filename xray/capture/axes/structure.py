@@ -21,20 +21,25 @@ from xray.capture.axes.widths import (
     is_factor,
     is_layer,
     is_lookup_of_places,
+    is_written_layer,
+    list_bent_in_writing,
     list_gated_halves,
     list_nested,
     list_sums,
+    reads_alone,
 )
 from xray.capture.freezing import make_fact
 from xray.capture.kernels.fused import ATTENTIONS
 from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import read_flow
+from xray.ir.flow.operation_kinds import CLAMPS, SCALINGS, SUMS
 from xray.ir.flow.softmax_axis import read_equation
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step, Trace
 
 PRODUCTS = {"heads*d_k": "d_model"}
 """What a product is called where something of that name has the same size: d_k is d_model / heads."""
+MOST_LAYINGS = 8
 HEADS_OF_WORDS = frozenset({"lm_head", "generator", "vocab_head", "output_projection", "to_logits"})
 
 Place = tuple[str, str, int]
@@ -155,13 +160,16 @@ class Namer:
             at = self.at[step.id]
             if step.op in ATTENTIONS and are_of_rank(step, 0, (4,)):
                 self.name_scores(Scores(at.ins[0], 4, at.ins[0] + 3, at.ins[0] + 2, at.ins[1] + 2), lengths)
-                self.name_kept(at.ins[1], 4)
-                self.name_kept(at.ins[2], 4)
+                self.name_kept(at.ins[1], step.inputs[1])
+                self.name_kept(at.ins[2], step.inputs[2])
         flow = read_flow(self.one_pass)
         for site in list_sites(flow):
             self.name_product(flow.steps[site.scores], lengths)
             weights = {site.softmax, *site.weighed}
-            self.name_sum(flow.steps[site.weighted_sum], [maker in weights for maker in flow.makers[site.weighted_sum]])
+            makers = flow.makers[site.weighted_sum]
+            self.name_sum(
+                flow.steps[site.weighted_sum], [not weights.isdisjoint((one, flow.carried_from(one))) for one in makers]
+            )
 
     def name_product(self, step: Step, lengths: Mapping[int, str]) -> None:
         """Queries times keys: the axes of what comes out, and the one that is summed over."""
@@ -173,7 +181,7 @@ class Namer:
             summed = at.ins[skip] + rank - 1
             self.name_scores(Scores(at.ins[skip], rank, summed, summed - 1, out + rank - 1), lengths)
             if rank == 4 and len(step.inputs[skip + 1].shape) == 4:
-                self.name_key_heads(at.ins[skip + 1] + 1)
+                self.name_key_heads(at.ins[skip + 1] + 1, step.inputs[skip + 1])
 
     def name_equation(self, step: Step, lengths: Mapping[int, str]) -> None:
         """The same by the letters of an einsum whose result is (batch, heads, queries, keys)."""
@@ -187,7 +195,7 @@ class Namer:
             scores = Scores(out, 4, self.at[step.id].ins[0] + summed[0], out + 2, out + 3)
             self.name_scores(scores, lengths)
 
-    def name_sum(self, step: Step, are_weights: Sequence[bool]) -> None:
+    def name_sum(self, step: Step, are_weights: list[bool]) -> None:
         """Weights times values: an einsum says by its letters which axis only the values bring."""
         at, skip = self.at[step.id], len(step.inputs) - 2
         letters = read_equation(step)
@@ -197,7 +205,11 @@ class Namer:
             if len(own) == 1:
                 self.name_width(at.ins[place] + own[0])
         elif step.op != "einsum" and are_of_rank(step, skip, (3, 4)):
-            self.name_kept(at.ins[skip + 1], len(step.outputs[0].shape))
+            rank = len(step.outputs[0].shape)
+            if are_weights[skip:] == [False, True]:
+                self.name_width(at.ins[skip] + rank - 2)  # channels first: the weights lie on their side (SHViT)
+            else:
+                self.name_kept(at.ins[skip + 1], step.inputs[skip + 1], rank)
 
     def name_scores(self, scores: Scores, lengths: Mapping[int, str]) -> None:
         if self.name_first_axes(scores.first, scores.rank):
@@ -207,10 +219,10 @@ class Namer:
             for axis in (scores.queries, scores.keys):
                 self.groups.name(axis, lengths.get(self.groups.find(axis), ""))
 
-    def name_kept(self, kept: int, rank: int) -> None:
+    def name_kept(self, kept: int, record: TensorRecord, rank: int = 4) -> None:
         """Keys or values: their heads, which may be fewer, and how wide they are in each."""
         if rank == 4:
-            self.name_key_heads(kept + 1)
+            self.name_key_heads(kept + 1, record)
         self.name_width(kept + rank - 1)
 
     def name_width(self, axis: int) -> None:
@@ -250,17 +262,41 @@ class Namer:
         given = (one for step in outer for one in step.inputs if one.role != "parameter")
         return frozenset(size for one in given for size in one.shape[:2])
 
-    def name_key_heads(self, heads: int) -> None:
-        """Fewer key heads than heads: an axis of their own, or what was repeated to make the heads."""
+    def name_key_heads(self, heads: int, keys: TensorRecord) -> None:
+        """Fewer key heads than heads: an axis of their own, or what was repeated to make the heads.
+
+        What only the queries were cut by is none of theirs: how many experts make the queries of a place (JetMoe).
+        """
         groups = self.groups
         if groups.word(heads) == "heads" and len(groups.parts(heads)) == 2:
-            groups.name(groups.parts(heads)[0], "kv_heads")
+            if self.was_laid_along(keys, groups.parts(heads)[0]):
+                groups.name(groups.parts(heads)[0], "kv_heads")
         else:
             groups.name(heads, "kv_heads")
 
+    def was_laid_along(self, record: TensorRecord, axis: int) -> bool:
+        """Whether one of the steps that a tensor comes from gave something along an axis."""
+        for _ in range(MOST_LAYINGS):
+            step = self.one_pass.by_id.get(record.source or "")
+            if step is None or not step.outputs:
+                return False
+            first = self.at[step.id].outs[0]
+            if any(
+                self.groups.find(first + one) == self.groups.find(axis) for one in range(len(step.outputs[0].shape))
+            ):
+                return True
+            if not step.inputs:
+                return False
+            record = step.inputs[0]
+        return False
+
     def find_lengths(self) -> dict[int, str]:
-        """For the axes of the inputs of the pass that may be the words of a sequence, what they are called."""
+        """For the axes of the inputs of the pass that may be the words of a sequence, what they are called.
+
+        Rows that are as many as no ids of that name, though such are looked up, are of something else: of an image.
+        """
         found: dict[int, str] = {}
+        rows: set[int] = set()
         for step in self.one_pass.steps:
             if step.parent is not None:
                 continue
@@ -269,7 +305,24 @@ class Namer:
                     for axis in range(min(3, len(record.shape))):
                         word = name_length(record.name)
                         found.setdefault(self.groups.find(self.at[step.id].ins[number] + axis), word)
-        return found
+                    if record.role == "activation" and record.is_float and len(record.shape) == 3:
+                        rows.add(self.groups.find(self.at[step.id].ins[number] + 1))
+        lengths: dict[str, set[int]] = {}
+        for group in self.list_looked_up() & found.keys():
+            lengths.setdefault(found[group], set()).add(self.groups.size(group))
+        others = {one for one in rows if self.groups.size(one) not in lengths.get(found[one], {self.groups.size(one)})}
+        return {one: word for one, word in found.items() if one not in others}
+
+    def list_looked_up(self) -> set[int]:
+        """The axes of ids that came in and are looked up in a table as they are."""
+        return {
+            self.groups.find(self.at[step.id].ins[number] + axis)
+            for step in self.one_pass.steps
+            if step.op == "embedding"
+            for number, record in enumerate(step.inputs)
+            if record.role == "ids" and record.source is None
+            for axis in range(len(record.shape))
+        }
 
     def name_widths(self) -> None:
         """d_model is the width of a residual stream, d_ff that of what a layer makes of it, bent, and brings back.
@@ -283,7 +336,7 @@ class Namer:
         attends = any(step.op in ATTENTIONS or step.op == "softmax" for step in self.one_pass.steps)
         if not attends and not tables:
             return
-        layers = [step for step in self.one_pass.steps if is_layer(step)]
+        layers = [step for step in self.one_pass.steps if is_layer(step) or is_written_layer(flow, step)]
         ins = {step.id: groups.find(self.at[step.id].ins[0] + len(step.inputs[0].shape) - 1) for step in layers}
         outs = {step.id: self.find_last(step) for step in (*layers, *tables)}
         adds = {place: self.find_last(flow.steps[place]) for place in list_sums(flow)}
@@ -304,6 +357,7 @@ class Namer:
         vocabularies = {step.settings.get("num_embeddings") for step in words} - {None}
         ends = [step for step in layers if outs[step.id] in streams]
         back = {ins[step.id] for step in ends if not is_factor(flow, flow.places[step.id])}
+        written = list_bent_in_writing(flow)
         for step in layers:
             is_cut = bool(groups.parts(outs[step.id]))  # scores of words are not cut into heads, as keys are
             is_bent = any(reader.op.startswith("sigmoid") for reader in self.find_readers(step))  # nor each bent
@@ -312,8 +366,9 @@ class Namer:
             if wide or step.path.rsplit(".", 1)[-1] in HEADS_OF_WORDS:
                 groups.name(outs[step.id], "vocab")
                 continue
-            is_wide = ins[step.id] in streams and outs[step.id] in back - streams and self.is_activated(step)
             place = flow.places[step.id]
+            is_activated = place in written or self.is_activated(step)
+            is_wide = ins[step.id] in streams and outs[step.id] in back - streams and is_activated
             if is_wide and not gates_rows_beside(flow, place) and not is_factor(flow, place):
                 groups.name(outs[step.id], "d_ff")
         for place in list_gated_halves(flow, [flow.places[step.id] for step in layers if ins[step.id] in streams]):
@@ -343,7 +398,13 @@ class Namer:
         return [reader for maker in makers for reader in self.readers.get(maker, ())]
 
     def is_activated(self, step: Step) -> bool:
-        return any(reader.op in ACTIVATIONS or reader.op.endswith("activation") for reader in self.find_readers(step))
+        """Whether what a step made is bent, be it times a number, with a bias, or between bounds (Falcon-H1)."""
+        return any(
+            reader.op in ACTIVATIONS
+            or reader.op.endswith("activation")
+            or (reader.op in SCALINGS | SUMS | CLAMPS and reads_alone(reader) and self.is_activated(reader))
+            for reader in self.find_readers(step)
+        )
 
     def write_words(self, step: Step) -> Step:
         at = self.at[step.id]

@@ -5,7 +5,8 @@ from collections.abc import Collection, Iterator, Mapping
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, PRODUCTS, SCALINGS, SUMS
-from xray.ir.flow.projections import LINEARS
+from xray.ir.flow.projections import LINEARS, data_input, is_projection
+from xray.ir.flow.written_bends import list_written_bend
 from xray.ir.trace import Step
 
 ACTIVATIONS = frozenset({"relu", "gelu", "silu", "relu_", "silu_", "tanh", "quick_gelu", "mish", "hardswish"})
@@ -78,6 +79,18 @@ def is_layer(step: Step) -> bool:
     return bool(step.outputs) and bool(step.inputs) and len(step.outputs[0].shape) > 1 and bool(step.inputs[0].shape)
 
 
+def is_written_layer(flow: Flow, step: Step) -> bool:
+    """Whether a step is a linear layer over the last axis that is written as a product with weights (Falcon)."""
+    place = flow.places[step.id]
+    is_product = step.op in ("matmul", "mm") and is_projection(flow, place) and data_input(flow, place) == 0
+    return is_product and len(step.inputs[0].shape) > 1 and len(step.inputs[1].shape) == 2
+
+
+def reads_alone(step: Step) -> bool:
+    """Whether a step reads one tensor that is no parameter."""
+    return sum(record.role != "parameter" for record in step.inputs) == 1
+
+
 def list_gated_halves(flow: Flow, layers: Collection[int]) -> Iterator[int]:
     """The products of both halves of what one of some layers makes, one half bent: a gate and what it lets through."""
     for place, step in enumerate(flow.steps):
@@ -90,6 +103,13 @@ def list_gated_halves(flow: Flow, layers: Collection[int]) -> Iterator[int]:
             continue
         if len(flow.steps[cut].outputs) == 2 and flow.makers[cut][0] in layers:
             yield place
+
+
+def list_bent_in_writing(flow: Flow) -> frozenset[int | None]:
+    """The steps whose rows go through an activation that is written out, as GELU by its tanh (BLOOM)."""
+    bends = [set(nodes) for place in range(len(flow.steps)) if (nodes := list_written_bend(flow, place))]
+    made = ({maker for node in nodes for maker in flow.makers[node]} - nodes - {None} for nodes in bends)
+    return frozenset(maker for makers in made for maker in makers if len(makers) == 1)
 
 
 def gates_rows_beside(flow: Flow, place: int) -> bool:

@@ -95,6 +95,7 @@ TRANSPOSED = frozenset({"conv_transpose1d", "conv_transpose2d", "conv_transpose3
 """Convolutions that make maps larger."""
 FINDINGS = frozenset({"convolution", "conv1d", "conv2d", "conv3d"}) | TRANSPOSED
 SIDE_BY_SIDE = frozenset({"cat", "concat", "concatenate"})
+ZEROS = frozenset({"zeros", "zeros_like", "new_zeros"})
 JOINS = SIDE_BY_SIDE | {"cache", "extend"}
 WRITES = frozenset({"index_copy_", "index_put_", "copy_", "scatter_", "index_copy", "slice_scatter"})
 PLACING = frozenset({"masked_scatter", "masked_scatter_", "index_put", "index_put_"})

@@ -8,6 +8,8 @@ NormKind = Literal["rms", "layer", "batch", "group", "instance"]
 Positions = Literal["rotary", "alibi", "relative", "none"]
 """How an attention knows where its places are, beside what the entrance adds."""
 ANOTHER_ROW = "another row of the batch"
+FORMER_ROWS = "former rows of the stream"
+"""Those that it had before rows of another kind were made of it, which look at them (GroupViT)."""
 """What an attention looks at whose keys come from its own stream, but from the other half of a pair."""
 
 
@@ -34,16 +36,17 @@ class Looking:
     @property
     def leaves_stream(self) -> bool:
         """Whether what is looked at comes from beside the stream: from another tower, or from nobody knows where."""
-        return self.source not in ("self", ANOTHER_ROW)
+        return self.source not in ("self", ANOTHER_ROW, FORMER_ROWS)
 
 
 @dataclass(frozen=True)
 class Attention(Looking):
     """Softmax over products of queries and keys (Vaswani et al. 2017, section 3.2).
 
-    `source` is "self", `ANOTHER_ROW` or the name of the tower that is looked at, `beside` that of one whose keys and
-    values stand beside those of the stream itself (joint attention). `window` is how many places each query sees at
-    most, `kernel` the name of the fused operation that computed it, "plain" where every product was a step of its own.
+    `source` is "self", `ANOTHER_ROW`, `FORMER_ROWS` or the name of the tower that is looked at, `beside` that of one
+    whose keys and values stand beside those of the stream itself (joint attention). `window` is how many places each
+    query sees at most, `kernel` the name of the fused operation that computed it, "plain" where every product was a
+    step of its own.
     `cap` is the number that scores cannot pass (c·tanh(score / c)), `inner_norm` normalises what the heads found before
     the last linear layer. `qk_norm_over` says what `qk_norm` normalises: each "head" by itself, d_k numbers, or the
     "width" of all heads of a row at once. `rolled` says, where places are cut into windows, whether they are rolled
@@ -164,7 +167,9 @@ class Experts:
 
     `chosen_by` says what chooses: the scores of a "router", or a "table" with the experts of each word, be it that a
     router weighs them (hash layers, Roller et al. 2021). `others` is another set of experts with a router of its own,
-    for the places that do not go through these (ERNIE 4.5 VL).
+    for the places that do not go through these (ERNIE 4.5 VL). `neighbours` says that what they give is mixed with that
+    of neighbouring places behind them (Inkling). `handing_on` is how many are no feed-forward: they hand on the rows
+    that chose them as they are (the zero experts of LongCat).
     """
 
     experts: int | None
@@ -176,6 +181,8 @@ class Experts:
     chosen_by: Literal["router", "table"] | None = None
     routing: Routing | None = None
     others: "Experts | None" = None
+    neighbours: bool = False
+    handing_on: int | None = None
     part: str = "experts"
 
     @property
@@ -186,11 +193,15 @@ class Experts:
 
 @dataclass(frozen=True)
 class Recurrence:
-    """A state that each place changes and hands on; its shape does not grow with the length."""
+    """A state that each place changes and hands on; its shape does not grow with the length.
+
+    `by_pieces` tells that the rows were cut into pieces of several places, and that each piece changed it but once.
+    """
 
     kind: Literal["state space", "linear attention", "gated"] | None
     state: tuple[int, ...] | None
     part: str = "recurrence"
+    by_pieces: bool = False
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,8 @@ class Stage:
     the sum (Gemma 4), or by learned ones there, "learned after" (MobileBERT). Where the branches follow one another,
     `beside` are those, by their number from 0, that the next one does not read: they stand beside it (the LAuReL of
     Gemma 3n). `past` is what the stream goes through on its way past the branches, where that changes its numbers: a
-    convolution and a norm in the first layer of a ResNet's stage.
+    convolution and a norm in the first layer of a ResNet's stage. `since` is how many other sums stand between where
+    the branches read the stream and where they are added (the experts of LongCat).
     """
 
     branches: tuple[Branch, ...]
@@ -56,6 +57,7 @@ class Stage:
     stream_scale: Literal["before", "learned", "after", "learned after"] | None = None
     beside: tuple[int, ...] | None = None
     past: tuple[str, ...] | None = None
+    since: int | None = None
 
     def is_beside(self, number: int) -> bool:
         """Whether a branch stands beside the one before it."""
@@ -142,7 +144,9 @@ class Tower:
     `rows_added` are the numbers of the layers, from 0, behind which rows of another tower are added to some places of
     the stream (Qwen3-VL).
     `blocks` is how many blocks the model numbers where some, `idle_blocks`, hold no layer: nothing is added in these
-    (EfficientNet). `apart` are the layers, from 0, that are no blocks, but sums between two (FastSpeech 2).
+    (EfficientNet). `apart` are the layers, from 0, that are no blocks, but sums between two (FastSpeech 2), `unlisted`
+    those that stand in no block of the list that holds most of them, each in one (SAM's last attention).
+    `before` is what stands before its first layer and is no part of an entrance: an attention that nothing goes past.
     """
 
     name: str
@@ -161,6 +165,8 @@ class Tower:
     blocks: int | None = None
     idle_blocks: int = 0
     apart: tuple[int, ...] = ()
+    unlisted: tuple[int, ...] = ()
+    before: str | None = None
 
     @property
     def layers(self) -> int:

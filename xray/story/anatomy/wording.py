@@ -93,11 +93,14 @@ def describe_network(anatomy: Anatomy) -> str:
 
 
 def name_active(anatomy: Anatomy) -> str:
-    """What the parameters are called that are used: a place of one tower does not go through another one."""
-    if len(anatomy.towers) == 1:
-        return "used for each place"
+    """What the parameters are called that are used: a place of one tower does not go through another one.
+
+    Where no experts are chosen, some places may use what others do not: a row of a class is learned at one (DINOv2).
+    """
     branches = (branch for tower in anatomy.towers for branch in tower.branches)
-    return "used with chosen experts" if any(isinstance(branch, Experts) for branch in branches) else "used"
+    if not any(isinstance(branch, Experts) for branch in branches):
+        return "used"
+    return "used for each place" if len(anatomy.towers) == 1 else "used with chosen experts"
 
 
 def describe_tower(tower: Tower) -> str:
@@ -131,7 +134,8 @@ def list_lines(tower: Tower) -> Iterator[Line]:
             for number, branch in enumerate(stage.branches):
                 part = describe_part(branch)
                 beside = number > 0 and ("∥ " if stage.is_beside(number) else "then ")
-                scaled = (SCALES.get(stage.scale or ""), STREAM_SCALES.get(stage.stream_scale or ""))
+                since = stage.since and f"begun {stage.since} sums before"
+                scaled = (SCALES.get(stage.scale or ""), STREAM_SCALES.get(stage.stream_scale or ""), since)
                 norm = join(describe_norm(stage.norm), *scaled) if number == 0 else ""
                 yield Line(layers, f"{beside or ''}{part}", describe_sizes(branch), describe_traits(branch), norm)
                 layers = ""

@@ -6,22 +6,22 @@ from math import prod
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import Attention
 from xray.story.attention.end import draw_end
 from xray.story.attention.lanes import Part, list_opening, order_rows
 from xray.story.attention.made_beside import Beside, find_joined_values, list_own, list_weighing, read_entry
-from xray.story.attention.part_names import name_part
-from xray.story.attention.square import draw_square
-from xray.story.attention.ways import draw_shared, fan_of, is_brought, lane_node, read_attention_lanes
+from xray.story.attention.part_names import name_part, names_heads
+from xray.story.attention.shares import tell_joined, tell_shares
+from xray.story.attention.square import describe_own, draw_square
+from xray.story.attention.ways import Lane, draw_shared, fan_of, is_brought, lane_node, read_attention_lanes
 from xray.story.body.stages import Branching
 from xray.story.branches.operands import Side
 from xray.story.charts.chart import (
     Chart,
     Edge,
     Node,
-    describe_params,
 )
 from xray.story.passages.added_places import learned_source, name_addition
 from xray.story.recognition.between import list_reading_data
@@ -38,7 +38,7 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
     edges: list[Edge] = []
     feet: list[str] = []
     memory: list[str] = []
-    row, tops = draw_shared(flow, shared, sides, nodes, edges, feet, memory, branch)
+    row, tops = draw_shared(flow, ways, nodes, edges, feet, memory, branch)
     rows = order_rows([lane.parts for lane in lanes])
     drawn = {
         node: name_part(flow, one, letters)
@@ -51,8 +51,15 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
         last = tops.get(lane.letter)
         owners = dict(drawn)
         is_waist = any(part.kind == "linear" and part.number for part in lane.parts)
-        for part, number in zip(lane.parts, own_rows, strict=True):
-            key = name_part(flow, part, lane.letter)
+        keys = name_parts(flow, lane)
+        cut = next((key for key in keys if key.startswith("heads")), keys[0] if keys else "")
+        for part, number, key in zip(lane.parts, own_rows, keys, strict=True):
+            is_cut = keys.index(key) >= keys.index(cut) or names_heads(part.record) or "kv_heads" in part.record.axes
+            other = next((everywhere.get(node) for node in part.nodes), None)
+            if part.kind == "linear" and last is None and other is not None:
+                owners |= dict.fromkeys(part.nodes, other)  # it is drawn on another way (Zaya's keys)
+                last = other
+                continue
             place, width = row + number, branch.d_k or 0
             nodes.append(lane_node(flow, lane, part, key, place, is_waist=is_waist, width=width))
             if last is None:
@@ -60,7 +67,7 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
             elif lane.side.is_own and reads_entry(flow, part, found, owners):
                 feet.append(key)
             for source in list_sources(flow, part, lane.side.nodes, owners) or ([] if last is None else [last]):
-                edges.append(Edge(source, key, fan_of(part, branch, lane.letter) if source == last else 1))
+                edges.append(Edge(source, key, fan_of(part, branch, lane.letter) if source == last and is_cut else 1))
             owners |= dict.fromkeys(part.nodes, key)
             everywhere |= dict.fromkeys(part.nodes, key)
             last = key
@@ -71,7 +78,7 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
     row = draw_square(flow, site, branch, turn, tops, row, nodes, edges, feet, beside)
     head = draw_end(flow, site, branch, found.region, row, nodes, edges)
     nodes = add_joined_values(flow, site, beside, nodes, edges, feet)
-    memory = list(dict.fromkeys(memory))
+    nodes = tell_joined(flow, tell_shares(flow, site, nodes, branch), found.region)
     nodes = [name_turn(flow, node, branch, found.region.start) for node in nodes]
     if flow.op(site.scores) != "einsum":
         nodes = name_lengths(nodes, sides)
@@ -79,7 +86,33 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
         Node(**{**node.__dict__, "surface": "memory", "outline": "ribbon"}) if is_brought(node, lanes) else node
         for node in nodes
     ]
-    return Chart(tuple(nodes), tuple(edges), tuple(dict.fromkeys(feet)), head, tuple(memory))
+    return name_changes(
+        Chart(tuple(nodes), tuple(edges), tuple(dict.fromkeys(feet)), head, tuple(dict.fromkeys(memory)))
+    )
+
+
+def name_changes(chart: Chart) -> Chart:
+    """The chart, of which the boxes that are not called turned have keys of another kind: nothing is said of a turn."""
+    keys = {node.key: node.key for node in chart.nodes}
+    keys |= {
+        key: f"changed_{key}" for key in keys if key.startswith("rotate") and "ROTATE" not in chart.node(key).label
+    }
+    return replace(
+        chart,
+        nodes=tuple(replace(node, key=keys[node.key]) for node in chart.nodes),
+        edges=tuple(replace(edge, source=keys[edge.source], target=keys[edge.target]) for edge in chart.edges),
+        feet=tuple(keys[key] for key in chart.feet),
+        memory=tuple(keys[key] for key in chart.memory),
+    )
+
+
+def name_parts(flow: Flow, lane: Lane) -> list[str]:
+    """The keys of a lane's parts; a norm before a linear layer is one of a waist, and of no heads."""
+    last = max((number for number, part in enumerate(lane.parts) if part.kind == "linear"), default=-1)
+    return [
+        f"{'waist_' if part.kind == 'norm' and number < last else ''}{name_part(flow, part, lane.letter)}"
+        for number, part in enumerate(lane.parts)
+    ]
 
 
 def add_joined_values(
@@ -98,7 +131,7 @@ def add_joined_values(
     feet += [own.key] if is_begun else []
     steps = (*own.steps, *(flow.steps[node] for node in reversed(made)))
     label = "+ WEIGHTS · LEARNED ROWS" if weighs_learned(flow, site, made) else "+ OTHER WEIGHTS · V"
-    told = replace(own, label=label, steps=steps, extra=describe_params(flow, *made))
+    told = replace(own, label=label, steps=steps, extra=describe_own(flow, site, made))
     return [told if node is own else node for node in nodes]
 
 
@@ -124,13 +157,14 @@ def reads_entry(flow: Flow, part: Part, found: Branching, drawn: Collection[int]
 def list_sources(flow: Flow, part: Part, nodes: Collection[int], owners: Mapping[int, str]) -> list[str]:
     """The nodes that are drawn already and that a part of a way reads, be it over steps that are not drawn.
 
-    Of a cut that is drawn by its first part, another part comes from what is cut.
+    Of a cut that is drawn by its first part, another part comes from what is cut. Of a part of no numbers nothing comes
+    (GLM-5's keys without places).
     """
     inside = set(nodes) - set(part.nodes)
     found, seen, todo = set[int](), set[int](), list(part.nodes)
     while todo:
         for record, maker in flow.given(todo.pop()):
-            if maker is None or maker not in inside or maker in seen | found:
+            if maker is None or maker not in inside or maker in seen | found or 0 in record.shape:
                 continue
             if maker in owners and not is_other_part(flow, record, maker):
                 found.add(maker)
@@ -168,7 +202,7 @@ def fill_axes(node: Node, asked: str, queries: int, seen: str, keys: int) -> Nod
     if record is None or len(record.axes) < 3:
         return node
     wanted: dict[int, tuple[str, int]] = {}
-    if node.key.rstrip("0123456789") in ("scores", "mask", "bias", "softmax", "zeroed"):
+    if node.key.rstrip("0123456789") in ("scores", "mask", "bias", "kinds", "softmax", "zeroed"):
         wanted = {-2: (asked, queries), -1: (seen, keys)}
     elif node.key == "turn_k":
         wanted = {-1: (seen, keys)}
@@ -200,6 +234,13 @@ def name_turn(flow: Flow, node: Node, branch: Attention, stream: int | None) -> 
 def adds_bias(flow: Flow, node: int, heads: Collection[int | None]) -> bool:
     """Whether a sum adds one learned row to the rows of all places, be it cut into so many heads (DeBERTa)."""
     width = flow.output(node).shape[-1]
-    learned = [learned_source(flow, *given) for given in flow.given(node)]
+    learned = [learned_source(flow, *before_scale(flow, *given)) for given in flow.given(node)]
     rows = {width, *(width * count for count in heads if count)}
     return any(record is not None and prod(record.shape) in rows for record in learned)
+
+
+def before_scale(flow: Flow, record: TensorRecord, maker: int | None) -> tuple[TensorRecord, int | None]:
+    """What a tensor was before it was multiplied by one number, if it was; itself, if it was not (Funnel)."""
+    if maker is not None and flow.op(maker) in SCALINGS and len(flow.steps[maker].inputs) == 1:
+        return next(flow.given(maker))
+    return record, maker

@@ -72,12 +72,14 @@ def draw_end(
         heads = min(branch.heads or 1, MOST_ARROWS) if box.key in ("concat", "turned") else 1
         edges.append(Edge(last, box.key, heads))
         last, row = box.key, row + 1
+    if gate is not None and (layer := find_layer_of_both(flow, site, gate)) is not None:
+        lead_gate(flow, layer, nodes, edges)
     if site.output is not None:
         made = site.output if gathered is None else gathered
         own = [] if gathered is None else [maker for maker in flow.makers[gathered] if maker is not None]
         name_of_all = "LINEAR O" if gathered is None else "CHOSEN EXPERTS' LINEAR O"
         steps = steps_at(flow, *dict.fromkeys((made, *own)))
-        extra = describe_params(flow, site.output)
+        extra = describe_params(flow, *(own or [site.output]))
         nodes.append(Node("output", name_of_all, row, BROAD, steps, flow.output(made), extra))
         edges.append(Edge(last, "output"))
         last, row = "output", row + 1
@@ -112,8 +114,10 @@ def draw_end(
             key, label = f"gated{count}", "× GATE"
         elif any(is_tanh_of_learned(flow, maker) for node in part.nodes for maker in flow.makers[node]):
             label = TANH_GATE
-        works = [node for node in part.nodes if is_linear(flow, node) or multiplies_rows(flow, part)]
-        extra = next((told for node in works if (told := describe_params(flow, node))), "")
+        linears = [node for node in part.nodes if is_linear(flow, node)]
+        works = linears if len(linears) > 1 else [*linears, *(part.nodes if multiplies_rows(flow, part) else ())]
+        extra = describe_params(flow, *linears) if len(linears) > 1 else ""
+        extra = extra or next((told for node in works if (told := describe_params(flow, node))), "")
         finding = find_beside(flow, part.nodes[-1]) if name_sum(flow, part, site) else None
         steps = steps_at(flow, *reversed(part.nodes), *([] if finding is None else [finding]))
         nodes.append(Node(key, label, row, BROAD, steps, part.record, extra))
@@ -157,19 +161,34 @@ def name_sum(flow: Flow, part: Part, site: Site) -> str:
 
 def list_gate(flow: Flow, gate: int) -> list[int]:
     """The steps that make what a step multiplies by, back to a linear layer: that, and how its numbers are bent."""
-    found: list[int] = []
-    here = flow.makers[gate][-1]
-    while here is not None and not is_linear(flow, here) and flow.op(here) in CARRYING | CURVES | SUMS:
-        found.append(here)
-        here = flow.makers[here][0] if flow.makers[here] else None
-    return [] if here is None or not is_linear(flow, here) else [*found, here]
+    for maker in reversed(flow.makers[gate]):  # it may stand before what it multiplies (HRM)
+        found, here = list[int](), maker
+        while here is not None and not is_linear(flow, here) and flow.op(here) in CARRYING | CURVES | SUMS:
+            found.append(here)
+            here = flow.makers[here][0] if flow.makers[here] else None
+        if here is not None and is_linear(flow, here):
+            return [*found, here]
+    return []
 
 
 def describe_gate(flow: Flow, site: Site, gate: int) -> str:
     """The parameters of the linear layer that makes a gate alone; empty where the gate is a part of the queries."""
     made = list_gate(flow, gate)[-1:]
+    return "" if not made or find_layer_of_both(flow, site, gate) is not None else describe_params(flow, *made)
+
+
+def find_layer_of_both(flow: Flow, site: Site, gate: int) -> int | None:
+    """The linear layer of which a part is the gate, and the other part leads to what the heads find (Qwen3-Next)."""
+    made = list_gate(flow, gate)[-1:]
     ways = flow.behind(site.weighted_sum, most=MOST_BEHIND, ends=lambda one: is_linear(flow, one))
-    return "" if not made or made[0] in set(ways) else describe_params(flow, *made)
+    return made[0] if made and made[0] in set(ways) else None
+
+
+def lead_gate(flow: Flow, layer: int, nodes: Sequence[Node], edges: list[Edge]) -> None:
+    """An arrow to the gate from the box of the layer that makes it too."""
+    step = flow.steps[layer]
+    makers = [node.key for node in nodes if node.key.startswith("linear") and step.id in {one.id for one in node.steps}]
+    edges += [Edge(key, "gate") for key in makers]
 
 
 def cut_tail(flow: Flow, nodes: Collection[int]) -> list[Part]:
@@ -185,8 +204,16 @@ def cut_tail(flow: Flow, nodes: Collection[int]) -> list[Part]:
 
 
 def name_linear(flow: Flow, part: Part) -> str:
-    """What a linear layer behind the heads is called: one for all, or one for each of several groups."""
-    product = next((node for node in part.nodes if is_linear(flow, node)), None)
+    """What a linear layer behind the heads is called: one for all, or one for each of several groups.
+
+    Several may stand side by side: what one makes is bent, and multiplies what the other one makes (AuraFlow).
+    """
+    linears = [node for node in part.nodes if is_linear(flow, node)]
+    if len(linears) > 1:
+        bent = [maker for maker in flow.makers[part.nodes[-1]] if maker is not None and flow.op(maker) in CURVES]
+        is_gate = len(linears) == 2 and len(bent) == 1 and flow.op(part.nodes[-1]) in SCALINGS
+        return f"LINEAR + {label_step(flow, bent[0])}, × LINEAR" if is_gate else f"{len(linears)} LINEAR LAYERS"
+    product = next(iter(linears), None)
     weights = () if product is None or flow.op(product) != "bmm" else flow.steps[product].inputs[-1].shape
     return f"LINEAR IN {weights[0]} GROUPS" if len(weights) == 3 and weights[0] > 1 else "LINEAR"
 

@@ -3,18 +3,19 @@
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, COPIES, FINDINGS, SCALINGS, SUMS, TURNS
+from xray.ir.flow.operation_kinds import CARRYING, COPIES, FINDINGS, SCALINGS, SIDE_BY_SIDE, SUMS, TURNS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.wording import label_activation
 from xray.story.attention.lanes import (
     Part,
 )
 from xray.story.body.scale import multiplies_by_learned
+from xray.story.body.stages import find_any_norm
 from xray.story.branches.attention import rolls_places
 from xray.story.branches.chosen_heads import find_stack
 from xray.story.branches.operands import is_kept, is_rotary
 from xray.story.charts.operation_labels import label_step
-from xray.story.recognition.between import is_linear, read_sizes, width_in, width_out
+from xray.story.recognition.between import is_linear, name_groups, read_sizes, width_in, width_out
 
 OF_HEADS = len(("batch", "heads", "places", "d_k"))
 
@@ -22,11 +23,13 @@ OF_HEADS = len(("batch", "heads", "places", "d_k"))
 def name_part(flow: Flow, part: Part, letters: str) -> str:
     """The key of a part's node: its kind, which of that kind it is, and whose way it is on."""
     kind: str = part.kind
-    if len(letters) > 1 and any(is_kept(flow, node) for node in part.nodes):
+    if kind == "rotate" and any(is_linear(flow, node) for node in part.nodes):
+        kind = "apart"
+    elif len(letters) > 1 and any(is_kept(flow, node) for node in part.nodes):
         kind = "kept"
     elif kind == "heads" and name_taken_rows(flow, part):
         kind = "taken"
-    elif len(letters) == 1 and keeps_rows(flow, part):
+    elif len(letters) == 1 and (keeps_rows(flow, part) or keeps_one_head(flow, part)):
         kind = "cut"
     elif moves_heads(flow, part):
         kind = "first" if is_turned(flow, part) else "cut"
@@ -41,10 +44,28 @@ def keeps_rows(flow: Flow, part: Part) -> bool:
     return part.kind == "heads" and is_all and before[-1:] == after[-1:] and len(after) < len(before)
 
 
+def keeps_one_head(flow: Flow, part: Part) -> bool:
+    """Whether a move cuts no heads: all numbers of a row stay side by side, as one head or as channels (SAM 2)."""
+    given = flow.steps[part.nodes[0]].inputs if part.kind == "heads" else ()
+    before = given[0].shape if given else ()
+    named = dict(zip(part.record.axes, part.record.shape, strict=False))
+    if not before or names_heads(part.record) or named.get("kv_heads", 1) > 1 or moves_heads(flow, part):
+        return False
+    joined = prod(before[-2:]) if len(before) == OF_HEADS else 0
+    if part.record.shape.count(joined) > before.count(joined):
+        return True
+    is_one = part.record.shape[1:2] == (1,) and before[-1:] == flow.output(part.nodes[0]).shape[-1:]
+    return is_one or part.record.shape.count(before[-1]) >= before.count(before[-1])
+
+
 def moves_heads(flow: Flow, part: Part) -> bool:
     """Whether a move cuts no heads, since they were cut before: it only lays them out in another way."""
     given = flow.steps[part.nodes[0]].inputs
-    return part.kind == "heads" and part.number > 0 and bool(given) and given[0].shape[-1:] == part.record.shape[-1:]
+    if part.kind != "heads" or part.number == 0 or not given:
+        return False
+    before, after = given[0].shape, part.record.shape
+    only_turns = sorted(before) == sorted(after) and all(flow.op(node) in TURNS | COPIES for node in part.nodes)
+    return only_turns or before[-1:] == after[-1:]
 
 
 def is_turned(flow: Flow, part: Part) -> bool:
@@ -64,7 +85,7 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
             return f"DOWN TO A WAIST FOR {letters}"
         is_up = part.number > 0 and widens(flow, linears[-1])
         if narrow:
-            return f"{'UP' if is_up else 'LINEAR'} {letters}"
+            return f"{'UP' if is_up else 'LINEAR'} {letters}{name_groups(flow, linears[-1])}"
         return f"UP TO {letters}" if is_up else f"ONE LINEAR FOR {letters}"
     if not narrow and part.kind in ("heads", "bend"):
         if any(is_kept(flow, node) for node in part.nodes):
@@ -77,11 +98,15 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         bent = [node for node in reversed(part.nodes) if part.kind == "bend" and flow.op(node) not in CARRYING]
         return " AND ".join(ops or [label_step(flow, node) for node in bent]) or label_cut(flow, part)
     if part.kind == "rotate" and any(is_linear(flow, node) for node in part.nodes):
-        return f"LINEAR BESIDE {letters}"
+        mixes = any(flow.op(node) in FINDINGS for node in part.nodes)
+        return f"LINEAR + CONV {letters}" if mixes else f"LINEAR BESIDE {letters}"
     if part.kind == "lay":
         return f"{label_rows(flow, part)} {letters}"
     if keeps_rows(flow, part):
         return f"CUT ANEW {letters}"
+    if narrow and keeps_one_head(flow, part):
+        is_head = part.record.axes[-1:] == ("d_k",) and len(part.record.shape) == OF_HEADS
+        return f"{'ONE HEAD' if is_head else 'CUT ANEW'} {letters}"
     if narrow and moves_heads(flow, part):
         return f"HEADS FIRST {letters}" if is_turned(flow, part) else f"CUT ANEW {letters}"
     if part.kind == "heads" and (taken := name_taken_rows(flow, part)):
@@ -89,7 +114,9 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
     if part.kind == "rotate" and not narrow and not is_rotary(flow, part.nodes):
         done = {flow.op(node) for node in part.nodes}
         told = " AND ".join(word for word, ops in (("SCALE", SCALINGS), ("SHIFT", SUMS)) if done & ops)
-        return f"{told or 'CHANGE'} {letters}"
+        return "ADDED UP" if told == "SHIFT" else f"{told or 'CHANGE'} {letters}"
+    if part.kind == "norm" and flow.op(part.nodes[-1]) in SIDE_BY_SIDE and reads_unnormed(flow, part):
+        return f"{letters} BESIDE ITS NORM" if narrow else f"{letters} BESIDE THEIR NORM"
     if part.kind == "norm":
         return f"NORM {letters}" if narrow else f"NORM OF {letters}"
     if part.kind == "bend":
@@ -110,11 +137,22 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
     }
     changing = [node for node in part.nodes if flow.op(node) not in CARRYING]
     if part.kind == "scale" and changing and all(multiplies_by_learned(flow, node) for node in changing):
-        return f"{letters} × LEARNED NUMBERS"
+        is_one = all(min(prod(one.shape) for one in flow.steps[node].inputs) == 1 for node in changing)
+        what = "A LEARNED NUMBER" if is_one else "LEARNED NUMBERS"
+        return f"{letters} × {what}" if narrow else f"× {what}"
     if part.kind == "repeat":
         times = repeat_times(flow, part)
-        return f"REPEAT {letters} ×{times}" if times else f"REPEAT {letters}"
+        return f"REPEAT {letters} ×{times}" if times > 1 else f"REPEAT {letters}"
     return f"{words.get(part.kind, part.kind.upper())} {letters}"
+
+
+def reads_unnormed(flow: Flow, part: Part) -> bool:
+    """Whether the last step of a part puts what a norm in it gives beside what that norm reads (A.X K2)."""
+    norms = [
+        norm for maker in flow.makers[part.nodes[-1]] if maker is not None and (norm := find_any_norm(flow, maker))
+    ]
+    read = {maker for norm in norms for maker in flow.makers[min(norm.nodes)]}
+    return bool(norms) and not read.isdisjoint(flow.makers[part.nodes[-1]])
 
 
 def name_taken_rows(flow: Flow, part: Part) -> str:

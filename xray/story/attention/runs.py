@@ -128,7 +128,7 @@ def name_run(flow: Flow, run: Sequence[int], earlier: Collection[int] = ()) -> K
     if op == "extend":
         return "cache"
     if op in JOINS | WRITES:
-        if any(0 in record.shape for record in step.inputs):
+        if any(0 in record.shape for record in step.inputs) or (op in JOINS and len(step.inputs) == 1):
             return None
         return name_join(flow, last) if cut_before(flow, last) is None else "beside"
     if op in REPEATS and step.inputs and step.outputs:

@@ -27,7 +27,7 @@ from xray.story.charts.chart import (
     steps_at,
 )
 from xray.story.recognition.between import is_linear
-from xray.story.recognition.scored_parts import FILLS, Scored, read_scored
+from xray.story.recognition.scored_parts import FILLS, Scored, read_scored, takes_one_of_two
 from xray.story.sentences.of_parts import HELD_CAP, describe_box
 
 SQUARE: Place = (0.46, 0.9)
@@ -86,7 +86,7 @@ def draw_square(
     last = "scores"
     joined = find_joined_scores(flow, site, beside.inside)
     if joined is not None and all(min(part.nodes) > joined[0] for part in later):
-        nodes.append(joined_node(flow, *joined, key="joined", row=row))
+        nodes.append(joined_node(flow, site, *joined, key="joined", row=row))
         led, is_begun = beside.lead_in(flow, joined[1], "joined")
         edges += [Edge(last, "joined"), *led]
         feet += ["joined"] if is_begun else []
@@ -100,9 +100,9 @@ def draw_square(
             last, row = "cap", row + 1
         if part is None:
             break
-        key = f"{'factor' if part.kind == 'scale' else part.kind}{number}"
         is_own = part.kind == "bias" or (part.kind == "mask" and branch.chosen_keys)
         made = list_made(flow, part, site, beside.inside) if is_own else []
+        key = f"{name_scored(flow, part, made)}{number}"
         source = "chooser" if made and part.kind == "mask" else key
         if source != key:
             nodes.append(chooser_node(flow, site, made, row))
@@ -158,6 +158,13 @@ def draw_square(
     return row + 1
 
 
+def name_scored(flow: Flow, part: Scored, made: Sequence[int]) -> str:
+    """What the box of a part is known by; a bias that tells two kinds of pairs apart is of no places (Funnel)."""
+    if part.kind == "bias" and any(takes_one_of_two(flow, node) and flow.output(node).is_float for node in made):
+        return "kinds"
+    return "factor" if part.kind == "scale" else part.kind
+
+
 def is_factor(flow: Flow, part: Scored, site: Site, capped: Collection[int]) -> bool:
     """Whether a part multiplies all scores by a number that is not one, and caps nothing."""
     return part.kind == "scale" and set(capped).isdisjoint(part.nodes) and bool(name_factors(flow, site, [part]))
@@ -169,12 +176,22 @@ def factor_node(flow: Flow, part: Scored, site: Site, *, key: str, row: int) -> 
     return Node(key, label, row, SQUARE, steps_at(flow, *reversed(part.nodes)), flow.output(part.nodes[-1]))
 
 
-def joined_node(flow: Flow, join: int, made: Sequence[int], *, key: str, row: int) -> Node:
+def joined_node(flow: Flow, site: Site, join: int, made: Sequence[int], *, key: str, row: int) -> Node:
     """Other scores of the same queries laid beside the scores."""
-    extra = describe_params(flow, *made)
+    extra = describe_own(flow, site, made)
     return Node(
         key, "BESIDE OTHER SCORES", row, SQUARE, steps_at(flow, join, *reversed(made)), flow.output(join), extra
     )
+
+
+def describe_own(flow: Flow, site: Site, made: Sequence[int]) -> str:
+    """The parameters of what stands beside an attention; not again those by which its queries, keys and values go.
+
+    Rows for relative places may go through the same (DeBERTa-v2, SEW-D), and keys of other rows (PEGASUS-X).
+    """
+    ways = {flow.steps[node].path for way in (site.query, site.key, site.value) for node in way.nodes}
+    own = [node for node in made if not flow.steps[node].params or flow.steps[node].path not in ways]
+    return describe_params(flow, *own) or "same weights" * (len(own) < len(made))
 
 
 def chooser_node(flow: Flow, site: Site, made: Sequence[int], row: int) -> Node:
@@ -199,9 +216,9 @@ def score_node(
         label = "MASK OF CHOSEN KEYS" if branch.chosen_keys else "MASK"
         return Node(key, label, row, SQUARE, steps, out, extra, surface="mask", beside=record)
     named = {"alibi": "+ SLOPES BY DISTANCE (ALiBi)", "relative": "+ BIAS OF RELATIVE PLACES"}
-    label = named.get(branch.positions or "", "+ A BIAS")
+    label = "+ A BIAS" if key.startswith("kinds") else named.get(branch.positions or "", "+ A BIAS")
     label = label.replace("BIAS", "GATED BIAS", 1) if is_gated(flow, made) else label
-    told = describe_params(flow, *part.nodes, *made) if made else ""
+    told = describe_own(flow, site, [*part.nodes, *made]) if made else ""
     return Node(key, label, row, SQUARE, steps, out, told or extra, beside=None if told else record)
 
 

@@ -1,5 +1,6 @@
 """The three ways up to an attention: queries, keys and values, what they share, and what each part is called."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -34,6 +35,8 @@ from xray.story.charts.chart import (
     steps_at,
     steps_with_block,
 )
+from xray.story.recognition.between import is_scale, is_times_one
+from xray.story.streams.asides import list_carried_readers
 
 MOST_ARROWS = 8
 
@@ -67,9 +70,18 @@ def read_attention_lanes(flow: Flow, found: Branching) -> Lanes:
     apart |= {node for node in query.nodes | key.nodes | value.nodes if ends_norm(flow, node, found.region)}
     if isinstance(found.branch, Attention) and found.branch.source == ANOTHER_ROW:
         apart |= list_laid_out(flow, (query, key, value))
+    apart |= list_of_stream(flow, found, query.nodes & key.nodes & value.nodes)
+    apart |= {node for node in query.nodes | key.nodes | value.nodes if is_times_one(flow, node)}  # Falcon-H1's keys
     query, key, value = (replace(side, nodes=side.nodes - apart) for side in (query, key, value))
     key, value = (replace(one, nodes=list_later(flow, one)) for one in (key, value))
     return Lanes((query, key, value), *read_lanes(flow, (query, key, value)))
+
+
+def list_of_stream(flow: Flow, found: Branching, shared: Collection[int]) -> set[int]:
+    """The steps that scale what all three begin with and the stream that goes by them too: none of theirs (LXMERT)."""
+    inner, scales = found.region.inner, [node for node in shared if is_scale(flow, node)]
+    read = {node: [one for one in list_carried_readers(flow, node) if flow.is_leaf(one)] for node in scales}
+    return {node for node, readers in read.items() if not inner.issuperset(readers)}
 
 
 def list_later(flow: Flow, side: Side) -> frozenset[int]:
@@ -123,18 +135,21 @@ def trim(parts: list[Part]) -> list[Part]:
 
 def draw_shared(
     flow: Flow,
-    shared: tuple[list[Part], list[Part]],
-    sides: tuple[Side, Side, Side],
+    ways: Lanes,
     nodes: list[Node],
     edges: list[Edge],
     feet: list[str],
     memory: list[str],
     branch: Attention,
 ) -> tuple[int, dict[str, str]]:
-    """What is made for several lanes at once, at the bottom; gives the next row and each lane's topmost node."""
+    """What is made for several lanes at once, at the bottom; gives the next row and each lane's topmost node.
+
+    A linear layer makes none of them where each has one of its own behind it (diffusers' U-Net).
+    """
     tops: dict[str, str] = {}
-    row = 0
-    all_three, both = shared
+    row, sides = 0, ways.sides
+    all_three, both = ways.shared
+    own = {lane.letter for lane in ways.own if any(part.kind == "linear" for part in lane.parts)}
     for parts, letters, place, is_own in ((all_three, "qkv", WHOLE, True), (both, "kv", RIGHT_TWO, sides[1].is_own)):
         last: str | None = None
         start = row if letters == "kv" else 0
@@ -146,6 +161,8 @@ def draw_shared(
                 label = f"CUT INTO WINDOWS OF {branch.window}"
             elif label == "CUT ANEW" and cuts_all_heads(flow, part, branch):
                 label = f"HEADS OF {', '.join(letters.upper())}"
+            elif label.startswith("ONE LINEAR FOR") and own.issuperset(letters):
+                label = f"LINEAR BEFORE {', '.join(letters.upper())}"
             extra = describe_params(flow, *part.nodes)
             nodes.append(
                 Node(key, label, start + number, place, steps_at(flow, *reversed(part.nodes)), part.record, extra)
@@ -203,7 +220,8 @@ def lane_node(flow: Flow, lane: Lane, part: Part, key: str, row: int, *, is_wais
 
 def fan_of(part: Part, branch: Attention, letter: str) -> int:
     """How many arrows lead to a part: one for each head behind the cut."""
-    if part.kind in ("lay", "linear", "norm") or part.record.axes[1:2] == ("1",):
+    is_one = part.kind != "repeat" and len(part.record.shape) > 3 and part.record.shape[1:2] == (1,)
+    if part.kind in ("lay", "linear", "norm") or part.record.axes[1:2] == ("1",) or is_one:
         return 1
     heads = branch.heads if letter == "q" or part.kind == "repeat" else branch.kv_heads
     return min(heads or 1, MOST_ARROWS)

@@ -1,6 +1,6 @@
 """Where streams end: the head, and the parameters that nothing was said of."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
@@ -50,6 +50,8 @@ def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Hea
         return None  # one of several that read the same rows (MusicGen)
     if any(scores_words(flow, head, vocab) for vocab in vocabs):
         return Head("vocabulary", size, is_tied(flow, towers, head), *read_bending(flow, head))
+    if any(scores_words(flow, one, vocab) for one in heads[:-1] for vocab in vocabs):
+        return None  # not all that leaves: words were scored before it (BERT as it is pretrained)
     shape = flow.output(head).shape
     if size == flow.output(last.chains[-1].end).shape[-1] and not hands_out(flow, head, SCORES):
         return Head("none")
@@ -135,14 +137,17 @@ def shared_block(flow: Flow, one: int, other: int) -> int | None:
     return next((parent for parent in flow.parents(one) if parent in others), None)
 
 
-def count_active(towers: Sequence[Towering], flow: Flow, params: int | None) -> int | None:
-    """How many parameters work on each place: all but those of the experts that are not chosen for it."""
+def count_active(
+    towers: Sequence[Towering], flow: Flow, params: int | None, unused: Mapping[str, int] | None
+) -> int | None:
+    """How many parameters work on each place: all but those of what took no part, and of experts not chosen for it."""
     branchings = [one for tower in towers for staging in tower.stagings for one in staging.branches]
-    if params is None or any(isinstance(one.branch, Unknown) for one in branchings):
+    if params is None or unused is None or any(isinstance(one.branch, Unknown) for one in branchings):
         return None
+    params -= sum(unused.values())
     for one in branchings:
         if isinstance(one.branch, Experts):
-            idle = count_idle(flow, one.region, one.branch)
+            idle = count_idle(flow, one.region, one.branch, unused)
             if idle is None:
                 return None
             params -= idle

@@ -41,12 +41,32 @@ def cut_layers(stagings: Sequence[Staging]) -> list[Layer]:
     layers: list[list[Staging]] = []
     held: set[str] = set()
     for staging, kind in zip(stagings, kinds, strict=True):
-        if not layers or kind in held or (kind in ("mix", "both") and held):
+        if not layers or (kind in held and not staging.stage.since) or (kind in ("mix", "both") and held):
             layers.append([])
             held = set()
         layers[-1].append(staging)
         held.add(kind)
     return [tuple(layer) for layer in layers]
+
+
+def hold_together(layers: Sequence[Layer]) -> list[Layer]:
+    """Layers, those made one through which a branch reaches that is added some sums behind where it began.
+
+    They stay as they are where one layer would be led to the next by such branches all the way.
+    """
+    joined = [*layers]
+    for staging in [staging for layer in layers for staging in layer if staging.stage.since]:
+        last = next(number for number, layer in enumerate(joined) if any(one is staging for one in layer))
+        first, sums = last, sum(one.joints[0].add < staging.joints[0].add for one in joined[last])
+        while sums < (staging.stage.since or 0) and first > 0:
+            first -= 1
+            sums += len(joined[first])
+        whole = tuple(one for layer in joined[first : last + 1] for one in layer)
+        if any(one.stage.since for layer in joined[first:last] for one in layer):
+            return [*layers]
+        if first < last and len(whole) <= LONGEST_PATTERN:
+            joined[first : last + 1] = [whole]
+    return joined
 
 
 def join_cuts(stagings: Sequence[Staging], cut: Sequence[Sequence[Layer]]) -> list[Layer]:
@@ -83,7 +103,8 @@ def cut_by_blocks(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None
         if is_stage and all(map(does_mix_places, inner)) and len(set(looks)) == 1:
             pieces = [*inner, *pieces]
             continue
-        comes_again = find_period([name_coarse(staging.stage) for staging in piece]) is not None
+        kinds = [(name_coarse(one.stage), count_learned(flow, one, "convolution")) for one in piece]
+        comes_again = find_period(kinds) is not None
         layers += cut_layers(piece) if is_stage or comes_again or count_maps(flow, piece) > 2 else [piece]
     return layers if all(len(layer) <= LONGEST_PATTERN for layer in layers) else None
 
@@ -139,7 +160,7 @@ def does_mix_places(layer: Layer) -> bool:
     return any(name_coarse(staging.stage) != "think" for staging in layer)
 
 
-def find_period(kinds: Sequence[str]) -> int | None:
+def find_period(kinds: Sequence[object]) -> int | None:
     """After how many stages a pattern comes again, all the way to the end; None if none does."""
     for length in range(1, min(LONGEST_PATTERN, len(kinds) // 2) + 1):
         if len(kinds) % length == 0 and all(one == kinds[place % length] for place, one in enumerate(kinds)):
@@ -190,7 +211,9 @@ def group_layers(flow: Flow, layers: Sequence[Layer], breaks: Sequence[int] = ()
         stages = tuple(staging.stage for staging in layer)
         width = width_of(flow, layer)
         apart = sum(one <= number for one in breaks)
-        key = (tuple(blur(stage) for stage in stages), width, shape_of(flow, layer), list_masks(flow, layer), apart)
+        shapes = (shape_of(flow, layer), *list_reaches(flow, layer))
+        told = tuple((blur(one.stage), count_learned(flow, one)) for one in layer)
+        key = (told, width, shapes, list_masks(flow, layer), apart)
         groups.setdefault(key, []).append(number)
         alike.setdefault(key, stages)
         widths[key] = width
@@ -248,10 +271,27 @@ def blur(stage: Stage) -> Stage:
     return replace(stage, branches=branches)
 
 
+def count_learned(flow: Flow, staging: Staging, part: str | None = None) -> frozenset[tuple[str, int]]:
+    """How often each learned operation stands in the branches of a stage, or in those of one kind; not in experts.
+
+    So a convolution alone is none that goes on to a wider row and back (RepMixer of MobileCLIP), and an attention that
+    chooses keys none that looks at those which an earlier layer chose (HY). Of experts some are idle, others elsewhere.
+    """
+    branches = [one for one in staging.branches if one.branch.part != "experts" and part in (None, one.branch.part)]
+    learned = (node for one in branches for node in one.region.inner if flow.is_leaf(node) and flow.steps[node].params)
+    return frozenset(Counter(map(flow.op, learned)).items())
+
+
 def list_masks(flow: Flow, layer: Layer) -> tuple[Mask, ...]:
     """What is recorded of the mask of each attention of a layer."""
     sites = [one.site for staging in layer for one in staging.branches if one.site is not None]
     return tuple(find_mask(flow, site) for site in sites)
+
+
+def list_reaches(flow: Flow, layer: Layer) -> tuple[tuple[int, ...], ...]:
+    """What shape the weights of each attention of a layer have: at how many places it looks (Mask2Former)."""
+    sites = [one.site for staging in layer for one in staging.branches if one.site is not None]
+    return tuple(flow.output(site.softmax).shape for site in sites)
 
 
 def find_mask(flow: Flow, site: Site) -> Mask:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import combinations
 
+from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.cut_rows import find_cut_part
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import LOOKUPS
@@ -61,8 +62,10 @@ def read_links(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> tu
         known = {one.tower.name, *(ends[place] for place in begun)}
         for name in sorted({ends[place] for place in chosen} - known):
             found.setdefault(Link("chosen", name, one.tower.name), set())
-    for first, second in meetings:
-        if not any({link.source, link.target} == {first, second} for link in found):
+    reached = {frozenset((link.source, link.target)) for link in found}
+    fresh = {place for pair, place in meetings.items() if frozenset(pair) not in reached}
+    for (first, second), place in meetings.items():
+        if place in fresh:  # be it that one of several that meet there reaches the other in another way too (OneFormer)
             found[Link("compared", first, second)] = set()
     named = {one.tower.name: one for one in towers}
     return tuple(replace(link, behind=tell_behind(named[link.source], taken)) for link, taken in found.items())
@@ -106,8 +109,10 @@ def tell_behind(one: Towering, taken: Collection[int]) -> tuple[int, ...]:
 def find_meeting(flow: Flow, first: set[int], second: set[int], inside: Collection[int]) -> int | None:
     """The product in which steps that two towers reach meet; None if there is none.
 
-    `inside` are the steps of all towers: what meets there meets in an attention.
+    `inside` are the steps of all towers: what meets there meets in an attention. So does what meets in one that stands
+    behind all layers (SAM 3: the words that the masks are of).
     """
+    inside = {*inside, *(site.scores for site in list_sites(flow))}
     for place in sorted((first & second).difference(inside)):
         makers = flow.makers[place]
         if is_product(flow, place) and len(makers) >= 2:

@@ -1,10 +1,12 @@
 """The numbered blocks of a model that hold the layers of a tower, those that hold none, and sums between them."""
 
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import SUMS
 from xray.story.body.layers import Layer
 
 NUMBERED = re.compile(r"(.*)\.\d+")
@@ -12,15 +14,19 @@ NUMBERED = re.compile(r"(.*)\.\d+")
 
 @dataclass(frozen=True)
 class Numbered:
-    """How many blocks there are beside each other, how many of them are idle, and the layers, from 0, that are none."""
+    """How many blocks there are beside each other, how many of them are idle, and the layers, from 0, that are none.
+
+    `apart` are sums between two blocks, `unlisted` those that no block holds of the list that most layers are in.
+    """
 
     blocks: int | None = None
     idle: int = 0
     apart: tuple[int, ...] = ()
+    unlisted: tuple[int, ...] = ()
 
 
 def read_numbered(flow: Flow, layers: Sequence[Layer], around: Collection[int]) -> Numbered:
-    """The blocks of a tower; those without a layer count where all they do is done `around` the layers."""
+    """The blocks of a tower; those without a layer count where all they do is done `around` the layers or behind."""
     held = [find_block(flow, layer[0].joints[0].add) for layer in layers]
     blocks = {one for one in held if one is not None}
     if not blocks:
@@ -31,16 +37,35 @@ def read_numbered(flow: Flow, layers: Sequence[Layer], around: Collection[int]) 
         for node in range(len(flow.steps))
         if node not in blocks and (name_list(flow, node), flow.steps[node].module) in alike
     }
+    last = layers[-1][-1].joints[-1].add
     is_around = len({name for name, _ in alike}) == 1 and all(
-        inner in around
+        inner in around or (inner > last and not adds_up(flow, node))
         for node in beside
         for inner in range(node, flow.ends[node])
         if flow.is_leaf(inner) and flow.steps[inner].params
     )
     none = [number for number, block in enumerate(held) if block is None]
     apart = tuple(number for number in none if stands_between(flow, layers[number], blocks))
+    unlisted = () if apart else list_unlisted(flow, held)
     idle, used = ({flow.steps[node].path for node in nodes} for nodes in (beside, blocks))
-    return Numbered(len(idle | used), len(idle), apart) if idle and is_around else Numbered(apart=apart)
+    are_told = bool(idle) and is_around
+    return Numbered(len(idle | used) if are_told else None, len(idle) if are_told else 0, apart, unlisted)
+
+
+def adds_up(flow: Flow, block: int) -> bool:
+    """Whether a block adds what it worked out to something else."""
+    sums = (one for one in range(block, flow.ends[block]) if flow.op(one) in SUMS and flow.is_leaf(one))
+    return any(len(flow.makers[one]) > 1 and None not in flow.makers[one] for one in sums)
+
+
+def list_unlisted(flow: Flow, held: Sequence[int | None]) -> tuple[int, ...]:
+    """The layers outside the list of which each block holds one layer, if more than half of all layers are in it."""
+    lists = Counter(name_list(flow, one) for one in held if one is not None)
+    name, count = lists.most_common(1)[0]
+    own = [one for one in held if one is not None and name_list(flow, one) == name]
+    if len({flow.steps[one].path for one in own}) < count or 2 * count <= len(held):
+        return ()
+    return tuple(number for number, one in enumerate(held) if one not in own)
 
 
 def find_block(flow: Flow, add: int) -> int | None:

@@ -60,8 +60,8 @@ def read_pass(one_pass: Pass) -> Reading:
         towers.append(tower)
         names |= dict.fromkeys([tower.end, *tower.sums], f"{UNNAMED}{number}")
     towers = name_towers(flow, towers)
-    if any(is_joint(tower.tower) for tower in towers) or are_in_turn(towers):
-        towers = [tell_apart(flow, one, towers, sites) for one in towers]
+    mixed = any(is_joint(tower.tower) for tower in towers) or are_in_turn(towers)
+    towers = [tell_apart(flow, one, towers, sites) if mixed or holds_another(one, towers) else one for one in towers]
     towers = [tell_added(flow, one, towers) for one in towers]
     return Reading(flow, () if are_pieces([one.tower for one in towers]) else tuple(towers), sites)
 
@@ -122,6 +122,12 @@ def are_in_turn(towers: Sequence[Towering]) -> bool:
     return any(first < begun < last for first, last in spans for begun, _ in spans)
 
 
+def holds_another(one: Towering, towers: Sequence[Towering]) -> bool:
+    """Whether another tower stands beside a sum: it began behind what the sum adds to (the images of IDEFICS)."""
+    beside = frozenset[int]().union(*(joint.region.beside for joint in list_joints(one)))
+    return any(not beside.isdisjoint(other.sums) for other in towers if other is not one)
+
+
 def tell_apart(flow: Flow, one: Towering, towers: Sequence[Towering], sites: Sequence[Site]) -> Towering:
     """A tower read once more beside the others: their steps are not its own, and those after it have names now."""
     others = [other for other in towers if other is not one]
@@ -138,7 +144,7 @@ def tell_apart(flow: Flow, one: Towering, towers: Sequence[Towering], sites: Seq
     theirs = frozenset[int]().union(
         *(cut(joint, other).inner for other in others for joint in list_joints(other)),
         *(norm.nodes for other in others for staging in other.stagings for norm in staging.norms),
-        *(list_ends(other) for other in others),
+        *(other.sums | list_ends(other) for other in others),
         list_made_for_many(flow, one, others, sites),
     )
 

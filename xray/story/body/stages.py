@@ -132,14 +132,24 @@ def read_stage(
     stage = Stage(
         branches=tuple(one.branch for one in found),
         parallel=together > 1,
-        norm=describe_norm(flow, before, behind, after) if not inside else Norm(None, None),
+        norm=describe_norm(flow, [*list_left(flow, joints), *before], behind, after)
+        if not inside
+        else Norm(None, None),
         scale="gates" if joints[-1].weighing else name_scale(flow, joints[-1].region.end, joints[-1].region.inner),
         replaces=joints[-1].replaces or None,
         stream_scale=name_factors_past(flow, joints),
         beside=None if together > 1 else list_beside(flow, found),
         past=name_past(flow, joints[0].past),
+        since=joints[0].since or None,
     )
     return Staging(stage, tuple(joints), tuple(found), tuple(norms), find_added_rows(flow, joints[0].stream))
+
+
+def list_left(flow: Flow, joints: Sequence[Joint]) -> list[FoundNorm]:
+    """The norms behind which branches begin that read the stream some sums before: others begin there too."""
+    starts = (joint.region.start for joint in joints if joint.normed)
+    norms = (find_any_norm(flow, start) for start in starts if start is not None)
+    return [norm for norm in norms if norm is not None]
 
 
 def list_beside(flow: Flow, found: Sequence[Branching]) -> tuple[int, ...] | None:

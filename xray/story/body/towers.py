@@ -10,7 +10,7 @@ from xray.ir.flow.operation_kinds import LOOKUPS
 from xray.story.anatomy.branches import Attention, StreamMixing
 from xray.story.anatomy.tree import EntrancePart, Group, Norm, Tower
 from xray.story.body.last_norms import goes_past, is_used, last_norm, norm_within_skip
-from xray.story.body.layers import Layer, cut_by_blocks, cut_layers, group_layers, join_cuts
+from xray.story.body.layers import Layer, cut_by_blocks, cut_layers, group_layers, hold_together, join_cuts
 from xray.story.body.numbered import read_numbered
 from xray.story.body.stages import Staging, find_any_norm, name_norm, read_stage
 from xray.story.body.widths import shape_of
@@ -125,7 +125,7 @@ def read_tower(
         if final is not None and (goes_past(flow, end, final) or not is_used(flow, final.end)):
             final = None
         final = final or norm_within_skip(flow, chain)
-    layers = cut_by_blocks(flow, stagings) or join_cuts(stagings, cut)
+    layers = hold_together(cut_by_blocks(flow, stagings) or join_cuts(stagings, cut))
     if final is not None and is_end_of_layer(layers):
         layers[-1] = (*layers[-1][:-1], take_norm(flow, layers[-1][-1], final))
         stagings[-1], final = layers[-1][-1], norm_behind(flow, final)
@@ -160,6 +160,8 @@ def read_tower(
         blocks=numbered.blocks,
         idle_blocks=numbered.idle,
         apart=numbered.apart,
+        unlisted=numbered.unlisted,
+        before="attention" if sum(site.weighted_sum in entrance.unread for site in sites) == 1 else None,
     )
     before = frozenset(nodes)
     several = any(adds_looked_up(flow, node) for node in before)

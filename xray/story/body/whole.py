@@ -7,7 +7,7 @@ from xray.story.body.ends import count_active, read_head, read_untold
 from xray.story.body.links import list_meetings, read_links
 from xray.story.body.reading import read_passes
 from xray.story.body.together import count_params, join_towers, list_others, pick_reading
-from xray.story.facts.unused import find_idle, find_unused, join_alike
+from xray.story.facts.unused import drop_unused, find_idle, find_unused, join_alike
 
 
 @once
@@ -26,8 +26,7 @@ def anatomy(trace: Trace) -> Anatomy:
     others = list(list_others(readings, chosen))
     towers, links = join_towers(chosen, others)
     unused, idle = find_unused(trace), find_idle(trace)
-    used = None if params is None or unused is None else params - sum(unused.values())
-    active = [count_active(one.towers, one.flow, used) for one in readings if one is chosen or not others]
+    active = [count_active(one.towers, one.flow, params, unused) for one in readings if one is chosen or not others]
     meetings = list_meetings(chosen)
     return Anatomy(
         towers=towers,
@@ -35,6 +34,6 @@ def anatomy(trace: Trace) -> Anatomy:
         head=read_head(chosen.flow, chosen.towers, meetings),
         params=params,
         active_params=active[0] if len(active) == 1 or len(set(active)) == 1 else None,
-        untold=tuple(one for one in read_untold(chosen.flow, chosen.towers, meetings) if one.path not in idle),
+        untold=drop_unused(trace, read_untold(chosen.flow, chosen.towers, meetings)),
         unused=join_alike({**(trace.unused or {}), **idle}),
     )

@@ -8,7 +8,7 @@ from xray.ir.flow.attention_sites import Site, has_keys_first
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, REPEATS, SCALINGS
 from xray.ir.records import TensorRecord
-from xray.story.anatomy.branches import ANOTHER_ROW, Attention, Positions
+from xray.story.anatomy.branches import ANOTHER_ROW, FORMER_ROWS, Attention, Positions
 from xray.story.branches.chosen_heads import count_query_experts
 from xray.story.branches.distinctions import are_twins
 from xray.story.branches.inner_norms import name_inner_norm
@@ -290,12 +290,17 @@ def name_source(
     seen: set[int] = set()
     for place in flow.behind(*(() if key.is_own else (site.key.origin,)), *other.nodes, most=FAR):
         if place in towers:
-            return towers[place]
+            return FORMER_ROWS if towers[place] == "self" and is_made_anew(flow, region.start, place) else towers[place]
         seen.add(place)
     if key.is_own:
         return None
     is_pooled = not seen.isdisjoint(flow.behind(region.start, most=NEAR))  # what comes from there is the stream itself
     return "self" if site.kind == "self" or is_pooled else None
+
+
+def is_made_anew(flow: Flow, start: int | None, place: int) -> bool:
+    """Whether a layer stands on every way from a step to where a stream goes on, with other rows (GroupViT)."""
+    return place not in flow.behind(start, ends=lambda here: here == place or is_linear(flow, here))
 
 
 def rolls_places(flow: Flow, node: int) -> bool:

@@ -5,6 +5,7 @@ from math import prod
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
 from xray.story.branches.operands import Side
 from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import Region, projections_in, width_out
@@ -67,12 +68,31 @@ def count_pooled(flow: Flow, site: Site, key: Side, region: Region) -> int | Non
 
 
 def count_gathered(flow: Flow, site: Site, key: Side, region: Region) -> int | None:
-    """How many places of the stream become one key, by a convolution or a pool; None where each has its own."""
+    """How many places of the stream become one key, by a convolution or a pool; None where each has its own.
+
+    Rows that are beside those on both sides, as a class token, stay as they are (CvT).
+    """
     square, places = flow.output(site.scores).shape, count_places(flow, site, region)
     if not key.is_own or places is None or len(square) != 4 or not square[-1] or places != square[0] * square[-2]:
         return None
-    times, rest = divmod(square[-2], square[-1])
+    aside = count_aside(flow, site)
+    times, rest = divmod(square[-2] - aside, square[-1] - aside) if square[-1] > aside else (0, 0)
     return times if times > 1 and not rest and is_pooled(flow, site, region) else None
+
+
+def count_aside(flow: Flow, site: Site) -> int:
+    """How many rows are put beside those that ask, and beside those that are asked: the same ones."""
+    asking, asked = (
+        {
+            (maker, record.name.rpartition(".")[2], record.shape[-2])
+            for node in {*way.nodes, way.origin}
+            if node is not None and flow.op(node) in SIDE_BY_SIDE
+            for record, maker in flow.given(node)
+            if len(record.shape) == len(("batch", "row", "width"))
+        }
+        for way in (site.query, site.key)
+    )
+    return sum(count for _, _, count in asking & asked)
 
 
 def count_pieces(flow: Flow, sites: Sequence[Site], region: Region) -> int | None:

@@ -93,7 +93,7 @@ def follow_side(flow: Flow, reader: int, number: int, region: Region) -> Side:
             continue
         nodes.add(here)
         if allowed is None and (is_linear(flow, here) or len(nodes) > 40):
-            nodes |= {combined} if (combined := find_combined(flow, here, region)) is not None else set()
+            nodes.update(find_combined(flow, here, region))
             continue
         places = None if allowed is None else find_places(flow, here, region)
         has_others = has_others or places is not None
@@ -101,14 +101,21 @@ def follow_side(flow: Flow, reader: int, number: int, region: Region) -> Side:
     return Side(end, frozenset(nodes), tuple(projections_in(flow, nodes)), is_own, has_others)
 
 
-def find_combined(flow: Flow, linear: int, region: Region) -> int | None:
-    """The sum by which a branch adds to another tower's rows, for a linear layer to read: places, say (DETR, SAM)."""
+def find_combined(flow: Flow, linear: int, region: Region) -> tuple[int, ...]:
+    """The sum by which a branch adds to another tower's rows, for a linear layer to read: places, say (DETR, SAM).
+
+    With the moves that lay its rows out before the layer reads them (Mask2Former); empty where there is none.
+    """
     number = data_input(flow, linear)
-    made = None if number is None else flow.makers[linear][number]
-    if made is None or made not in region.beside or flow.op(made) not in SUMS or len(flow.steps[made].inputs) != 2:
-        return None
-    alike = all(record.shape[-1:] == flow.output(made).shape[-1:] for record in flow.steps[made].inputs)
-    return made if alike and flow.is_leaf(made) else None
+    here = None if number is None else flow.makers[linear][number]
+    moved: list[int] = []
+    while here is not None and here in region.beside and flow.op(here) in CARRYING and flow.makers[here]:
+        moved.append(here)
+        here = flow.makers[here][0]
+    if here is None or here not in region.beside or flow.op(here) not in SUMS or len(flow.steps[here].inputs) != 2:
+        return ()
+    alike = all(record.shape[-1:] == flow.output(here).shape[-1:] for record in flow.steps[here].inputs)
+    return (here, *moved) if alike and flow.is_leaf(here) else ()
 
 
 def find_places(flow: Flow, join: int, region: Region) -> int | None:

@@ -7,11 +7,11 @@ from typing import Literal
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import FINDINGS, SCALINGS, SIDE_BY_SIDE, SUMS, TURNS
+from xray.ir.flow.operation_kinds import FINDINGS, SCALINGS, SIDE_BY_SIDE, SUMS, TURNS, ZEROS
 from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import Convolution, Recurrence
-from xray.story.recognition.between import Region, read_sizes
+from xray.story.recognition.between import Region, list_reading_data, read_sizes
 
 LEAST_TURNS = 3
 Kind = Literal["state space", "linear attention", "gated"] | None
@@ -69,7 +69,9 @@ def describe_recurrence(flow: Flow, nodes: Collection[int]) -> Recurrence | None
     chain = longest_chain(flow, nodes)
     ops = Counter(flow.op(node) for node in nodes if flow.is_leaf(node))
     if chain is not None:
-        return Recurrence(name_state(len(flow.output(chain).shape), ops), flow.output(chain).shape)
+        matrix = sums_outer_products(flow, chain, nodes)
+        kind: Kind = "linear attention" if matrix else name_state(len(flow.output(chain).shape), ops)
+        return Recurrence(kind, flow.output(chain).shape, by_pieces=goes_by_pieces(flow, nodes))
     states = (find_matrix(flow, node, nodes) for node in sorted(nodes, reverse=True))
     state = next((record for record in states if record is not None), None)
     if state is not None:
@@ -97,7 +99,7 @@ def find_matrix(flow: Flow, node: int, nodes: Collection[int]) -> TensorRecord |
         return None
     record, maker = list(flow.given(node))[-1]
     root = flow.carried_from(maker)
-    begins = flow.op(root) in ("zeros", "new_zeros", "zeros_like") if root is not None else record.role != "parameter"
+    begins = flow.op(root) in ZEROS if root is not None else record.role != "parameter"
     return record if begins and root not in nodes else None
 
 
@@ -116,8 +118,28 @@ def keeps_length(flow: Flow, product: int) -> bool:
     return first is None or flow.op(first) not in TURNS
 
 
+def goes_by_pieces(flow: Flow, nodes: Collection[int]) -> bool:
+    """Whether a state is changed fewer times than there are places: each time by several of them (Qwen 3.5)."""
+    chain = measure_chain(flow, nodes)
+    outside = list_reading_data(flow) - set(nodes)
+    rows = [
+        record.shape
+        for node in nodes
+        for record, maker in flow.given(node)
+        if (record.role != "parameter" if maker is None else maker in outside)
+    ]
+    places = min((shape[-2] for shape in rows if len(shape) > 2), default=0)
+    return chain is not None and chain[1] + 1 < places
+
+
 def longest_chain(flow: Flow, nodes: Collection[int]) -> int | None:
     """The last of at least `LEAST_TURNS` sums of which each adds to a multiple of the one before it, of the largest."""
+    chain = measure_chain(flow, nodes)
+    return None if chain is None else chain[0]
+
+
+def measure_chain(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
+    """The last of such sums, and how many they are."""
 
     def size_of(count: int, node: int) -> tuple[int, int]:
         return count, prod(flow.output(node).shape)
@@ -137,4 +159,4 @@ def longest_chain(flow: Flow, nodes: Collection[int]) -> int | None:
         length[node] = count
         if count >= LEAST_TURNS and (best is None or size_of(count, node) >= size_of(length[best], best)):
             best = node
-    return best
+    return None if best is None else (best, length[best])

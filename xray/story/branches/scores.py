@@ -16,7 +16,7 @@ from xray.story.branches.caps import find_cap
 from xray.story.branches.visible import count_blocks, hides_from_some
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.known_values import Known, keep_hiding, keep_values, read_scores_alone, values_of
-from xray.story.recognition.scored_parts import Operand, list_behind, read_scored
+from xray.story.recognition.scored_parts import Operand, list_behind, read_scored, reads_table
 from xray.story.recognition.value_rules import LOW
 from xray.story.recognition.value_shapes import Values, number
 
@@ -72,8 +72,14 @@ def read_scores(flow: Flow, site: Site) -> Scores:
         find_cap(flow, site.scored),
         any(mask.record.shape[-2:-1] != (1,) for mask in masks),
         None if sees_both is None else count_blocks(sees_both),
-        sees_both is not None and hides_from_some(sees_both),
+        hides_from_some(sees_both) if sees_both is not None else causal is False and hides_by_a_rule(masks, biases),
     )
+
+
+def hides_by_a_rule(masks: Sequence[Operand], biases: Sequence[Operand]) -> bool:
+    """Whether a mask was recorded that hides some cells, and neither the future nor padding alone (Mllama's tiles)."""
+    facts = (one.record.mask for one in (*masks, *biases))
+    return any(one is not None and one.kind == "custom" and one.hidden_share > 0 for one in facts)
 
 
 def read_own_future(flow: Flow, site: Site, scores: Scores, own: slice | None) -> Scores:
@@ -326,13 +332,7 @@ def is_learned(flow: Flow, record: TensorRecord, maker: int | None, behind: Sequ
     if record.role == "parameter" and maker is None:
         return True
     return any(
-        flow.op(node) in LOOKUPS
-        or (
-            flow.op(node) in ("index", "gather", "index_select")
-            and any(one.role == "parameter" for one in flow.steps[node].inputs)
-        )
-        or is_linear(flow, node)
-        or is_product(flow, node)
+        flow.op(node) in LOOKUPS or reads_table(flow, node) or is_linear(flow, node) or is_product(flow, node)
         for node in behind
     )
 

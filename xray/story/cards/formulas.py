@@ -15,6 +15,7 @@ from xray.story.shapes import digits, hue, read_shape
 from xray.story.sheet.planning import Panel
 from xray.story.type_sizes import LABEL, NOTE
 
+ATTENTION, WIDTH = "attention", "width of one head, d_k"
 MOST_FORMULAS = 3
 """So many different formulas of one name are told; where there are more, the first ones."""
 
@@ -40,7 +41,10 @@ def draw_formulas(told: Told, canvas: Canvas, top: float) -> float:
 
 
 def list_lines(told: Told) -> list[tuple[str, Line]]:
-    """The formulas of all attentions that are drawn, each with its stations where not all are alike."""
+    """The formulas of all attentions that are drawn, each with its stations where it is not that of all of them.
+
+    So it is too where attentions that stand closed have heads of another width (Gemma 4), or no sinks (MiMo).
+    """
     found: dict[str, dict[Line, list[int]]] = {}
     remarks: dict[Line, str] = {}
     splits: list[tuple[str, Line]] = []
@@ -50,8 +54,12 @@ def list_lines(told: Told) -> list[tuple[str, Line]]:
             remarks.setdefault(line, remark)
         if told.has_masks_beside and not splits:
             splits += [("split into heads: no number changes", line) for line in list_splits(panel.chart)]
+    everywhere = {panel.station for _, panel, _ in list_panels(told)}
+    several = {name for name, alike in found.items() if len(alike) > 1 or everywhere != set().union(*alike.values())}
+    several |= {WIDTH} if len({branch.d_k for branch in list_all(told)}) > 1 else set()
+    several |= {ATTENTION} if len({(branch.sinks, branch.cap) for branch in list_all(told)}) > 1 else set()
     lines = [
-        (f"{name}{describe_stations(stations) if len(alike) > 1 else ''}{remarks[line]}", line)
+        (f"{name}{describe_stations(stations) if name in several else ''}{remarks[line]}", line)
         for name, alike in found.items()
         for line, stations in list(alike.items())[:MOST_FORMULAS]
     ]
@@ -60,12 +68,23 @@ def list_lines(told: Told) -> list[tuple[str, Line]]:
 
 def list_attentions(told: Told) -> Iterator[tuple[Tower, Panel, Attention]]:
     """The attentions that are drawn, from the first station on; none of which two share one panel."""
+    for tower, panel, drawn in list_panels(told):
+        if len(drawn) == 1:
+            yield tower, panel, drawn[0]
+
+
+def list_panels(told: Told) -> Iterator[tuple[Tower, Panel, list[Attention]]]:
+    """The open panels in which attentions are drawn, each with these."""
     for tower, frames, _ in told.frames:
-        for frame in frames:
-            for panel in frame.panels:
-                drawn = [one.branch for one in panel.staging.branches if isinstance(one.branch, Attention)]
-                if panel.is_open and len(drawn) == 1:
-                    yield tower, panel, drawn[0]
+        for panel in (panel for frame in frames for panel in frame.panels if panel.is_open):
+            drawn = [one.branch for one in panel.staging.branches if isinstance(one.branch, Attention)]
+            if drawn:
+                yield tower, panel, drawn
+
+
+def list_all(told: Told) -> Iterator[Attention]:
+    """Every attention of the towers that are drawn, be its panel open or closed."""
+    return (one for tower, _, _ in told.frames for one in tower.branches if isinstance(one, Attention))
 
 
 def describe_stations(stations: Sequence[int]) -> str:
@@ -78,16 +97,16 @@ def list_formulas(tower: Tower, branch: Attention, nodes: Sequence[Node]) -> lis
     """The formulas of the attention that is drawn, each with its name and a remark."""
     nodes = [replace(node, key=node.key.rpartition(":")[2]) for node in nodes]  # of branches beside each other
     attention = write_attention(branch, nodes)
-    lines = [("attention", describe_box("formula", branch), attention)] if attention else []
+    lines = [(ATTENTION, describe_box("formula", branch), attention)] if attention else []
     width = write_width(tower, branch)
-    return [*lines, ("width of one head, d_k", "", width)] if width else lines
+    return [*lines, (WIDTH, "", width)] if width else lines
 
 
 def write_attention(branch: Attention, nodes: Sequence[Node]) -> Line:
     """The formula of an attention: its terms are those of its nodes; none where a sum is capped, or may be."""
     keys = {node.key.rstrip("0123456789") for node in nodes}
     cap = f"{branch.cap:g}" if branch.cap else "c" if any(HELD_CAP in node.extra for node in nodes) else ""
-    if cap and ("bias" in keys or "factor" in keys):
+    if cap and not keys.isdisjoint(("bias", "kinds", "factor")):
         return ()
     later = list_later(nodes)
     factors = [term for term in later if not isinstance(term, str)]
@@ -108,7 +127,7 @@ def list_later(nodes: Sequence[Node]) -> list[str | tuple[str]]:
     """What is done to the scores, in order: terms that are added, each once, and what all is multiplied by (XLNet)."""
     found: list[str | tuple[str]] = []
     for node in sorted(nodes, key=lambda one: one.row):
-        kind = node.key.rstrip("0123456789")
+        kind = node.key.rstrip("0123456789").replace("kinds", "bias")
         if kind in ("bias", "mask") and kind not in found:
             found.append(kind)
         elif kind == "factor":

@@ -1,6 +1,6 @@
 """What colours, lines, outlines and cells mean, those that occur."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told, draw_card
@@ -10,6 +10,7 @@ from xray.story.sheet.placing import CONDITION
 from xray.story.type_sizes import LABEL, NOTE
 from xray.story.wording import fit_text
 
+LANES = {"q": "queries", "k": "keys", "v": "values"}
 MOST_NAMED = 3
 """So many towers of one colour are named."""
 
@@ -42,17 +43,31 @@ def list_entries(told: Told) -> list[tuple[str, str, str]]:
         entries.append(("fill", role, name_makers(names)))
     if any(node.surface == "mask" for node in nodes):
         entries.append(("fill", "mask", "a mask is applied"))
-    lanes = "".join(node.key.rpartition("_")[2] for node in nodes if node.surface == "memory")
+    lanes = {node.key.rpartition("_")[2] for node in nodes if node.surface == "memory"}
     if lanes:
-        entries.append(("line", "ribbon", f"memory: {'keys and values' if 'k' in lanes else 'values'}"))
+        entries.append(("line", "ribbon", name_memory(lanes)))
     if told.has_condition:
-        entries.append(("fill", CONDITION, "condition: scales, shifts, gates"))
+        entries.append(("fill", CONDITION, name_condition(told)))
     entries += [("line", role, f"{role} path") for role in told.roles if role != "forward"]
     entries.append(("outline", "boundary", "enters or leaves a layer"))
     if told.marked:
         said = {"change": "changed", "failure": "failed", "alarm": "an alarm"}[told.marked]
         entries.append(("outline", "change" if told.marked == "change" else "failure", said))
     return entries
+
+
+def name_memory(lanes: Collection[str]) -> str:
+    """What comes from elsewhere into attentions, by the lanes that it goes through: queries alone, maybe (GCViT)."""
+    held = {letter for lane in lanes if {*LANES}.issuperset(lane) for letter in lane}
+    *former, last = (name for letter, name in LANES.items() if letter in held) if held else ("keys", "values")
+    return f"memory: {', '.join(former)} and {last}" if former else f"memory: {last}"
+
+
+def name_condition(told: Told) -> str:
+    """What a condition does to a stream where norms of it are scaled or shifted so; else where it is made (Gemma 4)."""
+    stages = (stage for tower, _, _ in told.frames for group in tower.groups for stage in group.stages)
+    modulates = any(stage.norm.adaptive for stage in stages)
+    return "condition: scales, shifts, gates" if modulates else "condition: made beside the stream"
 
 
 def name_makers(names: Sequence[str]) -> str:

@@ -28,6 +28,7 @@ def draw_pattern(told: Told, canvas: Canvas, top: float) -> float:
     def draw(y: float) -> float:
         for tower, frames in several:
             masks = {frame.group.layers[0]: frame.masks for frame in frames}
+            keys = {frame.group.layers[0]: frame.keys for frame in frames}
             parts = [list_parts(tower, group) for group in tower.groups]
             kinds = {number: kind for kind, group in enumerate(tower.groups) for number in group.layers}
             is_width_told = tells_widths(tower.groups, parts)
@@ -42,12 +43,14 @@ def draw_pattern(told: Told, canvas: Canvas, top: float) -> float:
             for kind, group in enumerate(tower.groups[:MOST_KINDS]):
                 canvas.panel(told.left + 14, y - 11, told.left + 26, y - 1, SWATCHES[kind % len(SWATCHES)], 2)
                 text = f"{spell_layers(group.layers)}: {', '.join(parts[kind])}"
+                text += f" (before it: {tower.before})" if tower.before and group.layers == (0,) else ""
                 like = [one for one, own in zip(tower.groups, parts, strict=True) if own == parts[kind]]
                 if is_width_told and group.d_model is not None:
                     text += f"; d_model {group.d_model:,}"
                     like = [one for one in like if one.d_model == group.d_model]
-                if len({masks.get(one.layers[0], ()) for one in like}) > 1:
+                if len({masks[one.layers[0]] for one in like if one.layers[0] in masks}) > 1:
                     text += describe_masks(masks.get(group.layers[0], ()))
+                text += describe_keys(keys.get(group.layers[0], ()), [keys.get(one.layers[0], ()) for one in like])
                 lines = tuple(words(line, NOTE) for line in wrap(text, NOTE, told.width - 50, canvas.measure, 2))
                 y = canvas.note(told.left + 32, y, lines, "card").bottom - 3
             if len(tower.groups) > MOST_KINDS:
@@ -81,10 +84,12 @@ def list_parts(tower: Tower, group: Group) -> list[str]:
 
 
 def name_ways(tower: Tower, stage: Stage) -> list[str]:
-    """For each branch of a stage what the stream goes through past it, where it is other past branches like these."""
-    alike = (one for group in tower.groups for one in group.stages if one.branches == stage.branches)
+    """For each branch of a stage what the stream goes through past it or behind it, where others differ."""
+    alike = [one for group in tower.groups for one in group.stages if one.branches == stage.branches]
     told = f" (past it: {', '.join(stage.past)})" if stage.past and len({one.past for one in alike}) > 1 else ""
-    return [told, *[""] * (len(stage.branches) - 1)]
+    is_scaled = stage.stream_scale == "after" and len({one.stream_scale for one in alike}) > 1
+    ways = [told, *[""] * (len(stage.branches) - 1)]
+    return [*ways[:-1], ways[-1] + " (the sum × a number)" * is_scaled]
 
 
 def name_kernel(branch: Branch, tower: Tower) -> str:
@@ -112,3 +117,11 @@ def describe_masks(masks: Sequence[Mask]) -> str:
     if told:
         return f"; {' and '.join(dict.fromkeys(told))}"
     return "; no mask" if masks and set(masks) == {"none"} else ""
+
+
+def describe_keys(own: Sequence[int], alike: Sequence[Sequence[int]]) -> str:
+    """How many keys an attention of a layer has, where layers are alike but for that (Mask2Former)."""
+    if any(len(one) != len(own) for one in alike):
+        return ""
+    differing = [count for place, count in enumerate(own) if len({one[place] for one in alike}) > 1]
+    return f"; {differing[0]:,} keys" if len(set(differing)) == 1 else ""

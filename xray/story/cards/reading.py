@@ -13,7 +13,9 @@ def draw_reading(told: Told, canvas: Canvas, top: float) -> float:
     y = top - 28
     for number, text in told.stations:
         lines = tuple(words(line, NOTE) for line in wrap(text, NOTE, told.width - 34, canvas.measure, 2))
+        more = 6 * (len(lines) - 1)  # a line more makes room above the station as below it
+        y -= more
         draw_station(canvas, told.left + 9, y, number, 9, "reading")
         canvas.note(told.left + 26, y + len(lines) * NOTE * 0.56, lines)
-        y -= 19 if len(lines) == 1 else 31
+        y -= 19 + more
     return y + 8

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from xray.story.anatomy.branches import Attention, Experts, FeedForward, Looking
-from xray.story.anatomy.tree import Tower
+from xray.story.anatomy.tree import Anatomy, Tower
 from xray.story.anatomy.wording import name_active
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told
@@ -14,17 +14,20 @@ from xray.story.shapes import hue
 from xray.story.type_sizes import LABEL, NOTE
 from xray.story.wording import fit_text, wrap
 
-FIRST, SECOND, TITLE = "X-RAY", "TRANSFORMER", 78
+FIRST, SECOND, OTHER, TITLE = "X-RAY", "TRANSFORMER", "NETWORK", 78
 CREDIT = "after the X-Ray Transformer infographic by Javier Ideami, losslandscape.com"
-NAME, SMALLEST_TITLE = 20, 52
+NAME, SMALLEST_NAME, SMALLEST_TITLE = 20, 12, 52
 
 
 def draw_title(told: Told, canvas: Canvas, top: float) -> float:
     """Title, the model's name, what was recorded, and its sizes."""
     y = draw_name(told, canvas, top)
     if told.trace.title.upper() != f"{FIRST} {SECOND}":
-        name = fit_text(told.trace.title, NAME, told.width, canvas.measure, "bold")
-        y = canvas.note(told.left, y, (words(name, NAME, "accent:title", "bold"),)).bottom - 2
+        sizes = range(NAME, SMALLEST_NAME, -1)
+        fitting = (one for one in sizes if canvas.measure(told.trace.title, one, "bold") <= told.width)
+        size = next(fitting, SMALLEST_NAME)
+        name = fit_text(told.trace.title, size, told.width, canvas.measure, "bold")
+        y = canvas.note(told.left, y, (words(name, size, "accent:title", "bold"),)).bottom - 2
     y = canvas.note(told.left, y, list_credits(told, canvas.measure, told.width)).bottom - 8
     for line in list_size_lines(told, canvas):
         y = canvas.note(told.left, y, (line,)).bottom - 2
@@ -40,17 +43,24 @@ def list_credits(told: Told, measure: Measure, width: float) -> tuple[Line, ...]
 
 def draw_name(told: Told, canvas: Canvas, top: float) -> float:
     """The title itself, on one line where it is wide; gives the height below it."""
-    whole = canvas.text_width(f"{FIRST} {SECOND}", 100, "black") / 100
+    second = name_subject(told.anatomy)
+    whole = canvas.text_width(f"{FIRST} {second}", 100, "black") / 100
     if told.width / whole > SMALLEST_TITLE:
         size = int(min(TITLE, told.width / whole))
         canvas.note(told.left - 2, top, (words(FIRST, size, "text", "black"),))
         start = told.left - 2 + canvas.text_width(FIRST + " ", size, "black")
-        canvas.note(start, top, (words(SECOND, size, "accent:title", "black"),))
+        canvas.note(start, top, (words(second, size, "accent:title", "black"),))
         return top - size * 1.12 - 4
-    size = int(min(TITLE, told.width / (canvas.text_width(SECOND, 100, "black") / 100)))
+    size = int(min(TITLE, told.width / (canvas.text_width(second, 100, "black") / 100)))
     canvas.note(told.left - 2, top, (words(FIRST, size, "text", "black"),))
-    canvas.note(told.left - 2, top - size, (words(SECOND, size, "accent:title", "black"),))
+    canvas.note(told.left - 2, top - size, (words(second, size, "accent:title", "black"),))
     return top - size * 2.12 - 4
+
+
+def name_subject(anatomy: Anatomy) -> str:
+    """What the sheet is an x-ray of: a transformer, if one of its layers looks at other places by attention."""
+    looks = any(isinstance(branch, Looking) for tower in anatomy.towers for branch in tower.branches)
+    return SECOND if looks else OTHER
 
 
 def list_size_lines(told: Told, canvas: Canvas) -> list[Line]:
@@ -99,7 +109,7 @@ def list_sizes(tower: Tower, scored: int) -> list[tuple[str, str, str]]:
             text = f"{known[0]:,}" if len(known) == 1 else f"{known[0]:,}–{known[-1]:,}"
             found.append((name, axis, text))
 
-    looking = [branch for branch in tower.branches if isinstance(branch, Looking) and branch.source == "self"]
+    looking = [branch for branch in tower.branches if isinstance(branch, Looking)]
     attentions = [branch for branch in looking if isinstance(branch, Attention)]
     add("heads", "heads", [branch.heads for branch in looking])
     add("layers", "other", [tower.layers])

@@ -9,7 +9,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, REPEATS
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
-from xray.story.passages.added_places import learned_source
+from xray.story.passages.added_places import count_learned, learned_source
 from xray.story.recognition.norms import Norm
 from xray.story.sentences.of_parts import Part, describe_box
 from xray.story.wording import plural
@@ -139,7 +139,7 @@ def name_learned(count: int) -> str:
 def chart_rows(flow: Flow, start: int, source: int) -> Chart:
     """The learned rows that a stream begins as, which a step takes where they are held."""
     made, params = flow.output(start), flow.steps[source].params
-    label = name_learned(made.shape[-2])
+    label = name_learned(count_learned(flow, start))
     told = plural(params, "parameter") if params else ""
     places = dict.fromkeys([start, source])
     return chart_alone(Node("learned", label, 0, MIDDLE, steps_at(flow, *places), made, told))
@@ -178,10 +178,25 @@ def count_read(flow: Flow, place: int) -> int:
     given = list(flow.given(place)) if flow.op(place) not in CARRYING | REPEATS else []
     sources = [learned_source(flow, record, maker, CARRYING | REPEATS) for record, maker in given]
     return sum(
-        prod(source.shape) if looks_up(flow, maker) else min(prod(record.shape), prod(source.shape))
+        prod(source.shape) if looks_up(flow, maker) else min(prod(source.shape), *list_counts(flow, record, maker))
         for (record, maker), source in zip(given, sources, strict=True)
         if source is not None
     )
+
+
+def list_counts(flow: Flow, record: TensorRecord, maker: int | None) -> list[int]:
+    """How many numbers there are on each step of a way: a part of a parameter may be repeated (ViLT's first place)."""
+    found = [prod(record.shape)]
+    while maker is not None and flow.op(maker) in CARRYING | REPEATS and flow.makers[maker]:
+        found.append(prod(flow.steps[maker].inputs[0].shape))
+        maker = flow.makers[maker][0]
+    return found
+
+
+def count_own(flow: Flow, block: int) -> int:
+    """The parameters of a block that are in no module inside it."""
+    inside = (step for step in flow.steps[block + 1 : flow.ends[block]] if step.parent == flow.steps[block].id)
+    return flow.steps[block].params - sum({step.path: step.params for step in inside}.values())
 
 
 def looks_up(flow: Flow, maker: int | None) -> bool:

@@ -259,6 +259,17 @@ def changes_each(flow: Flow, node: int, inside: Collection[int]) -> bool:
     return is_worked_out and len(out.shape) > 1 and prod(out.shape) > 1 and node in list_reading_data(flow)
 
 
+def adds_layers(flow: Flow, node: int, inside: Collection[int]) -> bool:
+    """Whether a step adds up what two linear layers make, of rows that the model holds too (Gradium's conditions)."""
+    if flow.op(node) not in SUMS or not flow.is_leaf(node) or len(flow.makers[node]) != 2:
+        return False
+    roots = [flow.carried_from(maker) for maker in flow.makers[node]]
+    return all(
+        root is not None and root in inside and (is_linear(flow, root) or adds_layers(flow, root, inside))
+        for root in roots
+    )
+
+
 def is_joint(
     flow: Flow, node: int, inside: Collection[int], whole: Collection[int], begins: Collection[int] = ()
 ) -> bool:
@@ -267,6 +278,8 @@ def is_joint(
     Number by number, one of them may be what the part begins with (PoolFormer); side by side, one may be from outside
     the `whole` part, or be learned.
     """
+    if adds_layers(flow, node, inside):
+        return True
     step = flow.steps[node]
     makers = {maker for maker in flow.makers[node] if maker is not None and maker in inside}
     if flow.op(node) in PLACING:

@@ -25,7 +25,7 @@ from xray.story.charts.chart import (
 from xray.story.charts.held_gates import find_held
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.passages.bridges import ROWS_BESIDE
-from xray.story.recognition.between import is_linear, projections_in, width_in, width_out
+from xray.story.recognition.between import is_linear, name_groups, projections_in, width_in, width_out
 from xray.story.recognition.norms import Norm as FoundNorm
 
 
@@ -100,7 +100,11 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
         edges, feet, top, row = [Edge("gate", "beside")], ("gate",), "beside", 2
     else:
         is_fused = branch.gated and gate is not None
-        label = "ONE LINEAR FOR GATE AND UP" if is_fused else f"LINEAR{name_norm_between(flow, between)}{with_bend}"
+        label = (
+            "ONE LINEAR FOR GATE AND UP"
+            if is_fused
+            else f"LINEAR{name_groups(flow, wide[0])}{name_norm_between(flow, between)}{with_bend}"
+        )
         joined = find_joined(flow, found, wide[0])
         first = 0 if joined is None else 1
         if joined is not None:
@@ -144,7 +148,11 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
         edges.append(Edge(top, "inner"))
         top, row = "inner", row + 1
     counted = describe_params(flow, last)
-    drawn.append(Node("contract", "LINEAR", row, BROAD, steps_at(flow, last), flow.output(last), counted))
+    drawn.append(
+        Node(
+            "contract", f"LINEAR{name_groups(flow, last)}", row, BROAD, steps_at(flow, last), flow.output(last), counted
+        )
+    )
     edges.append(Edge(top, "contract"))
     return Chart(tuple(name_clamps(flow, node, nodes) for node in drawn), tuple(edges), feet, "contract")
 
@@ -180,9 +188,11 @@ def find_joined(flow: Flow, found: Branching, wide: int) -> int | None:
 
 
 def list_between(flow: Flow, between: Sequence[int], branch: FeedForward) -> list[int]:
-    """The steps between two linear layers that the name of the first stands for: its norm and its activation."""
-    norms = [norm for node in between if (norm := find_any_norm(flow, node)) is not None]
-    return sorted({*list_bending(flow, between, branch.activation), *(node for norm in norms for node in norm.nodes)})
+    """The steps between two linear layers that the name of the first stands for: its norm and its activation.
+
+    A norm that the second one reads stands in a box of its own (Kosmos-2).
+    """
+    return sorted({*list_bending(flow, between, branch.activation), *list_norms_between(flow, between)})
 
 
 def name_norm_between(flow: Flow, between: Sequence[int]) -> str:

@@ -20,7 +20,7 @@ from xray.story.anatomy.wording import label_activation
 from xray.story.body.stages import find_any_norm, name_norm
 from xray.story.entrance.tables import MOVING
 from xray.story.passages.bridges import label_convolution
-from xray.story.passages.channels import find_channels, gates_channels
+from xray.story.passages.channels import find_channels, find_channels_ahead, gates_channels
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.joined_rows import label_learned_rows
 from xray.story.passages.ordered_rows import takes_in_order
@@ -115,6 +115,8 @@ def label_division(flow: Flow, norm: Norm) -> str:
     """What a norm is called that is none of the known ones, by what it divides by, or takes off."""
     if divides_by_length(flow, norm.end):
         return ITS_LENGTH
+    if any(divides_by_length(flow, one) for one in norm.nodes):
+        return f"{ITS_LENGTH}, SCALED"  # by one learned number, say (X-CLIP)
     if any(flow.op(one) in LENGTHS for one in norm.nodes):
         return "DIVIDED BY A NORM"
     return "MEAN TAKEN OFF" if norm.centred else "DIVIDED BY A MEAN"
@@ -169,6 +171,7 @@ def lies_end_to_end(flow: Flow, node: int) -> bool:
     if len(grown) != 1 or len(made) < 2 or any(len(shape) != len(made) for shape in shapes):
         return False
     channels = find_channels(flow, node)
+    channels = find_channels_ahead(flow, node) if channels is None else channels
     return grown[0] == 0 or (channels is not None and grown[0] != channels)
 
 

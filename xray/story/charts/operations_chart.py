@@ -12,18 +12,30 @@ from xray.ir.flow.operation_kinds import (
     SOFTMAXES,
     SUMS,
 )
+from xray.ir.flow.written_bends import list_written_bend
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.wording import ACTIVATIONS, label_activation
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.feed_forward import name_activation
-from xray.story.charts.chart import Chart, Edge, Node, Place, describe_params, steps_at
+from xray.story.branches.others import goes_by_pieces
+from xray.story.charts.chart import (
+    Chart,
+    Edge,
+    Node,
+    Place,
+    count_own,
+    count_read,
+    describe_params,
+    steps_at,
+)
 from xray.story.charts.drawn_steps import MOST_AT_ALL, MOST_NODES, part_loop, pick_steps, read_loop
 from xray.story.charts.operation_labels import label_step, list_rounding
 from xray.story.recognition.between import list_reading_data
-from xray.story.recognition.written_bends import list_written_bend
 
 MOST_IN_ROW, MOST_BEHIND = 3, 60
 PICKS = frozenset({"argmin", "argmax"})
+SAME_WEIGHTS = "same weights"
+"""Stands beside a box whose parameters are those of one before."""
 
 
 def chart_operations(
@@ -76,11 +88,11 @@ def chart_operations(
     rows = {number: sorted(held, key=lambda node: -joined.get(node, -1)) for number, held in rows.items()}
     for row, held in enumerate(piece for number in sorted(rows) for piece in cut_row(flow, rows[number])):
         for place, node in enumerate(held):
-            make = make_state if node in loop else partial(make_node, labels=labels)
+            make = partial(make_state, nodes=nodes) if node in loop else partial(make_node, labels=labels, owner=owner)
             made = make(flow, node, notable[node], row, spread(place, len(held)), keys[node])
             found.append(add_behind(flow, made, behind.get(node, {})))
     found = [tell_middle(flow, one, drawn.held) if one.key == keys.get(drawn.middle or 0) else one for one in found]
-    found = tell_again(found)
+    found = leave_out_again(flow, tell_again(found))
     begun = {after for _, after in edges}
     head = max(notable) if end not in notable else end
     return Chart(
@@ -108,9 +120,40 @@ def tell_again(nodes: Sequence[Node]) -> list[Node]:
     for node in nodes:
         held = {step.path for step in node.steps if step.params and step.module}
         is_again = bool(held) and bool(node.extra) and held <= seen
-        found.append(replace(node, extra="same weights") if is_again else node)
+        found.append(replace(node, extra=SAME_WEIGHTS) if is_again else node)
         seen |= held
     return found
+
+
+def leave_out_again(flow: Flow, nodes: Sequence[Node]) -> list[Node]:
+    """The boxes, of those alike in one block none but the first with a count, where the block does not hold as many.
+
+    A learned row that is led in for each of several pictures is one (LLaVA-NeXT's line ends).
+    """
+    blocks = {node.key: find_block(flow, node) for node in nodes}
+    counts: dict[str, int] = {}
+    told: set[tuple[str, str, str]] = set()
+    left: set[str] = set()
+    for node in nodes:
+        block = blocks[node.key]
+        if block is None or not node.extra:
+            continue
+        path = flow.steps[block].path
+        counts[path] = counts.get(path, 0) + sum(count_read(flow, flow.places[step.id]) for step in node.steps)
+        kind = (path, node.steps[0].op, node.extra)
+        left |= {node.key} if kind in told else set()
+        told.add(kind)
+    short = {
+        one for one in blocks.values() if one is not None and counts.get(flow.steps[one].path, 0) > count_own(flow, one)
+    }
+    return [replace(node, extra="") if node.key in left and blocks[node.key] in short else node for node in nodes]
+
+
+def find_block(flow: Flow, node: Node) -> int | None:
+    """The block in which the steps of a box stand that are no modules; None of others."""
+    if not node.steps or any(step.module for step in node.steps):
+        return None
+    return flow.places.get(node.steps[0].parent or "")
 
 
 def tell_middle(flow: Flow, node: Node, held: int) -> Node:
@@ -124,10 +167,20 @@ def add_behind(flow: Flow, node: Node, behind: Mapping[int, tuple[int, ...]]) ->
     if not behind:
         return node
     label = " + ".join([node.label, *(label_step(flow, one) for one in behind)])
-    steps = (*node.steps, *(flow.steps[one] for group in behind.values() for one in group))
+    shifts = steps_at(flow, *list_shifts(flow, flow.places[node.steps[0].id], min(behind)))
+    steps = (*node.steps, *shifts, *(flow.steps[one] for group in behind.values() for one in group))
     places = [flow.places[step.id] for step in steps]
     extra = describe_params(flow, *places) if node.extra else node.extra
     return replace(node, label=label, steps=steps, record=flow.output([*behind][-1]), extra=extra)
+
+
+def list_shifts(flow: Flow, node: int, end: int) -> list[int]:
+    """The sums of learned numbers on the way from a step to the one that bends what it gives (Falcon Mamba's steps)."""
+    found = []
+    while node < end:
+        node = min((reader for reader in flow.readers.get(node, ()) if flow.is_leaf(reader)), default=end)
+        found += [node] if node < end and flow.op(node) in SUMS and count_read(flow, node) else []
+    return found
 
 
 def name_written_bends(flow: Flow, nodes: Collection[int], loop: Collection[int]) -> dict[int, str]:
@@ -239,26 +292,56 @@ def attends(flow: Flow, group: Collection[int]) -> bool:
     return len(group) > 1 and any(flow.op(one) in SOFTMAXES for one in group)
 
 
-def with_learned(flow: Flow, group: tuple[int, ...]) -> tuple[int, ...]:
-    """Some steps with those that work out what they read of parameters alone, as learned rows are made queries."""
-    data = list_reading_data(flow)
-    made = (maker for one in group for maker in flow.makers[one] if maker is not None and maker not in data)
-    return tuple(dict.fromkeys((*group, *flow.behind(*made, within=lambda here: here not in data))))
+def with_learned(flow: Flow, group: tuple[int, ...], owner: Collection[int] = ()) -> tuple[int, ...]:
+    """Some steps with those that work out what they read of parameters alone, as learned rows are made queries.
+
+    Without those that stand in boxes of their own (Aria).
+    """
+    apart = {*list_reading_data(flow), *owner}
+    made = (maker for one in group for maker in flow.makers[one] if maker is not None and maker not in apart)
+    return tuple(dict.fromkeys((*group, *flow.behind(*made, within=lambda here: here not in apart))))
 
 
 def make_node(
-    flow: Flow, node: int, group: tuple[int, ...], row: int, place: Place, key: str, *, labels: Mapping[int, str]
+    flow: Flow,
+    node: int,
+    group: tuple[int, ...],
+    row: int,
+    place: Place,
+    key: str,
+    *,
+    labels: Mapping[int, str],
+    owner: Collection[int],
 ) -> Node:
-    """A step as a node."""
+    """A step as a node; `owner` are all that are drawn."""
     is_whole = attends(flow, group) or find_any_norm(flow, node) is not None
-    extra = describe_params(flow, *(with_learned(flow, group) if is_whole else (node,)))
+    extra = describe_params(flow, *(with_learned(flow, group, owner) if is_whole else (node,)))
     steps = steps_at(flow, *dict.fromkeys((node, *group)))
     return Node(key, labels.get(node) or label_step(flow, node), row, place, steps, flow.output(node), extra)
 
 
-def make_state(flow: Flow, node: int, group: tuple[int, ...], row: int, place: Place, key: str) -> Node:
-    """A loop of steps that change a state as a node."""
+def make_state(
+    flow: Flow, node: int, group: tuple[int, ...], row: int, place: Place, key: str, *, nodes: Collection[int]
+) -> Node:
+    """A loop of steps that change a state as a node; `nodes` are all of its part."""
     steps = steps_at(flow, *dict.fromkeys((node, *group)))
-    changes = sum(flow.op(one) in SUMS for one in group)
-    told = f"changed {changes} times"
-    return Node(key, "STATE, HANDED FROM PLACE TO PLACE", row, place, steps, flow.output(node), told)
+    changes = count_changes(flow, group)
+    told = f"changed {changes} times" if changes else ""
+    unit = "PIECE" if goes_by_pieces(flow, nodes) else "PLACE"
+    return Node(key, f"STATE, HANDED FROM {unit} TO {unit}", row, place, steps, flow.output(node), told)
+
+
+def count_changes(flow: Flow, group: Collection[int]) -> int | None:
+    """How often a loop changes its state: once with each sum, where each but the first is made of the one before.
+
+    What is worked out of a state on the way is of another shape (gated delta rule). None where other sums of this shape
+    stand among them, as those of a state in several parts (RWKV), or where there is but one.
+    """
+    state = flow.output(max(group)).shape
+    changing = {one for one in group if flow.op(one) in SUMS and flow.output(one).shape == state}
+    sums: dict[int, int] = {}
+    for node in sorted(group):
+        before = max((sums[maker] for maker in flow.makers[node] if maker in sums), default=0)
+        sums[node] = before + (node in changing)
+    changes = max(sums.values(), default=0)
+    return changes if changes > 1 and changes == len(changing) else None

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CLAMPS, SUMS
 from xray.story.anatomy.branches import (
@@ -20,13 +21,14 @@ from xray.story.attention.end import TANH_GATE
 from xray.story.attention.lanes import list_opening
 from xray.story.attention.sampled import chart_sampling
 from xray.story.body.scale import find_scale, find_tanh_gate
-from xray.story.body.stages import Branching, Staging, find_ending, name_norm
+from xray.story.body.stages import Branching, Staging, find_any_norm, find_ending, name_norm
 from xray.story.branches.caps import label_scale
 from xray.story.charts.between_chart import chart_beside, fill_between, lead_past, lead_pieces
 from xray.story.charts.chart import (
     BROAD,
     MIDDLE,
     Chart,
+    Edge,
     Node,
     chart_alone,
     describe_params,
@@ -49,6 +51,7 @@ from xray.story.recognition.mixed_streams import Mixing
 from xray.story.recognition.norms import Norm, find_norm, is_learned_gate, is_parted
 from xray.story.recognition.weighed_sums import Weighing
 from xray.story.sentences.of_parts import describe_box
+from xray.story.streams.joints import Joint
 from xray.story.streams.scaled_streams import list_learned_behind
 from xray.story.wording import plural
 
@@ -71,13 +74,15 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
         gated = chart_own_gate(flow, staging, before[0], chart)
         chart = stack_charts(chart_norm(flow, before[0], "opening", beside), gated)
         chart = lead_past(flow, chart, staging.joints[0].stream, inner)
+    if staging.joints[0].since:
+        chart = replace(stack_charts(chart_since(flow, staging.joints[0]), chart), feet=())
     if staging.added is not None:
         chart = stack_charts(chart_added(flow, staging.added), chart)
     chart = add_scale(flow, staging, add_shared_end(flow, staging, chart))
     for mixing in [joint.mixing for joint in staging.joints if joint.mixing is not None][:1]:
         chart = stack_charts(chart_gather(flow, mixing), stack_charts(chart, chart_spread(flow, mixing)))
     for weighing in [joint.weighing for joint in staging.joints if joint.weighing is not None][:1]:
-        chart = stack_charts(chart, chart_gates(flow, weighing))
+        return lead_by_gates(add_sum(flow, staging, stack_charts(chart, chart_gates(flow, weighing))), chart.heads)
     return add_sum(flow, staging, chart)
 
 
@@ -121,6 +126,11 @@ def chart_gates(flow: Flow, weighing: Weighing) -> Chart:
     return Chart((node,), (), (node.key,), node.key)
 
 
+def lead_by_gates(chart: Chart, made: Sequence[str]) -> Chart:
+    """The chart in which gates are made of the stream too, and what a branch made goes by them to the sum."""
+    return replace(chart, edges=(*chart.edges, *(Edge(one, "add") for one in made)), feet=(*chart.feet, "gates"))
+
+
 def chart_gather(flow: Flow, mixing: Mixing) -> Chart:
     """Several streams weighed and added up to the one row that a branch works on, as a chart of its own."""
     label, extra = f"{mixing.count} STREAMS INTO ONE", describe_params(flow, *mixing.weights, mixing.gather)
@@ -136,12 +146,26 @@ def chart_spread(flow: Flow, mixing: Mixing) -> Chart:
     return chart_alone(node)
 
 
+def chart_since(flow: Flow, joint: Joint) -> Chart:
+    """What a branch reads that began before other sums, as a chart of its own: the stream, or what a norm made."""
+    start = joint.region.start or 0  # it is a sum, or a norm behind one
+    norm = find_any_norm(flow, start) if joint.normed else None
+    kind = None if norm is None else name_norm(flow, norm)
+    what = "STREAM" if norm is None else f"{kind.upper()} NORM" if kind else "NORM"
+    label = f"{what} BEFORE THE LAST {joint.since} SUMS"
+    places = (start,) if norm is None else (start, *(node for node in norm.nodes if node != start))
+    remark = describe_box("since", None)
+    return chart_alone(Node("since", label, 0, BROAD, steps_at(flow, *places), flow.output(start), remark=remark))
+
+
 def chart_added(flow: Flow, added: AddedRows) -> Chart:
     """Rows worked out of the stream and put beside it, as a chart of its own."""
     label = "WITH ONE MORE ROW" if added.count == 1 else f"WITH {added.count:,} MORE ROWS"
     extra = describe_params(flow, *(node for node in added.nodes if flow.is_leaf(node)))
     places = (added.join, *sorted(added.nodes - {added.join}))
-    return chart_alone(Node("added", label, 0, BROAD, steps_at(flow, *places), flow.output(added.join), extra))
+    told = ("worked out by attention",) if any(site.softmax in added.nodes for site in list_sites(flow)) else ()
+    node = Node("added", label, 0, BROAD, steps_at(flow, *places), flow.output(added.join), extra, told=told)
+    return chart_alone(node)
 
 
 def add_shared_end(flow: Flow, staging: Staging, chart: Chart) -> Chart:

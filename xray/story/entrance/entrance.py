@@ -17,6 +17,7 @@ from xray.ir.flow.operation_kinds import (
     SUMS,
     TRANSPOSED,
 )
+from xray.ir.flow.written_bends import list_written_bend
 from xray.story.anatomy.tree import EntrancePart, Reads
 from xray.story.body.stages import find_any_norm
 from xray.story.entrance.inputs import name_input, reads_vectors, source_of
@@ -27,18 +28,18 @@ from xray.story.entrance.tables import (
     looks_up_ids,
     looks_up_places,
     mixes_with,
+    shares_rows,
     table_rows,
     trains,
 )
 from xray.story.entrance.turns import find_turns
-from xray.story.passages.added_places import describe_sum, learned_source, name_beside
+from xray.story.passages.added_places import count_learned, describe_sum, learned_source, name_beside
 from xray.story.passages.joined_rows import find_begun_rows
 from xray.story.recognition.between import is_linear, is_scale, read_sizes, width_out
 from xray.story.recognition.chosen_rows import list_choice
 from xray.story.recognition.norms import Norm
 from xray.story.recognition.resamplers import Resampler, find_resamplers
 from xray.story.recognition.value_shapes import number
-from xray.story.recognition.written_bends import list_written_bend
 from xray.story.streams.joints import find_longest_part
 
 Part = tuple[int, EntrancePart]
@@ -117,12 +118,12 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
         # more stands there than an entrance: no part of it is known
         return Entrance(frozenset(), reads, (), None, unread=frozenset(nodes))
     reads = "ids" if word is not None and not others else name_input(flow, finders, nodes, stops)
-    vocab = None if word is None else table_rows(flow, word)
+    vocab = None if word is None or shares_rows(flow, word) else table_rows(flow, word)
     in_order = [part for _, part in sorted(parts, key=lambda one: one[0])]
     begun = find_begun_rows(flow, nodes) if reads is None and alone is None else None
     if begun is not None:
         trained = judge_training(flow, begun[0].trained, nodes)
-        in_order.insert(0, EntrancePart("learned rows", flow.output(start).shape[-2], learned=trained))
+        in_order.insert(0, EntrancePart("learned rows", count_learned(flow, start), learned=trained))
     also: Reads | None = "ids" if word is not None and reads != "ids" else None
     whole = frozenset(nodes | list_scoring(flow, nodes, stops))
     return Entrance(whole, reads, tuple(name_rows(in_order)), vocab, also, resamplers)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import isclose, sqrt
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, PLACING, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, PLACING, SCALINGS, SUMS, ZEROS
 from xray.story.body.towers import Towering
 from xray.story.branches.caps import name_times, read_factor
 from xray.story.charts.chart import (
@@ -38,8 +38,6 @@ from xray.story.recognition.resamplers import Resampler
 from xray.story.recognition.value_shapes import number
 from xray.story.streams.asides import list_carried_readers
 from xray.story.wording import plural
-
-ZEROS = frozenset({"zeros", "zeros_like", "new_zeros"})
 
 
 def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -> Chart | None:
@@ -74,7 +72,7 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
             labels |= {turns.end: f"{turns.count:,} TURNS OF A LOOP"}
             folded |= {turns.end: (*turns.steps, turns.end)}
         chart = chart_operations(flow, nodes, start, labels, "in", is_entrance=True, folded=folded)
-        chart = None if chart is None else add_halves(flow, add_scale(flow, chart, nodes))
+        chart = None if chart is None else add_scale(flow, add_halves(flow, chart), nodes)
     if chart is None:
         begun = find_begun_rows(flow, nodes)
         rows = chart_learned(flow, start) if begun is None else chart_rows(flow, start, begun[1])
@@ -147,7 +145,8 @@ def chart_places(flow: Flow, towering: Towering, start: int) -> Chart | None:
     if place is None or len(scales) > 1 or flow.steps[place].params:
         return None
     last = scales[0] if scales else word
-    label = "EMBED" if not scales else "EMBED × √d_model" if is_root(flow, last) else "EMBED × A FACTOR"
+    is_plain = not scales or number(flow.steps[last]) == 1
+    label = "EMBED" if is_plain else "EMBED × √d_model" if is_root(flow, last) else "EMBED × A FACTOR"
     params = flow.steps[word].params
     told = plural(params, "parameter") if params else ""
     dropped = list_dropouts(flow, end)

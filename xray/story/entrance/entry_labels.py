@@ -57,7 +57,7 @@ def label_entry(flow: Flow, node: int) -> str:
         return label_neighbours(flow, node)
     if op in SCALINGS and is_one_number(flow, node):
         return "× A LEARNED NUMBER"
-    if op in SCALINGS and counts_places(flow, node):
+    if op in SCALINGS and not op.startswith(("div", "true_div")) and counts_places(flow, node):
         return "× ONE NUMBER FOR EACH PLACE"
     if op in CHOOSING and leaves_rows(flow, node):
         chance = ", DRAWN BY CHANCE" if picks_by_chance(flow, node) else ""
@@ -67,7 +67,8 @@ def label_entry(flow: Flow, node: int) -> str:
     if op in SIDE_BY_SIDE and (column := label_column(flow, node)):
         return column
     rows = [record.shape[1] for record in flow.steps[node].inputs if len(record.shape) > 1]
-    if op == "cat" and flow.output(node).shape[1:2] == (sum(rows),):
+    is_of_rows = len(flow.output(node).shape) > len(("batch", "width"))
+    if op == "cat" and is_of_rows and flow.output(node).shape[1:2] == (sum(rows),):
         return label_rows(flow, node, rows)
     return ""
 
@@ -93,12 +94,15 @@ def label_rows(flow: Flow, node: int, rows: Sequence[int]) -> str:
     """What a step is called that puts learned rows before others, or one more beside them; "" for any other."""
     learned = [len(one[0].shape) == 3 and learned_source(flow, *one) is not None for one in flow.given(node)]
     first = sum(rows[: learned.index(False)]) if False in learned else 0
-    if first and learned.count(False) > 1:
+    if len(rows) > 1 and (all(learned) or (first and learned.count(False) > 1)):
         told = (f"{one:,}{' LEARNED' * own}" for one, own in zip(rows, learned, strict=True))
         return f"END TO END: {' + '.join(told)}"
+    if first and True in learned[learned.index(False) :]:
+        own = sum(one for one, is_own in zip(rows, learned, strict=True) if is_own)
+        return f"LEARNED ROWS BESIDE: {sum(rows) - own:,} + {own:,}"
     if first:
         return "A LEARNED ROW IN FRONT" if first == 1 else f"{first:,} LEARNED ROWS IN FRONT"
-    return "WITH ONE MORE ROW" if 1 in rows else ""
+    return "WITH ONE MORE ROW" if 1 in rows and len(rows) == 2 and len(flow.output(node).shape) > 2 else ""
 
 
 def label_column(flow: Flow, node: int) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, LOOKUPS
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, LOOKUPS, SIDE_BY_SIDE
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
 from xray.story.anatomy.tree import Reads
@@ -19,8 +19,10 @@ from xray.story.charts.chart import (
     name_learned,
 )
 from xray.story.entrance.also_given import add_others
+from xray.story.entrance.inputs import list_worked_out
 from xray.story.entrance.shared_ids import find_shared_ids
 from xray.story.entrance.tables import looks_up_places
+from xray.story.passages.added_places import learned_source
 from xray.story.passages.joined_rows import find_begun_rows
 from xray.story.recognition.between import is_linear, is_times_one
 from xray.story.wording import ELLIPSIS, plural
@@ -49,6 +51,7 @@ def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:
         given = [(kind, found) for kind, found in given if kind is not None or flow.steps[found[2]].id in drawn]
         given = [(kind, found) for kind, found in given if not is_led_in(flow, chart, found[1], found[2])]
     given = [(kind, step_outside(flow, towering.entrance, drawn, *one)) for kind, one in given]
+    given = [(kind, one) for kind, one in given if kind is not None or not is_held(flow, *one)]
     begun = find_begun_rows(flow, towering.entrance) if kinds == (None,) else None
     if begun is not None:
         return add_learned(flow, chart, *begun)
@@ -70,6 +73,12 @@ def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:
     return add_others(flow, Chart((*below, *raised.nodes), (*edges, *raised.edges), feet, raised.head, raised.memory))
 
 
+def is_held(flow: Flow, step: Step, record: TensorRecord, reader: int) -> bool:
+    """Whether rows come from nowhere else: a model holds them itself (SAM 3)."""
+    maker = next((maker for one, maker in flow.given(reader) if one is record), None)
+    return learned_source(flow, record, maker) is not None
+
+
 def add_learned(flow: Flow, chart: Chart, rows: TensorRecord, reader: int, working: int) -> Chart:
     """The chart with the learned rows below it that all begins with, led to the box that works on them first."""
     above = next((node.key for node in chart.nodes if flow.steps[working] in node.steps), None)
@@ -87,7 +96,7 @@ def lead_to_boxes(flow: Flow, entrance: Collection[int], chart: Chart, record: T
     todo = [
         node
         for node in entrance
-        if any(maker is None and is_same_given(one, record) for one, maker in flow.taken(node))
+        if any(is_same_given(one, record) for one, maker in flow.taken(node) if maker is None or one.source is not None)
     ]
     seen: set[int] = set()
     while todo:
@@ -101,7 +110,7 @@ def lead_to_boxes(flow: Flow, entrance: Collection[int], chart: Chart, record: T
 
 
 def is_same_given(one: TensorRecord, other: TensorRecord) -> bool:
-    """Whether two records are of one tensor that came in, as far as can be told."""
+    """Whether two records are of one tensor, as it came in or as a step made it, as far as can be told."""
     return one.source == other.source and one.shape == other.shape and one.role == other.role != "parameter"
 
 
@@ -199,9 +208,11 @@ def step_out(flow: Flow, nodes: Collection[int], finder: int) -> tuple[Step, Ten
     while here is not None and here in nodes and flow.makers[here]:
         if is_linear(flow, here) and flow.op(here) not in FINDINGS:
             reader = here
-        elif flow.op(here) not in CARRYING | DROPOUTS | CURVES | PADDINGS:
+        given = list_worked_out(flow, here)
+        is_padded = flow.op(here) in PADDINGS or (flow.op(here) in SIDE_BY_SIDE and len(given) == 1)
+        if not given or (not is_padded and reader != here and flow.op(here) not in CARRYING | DROPOUTS | CURVES):
             return flow.steps[finder], record, finder
-        if reader != finder or flow.op(here) in PADDINGS:
-            whole = flow.steps[here].inputs[0]
-        here = flow.makers[here][0]
+        if reader != finder or is_padded:
+            whole = given[0][0]
+        here = given[0][1]
     return (flow.steps[reader], whole, reader) if here is None else (flow.steps[finder], record, finder)

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import LOOKUPS
+from xray.ir.flow.operation_kinds import LOOKUPS, SIDE_BY_SIDE, ZEROS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import Reads
 from xray.story.entrance.tables import looks_up_places
@@ -103,8 +103,23 @@ def source_of(flow: Flow, node: int, stops: Collection[int]) -> TensorRecord | N
             return None
         if maker is None or not flow.makers[maker]:
             return record if maker is None else None
-        given = [(one, before) for one, before in flow.taken(maker) if one.role != "parameter"]
+        given = list_worked_out(flow, maker)
         if not given:
             return None
         record, maker = given[0]
     return None
+
+
+def list_worked_out(flow: Flow, place: int) -> list[tuple[TensorRecord, int | None]]:
+    """What a step works on, each with its maker, but for parameters and what stands beside it and is made of nothing.
+
+    Where no sound went before there are zeros (the convolutions of Voxtral Realtime).
+    """
+    given = [(one, maker) for one, maker in flow.taken(place) if one.role != "parameter"]
+    return [one for one in given if flow.op(place) not in SIDE_BY_SIDE or not is_made_of_nothing(flow, one[1])]
+
+
+def is_made_of_nothing(flow: Flow, maker: int | None) -> bool:
+    """Whether a step only moves numbers that are the same in every run, as zeros are."""
+    root = flow.carried_from(maker)
+    return root is not None and flow.op(root) in ZEROS

@@ -25,7 +25,10 @@ def find_shared_ids(flow: Flow, chart: Chart, reader: int) -> tuple[TensorRecord
 
 
 def list_way(flow: Flow, lookup: int) -> dict[object, TensorRecord]:
-    """What the ids of a lookup were cut out of, the nearest first: by its step, or by its name if from outside."""
+    """What the ids of a lookup were cut out of, the nearest first: by its step, or by its name if from outside.
+
+    Not one of the parts that a step cut it into: each lookup has another one of these (X-Codec).
+    """
     found: dict[object, TensorRecord] = {}
     here: int | None = lookup
     while here is not None and (here == lookup or flow.op(here) in CUTS):
@@ -33,5 +36,6 @@ def list_way(flow: Flow, lookup: int) -> dict[object, TensorRecord]:
         if given is None:
             break
         record, here = given
-        found[(record.name, record.shape) if here is None else here] = record
+        if here is None or len(flow.steps[here].outputs) == 1:
+            found[(record.name, record.shape) if here is None else here] = record
     return found

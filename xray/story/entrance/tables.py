@@ -8,6 +8,7 @@ from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, SCALINGS, 
 from xray.ir.records import TensorRecord
 
 MOST = 400
+LEFT_OVER = frozenset({"remainder", "remainder_", "fmod", "fmod_"})
 MOST_BESIDE = 40
 MOST_BEFORE = 2
 """So many rows a table of places may have before that of the first place."""
@@ -179,6 +180,15 @@ def table_rows(flow: Flow, node: int) -> int | None:
     if isinstance(rows, int):
         return rows
     return next((record.shape[0] for record in step.inputs if len(record.shape) == 2 and record.is_float), None)
+
+
+def shares_rows(flow: Flow, node: int) -> bool:
+    """Whether several ids look one row up, as they are what is left over of a division: the table tells no words then.
+
+    So are the characters that CANINE looks up by several hashes.
+    """
+    ids = next((maker for record, maker in flow.given(node) if not record.is_float), None)
+    return ids is not None and any(flow.op(one) in LEFT_OVER for one in flow.behind(ids, most=MOST_BESIDE))
 
 
 def judge_training(flow: Flow, trained: bool | None, nodes: Collection[int]) -> bool | None:

@@ -10,6 +10,8 @@ from xray.ir.flow.operation_kinds import LOOKUPS
 
 FEWEST_TURNS = 8
 """Fewer turns than these are drawn step by step."""
+FEWEST_STEPS = 2
+"""So many steps a turn has; one sum behind the other is no loop (LayoutLM's nine tables)."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ def find_turns(flow: Flow, nodes: Collection[int]) -> Turns | None:
     leaves = [node for node in sorted(nodes) if flow.is_leaf(node)]
     signs = [(flow.op(node), flow.steps[node].location) for node in leaves]
     turn = find_distance(signs)
-    if turn is None:
+    if turn is None or turn < FEWEST_STEPS:
         return None
     alike = [one == other for one, other in zip(signs, signs[turn:], strict=False)]
     start, length = find_run(alike)

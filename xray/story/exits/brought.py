@@ -12,12 +12,12 @@ from xray.story.entrance.given import INPUTS
 from xray.story.recognition.between import Region, is_linear, list_reading_data
 
 
-def list_brought(flow: Flow, region: Region) -> frozenset[int]:
+def list_brought(flow: Flow, region: Region, condition: Collection[int]) -> frozenset[int]:
     """The steps beside a region that work on what comes in with weights of their own, with what they work out of it.
 
-    So are words told apart from a sound, until both meet (transducers).
+    So are words told apart from a sound, until both meet (transducers). A `condition` of the stream is drawn as such.
     """
-    fed = region.beside & list_reading_data(flow)
+    fed = (region.beside & list_reading_data(flow)).difference(condition)
     learned = {node for node in fed if flow.is_leaf(node) and (flow.op(node) in LOOKUPS or is_linear(flow, node))}
     begun = {node for node in fed if any(maker is None for _, maker in flow.taken(node))}
     worked = {node for node in fed if not begun.isdisjoint(flow.behind(node, within=fed.__contains__))}

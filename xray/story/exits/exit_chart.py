@@ -43,8 +43,10 @@ from xray.story.exits.waves import list_waves
 from xray.story.passages.bridges import label_earlier
 from xray.story.passages.joined_rows import label_joined_rows
 from xray.story.passages.modulation import list_modulation
-from xray.story.recognition.between import find_region, is_linear
+from xray.story.recognition.between import find_region, is_linear, list_reading_data
+from xray.story.recognition.lengths import BY_LENGTH, ITS_LENGTH
 from xray.story.recognition.mixed_streams import find_end
+from xray.story.recognition.norms import Norm
 from xray.story.recognition.resamplers import find_resamplers
 from xray.story.streams.put_back import list_put_back
 
@@ -68,9 +70,11 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     nodes = {*region.inner, *heads.steps}.difference(others, list_put_back(flow, end))
     of_stage = [node for node in nodes if is_of_stage(flow, towering, node)]
     nodes.difference_update(flow.behind(*of_stage, within=lambda node: node > end))
-    brought = list_brought(flow, region) if loss is None and not others else frozenset[int]()
+    beside = frozenset[int]() if towering.condition is None else towering.condition.nodes
+    brought = list_brought(flow, region, beside) if loss is None and not others else frozenset[int]()
     nodes |= {*list_beside(flow, end, top, others), *brought}
     labels = label_joined_rows(flow, nodes, {end, *of_stage}) | label_brought(flow, brought)
+    modulation = () if towering.final is None else list_modulation(flow, towering.final)
     gathered = find_end(flow, towering.chains[-1].joints[-1].mixing, end)
     for node in nodes:
         if is_linear(flow, node) and scores_words(flow, node, towering.tower.vocab):
@@ -80,8 +84,6 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         elif node == gathered:
             labels[node] = f"{towering.tower.streams} STREAMS INTO ONE"
         elif is_last_norm(flow, towering, node):
-            final = towering.final
-            modulation = () if final is None else list_modulation(flow, final)
             labels[node] = f"LAST NORM, {name_modulation(flow, modulation)}" if modulation else "LAST NORM"
         elif earlier := label_earlier(flow, node, nodes):
             labels[node] = earlier
@@ -96,7 +98,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         labels |= {node: own} if own and node in nodes else {}
     pooling = find_resamplers(flow, nodes, {end})
     labels |= {one.end: label_resampler(one) for one in pooling}
-    folded = {one.end: one.nodes for one in pooling}
+    folded = {one.end: with_rows(flow, one.nodes, nodes) for one in pooling}
     if nearest is not None:
         labels[nearest.end] = f"THE NEAREST OF {nearest.codes:,} CODES"
         folded[nearest.end] = nearest.nodes
@@ -107,6 +109,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     if chart is None:
         return None
     chart = replace(chart, nodes=tuple(tell_pooled(flow, show_given(node), end) for node in chart.nodes))
+    chart = hold_modulation(flow, chart, towering.final, modulation)
     chart = lead_brought(flow, without_told(chart), brought)
     if loss is not None:
         return add_loss(flow, chart, loss, predicted)
@@ -127,6 +130,21 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         label, out = name_pick(flow, node), flow.output(node)
         chart = add_above(chart, Node(f"out{node}", label, 0, BROAD, steps_at(flow, node), out, surface="phase"))
     return chart
+
+
+def hold_modulation(flow: Flow, chart: Chart, final: Norm | None, modulation: Sequence[int]) -> Chart:
+    """The chart with the steps that scale and shift what the last norm makes in the box of that norm."""
+    told = steps_at(flow, *modulation)
+    own = None if final is None else flow.steps[final.end]
+    nodes = (replace(node, steps=(*node.steps, *told)) if own in node.steps else node for node in chart.nodes)
+    return replace(chart, nodes=tuple(nodes)) if told else chart
+
+
+def with_rows(flow: Flow, own: Collection[int], drawn: Collection[int]) -> tuple[int, ...]:
+    """The steps of a resampler, and those that make its learned rows of parameters alone, if they have no box."""
+    reading = list_reading_data(flow)
+    made = flow.behind(*own, within=lambda place: place in own or place not in reading)
+    return tuple(sorted({*own, *(one for one in made if one not in drawn)}))
 
 
 def list_beside(flow: Flow, end: int, last: int, others: Collection[int]) -> list[int]:
@@ -163,7 +181,9 @@ def tell_pooled(flow: Flow, node: Node, end: int) -> Node:
         return node
     steps = (*node.steps, *steps_at(flow, *(place for _, read in found for place in read)))
     told = [told for told, _ in found]
-    label = " BESIDE ".join(told) if is_join else f"{node.label} OF {told[0]}"
+    is_length = node.label.startswith(ITS_LENGTH)
+    of_rows = node.label.replace(ITS_LENGTH, f"{told[0]} {BY_LENGTH}") if is_length else f"{node.label} OF {told[0]}"
+    label = " BESIDE ".join(told) if is_join else of_rows
     return replace(node, label=label, steps=steps)
 
 

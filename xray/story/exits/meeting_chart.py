@@ -1,6 +1,6 @@
 """Where two towers are compared: rows made one long, and the product in which those of one meet those of the other."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -30,9 +30,12 @@ def add_comparisons(flow: Flow, chart: Chart, own: str, meetings: Meetings) -> C
         meeting: [second for (first, second), one in meetings.items() if (first, one) == (own, meeting)]
         for meeting in met
     }
+    drawn = {flow.places[step.id] for node in chart.nodes for step in node.steps if step.id in flow.places}
     nodes = [
         replace(
-            make_meeting(flow, key_meeting(*names), label_meeting([*names, *later[meeting]], len(met) == 1), meeting),
+            make_meeting(
+                flow, key_meeting(*names), label_meeting([*names, *later[meeting]], len(met) == 1), meeting, drawn
+            ),
             row=chart.rows,
             place=BROAD if len(met) == 1 else spread(number, len(met)),
         )
@@ -95,8 +98,8 @@ def add_unit_length(flow: Flow, chart: Chart) -> Chart:
     return add_above(chart, Node("unit", label, 0, BROAD, steps, flow.output(nodes[-1])))
 
 
-def make_meeting(flow: Flow, key: str, label: str, meeting: int) -> Node:
-    """The product in which what one tower gives meets what another one gives, and its scale."""
+def make_meeting(flow: Flow, key: str, label: str, meeting: int, drawn: Collection[int]) -> Node:
+    """The product in which what one tower gives meets what another one gives, and its scale where no box is `drawn`."""
     twin = {flow.carried_from(maker) for maker in flow.makers[meeting]}
     alike = [
         place
@@ -104,6 +107,7 @@ def make_meeting(flow: Flow, key: str, label: str, meeting: int) -> Node:
         if flow.op(place) == flow.op(meeting) and {flow.carried_from(maker) for maker in flow.makers[place]} == twin
     ]
     steps = [step for place in (meeting, *alike) for step in (place, *list_scaled(flow, place))]
+    steps = [place for place in steps if place not in drawn]
     scaled = "scaled" if any(flow.op(node) in SCALINGS for node in steps) else ""
     return Node(key, label, 0, BROAD, steps_at(flow, *steps), flow.output(meeting), scaled)
 

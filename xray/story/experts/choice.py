@@ -140,7 +140,11 @@ def list_routing(flow: Flow, nodes: Collection[int], router: int) -> set[int]:
     """
     found, reading = {router}, list_reading_data(flow)
     for node in sorted(nodes):
-        given = [(record, maker) for record, maker in flow.given(node) if maker in reading]
+        given = [
+            (record, maker)
+            for record, maker in flow.given(node)
+            if maker in reading and (maker in nodes or flow.carried_from(maker) is not None)
+        ]
         worked = {maker for record, maker in given if record.is_float or maker in nodes}
         if worked and found >= worked:
             found.add(node)

@@ -8,10 +8,20 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
 from xray.story.anatomy.branches import Experts, FeedForward
 from xray.story.branches.feed_forward import describe_feed_forward, is_bend, name_activation, steps_behind
-from xray.story.experts.choice import STACKED, count_routers, find_choice, list_routers, list_routing, list_stacks
+from xray.story.experts.choice import (
+    STACKED,
+    count_routers,
+    find_choice,
+    list_routers,
+    list_routing,
+    list_stacks,
+)
+from xray.story.experts.neighbours import find_mixed_behind
 from xray.story.experts.routing import read_routing
 from xray.story.experts.sets import list_sets
 from xray.story.recognition.between import Region, projections_in, width_out
+
+ADDING_ROWS, PICKS = frozenset({"index_add", "index_add_"}), frozenset({"index", "index_select", "select"})
 
 
 def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Experts | None:
@@ -37,6 +47,8 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
         routing=read_routing(flow, nodes, list_routing(flow, nodes, router), chosen_at, router)
         if count_routers(flow, nodes) <= 1
         else None,
+        neighbours=find_mixed_behind(flow, region) is not None,
+        handing_on=count_handing_on(flow, nodes, experts),
     )
 
 
@@ -57,6 +69,35 @@ def count_experts(flow: Flow, nodes: Collection[int], choice: int, router: int) 
     if scored and scored[0] in stacks:
         return scored[0]
     return width - 1 if stacks == {width - 1} else width
+
+
+def count_handing_on(flow: Flow, nodes: Collection[int], experts: int) -> int | None:
+    """How many experts only hand rows on: some do, and there are weights for no more than the others."""
+    adds = [node for node in nodes if flow.op(node) in ADDING_ROWS]
+    held = min(list_read_apart(flow, nodes), default=experts)
+    picked = sum(is_picked(flow, add, nodes) for add in adds)
+    return experts - held if picked and len(adds) - picked <= held < experts else None
+
+
+def list_read_apart(flow: Flow, nodes: Collection[int]) -> set[int]:
+    """How many matrices the learned tensors hold of which linear layers read one each."""
+    read = {maker for node in projections_in(flow, nodes) for maker in flow.makers[node]}
+    picks = {flow.carried_from(maker, CARRYING - PICKS) for maker in read} - {None, *nodes}
+    held = [flow.steps[pick].inputs[0] for pick in picks if pick is not None and flow.op(pick) in PICKS]
+    return {one.shape[0] for one in held if one.role == "parameter" and len(one.shape) == len(("expert", "out", "in"))}
+
+
+def is_picked(flow: Flow, add: int, nodes: Collection[int]) -> bool:
+    """Whether rows that a step adds at some places were picked before any linear layer, and at most scaled since."""
+    here = flow.makers[add][-1]
+    while here is not None and flow.op(here) in (CARRYING | SCALINGS) - PICKS:
+        shape = flow.output(here).shape
+        ways = [maker for record, maker in flow.given(here) if record.shape == shape]
+        here = ways[0] if len(ways) == 1 else None
+    if here is None or flow.op(here) not in PICKS:
+        return False
+    before = flow.behind(flow.makers[here][0], within=nodes.__contains__)
+    return set(projections_in(flow, nodes)).isdisjoint(before)
 
 
 def may_choose_none(flow: Flow, choice: int, experts: int) -> bool:

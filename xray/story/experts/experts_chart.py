@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SUMS
+from xray.ir.flow.operation_kinds import SIDE_BY_SIDE, SUMS
 from xray.ir.flow.projections import is_product
 from xray.ir.trace import Step
 from xray.story.anatomy.branches import Experts
@@ -27,6 +27,7 @@ from xray.story.charts.chart import (
     steps_at,
 )
 from xray.story.charts.held_gates import find_held
+from xray.story.charts.operations_chart import chart_operations
 from xray.story.experts.choice import find_choice, list_routers, list_routing
 from xray.story.experts.experts import count_places, is_product_of_two, list_shared
 from xray.story.experts.mixing import (
@@ -41,6 +42,7 @@ from xray.story.experts.mixing import (
     seek_up,
     weighs,
 )
+from xray.story.experts.neighbours import find_mixed_behind
 from xray.story.experts.router_chart import add_way
 from xray.story.experts.sets import list_sets
 from xray.story.experts.shared_chart import BESIDE_BOTH, BESIDE_ROUTER, shared_node
@@ -62,10 +64,24 @@ def describe_choice(chosen_by: str | None, chosen: int, count: int) -> str:
     return f"{chosen} OF {count}, BY A TABLE" if chosen_by == "table" else f"{chosen} OF {count} CHOSEN"
 
 
+def find_all_chosen(flow: Flow, routing: Collection[int], chosen: int) -> int | None:
+    """The step that lays the numbers of experts side by side which were chosen one after the other (Phi-MoE)."""
+    joins = (node for node in sorted(routing) if flow.op(node) in SIDE_BY_SIDE)
+    return next(
+        (one for one in joins if flow.output(one).shape[-1:] == (chosen,) and "int" in flow.output(one).dtype), None
+    )
+
+
 def chart_experts(flow: Flow, found: Branching) -> Chart | None:
     """The chart of experts: the router, the choice, a fan of experts, and their weighted sum."""
     branch = found.branch
     nodes = found.region.inner
+    mixed = find_mixed_behind(flow, found.region)
+    if mixed is not None:
+        region = replace(found.region, inner=nodes - mixed[1], end=mixed[0])
+        chart = chart_experts(flow, replace(found, region=region))
+        behind = chart_operations(flow, mixed[1], found.region.end, prefix="behind", begins=mixed[:1])
+        return chart if chart is None or behind is None else stack_charts(chart, behind)
     if isinstance(branch, Experts) and branch.others is not None:
         return chart_sets(flow, found, branch)
     choice = find_choice(flow, nodes)
@@ -91,7 +107,7 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
             1,
             MIDDLE,
             steps_at(flow, chosen_at, *sorted(routing - {chosen_at})),
-            flow.output(chosen_at),
+            flow.output(find_all_chosen(flow, routing, chosen) or chosen_at),
         ),
     ]
     edges = [Edge("router", "choice")]
@@ -125,7 +141,8 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
     row += 1
     working = [edge.target for edge in edges if edge.target.startswith("expert")]
     bend = label_activation(branch.activation or "")
-    inside = f"IN EACH: {'GATE, UP' if branch.gated else 'EXPAND'}{' + ' + bend if bend else ''}"
+    each = f"{count - branch.handing_on} OF THEM" if branch.handing_on else "EACH"
+    inside = f"IN {each}: {'GATE, UP' if branch.gated else 'EXPAND'}{' + ' + bend if bend else ''}"
     if len(heavy) >= 2:
         steps = steps_at(flow, *heavy[:-1], *list_of_each(flow, heavy, own, branch))
         size, told = stack_size(flow, heavy[0], count), tell_held_gate(flow, steps, own, branch)
@@ -153,7 +170,7 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
             tops, row = ["each"], row + 1
         else:
             drawn = [replace(one, steps=apart) if one.key == f"expert{shown - 1}" else one for one in drawn]
-    end, head = find_last_of_experts(flow, found.region), "mixed"
+    end = find_last_of_experts(flow, found.region)
     feet = ["router", *(one.key for one in drawn if one.key == "entering")]
     down, up = (seek_down(flow, heavy[0], nodes), seek_up(flow, end, heavy[-1], nodes)) if heavy else (None, None)
     is_waist = down is not None and up is not None
@@ -168,23 +185,24 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
     times = "".join(f", × {read_factor(flow, node):g}" for node in factors)
     weighted = ", WEIGHTED BY THE ROUTER" if any(weighs(flow, node, routing) for node in mixing) else ""
     label = f"SUM{weighted}{times}{beside}"
+    head = total = "mixed" if weighted else "summed"
     places = (made, *(node for node in (*mixing, *factors) if node != made))
-    drawn.append(Node("mixed", label, row, BROAD, steps_at(flow, *places), flow.output(made)))
-    edges += [Edge(top, "mixed") for top in tops]
+    drawn.append(Node(total, label, row, BROAD, steps_at(flow, *places), flow.output(made)))
+    edges += [Edge(top, total) for top in tops]
     if down is not None and up is not None:
-        extra = describe_params(flow, down)
         places = (down, *list_norm_of(flow, down, nodes))
+        extra = describe_params(flow, *places)
         label = "LINEAR + NORM" if len(places) > 1 else "LINEAR"  # the box is narrow
         drawn.append(Node("down", label, 1, (0.155, 0.3), steps_at(flow, *places), flow.output(down), extra))
         edges += [Edge("down", one.key) for one in drawn if one.key.startswith("expert") and one.surface == "own"]
         extra = describe_params(flow, up)
         drawn.append(Node("up", "LINEAR", row + 1, BROAD, steps_at(flow, up), flow.output(up), extra))
-        edges.append(Edge("mixed", "up"))
+        edges.append(Edge(total, "up"))
         feet, head = [*feet, "down"], "up"
         drawn = [replace(one, place=(0.655, 0.66)) if one.key in ("router", "choice") else one for one in drawn]
     if normed is not None:
         drawn.append(norm_node(flow, normed, row + 1))
-        edges.append(Edge("mixed", "normed"))
+        edges.append(Edge(total, "normed"))
         head = "normed"
     if branch.shared and is_apart:
         drawn.append(Node("both", "ADD SHARED EXPERT", row + 2, BROAD, steps_at(flow, end), flow.output(end)))

@@ -11,11 +11,15 @@ from xray.story.experts.experts import group_by_parent
 from xray.story.recognition.between import Region, projections_in
 
 
-def count_idle(flow: Flow, region: Region, experts: Experts) -> int | None:
-    """How many parameters a place passes by: those of the experts that are not chosen for it. None if not known."""
+def count_idle(flow: Flow, region: Region, experts: Experts, unused: Mapping[str, int]) -> int | None:
+    """How many parameters a place passes by: those of the experts that are not chosen for it. None if not known.
+
+    Experts that no place chose are among what took no part, and taken off with it: they are not counted again.
+    """
     nodes = region.inner
     choice = find_choice(flow, nodes)
-    if choice is None or not experts.experts or not experts.chosen or count_routers(flow, nodes) > 1:
+    is_told = count_routers(flow, nodes) <= 1 and not experts.handing_on
+    if choice is None or not experts.experts or not experts.chosen or not is_told:
         return None
     idle = experts.experts - experts.chosen
     stacked = {
@@ -34,7 +38,9 @@ def count_idle(flow: Flow, region: Region, experts: Experts) -> int | None:
         return None
     each = own.pop()
     if len({block.path for block in blocks}) > 1 or len(blocks) == 1:
-        return idle * each
+        rooms = {block.path.rpartition(".")[0] for block in blocks}
+        spared = sum(n == each and path.rpartition(".")[0] in rooms for path, n in unused.items())
+        return (idle - spared) * each
     return None if each % experts.experts else idle * (each // experts.experts)  # one block holds all of them (DBRX)
 
 

@@ -6,6 +6,7 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, REPEATS, SCALINGS, SIDE_BY_SIDE
+from xray.ir.flow.projections import is_product
 from xray.ir.flow.remembering import once
 from xray.ir.kinds import plain_name
 from xray.ir.records import TensorRecord
@@ -113,6 +114,7 @@ def look_at_pass(one_pass: Pass) -> Look:
             made.add(step.id)
             continue
         past = None if step.id in memories else find_past(step, made)
+        past = None if past is not None and joins_rows(step) and is_read_as_rows(one_pass, step) else past
         if past is not None:
             grown.append(step.outputs[0])
             grown_from.extend([past] if prod(past.shape) else [])
@@ -193,6 +195,27 @@ def joins_rows(step: Step) -> bool:
     if plain_name(step.op) not in JOINS or len(step.outputs[0].shape) != ROWS_RANK:
         return False
     return any(step.settings.get(name) in (1, -2) for name in ("dim", "other"))
+
+
+def is_read_as_rows(one_pass: Pass, step: Step) -> bool:
+    """Whether a linear layer reads what is put together, or what of, before anything is scored by it.
+
+    These are rows, and no keys. So a model that tells speakers apart puts what it heard of them in front of what it
+    hears (Nemotron 3.5 Transcribe).
+    """
+    flow = read_pass(one_pass).flow
+    place = flow.places[step.id]
+    origin = flow.carried_from(flow.makers[place][-1], CARRYING | {"index"})
+    todo, seen = (
+        [*flow.readers.get(place, ()), *flow.readers.get(origin if origin is not None else place, ())],
+        set[int](),
+    )
+    while todo and len(seen) < FARTHEST:
+        here = todo.pop(0)
+        if here not in seen and not is_product(flow, here):
+            seen.add(here)
+            todo += flow.readers.get(here, ())
+    return any(is_linear(flow, one) for one in seen)
 
 
 def is_overwriting(step: Step) -> bool:

@@ -1,7 +1,7 @@
 """What of a model took no part in a recording, as it is told."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import prod
 
 from xray.ir.flow.remembering import once
@@ -54,3 +54,9 @@ def join_alike(unused: Mapping[str, int]) -> tuple[Untold, ...]:
         whole if len(paths) > 1 else paths[0]: sum(unused[path] for path in paths) for whole, paths in alike.items()
     }
     return tuple(Untold(path, params) for path, params in sorted(named.items(), key=lambda one: -one[1]))
+
+
+def drop_unused(trace: Trace, parts: Iterable[Untold]) -> tuple[Untold, ...]:
+    """Some parts without those of whose parameters none was used, be it that they ran (Phi-4 multimodal)."""
+    unused, idle = trace.unused or {}, find_idle(trace)
+    return tuple(one for one in parts if one.path not in idle and unused.get(one.path) != one.params)

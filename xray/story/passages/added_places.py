@@ -199,6 +199,13 @@ def learned_source(
     return record if record.role == "parameter" else None
 
 
+def count_learned(flow: Flow, node: int) -> int:
+    """How many learned rows a step gives each sequence: as many as are held, be it that sequences come second."""
+    made, held = flow.output(node), learned_source(flow, flow.output(node), node)
+    rows = 0 if held is None else prod(held.shape[:-1])
+    return rows if rows in made.shape[:-1] else made.shape[-2]
+
+
 def list_weighed(flow: Flow, node: int, nodes: Collection[int]) -> tuple[int, ...]:
     """The steps that weigh several rows which each place looked up, and add them up: places between those of a table.
 

@@ -15,7 +15,7 @@ from xray.story.body.widths import find_width
 from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import does_mix, find_region, list_reading_data, read_sizes
 from xray.story.recognition.resamplers import count_rows
-from xray.story.wording import plural
+from xray.story.wording import plural, spell_steps
 
 MOST_STEPS = 60
 EACH_REPEATED = "repeat_interleave"
@@ -214,7 +214,7 @@ def label_convolution(flow: Flow, node: int) -> str:
     stride, apart = read_sizes(flow, node, "stride"), read_dilation(flow, node)
     told = name_convolution(flow, node)
     told = told if apart == 1 else f"{told}, {apart} APART"
-    return f"{told}, STEP {stride[0]}" if stride and set(stride) != {1} else told
+    return f"{told}, STEP {spell_steps(stride)}" if stride and set(stride) != {1} else told
 
 
 def read_dilation(flow: Flow, node: int) -> int:

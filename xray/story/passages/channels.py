@@ -41,6 +41,26 @@ def find_channels(flow: Flow, place: int) -> int | None:
     return None
 
 
+def find_channels_ahead(flow: Flow, place: int) -> int | None:
+    """The same axis, known by the first layer that what a step makes goes into, through sums and scales of its shape.
+
+    Rows that are looked up, or taken from others, have no layer behind them that tells (UDOP, ViLT).
+    """
+    shape, todo, seen = flow.output(place).shape, [place], {place}
+    while todo and len(seen) < FARTHEST:
+        here = todo.pop(0)
+        for reader in (one for one in flow.readers.get(here, ()) if one not in seen):
+            seen.add(reader)
+            is_read = flow.makers[reader][0] == here
+            if is_read and (flow.op(reader) in FINDINGS or flow.op(reader).startswith(OVER_CHANNELS)):
+                return 1
+            if is_read and (flow.op(reader) in NORMS or is_linear(flow, reader)):
+                return len(shape) - 1
+            if flow.op(reader) in SUMS | SCALINGS | DROPOUTS and flow.output(reader).shape[1:] == shape[1:]:
+                todo.append(reader)
+    return None
+
+
 def step_back(flow: Flow, place: int) -> int | None:
     """The step that made what a step works on: of two tensors the one that is not stretched, and was made last."""
     shape, joins = flow.output(place).shape, flow.op(place) in SIDE_BY_SIDE | SUMS | SCALINGS

@@ -8,6 +8,7 @@ from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import list_reading_data, read_sizes
 from xray.story.recognition.lengths import is_of_squares
 from xray.story.recognition.norms import MAP
+from xray.story.wording import spell_steps
 
 WAYS = (("avg_pool", "MEAN"), ("max_pool", "MAX"))
 
@@ -70,7 +71,7 @@ def label_neighbours(flow: Flow, node: int) -> str:
     if flow.op(node) == "fold":
         return f"{told} NEIGHBOURS BACK IN A MAP{', OVERLAPS ADDED UP' if stride != kernel else ''}"
     told = f"{told} NEIGHBOURS SIDE BY SIDE" if prod(sides) <= pieces else f"{pieces:,} PIECES OF {told}"
-    return told if set(stride) == set(kernel) else f"{told}, STEP {max(stride, default=1)}"
+    return told if set(stride) == set(kernel) else f"{told}, STEP {spell_steps(stride or (1,))}"
 
 
 def name_way(flow: Flow, node: int) -> str:
@@ -87,7 +88,7 @@ def label_pool(flow: Flow, node: int) -> str:
     kernel = read_kernel(flow, node)
     stride = read_sizes(flow, node, "stride") or kernel
     told = f"{way} POOL {'×'.join(map(str, kernel))}".strip()
-    return told if set(stride) == set(kernel) else f"{told}, STEP {stride[0]}"
+    return told if set(stride) == set(kernel) else f"{told}, STEP {spell_steps(stride)}"
 
 
 def read_kernel(flow: Flow, node: int) -> tuple[int, ...]:

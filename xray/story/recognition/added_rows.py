@@ -1,6 +1,7 @@
 """Rows that a layer works out of its stream and puts beside it before a sublayer, as a message to it (X-CLIP)."""
 
 from dataclasses import dataclass
+from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
@@ -18,7 +19,10 @@ class AddedRows:
 
 
 def find_added_rows(flow: Flow, join: int | None) -> AddedRows | None:
-    """The rows that a step puts beside a stream, if they were worked out of it; None if it does anything else."""
+    """The rows that a step puts beside a stream, if they were worked out of it; None if it does anything else.
+
+    All rows of the stream go by: where some were taken out, changed, and put back, none stand beside it (VOLO).
+    """
     if join is None or flow.op(join) not in SIDE_BY_SIDE or len(flow.makers[join]) != 2:
         return None
     rows = [(record.shape, maker) for record, maker in flow.given(join)]
@@ -26,7 +30,8 @@ def find_added_rows(flow: Flow, join: int | None) -> AddedRows | None:
     stream = strip_plain(flow, before)
     if stream is None or aside is None or len(many) != len(("batch", "row", "width")) or few[::2] != many[::2]:
         return None
-    region = find_region(flow, stream, aside) if few[1] < many[1] and stream < aside else None
+    is_beside = few[1] < many[1] and prod(flow.output(stream).shape) == prod(many) and stream < aside
+    region = find_region(flow, stream, aside) if is_beside else None
     if region is None or not does_mix(flow, region.inner):
         return None
     return AddedRows(join, stream, few[1], region.inner | {join})

@@ -197,6 +197,12 @@ def is_linear(flow: Flow, node: int) -> bool:
     return flow.is_leaf(node) and is_projection(flow, node)
 
 
+def name_groups(flow: Flow, node: int) -> str:
+    """In how many groups of channels a linear layer is that is written as a convolution; "" for all in one."""
+    groups = next(iter(read_sizes(flow, node, "groups")), 1) if flow.op(node) in FINDINGS else 1
+    return f" IN {groups:,} GROUPS" if groups > 1 else ""
+
+
 def read_sizes(flow: Flow, node: int, name: str) -> tuple[int, ...]:
     """A setting such as "4x4" or 3 as numbers; of a convolution without settings the size of its weights."""
     settings = flow.steps[node].settings

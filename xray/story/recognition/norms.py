@@ -1,6 +1,6 @@
 """Normalisation, as one step or spelled out: what was normalised, and which steps did it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from xray.ir.flow.dataflow import Flow
@@ -101,6 +101,8 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
     entry = next(number for number, one in enumerate(flow.steps[first].inputs) if one.shape == flow.output(first).shape)
     centred = any(flow.op(node) in ("sub", "sub_") for node in nodes)
     origin = flow.makers[first][entry]
+    if not tells_of(flow, origin, statistics):
+        return None
     spread = {
         maker
         for node in statistics
@@ -108,6 +110,19 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
         if maker is not None and flow.op(maker) == "sub" and statistics.union((origin,)).issuperset(flow.makers[maker])
     }
     return Norm(place, tuple(sorted({*nodes, *statistics, *spread})), origin, centred)
+
+
+def tells_of(flow: Flow, origin: int | None, statistics: Collection[int]) -> bool:
+    """Whether statistics are of what they scale, and not of what a linear layer has made that of (HY V4's last mixing).
+
+    It may have been multiplied before, by the length that it is brought to (Gemma 3n).
+    """
+    begun = flow.carried_from(origin)
+    if begun is None:
+        return True
+    read = {here for one in statistics for here in (one, *flow.behind(*flow.makers[one], most=LONGEST))}
+    roots = {begun, *map(flow.carried_from, flow.makers[begun])} if flow.op(begun) in SCALINGS else {begun}
+    return not read.isdisjoint(roots)
 
 
 def is_without_weights(flow: Flow, place: int) -> bool:

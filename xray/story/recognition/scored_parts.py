@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, MASKINGS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, MASKINGS, SCALINGS, SUMS, ZEROS
 from xray.ir.flow.projections import is_product, is_projection
 from xray.ir.records import TensorRecord
 
@@ -33,6 +33,7 @@ FILLINGS = frozenset(
 SETTLING = CARRYING | DROPOUTS | frozenset(["max", "maximum", "clamp", "clamp_", "min", "minimum", "nan_to_num"])
 """What goes with the part before it."""
 FILLS = frozenset({"masked_fill", "masked_fill_"})
+TURNS = frozenset({"t", "transpose", "permute"})
 NEGATIONS = frozenset({"invert", "logical_not", "bitwise_not", "not"})
 MASK_MAKERS = frozenset(
     [
@@ -81,7 +82,8 @@ def read_scored(flow: Flow, scored: tuple[int, ...]) -> list[Scored]:
     spine = set(scored)
     fixed: list[int] = []
     first = scored[0]
-    if flow.op(first) == "baddbmm":
+    is_added = flow.op(first) == "baddbmm" and flow.steps[first].settings.get("beta") != 0
+    if is_added and not is_nothing(flow, flow.makers[first][0]):
         parts += read_addend(flow, first, Operand(flow.steps[first].inputs[0], flow.makers[first][0]))
     for node in scored[1:-1]:
         step = flow.steps[node]
@@ -110,7 +112,7 @@ def read_scored(flow: Flow, scored: tuple[int, ...]) -> list[Scored]:
             fixed.append(node)
         elif step.op in SUMS | {"sub", "sub_"} and (others or learned):
             parts += read_addend(flow, node, (others or learned)[0])
-        elif step.op in SCALINGS and not others:
+        elif step.op in SCALINGS and all(is_for_all_pairs(one.record) for one in others):
             parts.append(Scored("scale", (node,)))
         elif step.op in SCALINGS and others:
             parts.append(Scored("mask", (node,), others[0]))
@@ -120,10 +122,15 @@ def read_scored(flow: Flow, scored: tuple[int, ...]) -> list[Scored]:
     return parts
 
 
+def is_for_all_pairs(record: TensorRecord) -> bool:
+    """Whether a tensor holds one number for all queries and keys, be it another one for each head (Swin v2)."""
+    return record.shape[-2:] == (1, 1)
+
+
 def is_nothing(flow: Flow, maker: int | None) -> bool:
     """Whether a tensor is filled with 0 and nothing else, as what T5 adds for places where it has no table of them."""
     made = flow.carried_from(maker)
-    return made is not None and flow.op(made) in ("zeros", "zeros_like", "new_zeros")
+    return made is not None and flow.op(made) in ZEROS
 
 
 def made_of_scores(flow: Flow, maker: int | None, spine: set[int]) -> bool:
@@ -204,6 +211,18 @@ def fills_in_nothing(flow: Flow, place: int) -> bool:
     return flow.op(place) in FILLS and isinstance(value, int | float) and value >= 0
 
 
+def takes_one_of_two(flow: Flow, place: int) -> bool:
+    """Whether a step takes one of two worked out numbers everywhere, as for pairs of one sentence or two (Funnel)."""
+    makers = [maker for record, maker in flow.given(place) if record.dtype != "bool"]
+    return flow.op(place) == "where" and len(makers) == 2 and all(is_worked_out(flow, maker) for maker in makers)
+
+
+def is_worked_out(flow: Flow, maker: int | None) -> bool:
+    """Whether a tensor is made of others, and not filled with one number."""
+    made = flow.carried_from(maker)
+    return made is not None and flow.op(made) not in FILLINGS and bool(flow.makers[made])
+
+
 def counts(flow: Flow, place: int) -> bool:
     """Whether a step makes whole numbers: which row to look into, as distances say, and nothing that hides."""
     made = flow.output(place)
@@ -238,9 +257,12 @@ def makes_mask(flow: Flow, place: int) -> bool:
 
 
 def pushes_down(flow: Flow, place: int) -> bool:
-    """Whether a step multiplies by a number so far below nothing that what it meets has no weight: it hides."""
+    """Whether a step multiplies by a number so far from nothing that what it meets has no weight: it hides.
+
+    The number is far above nothing where it is taken away (Funnel).
+    """
     factor = flow.steps[place].settings.get("other")
-    return flow.op(place) in SCALINGS and isinstance(factor, int | float) and factor <= NO_WEIGHT
+    return flow.op(place) in SCALINGS and isinstance(factor, int | float) and abs(factor) >= -NO_WEIGHT
 
 
 def multiplies_itself(flow: Flow, product: int) -> bool:
@@ -259,7 +281,12 @@ def is_given(flow: Flow, maker: int | None) -> bool:
 def reads_table(flow: Flow, place: int) -> bool:
     """Whether a step picks rows of a learned table."""
     step = flow.steps[place]
-    return step.op in ("index", "index_select", "gather") and bool(step.inputs) and step.inputs[0].role == "parameter"
+    if step.op not in ("index", "index_select", "gather") or not step.inputs:
+        return False
+    table, maker = next(flow.given(place))
+    while maker is not None and table.role != "parameter" and flow.op(maker) in TURNS and flow.makers[maker]:
+        table, maker = next(flow.given(maker))  # the weight of a linear layer, on its side (LayoutLMv3)
+    return table.role == "parameter"
 
 
 def nearest_like_scores(flow: Flow, operand: Operand, table: int, behind: list[int]) -> Operand:
@@ -300,6 +327,8 @@ def find_mask(flow: Flow, operand: Operand, behind: list[int], *, has_bias: bool
         return operand if is_mask or is_given(flow, operand.maker) else None
     for here in behind:
         if flow.op(here) not in MASKINGS | SUMS or fills_in_nothing(flow, here) or counts(flow, here):
+            continue
+        if takes_one_of_two(flow, here):
             continue
         for record, maker in flow.given(here):
             if record.mask is not None or record.dtype == "bool" or record.role == "mask":

@@ -246,12 +246,12 @@ def name_way(
     if is_top(way.source, columns, standing):
         roof = max(box.top + OVER, own.drawn.top + 40)
         return [(box.x + 14, roof - 8, (MEMORY if is_memory else f"FROM THE {column.name.upper()} TOWER",), "page")]
-    told = (MEMORY,) if is_memory else ("FROM THE", f"{column.name.upper()} TOWER")
+    told: tuple[str, ...] = (MEMORY,) if is_memory else ("FROM THE", f"{column.name.upper()} TOWER")
     leaving = own.exits[0].boxes.values() if own.exits[0] is not None else ()
     if box in leaving:
         return [(box.right + 8, box.y + 6 + NOTE * 1.12 * len(told), told, "page")]
     if is_end(way.source, columns, standing):
-        low = own.drawn.top + EXIT
+        low, told = own.drawn.top + EXIT, (MEMORY,) if is_memory else ("FROM THE", column.name.upper(), "TOWER")
         right = max((one.right for one in leaving if one.bottom < low + 40), default=box.right)
         return [(right + 8, low + 2 + NOTE * 1.12 * len(told), told, "page")]
     if layer is None:

@@ -134,8 +134,9 @@ def describe_cap(anatomy: Anatomy) -> str:
     caps = sorted({branch.cap for branch in attentions(anatomy) if branch.cap})
     if not caps:
         return ""
-    some = "in some layers " if any(branch.cap is None for branch in attentions(anatomy)) else ""
-    return f"Scores are capped {some}before softmax: none passes {' or '.join(f'{cap:g}' for cap in caps)}, by tanh."
+    where = "some" if any(branch.cap is None for branch in attentions(anatomy)) else "the"
+    numbers = " or ".join(f"{cap:g}" for cap in caps)
+    return f"Scores of {where} layers are capped before softmax: none passes {numbers}, by tanh."
 
 
 def tell_counts(anatomy: Anatomy, read: Callable[[Attention], int | None]) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from xray.config import EOS, SPECIAL_TOKENS
 from xray.story.anatomy.tree import EntrancePart, Head, Tower
@@ -67,10 +68,11 @@ def describe_image(tower: Tower) -> str:
 
 
 def describe_rows(tower: Tower) -> str:
-    rows = next((part for part in tower.entrance[:1] if part.part == "learned rows"), None)
-    if rows is None or not rows.learned or rows.size is None or tower.reads is not None:
+    first = list(takewhile(lambda part: part.part == "learned rows", tower.entrance))
+    rows = sum(part.size or 0 for part in first)
+    if not first or not all(part.learned and part.size for part in first) or tower.reads is not None:
         return ""
-    return f"{plural(rows.size, 'learned row')} go{'es' * (rows.size == 1)} in."
+    return f"{plural(rows, 'learned row')} go{'es' * (rows == 1)} in."
 
 
 def describe_places(tower: Tower) -> str:
@@ -145,7 +147,7 @@ def describe_head(leaving: Leaving) -> str:
     head = leaving.head
     kind = head.kind if head else ""
     if head and kind == "numbers" and head.size and not leaving.has_loss:
-        return f"{head.size:,} numbers come out for each place."
+        return f"{numbers_come(head.size)} for each place."
     scored = {"vocabulary": "A score for every word", "classes": "A score for every class"}.get(kind)
     if scored is None:
         return "The loss: one number." if leaving.has_loss else ""
@@ -153,7 +155,12 @@ def describe_head(leaving: Leaving) -> str:
         scored = f"A score for {head.size:,} of the {leaving.vocab:,} words"
     if leaving.has_loss:
         return f"{scored}, compared with the target."
-    return f"{head.size:,} numbers come out." if head and head.kind == "classes" and head.size else f"{scored}."
+    return f"{numbers_come(head.size)}." if head and head.kind == "classes" and head.size else f"{scored}."
+
+
+def numbers_come(size: int) -> str:
+    """So many numbers, and what they do."""
+    return f"{plural(size, 'number')} come{'s' * (size == 1)} out"
 
 
 OF_EXITS: tuple[Sentence[Leaving], ...] = (

@@ -60,7 +60,10 @@ def describe_experts(anatomy: Anatomy) -> str:
         if any(one.others for one in found)
         else ""
     )
-    return f"Experts: {name_choosing(anatomy)} sends each place to {few}{shared}.{parted}"
+    few_on = {(one.handing_on, one.experts) for one in found}
+    handing, whole = few_on.pop() if len(few_on) == 1 else (None, None)
+    on = f" {handing} of the {whole} hand it on as it is." if handing else ""
+    return f"Experts: {name_choosing(anatomy)} sends each place to {few}{shared}.{on}{parted}"
 
 
 def describe_routing(anatomy: Anatomy) -> str:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from xray.story.anatomy.branches import Convolution, Recurrence, StreamMixing, Unknown
-from xray.story.anatomy.tree import Anatomy, Group, Stage
+from xray.story.anatomy.tree import Anatomy, Group, Stage, Tower
 from xray.story.sentences.of_attentions import (
     attentions,
     branches,
@@ -50,6 +50,7 @@ from xray.story.sentences.of_norms import (
     describe_inner_norm,
     describe_norm,
     describe_scale,
+    describe_since,
     describe_stream_scale,
     stages,
 )
@@ -70,10 +71,17 @@ def describe_bridges(anatomy: Anatomy) -> str:
     for tower in anatomy.towers:
         joined = {bridge.joined for bridge in tower.bridges}
         if len(joined) == 1 and (times := joined.pop()) is not None:
-            rows = dict.fromkeys([tower.bridges[0].d_in, *(bridge.d_out for bridge in tower.bridges)])
+            rows = list_widths(tower)
             wider = f", and rows are {', '.join(map(str, rows))} numbers wide" if len(rows) > 1 else ""
             return f"Stages: between them {times} places become one{wider}."
     return ""
+
+
+def list_widths(tower: Tower) -> tuple[int | None, ...]:
+    """How wide the rows of a tower are, from its first stage on; sublayers may make them wider, too (Emu3)."""
+    bridges = dict.fromkeys([tower.bridges[0].d_in, *(bridge.d_out for bridge in tower.bridges)])
+    groups = dict.fromkeys(one.d_model for one in sorted(tower.groups, key=lambda one: one.layers) if one.d_model)
+    return tuple(bridges if bridges.keys() >= groups.keys() else groups)
 
 
 def describe_chosen_keys(anatomy: Anatomy) -> str:
@@ -109,10 +117,16 @@ def describe_blocks(anatomy: Anatomy) -> str:
         own = f" of the {tower.name} tower" if len(anatomy.towers) > 1 else ""
         if tower.blocks:
             what = "adds nothing: it stands" if tower.idle_blocks == 1 else "add nothing: they stand"
-            told.append(f"{tower.idle_blocks} of {tower.blocks} blocks{own} {what} before or between the layers.")
+            told.append(
+                f"{tower.idle_blocks} of {tower.blocks} blocks{own} {what} before, between or behind the layers."
+            )
         if tower.apart:
             what = "is a sum" if len(tower.apart) == 1 else "are sums"
             told.append(f"What counts as {spell_numbers(tower.apart)}{own} {what} between blocks.")
+        if tower.unlisted:
+            listed = f"{tower.layers - len(tower.unlisted)} of {tower.layers} layers{own} are blocks of one list"
+            what = "is" if len(tower.unlisted) == 1 else "are"
+            told.append(f"{listed}; {spell_numbers(tower.unlisted)} {what} none of these.")
     return " ".join(told)
 
 
@@ -180,6 +194,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
         "Joint attention: keys and values of another stream stand beside the stream's own.",
         lambda whole: any(branch.beside for branch in attentions(whole)),
     ),
+    Sentence("added later", describe_since),
     Sentence("streams", describe_streams),
     fixed(
         "other rows",
@@ -250,7 +265,12 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     fixed(
         "recurrence",
         "A state is changed and handed on from place to place: it does not grow with the length.",
-        lambda whole: any(isinstance(one, Recurrence) for one in branches(whole)),
+        lambda whole: any(isinstance(one, Recurrence) and not one.by_pieces for one in branches(whole)),
+    ),
+    fixed(
+        "recurrence by pieces",
+        "A state is changed and handed on from one piece of the rows to the next: it does not grow with the length.",
+        lambda whole: any(isinstance(one, Recurrence) and one.by_pieces for one in branches(whole)),
     ),
     fixed(
         "convolution",

@@ -77,6 +77,16 @@ def describe_scale(anatomy: Anatomy) -> str:
     return f"What {what} is multiplied by a number before it is added." if "number" in scales else ""
 
 
+def describe_since(anatomy: Anatomy) -> str:
+    found = {(branch.part, stage.since) for stage in stages(anatomy) if stage.since for branch in stage.branches}
+    part, since = found.pop() if len(found) == 1 else ("", None)
+    sums = f"behind {since} other sums" if since else "behind other sums"
+    if part == "experts":
+        return f"A shortcut: experts read the stream, and what they give is added to it {sums}."
+    known = any(stage.since for stage in stages(anatomy))
+    return f"A shortcut: sublayers read the stream, and what they give is added to it {sums}." if known else ""
+
+
 def describe_stream_scale(anatomy: Anatomy) -> str:
     ways = {stage.stream_scale for stage in stages(anatomy)} - {None}
     way = ways.pop() if len(ways) == 1 else None

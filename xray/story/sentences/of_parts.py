@@ -100,6 +100,11 @@ def is_split(part: FeedForward) -> bool:
     return bool(part.gated) and part.fused is False
 
 
+def is_fused(part: FeedForward) -> bool:
+    """Whether one linear layer makes gate and up, which is twice as wide."""
+    return bool(part.gated and part.fused)
+
+
 def norms_over(part: Attention, what: str) -> bool:
     """Whether the norms that are drawn are those of queries and keys, and none of a waist."""
     return part.qk_norm_over == what and part.latent is None
@@ -108,6 +113,9 @@ def norms_over(part: Attention, what: str) -> bool:
 REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
     "input": (fixed("stream", "one vector for every place", lambda part: part is None),),
     "add": (fixed("residual sum", "what came in is added back, so nothing is lost", lambda part: part is None),),
+    "since": (
+        fixed("sums before", "read here too; others have been added to the stream since", lambda part: part is None),
+    ),
     "norm": (
         of_norm("adapted norm", "how much, what stands beside the stream says", lambda part: part.adaptive),
         of_norm("RMS norm", "every vector brought to a mean square of 1", lambda part: part.kind == "rms"),
@@ -198,19 +206,31 @@ REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
     ),
     "multiply": (
         of_forward("gate times up", "what the gate lets through", is_split),
-        of_forward("two halves", "one half opens and closes the other", lambda part: part.gated and part.fused),
+        of_forward("two halves", "one half opens and closes the other", is_fused),
     ),
     "expand": (
         of_forward(
+            "each place alone, for two ways",
+            "each place alone: out to d_ff twice",
+            lambda part: part.d_ff and part.kernel is None and is_fused(part),
+        ),
+        of_forward(
             "each place alone",
             "each place alone: out to d_ff",
-            lambda part: part.d_ff and part.kernel is None and not is_split(part),
+            lambda part: part.d_ff and part.kernel is None and not is_split(part) and not is_fused(part),
         ),
     ),
     "contract": (of_forward("back again", "and back to d_model", lambda part: part.d_ff),),
     "router": (of_experts("router", "a score for every expert, at every place", lambda part: part.experts),),
     "choice": (of_experts("choice", "which experts work for each place", lambda part: part.chosen),),
-    "each": (of_experts("each expert", "every expert is a feed-forward of its own", lambda part: part.experts),),
+    "each": (
+        of_experts("others hand on", "the others hand rows on as they are", lambda part: part.handing_on),
+        of_experts(
+            "each expert",
+            "every expert is a feed-forward of its own",
+            lambda part: part.experts and not part.handing_on,
+        ),
+    ),
     "mixed": (
         of_experts(
             "mixed experts", "what the chosen experts say, by how much they were wanted", lambda part: part.chosen

@@ -5,6 +5,7 @@ from sys import maxsize
 
 from xray.story.anatomy.branches import (
     ANOTHER_ROW,
+    FORMER_ROWS,
     Attention,
     Branch,
     Context,
@@ -56,6 +57,8 @@ def ask(fact: tuple[Tower, Attention]) -> str:
         return ""
     if branch.source is None:
         return "Queries are the stream's own; keys and values come from another tensor."
+    if branch.source == FORMER_ROWS:
+        return f"Queries are the stream's own; keys and values come from {FORMER_ROWS}."
     if branch.source == ANOTHER_ROW:
         return f"Places look at those of {ANOTHER_ROW}, as of the other half of a pair."
     return f"The {tower.name} asks; keys and values come from the {branch.source}."
@@ -110,7 +113,11 @@ def describe_chosen(branch: Branch) -> str:
     if not isinstance(branch, Experts):
         return ""
     few = f"{branch.chosen} of {branch.experts} experts" if branch.chosen and branch.experts else "experts"
-    return f"Each place alone, through {few}."
+    return (
+        f"Each place through {few}, then mixed with places next to it."
+        if branch.neighbours
+        else f"Each place alone, through {few}."
+    )
 
 
 def describe_gathered(branch: Branch) -> str:
@@ -164,7 +171,7 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
     fixed("looks", "Places look at each other.", lambda one: isinstance(one, Attention)),
     fixed(
         "station of neighbours",
-        "Each place wider, mixed with its neighbours, and back.",
+        "Each place with what stands next to it, wider and back.",
         lambda one: isinstance(one, FeedForward) and one.kernel is not None,
     ),
     Sentence("station of experts", describe_chosen),
@@ -174,13 +181,18 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
         lambda one: isinstance(one, Context),
     ),
     fixed(
+        "station of a state by pieces",
+        "A state goes from one piece of the rows to the next and is changed by each.",
+        lambda one: isinstance(one, Recurrence) and one.by_pieces,
+    ),
+    fixed(
         "station of a state",
         "A state goes from place to place and is changed by each.",
-        lambda one: isinstance(one, Recurrence),
+        lambda one: isinstance(one, Recurrence) and not one.by_pieces,
     ),
     fixed(
         "station of a convolution",
-        "Each place is mixed with its neighbours.",
+        "Each place is mixed with places next to it.",
         lambda one: isinstance(one, Convolution),
     ),
     Sentence("station of a projection", describe_projection),

@@ -14,6 +14,7 @@ from xray.story.body.towers import Towering
 from xray.story.charts.chart import Chart
 from xray.story.charts.condition_chart import chart_condition
 from xray.story.charts.narrow import align_rows, narrow_chart
+from xray.story.charts.operations_chart import SAME_WEIGHTS
 from xray.story.entrance.entrance_chart import chart_entrance, without_places
 from xray.story.entrance.given import find_input
 from xray.story.exits.exit_chart import chart_exit
@@ -196,10 +197,26 @@ def plan_columns(
         if condition is not None and column.twin is None:
             column = replace(column, condition=chart_condition(reading.flow, condition, beside))
             beside |= condition.first
-        columns.append(column)
+        columns.append(tell_drawn(column, columns))
         station = max(station, *(panel.station for frame in column.frames for panel in frame.panels)) + 1
         station += bool(column.last_station)
     return columns
+
+
+def tell_drawn(column: Column, before: Sequence[Column]) -> Column:
+    """The column, with the boxes of its entrance that stand in one before too: they have no weights of their own.
+
+    So both towers of a forecast begin with the kind of each series (Informer).
+    """
+    others = (one.entrance for one in before if one.entrance is not None and one.reading is column.reading)
+    drawn = {step.id for chart in others for node in chart.nodes if node.extra for step in node.steps}
+    if column.entrance is None or not drawn:
+        return column
+    nodes = tuple(
+        replace(node, extra=SAME_WEIGHTS) if node.extra and {step.id for step in node.steps} <= drawn else node
+        for node in column.entrance.nodes
+    )
+    return replace(column, entrance=replace(column.entrance, nodes=nodes))
 
 
 def grow(column: Column, readings: Sequence[Reading], make: Callable[[Reading, Towering], Column]) -> Column:

@@ -18,7 +18,8 @@ from xray.story.compare.marks import Marks
 from xray.story.compare.outlines import card_blocks, card_height, draw_marks_card, outline_marks
 from xray.story.exits.loss_chart import PICKS
 from xray.story.facts.totals import count_params
-from xray.story.facts.unused import find_idle, find_unused
+from xray.story.facts.unsaid import count_unsaid, list_undrawn
+from xray.story.facts.unused import drop_unused, find_unused
 from xray.story.layout import Layout, Measure
 from xray.story.regions.flanked import draw_flanked, is_flanked, list_gradients, plan_grid, what_loops
 from xray.story.regions.heat_maps import read_pictures
@@ -31,7 +32,6 @@ from xray.story.sentences.of_models import EARLIER
 from xray.story.sentences.of_runs import list_remarks
 from xray.story.sentences.of_stations import describe_stage
 from xray.story.sheet.columns import Column, list_links, read_columns
-from xray.story.sheet.counting import count_unsaid, list_undrawn
 from xray.story.sheet.planning import Frame
 from xray.story.sheet.shares import list_shares
 from xray.story.sheet.stand_ins import StandIns
@@ -53,8 +53,7 @@ def compose_sheet(
     if not columns:
         return None
     canvas = Canvas(measure)
-    undrawn, idle = list_undrawn(list_told(columns)), find_idle(trace)
-    whole = replace(anatomy(trace), untold=tuple(one for one in undrawn if one.path not in idle))
+    whole = replace(anatomy(trace), untold=drop_unused(trace, list_undrawn(list_told(columns))))
     draw = draw_flanks if is_flanked(columns) else draw_beside
     width, height, listed, columns = draw(canvas, trace, whole, columns, marks)
     if marks is not None and marks.role == "failure" and not stands_on(canvas, marks):
@@ -138,7 +137,7 @@ def gather(trace: Trace, whole: Anatomy, columns: Sequence[Column]) -> Told:
         whole,
         tuple((one.towering.tower, whole_frames(columns, one), one.look) for one in columns if one.is_first),
         list_stations(trace, columns, whole),
-        list_shares(columns, count_params(trace), find_unused(trace) or {}),
+        list_shares(columns, count_params(trace), find_unused(trace) or {}, [one.path for one in whole.untold]),
         MARGIN,
         INFO,
         roles=tuple(role for role in ("training", "inference", "forward") if role in roles),

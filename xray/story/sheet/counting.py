@@ -1,25 +1,18 @@
 """How many parameters belong to some steps: counted at the outermost blocks that hold nothing else, each once."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, PRODUCTS, SCALINGS, SUMS
-from xray.ir.flow.projections import is_product, is_projection
-from xray.ir.kinds import only_moves
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, PRODUCTS, SCALINGS, SUMS
 from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS
 from xray.story.anatomy.branches import Attention, DeformableAttention
-from xray.story.anatomy.tree import Untold
-from xray.story.body.ends import list_apart
 from xray.story.body.stages import Staging
-from xray.story.branches.attention import is_learned
 from xray.story.branches.others import list_other_way
 from xray.story.charts.stage_names import name_branch
-from xray.story.recognition.between import is_times_one, list_reading_data
-from xray.story.recognition.value_shapes import number
 
 NORMS, AROUND = "norms", "around sublayers"
 
@@ -157,13 +150,20 @@ class Count:
                 inside = self.flow.steps[place : self.flow.ends[place]]
                 own = {step.path for step in inside} | self.handing_on
                 shared = {
-                    step.path: step.settings
-                    for step in inside
-                    if SAME_WEIGHTS in step.settings and step.settings[SAME_WEIGHTS_AS] not in own
+                    self.key(one): step.settings
+                    for one, step in enumerate(inside, place)
+                    if SAME_WEIGHTS in step.settings
+                    and not self.hands_on(one)
+                    and (step.settings[SAME_WEIGHTS_AS] not in own or self.was_worked_with(one, place))
                 }
                 counts = (settings[SAME_WEIGHTS] for settings in shared.values())
                 known = sum(count for count in counts if isinstance(count, int))
                 if path in found:
+                    continue
+                lender = self.find_lender(place, whole, idle)
+                if lender is not None:
+                    found[path] = 0
+                    del idle[lender]
                     continue
                 ran = self.ran(place)
                 holders = {str(settings[SAME_WEIGHTS_AS]) for settings in shared.values()}
@@ -177,6 +177,45 @@ class Count:
                     woken = min(idle[first], max(0, ran - known))
                     idle[first] -= woken
                     found[path] = max(0, ran - known) - woken
+        return found
+
+    def find_lender(self, place: int, count: int, idle: Mapping[str, int]) -> str | None:
+        """The block that was counted with a parameter that a step beside it works with (GPT-NeoX Japanese's last bias).
+
+        It did not work with so many itself, and the block that holds both has none of its own.
+        """
+        step, parent = self.flow.steps[place], self.flow.places.get(self.flow.steps[place].parent or "", -1)
+        if step.params or parent < 0 or self.own_params(parent) >= count:
+            return None
+        within = f"{self.flow.steps[parent].path}."
+        return next((one for one, left in idle.items() if left == count and one.startswith(within)), None)
+
+    def was_worked_with(self, place: int, start: int) -> bool:
+        """Whether a step before `start` worked with the weights of a step, where another one handed these on first.
+
+        Not told where that one handed on several, since none of them is known by its path then.
+        """
+        settings = self.flow.steps[place].settings
+        known = (str(settings[SAME_WEIGHTS_AS]), settings[SAME_WEIGHTS])
+        return known in self.handed_alone and self.working_first.get(known, start) < start
+
+    @cached_property
+    def handed_alone(self) -> frozenset[tuple[str, object]]:
+        """The paths of steps that hand on one parameter as they got it, with its size, where nothing else is read."""
+        found: dict[str, list[int]] = {}
+        for place, step in enumerate(self.flow.steps):
+            if SAME_WEIGHTS not in step.settings and self.flow.is_leaf(place):
+                sizes = [prod(one.shape) for one in step.inputs if one.role == "parameter"]
+                found.setdefault(step.path, []).extend(sizes if self.hands_on(place) or not sizes else [*sizes, 0])
+        return frozenset((path, sizes[0]) for path, sizes in found.items() if len(sizes) == 1)
+
+    @cached_property
+    def working_first(self) -> dict[tuple[str, object], int]:
+        """The first step that works with weights that another step had before, by that one's path and their size."""
+        found: dict[tuple[str, object], int] = {}
+        for place, step in enumerate(self.flow.steps):
+            if SAME_WEIGHTS in step.settings and not self.hands_on(place):
+                found.setdefault((str(step.settings[SAME_WEIGHTS_AS]), step.settings[SAME_WEIGHTS]), place)
         return found
 
     def ran(self, place: int) -> int:
@@ -201,7 +240,8 @@ class Count:
         """
         step, parent = self.flow.steps[place], self.flow.places.get(self.flow.steps[place].parent or "", -1)
         siblings = self.inside.get(parent, [])
-        if step.params or step.op not in SCALINGS | SUMS | CARRYING | CURVES | PRODUCTS:
+        takes_a_row = type(step.settings.get("index")) is int  # one of a table (Grounding DINO's levels)
+        if step.params or takes_a_row or step.op not in SCALINGS | SUMS | CARRYING | CURVES | PRODUCTS:
             return step.path
         held = (one for one in siblings if self.flow.is_leaf(one) and not self.flow.steps[one].params)
         if step.op in PRODUCTS and sum(map(self.params, held)) > self.own_params(parent):
@@ -217,58 +257,21 @@ class Count:
         return self.flow.steps[block].params - sum(within.values()) if block >= 0 else 0
 
 
-def list_undrawn(told: Sequence[tuple[Flow, Collection[int]]]) -> tuple[Untold, ...]:
-    """The outermost parts with parameters none of whose steps is among those that are drawn, in no pass."""
-    found = [list_apart(flow, nodes) for flow, nodes in told]
-    ran = [{step.path for step in flow.steps} for flow, _ in told]
-    return tuple(
-        one
-        for one in dict.fromkeys(one for apart in found for one in apart)
-        if all(one in apart or one.path not in paths for apart, paths in zip(found, ran, strict=True))
-    )
-
-
-def count_unsaid(flow: Flow, nodes: Collection[int], drawn: Collection[str]) -> Counter[str]:
-    """How often each operation works numbers out among some steps and is none of those that are drawn, told by id.
-
-    Single numbers and what no data makes are left out, and so is what only moves numbers, or what nothing reads.
-    """
-    found: Counter[str] = Counter()
-    handed = {one.source for step in flow.steps if step.parent is None for one in step.outputs} - {None}
-    for node in nodes:
-        step, op = flow.steps[node], flow.op(node)
-        if not flow.is_leaf(node) or step.id in drawn or not step.outputs or step.settings.get("derived"):
-            continue
-        changes_nothing = is_times_one(flow, node) or (op in SUMS and number(step) == 0)
-        changes_nothing |= is_bias(flow, node) or node not in list_reading_data(flow)
-        is_moved = only_moves(op) or op in CARRYING | DROPOUTS or changes_nothing
-        is_moved |= bool(handed) and is_lost(flow, node, handed)
-        if not is_moved and flow.output(node).is_float and prod(flow.output(node).shape) > 1:
-            found[op.rstrip("_")] += 1
-    return found
-
-
-def is_lost(flow: Flow, node: int, handed: Collection[str | None]) -> bool:
-    """Whether nothing reads what a step makes but what moves it, and the model hands none of that out."""
-    moved = {node, *flow.ahead(*flow.readers.get(node, ()), within=lambda one: flow.op(one) in CARRYING)}
-    readers = {one for place in moved for one in flow.readers.get(place, ()) if flow.is_leaf(one)}
-    return readers <= moved and all(flow.steps[place].id not in handed for place in moved)
-
-
-def is_bias(flow: Flow, node: int) -> bool:
-    """Whether a step adds learned rows to what a product makes: the bias of a linear layer, or of each expert's."""
-    if flow.op(node) not in SUMS or len(flow.makers[node]) != 2:
-        return False
-    made = [maker for record, maker in flow.given(node) if not is_learned(flow, record, maker)]
-    product = flow.carried_from(made[0]) if len(made) == 1 else None
-    multiplies = product is not None and (is_projection(flow, product) or is_product(flow, product))
-    return multiplies or (product is not None and flow.op(product).endswith("mm"))
-
-
 def list_parts(count: Count, staging: Staging) -> list[tuple[str, set[int]]]:
     """The steps of a stage by branch, then those of its norms in no branch, and of what stands between branches."""
-    split = split_nodes(count.flow, staging)
-    return [*split, *list_around(count, staging, set[int]().union(*(nodes for _, nodes in split)))]
+    again = list_run_again(count.flow, staging)
+    split = [(name, nodes - again) for name, nodes in split_nodes(count.flow, staging)]
+    return [*split, *list_around(count, staging, again.union(*(nodes for _, nodes in split)))]
+
+
+def list_run_again(flow: Flow, staging: Staging) -> set[int]:
+    """The steps that stand in several sublayers, and run again in one alone, which counts them (EfficientLoFTR).
+
+    The second of a pair looks at what the first has become, so all that was done to the first is behind it too.
+    """
+    times = Counter(node for one in staging.branches for node in one.region.inner | one.region.beside)
+    apart = {flow.steps[node].path for node, count in times.items() if count == 1 and flow.steps[node].params}
+    return {node for node, count in times.items() if count > 1 and flow.steps[node].path in apart}
 
 
 def split_nodes(flow: Flow, staging: Staging) -> list[tuple[str, set[int]]]:
@@ -277,6 +280,7 @@ def split_nodes(flow: Flow, staging: Staging) -> list[tuple[str, set[int]]]:
     found = [("mixing", mixed)] if mixed else []
     gates = {node for joint in staging.joints if joint.weighing is not None for node in joint.weighing.nodes}
     found += [("gates", gates)] if gates else []
+    found += [("rows beside", set(staging.added.nodes))] if staging.added is not None else []
     apart = staging.branches if staging.stage.parallel else ()
     inner = [one.region.inner for one in apart]
     common = {node for nodes in inner for node in nodes if all(node in other for other in inner)}

@@ -78,7 +78,8 @@ def draw_panel(
     if panel.is_open:
         inner, detail = lanes[0].left, lanes[0].width
         if not panel.staging.stage.replaces:
-            draw_skip(canvas, lasts[0], find_result(panel.chart, placed[0]), inner - SKIP * 0.55, floor, look)
+            result, is_apart = find_result(panel.chart, placed[0]), bool(panel.staging.stage.since)
+            draw_skip(canvas, lasts[0], result, inner - SKIP * 0.55, floor, look, apart=is_apart)
         draw_panel_title(canvas, panel, look, left, floor, width, lanes[0].centre, surface)
         draw_station(canvas, left, floor + TITLE_ROW - 9, panel.station)
         if remarks:
@@ -167,13 +168,15 @@ def enter(canvas: Canvas, last: Box, feet: Sequence[Box], others: Iterable[Box],
         )
 
 
-def draw_skip(canvas: Canvas, last: Box, result: Box, lane: float, floor: float, look: Look) -> None:
-    """The residual line: from where the branch began, past it, to the sum."""
+def draw_skip(canvas: Canvas, last: Box, result: Box, lane: float, floor: float, look: Look, *, apart: bool) -> None:
+    """The residual line: from where the branch began, past it, to the sum; all of it if the branch is `apart`."""
     start = max(last.top + 3, floor + TITLE_ROW - 2 if last.top < floor else last.y)
+    points: tuple[Point, ...]
     if last.top >= floor:
         points = ((last.left, last.y), (lane, last.y), (lane, result.y), (result.left, result.y))
     else:
         points = ((last.x, start), (lane, start), (lane, result.y), (result.left, result.y))
+        points = ((last.x, last.top), *points) if apart else points
     canvas.line(*points, role=look.own, width=3, radius=10, head_size=0.9, kind="skip")
 
 

@@ -8,7 +8,7 @@ from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
 from xray.ir.trace import Step
 from xray.story.anatomy.branches import Attention, Convolution, DeformableAttention, Experts, FeedForward
 from xray.story.anatomy.tree import Group
-from xray.story.body.layers import Mask, list_masks
+from xray.story.body.layers import Mask, list_masks, list_reaches
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
 from xray.story.charts.added_chart import chart_added
@@ -52,10 +52,10 @@ class Panel:
 class Frame:
     """A group of layers with the panels of one of them, from the bottom up; `is_only`: it holds all layers.
 
-    A compact one is a row: what it holds is drawn in full elsewhere. `masks` are those that its attentions read,
-    `bridge` is what the stream goes through before it. `params` are those of the layer that is drawn, `most` those of
-    the layer with the most, where they have not all as many; `together` are those of all layers, each counted once,
-    where layers share some.
+    A compact one is a row: what it holds is drawn in full elsewhere. `masks` are those that its attentions read, `keys`
+    how many keys each of them has, `bridge` is what the stream goes through before it. `params` are those of the layer
+    that is drawn, `most` those of the layer with the most, where they have not all as many; `together` are those of all
+    layers, each counted once, where layers share some.
     """
 
     group: Group
@@ -65,6 +65,7 @@ class Frame:
     is_compact: bool = False
     bridge: Chart | None = None
     masks: tuple[Mask, ...] = ()
+    keys: tuple[int, ...] = ()
     most: int | None = None
     together: int | None = None
 
@@ -138,7 +139,8 @@ def plan_frames(
         masks = list_masks(flow, layers[number])
         bridge = chart_bridge(flow, towering, groups[number].layers[0])
         most = max(each) if len(set(each)) > 1 else None
-        frame = Frame(groups[number], tuple(panels), params, len(groups) == 1, compact, bridge, masks, most)
+        seen_keys = tuple(shape[-1] for shape in list_reaches(flow, layers[number]))
+        frame = Frame(groups[number], tuple(panels), params, len(groups) == 1, compact, bridge, masks, seen_keys, most)
         if groups[number].shared_in_part:
             frame = replace(frame, together=count_together(count, [towering.layers[n] for n in groups[number].layers]))
         frames.append(frame)

@@ -26,13 +26,17 @@ def with_weights(flow: Flow, nodes: set[int], staged: Collection[int]) -> set[in
     return nodes | set(flow.behind(*made, within=lambda place: place not in apart))
 
 
-def list_shares(columns: Sequence[Column], params: int, unused: Mapping[str, int]) -> tuple[tuple[str, str, int], ...]:
+def list_shares(
+    columns: Sequence[Column], params: int, unused: Mapping[str, int], undrawn: Collection[str] = ()
+) -> tuple[tuple[str, str, int], ...]:
     """The parameters by part, over all layers, each counted once; what is left is named as what it is: the rest.
 
-    Of what took no part the largest are named.
+    Of what took no part the largest are named. What stands at one of the paths that are `undrawn` is no part's, be it
+    that it works on learned rows alone, which some sublayers read (Conditional DETR's points).
     """
     found: list[tuple[str, str, int]] = []
     seen: set[str] = set()
+    elsewhere = {*undrawn}
     several = sum(column.is_first for column in columns) > 1
     staged: dict[int, set[int]] = {}
     for column in columns:
@@ -41,6 +45,7 @@ def list_shares(columns: Sequence[Column], params: int, unused: Mapping[str, int
 
     def add(count: Count, name: str, role: str, groups: list[set[int]]) -> None:
         found_now = count.fresh([with_weights(count.flow, group, staged[id(count.flow)]) for group in groups])
+        found_now = {path: n for path, n in found_now.items() if elsewhere.isdisjoint((path, *paths_above(path)))}
         known = {*seen, *found_now}
         fresh = {path: n for path, n in found_now.items() if path not in seen and known.isdisjoint(paths_above(path))}
         seen.update(fresh)
@@ -69,10 +74,11 @@ def list_shares(columns: Sequence[Column], params: int, unused: Mapping[str, int
         leaving = next((one.exit for one in columns if one.towering is column.towering and one.exit), None)
         if leaving is not None:
             places = {column.reading.flow.places[step.id] for node in leaving.nodes for step in node.steps} - beside
-            places = with_weights(column.reading.flow, places, staged[id(column.reading.flow)])
-            final = column.towering.final
-            learned = {place for place in places if count.is_learned(place)}
-            add(count, f"{name}{'last norm' if final and learned <= set(final.nodes) else 'head'}", own, [places])
+            flow, final = column.reading.flow, column.towering.final
+            places = with_weights(flow, places, staged[id(flow)])
+            closing = set() if final is None else with_weights(flow, {*final.nodes}, staged[id(flow)])
+            learned, norm = ({count.key(one) for one in some if count.is_learned(one)} for some in (places, closing))
+            add(count, f"{name}{'last norm' if final is not None and learned <= norm else 'head'}", own, [places])
     rest = params - sum(n for _, _, n in found)
     within = {path: n for path, n in unused.items() if not seen.isdisjoint((path, *paths_above(path)))}
     apart = {path: n for path, n in unused.items() if path not in within}

@@ -192,7 +192,7 @@ def leave_earlier_ends(flow: Flow, start: int | None, found: list[int], ends: di
     shape = flow.output(last).shape
     if start is None or len(shape) != len(("stream", "batch", "row", "width")) or flow.output(start).shape != shape:
         return found
-    before = set(flow.behind(ends[last][0].start, most=FAR_BEHIND))
+    before = set(flow.behind(ends[last][0].start, most=FAR_BEHIND, ends=found.__contains__))
     return [here for here in found if ends[here] is ends[last] or here not in before]
 
 

@@ -27,6 +27,8 @@ PICKING = frozenset({"index", "slice", "narrow"})
 MOST_AT_ONE_POINT = 4
 """No stream has more sums than this at one point of it: such a point is a tensor that many steps look back to."""
 MOST_SUMS_OF_A_BRANCH = 2
+MOST_SINCE = 6
+"""Within so many sums of a stream a branch that began before them is added."""
 MOST_ASKING = 40
 FARTHEST_BESIDE = 600
 """Within so many steps a branch that stands beside another one is looked for."""
@@ -40,7 +42,9 @@ class Joint:
     Where stream and branch are each multiplied by a gate first, `weighing` says by which. `past` are the steps that the
     stream goes through on its way past the branch, where these make it shorter or wider (ResNet, Hiera). One that
     `replaces` adds nothing: what the branch makes at `add` takes the stream's place (SAM). `nested` are the sums of a
-    stream of its own that goes along the branch (MobileBERT).
+    stream of its own that goes along the branch (MobileBERT). `since` is how many sums stand between where the branch
+    began and its own, where others are added first (the experts of LongCat); it is `normed` where it begins behind a
+    norm that another branch goes through too.
     """
 
     add: int
@@ -51,6 +55,8 @@ class Joint:
     past: frozenset[int] = frozenset()
     replaces: bool = False
     nested: tuple["Joint", ...] = ()
+    since: int = 0
+    normed: bool = False
 
 
 def find_joints(flow: Flow, sites: Sequence[Site] = ()) -> list[Joint]:
@@ -157,7 +163,31 @@ def read_joint(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | No
             stream, region = whole.start, whole
         if region is not None and does_mix(flow, region.inner) and not is_other_stream(flow, branch, region, known):
             return Joint(place, stream, region)
-    return None if any(is_short) else read_projected(flow, place, known)
+    return None if any(is_short) else read_begun_before(flow, place, known) or read_projected(flow, place, known)
+
+
+def read_begun_before(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | None:
+    """The residual sum at a step whose branch began at the same stream, some sums before, and reads no later one."""
+    for stream, branch in (flow.makers[place], flow.makers[place][::-1]):
+        before: int | None = stream
+        for since in range(1, MOST_SINCE + 1):
+            before = None if before is None or before not in known else strip_plain(flow, known[before].stream)
+            region = None if before is None or branch is None else find_branch(flow, before, branch)
+            if region is not None:
+                if since == 1 or not region.inner.isdisjoint(known) or not does_mix(flow, region.inner):
+                    return None
+                later = leave_norm(flow, region, known)
+                return Joint(place, stream, later or region, since=since, normed=later is not None)
+    return None
+
+
+def leave_norm(flow: Flow, region: Region, known: Mapping[int, Joint]) -> Region | None:
+    """A region from behind the norm in which another branch begins too; None if not all of it is worked out of one."""
+    norms = (find_norm(flow, node) for joint in known.values() for node in joint.region.inner & region.inner)
+    ends = {norm.end for norm in norms if norm is not None and strip_plain(flow, norm.origin) == region.start}
+    later = find_region(flow, max(ends), region.end) if ends else None
+    before = set() if later is None else set(flow.behind(later.start, within=region.inner.__contains__))
+    return later if later is not None and region.inner <= before | later.inner else None
 
 
 def lies_along(shape: Sequence[int], whole: Sequence[int]) -> bool:

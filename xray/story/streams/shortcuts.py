@@ -9,7 +9,7 @@ from xray.story.recognition.between import is_linear, is_scale, strip_plain
 from xray.story.recognition.norms import find_norm
 
 LONGEST_SHORTCUT = 10
-SHORTENING = frozenset({"max", "max_pool2d", "avg_pool2d", "mean", "max_pool1d", "amax"})
+SHORTENING = frozenset({"max", "max_pool2d", "avg_pool2d", "mean", "max_pool1d", "amax", "unfold"})
 NORMS = ("batch_norm", "group_norm", "instance_norm")
 FEWEST_AXES = 3
 """A row of numbers for channels has that many axes, all but one of length 1."""

@@ -1,0 +1,77 @@
+"""Sublayers that both convolve are alike only where they do the same."""
+
+import torch
+from story.body.test_mistaken import AttentionPart, FeedForwardPart, read
+from torch import nn
+
+CHANNELS, WIDE, PLACES = 12, 17, 5
+
+
+class Mixing(nn.Module):
+    """A convolution of each channel by itself, added to what came in."""
+
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Conv1d(CHANNELS, CHANNELS, 3, padding=1, groups=CHANNELS)
+
+    def forward(self, x):
+        return x + self.mix(x)
+
+
+class Widening(nn.Module):
+    """The same convolution, but what it makes goes out to more channels and back."""
+
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Conv1d(CHANNELS, CHANNELS, 3, padding=1, groups=CHANNELS)
+        self.wide, self.back = nn.Conv1d(CHANNELS, WIDE, 1), nn.Conv1d(WIDE, CHANNELS, 1)
+
+    def forward(self, x):
+        return x + self.back(nn.functional.gelu(self.wide(self.mix(x))))
+
+
+class Convolving(nn.Module):
+    """A block of two convolutions, between rows that are laid the other way (RepMixer of MobileCLIP)."""
+
+    def __init__(self, *parts):
+        super().__init__()
+        self.parts = nn.ModuleList(part() for part in parts)
+
+    def forward(self, x):
+        x = x.transpose(1, 2)
+        for part in self.parts:
+            x = part(x)
+        return x.transpose(1, 2)
+
+
+class Looking(nn.Sequential):
+    def __init__(self):
+        super().__init__(AttentionPart(), FeedForwardPart())
+
+
+class Mixed(nn.Module):
+    """Blocks that convolve before and behind those that look."""
+
+    def __init__(self, *parts):
+        super().__init__()
+        self.given = nn.Linear(7, CHANNELS)
+        self.blocks = nn.ModuleList([Convolving(*parts), Looking(), Looking(), Looking(), Convolving(*parts)])
+
+    def forward(self, x):
+        x = self.given(x)
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+def list_groups(*parts):
+    (tower,) = read(Mixed(*parts), torch.randn(2, PLACES, 7)).towers
+    return [(group.layers, len(group.stages)) for group in tower.groups]
+
+
+def test_convolutions_that_do_other_things_are_sublayers_of_one_layer():
+    assert list_groups(Mixing, Widening) == [((0, 4), 2), ((1, 2, 3), 2)]
+
+
+def test_convolutions_that_do_the_same_are_a_layer_each():
+    assert list_groups(Mixing, Mixing) == [((0, 1), 1), ((2, 3, 4), 2), ((5, 6), 1)]

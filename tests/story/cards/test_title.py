@@ -1,0 +1,24 @@
+"""The sizes of a tower in the title: those of all its attentions, be it that they look at another tower."""
+
+from dataclasses import replace
+
+from story.sentences.pools import FALSE, make_anatomy
+
+from xray.story.cards.title import list_sizes
+
+
+def sizes_of(*branches):
+    (tower,) = make_anatomy(*branches).towers
+    return {name: value for name, _, value in list_sizes(tower, 0)}
+
+
+def test_heads_of_a_cross_attention_count_in_the_title_too():
+    found = sizes_of(replace(FALSE, heads=3, d_k=7), replace(FALSE, source="encoder", heads=5, d_k=11))
+
+    assert (found["heads"], found["d_k"]) == ("3–5", "7–11")
+
+
+def test_a_tower_that_only_looks_at_another_has_heads():
+    found = sizes_of(replace(FALSE, source="encoder", heads=5, d_k=11))
+
+    assert (found["heads"], found["d_k"]) == ("5", "11")

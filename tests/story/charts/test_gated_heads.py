@@ -1,0 +1,47 @@
+"""A gate of what heads find that one linear layer makes beside the queries, and one that has a layer of its own."""
+
+import pytest
+import torch
+from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
+from torch import nn
+
+import xray
+from xray.story.sheet.columns import read_columns
+
+WIDE = WIDTH // HEADS
+
+
+class Gated(nn.Module):
+    """Attention whose gate is the other half of what makes the queries (Qwen3-Next), or stands apart."""
+
+    def __init__(self, *, apart, first=False):
+        super().__init__()
+        self.first = first
+        self.query = nn.Linear(WIDTH, WIDTH if apart else 2 * WIDTH)
+        self.gate = nn.Linear(WIDTH, WIDTH) if apart else None
+        self.key, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+
+    def forward(self, x):
+        if self.gate is None:
+            query, gate = self.query(x).unflatten(-1, (HEADS, 2 * WIDE)).chunk(2, -1)
+            gate = gate.flatten(2)
+        else:
+            query, gate = self.query(x).unflatten(-1, (HEADS, WIDE)), self.gate(x)
+        key, value = (one(x).unflatten(-1, (HEADS, WIDE)).transpose(1, 2) for one in (self.key, self.value))
+        weights = (query.transpose(1, 2) @ key.mT / WIDE**0.5).softmax(-1)
+        found, gate = (weights @ value).transpose(1, 2).flatten(2), gate.sigmoid()
+        return x + self.out(gate * found if self.first else found * gate)
+
+
+@pytest.mark.parametrize(("apart", "first"), [(False, False), (True, False), (False, True), (True, True)])
+def test_a_layer_that_makes_queries_and_their_gate_leads_to_both(apart, first):
+    parts = (part for _ in range(2) for part in (Gated(apart=apart, first=first), FeedForwardPart()))
+    model = nn.Sequential(*parts).eval()
+    (column,) = read_columns(xray.trace(model, torch.rand(2, 5, WIDTH)))
+    chart = column.frames[0].panels[0].chart
+
+    nodes = {node.key: node for node in chart.nodes}
+    led = [edge.source for edge in chart.edges if edge.target == "gate"]
+    assert nodes["gate"].label == "× GATE"
+    assert ("linear0_q" in led) is not apart
+    assert bool(nodes["gate"].extra) is apart

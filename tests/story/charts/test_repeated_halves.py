@@ -1,0 +1,33 @@
+"""Heads of which one half is repeated to make as many as there were."""
+
+import torch
+from story.body.test_mistaken import PLACES, WIDTH, FeedForwardPart
+from torch import nn
+from torch.nn import functional
+
+import xray
+from xray.story.sheet.columns import read_columns
+
+HEADS = 4
+
+
+class Twice(nn.Module):
+    """Attention that finds the values of each half of the heads by all of its weights (DiffLlama)."""
+
+    def __init__(self):
+        super().__init__()
+        self.ways, self.out = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(3)), nn.Linear(2 * WIDTH, WIDTH)
+
+    def forward(self, x):
+        query, key, value = (way(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for way in self.ways)
+        halves = [half.repeat(1, 2, 1, 1) for half in value.chunk(2, 1)]
+        found = [functional.scaled_dot_product_attention(query, key, half).transpose(1, 2) for half in halves]
+        return x + self.out(torch.cat(found, -1).flatten(2))
+
+
+def test_a_half_that_is_repeated_is_not_told_to_be_repeated_once():
+    model = nn.Sequential(*(part for _ in range(2) for part in (Twice(), FeedForwardPart()))).eval()
+    (column,) = read_columns(xray.trace(model, torch.rand(2, PLACES, WIDTH)))
+
+    labels = [node.label for node in column.frames[0].panels[0].chart.nodes]
+    assert [label for label in labels if label.startswith("REPEAT")] == ["REPEAT V"]

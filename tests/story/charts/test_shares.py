@@ -1,0 +1,55 @@
+"""Boxes of an attention that hold more than their way, or a share of it, say so."""
+
+import pytest
+import torch
+from story.body.test_mistaken import HEADS, PLACES, WIDTH, AttentionPart, FeedForwardPart, draw
+from torch import nn
+from torch.nn import functional
+
+
+class Gated(nn.Module):
+    """An attention whose queries and gate one linear layer makes, or each its own (Qwen3-Next)."""
+
+    def __init__(self, *, apart):
+        super().__init__()
+        self.norm, self.kv, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.q = nn.Linear(WIDTH, WIDTH if apart else 2 * WIDTH)
+        self.gate = nn.Linear(WIDTH, WIDTH) if apart else None
+
+    def forward(self, x):
+        rows = self.norm(x)
+        made = self.q(rows)
+        if self.gate is None:
+            made, gate = (one.flatten(2) for one in made.unflatten(-1, (HEADS, -1)).chunk(2, dim=-1))
+        else:
+            gate = self.gate(rows)
+        parts = (made, *self.kv(rows).chunk(2, dim=-1))
+        q, k, v = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in parts)
+        found = functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+        return x + self.out(found * torch.sigmoid(gate))
+
+
+class Layers(nn.Module):
+    def __init__(self, attend, count=2):
+        super().__init__()
+        self.given = nn.Linear(7, WIDTH)
+        self.layers = nn.Sequential(*(part for _ in range(count) for part in (attend(), FeedForwardPart())))
+
+    def forward(self, x):
+        return self.layers(self.given(x))
+
+
+@pytest.mark.parametrize(("apart", "told"), [(False, ("and the gate",)), (True, ())])
+def test_a_linear_layer_that_makes_the_gate_with_the_queries_says_so(apart, told):
+    nodes = draw(Layers(lambda: Gated(apart=apart)), torch.randn(2, PLACES, 7))
+
+    assert next(node.told for node in nodes if node.label == "LINEAR Q") == told
+    assert any(node.label == "× GATE" for node in nodes)
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 3])
+def test_a_box_that_shows_one_piece_of_a_packed_row_says_of_how_many(pieces):
+    nodes = draw(Layers(lambda: AttentionPart(pieces=pieces)), torch.randn(1, pieces * PLACES, 7))
+
+    said = [node.label for node in nodes if node.told == (f"1 of {pieces} pieces",)]
+    assert set(said) == ({"HEADS Q", "HEADS K", "HEADS V"} if pieces > 1 else set())

@@ -1,0 +1,185 @@
+"""What joins scores is a mask only where it hides: no number of a head's, no bias, no choice between two numbers."""
+
+import torch
+from handwritten import Attention, Layer
+from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
+from torch import nn
+
+import xray
+from xray.story.anatomy.branches import Attention as Told
+from xray.story.cards.formulas import list_formulas
+from xray.story.sheet.columns import read_columns
+
+PLACES = 7
+
+
+class Meeting(nn.Module):
+    """Scores that meet what a subclass lets them meet."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        query, key, value = self.qkv(x).reshape(*x.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        scores = self.meet(self.ask(query) @ key.mT, query)
+        return x + self.out((scores.softmax(-1) @ value).transpose(1, 2).flatten(2))
+
+    def ask(self, query):
+        return query
+
+    def meet(self, scores, query):
+        return scores
+
+
+class ScaledByHead(Meeting):
+    """A learned number for each head (Swin v2)."""
+
+    def __init__(self):
+        super().__init__()
+        self.by = nn.Parameter(torch.zeros(HEADS, 1, 1))
+
+    def meet(self, scores, query):
+        return scores * self.by.clamp(max=4.6).exp()
+
+
+class Bucketed(Meeting):
+    """The weight of a linear layer on its side, looked up by distance as far as one reaches (LayoutLMv3)."""
+
+    def __init__(self):
+        super().__init__()
+        self.near = nn.Linear(2 * PLACES, HEADS, bias=False)
+
+    def meet(self, scores, query):
+        apart = torch.arange(PLACES)[:, None] - torch.arange(PLACES)[None, :] + PLACES
+        apart = torch.where(apart > 3, torch.min(apart, torch.full_like(apart, 9)), apart)
+        return scores + self.near.weight.t()[apart].permute(2, 0, 1)[None] / 2
+
+
+class OfKinds(Meeting):
+    """Queries have a bias, scores get one of two numbers by what kind a pair is, and keys are taken away (Funnel)."""
+
+    def __init__(self):
+        super().__init__()
+        self.asks, self.kinds = nn.Parameter(torch.rand(HEADS, 1, WIDTH // HEADS)), nn.Linear(WIDTH // HEADS, 2)
+        self.places = nn.Linear(WIDTH // HEADS, PLACES)
+
+    def ask(self, query):
+        return query + self.asks * 0.5
+
+    def meet(self, scores, query):
+        other, same = self.kinds(query).split(1, dim=-1)
+        is_same = (torch.arange(PLACES) < 3)[:, None] == (torch.arange(PLACES) < 3)[None, :]
+        kinds = torch.where(is_same.expand_as(scores), same.expand_as(scores), other.expand_as(scores))
+        far = query @ self.places.weight.mT
+        seen = (torch.arange(PLACES) < 6).float()[None, None, None, :]
+        return scores + far + kinds - 1e6 * (1 - seen)
+
+
+def read_square(part):
+    model = nn.Sequential(part(), FeedForwardPart(), part(), FeedForwardPart()).eval()
+    (column,) = read_columns(xray.trace(model, torch.ones(2, PLACES, WIDTH)))
+    panel = column.frames[0].panels[0]
+    branch = panel.staging.branches[0].branch
+    assert isinstance(branch, Told)
+    (*_, formula), *_ = list_formulas(column.towering.tower, branch, panel.chart.nodes)
+    return {node.key: node.label for node in panel.chart.nodes}, "".join(run.text for run in formula)
+
+
+def test_a_learned_number_for_each_head_scales_scores_and_hides_nothing():
+    labels, formula = read_square(ScaledByHead)
+
+    assert labels["scores"] == "SCORES Q·K^T · scaled"
+    assert "MASK" not in labels.values()
+    assert formula == "softmax( Q·KT · scaled ) · V"
+
+
+def test_a_weight_that_is_turned_and_looked_up_by_distance_is_a_bias_of_places():
+    labels, _ = read_square(Bucketed)
+
+    assert "+ BIAS OF RELATIVE PLACES" in labels.values()
+    assert "MASK" not in labels.values()
+
+
+def test_a_choice_between_two_numbers_is_a_bias_and_what_is_taken_away_from_hidden_keys_a_mask():
+    labels, _ = read_square(OfKinds)
+
+    added = [label for key, label in labels.items() if key.startswith(("bias", "kinds", "mask"))]
+    assert added == ["+ BIAS OF RELATIVE PLACES", "+ A BIAS", "MASK"]
+    assert "+ A BIAS Q" in labels.values()
+
+
+class FewerQueries(nn.Module):
+    """Half of the places look at all of them, and go on alone (Funnel)."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.keys, self.out = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.halves = False
+
+    def forward(self, x):
+        own = x[:, ::2] if self.halves else x
+        key, value = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in self.keys(x).chunk(2, -1))
+        query = self.query(own).unflatten(-1, (HEADS, -1)).transpose(1, 2)
+        shares = (query @ key.mT / 2).softmax(-1)
+        return own + self.out((shares @ value).transpose(1, 2).flatten(2))
+
+
+def test_layers_of_which_one_looks_at_more_keys_are_not_alike():
+    parts = [FewerQueries() for _ in range(6)]
+    parts[1].halves = parts[3].halves = True
+    model = nn.Sequential(*(one for part in parts for one in (part, FeedForwardPart()))).eval()
+
+    (tower,) = xray.anatomy(xray.trace(model, torch.ones(2, PLACES, WIDTH))).towers
+
+    assert [group.layers for group in tower.groups] == [(0,), (1,), (2,), (3,), (4, 5)]
+
+
+class Filled(nn.Module):
+    """Words, and rows of one word behind them, as far as the layers need (LED)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = nn.Embedding(31, WIDTH), nn.Embedding(64, WIDTH)
+        self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, HEADS), norm="before") for _ in range(3))
+
+    def forward(self, ids):
+        x = torch.cat([self.words(ids), self.words(torch.ones(len(ids), 4, dtype=torch.long))], dim=-2)
+        x = x + self.places(torch.arange(x.shape[1]))
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_rows_put_behind_others_lie_end_to_end():
+    (column,) = read_columns(xray.trace(Filled().eval(), torch.arange(14).view(2, PLACES)))
+
+    labels = {node.label for node in column.entrance.nodes}
+    assert "END TO END" in labels
+    assert "SIDE BY SIDE" not in labels
+
+
+class TimesOne(nn.Module):
+    """Words times a number that may be one, and waves added (SpeechT5)."""
+
+    def __init__(self, factor):
+        super().__init__()
+        self.words, self.factor = nn.Embedding(31, WIDTH), factor
+        self.register_buffer("waves", torch.rand(64, WIDTH))
+        self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, HEADS), norm="before") for _ in range(3))
+
+    def forward(self, ids):
+        rows = self.waves.index_select(0, ids.new_ones(ids.shape).cumsum(1).view(-1)).view(*ids.shape, -1).detach()
+        x = self.words(ids) * self.factor + rows
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_words_times_one_are_words():
+    labels = []
+    for factor in (1.0, 3.0):
+        (column,) = read_columns(xray.trace(TimesOne(factor).eval(), torch.arange(14).view(2, PLACES)))
+        labels += [node.label for node in column.entrance.nodes if node.key == "words"]
+
+    assert labels == ["EMBED", "EMBED × A FACTOR"]

@@ -1,0 +1,59 @@
+"""What is said to leave a model: all that leaves it, or nothing of it."""
+
+import pytest
+import torch
+from handwritten import Attention, Layer
+from printed import lines_of
+from torch import nn
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
+
+WIDTH, WORDS = 15, 31
+
+
+class Reader(nn.Module):
+    """Layers on words, and a head that gives numbers for each place (ELECTRA's discriminator)."""
+
+    def __init__(self, numbers: int):
+        super().__init__()
+        self.words = nn.Embedding(WORDS, WIDTH)
+        self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(3))
+        self.head = nn.Linear(WIDTH, numbers)
+
+    def forward(self, ids):
+        x = self.words(ids)
+        for layer in self.layers:
+            x = layer(x)
+        return self.leave(x)
+
+    def leave(self, x):
+        return self.head(x)
+
+
+class ReaderOfTwo(Reader):
+    """Numbers of the first row, and before them, perhaps, scores for the words of every row (BERT as pretrained)."""
+
+    def __init__(self, scores_words: bool):
+        super().__init__(2)
+        self.scores = nn.Linear(WIDTH, WORDS) if scores_words else None
+
+    def leave(self, x):
+        pooled = x[:, 0]
+        return self.head(pooled) if self.scores is None else (self.scores(x), self.head(pooled))
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (Reader(1), "1 number comes out for each place."),
+        (Reader(3), "3 numbers come out for each place."),
+        (ReaderOfTwo(scores_words=False), "2 numbers come out."),
+        (ReaderOfTwo(scores_words=True), "What leaves the tower."),
+    ],
+)
+def test_what_leaves_is_said_whole(model, said):
+    told = " ".join(lines_of(compose_poster(xray.trace(model.eval(), torch.arange(14).view(2, 7)), text_width)))
+    assert said in told
+    assert "come out." not in told.replace(said, "")

@@ -1,0 +1,72 @@
+"""Rows behind others: told apart from numbers beside others by what reads them, where nothing behind them tells."""
+
+import pytest
+import torch
+from handwritten import Attention, Layer
+from torch import nn
+
+import xray
+from xray.story.body.reading import read_passes
+from xray.story.entrance.entrance_chart import chart_entrance
+
+WIDTH, PLACES, OTHERS = 15, 7, 5
+
+
+class Joined(nn.Module):
+    """Looked-up rows are joined with others, and the layers read what comes of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.kinds = nn.Embedding(31, WIDTH), nn.Embedding(11, WIDTH)
+        self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(3))
+
+    def join(self, ids):
+        return torch.cat([self.words(ids), self.kinds(ids[:, :OTHERS] % 11)], dim=1)
+
+    def forward(self, ids):
+        x = self.join(ids)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class Cut(Joined):
+    """One row is cut off, and stands before two others that are put in its neighbourhood."""
+
+    def join(self, ids):
+        x, kinds = self.words(ids), self.kinds(ids[:, :2] % 11)
+        return torch.cat([x[:, :1], kinds, x[:, 1:]], dim=1)
+
+
+class Wider(Joined):
+    """Two numbers of each sequence stand beside each other, and then beside all of its rows (Informer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.project = nn.Linear(3 + 2, WIDTH)
+
+    def join(self, rows):
+        both = torch.cat([rows.abs().mean(1).amax(1, keepdim=True), rows.exp().amax(2).amax(1, keepdim=True)], dim=1)
+        return self.project(torch.cat([rows, both[:, None].expand(-1, rows.shape[1], -1)], dim=-1))
+
+
+def labels_of(model):
+    torch.manual_seed(0)
+    given = torch.rand(2, PLACES, 3) if model is Wider else torch.arange(2 * PLACES).view(2, PLACES)
+    reading = read_passes(xray.trace(model(), given))[0]
+    return {node.label for node in chart_entrance(reading.flow, reading.towers[-1]).nodes}
+
+
+@pytest.mark.parametrize(
+    ("model", "told", "untold"),
+    [
+        (Joined, "END TO END", "SIDE BY SIDE"),
+        (Cut, "END TO END", "WITH ONE MORE ROW"),
+        (Wider, "SIDE BY SIDE", "WITH ONE MORE ROW"),
+    ],
+)
+def test_what_is_joined_is_called_by_the_axis_that_grows(model, told, untold):
+    labels = labels_of(model)
+
+    assert told in labels
+    assert untold not in labels

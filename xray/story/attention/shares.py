@@ -1,0 +1,57 @@
+"""What is said in boxes that hold more than their way, or a share of it: the gate made with the queries, one piece."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, SIDE_BY_SIDE
+from xray.ir.flow.projections import is_projection
+from xray.ir.trace import Step
+from xray.story.anatomy.branches import Attention
+from xray.story.body.stages import opening_norms
+from xray.story.charts.chart import Node, describe_params
+from xray.story.recognition.between import Region
+from xray.story.recognition.norms import find_norm
+
+
+def tell_shares(flow: Flow, site: Site, nodes: Sequence[Node], branch: Attention) -> list[Node]:
+    """The boxes of an attention, with words in those that cut a packed row, and in one that makes the gate too."""
+    gates = {step.id for node in nodes if node.key == "gate" for step in node.steps if makes_rows(flow, step)}
+    found = []
+    for node in nodes:
+        told: tuple[str, ...] = ()
+        if node.key.startswith("linear") and any(step.id in gates for step in node.steps):
+            told = ("and the gate",)
+        if branch.pieces and any(cuts_pieces(flow, site, step, branch.pieces) for step in node.steps):
+            told = (f"1 of {branch.pieces:,} pieces",)
+        found.append(replace(node, told=(*node.told, *told)) if told else node)
+    return found
+
+
+def tell_joined(flow: Flow, nodes: Sequence[Node], region: Region) -> list[Node]:
+    """The boxes, with the norm that rows of another stream go through before they stand beside a branch's own."""
+    opening = {norm.end for norm in opening_norms(flow, region, region.start)}
+    found = []
+    for node in nodes:
+        joins = [flow.places[step.id] for step in node.steps if step.op in SIDE_BY_SIDE and node.key.startswith("join")]
+        norms = [find_norm(flow, flow.carried_from(maker)) for place in joins for maker in flow.makers[place]]
+        own = [one for one in norms if one and one.end in region.inner | region.beside and one.end not in opening]
+        params = describe_params(flow, *(place for one in own for place in one.nodes))
+        told = (f"the others normed{', ' if params else ''}{params}",) if own else ()
+        found.append(replace(node, told=(*node.told, *told)))
+    return found
+
+
+def makes_rows(flow: Flow, step: Step) -> bool:
+    """Whether a step is a linear layer."""
+    return is_projection(flow, flow.places[step.id])
+
+
+def cuts_pieces(flow: Flow, site: Site, step: Step, pieces: int) -> bool:
+    """Whether a step cuts places into so many pieces, of which the first are those that ask."""
+    if flow.op(flow.places[step.id]) not in CARRYING or len(step.outputs) != pieces or len(step.inputs) != 1:
+        return False
+    before, after = step.inputs[0].shape, step.outputs[0].shape
+    cut = [size for size, whole in zip(after, before, strict=False) if size != whole]
+    return len(before) == len(after) and before[-1:] == after[-1:] and cut == [flow.output(site.scores).shape[-2]]

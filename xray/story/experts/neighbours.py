@@ -1,0 +1,24 @@
+"""What experts give, mixed with that of neighbouring places before it is added to the stream."""
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, FINDINGS
+from xray.story.experts.choice import find_choice
+from xray.story.recognition.between import Region, read_sizes
+
+PADDINGS = frozenset({"pad", "zero_pad2d", "constant_pad_nd"})
+
+
+def find_mixed_behind(flow: Flow, region: Region) -> tuple[int, frozenset[int]] | None:
+    """What a convolution of neighbouring places reads behind experts, and the steps from there on (Inkling).
+
+    None where there is none.
+    """
+    nodes = region.inner
+    choice = find_choice(flow, nodes)
+    for node in sorted(nodes) if choice is not None else ():
+        if flow.op(node) in FINDINGS and max(read_sizes(flow, node, "kernel_size"), default=1) > 1:
+            begin = flow.carried_from(flow.makers[node][0], CARRYING | PADDINGS)
+            if begin in nodes and choice is not None and choice[0] in flow.behind(begin, within=nodes.__contains__):
+                behind = flow.ahead(*flow.readers.get(begin, ()), within=nodes.__contains__)
+                return begin, frozenset(one for one in behind if one in nodes)
+    return None

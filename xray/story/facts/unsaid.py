@@ -1,0 +1,63 @@
+"""What no box tells: parts with parameters that are not drawn, and operations that are worked out beside drawn ones."""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from math import prod
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SUMS
+from xray.ir.flow.projections import is_product, is_projection
+from xray.ir.kinds import only_moves
+from xray.story.anatomy.tree import Untold
+from xray.story.body.ends import list_apart
+from xray.story.branches.attention import is_learned
+from xray.story.recognition.between import is_times_one, list_reading_data
+from xray.story.recognition.value_shapes import number
+
+
+def list_undrawn(told: Sequence[tuple[Flow, Collection[int]]]) -> tuple[Untold, ...]:
+    """The outermost parts with parameters none of whose steps is among those that are drawn, in no pass."""
+    found = [list_apart(flow, nodes) for flow, nodes in told]
+    ran = [{step.path for step in flow.steps} for flow, _ in told]
+    return tuple(
+        one
+        for one in dict.fromkeys(one for apart in found for one in apart)
+        if all(one in apart or one.path not in paths for apart, paths in zip(found, ran, strict=True))
+    )
+
+
+def count_unsaid(flow: Flow, nodes: Collection[int], drawn: Collection[str]) -> Counter[str]:
+    """How often each operation works numbers out among some steps and is none of those that are drawn, told by id.
+
+    Single numbers and what no data makes are left out, and so is what only moves numbers, or what nothing reads.
+    """
+    found: Counter[str] = Counter()
+    handed = {one.source for step in flow.steps if step.parent is None for one in step.outputs} - {None}
+    for node in nodes:
+        step, op = flow.steps[node], flow.op(node)
+        if not flow.is_leaf(node) or step.id in drawn or not step.outputs or step.settings.get("derived"):
+            continue
+        changes_nothing = is_times_one(flow, node) or (op in SUMS and number(step) == 0)
+        changes_nothing |= is_bias(flow, node) or node not in list_reading_data(flow)
+        is_moved = only_moves(op) or op in CARRYING | DROPOUTS or changes_nothing
+        is_moved |= bool(handed) and is_lost(flow, node, handed)
+        if not is_moved and flow.output(node).is_float and prod(flow.output(node).shape) > 1:
+            found[op.rstrip("_")] += 1
+    return found
+
+
+def is_lost(flow: Flow, node: int, handed: Collection[str | None]) -> bool:
+    """Whether nothing reads what a step makes but what moves it, and the model hands none of that out."""
+    moved = {node, *flow.ahead(*flow.readers.get(node, ()), within=lambda one: flow.op(one) in CARRYING)}
+    readers = {one for place in moved for one in flow.readers.get(place, ()) if flow.is_leaf(one)}
+    return readers <= moved and all(flow.steps[place].id not in handed for place in moved)
+
+
+def is_bias(flow: Flow, node: int) -> bool:
+    """Whether a step adds learned rows to what a product makes: the bias of a linear layer, or of each expert's."""
+    if flow.op(node) not in SUMS or len(flow.makers[node]) != 2:
+        return False
+    made = [maker for record, maker in flow.given(node) if not is_learned(flow, record, maker)]
+    product = flow.carried_from(made[0]) if len(made) == 1 else None
+    multiplies = product is not None and (is_projection(flow, product) or is_product(flow, product))
+    return multiplies or (product is not None and flow.op(product).endswith("mm"))
