@@ -12,6 +12,9 @@ from xray.sources.sizes import Sizes
 class Written:
     """Shapes that are written as they are."""
 
+    def are_mels(self):
+        return False
+
     def knows(self, words):
         return bool(words)
 

@@ -42,6 +42,22 @@ def list_shapes(tmp_path, settings):
     return {one.name: one.shape for one in outcome.trace.passes[0].steps[0].inputs}
 
 
+def list_axes(tmp_path, settings):
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    outcome = run_target(load_source(str(tmp_path)))
+    return {one.name: one.axes for one in outcome.trace.passes[0].steps[0].inputs}
+
+
+def test_what_a_frame_holds_is_called_mels_where_the_settings_say_so(tmp_path):
+    assert list_axes(tmp_path, WHISPER)["input_features"] == ("batch", "mels", "frames")
+
+
+def test_what_a_frame_holds_keeps_its_number_where_it_may_be_more_than_mels(tmp_path):
+    settings = {**BERT, "architectures": ["Wav2Vec2BertModel"]}
+
+    assert list_axes(tmp_path, settings)["input_features"] == ("batch", "frames", "")
+
+
 def test_a_sound_that_is_heard_in_two_ways_is_as_long_in_both(tmp_path):
     shapes = list_shapes(tmp_path, CODEC)
 

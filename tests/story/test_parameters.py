@@ -88,12 +88,30 @@ class Tied(nn.Module):
         return x @ self.table.T
 
 
+class Pooled(nn.Module):
+    """A writer of which the first row alone goes on, through a linear layer, and scores nothing (BERT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.writer, self.pool = make_writer(), nn.Linear(15, 15)
+        self.writer.scores = nn.Identity()
+
+    def forward(self, ids):
+        return torch.tanh(self.pool(self.writer(ids)[:, 0]))
+
+
 @pytest.mark.parametrize(("way", "own"), [("module", 53), ("function", 0), ("parameter", 0)])
 def test_a_head_that_is_tied_counts_only_what_it_has_of_its_own(way, own):
     bars = bars_of(poster_of(Tied(way), IDS))
 
     assert bars["entrance"] == 53 * 15
     assert bars.get("head", 0) == own
+
+
+def test_what_stands_behind_the_layers_is_an_exit_where_no_head_is_known():
+    bars = bars_of(poster_of(Pooled(), IDS))
+
+    assert (bars["exit"], "head" in bars) == (15 * 15 + 15, False)
 
 
 def test_a_head_of_its_own_counts_in_full():

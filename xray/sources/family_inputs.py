@@ -98,7 +98,7 @@ def guess(
                 name: fill(rules[name].fill, sizes.shape(words[name]), sizes, dtype, has_storage=has_storage)
                 for name in asked
             },
-            {name: spell_axes(words[name]) for name in asked},
+            {name: spell_axes(words[name], are_mels=sizes.are_mels()) for name in asked},
         )
 
 

@@ -190,6 +190,6 @@ AXES: Mapping[str, str] = {
 """The words of axes by those of the rules."""
 
 
-def spell_axes(words: str) -> tuple[str, ...]:
-    """The words of an input's axes."""
-    return tuple(AXES.get(word, "") for word in words.split())
+def spell_axes(words: str, *, are_mels: bool) -> tuple[str, ...]:
+    """The words of an input's axes; unless a frame holds mels for sure, it has none for what it holds."""
+    return tuple("" if word == "mels" and not are_mels else AXES.get(word, "") for word in words.split())

@@ -125,6 +125,15 @@ class Sizes:
         found = find_setting(self.config, setting.names, setting.of)
         return first_number(found) or setting.default or 0
 
+    def are_mels(self) -> bool:
+        """Whether the setting that says how many numbers a frame holds says that these are mels.
+
+        They are of two frames in Wav2Vec2-BERT, and of the twelve notes of an octave in MusicGen Melody.
+        """
+        setting = self.settings["mels"]
+        name, _ = find_named_setting(self.config, setting.names, setting.of)
+        return "mel" in name
+
     # Sizes that are wished for, or follow from others
 
     def _batch(self) -> int:
@@ -214,12 +223,17 @@ class Sizes:
 
 def find_setting(config: Any, names: Sequence[str], of: Sequence[str] = ()) -> Any:
     """The first of these settings that there is: in the parts that are called so, then in the whole, then elsewhere."""
+    return find_named_setting(config, names, of)[1]
+
+
+def find_named_setting(config: Any, names: Sequence[str], of: Sequence[str] = ()) -> tuple[str, Any]:
+    """The same with its name; "" and None where there is none."""
     for place in list_places(config, of):
         for name in names:
             value = read_setting(place, name)
             if value is not None:
-                return value
-    return None
+                return name, value
+    return "", None
 
 
 def read_setting(place: Any, name: str) -> Any:

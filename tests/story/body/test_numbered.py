@@ -41,6 +41,20 @@ class Pyramid(nn.Module):
         return x
 
 
+class Staged(nn.Module):
+    """Stages, each of several blocks, of which the first of each adds nothing (HGNet)."""
+
+    def __init__(self):
+        super().__init__()
+        widths = [[(3, 5)], [(5, 7), (7, 7), (7, 7)], [(7, 11)]]
+        self.stages = nn.ModuleList(nn.Sequential(*(Block(*one) for one in stage)) for stage in widths)
+
+    def forward(self, x):
+        for stage in self.stages:
+            x = stage(x)
+        return x
+
+
 class Adapted(nn.Module):
     """Two stacks of layers, and between them a sum of what two heads make of the stream (FastSpeech 2)."""
 
@@ -93,6 +107,14 @@ def test_blocks_that_add_nothing_are_counted_beside_the_layers():
     (tower,) = anatomy.towers
     assert (tower.layers, tower.idle_blocks, tower.blocks) == (5, 2, 7)
     assert describe_blocks(anatomy) == "2 of 7 blocks add nothing: they stand before, between or behind the layers."
+
+
+def test_stages_of_several_blocks_are_not_counted_as_blocks():
+    anatomy = read(Staged(), torch.randn(2, 3, SIDE, SIDE))
+
+    (tower,) = anatomy.towers
+    assert (tower.layers, tower.blocks) == (2, None)
+    assert describe_blocks(anatomy) == ""
 
 
 def test_a_block_behind_the_layers_that_adds_nothing_is_counted_too():

@@ -229,6 +229,7 @@ MANY = {
     "experts": EXPERTS,
     "experts, one shared": replace(EXPERTS, shared=1),
     "experts, some hand on": replace(EXPERTS, handing_on=3),
+    "experts, one alone, its weight 1": replace(EXPERTS, chosen=1, routing=ROUTING),
     "experts, not known": Experts(None, None, None, None, None, gated=None),
 }
 SAMPLING = {
@@ -305,7 +306,7 @@ OF_PARTS = {
     "choice": set(MANY) - {"experts, not known"},
     "others hand on": {"experts, some hand on"},
     "each expert": set(MANY) - {"experts, not known", "experts, some hand on"},
-    "mixed experts": set(MANY) - {"experts, not known"},
+    "mixed experts": set(MANY) - {"experts, not known", "experts, one alone, its weight 1"},
     "shared expert": {"experts, one shared"},
     "state": {"state", "state by pieces"},
 }

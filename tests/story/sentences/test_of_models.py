@@ -6,7 +6,13 @@ import pytest
 from story.sentences.pools import FALSE, PLAIN, bridge_layers, make_anatomy
 
 from xray.story.anatomy.tree import Bridge, Group, Untold
-from xray.story.sentences.of_models import describe_bridges, describe_chosen_keys, describe_untold
+from xray.story.sentences.of_models import (
+    describe_bridges,
+    describe_chosen_keys,
+    describe_parallel,
+    describe_untold,
+    list_sentences,
+)
 from xray.story.sentences.of_norms import describe_inner_norm, describe_scale
 
 
@@ -54,3 +60,30 @@ def test_a_layer_scale_is_said_of_all_sublayers_only_where_each_has_one():
 
     assert "what a sublayer gives is multiplied" in describe_scale(scaled)
     assert "what some sublayers give is multiplied" in describe_scale(some)
+
+
+@pytest.mark.parametrize(
+    ("fact", "all_say", "some_say"),
+    [
+        ({"fused": "qkv"}, "One linear layer makes", "In some layers one linear layer makes"),
+        ({"kernel": "sdpa"}, "Attention runs in one kernel", "In some layers attention runs in one kernel"),
+        ({"beside": "image"}, "Joint attention: keys", "Joint attention in some layers: there keys"),
+        ({"pooled": 4}, "Queries are pooled, 4 places", "Queries are pooled in some layers, 4 places"),
+        ({"positions": "relative"}, "Relative places: how far", "Relative places in some attentions: how far"),
+    ],
+)
+def test_what_one_attention_does_is_said_of_some_where_one_of_a_memory_does_not(fact, all_say, some_say):
+    own, memory = replace(FALSE, **fact), replace(FALSE, source="encoder")
+
+    assert any(text.startswith(all_say) for text in list_sentences(make_anatomy(own)))
+    assert any(text.startswith(some_say) for text in list_sentences(make_anatomy(own, memory)))
+
+
+def test_sublayers_stand_side_by_side_in_some_layers_where_others_follow_one_another():
+    (beside,) = make_anatomy(FALSE, PLAIN, parallel=True).towers
+    (behind,) = make_anatomy(FALSE, PLAIN).towers
+    mixed = replace(make_anatomy(FALSE), towers=(beside, behind))
+
+    assert describe_parallel(replace(mixed, towers=(beside,))).startswith("Sublayers side by side: they read")
+    assert describe_parallel(mixed).startswith("In some layers sublayers stand side by side: they read")
+    assert describe_parallel(replace(mixed, towers=(behind,))) == ""

@@ -48,7 +48,7 @@ def read_numbered(flow: Flow, layers: Sequence[Layer], around: Collection[int]) 
     apart = tuple(number for number in none if stands_between(flow, layers[number], blocks))
     unlisted = () if apart else list_unlisted(flow, held)
     idle, used = ({flow.steps[node].path for node in nodes} for nodes in (beside, blocks))
-    are_told = bool(idle) and is_around
+    are_told = bool(idle) and is_around and len(used) == len(held) - len(none)  # a stage of several layers is no block
     return Numbered(len(idle | used) if are_told else None, len(idle) if are_told else 0, apart, unlisted)
 
 

@@ -58,7 +58,7 @@ class Node:
 
     @property
     def is_derived(self) -> bool:
-        """Whether it never existed as a tensor: one kernel computes past it."""
+        """Whether it stands for what one kernel does inside, of which only the end is stored."""
         return bool(self.steps) and bool(self.steps[0].settings.get("derived"))
 
 

@@ -79,10 +79,16 @@ def divides_by_sum(flow: Flow, node: int) -> bool:
     if "div" not in flow.op(node) or len(flow.makers[node]) != 2:
         return False
     whole, total = flow.makers[node]
-    while total is not None and flow.op(total) != "sum":
+    while total is not None and not adds_all(flow, total):
         is_kept = flow.op(total) in CARRYING | {"clamp", "clamp_min"} or is_next_to_nothing(flow, total)
         total = flow.makers[total][0] if is_kept and flow.makers[total] else None
     return total is not None and flow.carried_from(flow.makers[total][0]) == flow.carried_from(whole)
+
+
+def adds_all(flow: Flow, node: int) -> bool:
+    """Whether a step adds numbers up, or their sizes: those of weights are not below nothing (DBRX's L1 norm)."""
+    step = flow.steps[node]
+    return step.op == "sum" or (step.op == "norm" and step.settings.get("p") == 1)
 
 
 def is_next_to_nothing(flow: Flow, node: int) -> bool:

@@ -17,13 +17,8 @@ def attentions(anatomy: Anatomy) -> Iterator[Attention]:
     return (branch for branch in branches(anatomy) if isinstance(branch, Attention))
 
 
-def looking(anatomy: Anatomy) -> list[Attention]:
-    """Every kind of attention of a stream to itself."""
-    return [branch for branch in attentions(anatomy) if branch.source in ("self", None)]
-
-
 def describe_positions(anatomy: Anatomy) -> str:
-    kinds = [branch.positions for branch in looking(anatomy)]
+    kinds = [branch.positions for branch in attentions(anatomy)]
     told = next((kind for kind in ("rotary", "alibi", "relative") if kind in kinds), "")
     some, there = (" in some attentions", "there ") if any(kind != told for kind in kinds) else ("", "")
     return {
@@ -35,7 +30,7 @@ def describe_positions(anatomy: Anatomy) -> str:
 
 
 def describe_turned(anatomy: Anatomy) -> str:
-    found = {(branch.turned, branch.d_k) for branch in looking(anatomy)}
+    found = {(branch.turned, branch.d_k) for branch in attentions(anatomy)}
     told = sorted((turned, d_k) for turned, d_k in found if turned and d_k)
     if not told:
         return ""
@@ -45,14 +40,14 @@ def describe_turned(anatomy: Anatomy) -> str:
 
 
 def describe_place_numbers(anatomy: Anatomy) -> str:
-    found = {branch.place_numbers for branch in looking(anatomy)}
+    found = {branch.place_numbers for branch in attentions(anatomy)}
     told = " or ".join(str(one) for one in sorted(one for one in found if one))
     some = " in some attentions" if None in found else ""
     return f"Rotary places of {told} numbers{some}: each number turns its own part of a head." if told else ""
 
 
 def describe_turned_by_head(anatomy: Anatomy) -> str:
-    found = {branch.turned_by_head for branch in looking(anatomy)}
+    found = {branch.turned_by_head for branch in attentions(anatomy)}
     told = "ueries and keys are turned by an angle of each head's own, the same at every place."
     return "" if True not in found else f"Q{told}" if found == {True} else f"In some attentions q{told}"
 
@@ -79,7 +74,9 @@ def count_sharing(branch: Attention) -> tuple[int, int] | None:
 
 
 def describe_latent(anatomy: Anatomy) -> str:
-    waists = {None if branch.latent is None else (branch.latent.kv, branch.latent.kept) for branch in looking(anatomy)}
+    waists = {
+        None if branch.latent is None else (branch.latent.kv, branch.latent.kept) for branch in attentions(anatomy)
+    }
     found = {one for one in waists if one is not None and one[0]}
     if not found:
         return ""
@@ -94,12 +91,11 @@ def describe_latent(anatomy: Anatomy) -> str:
 
 
 def some_layers(anatomy: Anatomy, holds: Callable[[Attention], object], words: str, start: str = "") -> str:
-    """Words that are true of attentions, said of some layers where they are not true of all that look at themselves."""
+    """Words that are true of attentions, said of some layers where they are not true of all."""
     found = [bool(holds(branch)) for branch in attentions(anatomy)]
-    own = [bool(holds(branch)) for branch in looking(anatomy)]
     if not any(found):
         return ""
-    if all(own):
+    if all(found):
         return start + (words if start else words[0].upper() + words[1:])
     return f"{start.rstrip(': ')} in some layers: there {words}" if start else f"In some layers {words}"
 
@@ -128,6 +124,24 @@ def describe_head_norm(anatomy: Anatomy) -> str:
     )
     some = " in some attentions" if len(own) < len(list(attentions(anatomy))) else ""
     return f"Queries and keys are normalised{some} before they meet{how or ''}." if own else ""
+
+
+def describe_beside(anatomy: Anatomy) -> str:
+    words = "keys and values of another stream stand beside the stream's own."
+    return some_layers(anatomy, lambda branch: branch.beside, words, "Joint attention: ")
+
+
+def describe_other_rows(anatomy: Anatomy) -> str:
+    words = "beside the keys and values of the places stand others that the stream makes too."
+    return some_layers(anatomy, lambda branch: branch.other_rows, words)
+
+
+def describe_kernel(anatomy: Anatomy) -> str:
+    words = (
+        "attention runs in one kernel: what is marked “derived” happens inside; its shape follows from Q, K, V. Only "
+        "what comes out is stored."
+    )
+    return some_layers(anatomy, lambda branch: branch.kernel not in (None, "plain"), words)
 
 
 def describe_cap(anatomy: Anatomy) -> str:
@@ -171,8 +185,8 @@ def describe_gathered(anatomy: Anatomy) -> str:
 
 
 def describe_pooled(anatomy: Anatomy) -> str:
-    told, _ = tell_counts(anatomy, lambda branch: branch.pooled)
-    return f"Queries are pooled, {told} places to one: behind them the stream is shorter." if told else ""
+    told, some = tell_counts(anatomy, lambda branch: branch.pooled)
+    return f"Queries are pooled{some}, {told} places to one: behind them the stream is shorter." if told else ""
 
 
 def describe_sampled(anatomy: Anatomy) -> str:

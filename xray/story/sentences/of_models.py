@@ -8,13 +8,16 @@ from xray.story.anatomy.tree import Anatomy, Group, Stage, Tower
 from xray.story.sentences.of_attentions import (
     attentions,
     branches,
+    describe_beside,
     describe_cap,
     describe_coarse,
     describe_fused,
     describe_gathered,
     describe_head_norm,
     describe_heads,
+    describe_kernel,
     describe_latent,
+    describe_other_rows,
     describe_output_gate,
     describe_pieces,
     describe_place_numbers,
@@ -176,6 +179,12 @@ def describe_dropouts(group: Group) -> str:
     return f"dropout {low:.3g} to {high:.3g}" if low < high else "dropout not alike"
 
 
+def describe_parallel(anatomy: Anatomy) -> str:
+    found = [reads_one_point(stage) for stage in stages(anatomy)]
+    where = "Sublayers side by side" if all(found) else "In some layers sublayers stand side by side"
+    return f"{where}: they read the same point of the stream, and are added together." if any(found) else ""
+
+
 def reads_one_point(stage: Stage) -> bool:
     """Whether sublayers side by side are known to read one point: a convolution may read an attention's values."""
     return stage.parallel and not any(isinstance(branch, Convolution) for branch in stage.branches)
@@ -184,23 +193,11 @@ def reads_one_point(stage: Stage) -> bool:
 OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("norm", describe_norm),
     Sentence("adaptive norm", describe_adaptive),
-    fixed(
-        "parallel",
-        "Sublayers side by side: they read the same point of the stream, and are added together.",
-        lambda whole: any(map(reads_one_point, stages(whole))),
-    ),
-    fixed(
-        "joint attention",
-        "Joint attention: keys and values of another stream stand beside the stream's own.",
-        lambda whole: any(branch.beside for branch in attentions(whole)),
-    ),
+    Sentence("parallel", describe_parallel),
+    Sentence("joint attention", describe_beside),
     Sentence("added later", describe_since),
     Sentence("streams", describe_streams),
-    fixed(
-        "other rows",
-        "Beside the keys and values of the places stand others that the stream makes too.",
-        lambda whole: any(branch.other_rows for branch in attentions(whole)),
-    ),
+    Sentence("other rows", describe_other_rows),
     fixed(
         "earlier keys",
         "Keys and values are, in some layers, those that an earlier layer made.",
@@ -294,11 +291,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("links behind layers", describe_earlier),
     Sentence("multiplied", describe_multiplied),
     Sentence("compared", describe_comparison),
-    fixed(
-        "kernel",
-        "Attention runs in one kernel: what is marked “derived” is never stored; its shape follows from Q, K, V.",
-        lambda whole: any(branch.kernel not in (None, "plain") for branch in attentions(whole)),
-    ),
+    Sentence("kernel", describe_kernel),
     fixed(
         "unknown",
         "Some sublayers are drawn by their operations: what they are is not known.",

@@ -88,9 +88,11 @@ def describe_since(anatomy: Anatomy) -> str:
 
 
 def describe_stream_scale(anatomy: Anatomy) -> str:
-    ways = {stage.stream_scale for stage in stages(anatomy)} - {None}
+    found = {stage.stream_scale for stage in stages(anatomy)}
+    ways = found - {None}
     way = ways.pop() if len(ways) == 1 else None
     what = "learned numbers" if way in ("learned", "learned after") else "a number"
     is_behind = way in ("after", "learned after")
-    where = "behind some of its sums" if is_behind else "before what sublayers give is added to it"
+    some = "some sublayers" if None in found else "sublayers"
+    where = "behind some of its sums" if is_behind else f"before what {some} give is added to it"
     return "" if way is None else f"The stream itself is multiplied by {what} {where}."

@@ -69,6 +69,11 @@ def of_experts(name: str, text: str, needs: Callable[[Experts], object]) -> Sent
     return fixed(name, text, lambda part: isinstance(part, Experts) and needs(part))
 
 
+def are_weighed(part: Experts) -> bool:
+    """Whether it counts how much the chosen experts were wanted: what one alone has, divided by its sum, is 1."""
+    return bool(part.chosen) and not (part.chosen == 1 and part.routing is not None and part.routing.divided_by_sum)
+
+
 def of_sampling(name: str, text: str) -> Sentence[Part]:
     return fixed(name, text, lambda part: isinstance(part, DeformableAttention))
 
@@ -231,11 +236,7 @@ REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
             lambda part: part.experts and not part.handing_on,
         ),
     ),
-    "mixed": (
-        of_experts(
-            "mixed experts", "what the chosen experts say, by how much they were wanted", lambda part: part.chosen
-        ),
-    ),
+    "mixed": (of_experts("mixed experts", "what the chosen experts say, by how much they were wanted", are_weighed),),
     "shared": (of_experts("shared expert", "every place goes through it too", lambda part: part.shared),),
     "state": (
         fixed(

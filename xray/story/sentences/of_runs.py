@@ -202,7 +202,9 @@ OF_FILLERS: tuple[Sentence[Words], ...] = (
 
 
 DERIVED: Sentence[Step] = fixed(
-    "derived", "derived: one kernel does it all and never stores this", lambda step: step.settings.get("derived")
+    "derived",
+    "derived: one kernel does it all and stores what comes out alone",
+    lambda step: step.settings.get("derived"),
 )
 
 

@@ -172,7 +172,7 @@ class Count:
                     idle |= {path: whole - ran} if whole > ran else {}
                     found[path] = whole
                 elif first is None or whole <= ran:
-                    found[path] = whole - known
+                    found[path] = whole - known if known <= whole else whole  # what is held elsewhere is not counted
                 else:
                     woken = min(idle[first], max(0, ran - known))
                     idle[first] -= woken

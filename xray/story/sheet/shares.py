@@ -27,11 +27,17 @@ def with_weights(flow: Flow, nodes: set[int], staged: Collection[int]) -> set[in
 
 
 def list_shares(
-    columns: Sequence[Column], params: int, unused: Mapping[str, int], undrawn: Collection[str] = ()
+    columns: Sequence[Column],
+    params: int,
+    unused: Mapping[str, int],
+    undrawn: Collection[str] = (),
+    *,
+    has_head: bool = True,
 ) -> tuple[tuple[str, str, int], ...]:
     """The parameters by part, over all layers, each counted once; what is left is named as what it is: the rest.
 
-    Of what took no part the largest are named. What stands at one of the paths that are `undrawn` is no part's, be it
+    The head is the last tower's; what stands behind others, or where there is no head, is an exit. Of what took no
+    part the largest are named. What stands at one of the paths that are `undrawn` is no part's, be it
     that it works on learned rows alone, which some sublayers read (Conditional DETR's points).
     """
     found: list[tuple[str, str, int]] = []
@@ -52,6 +58,7 @@ def list_shares(
         if sum(fresh.values()):
             found.append((name, role, sum(fresh.values())))
 
+    last = next((column for column in reversed(columns) if column.is_first), None)
     for column in (column for column in columns if column.is_first):
         own, name = column.look.own, f"{column.towering.tower.name} " if several else ""
         count = Count(column.reading.flow)
@@ -78,7 +85,12 @@ def list_shares(
             places = with_weights(flow, places, staged[id(flow)])
             closing = set() if final is None else with_weights(flow, {*final.nodes}, staged[id(flow)])
             learned, norm = ({count.key(one) for one in some if count.is_learned(one)} for some in (places, closing))
-            add(count, f"{name}{'last norm' if final is not None and learned <= norm else 'head'}", own, [places])
+            is_norm, is_last = (
+                final is not None and learned <= norm,
+                last is not None and column.towering is last.towering,
+            )
+            end = "last norm" if is_norm else "head" if has_head and is_last else "exit"
+            add(count, f"{name}{end}", own, [places])
     rest = params - sum(n for _, _, n in found)
     within = {path: n for path, n in unused.items() if not seen.isdisjoint((path, *paths_above(path)))}
     apart = {path: n for path, n in unused.items() if path not in within}
