@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from story.body.test_mistaken import WIDTH, FeedForwardPart
+from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart
 from torch import nn
 from torch.nn import functional
 
@@ -48,3 +48,30 @@ def test_what_asks_rows_from_outside_is_a_decoder_where_it_hides_the_future(caus
     (tower,) = xray.anatomy(xray.trace(model, torch.randn(2, 5, 7), torch.randn(2, 11, WIDTH))).towers
 
     assert tower.name == name
+
+
+class Chain(nn.Module):
+    """A stack, a second one that asks it, and a third one that asks the second (SAM 3)."""
+
+    def __init__(self):
+        super().__init__()
+        self.given, self.other, self.last = (nn.Linear(7, WIDTH) for _ in range(3))
+        self.first = nn.Sequential(*(part() for _ in range(2) for part in (AttentionPart, FeedForwardPart)))
+        self.second, self.third = (nn.ModuleList(Asking(causal=False) for _ in range(2)) for _ in range(2))
+
+    def forward(self, x, y, z):
+        memory, y, z = self.first(self.given(x)), self.other(y), self.last(z)
+        for layer in self.second:
+            y = layer(y, memory)
+        for layer in self.third:
+            z = layer(z, y)
+        return z
+
+
+def test_a_tower_that_asks_and_is_asked_by_another_encodes_for_that():
+    given = (torch.randn(2, places, 7) for places in (5, 11, 3))
+    found = xray.anatomy(xray.trace(Chain().eval(), *given))
+
+    asked = {link.target: link.source for link in found.links}
+    assert [tower.name for tower in found.towers] == ["encoder", "encoder 2", "decoder"]
+    assert asked == {"encoder 2": "encoder", "decoder": "encoder 2"}

@@ -196,7 +196,7 @@ def sam3(c):
     think = pre("layer", thinks(mix.intermediate_size, mix.hidden_act))
     maps = tower(
         mix,
-        "decoder",
+        "encoder 2",
         None,
         False,
         entrance(f"convolution {mix.hidden_size}"),
@@ -204,22 +204,22 @@ def sam3(c):
         None,
     )
     own = looks(ask.hidden_size, ask.num_attention_heads)
-    near = replace(own, source="decoder", positions="relative")
+    near = replace(own, source="encoder 2", positions="relative")
     stages = [post("layer", one) for one in (own, replace(own, source="encoder"), near)]
     think = post("layer", thinks(ask.intermediate_size, ask.hidden_act))
     queries = tower(
         ask,
-        "decoder 2",
+        "decoder",
         None,
         False,
         entrance("learned rows 1", f"learned rows {ask.num_queries}"),
         (group(2, ask.hidden_size, *stages, think),),
         "layer",
     )
-    pairs = (("encoder", "decoder"), ("encoder", "decoder 2"), ("decoder", "decoder 2"))
+    pairs = (("encoder", "encoder 2"), ("encoder", "decoder"), ("encoder 2", "decoder"))
     first, *others = (memory(*pair) for pair in pairs)
-    links = (first, Link("joined", "vision", "decoder"), *others)
-    links += tuple(Link("compared", one, "decoder 2") for one in ("vision", "decoder"))
+    links = (first, Link("joined", "vision", "encoder 2"), *others)
+    links += tuple(Link("compared", one, "decoder") for one in ("vision", "encoder 2"))
     found = left_out(*(f"vision_encoder.neck.fpn_layers.{number}" for number in (0, 1, 3)))
     found += left_out("text_encoder.text_projection", *(f"detr_decoder.box_rpb_embed_{axis}" for axis in "xy"))
     found += left_out(*(f"mask_decoder.prompt_cross_attn.{name}_proj" for name in "kv"))

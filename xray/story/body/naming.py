@@ -26,6 +26,7 @@ def name_towers(flow: Flow, towers: Sequence[Towering]) -> list[Towering]:
     names: list[str] = []
     crossing = [number for number, one in enumerate(towers) if asks_alone(towers, number)]
     memories = {asked for number in crossing for asked in list_asked(towers[number].tower)}
+    crossing = [number for number in crossing if not is_asked_on(towers, number, crossing)]
     pairs = list_pairs(flow, towers)
     crossing += pairs
     memories |= {*pairs.values()}
@@ -51,6 +52,16 @@ def asks_alone(towers: Sequence[Towering], number: int) -> bool:
         return False
     back = (list_sources(towers[other].tower) for other in list_asked(tower))
     return any_cross(tower) and all(f"{UNNAMED}{number}" not in sources for sources in back)
+
+
+def is_asked_on(towers: Sequence[Towering], number: int, crossing: Sequence[int]) -> bool:
+    """Whether a tower that looks at another is itself one that a third looks at: it encodes for that (SAM 3).
+
+    Not one that hides the future, nor one of two that look at each other (SAM).
+    """
+    own = list_asked(towers[number].tower)
+    readers = [one for one in crossing if number in list_asked(towers[one].tower)]
+    return not towers[number].tower.causal and any(one not in own for one in readers)
 
 
 def list_pairs(flow: Flow, towers: Sequence[Towering]) -> dict[int, int]:
