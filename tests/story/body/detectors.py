@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from story.body.truth import (
+    Silent,
     bare,
     between,
     entrance,
@@ -32,6 +33,11 @@ def looks(width, heads):
     return looks_both_ways(None, heads=heads, kv_heads=heads, d_k=width // heads)
 
 
+def looks_by_place(width, heads, *, is_told=True):
+    """An attention that adds places to queries and keys; those worked out of boxes are not proven to be places."""
+    return replace(looks(width, heads), positions="added" if is_told else Silent("added"))
+
+
 def thinks(d_ff, activation, **facts):
     return replace(FeedForward(d_ff, activation, gated=False), **facts)
 
@@ -45,14 +51,14 @@ def samples(c, heads, source="encoder", kind="layer", scale=None):
 def smallest_map(c):
     """The layers of the encoder: they look over the smallest map alone."""
     width = c.encoder_hidden_dim
-    look = post("layer", looks(width, c.encoder_attention_heads))
+    look = post("layer", looks_by_place(width, c.encoder_attention_heads))
     layers = group(c.encoder_layers, width, look, post("layer", thinks(c.encoder_ffn_dim, "gelu")))
     return tower(c, "encoder", None, False, entrance(f"convolution {width}"), (layers,), None)
 
 
 def chosen_queries(c, sample, think, kind="layer"):
     """The layers of the decoder: the rows of all maps that scored best are its queries."""
-    look = post(kind, looks(c.d_model, c.decoder_attention_heads))
+    look = post(kind, looks_by_place(c.d_model, c.decoder_attention_heads, is_told=False))
     layers = group(c.decoder_layers, c.d_model, look, sample, think)
     parts = entrance(f"convolution {c.d_model}", f"projection {c.d_model}", "norm")
     return tower(c, "decoder", None, False, parts, (layers,), None)
@@ -83,13 +89,13 @@ def of_rt_detr(c):
     return network(residual_net(c, "vision"), smallest_map(c), queries, links=joined("vision", *ends), untold=found)
 
 
-@family("RTDetrForObjectDetection", "rt_detr:451, 601, 623, 730, 1187", named=True, **FEW)
+@family("RTDetrForObjectDetection", "rt_detr:348, 451, 601, 623, 730, 1187", named=True, **FEW)
 def rt_detr(c):
     # what tells queries their places is worked out of boxes that are detached, layer by layer
     return of_rt_detr(c)
 
 
-@family("RTDetrV2ForObjectDetection", "rt_detr_v2:80, 120, 340, 556, 839", named=True, **FEW)
+@family("RTDetrV2ForObjectDetection", "rt_detr_v2:80, 120, 314, 340, 556, 839", named=True, **FEW)
 def rt_detr_v2(c):
     return of_rt_detr(c)
 
@@ -110,7 +116,7 @@ def not_drawn(c):
     return left_out(*HEADS) + left_out("model.decoder.bbox_embed.{}", stages=range(c.decoder_layers - 1))
 
 
-@family("DFineForObjectDetection", "d_fine:98, 186, 225, 543, 801, 1142", named=True, **FEW)
+@family("DFineForObjectDetection", "d_fine:98, 186, 225, 517, 543, 801, 1142", named=True, **FEW)
 def d_fine(c):
     # a gate of both weighs what the sampled places gave against the stream
     think = post("layer", thinks(c.decoder_ffn_dim, c.decoder_activation_function))
@@ -118,7 +124,7 @@ def d_fine(c):
     return network(hg_net(c), smallest_map(c), queries, links=joined("vision"), untold=not_drawn(c))
 
 
-@family("Deimv2ForObjectDetection", "deimv2:181, 195, 260, 299, 615, 892, 1411", named=True, **FEW)
+@family("Deimv2ForObjectDetection", "deimv2:181, 195, 260, 299, 589, 615, 892, 1411", named=True, **FEW)
 def deimv2(c):
     # the same with RMS norms and gated feed-forwards, whose width is half of what the settings say
     think = post("rms", thinks(c.decoder_ffn_dim // 2, "silu", gated=True, fused=False))
@@ -129,7 +135,7 @@ def deimv2(c):
 
 @family(
     "RfDetrForObjectDetection",
-    "rf_detr:156, 221, 386, 721, 829, 851, 977",
+    "rf_detr:156, 221, 386, 721, 757, 829, 851, 977",
     named=True,
     backbone_config={
         "model_type": "rf_detr_dinov2",
@@ -160,7 +166,7 @@ def rf_detr(c):
     asks = group(
         c.decoder_layers,
         c.d_model,
-        post("layer", looks(c.d_model, heads)),
+        post("layer", looks_by_place(c.d_model, heads, is_told=False)),
         samples(c, c.decoder_cross_attention_heads),
         post("layer", thinks(c.decoder_ffn_dim, c.decoder_activation_function)),
     )
@@ -175,7 +181,7 @@ def rf_detr(c):
 
 @family(
     "DeformableDetrForObjectDetection",
-    "deformable_detr:205, 543, 667, 737, 1215",
+    "deformable_detr:205, 517, 543, 667, 737, 1215",
     named=True,
     backbone_config={"model_type": "resnet", "depths": [1, 1, 2, 1], "out_features": ["stage2", "stage3", "stage4"]},
     **FEW,
@@ -186,7 +192,7 @@ def deformable_detr(c):
     sample = DeformableAttention("self", heads, c.d_model // heads, c.num_feature_levels, c.encoder_n_points)
     layers = group(c.encoder_layers, c.d_model, post("layer", sample), think)
     maps = tower(c, "encoder", None, None, entrance(f"convolution {c.d_model}"), (layers,), None)
-    look = post("layer", looks(c.d_model, c.decoder_attention_heads))
+    look = post("layer", looks_by_place(c.d_model, c.decoder_attention_heads))
     think = post("layer", thinks(c.decoder_ffn_dim, c.activation_function))
     asks = group(c.decoder_layers, c.d_model, look, samples(c, c.decoder_attention_heads), think)
     queries = tower(c, "decoder", None, False, (), (asks,), None)
@@ -220,14 +226,15 @@ def sam(c):
     parts = entrance(f"patches {see.hidden_size}", f"learned positions {places}")
     eye = tower(see, "encoder", "image", False, parts, layers, None)
     width, heads = mask.hidden_size, mask.num_attention_heads
-    narrow = looks(width // mask.attention_downsample_rate, heads)
-    own, think = post("layer", looks(width, heads)), post("layer", thinks(mask.mlp_dim, mask.hidden_act))
+    narrow = looks_by_place(width // mask.attention_downsample_rate, heads, is_told=False)
+    first, own = looks(width, heads), post("layer", looks_by_place(width, heads, is_told=False))
+    think = post("layer", thinks(mask.mlp_dim, mask.hidden_act))
 
     def asks(source):
         return post("layer", replace(narrow, source=source))
 
     turns = (
-        group((0,), width, replace(own, replaces=True), asks("encoder"), think),
+        group((0,), width, replace(post("layer", first), replaces=True), asks("encoder"), think),
         group((1,), width, own, asks("encoder 2"), think),
         group((2,), width, asks("encoder 2")),
     )
@@ -242,7 +249,7 @@ def sam(c):
 
 @family(
     "GroundingDinoModel",
-    "grounding_dino:110, 631, 802, 813, 938, 946, 952, 1184",
+    "grounding_dino:110, 631, 690, 802, 813, 938, 946, 952, 1184, 1235",
     named=True,
     backbone_config={"model_type": "resnet", "depths": [1, 1, 2, 1], "out_features": ["stage2", "stage3", "stage4"]},
     text_config={"model_type": "bert", "num_hidden_layers": 2},
@@ -280,10 +287,10 @@ def grounding_dino(c):
     sample = DeformableAttention("self", 2 * heads, width // heads // 2, c.num_feature_levels, c.encoder_n_points)
     maps = turns("text", "encoder 2", sample, c.encoder_ffn_dim)
     image = tower(c, "encoder", None, None, entrance(f"convolution {width}", "norm"), maps, None)
-    own = replace(looks(width, heads), **by_phrases)
+    own = replace(looks_by_place(width, heads), **by_phrases)
     phrases = turns("vision", "encoder", own, c.encoder_ffn_dim // 2)
     said = tower(c, "encoder 2", None, None, entrance(f"projection {width}", "norm"), phrases, None)
-    own = replace(looks(width, c.decoder_attention_heads), kernel="plain")
+    own = replace(looks_by_place(width, c.decoder_attention_heads, is_told=False), kernel="plain")
     asks = group(
         c.decoder_layers,
         width,

@@ -94,7 +94,7 @@ def test_places_that_are_predicted_anew_are_no_part_of_a_layer():
     (tower,) = found.towers
     (group,) = tower.groups
     assert group.count == LAYERS
-    assert (group.stages[0].norm.place, group.stages[0].branches[0].positions) == ("after", "none")
+    assert (group.stages[0].norm.place, group.stages[0].branches[0].positions) == ("after", None)
     assert {"box.0.1", "box.1.1"} <= {one.path for one in found.untold}
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from story.body.detectors import looks, samples, thinks
+from story.body.detectors import looks, looks_by_place, samples, thinks
 from story.body.truth import (
     attention,
     between,
@@ -144,7 +144,7 @@ def lw_detr(c):
     asks = group(
         c.decoder_layers,
         c.d_model,
-        post("layer", looks(c.d_model, c.decoder_self_attention_heads)),
+        post("layer", looks_by_place(c.d_model, c.decoder_self_attention_heads, is_told=False)),
         samples(c, c.decoder_cross_attention_heads),
         post("layer", thinks(c.decoder_ffn_dim, c.decoder_activation_function)),
     )
@@ -191,8 +191,8 @@ def sam3(c):
         (group(2, read.hidden_size, pre("layer", ahead), pre("layer", thinks(read.intermediate_size, "quick gelu"))),),
         "layer",
     )
-    own = looks(mix.hidden_size, mix.num_attention_heads)
-    to_text = replace(own, source="encoder")
+    own = looks_by_place(mix.hidden_size, mix.num_attention_heads)
+    to_text = replace(own, source="encoder", positions="none")
     think = pre("layer", thinks(mix.intermediate_size, mix.hidden_act))
     maps = tower(
         mix,
@@ -203,7 +203,7 @@ def sam3(c):
         (group(2, mix.hidden_size, pre("layer", own), pre("layer", to_text), think),),
         None,
     )
-    own = looks(ask.hidden_size, ask.num_attention_heads)
+    own = looks_by_place(ask.hidden_size, ask.num_attention_heads, is_told=False)
     near = replace(own, source="encoder 2", positions="relative")
     stages = [post("layer", one) for one in (own, replace(own, source="encoder"), near)]
     think = post("layer", thinks(ask.intermediate_size, ask.hidden_act))
@@ -269,7 +269,7 @@ def omdet_turbo(c):
     parts = entrance(f"patches {see.embed_dim}", "norm")
     eye = tower(see, "vision", "image", False, parts, groups, "layer", bridges=between(groups, 4))
     wide = c.encoder_hidden_dim
-    own = replace(looks(wide, c.encoder_attention_heads), kernel="plain")
+    own = replace(looks_by_place(wide, c.encoder_attention_heads), kernel="plain")
     think = post("layer", thinks(c.encoder_dim_feedforward, c.encoder_feedforward_activation))
     layers = group(c.encoder_layers, wide, post("layer", own), think)
     maps = tower(c, "encoder", None, False, entrance(f"convolution {wide}"), (layers,), None)
@@ -278,7 +278,7 @@ def omdet_turbo(c):
     before = words(read, f"positions {read.max_position_embeddings}")
     texts = [tower(read, name, "ids", True, before, (layers,), "layer") for name in ("classes", "tasks")]
     wide = c.decoder_hidden_dim
-    own = replace(looks(wide, c.decoder_num_heads), kernel="plain")
+    own = replace(looks_by_place(wide, c.decoder_num_heads, is_told=False), kernel="plain")
     sample = DeformableAttention("encoder", c.decoder_num_heads, wide // c.decoder_num_heads, 3, c.decoder_num_points)
     think = post("layer", thinks(c.decoder_dim_feedforward, c.decoder_activation))
     first, others = ((post("layer", one), post("layer", sample), think) for one in (replace(own, beside="tasks"), own))

@@ -108,6 +108,7 @@ MODELS = {
     "chosen keys": make_anatomy(replace(FALSE, chosen_keys=True)),
     "chosen heads": make_anatomy(replace(FALSE, query_experts=8)),
     "positions": make_anatomy(replace(FALSE, positions="rotary")),
+    "added places": make_anatomy(replace(FALSE, positions="added")),
     "numbers that are turned": make_anatomy(replace(FALSE, positions="rotary", turned=3)),
     "numbers of a place": make_anatomy(replace(FALSE, positions="rotary", place_numbers=3)),
     "turned by heads": make_anatomy(replace(FALSE, turned_by_head=True)),

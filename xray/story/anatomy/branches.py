@@ -5,8 +5,8 @@ from typing import Literal
 
 NormKind = Literal["rms", "layer", "batch", "group", "instance"]
 """Over what a norm takes its measure: of "rms" no mean is taken away."""
-Positions = Literal["rotary", "alibi", "relative", "none"]
-"""How an attention knows where its places are, beside what the entrance adds."""
+Positions = Literal["rotary", "alibi", "relative", "added", "none"]
+"""How an attention knows where its places are, beside what the entrance adds: "added" to queries and keys by itself."""
 ANOTHER_ROW = "another row of the batch"
 FORMER_ROWS = "former rows of the stream"
 """Those that it had before rows of another kind were made of it, which look at them (GroupViT)."""

@@ -296,7 +296,7 @@ def describe_choice(branch: Experts) -> str:
 
 def describe_attention(branch: Attention) -> str:
     """What is special to an attention."""
-    positions = {"rotary": "rotary", "alibi": "ALiBi", "relative": "relative positions"}
+    positions = {"rotary": "rotary", "alibi": "ALiBi", "relative": "relative positions", "added": "added positions"}
     latent = branch.latent
     waist = (
         "" if latent is None else f"latent {join(latent.q and f'q {latent.q:,}', latent.kv and f'kv {latent.kv:,}')}"

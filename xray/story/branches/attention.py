@@ -37,6 +37,7 @@ from xray.story.branches.rows import list_rolled, looks_at_another_row
 from xray.story.branches.scores import read_own_future, read_scores
 from xray.story.branches.visible import count_kept_for, find_choice
 from xray.story.passages.place_numbers import count_place_numbers
+from xray.story.passages.places_of_operands import adds_places
 from xray.story.recognition.between import Region, is_linear, width_in, width_out
 from xray.story.recognition.chosen_rows import picks_best
 from xray.story.recognition.scored_parts import list_behind
@@ -58,15 +59,11 @@ def describe_attention(
     scores = scores if beside is None else read_own_future(flow, site, scores, find_own_keys(flow, key, region))
     turned = is_rotary(flow, query.nodes) and is_rotary(flow, key.nodes)
     by_head = turned and turns_by_head(flow, query.nodes, heads)
-    plain = is_plain(flow, query) and is_plain(flow, key)
     kv_heads = count_key_heads(flow, site, query, key, value, heads, d_k, d_v)
     if heads is not None and kv_heads is not None and kv_heads > heads:
         heads = kv_heads = None  # what was taken for heads are blocks of places (HaloNet)
     normed = [norm for side in (query, key) if (norm := find_norm_of(flow, side)) is not None]
     widths = [d_k, *(None if d_k is None or count is None else d_k * count for count in (heads, kv_heads))]
-    positions: Positions | None = (
-        "rotary" if turned and not by_head else scores.bias if scores.bias != "none" or plain else None
-    )
     cut = count_cut_window(flow, site, query, key, region, heads)
     window = None if key.has_others else scores.window or cut
     source = name_source(flow, site, (query, key, value), region, makers_of_towers)
@@ -80,7 +77,7 @@ def describe_attention(
         d_k=d_k,
         d_v=d_v + sum(flow.output(twin.weighted_sum).shape[-1] for twin in twins),
         window=window,
-        positions=positions,
+        positions="rotary" if turned and not by_head else name_positions(flow, query, key, region, scores.bias),
         turned=count_turned(flow, query, key) if turned and not by_head else None,
         turned_by_head=by_head or None,
         place_numbers=count_place_numbers(flow, query.nodes) if turned and not by_head else None,
@@ -111,6 +108,16 @@ def describe_attention(
         earlier_keys=(source == "self" and None not in (key.earlier, value.earlier)) or None,
         sliding_window=read_set_window(flow, site) if window is None and source == "self" and beside is None else None,
     )
+
+
+def name_positions(flow: Flow, query: Side, key: Side, region: Region, bias: Positions | None) -> Positions | None:
+    """How an attention that turns nothing by its place knows where places are: by scores, or by queries and keys."""
+    added = adds_places(flow, query, key, region)
+    if bias not in (None, "none"):
+        return bias
+    if added is not False:
+        return "added" if added else None
+    return bias if is_plain(flow, query) and is_plain(flow, key) else None
 
 
 def chooses_queries(flow: Flow, query: Side) -> bool:

@@ -365,7 +365,7 @@ def is_behind(flow: Flow, norm: Norm, side: Side) -> bool:
 
 def is_plain(flow: Flow, side: Side) -> bool:
     """Whether nothing is done to an operand but to project, move, scale and normalise it."""
-    normed = {node for other in side.nodes if (norm := find_norm(flow, other)) is not None for node in norm.nodes}
+    normed = list_normed(flow, side)
     for node in side.nodes:
         if node in side.projections or node in normed or (side.last is not None and node < side.projections[0]):
             continue
@@ -376,3 +376,9 @@ def is_plain(flow: Flow, side: Side) -> bool:
         ):
             return False
     return True
+
+
+def list_normed(flow: Flow, side: Side) -> frozenset[int]:
+    """The steps of all norms of an operand."""
+    norms = (find_norm(flow, node) for node in side.nodes)
+    return frozenset(node for norm in norms if norm is not None for node in norm.nodes)

@@ -29,6 +29,12 @@ def describe_positions(anatomy: Anatomy) -> str:
     }[told]
 
 
+def describe_added(anatomy: Anatomy) -> str:
+    found = {branch.positions == "added" for branch in attentions(anatomy)}
+    which = "some" if False in found else "all"
+    return f"Places are added to queries and keys in {which} attentions." if True in found else ""
+
+
 def describe_turned(anatomy: Anatomy) -> str:
     found = {(branch.turned, branch.d_k) for branch in attentions(anatomy)}
     told = sorted((turned, d_k) for turned, d_k in found if turned and d_k)

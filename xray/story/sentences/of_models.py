@@ -8,6 +8,7 @@ from xray.story.anatomy.tree import Anatomy, Group, Stage, Tower
 from xray.story.sentences.of_attentions import (
     attentions,
     branches,
+    describe_added,
     describe_beside,
     describe_cap,
     describe_coarse,
@@ -210,6 +211,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     ),
     Sentence("chosen keys", describe_chosen_keys),
     Sentence("positions", describe_positions),
+    Sentence("added places", describe_added),
     Sentence("numbers that are turned", describe_turned),
     Sentence("numbers of a place", describe_place_numbers),
     Sentence("turned by heads", describe_turned_by_head),

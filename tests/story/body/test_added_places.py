@@ -1,0 +1,47 @@
+"""Places that an attention adds to its queries and keys itself are how it knows where its places are."""
+
+import pytest
+import torch
+from story.body.test_mistaken import WIDTH, AttentionPart
+from story.charts.test_combined_keys import ASKING, LENGTH, AsksWithOwn, Detects, Refines
+from torch import nn
+
+import xray
+from xray.story.anatomy.branches import Attention
+from xray.story.sentences.of_attentions import describe_added
+
+
+def read_positions(model, *inputs):
+    """What the last tower's attentions are told of places, and what the card says of them."""
+    whole = xray.anatomy(xray.trace(model.eval(), *inputs))
+    found = [one.positions for one in whole.towers[-1].branches if isinstance(one, Attention)]
+    return found, describe_added(whole)
+
+
+def test_an_attention_that_adds_learned_places_to_queries_and_keys_knows_places_by_them():
+    found, told = read_positions(Refines(is_learned=True), torch.rand(2, LENGTH, 4))
+
+    assert found == ["added"]
+    assert told == "Places are added to queries and keys in all attentions."
+
+
+@pytest.mark.parametrize("look", [None, AsksWithOwn], ids=["before linear layers", "behind them"])
+def test_rows_that_are_not_proven_to_be_places_leave_it_open(look):
+    model = Refines(is_learned=False)
+    if look is not None:
+        model.look = nn.ModuleList(look() for _ in range(2))
+
+    assert read_positions(model, torch.rand(2, LENGTH, 4)) == ([None], "")
+
+
+@pytest.mark.parametrize("is_learned", [True, False])
+def test_places_that_keys_alone_take_in_are_not_told_of_both(is_learned):
+    rows, ids = torch.rand(2, LENGTH, WIDTH), torch.arange(ASKING).expand(2, -1)
+
+    assert read_positions(Detects(is_learned=is_learned), rows, ids) == (["none", None], "")
+
+
+def test_an_attention_that_nothing_is_added_in_has_none():
+    model = nn.Sequential(nn.Linear(WIDTH, WIDTH), *(AttentionPart() for _ in range(3)))
+
+    assert read_positions(model, torch.rand(2, LENGTH, WIDTH))[0] == ["none"]
