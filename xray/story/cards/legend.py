@@ -41,6 +41,8 @@ def list_entries(told: Told) -> list[tuple[str, str, str]]:
     for role in dict.fromkeys(look.own for _, _, look in told.frames):
         names = list(dict.fromkeys(tower.name for tower, _, look in told.frames if look.own == role))
         entries.append(("fill", role, name_makers(names)))
+    if told.has_between:
+        entries.append(("fill", "card", "between towers"))
     if any(node.surface == "mask" for node in nodes):
         entries.append(("fill", "mask", "a mask is applied"))
     lanes = {node.key.rpartition("_")[2] for node in nodes if node.surface == "memory"}

@@ -11,7 +11,7 @@ from xray.story.body.reading import Reading, read_passes
 from xray.story.body.stages import Staging
 from xray.story.body.together import has_substance
 from xray.story.body.towers import Towering
-from xray.story.charts.chart import Chart
+from xray.story.charts.chart import Chart, Node
 from xray.story.charts.condition_chart import chart_condition
 from xray.story.charts.narrow import align_rows, narrow_chart
 from xray.story.charts.operations_chart import SAME_WEIGHTS
@@ -19,6 +19,7 @@ from xray.story.entrance.entrance_chart import chart_entrance, without_places
 from xray.story.entrance.given import find_input
 from xray.story.exits.exit_chart import chart_exit
 from xray.story.exits.meeting_chart import add_comparisons
+from xray.story.passages.homes import read_leading
 from xray.story.sheet.counting import Count
 from xray.story.sheet.panels import REMARKS, SKIP, Lane
 from xray.story.sheet.placing import Look
@@ -197,10 +198,36 @@ def plan_columns(
         if condition is not None and column.twin is None:
             column = replace(column, condition=chart_condition(reading.flow, condition, beside))
             beside |= condition.first
-        columns.append(tell_drawn(column, columns))
+        columns.append(tell_drawn(paint_leading(column), columns))
         station = max(station, *(panel.station for frame in column.frames for panel in frame.panels)) + 1
         station += bool(column.last_station)
     return columns
+
+
+def paint_leading(column: Column) -> Column:
+    """The column, with its boxes that lead there from other towers as what they are: of that tower, or of none.
+
+    Those of one that has the same colour stay as they are.
+    """
+    leading = read_leading(column.reading.flow, column.towering, column.reading.towers)
+    theirs, between = (frozenset[int]().union(*some.values()) for some in (leading.inside, leading.between))
+    places = column.reading.flow.places
+
+    def paint(chart: Chart | None) -> Chart | None:
+        if chart is None or not theirs | between:
+            return chart
+        nodes: list[Node] = []
+        for node in chart.nodes:
+            own = {places[step.id] for step in node.steps}
+            if own and own <= theirs and node.surface == "own" and column.look.own == "decoder":
+                node = replace(node, surface="memory")
+            elif own & between and own <= theirs | between and node.surface == "own":
+                node = replace(node, surface="ghost")
+            nodes.append(node)
+        return replace(chart, nodes=tuple(nodes))
+
+    frames = tuple(replace(frame, bridge=paint(frame.bridge)) for frame in column.frames)
+    return replace(column, entrance=paint(column.entrance), frames=frames)
 
 
 def tell_drawn(column: Column, before: Sequence[Column]) -> Column:

@@ -7,11 +7,14 @@ from xray.story.body.reading import Reading
 from xray.story.facts.totals import paths_above
 from xray.story.facts.unused import join_alike
 from xray.story.passages.added_places import list_layouts
+from xray.story.passages.homes import read_leading
 from xray.story.recognition.between import list_reading_data
 from xray.story.sheet.columns import Column
 from xray.story.sheet.counting import AROUND, NORMS, Count, list_parts
 
 MOST_UNUSED = 3
+EXIT = "exit"
+"""What stands behind a tower, where that is no head."""
 REST = "all else"
 """What is left when every part has what it works with."""
 
@@ -58,13 +61,19 @@ def list_shares(
         if sum(fresh.values()):
             found.append((name, role, sum(fresh.values())))
 
-    last = next((column for column in reversed(columns) if column.is_first), None)
-    for column in (column for column in columns if column.is_first):
-        own, name = column.look.own, f"{column.towering.tower.name} " if several else ""
-        count = Count(column.reading.flow)
-        add(count, f"{name}entrance", own, [set(column.towering.entrance)])
+    firsts = [column for column in columns if column.is_first]
+    leadings = [read_leading(one.reading.flow, one.towering, one.reading.towers) for one in firsts]
+    for column, leading in zip(firsts, leadings, strict=True):
+        own, name = column.look.own, f"{column.name} " if several else ""
+        flow, count = column.reading.flow, Count(column.reading.flow)
+        pairs = [(one, two) for one, two in zip(firsts, leadings, strict=True) if one.reading is column.reading]
+        for sources, led in leading.between.items() if several else ():
+            names = [one.tower.name for one in column.reading.towers if one.end in sources]
+            add(count, f"{' and '.join(names)} to {column.name}", "card", [set(led)])
+        theirs = set[int]().union(*(leading.inside.get(one.towering.end, ()) for one, _ in pairs))
+        add(count, f"{name}entrance", own, [set(column.towering.entrance) - theirs])
         inside = set().union(*(staging.nodes for staging in column.towering.stagings))
-        add(count, f"{name}places", own, [{*list_layouts(column.reading.flow, inside)}])
+        add(count, f"{name}places", own, [{*list_layouts(flow, inside)}])
         condition = column.towering.condition
         add(count, f"{name}conditions", own, [set() if condition is None else set(condition.nodes)])
         beside = nodes_beside(columns, column.reading)
@@ -76,21 +85,15 @@ def list_shares(
             add(count, f"{name}{kind.lower()} × {len(groups)}", own, groups)
         between = [set(bridge.nodes) for bridge in column.towering.bridges]
         add(count, f"{name}between layers × {len(between)}", own, between)
-        ways = [set(rows.nodes) for rows in column.towering.added]
+        ways = [set(rows.nodes) - theirs for rows in column.towering.added]
+        ways = [nodes for nodes in ways if any(map(count.is_learned, nodes))]
         add(count, f"{name}rows added × {len(ways)}", own, ways)
-        leaving = next((one.exit for one in columns if one.towering is column.towering and one.exit), None)
-        if leaving is not None:
-            places = {column.reading.flow.places[step.id] for node in leaving.nodes for step in node.steps} - beside
-            flow, final = column.reading.flow, column.towering.final
-            places = with_weights(flow, places, staged[id(flow)])
-            closing = set() if final is None else with_weights(flow, {*final.nodes}, staged[id(flow)])
-            learned, norm = ({count.key(one) for one in some if count.is_learned(one)} for some in (places, closing))
-            is_norm, is_last = (
-                final is not None and learned <= norm,
-                last is not None and column.towering is last.towering,
-            )
-            end = "last norm" if is_norm else "head" if has_head and is_last else "exit"
-            add(count, f"{name}{end}", own, [places])
+        end, places = find_end(column, columns, count, staged[id(flow)], beside)
+        end = "head" if end == EXIT and has_head and column is firsts[-1] else end
+        given = set[int]().union(*(other.inside.get(column.towering.end, ()) for _, other in pairs))
+        ends = {EXIT: places | given} if end == EXIT else {end: places, EXIT: given}
+        for what, held in ends.items():
+            add(count, f"{name}{what}", own, [held])
     rest = params - sum(n for _, _, n in found)
     within = {path: n for path, n in unused.items() if not seen.isdisjoint((path, *paths_above(path)))}
     apart = {path: n for path, n in unused.items() if path not in within}
@@ -99,6 +102,21 @@ def list_shares(
     if rest > 0:
         found.append((REST, "card", rest))
     return tuple(found)
+
+
+def find_end(
+    column: Column, columns: Sequence[Column], count: Count, staged: Collection[int], beside: Collection[int]
+) -> tuple[str, set[int]]:
+    """What stands behind a tower: no more than its last norm, or an exit, and its steps."""
+    flow, final = count.flow, column.towering.final
+    leaving = next((one.exit for one in columns if one.towering is column.towering and one.exit), None)
+    if leaving is None:
+        return EXIT, set()
+    drawn = {flow.places[step.id] for node in leaving.nodes for step in node.steps}
+    places = with_weights(flow, drawn.difference(beside), staged)
+    closing = set() if final is None else with_weights(flow, {*final.nodes}, staged)
+    learned, norm = ({count.key(one) for one in some if count.is_learned(one)} for some in (places, closing))
+    return "last norm" if final is not None and learned <= norm else EXIT, places
 
 
 def list_idle(what: str, unused: Mapping[str, int]) -> Iterator[tuple[str, str, int]]:

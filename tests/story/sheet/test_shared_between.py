@@ -1,0 +1,166 @@
+"""What stands between towers is counted where it stands: in the block of one, or in that of none."""
+
+from typing import Any
+
+import pytest
+import torch
+from handwritten import Attention, Layer
+from torch import nn
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.facts.totals import count_params
+from xray.story.poster import compose_poster
+from xray.story.sheet.columns import read_columns
+from xray.story.sheet.shares import list_shares
+
+WIDTH, SEEN = 15, 21
+
+
+class Eye(nn.Module):
+    """Reads an image in patches; its own projector comes behind its layers, and may read a layer before the last."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Conv2d(3, SEEN, 4, stride=4)
+        self.layers: Any = nn.ModuleList(Layer(SEEN, Attention(SEEN, 3), norm="before") for _ in range(3))
+        self.norm, self.projector = nn.LayerNorm(SEEN), nn.Sequential(nn.Linear(SEEN, 19), nn.GELU())
+        self.last = nn.Linear(19, WIDTH)
+
+    def forward(self, image):
+        x = self.patches(image).flatten(2).mT
+        for layer in self.layers:
+            x = layer(x)
+        return self.last(self.projector(self.norm(x)))
+
+
+class Reader(nn.Module):
+    """Reads words, which it looks up itself or is given as vectors."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(31, WIDTH)
+        self.layers: Any = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(4))
+        self.head = nn.Linear(WIDTH, 31)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x)
+
+
+class Sees(nn.Module):
+    """Words behind an image, between whose towers a connector stands, if any."""
+
+    def __init__(self, connector=None):
+        super().__init__()
+        self.eye, self.reader, self.connector = Eye(), Reader(), connector
+
+    def forward(self, ids, image):
+        seen = self.eye(image)
+        seen = seen if self.connector is None else self.connector(seen)
+        return self.reader(torch.cat([seen, self.reader.words(ids)], dim=1))
+
+
+def count(module):
+    """The parameters of a module."""
+    return sum(one.numel() for one in module.parameters())
+
+
+def record(model):
+    """A trace of words and an image."""
+    return xray.trace(model, torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8))
+
+
+def list_lines(trace):
+    """How many parameters each part has."""
+    return {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
+
+
+@pytest.mark.parametrize("connector", [None, nn.Linear(WIDTH, WIDTH)], ids=["without", "with"])
+def test_the_lines_of_a_tower_add_up_to_its_block(connector):
+    torch.manual_seed(0)
+    model = Sees(connector)
+    lines = list_lines(record(model))
+
+    assert sum(lines.values()) == count(model)
+    assert sum(params for name, params in lines.items() if name.startswith("vision ") and " to " not in name) == count(
+        model.eye
+    )
+    assert sum(params for name, params in lines.items() if name.startswith("text ")) == count(model.reader)
+    assert lines["text entrance"] == count(model.reader.words)
+
+
+def test_what_stands_in_no_towers_block_has_a_line_of_its_own():
+    torch.manual_seed(0)
+    model = Sees(nn.Sequential(nn.Linear(WIDTH, 17), nn.GELU(), nn.Linear(17, WIDTH)))
+
+    assert list_lines(record(model))["vision to text"] == count(model.connector)
+
+
+def list_surfaces(model):
+    """What the boxes below the last tower stand on, by the end of the path of the step that gives their shape."""
+    entrance = read_columns(record(model))[-1].entrance
+    return {node.steps[0].path.rpartition(".")[2]: node.surface for node in entrance.nodes if node.extra}
+
+
+def test_boxes_have_the_colour_of_the_tower_in_whose_block_they_stand():
+    torch.manual_seed(0)
+
+    assert list_surfaces(Sees(nn.Linear(WIDTH, WIDTH))) == {
+        "0": "memory",
+        "last": "memory",
+        "connector": "ghost",
+        "words": "own",
+    }
+
+
+@pytest.mark.parametrize(("connector", "is_told"), [(None, False), (nn.Linear(WIDTH, WIDTH), True)])
+def test_the_colour_of_what_no_tower_made_is_told_where_it_occurs(connector, is_told):
+    torch.manual_seed(0)
+    boxes = compose_poster(record(Sees(connector)), text_width).boxes
+    texts = ["".join(run.text for line in box.lines for run in line) for box in boxes]
+
+    assert ("between towers" in texts) == is_told
+
+
+class Deep(nn.Module):
+    """Rows of each layer of an image, projected in the block that reads it, are added between the layers of words."""
+
+    def __init__(self):
+        super().__init__()
+        self.eye, self.reader = DeepEye(), Reader()
+
+    def forward(self, ids, image):
+        rows, added = self.eye(image)
+        x = torch.cat([rows, self.reader.words(ids)], dim=1)
+        for layer, more in zip(self.reader.layers, (*added, None, None), strict=True):
+            x = layer(x)
+            if more is not None:
+                x = x + nn.functional.pad(more, (0, 0, 0, ids.shape[1]))
+        return self.reader.head(x)
+
+
+class DeepEye(Eye):
+    """An eye that gives rows of its first layers too."""
+
+    def __init__(self):
+        super().__init__()
+        self.more = nn.ModuleList(nn.Linear(SEEN, WIDTH) for _ in range(2))
+
+    def forward(self, image):
+        x, added = self.patches(image).flatten(2).mT, []
+        for number, layer in enumerate(self.layers):
+            x = layer(x)
+            added += [self.more[number](x)] if number < len(self.more) else []
+        return self.last(self.projector(self.norm(x))), added
+
+
+def test_rows_added_between_layers_are_counted_in_the_block_that_works_them_out():
+    torch.manual_seed(0)
+    model = Deep()
+    lines = list_lines(record(model))
+
+    assert sum(lines.values()) == count(model)
+    assert lines["vision exit"] == count(model.eye.projector) + count(model.eye.last) + count(model.eye.more)
+    assert not any("rows added" in name for name in lines)
