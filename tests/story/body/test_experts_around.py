@@ -112,6 +112,38 @@ def test_what_multiplies_and_norms_what_all_experts_give_is_drawn_in_its_order()
     assert labels[:4] == ["SUM, WEIGHTED BY THE ROUTER, × 2.5", "RMS NORM", "÷ 2", "ADD"]
 
 
+class Gated(nn.Module):
+    """Experts with a gate, and a norm of what each of them gives before it is weighted (Muse Spark)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.router, self.last = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 4), nn.RMSNorm(WIDTH)
+        self.wide, self.back = nn.Parameter(torch.randn(4, WIDTH, 18)), nn.Parameter(torch.randn(4, 9, WIDTH))
+
+    def forward(self, x):
+        given = self.norm(x).flatten(0, 1)
+        weights, chosen = self.router(given).softmax(-1).topk(2)
+        gate, up = torch.bmm(given.expand(4, -1, -1), self.wide).chunk(2, -1)
+        made = self.last(torch.bmm(functional.silu(gate) * up, self.back))
+        shares = torch.zeros(len(given), 4).scatter(1, chosen, weights)
+        return x + (made * shares.t().unsqueeze(-1)).sum(0).view(x.shape)
+
+
+def test_the_box_of_gated_experts_shows_what_comes_out_of_the_product():
+    nodes = {node.key: node for node in draw(Reader(AttentionPart(), Gated()), rows())}
+
+    assert nodes["each"].label == "IN EACH: GATE + SiLU, × UP"
+    assert nodes["each"].record.shape[-1] == 9
+    assert nodes["each"].extra == f"{4 * WIDTH * 18:,} parameters"
+
+
+def test_the_box_of_a_norm_of_each_expert_counts_its_weights():
+    nodes = {node.key: node for node in draw(Reader(AttentionPart(), Gated()), rows())}
+
+    assert nodes["back"].label == "AND BACK + RMS NORM"
+    assert nodes["back"].extra == f"{4 * 9 * WIDTH + WIDTH} parameters"
+
+
 class Set(nn.Module):
     """Experts with a router of their own, as wide inside as is said."""
 

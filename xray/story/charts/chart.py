@@ -161,12 +161,17 @@ def steps_with_block(flow: Flow, *places: int) -> tuple[Step, ...]:
 
 
 def describe_params(flow: Flow, *places: int) -> str:
+    """How many parameters some steps have together, in words."""
+    counted = count_params(flow, *places)
+    return plural(counted, "parameter") if counted else ""
+
+
+def count_params(flow: Flow, *places: int) -> int:
     """How many parameters some steps have together, each module counted once; those, too, that no module holds."""
     whole = {place: find_whole(flow, place, set(places)) for place in places}
     outermost = [one for one in whole.values() if not any(other < one < flow.ends[other] for other in whole.values())]
     counted = sum({flow.steps[one].path: flow.steps[one].params for one in outermost}.values())
-    counted += sum(count_read(flow, place) for place, one in whole.items() if not flow.steps[one].params)
-    return plural(counted, "parameter") if counted else ""
+    return counted + sum(count_read(flow, place) for place, one in whole.items() if not flow.steps[one].params)
 
 
 def count_read(flow: Flow, place: int) -> int:

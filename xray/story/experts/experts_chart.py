@@ -21,6 +21,7 @@ from xray.story.charts.chart import (
     Node,
     Place,
     chart_alone,
+    count_params,
     describe_params,
     join_beside,
     stack_charts,
@@ -49,6 +50,7 @@ from xray.story.experts.shared_chart import BESIDE_BOTH, BESIDE_ROUTER, shared_n
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.norms import Norm
 from xray.story.sentences.of_parts import describe_load
+from xray.story.wording import plural
 
 FAN: Place = (0.5, 0.94)
 """How wide experts stand beside each other, and the bars below them."""
@@ -142,20 +144,27 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
     working = [edge.target for edge in edges if edge.target.startswith("expert")]
     bend = label_activation(branch.activation or "")
     each = f"{count - branch.handing_on} OF THEM" if branch.handing_on else "EACH"
-    inside = f"IN {each}: {'GATE, UP' if branch.gated else 'EXPAND'}{' + ' + bend if bend else ''}"
+    with_bend = f" + {bend}" if bend else ""
+    inside = f"IN {each}: {f'GATE{with_bend}, × UP' if branch.gated else f'EXPAND{with_bend}'}"
     if len(heavy) >= 2:
-        steps = steps_at(flow, *heavy[:-1], *list_of_each(flow, heavy, own, branch))
-        size, told = stack_size(flow, heavy[0], count), tell_held_gate(flow, steps, own, branch)
-        drawn.append(Node("each", inside, row, BROAD, steps, flow.output(heavy[0]), size, told=told))
+        bent = list_of_each(flow, heavy, own, branch)
+        products = [node for node in bent if branch.gated and is_product_of_two(flow, node)]
+        made = products[-1] if products else heavy[0]  # what goes on, not gate and up side by side
+        steps = steps_at(flow, *dict.fromkeys((made, *heavy[:-1], *bent)))
+        size = plural(sum(count_stacked(flow, node, count) for node in heavy[:-1]), "parameter")
+        told = tell_held_gate(flow, steps, own, branch)
+        drawn.append(Node("each", inside, row, BROAD, steps, flow.output(made), size, told=told))
+        norm = list_norm_of(flow, heavy[-1], nodes)
+        size = plural(count_stacked(flow, heavy[-1], count) + count_params(flow, *norm), "parameter")
         drawn.append(
             Node(
                 "back",
                 f"AND BACK{name_norm_of(flow, heavy[-1], nodes)}",
                 row + 1,
                 BROAD,
-                steps_at(flow, heavy[-1], *list_norm_of(flow, heavy[-1], nodes)),
+                steps_at(flow, heavy[-1], *norm),
                 flow.output(heavy[-1]),
-                stack_size(flow, heavy[-1], count),
+                size,
             )
         )
         edges += [Edge(one, "each") for one in working]
@@ -295,13 +304,11 @@ def is_stacked(flow: Flow, node: int, count: int) -> bool:
     return is_product and bool(stacks) and (not is_linear(flow, node) or stacks[-1].role == "parameter")
 
 
-def stack_size(flow: Flow, node: int, count: int) -> str:
+def count_stacked(flow: Flow, node: int, count: int) -> int:
     """How many weights all experts have there together, with the biases that are added to what is made."""
     stacks = [one.shape for one in flow.steps[node].inputs if len(one.shape) == 3 and one.shape[0] == count]
-    if not stacks:
-        return ""
     adds = (reader for reader in flow.readers.get(node, ()) if flow.op(reader) in SUMS)
     picks = [maker for add in adds for maker in flow.makers[add] if maker is not None and maker != node]
     shapes = (one.shape for pick in picks for one in flow.steps[pick].inputs if one.role == "parameter")
     biases = sum(prod(shape) for shape in shapes if len(shape) == 2 and shape[0] == count)
-    return f"{prod(stacks[-1]) + biases:,} parameters"
+    return prod(stacks[-1]) + biases
