@@ -15,7 +15,7 @@ from xray.story.sheet.tooltip import describe
 from xray.story.type_sizes import DIGIT, FOUR_LINES, LINE, NOTE, OP, SYMBOL, THREE_LINES, TWO_LINES
 from xray.story.wording import fit_text, wrap, wrap_words
 
-SMALLEST_BESIDE = 13
+SMALLEST_BESIDE, DERIVED = 13, "derived"
 CONDITION = "op_normalisation"
 """The colour of what scales, shifts and gates from beside a stream."""
 GHOST, RIBBON_ROW, SIGN, BARS = 22.0, 36.0, 22.0, 44.0
@@ -98,13 +98,14 @@ def row_height(canvas: Canvas, node: Node, width: float, look: Look) -> float:
     """How high a node has to be for what it says."""
     if node.form != "box":
         return SIGN if node.form == "sign" else BARS
+    own = node.place[1] * width
+    more = LINE * marks_below(canvas, node, own)
     if node.told:
-        return TWO_LINES + (24 if node.value else 4) + LINE * len(wrap_told(canvas, node, node.place[1] * width))
+        return TWO_LINES + (24 if node.value else 4) + LINE * len(wrap_told(canvas, node, own)) + more
     if node.record is None or not node.steps:
         return GHOST
     shape = look.shape(node.steps[0], node.record)
-    own = node.place[1] * width
-    more = LINE * (len(break_label(canvas, node, own)) - 1)
+    more += LINE * (len(break_label(canvas, node, own)) - 1)
     if look.is_narrow or not shape.is_named or fit_beside(canvas.measure, shape, own - 6) is not None:
         return TWO_LINES + more
     fits = canvas.text_width(shape.symbols, SYMBOL) <= own - 6
@@ -208,7 +209,7 @@ def write_lines(canvas: Canvas, node: Node, own: float, height: float, look: Loo
     if node.form == "sign":
         return (words(node.label, 16, "text", "bold"),)
     step = node.steps[0] if node.steps else None
-    derived = "derived" if node.is_derived else ""
+    derived = DERIVED if node.is_derived else ""
     beside = "" if node.beside is None or step is None else look.shape(step, node.beside).plain
     read = " ".join(part for part in (beside, "" if look.is_narrow else node.extra) if part)
     failed = "failed" if step is not None and step.error is not None else ""
@@ -229,6 +230,8 @@ def write_lines(canvas: Canvas, node: Node, own: float, height: float, look: Loo
     pieces = break_label(canvas, node, own)
     if len(pieces) > 1 and not failed:
         label = tuple(words(piece, SYMBOL, "text", "semibold") for piece in pieces)
+    if marks_below(canvas, node, own) and not failed:
+        label = (*label, words(DERIVED, SYMBOL, "quiet"))
     shape = look.shape(step, node.record)
     if look.is_narrow:
         return (*label, fit_digits(canvas.measure, shape, own - 3), *remarks)
@@ -247,6 +250,11 @@ def break_label(canvas: Canvas, node: Node, own: float) -> tuple[str, ...]:
     if line_width(op_line(node.label, size=SYMBOL), canvas.measure) <= own - 8 or " " not in node.label:
         return (node.label,)
     return wrap_words(node.label.replace("^", "").split(), SYMBOL, own - 8, canvas.measure, 3, "semibold")
+
+
+def marks_below(canvas: Canvas, node: Node, own: float) -> bool:
+    """Whether that a node is derived stands on a line of its own, since its label leaves no room for it."""
+    return node.is_derived and line_width(op_line(node.label, DERIVED, SYMBOL), canvas.measure) > own - 8
 
 
 def wrap_told(canvas: Canvas, node: Node, width: float) -> list[str]:
