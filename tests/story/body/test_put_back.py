@@ -42,3 +42,36 @@ def test_rows_that_are_put_back_behind_the_last_sum_belong_to_the_layer():
 
     assert [node.label for node in column.exit.nodes] == ["LAST NORM", "LINEAR"]
     assert column.towering.tower.final_norm == "layer"
+
+
+def read_frame(model):
+    (column,) = read_columns(xray.trace(model.eval(), torch.arange(BATCH * PLACES).view(BATCH, PLACES)))
+    return column.frames[0]
+
+
+def test_a_sum_of_rows_that_are_put_back_shows_the_stream_that_leaves_the_layer():
+    looking, thinking = (panel.chart.nodes[-1] for panel in read_frame(Hears()).panels)
+
+    assert [node.label for node in (looking, thinking)] == ["ADD", "ADD, ROWS PUT BACK"]
+    assert looking.record.shape == thinking.record.shape == (BATCH, PLACES, WIDE)
+    assert thinking.steps[0].path == "layers.0.index_put_"
+
+
+class OfBoth(OfWords):
+    """The same, with a feed-forward of their own for rows of another kind, of which none is given."""
+
+    def __init__(self):
+        super().__init__()
+        self.hear = FeedForwardPart()
+
+    def forward(self, x, read):
+        x = super().forward(x, read)
+        x[~read] = self.hear(x[~read])
+        return x
+
+
+def test_each_layer_is_told_with_all_of_its_parameters_be_it_that_some_get_no_rows():
+    model = Hears()
+    model.layers = nn.ModuleList(OfBoth() for _ in range(2))
+
+    assert read_frame(model).params == sum(one.numel() for one in model.layers[0].parameters())

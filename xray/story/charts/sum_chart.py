@@ -18,6 +18,7 @@ from xray.story.charts.chart import (
 from xray.story.charts.operation_labels import label_step
 from xray.story.passages.held_factors import list_shift
 from xray.story.sentences.of_parts import describe_added, describe_box, describe_past, describe_taken
+from xray.story.streams.put_back import find_put_back
 from xray.story.streams.scaled_streams import find_factor_behind, list_factors_past
 
 STREAM_FACTORS = {"before": "ONE NUMBER", "learned": "LEARNED NUMBERS"}
@@ -49,6 +50,9 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
         label, end, places = f"{label}, × LEARNED NUMBERS", staging.behind[-1], [*reversed(staging.behind), *places]
     elif factors:
         label, end, places = f"{label}, × ONE NUMBER", factors[0], [*factors, *places]
+    back = find_put_back(flow, end)
+    if back is not None:
+        label, end, places = f"{label}, ROWS PUT BACK", back, [back, *places]
     bend = find_own_bend(flow, staging)
     if bend is not None:
         label, end, places = f"{label} + {label_step(flow, bend)}", bend, [bend, *places]

@@ -45,7 +45,8 @@ class Count:
                     whole[place] = place in nodes
                 else:
                     learned = [one for one in held if self.is_learned(one)]
-                    whole[place] = bool(learned) and all(is_whole(one) for one in learned)
+                    ran = [one for one in learned if not self.is_empty(one)]
+                    whole[place] = bool(learned) and all(is_whole(one) for one in ran or learned)
             return whole[place]
 
         found: dict[int, None] = {}
@@ -71,6 +72,11 @@ class Count:
         if step.params:
             return held is None or place in self.learned_blocks
         return any(record.role == "parameter" for record in step.inputs) and not self.hands_on(place)
+
+    def is_empty(self, place: int) -> bool:
+        """Whether a step gives no numbers, since it was given no rows: those of sounds, say (Higgs Audio V2)."""
+        outputs = self.flow.steps[place].outputs
+        return bool(outputs) and all(0 in record.shape for record in outputs)
 
     @cached_property
     def learned_blocks(self) -> frozenset[int]:

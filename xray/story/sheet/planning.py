@@ -158,10 +158,10 @@ def count_together(count: Count, layers: Sequence[Layer]) -> int:
 
 
 def count_layer(count: Count, layer: Layer, beside: frozenset[int]) -> int:
-    """The parameters of a layer, with those that work out a condition for it."""
+    """The parameters of a layer, with those that work out a condition for it, and all of its block where it is one."""
     held = set().union(*(staging.nodes & beside for staging in layer))
-    groups = [*([staging.nodes - beside] for staging in layer), [held]]
-    return sum(sum(count.paths(one).values()) for one in groups)
+    own = set().union(*(staging.nodes for staging in layer)) - beside
+    return sum(sum(count.paths([nodes]).values()) for nodes in (own, held))
 
 
 def chart_bridge(flow: Flow, towering: Towering, layer: int) -> Chart | None:

@@ -16,6 +16,12 @@ def list_put_back(flow: Flow, end: int) -> tuple[int, ...]:
     return tuple(found[1:-1])
 
 
+def find_put_back(flow: Flow, made: int) -> int | None:
+    """The step that puts the rows that one made back into the stream they were picked of; None where there is none."""
+    puts = (one for one in flow.readers.get(made, ()) if puts_back(flow, one, made) and flow.makers[one][0] != made)
+    return next(puts, None)
+
+
 def puts_back(flow: Flow, place: int, made: int) -> bool:
     """Whether a step puts rows where they were picked: what a step made, or what was worked out of rows of that."""
     makers = flow.makers[place]
