@@ -119,6 +119,7 @@ def plan_frames(
         opened[kept[0]] = opened.get(kept[0]) or set(range(len(layers[kept[0]])))
     frames = []
     beside = frozenset[int]() if towering.condition is None else towering.condition.nodes
+    around = list_around_layers(flow, towering)
     for number in kept:
         block = find_block(flow, layers[number])
         panels = []
@@ -126,14 +127,14 @@ def plan_frames(
             is_open = place in opened.get(number, set())
             is_row = in_rows and not opened.get(number)
             chart = charts[number][place] if is_open or is_row else chart_closed(flow, staging)
-            counted = sum(count.paths([staging.nodes - beside]).values())
+            counted = sum(count.paths([staging.nodes - beside - around]).values())
             begun = staging.joints[0].stream if staging.joints[0].past else None
             begun = begun if staging.added is None else staging.added.stream
             entering = None if begun is None else flow.steps[begun]
             told = station if is_open else max(station - 1, first)
             panels.append(Panel(staging, chart, is_open, told, counted, block, entering))
             station += is_open
-        each = [count_layer(count, towering.layers[layer], beside) for layer in groups[number].layers]
+        each = [count_layer(count, towering.layers[layer], beside, around) for layer in groups[number].layers]
         params = each[0]
         compact = in_rows and not opened.get(number)
         masks = list_masks(flow, layers[number])
@@ -157,11 +158,30 @@ def count_together(count: Count, layers: Sequence[Layer]) -> int:
     return sum(params for path, params in found.items() if found.keys().isdisjoint(paths_above(path)))
 
 
-def count_layer(count: Count, layer: Layer, beside: frozenset[int]) -> int:
+def count_layer(count: Count, layer: Layer, beside: frozenset[int], around: frozenset[int]) -> int:
     """The parameters of a layer, with those that work out a condition for it, and all of its block where it is one."""
     held = set().union(*(staging.nodes & beside for staging in layer))
-    own = set().union(*(staging.nodes for staging in layer)) - beside
+    own = set().union(*(staging.nodes for staging in layer)) - beside - around
     return sum(sum(count.paths([nodes]).values()) for nodes in (own, held))
+
+
+def list_around_layers(flow: Flow, towering: Towering) -> frozenset[int]:
+    """The steps outside of the blocks of layers that run again in no layer, with those behind them.
+
+    So two linear layers give each layer of a decoder its places; those of the first depend on no data, and would be
+    the first layer's alone (SAM 3).
+    """
+    staged = frozenset[int]().union(*(staging.nodes for staging in towering.stagings))
+    again = {step.path for node, step in enumerate(flow.steps) if step.params and node not in staged}
+    found: set[int] = set()
+    for layer in towering.layers:
+        nodes = set[int]().union(*(staging.nodes for staging in layer))
+        block = find_block(flow, layer) if any(flow.steps[node].path in again for node in nodes) else None
+        inside = range(0) if block is None else range(flow.places[block.id], flow.ends[flow.places[block.id]])
+        outside = nodes.difference(inside) if block is not None else set[int]()
+        met = [node for node in outside if flow.steps[node].path in again]
+        found |= {*flow.behind(*met, within=outside.__contains__)} if met else set()
+    return frozenset(found)
 
 
 def chart_bridge(flow: Flow, towering: Towering, layer: int) -> Chart | None:

@@ -11,6 +11,7 @@ from xray.story.passages.homes import read_leading
 from xray.story.recognition.between import list_reading_data
 from xray.story.sheet.columns import Column
 from xray.story.sheet.counting import AROUND, NORMS, Count, list_parts
+from xray.story.sheet.planning import list_around_layers
 
 MOST_UNUSED = 3
 EXIT = "exit"
@@ -76,7 +77,9 @@ def list_shares(
         add(count, f"{name}places", own, [{*list_layouts(flow, inside)}])
         condition = column.towering.condition
         add(count, f"{name}conditions", own, [set() if condition is None else set(condition.nodes)])
-        beside = nodes_beside(columns, column.reading)
+        around = list_around_layers(column.reading.flow, column.towering)
+        add(count, f"{name}around layers", own, [{*around}])
+        beside = nodes_beside(columns, column.reading) | around
         kinds: dict[str, list[set[int]]] = {}
         for staging in column.towering.stagings:
             for kind, nodes in list_parts(count, staging):

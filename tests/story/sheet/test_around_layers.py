@@ -1,0 +1,80 @@
+"""What stands beside layers and works for each of them is no layer's, though the first to read it is read with it."""
+
+import torch
+from printed import text_of
+from story.body.test_mistaken import WIDTH, FeedForwardPart
+from torch import nn
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
+from xray.story.sheet.columns import read_columns
+
+QUERIES, SIZES = 7, 3
+
+
+class Asking(nn.Module):
+    """An attention that looks with places added to what it looks with and at, and a feed-forward."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.look, self.think = nn.MultiheadAttention(WIDTH, 2, batch_first=True), FeedForwardPart()
+        self.norm = nn.LayerNorm(WIDTH)
+
+    def forward(self, x, places, memory):
+        query, key = self.query(x + places), self.key(x + places)
+        found = (query @ key.mT / WIDTH**0.5).softmax(-1) @ self.value(x)
+        x = self.norm(x + self.out(found))
+        x = x + self.look(x + places, memory, memory, need_weights=False)[0]
+        return self.think(x)
+
+
+class Refining(nn.Module):
+    """A decoder whose boxes become better layer by layer, and give each layer its places (SAM 3)."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = nn.Parameter(torch.randn(QUERIES, WIDTH))
+        self.boxes = nn.Parameter(torch.randn(QUERIES, SIZES))
+        self.places = nn.Sequential(nn.Linear(SIZES, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH))
+        self.layers = nn.ModuleList(Asking() for _ in range(3))
+        self.better = nn.Linear(WIDTH, SIZES)
+
+    def forward(self, memory):
+        x = self.rows[None].expand(2, -1, -1)
+        boxes = self.boxes[None].expand(2, -1, -1).sigmoid()
+        for layer in self.layers:
+            x = layer(x, self.places(boxes), memory)
+            boxes = (boxes + self.better(x)).sigmoid()
+        return boxes
+
+
+def trace_of(model):
+    torch.manual_seed(0)
+    return xray.trace(model.eval(), torch.rand(2, 11, WIDTH))
+
+
+def count(*models):
+    return sum(one.numel() for model in models for one in model.parameters())
+
+
+def test_all_layers_have_as_many_parameters_as_their_blocks():
+    model = Refining()
+    (frame,) = read_columns(trace_of(model))[-1].frames
+
+    assert frame.group.count == 3
+    assert (frame.params, frame.most) == (count(model.layers[0]), None)
+
+
+def test_what_gives_each_layer_its_places_has_a_row_of_its_own():
+    model = Refining()
+    layout = compose_poster(trace_of(model), text_width)
+    told = {round(box.y): text_of(box.lines[0]) for box in layout.boxes if (box.on, box.align) == ("card", "right")}
+    (row,) = (
+        box
+        for box in layout.boxes
+        if box.on == "card" and box.lines and text_of(box.lines[0]).endswith("around layers")
+    )
+
+    assert told[round(row.y)] == f"{count(model.places) + model.boxes.numel():,}"
