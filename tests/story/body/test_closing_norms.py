@@ -34,3 +34,24 @@ def test_a_norm_behind_the_last_sum_ends_the_layer_if_each_other_ends_with_one(c
     assert tower.final_norm == final
     ends = {number: group.stages[1].norm.on for group in tower.groups for number in group.layers}
     assert [ends[number] == "stream" for number in range(4)] == [*closes[:-1], final is None]
+
+
+class Merged(nn.Module):
+    """Layers, behind which places go on one by one or two side by side, through a norm (InternVL's projector)."""
+
+    def __init__(self, *, merges):
+        super().__init__()
+        self.given, self.times = nn.Linear(7, WIDTH), 2 if merges else 1
+        self.layers = nn.Sequential(*(part() for _ in range(2) for part in (AttentionPart, FeedForwardPart)))
+        self.norm, self.head = nn.LayerNorm(self.times * WIDTH), nn.Linear(self.times * WIDTH, 3)
+
+    def forward(self, x):
+        x = self.layers(self.given(x))[:, :4]
+        return self.head(self.norm(x.reshape(len(x), -1, self.times * WIDTH)))
+
+
+@pytest.mark.parametrize(("merges", "final"), [(False, "layer"), (True, None)])
+def test_a_norm_of_places_that_were_put_together_is_not_the_last_of_the_tower(merges, final):
+    (tower,) = xray.anatomy(xray.trace(Merged(merges=merges).eval(), torch.rand(BATCH, PLACES, 7))).towers
+
+    assert tower.final_norm == final

@@ -21,7 +21,10 @@ def norm_within_skip(flow: Flow, chain: Chain) -> FoundNorm | None:
 
 
 def last_norm(flow: Flow, end: int) -> FoundNorm | None:
-    """The norm that reads what a chain ends with; rows that are made one long are no norm of it (X-CLIP)."""
+    """The norm that reads what a chain ends with; rows that are made one long are no norm of it (X-CLIP).
+
+    Nor is one of rows that several places were put together to: it belongs to what puts them (InternVL's projector).
+    """
     todo = [end]
     for _ in range(40):
         if not todo:
@@ -30,7 +33,8 @@ def last_norm(flow: Flow, end: int) -> FoundNorm | None:
         for reader in flow.readers.get(here, ()):
             norm = closing_norm(flow, reader, end)
             if norm is not None:
-                return None if is_mere_length(flow, norm) else norm
+                is_own = flow.output(norm.end).shape[-1] in flow.output(end).shape
+                return norm if is_own and not is_mere_length(flow, norm) else None
             if flow.op(reader) in CARRYING | DROPOUTS | POOLINGS:
                 todo.append(reader)
     return None

@@ -232,10 +232,13 @@ def list_dropouts(flow: Flow, *places: int) -> tuple[Step, ...]:
 
 
 def describe_dropout(flow: Flow, steps: Sequence[Step]) -> str:
-    """How much is dropped; where nothing changed, that it did nothing."""
+    """How much is dropped; where nothing changed, that it did nothing.
+
+    A function that is told to drop none while nothing is learned may be told more while something is (NLLB).
+    """
     for step in steps:
         share = step.settings.get("p")
-        if isinstance(share, float):
+        if isinstance(share, float) and (share or step.settings.get("training") is not False):
             idle = any(flow.steps[one] is step for found in flow.handed.values() for one in found)
             return f"dropout {share:g}" + (", idle" if idle and share else "")
     return ""

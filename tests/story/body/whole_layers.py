@@ -1,0 +1,19 @@
+"""Whether a layer that is drawn has parameters of another place: of what works before all layers, or for several."""
+
+from collections import Counter
+
+from xray.story.body.numbered import find_block
+from xray.story.sheet.columns import read_columns
+
+
+def list_beyond(trace):
+    """The frames whose layer has more parameters than the block that holds it and no other, and by how many."""
+    for column in (one for one in read_columns(trace) if one.is_first):
+        flow, layers = column.reading.flow, column.towering.layers
+        held = [find_block(flow, layer[0].joints[0].add) for layer in layers]
+        times = Counter(flow.steps[block].path for block in held if block is not None)
+        for frame in column.frames:
+            block = held[frame.group.layers[0]]
+            step = None if block is None else flow.steps[block]
+            if step is not None and times[step.path] == 1 and frame.params > step.params:
+                yield step.path, frame.params - step.params
