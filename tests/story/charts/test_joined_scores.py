@@ -3,9 +3,11 @@
 import pytest
 import torch
 from story.body.test_mistaken import WIDTH, FeedForwardPart
+from story.sentences.pools import FALSE
 from torch import nn
 
 import xray
+from xray.story.cards.formulas import write_attention
 from xray.story.sheet.columns import read_columns
 
 HEADS, FAR, LEN = 3, 5, 7
@@ -113,6 +115,15 @@ def test_learned_rows_that_are_weighed_are_no_values():
     (box,) = [node for node in chart.nodes if "LEARNED ROWS" in node.label]
     assert (box.label, box.extra) == ("+ WEIGHTS · LEARNED ROWS", f"{(LEN - 1) * WIDTH // HEADS} parameters")
     assert not [node.label for node in chart.nodes if "OTHER" in node.label]
+
+
+def test_no_formula_is_written_where_more_is_weighed_than_values(chart):
+    (other,) = [node for node in chart.nodes if node.key == "joined"]
+    (more,) = [node for node in chart.nodes if node.label.startswith("+ OTHER WEIGHTS")]
+
+    for left_out, is_told in ((), False), ((other,), False), ((more,), False), ((other, more), True):
+        told = write_attention(FALSE, [node for node in chart.nodes if node not in left_out])
+        assert bool(told) is is_told
 
 
 def test_weights_by_which_rows_from_beside_go_too_are_counted_once():

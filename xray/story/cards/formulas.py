@@ -103,8 +103,13 @@ def list_formulas(tower: Tower, branch: Attention, nodes: Sequence[Node]) -> lis
 
 
 def write_attention(branch: Attention, nodes: Sequence[Node]) -> Line:
-    """The formula of an attention: its terms are those of its nodes; none where a sum is capped, or may be."""
+    """The formula of an attention: its terms are those of its nodes; none where a sum is capped, or may be.
+
+    Nor is there one where other scores share the softmax, or what weights and values make is added to (VITS).
+    """
     keys = {node.key.rstrip("0123456789") for node in nodes}
+    if "joined" in keys or any("tail" in node.key and node.label.startswith("+ ") for node in nodes):
+        return ()
     cap = f"{branch.cap:g}" if branch.cap else "c" if any(HELD_CAP in node.extra for node in nodes) else ""
     if cap and not keys.isdisjoint(("bias", "kinds", "factor")):
         return ()
