@@ -72,7 +72,7 @@ def lfm3(c):
 @family("OlmoHybridForCausalLM", "olmo_hybrid:750, 796", named=True, num_hidden_layers=4)
 def olmo_hybrid(c):
     state = (2, c.linear_num_value_heads, c.linear_key_head_dim, c.linear_value_head_dim)
-    line = pre("rms", Recurrence("linear attention", state))
+    line = pre("rms", Recurrence("linear attention", state, by_pieces=True))
     look = after("rms", attention(c, qk_norm=True, qk_norm_over="width"))
     groups = (
         group((0, 1, 2), c.hidden_size, line, pre("rms", gated(c))),

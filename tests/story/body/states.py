@@ -43,7 +43,7 @@ def jamba(c):
 @family("Qwen3NextForCausalLM", "qwen3_next:229, 849", num_hidden_layers=4, half=True)
 def qwen3_next(c):
     heads, d_k, d_v = c.linear_num_value_heads, c.linear_key_head_dim, c.linear_value_head_dim
-    state = pre("rms", Recurrence("linear attention", (2, heads, d_k, d_v)))
+    state = pre("rms", Recurrence("linear attention", (2, heads, d_k, d_v), by_pieces=True))
     attend = pre("rms", attention(c, qk_norm=True, gate=True))
     think = pre("rms", experts(c, c.num_experts, d_ff=c.moe_intermediate_size, shared=1))
     return decoder_only(c, groups=two_kinds(c, (state, think), (attend, think), every=4), final="rms")
@@ -77,10 +77,8 @@ def lfm2(c):
 @family("MiniMaxForCausalLM", "minimax:125, 509", num_hidden_layers=4, half=True)
 def minimax(c):
     # its norms stand before the branches, and the stream goes on behind them: that is after each sum, and before all
-    linear = post(
-        "rms",
-        Recurrence("linear attention", (2, c.num_attention_heads, *2 * (c.hidden_size // c.num_attention_heads,))),
-    )
+    d_k = c.hidden_size // c.num_attention_heads
+    linear = post("rms", Recurrence("linear attention", (2, c.num_attention_heads, d_k, d_k), by_pieces=True))
     attend = post("rms", attention(c))
     think = post("rms", experts(c, c.num_local_experts))
     groups = two_kinds(c, (attend, think), (linear, think), every=2)

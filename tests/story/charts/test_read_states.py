@@ -1,5 +1,6 @@
 """A state that goes from place to place, and how each place reads it."""
 
+import pytest
 import torch
 from story.charts.test_operations_chart import chart_of, rows
 from torch import nn
@@ -7,6 +8,7 @@ from torch import nn
 import xray
 from xray.ir.flow.dataflow import read_flow
 from xray.story.branches.others import describe_recurrence
+from xray.story.recognition.between import list_reading_data
 from xray.story.sentences.of_stations import OF_BRANCHES
 from xray.story.sentences.sentence import say_first
 
@@ -76,22 +78,23 @@ def test_sums_of_a_state_in_two_parts_are_not_counted_as_changes():
 class Pieces(nn.Module):
     """A matrix for each head, to which keys times what they do not tell yet are added, piece by piece (Qwen 3.5)."""
 
-    def __init__(self):
+    def __init__(self, pieces=6):
         super().__init__()
+        self.pieces = pieces
         self.query, self.key, self.value, self.last = (nn.Linear(12, 12) for _ in range(4))
         self.fade = nn.Linear(12, 3)
 
     def forward(self, x):
         query, key, value = (
-            one(x).view(2, 6, 5, 3, 4).permute(1, 0, 3, 2, 4) for one in (self.query, self.key, self.value)
+            one(x).view(2, self.pieces, -1, 3, 4).permute(1, 0, 3, 2, 4) for one in (self.query, self.key, self.value)
         )
-        fades = nn.functional.softplus(self.fade(x)).neg().exp().view(2, 6, 5, 3).mean(2)
+        fades = nn.functional.softplus(self.fade(x)).neg().exp().view(2, self.pieces, -1, 3).mean(2)
         state, found = torch.zeros(2, 3, 4, 4), []
-        for piece in range(6):
+        for piece in range(self.pieces):
             new = value[piece] - key[piece] @ state
             found.append(query[piece] @ state + (query[piece] @ key[piece].transpose(2, 3)) @ new)
             state = state * fades[:, piece, :, None, None] + key[piece].transpose(2, 3) @ new
-        return self.last(torch.stack(found, 1).permute(0, 1, 3, 2, 4).reshape(2, 30, 12))
+        return self.last(torch.stack(found, 1).permute(0, 1, 3, 2, 4).reshape(2, -1, 12))
 
 
 def test_what_is_worked_out_of_a_state_is_no_change_of_it():
@@ -113,6 +116,21 @@ def test_a_state_that_several_places_change_at_once_goes_from_piece_to_piece():
     assert (
         say_first(OF_BRANCHES, found) == "A state goes from one piece of the rows to the next and is changed by each."
     )
+
+
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_a_state_that_all_places_change_at_once_goes_from_piece_to_piece(pieces):
+    flow = read_flow(xray.trace(Pieces(pieces), torch.rand(2, 30, 12)).passes[0])
+    last = max(node for node in range(len(flow.steps)) if flow.is_leaf(node))
+    found = describe_recurrence(flow, {last, *flow.behind(last)} & list_reading_data(flow))
+
+    assert found.by_pieces
+
+
+def test_a_state_that_one_place_changes_goes_from_place_to_place():
+    flow = read_flow(xray.trace(Pieces(1), torch.rand(2, 1, 12)).passes[0])
+
+    assert not describe_recurrence(flow, range(len(flow.steps))).by_pieces
 
 
 def test_keys_times_values_added_up_piece_by_piece_are_linear_attention():

@@ -75,7 +75,7 @@ def describe_recurrence(flow: Flow, nodes: Collection[int]) -> Recurrence | None
     states = (find_matrix(flow, node, nodes) for node in sorted(nodes, reverse=True))
     state = next((record for record in states if record is not None), None)
     if state is not None:
-        return Recurrence("linear attention", state.shape)
+        return Recurrence("linear attention", state.shape, by_pieces=adds_pieces(flow, nodes, state.shape))
     adds_up = any(
         flow.op(node) == "cumsum" and len(flow.output(node).shape) > 2 for node in nodes if flow.is_leaf(node)
     )
@@ -121,6 +121,21 @@ def keeps_length(flow: Flow, product: int) -> bool:
 def goes_by_pieces(flow: Flow, nodes: Collection[int]) -> bool:
     """Whether a state is changed fewer times than there are places: each time by several of them (Qwen 3.5)."""
     chain = measure_chain(flow, nodes)
+    return chain is not None and chain[1] + 1 < count_places(flow, nodes)
+
+
+def adds_pieces(flow: Flow, nodes: Collection[int], state: tuple[int, ...]) -> bool:
+    """The same of a state that is changed too seldom for a chain, as by all places at once.
+
+    The last change leads to no row any more: it is looked for among all steps between the first and the last.
+    """
+    span = range(min(nodes), max(nodes) + 1)
+    changes = sum(flow.output(node).shape == state for node in span if sums_outer_products(flow, node, span))
+    return 0 < changes < count_places(flow, nodes)
+
+
+def count_places(flow: Flow, nodes: Collection[int]) -> int:
+    """How many rows each line has that steps read from outside; 0 where they read none."""
     outside = list_reading_data(flow) - set(nodes)
     rows = [
         record.shape
@@ -128,8 +143,7 @@ def goes_by_pieces(flow: Flow, nodes: Collection[int]) -> bool:
         for record, maker in flow.given(node)
         if (record.role != "parameter" if maker is None else maker in outside)
     ]
-    places = min((shape[-2] for shape in rows if len(shape) > 2), default=0)
-    return chain is not None and chain[1] + 1 < places
+    return min((shape[-2] for shape in rows if len(shape) > 2), default=0)
 
 
 def longest_chain(flow: Flow, nodes: Collection[int]) -> int | None:
