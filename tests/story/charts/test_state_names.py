@@ -1,0 +1,67 @@
+"""What stands in the boxes of a state that is changed by pieces: the gate on what is read of it, and the change."""
+
+import torch
+from story.charts.test_read_states import Pieces
+from torch import nn
+
+import xray
+from xray.ir.flow.dataflow import read_flow
+from xray.story.anatomy.branches import Convolution, Recurrence
+from xray.story.charts.operations_chart import chart_operations
+from xray.story.charts.state_names import name_state_steps
+from xray.story.recognition.between import list_reading_data
+
+
+class Gated(Pieces):
+    """What was read of a state goes on as far as a gate of the same rows lets it through (Qwen 3.5)."""
+
+    def __init__(self, pieces):
+        super().__init__(pieces)
+        self.gate = nn.Linear(12, 12)
+        self.last, self.end = nn.Identity(), nn.Linear(12, 12)  # type: ignore[assignment]  # rows go on as read
+
+    def forward(self, x):
+        return self.end(super().forward(x) * nn.functional.silu(self.gate(x)))
+
+
+def chart_state(pieces):
+    flow = read_flow(xray.trace(Gated(pieces), torch.rand(2, 30, 12)).passes[0])
+    end = max(node for node in range(len(flow.steps)) if flow.is_leaf(node))
+    nodes = {node for node in {end, *flow.behind(end)} & list_reading_data(flow) if flow.is_leaf(node)}
+    branch = Recurrence("linear attention", (2, 3, 4, 4), by_pieces=True)
+    named = name_state_steps(flow, branch, nodes, end)
+    return chart_operations(flow, nodes, end, named.labels, folded=named.folded)
+
+
+def lead_to(chart, label):
+    (box,) = (node for node in chart.nodes if node.label == label)
+    return sorted(chart.node(edge.source).label for edge in chart.edges if edge.target == box.key)
+
+
+def test_a_gate_stands_between_what_is_read_of_a_state_and_the_way_back():
+    chart = chart_state(1)
+    (head,) = (chart.node(edge.source).label for edge in chart.edges if edge.target == chart.heads[0])
+
+    assert head == "× GATE"
+    assert lead_to(chart, "× GATE") == ["GATE + SiLU", "STATE, HANDED FROM PIECE TO PIECE"]
+
+
+def test_all_that_places_of_one_piece_do_with_each_other_stands_in_the_box_of_the_state():
+    chart = chart_state(1)
+    (state,) = (node for node in chart.nodes if node.label.startswith("STATE"))
+
+    assert sum(step.op == "matmul" for step in state.steps) == 4
+    assert not any(node.label == "PRODUCT" for node in chart.nodes)
+
+
+def test_a_state_of_many_pieces_has_its_gate_too():
+    chart = chart_state(6)
+
+    assert any(node.label.startswith("STATE") and node.extra == "changed 5 times" for node in chart.nodes)
+    assert "× GATE" in {node.label for node in chart.nodes}
+
+
+def test_only_a_state_has_such_names():
+    flow = read_flow(xray.trace(Gated(1), torch.rand(2, 30, 12)).passes[0])
+
+    assert not name_state_steps(flow, Convolution(None, None), range(len(flow.steps)), 0).labels

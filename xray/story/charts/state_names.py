@@ -1,0 +1,123 @@
+"""How the steps of a state's chart stand in boxes: the gate on what was read of it, and a state changed by pieces."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from math import prod
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, FINDINGS, SCALINGS
+from xray.ir.flow.projections import is_product
+from xray.story.anatomy.branches import Branch, Recurrence
+from xray.story.branches.others import longest_chain
+from xray.story.charts.operation_labels import label_step
+from xray.story.recognition.between import is_linear, list_reading_data
+from xray.story.recognition.norms import find_norm
+
+STATE_BY_PIECES = "STATE, HANDED FROM PIECE TO PIECE"
+GATE = "GATE"
+
+
+@dataclass(frozen=True)
+class Named:
+    """What steps are called, and those that stand for several."""
+
+    labels: Mapping[int, str]
+    folded: Mapping[int, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class StateGate:
+    """The step that lets through what was read of a state, the bend of its gate, and what is let through."""
+
+    product: int
+    bend: int
+    read: int
+
+
+def name_state_steps(flow: Flow, branch: Branch, nodes: Collection[int], end: int) -> Named:
+    """The boxes of a branch with a state that are known by what they are for; none of another branch."""
+    if not isinstance(branch, Recurrence):
+        return Named({}, {})
+    top = find_read(flow, nodes, end)
+    gate = None if top is None else find_state_gate(flow, nodes, top)
+    labels = {} if gate is None else name_gate(flow, nodes, gate)
+    top = top if gate is None else find_read(flow, nodes, gate.read)
+    pieces = () if top is None or not branch.by_pieces else list_pieces(flow, nodes, top)
+    if top is None or not pieces:
+        return Named(labels, {})
+    linear = None if gate is None else flow.carried_from(flow.makers[gate.bend][0])
+    folded = {top: pieces}
+    if gate is not None and linear is not None and labels.get(linear) == GATE:
+        labels[linear] = f"{GATE} + {label_step(flow, gate.bend)}"
+        folded[linear] = (gate.bend, linear)
+    return Named(labels | {top: STATE_BY_PIECES}, folded)
+
+
+def find_read(flow: Flow, nodes: Collection[int], here: int | None) -> int | None:
+    """The step that ends the work on a state: behind it rows are moved, normed, and led back to the stream alone."""
+    while here is not None and here in nodes:
+        norm = find_norm(flow, here)
+        if norm is not None:
+            here = norm.origin
+        elif flow.op(here) in CARRYING or is_linear(flow, here):
+            here = flow.makers[here][0]
+        else:
+            return here
+    return None
+
+
+def find_state_gate(flow: Flow, nodes: Collection[int], product: int) -> StateGate | None:
+    """The gate, where a step multiplies what was read of a state by bent rows of its shape; None where it does not."""
+    makers = flow.makers[product]
+    if flow.op(product) not in SCALINGS or len(makers) != 2:
+        return None
+    roots = [flow.carried_from(maker) for maker in makers]
+    bends = [root for root in roots if root is not None and flow.op(root) in CURVES and root in nodes]
+    if len(bends) != 1 or len({record.shape for record in flow.steps[product].inputs}) != 1:
+        return None
+    read = roots[1 - roots.index(bends[0])]
+    return None if read is None or read not in nodes else StateGate(product, bends[0], read)
+
+
+def name_gate(flow: Flow, nodes: Collection[int], gate: StateGate) -> dict[int, str]:
+    """What is called after a gate: where it meets what was read, and its linear layer if this makes nothing else."""
+    linear = flow.makers[gate.bend][0]
+    while linear is not None and flow.op(linear) in CARRYING and is_read_once(flow, linear):
+        linear = flow.makers[linear][0]
+    names = linear is not None and linear in nodes and is_linear(flow, linear) and is_read_once(flow, linear)
+    return {gate.product: f"× {GATE}"} | ({linear: GATE} if linear is not None and names else {})
+
+
+def is_read_once(flow: Flow, node: int) -> bool:
+    """Whether one step alone works on what a step gives."""
+    return len([reader for reader in flow.readers.get(node, ()) if flow.is_leaf(reader)]) == 1
+
+
+def list_pieces(flow: Flow, nodes: Collection[int], top: int) -> tuple[int, ...]:
+    """The steps by which all places of a piece meet each other and the state, the last first; none if layers are there.
+
+    That is all between the first running sum of decays or product of rows and what is read of the state.
+    """
+    if longest_chain(flow, nodes) is not None:
+        return ()
+    behind = {top, *flow.behind(top, within=nodes.__contains__)}
+    reached: set[int] = set()
+    for node in sorted(behind):
+        if meets_others(flow, node) or not reached.isdisjoint(
+            maker for maker in flow.makers[node] if maker is not None
+        ):
+            reached.add(node)
+    if any(is_linear(flow, node) or flow.op(node) in FINDINGS for node in reached):
+        return ()
+    return tuple(sorted(reached, reverse=True))
+
+
+def meets_others(flow: Flow, node: int) -> bool:
+    """Whether rows of several places meet in a step: a running sum, a product, or one written out, each with each."""
+    step = flow.steps[node]
+    if flow.op(node) == "cumsum" or (is_product(flow, node) and not is_linear(flow, node)):
+        return True
+    data = [prod(record.shape) for record, maker in flow.given(node) if maker in list_reading_data(flow)]
+    return (
+        flow.op(node) in SCALINGS and len(data) == len(step.inputs) == 2 and max(data) < prod(flow.output(node).shape)
+    )
