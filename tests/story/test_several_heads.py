@@ -77,6 +77,23 @@ class Letters(Reader):
         return tuple(head(x) for head in self.heads)
 
 
+class Teaches(nn.Module):
+    """Maps whose mean goes to two heads, one of which learns of a teacher: the mean of both is given (SwiftFormer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.lead, self.norm = nn.Conv2d(3, WIDTH, 1), nn.BatchNorm2d(WIDTH)
+        self.nets = nn.ModuleList(nn.Conv2d(WIDTH, WIDTH, 3, padding=1) for _ in range(4))
+        self.classes, self.taught = nn.Linear(WIDTH, CLASSES), nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, x):
+        x = self.lead(x)
+        for net in self.nets:
+            x = x + net(x).relu()
+        x = self.norm(x).flatten(2).mean(-1)
+        return (self.classes(x) + self.taught(x)) / 2
+
+
 def record(make, **options):
     parts = (part() for _ in range(2) for part in (AttentionPart, FeedForwardPart))
     return xray.trace(make(*parts, **options).eval(), rows())
@@ -144,3 +161,12 @@ def test_what_a_head_takes_away_is_drawn():
 
     assert ("PRODUCT", "SUBTRACTED") in {(labels[edge.source], labels[edge.target]) for edge in column.exit.edges}
     assert list_unsaid([column]) == ()
+
+
+def test_a_mean_of_two_heads_is_drawn_to_what_the_model_gives():
+    torch.manual_seed(0)
+    (column,) = read_columns(xray.trace(Teaches().eval(), torch.rand(2, 3, 5, 7)))
+
+    labels = [node.label for node in sorted(column.exit.nodes, key=lambda node: node.row)]
+    heads = ["LINEAR OF A MEAN OF PLACES"] * 2
+    assert labels == ["LAST NORM", *heads, "ADDED UP", "÷ 2"]

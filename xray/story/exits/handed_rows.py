@@ -9,6 +9,7 @@ from xray.story.passages.channels import find_channels
 from xray.story.passages.pools import label_pool
 
 ALL = "ALL ROWS"
+PICTURE = len(("batch", "channels", "height", "width"))
 
 
 def find_rows(flow: Flow, here: int | None, end: int) -> tuple[str, tuple[int, ...]]:
@@ -47,8 +48,10 @@ def name_rows(flow: Flow, node: int) -> str:
     """Which of a stream's rows a step hands on as one: the first, the last, another one, or their mean."""
     step = flow.steps[node]
     before, after = (step.inputs[0].shape if step.inputs else ()), flow.output(node).shape
-    if step.op in POOLINGS and len(before) == 4:
+    if step.op in POOLINGS and len(before) == PICTURE:
         return "A MEAN OF PLACES" if after in (before[:2], (*before[:2], 1, 1)) else ""
+    if step.op in POOLINGS and len(before) == 3 and after == before[:2] and are_laid_maps(flow, flow.makers[node][0]):
+        return "A MEAN OF PLACES"
     if step.op in POOLINGS and len(before) == 3:
         is_one = (after == (*before[:2], 1) and not is_spread(flow, node)) or (before[:1], before[2:]) == (
             after[:1],
@@ -61,6 +64,13 @@ def name_rows(flow: Flow, node: int) -> str:
     place = str(parts[1] if step.op == "index" and len(parts) > 1 and parts[0] == ":" else step.settings.get("index"))
     told = {"0": "THE FIRST ROW", "-1": "THE LAST ROW"}.get(place, "")
     return told or "ONE ROW OF EACH"
+
+
+def are_laid_maps(flow: Flow, node: int | None) -> bool:
+    """Whether a step lays rows and columns of maps end to end, their channels before these (SwiftFormer)."""
+    if node is None or flow.op(node) not in CARRYING or not flow.steps[node].inputs:
+        return False
+    return len(flow.steps[node].inputs[0].shape) == PICTURE and find_channels(flow, node) == 1
 
 
 def is_spread(flow: Flow, node: int) -> bool:

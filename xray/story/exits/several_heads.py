@@ -19,9 +19,10 @@ from xray.ir.flow.operation_kinds import (
 from xray.ir.flow.projections import is_product
 from xray.story.body.ends import is_convolved
 from xray.story.body.towers import Towering
+from xray.story.branches.caps import name_times, read_factor
 from xray.story.charts.chart import Chart, Node, Place
 from xray.story.charts.operation_labels import label_step
-from xray.story.exits.last_steps import label_behind, list_begun, list_worked_behind, reach_behind
+from xray.story.exits.last_steps import changes_all, label_behind, list_begun, list_worked_behind, reach_behind
 from xray.story.recognition.between import find_region, is_linear, list_reading_data
 
 GOING_ON = CARRYING | CLAMPS | CURVES | DIFFERENCES | DROPOUTS | MASKINGS | PLACING | SCALINGS | SUMS | {"sum"}
@@ -64,6 +65,7 @@ def find_heads(flow: Flow, towering: Towering, top: int, inner: Collection[int],
     onward = list_onward(flow, {*tops, top, *(own[0] for own in worked)}, reached)
     labels = [(own[0], label_behind(flow, own, began)) for own in worked]
     labels += [(one, label_step(flow, one)) for one in onward if flow.op(one) in SUMS and len({*flow.makers[one]}) > 1]
+    labels += [(one, name_times(read_factor(flow, one) or 1)) for one in onward if changes_all(flow, one)]
     return Heads(frozenset(steps | onward), tuple(labels))
 
 
