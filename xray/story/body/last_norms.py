@@ -1,7 +1,9 @@
 """The norm behind the last layer of a tower."""
 
+from collections.abc import Iterator, Sequence
 from math import prod
 
+from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SUMS
 from xray.story.body.stages import find_any_norm
@@ -10,6 +12,7 @@ from xray.story.recognition.lengths import divides_by_length
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.streams.chains import Chain
 
+MOST_BEHIND = 8
 POOLINGS = frozenset({"mean", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "avg_pool2d"})
 
 
@@ -53,6 +56,32 @@ def goes_past(flow: Flow, end: int, norm: FoundNorm) -> bool:
         flow.op(reader) in SUMS and len(flow.steps[reader].inputs) == 2 and reader > norm.end
         for reader in flow.readers.get(end, ())
     )
+
+
+def is_of_keys(flow: Flow, end: int, norm: FoundNorm, sites: Sequence[Site]) -> bool:
+    """Whether a norm belongs to an attention behind a stream, which makes keys of what it gives (Perceiver).
+
+    The block that works both out does not hold the end of the stream, as that of an encoder does that ends in a norm.
+    """
+    made = flow.steps[norm.end].id
+    is_out = any(record.source == made for step in flow.steps if step.parent is None for record in step.outputs)
+    blocks = set(list_blocks(flow, norm.end)) - set(list_blocks(flow, end))
+    return not is_out and any(
+        site.kind == "cross"
+        and site.scores > norm.end
+        and not blocks.isdisjoint(list_blocks(flow, site.softmax))
+        and norm.end in flow.behind(*(node for node in site.key.nodes if is_linear(flow, node)), most=MOST_BEHIND)
+        for site in sites
+    )
+
+
+def list_blocks(flow: Flow, node: int) -> Iterator[str]:
+    """The calls of modules that a step stands in, the innermost first."""
+    here = flow.steps[node].parent
+    while here is not None:
+        yield here
+        place = flow.places.get(here)
+        here = None if place is None else flow.steps[place].parent
 
 
 def is_used(flow: Flow, place: int) -> bool:
