@@ -294,7 +294,5 @@ def mobilevitv2(c):
         layers,
         "group",
         bridges=bridges,
-        blocks=5,
-        idle_blocks=1,
     )
     return network(image, head=Head("classes", c.num_labels))

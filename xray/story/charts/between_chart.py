@@ -1,4 +1,4 @@
-"""What stands between branches that follow one another within one sublayer, and before the first of them (Zamba 2)."""
+"""What stands between branches within one sublayer, and before the first (Zamba 2); rows added between two layers."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -8,9 +8,12 @@ from xray.ir.flow.operation_kinds import DIFFERENCES, LOOKUPS, SCALINGS, SIDE_BY
 from xray.story.anatomy.tree import Stage
 from xray.story.body.stages import Branching, Staging, find_any_norm
 from xray.story.branches.caps import label_scale, read_factor
-from xray.story.charts.chart import Chart, Edge, Node, join_beside, stack_charts
+from xray.story.charts.chart import BROAD, RIGHT_HALF, Chart, Edge, Node, join_beside, stack_charts, steps_at
 from xray.story.charts.operations_chart import chart_operations
+from xray.story.passages.joined_rows import label_joined_rows
+from xray.story.passages.rows_between import RowsBetween, is_worked_out
 from xray.story.recognition.between import list_reading_data
+from xray.story.sentences.of_parts import describe_elsewhere, describe_source
 
 
 def chart_beside(flow: Flow, staging: Staging, charts: Sequence[Chart], taken: Collection[int]) -> Chart:
@@ -194,3 +197,28 @@ def label_plumbing(flow: Flow, one: Branching, node: int) -> str:
     is_words = any(maker is not None and flow.op(maker) in LOOKUPS for maker in origins)
     widths = " + ".join(f"{record.shape[-1]:,}" for record in flow.steps[node].inputs if record.shape)
     return f"BESIDE WORDS AS LOOKED UP: {widths}" if flow.op(node) in SIDE_BY_SIDE and is_words else ""
+
+
+def chart_added(flow: Flow, added: Sequence[RowsBetween], layer: int) -> Chart | None:
+    """What is added before a layer, where nothing is before the next: the rows, what works them out, and the sum.
+
+    The stream comes by on the left. None where no rows are added there for the last time.
+    """
+    rows = added[-1] if added else None
+    if rows is None or rows.layer + 1 != layer or not is_worked_out(flow, rows):
+        return None
+    labels = label_joined_rows(flow, rows.nodes)
+    chart = chart_operations(flow, rows.nodes, rows.nodes[-1], labels, f"added{layer}_")
+    if chart is None or any(len(list(chart.in_row(row))) > 1 for row in range(chart.rows)):
+        return None
+    told = describe_elsewhere([one.layer for one in added[:-1]])
+    label, source = f"ROWS OF THE {rows.of.upper()} TOWER", describe_source(rows.behind)
+    first = Node(f"rows{layer}", label, 0, RIGHT_HALF, steps_at(flow, rows.source), flow.output(rows.source))
+    first = replace(first, told=(source,) if source else ())
+    inner = [replace(node, place=RIGHT_HALF) for node in chart.raised(1).nodes]
+    steps, out = steps_at(flow, *dict.fromkeys((rows.end, rows.add))), flow.output(rows.end)
+    last = Node(f"sum{layer}", "ADDED TO SOME ROWS", chart.rows + 1, BROAD, steps, out, told=(told,) if told else ())
+    fed = {edge.target for edge in chart.edges}
+    edges = [Edge(first.key, node.key) for node in inner if node.key not in fed]
+    edges += [*chart.edges, Edge(chart.head, last.key)]
+    return Chart((first, *inner, last), tuple(edges), (last.key,), last.key)

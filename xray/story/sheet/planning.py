@@ -11,7 +11,7 @@ from xray.story.anatomy.tree import Group
 from xray.story.body.layers import Mask, list_masks, list_reaches
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
-from xray.story.charts.added_chart import chart_added
+from xray.story.charts.between_chart import chart_added
 from xray.story.charts.chart import BROAD, Chart, Node, chart_alone, steps_at
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.same_numbers import blur_numbers
