@@ -9,6 +9,7 @@ from story.body.building import record_family
 from story.body.routers import ROUTERS, list_routings
 from story.body.table import FAMILIES, MODULES
 from story.body.truth import list_differences
+from story.body.whole_layers import list_beyond
 
 from xray import anatomy
 from xray.story.alarms.whole import audit
@@ -26,6 +27,28 @@ DENOISING = "model.denoising_class_embed"  # modeling_rt_detr.py:1654, d_fine:17
 QUALITY = "model.decoder.lqe_layers.*", "model.decoder.class_embed.*"  # d_fine:1267: of the last layer alone
 GLOBAL = tuple(f"{name}_global" for name in ("query", "key", "value"))  # longformer:962, led:606: of such places
 EXPERTS = "mlp.experts.expert_*"  # chosen by chance weights
+SERVED = frozenset(
+    [
+        "rt_detr",
+        "rt_detr_v2",
+        "d_fine",
+        "deimv2",
+        "rf_detr",
+        "lw_detr",
+        "grounding_dino",
+        "speecht5",
+        "bros",
+        "mpnet",
+        "roformer",
+        "sew_d",
+        "layoutlmv3",
+        "cpmant",
+        "lightglue",
+        "udop",
+        "x_clip",
+    ]
+)
+"""What a first layer is drawn with that stands before all layers and serves each: a table, or what makes places."""
 UNUSED = {
     "rt_detr": {DENOISING},
     "rt_detr_v2": {DENOISING},
@@ -148,6 +171,12 @@ def test_the_parts_have_each_parameter_once(read, name):
     undrawn = [one.path for one in drop_unused(trace, list_undrawn(list_told(columns)))]
     listed = list_shares(columns, params, find_unused(trace) or {}, undrawn)
     assert sum(count for what, _, count in listed if not what.startswith("of these")) == params + TWICE.get(name, 0)
+
+
+def test_a_layer_has_no_parameters_from_outside_of_its_block_but_the_first_of_what_serves_all(read, name):
+    _, _, trace = read
+
+    assert [path.rpartition(".")[2] for path in list_beyond(trace)] == ["0"] * (name in SERVED)
 
 
 def test_what_is_as_it_should_be_raises_nothing(read):

@@ -7,7 +7,7 @@ from xray.story.sheet.columns import read_columns
 
 
 def list_beyond(trace):
-    """The frames whose layer has more parameters than the block that holds it and no other, and by how many."""
+    """The blocks that hold one layer each and have fewer parameters than the layer that is drawn of it."""
     for column in (one for one in read_columns(trace) if one.is_first):
         flow, layers = column.reading.flow, column.towering.layers
         held = [find_block(flow, layer[0].joints[0].add) for layer in layers]
@@ -16,4 +16,4 @@ def list_beyond(trace):
             block = held[frame.group.layers[0]]
             step = None if block is None else flow.steps[block]
             if step is not None and times[step.path] == 1 and frame.params > step.params:
-                yield step.path, frame.params - step.params
+                yield step.path
