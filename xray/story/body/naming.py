@@ -43,12 +43,12 @@ def name_towers(flow: Flow, towers: Sequence[Towering]) -> list[Towering]:
 
 
 def asks_alone(towers: Sequence[Towering], number: int) -> bool:
-    """Whether a tower looks at others and none of these looks back; at rows from outside, where it hides the future.
+    """Whether a tower looks at others and none of these looks back.
 
     One that sees all its places and asks rows which no tower made may as well encode these (Perceiver).
     """
     tower = towers[number].tower
-    if not list_asked(tower) and not tower.causal:
+    if not list_asked(tower) and tower.causal is False:
         return False
     back = (list_sources(towers[other].tower) for other in list_asked(tower))
     return any_cross(tower) and all(f"{UNNAMED}{number}" not in sources for sources in back)
