@@ -46,6 +46,7 @@ SERVED = frozenset(
         "lightglue",
         "udop",
         "x_clip",
+        "omdet_turbo",
     ]
 )
 """What a first layer is drawn with that stands before all layers and serves each: a table, or what makes places."""
