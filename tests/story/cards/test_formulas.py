@@ -14,14 +14,20 @@ from xray.story.cards.told import Told
 
 def read_card(monkeypatch: pytest.MonkeyPatch, **masks: Any) -> list[tuple[str, str]]:
     """The names and formulas on the poster of a small encoder-decoder."""
+    torch.manual_seed(0)
+    model = torch.nn.Transformer(32, 4, 1, 1, 77, batch_first=True).train()
+    return draw_card(monkeypatch, model, torch.randn(2, 5, 32), torch.randn(2, 6, 32), **masks)[1]
+
+
+def draw_card(
+    monkeypatch: pytest.MonkeyPatch, model: torch.nn.Module, *given: torch.Tensor, **options: Any
+) -> tuple[Told, list[tuple[str, str]]]:
+    """What the cards of a model's poster tell of, and the names and formulas on it."""
     told: list[Told] = []
     listed = formulas.list_lines
     monkeypatch.setattr(formulas, "list_lines", lambda one: (told.append(one), listed(one))[1])
-    torch.manual_seed(0)
-    model = torch.nn.Transformer(32, 4, 1, 1, 77, batch_first=True).train()
-    trace = xray.trace(model, torch.randn(2, 5, 32), torch.randn(2, 6, 32), **masks)
-    draw_poster(trace, "svg")
-    return [(name, "".join(run.text for run in line)) for name, line in listed(told[0])]
+    draw_poster(xray.trace(model, *given, **options), "svg")
+    return told[0], [(name, "".join(run.text for run in line)) for name, line in listed(told[0])]
 
 
 def test_where_one_attention_alone_is_masked_each_formula_says_its_stations(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,13 +70,10 @@ class Beside(torch.nn.Module):
 
 
 def test_the_formula_of_what_has_another_branch_beside_it_has_its_mask(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[Told] = []
-    listed = formulas.list_lines
-    monkeypatch.setattr(formulas, "list_lines", lambda one: (told.append(one), listed(one))[1])
     torch.manual_seed(0)
-    draw_poster(xray.trace(torch.nn.Sequential(Beside(), Beside()), torch.randn(2, 5, 12)), "svg")
+    _, card = draw_card(monkeypatch, torch.nn.Sequential(Beside(), Beside()), torch.randn(2, 5, 12))
 
-    found = ["".join(run.text for run in line) for _, line in listed(told[0])]
+    found = [formula for _, formula in card]
     assert [one for one in found if "softmax" in one] == ["softmax( Q·KT / √dk + mask ) · V"]
 
 
@@ -92,15 +95,11 @@ class Heads(torch.nn.Module):
 def test_the_width_of_heads_is_of_its_station_where_attentions_that_stand_closed_have_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    told: list[Told] = []
-    listed = formulas.list_lines
-    monkeypatch.setattr(formulas, "list_lines", lambda one: (told.append(one), listed(one))[1])
     torch.manual_seed(0)
-    draw_poster(xray.trace(torch.nn.Sequential(*map(Heads, (7, 7, 11, 7))), torch.randn(2, 5, 12)), "svg")
+    told, card = draw_card(monkeypatch, torch.nn.Sequential(*map(Heads, (7, 7, 11, 7))), torch.randn(2, 5, 12))
 
-    card = {name: "".join(run.text for run in line) for name, line in listed(told[0])}
-    assert not any(panel.is_open for panel in told[0].frames[0][1][1].panels)
-    assert card["width of one head, d_k at station 2"] == "heads × d_k = 3 × 7 = 21, d_model 12"
+    assert not any(panel.is_open for panel in told.frames[0][1][1].panels)
+    assert dict(card)["width of one head, d_k at station 2"] == "heads × d_k = 3 × 7 = 21, d_model 12"
 
 
 class Sunk(Heads):
@@ -123,14 +122,13 @@ class Sunk(Heads):
 def test_a_formula_with_a_sink_is_of_its_station_where_attentions_that_stand_closed_have_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    told: list[Told] = []
-    listed = formulas.list_lines
-    monkeypatch.setattr(formulas, "list_lines", lambda one: (told.append(one), listed(one))[1])
     torch.manual_seed(0)
-    draw_poster(xray.trace(torch.nn.Sequential(*map(Sunk, (True, True, False, True))), torch.randn(2, 5, 12)), "svg")
+    told, card = draw_card(
+        monkeypatch, torch.nn.Sequential(*map(Sunk, (True, True, False, True))), torch.randn(2, 5, 12)
+    )
 
-    named = {"".join(run.text for run in line): name for name, line in listed(told[0])}
-    opened = [panel.is_open for frame in told[0].frames[0][1] for panel in frame.panels]
+    named = {formula: name for name, formula in card}
+    opened = [panel.is_open for frame in told.frames[0][1] for panel in frame.panels]
     told_of = [name for line, name in named.items() if "softmax" in line]
     assert len(told_of) == sum(opened)
     assert all("at station" in name for name in told_of)
