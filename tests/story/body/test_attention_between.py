@@ -7,7 +7,10 @@ from torch import nn
 
 import xray
 from xray.story.body.reading import read_pass
+from xray.story.facts.totals import count_params
+from xray.story.sheet.columns import read_columns
 from xray.story.sheet.planning import chart_bridge
+from xray.story.sheet.shares import list_shares
 
 PLACES, LEFT, WIDER, HEAD = 10, 5, 14, 7
 
@@ -19,11 +22,13 @@ class Fewer(nn.Module):
         super().__init__()
         self.q, self.kv = nn.Linear(WIDTH, HEADS * HEAD), nn.Linear(WIDTH, 2 * HEADS * HEAD)
         self.out, self.past = nn.Linear(HEADS * HEAD, WIDER), nn.Linear(WIDTH, WIDER) if skip else None
+        self.biases = nn.Parameter(torch.rand(HEADS, PLACES))
+        self.register_buffer("apart", (torch.arange(0, PLACES, 2)[:, None] - torch.arange(PLACES)).abs())
 
     def forward(self, x):
         q = self.q(x[:, ::2]).unflatten(-1, (HEADS, HEAD)).transpose(1, 2)
         k, v = self.kv(x).unflatten(-1, (HEADS, 2 * HEAD)).transpose(1, 2).chunk(2, dim=-1)
-        found = (q @ k.transpose(-1, -2)).softmax(dim=-1) @ v
+        found = (q @ k.transpose(-1, -2) + self.biases[:, self.apart]).softmax(dim=-1) @ v
         made = self.out(nn.functional.hardswish(found.transpose(1, 2).flatten(2)))
         return made if self.past is None else made + self.past(x[:, ::2])
 
@@ -65,7 +70,15 @@ def test_attention_that_nothing_goes_past_is_a_box_between_layers(bridge):
 
 def test_a_box_of_attention_between_layers_has_all_its_parameters(bridge):
     held = sum(one.numel() for part in (Fewer(skip=False).q, Fewer(skip=False).kv) for one in part.parameters())
-    assert bridge.nodes[0].extra == f"{held:,} parameters"
+    assert bridge.nodes[0].extra == f"{held + HEADS * PLACES:,} parameters"
+
+
+def test_what_is_added_to_the_scores_between_layers_is_counted_with_what_stands_there():
+    trace = xray.trace(Stages(skip=False).eval(), torch.randn(BATCH, PLACES, 7))
+    shares = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
+
+    assert shares["between layers × 1"] == sum(one.numel() for one in Fewer(skip=False).parameters())
+    assert "all else" not in shares
 
 
 def test_attention_with_a_way_past_it_is_no_box_between_layers():

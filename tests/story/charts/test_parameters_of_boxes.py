@@ -111,3 +111,44 @@ def test_a_learned_row_that_is_put_behind_several_is_counted_once(same, told):
     nodes = [node for node in chart_of(Ended(same=same), rows(8)).nodes if "LEARNED ROW" in node.label]
 
     assert sorted(node.extra for node in nodes) == told
+
+
+class Standardised(nn.Conv2d):
+    """A convolution whose filters are brought to mean 0 and variance 1 first (BiT)."""
+
+    def forward(self, x):
+        flat = self.weight.reshape(1, self.out_channels, -1)
+        normed = nn.functional.batch_norm(flat, None, None, training=True, momentum=0.0)
+        return nn.functional.conv2d(x, normed.reshape_as(self.weight), self.bias, padding=1)
+
+
+class Responding(nn.Module):
+    """Channels that stand last, times learned numbers and shifted by others, added to what came (ConvNeXt V2)."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.weight, self.bias = nn.Parameter(torch.ones(1, 1, 1, 8)), nn.Parameter(torch.ones(1, 1, 1, 8))
+
+    def forward(self, x):
+        made = self.first(x)
+        return self.last(self.weight * (made * made.norm(dim=(1, 2), keepdim=True)) + self.bias + made)
+
+
+def test_a_convolution_counts_the_weights_that_it_changes_before_it_uses_them():
+    nodes = chart_of(nn.Sequential(Standardised(6, 5, 3), nn.Conv2d(5, 7, 3)), torch.rand(2, 6, 11, 13)).nodes
+
+    assert [(node.label, node.extra) for node in nodes] == [
+        ("CONVOLUTION 3×3, OF NORMED WEIGHTS", "275 parameters"),
+        ("CONVOLUTION 3×3", "322 parameters"),
+    ]
+
+
+def test_learned_numbers_of_channels_that_stand_last_are_a_box_before_the_sum():
+    nodes = chart_of(Responding(), torch.rand(2, 5, 7, 8)).nodes
+
+    assert [(node.label, node.extra) for node in nodes][-3:] == [
+        ("SCALE AND SHIFT", "16 parameters"),
+        ("ADDED UP", ""),
+        ("LINEAR", "72 parameters"),
+    ]

@@ -10,6 +10,7 @@ from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, REPEATS
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.passages.added_places import count_learned, learned_source
+from xray.story.recognition.between import works_on_weights
 from xray.story.recognition.norms import Norm
 from xray.story.sentences.of_parts import Part, describe_box
 from xray.story.wording import plural
@@ -219,7 +220,7 @@ def find_whole(flow: Flow, place: int, places: Collection[int]) -> int:
     for parent in () if flow.steps[place].params else flow.parents(place):
         within = (one for one in range(parent + 1, flow.ends[parent]) if flow.is_leaf(one) and one not in places)
         others = (one for one in within if flow.op(one) not in CARRYING)
-        if any(record.role != "parameter" for one in others for record in flow.steps[one].inputs):
+        if not all(works_on_weights(flow, one) for one in others):
             return found
         found = parent
     return found

@@ -30,6 +30,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.drawn_steps import MOST_AT_ALL, MOST_NODES, part_loop, pick_steps, read_loop
 from xray.story.charts.operation_labels import label_step, list_rounding
+from xray.story.passages.held_factors import list_shift
 from xray.story.recognition.between import list_reading_data
 
 MOST_IN_ROW, MOST_BEHIND = 3, 60
@@ -314,7 +315,7 @@ def make_node(
     owner: Collection[int],
 ) -> Node:
     """A step as a node; `owner` are all that are drawn."""
-    is_whole = attends(flow, group) or find_any_norm(flow, node) is not None
+    is_whole = attends(flow, group) or find_any_norm(flow, node) is not None or bool(list_shift(flow, node))
     extra = describe_params(flow, *(with_learned(flow, group, owner) if is_whole else (node,)))
     steps = steps_at(flow, *dict.fromkeys((node, *group)))
     return Node(key, labels.get(node) or label_step(flow, node), row, place, steps, flow.output(node), extra)

@@ -7,17 +7,24 @@ from math import prod
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SIDE_BY_SIDE, SUMS, TRANSPOSED
+from xray.ir.flow.operation_kinds import CARRYING, NORMS, SCALINGS, SIDE_BY_SIDE, SUMS, TRANSPOSED
 from xray.story.anatomy.tree import Bridge
 from xray.story.body.layers import Layer
 from xray.story.body.scale import find_bend_behind
 from xray.story.body.widths import find_width
 from xray.story.passages.channels import find_channels
-from xray.story.recognition.between import does_mix, find_region, list_reading_data, read_sizes
+from xray.story.recognition.between import (
+    does_mix,
+    find_region,
+    list_reading_data,
+    read_sizes,
+    works_on_weights,
+)
 from xray.story.recognition.resamplers import count_rows
 from xray.story.wording import plural, spell_steps
 
 MOST_STEPS = 60
+FILTER_NORMS = NORMS | {"batch_norm", "instance_norm"}
 EACH_REPEATED = "repeat_interleave"
 EARLIER_BESIDE = "WITH WHAT CAME BEFORE BESIDE IT"
 ROWS_BESIDE = "× ROWS FROM BESIDE"
@@ -57,6 +64,7 @@ def find_bridges(flow: Flow, layers: Sequence[Layer], sites: Sequence[Site]) -> 
         if joined or is_learnt or is_other:
             site = next(iter(looking), None)
             heads = None if site is None else count_heads_at(flow, site)
+            nodes = nodes if site is None else nodes | region.beside  # what is added to its scores (LeViT)
             found.append(Bridging(Bridge(number, joined, d_in, d_out, heads=heads), nodes, start, site))
     return tuple(found)
 
@@ -214,7 +222,14 @@ def label_convolution(flow: Flow, node: int) -> str:
     stride, apart = read_sizes(flow, node, "stride"), read_dilation(flow, node)
     told = name_convolution(flow, node)
     told = told if apart == 1 else f"{told}, {apart} APART"
-    return f"{told}, STEP {spell_steps(stride)}" if stride and set(stride) != {1} else told
+    told = f"{told}, STEP {spell_steps(stride)}" if stride and set(stride) != {1} else told
+    return f"{told}, OF NORMED WEIGHTS" if has_normed_weights(flow, node) else told
+
+
+def has_normed_weights(flow: Flow, node: int) -> bool:
+    """Whether the filters of a convolution are brought to mean 0 and variance 1 before they meet the map (BiT)."""
+    made = [flow.carried_from(maker, CARRYING) for maker in flow.makers[node][1:2]]
+    return any(one is not None and flow.op(one) in FILTER_NORMS and works_on_weights(flow, one) for one in made)
 
 
 def read_dilation(flow: Flow, node: int) -> int:

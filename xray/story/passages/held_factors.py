@@ -5,6 +5,7 @@ from math import prod
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SUMS
 from xray.ir.flow.remembering import once
+from xray.story.passages.channels import find_channels
 
 FEWEST_AXES = len(("batch", "channels", "place"))
 
@@ -25,15 +26,19 @@ def read_held(flow: Flow, node: int, ops: frozenset[str]) -> int | None:
     held = [
         record
         for record, maker in flow.given(node)
-        if record.shape != made and maker not in list_fed(flow) and holds_channels(record.shape, made)
+        if record.shape != made and maker not in list_fed(flow) and holds_channels(flow, node, record.shape)
     ]
     return given[0] if len(given) == len(held) == 1 else None
 
 
-def holds_channels(shape: tuple[int, ...], of: tuple[int, ...]) -> bool:
-    """Whether a tensor has one number for each channel of a map, and stands along its channels."""
-    whole = (1,) * (len(of) - len(shape)) + shape
-    return prod(shape) == of[1] and whole[1] == of[1]
+def holds_channels(flow: Flow, node: int, shape: tuple[int, ...]) -> bool:
+    """Whether a tensor has one number for each channel of a map, and stands along its channels: the second axis,
+    or another that is known to hold them (ConvNeXt V2).
+    """
+    made = flow.output(node).shape
+    whole = (1,) * (len(made) - len(shape)) + shape
+    axes = (1, find_channels(flow, node))
+    return any(axis is not None and prod(shape) == whole[axis] == made[axis] for axis in axes)
 
 
 @once

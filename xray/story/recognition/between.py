@@ -184,6 +184,14 @@ def list_reading_data(flow: Flow) -> frozenset[int]:
     return frozenset(found)
 
 
+def works_on_weights(flow: Flow, node: int) -> bool:
+    """Whether a step works on parameters alone, and on what such steps made of them (BiT's filters, brought to mean 0)."""
+    given = [] if node in list_reading_data(flow) else list(flow.given(node))
+    return bool(given) and all(
+        record.role == "parameter" if maker is None else works_on_weights(flow, maker) for record, maker in given
+    )
+
+
 def projections_in(flow: Flow, nodes: Collection[int]) -> list[int]:
     """The linear layers among steps, pointwise convolutions included, in order."""
     return [node for node in sorted(nodes) if is_linear(flow, node)]
