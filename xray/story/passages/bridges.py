@@ -12,6 +12,7 @@ from xray.story.anatomy.tree import Bridge
 from xray.story.body.layers import Layer
 from xray.story.body.scale import find_bend_behind
 from xray.story.body.widths import find_width
+from xray.story.passages.added_places import describe_sum, name_addition
 from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import (
     does_mix,
@@ -141,6 +142,8 @@ def label_bridge(flow: Flow, bridging: Bridging) -> dict[int, str]:
             labels[node] = earlier
         elif flow.op(node) == EACH_REPEATED and flow.output(node).is_float:
             labels[node] = "EACH ROW REPEATED"
+        elif flow.op(node) in SUMS and next(describe_sum(flow, node, ()), None) is not None:
+            labels[node] = name_addition(flow, node, None)
     if bridging.site is not None:
         labels[end_of_site(bridging.site)] = label_looking(flow, bridging.site)
     joining = find_joining(flow, bridging)
