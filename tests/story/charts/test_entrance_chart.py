@@ -1,7 +1,8 @@
 """The chart of an entrance: what is learned alone is no row that is added."""
 
+import pytest
 import torch
-from story.body.test_mistaken import WIDTH, FeedForwardPart
+from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart
 from torch import nn
 
 import xray
@@ -107,3 +108,30 @@ def test_a_layer_that_works_twice_counts_its_parameters_once():
 
     told = [node.extra for node in column.entrance.nodes if node.label == "LINEAR"]
     assert told == [f"{8 * WIDTH} parameters", "same weights"]
+
+
+class Placed(nn.Module):
+    """Rows to which a learned row and a table, resized to so many rows as there are, are added before layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.cut = nn.Linear(3, WIDTH)
+        self.row, self.table = nn.Parameter(torch.ones(1, 1, WIDTH)), nn.Parameter(torch.ones(1, WIDTH, 2))
+        self.layers = nn.ModuleList(part() for part in 2 * (AttentionPart, FeedForwardPart))
+
+    def forward(self, x):
+        places, others = self.table, x.shape[1] - 1
+        if others != places.shape[-1]:
+            places = nn.functional.interpolate(places, size=others)
+        x = self.cut(x) + torch.cat((self.row, places.transpose(1, 2)), 1)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(("count", "told"), [(3, f"{3 * WIDTH} parameters"), (5, "")])
+def test_a_box_that_reads_a_resized_table_counts_no_part_of_what_it_reads(count, told):
+    (column,) = read_columns(xray.trace(Placed(), torch.randn(2, count, 3)))
+
+    (extra,) = (node.extra for node in column.entrance.nodes if "LEARNED" in node.label and " + " in node.label)
+    assert extra == told

@@ -162,9 +162,9 @@ def steps_with_block(flow: Flow, *places: int) -> tuple[Step, ...]:
 
 
 def describe_params(flow: Flow, *places: int) -> str:
-    """How many parameters some steps have together, in words."""
+    """How many parameters some steps have together, in words; nothing where that would be a part of them."""
     counted = count_params(flow, *places)
-    return plural(counted, "parameter") if counted else ""
+    return plural(counted, "parameter") if counted and not any(reads_resized(flow, one) for one in places) else ""
 
 
 def count_params(flow: Flow, *places: int) -> int:
@@ -187,6 +187,17 @@ def count_read(flow: Flow, place: int) -> int:
         prod(source.shape) if looks_up(flow, maker) else min(prod(source.shape), *list_counts(flow, record, maker))
         for (record, maker), source in zip(given, sources, strict=True)
         if source is not None
+    )
+
+
+def reads_resized(flow: Flow, place: int) -> bool:
+    """Whether a step that moves no numbers reads a parameter that was resized on its way, which is not counted."""
+    if flow.steps[place].params or flow.op(place) in CARRYING | REPEATS:
+        return False
+    return any(
+        learned_source(flow, record, maker) is not None
+        and learned_source(flow, record, maker, CARRYING | REPEATS) is None
+        for record, maker in flow.given(place)
     )
 
 
