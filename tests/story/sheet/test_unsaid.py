@@ -98,3 +98,30 @@ def test_what_is_worked_out_of_what_an_earlier_layer_gives_is_said():
     text = " ".join("".join(run.text for run in line) for box in layout.boxes for line in box.lines)
 
     assert "Worked out, and in no box: conv1d (behind earlier layers)." in text
+
+
+class Recalling(nn.Module):
+    """Between layers, what the words became is added once more to what was bent there; each layer gives its double."""
+
+    def __init__(self, *, is_recalling):
+        super().__init__()
+        self.words, self.head, self.is_recalling = nn.Embedding(12, WIDTH), nn.Linear(WIDTH, 12), is_recalling
+        self.layers = nn.ModuleList([Layer(nn.Identity()), Layer(nn.Identity()), Layer(nn.ReLU()), Layer(nn.ReLU())])
+
+    def forward(self, ids):
+        x = words = self.words(ids)
+        for layer in self.layers:
+            x = layer(x) * 2.0
+            x = torch.sin(x) + words if self.is_recalling else x
+        return self.head(x)
+
+
+@pytest.mark.parametrize("is_recalling", [False, True])
+def test_what_works_between_layers_is_said_but_not_what_the_box_of_a_sum_holds(is_recalling):
+    model = Recalling(is_recalling=is_recalling)
+    layout = compose_poster(xray.trace(model.eval(), torch.tensor([[1, 2, 3], [4, 5, 6]])), text_width)
+    text = " ".join("".join(run.text for run in line) for box in layout.boxes for line in box.lines)
+
+    assert ("in no box" in text) == is_recalling
+    assert ("(between layers)" in text) == is_recalling
+    assert "ADD, × ONE NUMBER" in text

@@ -93,6 +93,12 @@ def list_factors(flow: Flow, staging: Staging) -> list[int]:
     return [] if behind is None else [behind]
 
 
+def list_behind(flow: Flow, staging: Staging) -> list[int]:
+    """What the box of a stage's sum holds beside it of the stream's own: its bend, and by what it is multiplied."""
+    bend = find_own_bend(flow, staging)
+    return [*staging.behind, *list_factors(flow, staging), *([] if bend is None else [bend])]
+
+
 def list_joining(flow: Flow, staging: Staging) -> list[int]:
     """The sums of branches that stand beside each other, before the stream is added."""
     last = max(one.region.end for one in staging.branches)

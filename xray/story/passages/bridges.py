@@ -1,6 +1,6 @@
 """Bridges: what stands between two layers of a tower, as the joining of neighbours into one wider row (Swin)."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
@@ -48,12 +48,7 @@ def find_bridges(flow: Flow, layers: Sequence[Layer], sites: Sequence[Site]) -> 
     be drawn. Rows that are left out, or put beside others, change nothing.
     """
     found: list[Bridging] = []
-    for number in range(1, len(layers)):
-        before, start = end_of(layers[number - 1]), layers[number][0].joints[0].stream
-        region = None if start is None or start <= before else find_region(flow, before, start)
-        if region is None or start is None:
-            continue
-        nodes = region.inner
+    for number, before, start, nodes in list_between(flow, layers):
         leaves = [node for node in nodes if flow.is_leaf(node)]
         looking = [site for site in sites if site.softmax in nodes]
         if len(leaves) > MOST_STEPS or len(looking) > 1 or any(goes_past(flow, before, start, one) for one in looking):
@@ -68,6 +63,15 @@ def find_bridges(flow: Flow, layers: Sequence[Layer], sites: Sequence[Site]) -> 
             nodes = nodes if site is None else nodes | region.beside  # what is added to its scores (LeViT)
             found.append(Bridging(Bridge(number, joined, d_in, d_out, heads=heads), nodes, start, site))
     return tuple(found)
+
+
+def list_between(flow: Flow, layers: Sequence[Layer]) -> Iterator[tuple[int, int, int, frozenset[int]]]:
+    """What stands between two layers: which is the next, from 0, what ends the first, what the next reads, and the steps."""
+    for number, (before, layer) in enumerate(pairwise(layers), 1):
+        end, start = end_of(before), layer[0].joints[0].stream
+        region = None if start is None or start <= end else find_region(flow, end, start)
+        if start is not None and region is not None:
+            yield number, end, start, region.inner
 
 
 def goes_past(flow: Flow, before: int, start: int, site: Site) -> bool:

@@ -13,7 +13,7 @@ from xray.story.canvas import Canvas
 from xray.story.cards.cards import AIR, CARDS, MOST_AIR
 from xray.story.cards.told import Told
 from xray.story.charts.stage_names import name_stage
-from xray.story.charts.sum_chart import find_own_bend, list_factors
+from xray.story.charts.sum_chart import list_behind
 from xray.story.compare.marks import Marks
 from xray.story.compare.outlines import card_blocks, card_height, draw_marks_card, outline_marks
 from xray.story.exits.loss_chart import PICKS
@@ -21,6 +21,7 @@ from xray.story.facts.totals import count_params
 from xray.story.facts.unsaid import count_unsaid, list_undrawn
 from xray.story.facts.unused import drop_unused, find_unused
 from xray.story.layout import Layout, Measure
+from xray.story.passages.bridges import list_between
 from xray.story.regions.flanked import draw_flanked, is_flanked, list_gradients, plan_grid, what_loops
 from xray.story.regions.heat_maps import read_pictures
 from xray.story.regions.links import draw_links, draw_turns
@@ -99,19 +100,21 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
     for phase in phases:
         flow, seen = phase.reading.flow, drawn[id(phase.reading.flow)]
         stagings = [panel.staging for which, panel in opened if which is phase]
-        parts = [(name_stage(one).lower(), joint.region.inner) for one in stagings for joint in one.joints]
+        behind = {node for staging in phase.towering.stagings for node in list_behind(flow, staging)}
+        parts = [(name_stage(one).lower(), joint.region.inner - behind) for one in stagings for joint in one.joints]
+        between = {node for *_, nodes in list_between(flow, phase.towering.layers) for node in nodes}
+        between -= behind | list_added_steps(phase)
         unread = phase.towering.unread if phase.is_first else frozenset[int]()
         before = phase.towering.entrance if phase.entrance is not None else unread
-        for name, nodes in [*parts, ("entrance", before)]:
+        for name, nodes in [*parts, ("between layers", between), ("entrance", before)]:
             found.setdefault(name, Counter()).update(count_unsaid(flow, nodes, seen))
-        seen.update(flow.steps[node].id for node in before)
+        seen.update(flow.steps[node].id for node in {*between, *before})
     for phase in phases:
         flow, seen = phase.reading.flow, drawn[id(phase.reading.flow)]
         beside = [one.towering for one in phases if one.reading.flow is flow]
         owned = set().union(*(one.nodes for one in beside))
         lasts = [staging for one in beside for staging in one.stagings[-1:]]
-        owned |= {bend for staging in lasts if (bend := find_own_bend(flow, staging)) is not None}
-        owned |= {node for staging in lasts for node in list_factors(flow, staging)}
+        owned |= {node for staging in lasts for node in list_behind(flow, staging)}
         owned |= set().union(*(list_added_steps(one) for one in phases if one.reading.flow is flow))
         spans = [range(one.first_layer, max(one.sums)) for one in beside if one is not phase.towering]
         sums, end = phase.towering.sums, phase.towering.chains[-1].end
