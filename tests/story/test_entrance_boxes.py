@@ -555,3 +555,23 @@ def test_a_table_that_several_ids_share_rows_of_has_no_vocabulary(hashes, vocab)
     found, _ = read(lambda: Hashed(hashes=hashes), torch.arange(14).view(2, 7))
 
     assert (found.towers[0].reads, found.towers[0].vocab) == ("ids", vocab)
+
+
+class Heard(nn.Module):
+    """A signal becomes rows, is multiplied by the root of their width, and taken out where a place does not count."""
+
+    def __init__(self):
+        super().__init__()
+        self.hear, self.layers = nn.Conv1d(5, WIDTH, 3), make_layers(WIDTH, 3)
+
+    def forward(self, x, counts):
+        x = self.hear(x).mT * WIDTH**0.5 * counts.unsqueeze(2)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_a_signal_that_is_multiplied_before_a_mask_has_a_box_for_it():
+    _, chart = read(Heard, torch.rand(2, 5, 9), torch.ones(2, 7))
+
+    assert labels_of(chart)[1:] == ["CONVOLUTION 3", "× √d_model", "× ONE NUMBER FOR EACH PLACE"]

@@ -55,3 +55,25 @@ def test_no_bend_of_the_last_layer_is_said_to_stand_in_no_box():
 
     layout = compose_poster(trace, text_width)
     assert not [box for box in layout.boxes for line in box.lines for run in line if "in no box" in run.text]
+
+
+class BentBehind(nn.Module):
+    """Layers that bend what they read on one way alone, and a bend behind the last of them, before what comes next."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(BentInside() for _ in range(3))
+        self.first, self.last = nn.Conv2d(3, WIDTH, 3), nn.Conv2d(WIDTH, 5, 1)
+
+    def forward(self, x):
+        x = self.first(x)
+        for layer in self.layers:
+            x = layer(x)
+        return self.last(torch.relu(x))
+
+
+def test_a_bend_behind_the_last_layer_that_the_others_do_not_have_stands_at_the_exit():
+    (reading,) = read_passes(xray.trace(BentBehind().eval(), torch.rand(2, 3, 12, 12)))
+    (tower,) = reading.towers
+
+    assert [node.label for node in chart_exit(reading.flow, tower, ()).nodes] == ["ReLU", "CONVOLUTION 1×1"]

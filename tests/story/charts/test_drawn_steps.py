@@ -62,6 +62,25 @@ def test_learned_numbers_added_between_a_layer_and_its_bend_are_counted_in_their
     assert [(node.label, node.extra) for node in nodes] == 12 * [("LINEAR + SOFTPLUS", "56 parameters")]
 
 
+class Halved(nn.Module):
+    """A linear layer, whose half is bent, or all of it."""
+
+    def __init__(self, factor):
+        super().__init__()
+        self.factor, self.linear = factor, nn.Linear(7, 7)
+
+    def forward(self, x):
+        x = self.linear(x)
+        return nn.functional.leaky_relu(x if self.factor is None else x * self.factor)
+
+
+@pytest.mark.parametrize(("factor", "told"), [(0.5, ["LINEAR", "LeakyReLU"]), (None, ["LINEAR + LeakyReLU"])])
+def test_a_bend_of_what_was_multiplied_by_a_number_first_is_not_in_the_box_of_what_came_before(factor, told):
+    labels = labels_of(nn.Sequential(*(Halved(factor) for _ in range(30))), rows(7))
+
+    assert labels[: len(told)] == told
+
+
 def test_few_convolutions_have_a_box_for_each_step():
     labels = labels_of(convolve(3, nn.BatchNorm2d), torch.rand(2, 6, 7, 7))
 

@@ -138,3 +138,24 @@ class NormedBy(nn.Module):
 @pytest.mark.parametrize("own", [True, False])
 def test_rows_that_are_divided_by_the_length_of_others_are_not_normed(own):
     assert ("RMS NORM" in labels_of(nn.Sequential(NormedBy(own=own), nn.Linear(8, 8)), rows(8))) == own
+
+
+class Sloped(nn.Module):
+    """A norm without weights, then a bend with one learned number for its slope (Moonshine Streaming)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.slope = nn.LayerNorm(8, elementwise_affine=False), nn.Parameter(torch.ones(1))
+
+    def forward(self, x):
+        return torch.asinh(self.slope.exp() * self.norm(x))
+
+
+def test_one_learned_number_behind_a_norm_without_weights_is_not_its_own():
+    model = Written(nn.Identity())
+    model.change = Sloped()
+
+    assert [(node.label, node.extra) for node in chart_of(model, rows(8)).nodes][1:-1] == [
+        ("LAYER NORM", ""),
+        ("ASINH", ""),
+    ]

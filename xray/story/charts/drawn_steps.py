@@ -31,13 +31,16 @@ from xray.story.passages.channels import gates_channels
 from xray.story.passages.held_factors import list_fed, list_shift
 from xray.story.passages.ordered_rows import takes_in_order
 from xray.story.passages.pools import adds_up_rows, is_pool, lays_neighbours, measures_channels
-from xray.story.recognition.between import PLAIN, is_linear, list_reading_data
+from xray.story.recognition.between import PLAIN, is_linear, is_scale, list_reading_data
 from xray.story.recognition.scored_parts import FILLINGS
 
 MOST_NODES, MOST_AT_ALL = 16, 28
 """So many boxes are drawn of a part; of an entrance or an exit more: what goes into the stream or out of it is seen."""
 CHANGES = CLAMPS | frozenset(
-    ["acos", "arccos", "asin", "atan", "sin", "cos", "exp", "expm1", "log", "log1p", "pow", "pow_", "sqrt", "abs"]
+    [
+        *("acos", "arccos", "asin", "asinh", "arcsinh", "atan", "sin", "cos"),
+        *("exp", "expm1", "log", "log1p", "pow", "pow_", "sqrt", "abs"),
+    ]
 )
 """What changes each number, and is drawn where there is room."""
 Group = tuple[int, ...]
@@ -121,14 +124,17 @@ def fold_behind(flow: Flow, notable: Collection[int]) -> dict[int, tuple[int, ..
 
 
 def read_alone(flow: Flow, node: int, notable: Collection[int]) -> int | None:
-    """The one drawn step that reads what another gives, behind what works on nothing else; None where several do."""
+    """The one drawn step that reads what another gives, behind what works on nothing else; None where several do.
+
+    Nor where it is multiplied by a number first, as a sum that is made a mean of three (HiFi-GAN).
+    """
     data, here = list_fed(flow), node
     while True:
         readers = [reader for reader in flow.readers.get(here, ()) if flow.is_leaf(reader)]
         if len(readers) != 1 or readers[0] in notable:
             return readers[0] if len(readers) == 1 else None
         others = {maker for maker in flow.makers[readers[0]] if maker != here and maker in data}
-        if others:
+        if others or is_scale(flow, readers[0]):
             return None
         here = readers[0]
 

@@ -6,6 +6,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SUMS
 from xray.story.body.scale import find_bend_behind
 from xray.story.body.stages import Staging, find_any_norm, name_norm
+from xray.story.body.towers import Towering
 from xray.story.charts.chart import (
     BROAD,
     Chart,
@@ -83,6 +84,17 @@ def find_own_bend(flow: Flow, staging: Staging) -> int | None:
     is_normed = stage.norm.on == "stream" and any(norm.end > last for norm in staging.norms)
     is_plain = not (is_normed or staging.behind or stage.stream_scale or stage.replaces)
     return find_bend_behind(flow, last) if is_plain else None
+
+
+def find_drawn_bend(flow: Flow, towering: Towering, number: int) -> int | None:
+    """The bend behind the last sum of a layer, where the layer that is drawn for all alike has one too.
+
+    Where only what comes behind some layers bends what the last of them gives, none of them has it (UnivNet).
+    """
+    group = next((group for group in towering.tower.groups if number in group.layers), None)
+    first = number if group is None else group.layers[0]
+    alike = [find_own_bend(flow, towering.layers[one][-1]) for one in (number, first)]
+    return None if None in alike else alike[0]
 
 
 def list_factors(flow: Flow, staging: Staging) -> list[int]:

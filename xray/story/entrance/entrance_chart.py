@@ -21,8 +21,9 @@ from xray.story.charts.chart import (
     list_dropouts,
     steps_at,
 )
+from xray.story.charts.drawn_steps import is_substance
 from xray.story.charts.operations_chart import chart_operations
-from xray.story.entrance.entry_labels import MEAN, label_entry
+from xray.story.entrance.entry_labels import MASKED, MEAN, label_entry
 from xray.story.entrance.given import add_given
 from xray.story.entrance.tables import find_lone_rows, looks_up_places
 from xray.story.entrance.turned_rows import find_turned, label_turned
@@ -115,15 +116,18 @@ def label_scale(flow: Flow, node: int) -> str:
 
 
 def list_scaled_words(flow: Flow, nodes: Collection[int]) -> list[int]:
-    """The steps that multiply words by one number before something is put among them (Gemma 3), or added (TIPSv2)."""
-    joins = {node for node in nodes if flow.op(node) in PLACING | SUMS | {"where"}}
+    """The steps that multiply words by one number before something is put among them (Gemma 3), or added (TIPSv2).
+
+    So those that multiply what became of a signal (Speech2Text), and those before a mask takes some places out (VITS).
+    """
+    joins = {node for node in nodes if flow.op(node) in PLACING | SUMS | {"where"} or label_entry(flow, node) == MASKED}
     scales = (node for node in nodes if is_scale(flow, node) and not joins.isdisjoint(list_carried_readers(flow, node)))
     return [
         node
         for node in scales
         if number(flow.steps[node]) != 1
         and (word := flow.carried_from(flow.makers[node][0], CARRYING)) is not None
-        and flow.op(word) in LOOKUPS | PLACING
+        and (flow.op(word) in PLACING or is_substance(flow, word, nodes))
     ]
 
 

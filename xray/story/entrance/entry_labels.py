@@ -23,6 +23,7 @@ from xray.story.wording import plural
 
 CHOOSING = frozenset({"gather", "index_select", "take_along_dim"})
 MEAN = "MEAN OF BOTH"
+MASKED = "× ONE NUMBER FOR EACH PLACE"
 FEW_ROWS = 8
 """A table of so many rows at most holds no words: its size is told, so that it is not taken for theirs."""
 
@@ -58,7 +59,7 @@ def label_entry(flow: Flow, node: int) -> str:
     if op in SCALINGS and is_one_number(flow, node):
         return "× A LEARNED NUMBER"
     if op in SCALINGS and not op.startswith(("div", "true_div")) and counts_places(flow, node):
-        return "× ONE NUMBER FOR EACH PLACE"
+        return MASKED
     if op in CHOOSING and leaves_rows(flow, node):
         chance = ", DRAWN BY CHANCE" if picks_by_chance(flow, node) else ""
         return f"{flow.output(node).shape[1]:,} OF {flow.steps[node].inputs[0].shape[1]:,} ROWS{chance}"

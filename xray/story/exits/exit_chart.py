@@ -21,7 +21,7 @@ from xray.story.charts.drawn_steps import MOST_AT_ALL
 from xray.story.charts.operation_labels import label_step
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.stage_chart import name_modulation
-from xray.story.charts.sum_chart import find_own_bend
+from xray.story.charts.sum_chart import find_drawn_bend
 from xray.story.entrance.entrance_chart import label_resampler
 from xray.story.entrance.entry_labels import cuts_rows, label_cut_rows
 from xray.story.exits.brought import label_brought, lead_brought, list_brought
@@ -214,5 +214,5 @@ def close_row(nodes: Sequence[Node], row: int) -> tuple[Node, ...]:
 def is_of_stage(flow: Flow, towering: Towering, node: int) -> bool:
     """Whether a step belongs to the last stage: the norm behind its sum, or the bend that all of that goes through."""
     last = towering.stagings[-1:]
-    bends = [find_own_bend(flow, staging) for staging in last]
-    return node in bends or any(node in norm.nodes for staging in last for norm in staging.norms)
+    bend = find_drawn_bend(flow, towering, len(towering.layers) - 1)
+    return node == bend or any(node in norm.nodes for staging in last for norm in staging.norms)

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CASTING, FINDINGS, NORMS, RMS_NORMS, SCALINGS, STATISTICS, SUMS
@@ -132,9 +133,12 @@ def is_without_weights(flow: Flow, place: int) -> bool:
 
 
 def gives_weights(flow: Flow, nodes: Sequence[int]) -> bool:
-    """Whether steps behind a norm do nothing but multiply by numbers that are learned, and add such (Moonshine)."""
+    """Whether steps behind a norm do nothing but multiply by numbers that are learned, and add such (Moonshine).
+
+    Each has as many as a row: one number for all is no norm's (the slope of Moonshine Streaming's asinh).
+    """
     weights = [
-        is_of_weights(flow, record, maker)
+        prod(record.shape) > 1 and is_of_weights(flow, record, maker)
         for node in nodes
         for record, maker in flow.given(node)
         if record.shape != flow.output(node).shape

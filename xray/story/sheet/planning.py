@@ -17,7 +17,7 @@ from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.same_numbers import blur_numbers
 from xray.story.charts.stage_chart import chart_stage
 from xray.story.charts.stage_names import name_stage
-from xray.story.charts.sum_chart import find_own_bend, label_past
+from xray.story.charts.sum_chart import find_drawn_bend, label_past
 from xray.story.entrance.entrance_chart import label_scale
 from xray.story.facts.totals import paths_above
 from xray.story.passages.bridges import fold_site, label_bridge
@@ -189,7 +189,7 @@ def chart_bridge(flow: Flow, towering: Towering, layer: int) -> Chart | None:
     found = next((one for one in towering.bridges if one.bridge.before == layer), None)
     if found is None:
         return chart_added(flow, towering.added, layer)
-    nodes = found.nodes - {find_own_bend(flow, towering.layers[layer - 1][-1])}  # it is drawn in its layer
+    nodes = found.nodes - {find_drawn_bend(flow, towering, layer - 1)}  # it is drawn in its layer
     labels, scale = label_bridge(flow, found), find_factor_behind(flow, found.end)
     labels |= {} if scale is None else {scale: label_scale(flow, scale)}
     end, behind = (found.end, set()) if scale is None else (scale, {scale})
