@@ -15,6 +15,7 @@ from xray.story.body.widths import find_width
 from xray.story.passages.added_places import describe_sum, name_addition
 from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import (
+    Region,
     does_mix,
     find_region,
     list_reading_data,
@@ -48,7 +49,8 @@ def find_bridges(flow: Flow, layers: Sequence[Layer], sites: Sequence[Site]) -> 
     be drawn. Rows that are left out, or put beside others, change nothing.
     """
     found: list[Bridging] = []
-    for number, before, start, nodes in list_between(flow, layers):
+    for number, before, start, region in list_between(flow, layers):
+        nodes = region.inner
         leaves = [node for node in nodes if flow.is_leaf(node)]
         looking = [site for site in sites if site.softmax in nodes]
         if len(leaves) > MOST_STEPS or len(looking) > 1 or any(goes_past(flow, before, start, one) for one in looking):
@@ -65,13 +67,13 @@ def find_bridges(flow: Flow, layers: Sequence[Layer], sites: Sequence[Site]) -> 
     return tuple(found)
 
 
-def list_between(flow: Flow, layers: Sequence[Layer]) -> Iterator[tuple[int, int, int, frozenset[int]]]:
-    """What stands between two layers: which is the next, from 0, what ends the first, what the next reads, and the steps."""
+def list_between(flow: Flow, layers: Sequence[Layer]) -> Iterator[tuple[int, int, int, Region]]:
+    """What stands between two layers: which is the next, from 0, what ends the first and what the next reads."""
     for number, (before, layer) in enumerate(pairwise(layers), 1):
         end, start = end_of(before), layer[0].joints[0].stream
         region = None if start is None or start <= end else find_region(flow, end, start)
         if start is not None and region is not None:
-            yield number, end, start, region.inner
+            yield number, end, start, region
 
 
 def goes_past(flow: Flow, before: int, start: int, site: Site) -> bool:

@@ -185,7 +185,7 @@ def list_reading_data(flow: Flow) -> frozenset[int]:
 
 
 def works_on_weights(flow: Flow, node: int) -> bool:
-    """Whether a step works on parameters alone, and on what such steps made of them (BiT's filters, brought to mean 0)."""
+    """Whether a step works on parameters alone, and on what such steps made of them (BiT's filters, of mean 0)."""
     given = [] if node in list_reading_data(flow) else list(flow.given(node))
     return bool(given) and all(
         record.role == "parameter" if maker is None else works_on_weights(flow, maker) for record, maker in given

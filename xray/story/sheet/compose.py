@@ -102,7 +102,7 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
         stagings = [panel.staging for which, panel in opened if which is phase]
         behind = {node for staging in phase.towering.stagings for node in list_behind(flow, staging)}
         parts = [(name_stage(one).lower(), joint.region.inner - behind) for one in stagings for joint in one.joints]
-        between = {node for *_, nodes in list_between(flow, phase.towering.layers) for node in nodes}
+        between = {node for *_, region in list_between(flow, phase.towering.layers) for node in region.inner}
         between -= behind | list_added_steps(phase)
         unread = phase.towering.unread if phase.is_first else frozenset[int]()
         before = phase.towering.entrance if phase.entrance is not None else unread
