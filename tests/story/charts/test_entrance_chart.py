@@ -135,3 +135,48 @@ def test_a_box_that_reads_a_resized_table_counts_no_part_of_what_it_reads(count,
 
     (extra,) = (node.extra for node in column.entrance.nodes if "LEARNED" in node.label and " + " in node.label)
     assert extra == told
+
+
+class Asking(nn.Module):
+    """Learned rows of two kinds, put end to end and laid out for each picture and each prompt (SAM)."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.more = nn.Embedding(1, WIDTH), nn.Embedding(4, WIDTH)
+        self.layers = nn.ModuleList(part() for part in 2 * (AttentionPart, FeedForwardPart))
+
+    def forward(self, prompts):
+        x = torch.cat((self.one.weight, self.more.weight)).repeat(len(prompts), 1, 1)
+        for layer in self.layers:
+            x = layer(x)
+        return x * prompts.mean()
+
+
+class AskingMore(Asking):
+    """The same before what is made of prompts, of which each picture has some (SAM 2)."""
+
+    def __init__(self):
+        super().__init__()
+        self.made = nn.Linear(2, WIDTH)
+        self.layers = nn.ModuleList(FeedForwardPart() for _ in range(3))
+
+    def forward(self, prompts):
+        own = torch.cat((self.one.weight, self.more.weight)).repeat(*prompts.shape[:2], 1, 1)
+        x = torch.cat((own, self.made(prompts)), 2)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_learned_rows_without_a_batch_are_put_end_to_end():
+    (column,) = read_columns(xray.trace(Asking(), torch.randn(2, 3)))
+
+    (box,) = column.entrance.nodes
+    assert (box.label, box.extra) == ("END TO END: 1 LEARNED + 4 LEARNED", f"{5 * WIDTH} parameters")
+
+
+def test_learned_rows_before_several_prompts_of_each_picture_have_a_box():
+    (column,) = read_columns(xray.trace(AskingMore(), torch.randn(2, 3, 2, 2)))
+
+    labels = [box.label for box in column.entrance.nodes]
+    assert labels == ["VECTORS", "END TO END: 1 LEARNED + 4 LEARNED", "LINEAR", "END TO END"]

@@ -15,6 +15,7 @@ from xray.story.passages.added_places import (
     is_gated,
     learned_source,
 )
+from xray.story.passages.channels import find_channels, find_channels_ahead
 from xray.story.passages.pools import label_neighbours, lays_neighbours
 from xray.story.recognition.between import list_reading_data
 from xray.story.recognition.chosen_rows import picks_by_chance
@@ -67,11 +68,22 @@ def label_entry(flow: Flow, node: int) -> str:
         return label_cut_rows(flow, node)
     if op in SIDE_BY_SIDE and (column := label_column(flow, node)):
         return column
-    rows = [record.shape[1] for record in flow.steps[node].inputs if len(record.shape) > 1]
-    is_of_rows = len(flow.output(node).shape) > len(("batch", "width"))
-    if op == "cat" and is_of_rows and flow.output(node).shape[1:2] == (sum(rows),):
-        return label_rows(flow, node, rows)
-    return ""
+    rows = list_joined(flow, node) if op == "cat" else []
+    return label_rows(flow, node, rows) if rows else ""
+
+
+def list_joined(flow: Flow, node: int) -> list[int]:
+    """How many rows each of some tensors has that a step puts end to end, be there no batch (SAM) or two (SAM 2)."""
+    made, given = flow.output(node).shape, flow.steps[node].inputs
+    if len(made) == len(("rows", "width")):
+        is_known = all(record.role == "parameter" for record in given)
+    else:
+        is_known = len(made) - 1 in (find_channels(flow, node), find_channels_ahead(flow, node))
+    for axis in (1, len(made) - 2) if is_known else (1,):
+        rows = [record.shape[axis] for record in given if len(record.shape) == len(made)]
+        if 0 <= axis < len(made) - 1 and len(rows) == len(given) and made[axis] == sum(rows):
+            return rows
+    return []
 
 
 def counts_places(flow: Flow, node: int) -> bool:
@@ -93,7 +105,7 @@ def label_lookup(flow: Flow, node: int) -> str:
 
 def label_rows(flow: Flow, node: int, rows: Sequence[int]) -> str:
     """What a step is called that puts learned rows before others, or one more beside them; "" for any other."""
-    learned = [len(one[0].shape) == 3 and learned_source(flow, *one) is not None for one in flow.given(node)]
+    learned = [learned_source(flow, *one) is not None for one in flow.given(node)]
     first = sum(rows[: learned.index(False)]) if False in learned else 0
     if len(rows) > 1 and (all(learned) or (first and learned.count(False) > 1)):
         told = (f"{one:,}{' LEARNED' * own}" for one, own in zip(rows, learned, strict=True))

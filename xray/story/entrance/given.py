@@ -74,9 +74,10 @@ def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:
 
 
 def is_held(flow: Flow, step: Step, record: TensorRecord, reader: int) -> bool:
-    """Whether rows come from nowhere else: a model holds them itself (SAM 3)."""
+    """Whether rows come from nowhere else: a model holds them itself (SAM 3), be they put end to end (SAM)."""
     maker = next((maker for one, maker in flow.given(reader) if one is record), None)
-    return learned_source(flow, record, maker) is not None
+    joined = list(flow.given(maker)) if maker is not None and flow.op(maker) in SIDE_BY_SIDE else [(record, maker)]
+    return all(learned_source(flow, *one) is not None for one in joined)
 
 
 def add_learned(flow: Flow, chart: Chart, rows: TensorRecord, reader: int, working: int) -> Chart:
