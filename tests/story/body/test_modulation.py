@@ -110,6 +110,33 @@ def test_a_norm_that_is_only_shifted_is_not_called_scaled():
     assert tower.tower.conditions == ("time",)
 
 
+def test_a_condition_made_of_what_the_model_holds_is_named_by_no_argument():
+    class Paced(torch.nn.Module):
+        """Norms are scaled by waves of a number that the model has of its own (Voxtral Realtime's delay)."""
+
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("rates", torch.rand(5))
+            self.norm = torch.nn.LayerNorm(12)
+            self.attention = torch.nn.MultiheadAttention(12, 3, batch_first=True)
+            self.pace = torch.nn.Linear(10, 12)
+
+        def forward(self, rows):
+            angles = torch.full((1,), 6.0) * self.rates
+            pace = self.pace(torch.cat([angles.cos(), angles.sin()])[None])
+            for _ in range(2):
+                read = self.norm(rows) * (1 + pace)
+                rows = rows + self.attention(read, read, read, need_weights=False)[0]
+            return rows
+
+    trace = xray.trace(Paced(), torch.rand(2, 7, 12))
+    (column,) = read_columns(trace)
+    labels = [node.label for node in sorted(column.condition.nodes, key=lambda node: node.row)]
+
+    assert anatomy(trace).towers[0].conditions == ()
+    assert labels == ["SINES AND COSINES", "LINEAR"]
+
+
 def test_places_that_the_model_holds_are_told_and_drawn():
     trace = kept("DiTTransformer2DModel")[0]
     (column,) = read_columns(trace)

@@ -146,7 +146,7 @@ def name_by_ids(flow: Flow, one: Towering) -> str:
     behind = flow.behind(given[2], most=MOST_BEHIND)
     outside = ((node, record) for node in behind for record, maker in flow.given(node) if maker is None)
     names = {name_source(flow, node, record) for node, record in outside if record.role == "ids"}
-    told = {found[1] for name in names if (found := WHOSE_IDS.fullmatch(name)) is not None}
+    told = {found[1] for name in names if (found := WHOSE_IDS.fullmatch(name or "")) is not None}
     return told.pop() if len(told) == 1 else ""
 
 

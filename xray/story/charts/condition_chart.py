@@ -73,8 +73,10 @@ def list_told(flow: Flow, nodes: Collection[int]) -> dict[int, tuple[TensorRecor
     """What comes from outside, with its name, by the steps that read it.
 
     A question that is asked of it, such as which ids stand for an image, is none where its numbers are read too.
+    Numbers that no block is given are the model's own.
     """
-    found = {node: (record, name_source(flow, node, record)) for node, record in list_given(flow, nodes)}
+    named = ((node, record, name_source(flow, node, record)) for node, record in list_given(flow, nodes))
+    found = {node: (record, name) for node, record, name in named if name is not None}
     asked = {node for node in found if flow.output(node).dtype == "bool"}
     read = {(name, record.shape) for node, (record, name) in found.items() if node not in asked}
     return {

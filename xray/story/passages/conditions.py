@@ -116,16 +116,20 @@ def list_given(flow: Flow, nodes: Collection[int]) -> Iterator[tuple[int, Tensor
                 yield node, record
 
 
-def name_source(flow: Flow, place: int, record: TensorRecord) -> str:
-    """What a tensor from outside is called, by the arguments of the blocks around it; "" where it may be several."""
-    name = record.name
+def name_source(flow: Flow, place: int, record: TensorRecord) -> str | None:
+    """What a tensor from outside is called, by the arguments of the blocks around it; "" where it may be several.
+
+    None where it is no argument of any: numbers that a block has of its own, as the frequencies of waves are.
+    """
+    name, is_given = record.name, False
     for here in flow.parents(place):
         given = flow.steps[here].inputs
         names = {one.name for one in given if one.source is None and one.shape == record.shape}
+        is_given = is_given or bool(names)
         if name not in names:
             close = {one for one in names if name in one or one in name}
             if len(names) == 1 or len(close) == 1:
                 name = next(iter(names if len(names) == 1 else close))
             elif names:
                 return ""
-    return name
+    return name if is_given else None
