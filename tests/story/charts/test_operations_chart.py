@@ -78,6 +78,24 @@ def test_a_learned_row_that_is_put_in_front_is_drawn():
     assert labels_of(Fronted(), rows()) == ["LINEAR", "A LEARNED ROW IN FRONT", "LINEAR"]
 
 
+class Masked(nn.Module):
+    """One learned row, repeated, of which as many are taken as places say, behind others (V-JEPA 2)."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.row = nn.Parameter(torch.rand(1, 1, 8))
+
+    def forward(self, x):
+        places = torch.tensor([[1, 4, 2]] * len(x))[..., None].expand(-1, -1, 8)
+        masked = torch.cat([self.row.repeat(len(x), 5, 1).gather(dim=1, index=places)], dim=0)
+        return self.last(torch.cat((self.first(x), masked), dim=1))
+
+
+def test_a_learned_row_that_is_repeated_and_picked_from_stays_one():
+    assert labels_of(Masked(), rows(8)) == ["LINEAR", "LEARNED ROWS BESIDE: 5 + 3", "LINEAR"]
+
+
 def test_several_learned_rows_are_told_with_their_number():
     assert labels_of(Fronted(3), rows()) == ["LINEAR", "LEARNED ROWS BESIDE: 5 + 3", "LINEAR"]
 
@@ -272,6 +290,24 @@ def test_rows_that_are_added_up_are_told_with_their_number(axis, told):
     labels = labels_of(Weighed(axis), torch.ones(2, WIDTH, 3, 5))
 
     assert [label for label in labels if label.startswith("SUM")] == told
+
+
+class Additive(nn.Module):
+    """Rows of length 1, each weighed by one number of its own, and their sum, which others are multiplied by."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key, self.out = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 8)
+        self.score = nn.Parameter(torch.rand(8, 1))
+
+    def forward(self, x):
+        query = nn.functional.normalize(self.query(x), dim=-1)
+        found = (query * (query @ self.score).softmax(1)).sum(1, keepdim=True)
+        return self.out(found * self.key(x)) + query
+
+
+def test_rows_that_are_weighed_by_one_number_each_and_added_up_are_a_box():
+    assert "ROWS WEIGHED, ADDED UP" in labels_of(Additive(), rows(8))
 
 
 class Stem(nn.Module):

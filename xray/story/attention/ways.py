@@ -153,11 +153,12 @@ def draw_shared(
     for parts, letters, place, is_own in ((all_three, "qkv", WHOLE, True), (both, "kv", RIGHT_TWO, sides[1].is_own)):
         last: str | None = None
         start = row if letters == "kv" else 0
+        cuts = [part for part in parts if branch.window and cuts_windows(flow, part, branch.window)]
         for number, part in enumerate(parts):
             key = name_part(flow, part, letters)
             is_waist = any(is_narrowed(flow, side) for side in sides[3 - len(letters) :])
             label = label_part(flow, part, ", ".join(letters.upper()), narrow=False, is_waist=is_waist)
-            if branch.window and cuts_windows(flow, part, branch.window):
+            if part in cuts[-1:]:  # before it they may be laid out as a map with as many columns (Swin2SR)
                 label = f"CUT INTO WINDOWS OF {branch.window}"
             elif label == "CUT ANEW" and cuts_all_heads(flow, part, branch):
                 label = f"HEADS OF {', '.join(letters.upper())}"

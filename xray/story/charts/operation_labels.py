@@ -31,6 +31,7 @@ from xray.story.passages.pools import (
     label_pool,
     lays_neighbours,
     measures_channels,
+    weighs_rows,
 )
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.lengths import ITS_LENGTH, divides_by_length
@@ -78,7 +79,8 @@ def label_step(flow: Flow, node: int) -> str:
     if op in FINDINGS:
         return label_convolution(flow, node)
     if adds_up_rows(flow, node):
-        return f"SUM OF {prod(flow.steps[node].inputs[0].shape) // prod(flow.output(node).shape):,}"
+        many = prod(flow.steps[node].inputs[0].shape) // prod(flow.output(node).shape)
+        return "ROWS WEIGHED, ADDED UP" if weighs_rows(flow, flow.makers[node][0]) else f"SUM OF {many:,}"
     if lays_neighbours(flow, node):
         return label_neighbours(flow, node)
     if is_pool(flow, node):

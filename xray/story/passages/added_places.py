@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import FINDINGS, GRIDS, LOOKUPS, PLACING, SCALINGS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import FINDINGS, GRIDS, LOOKUPS, PLACING, REPEATS, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import EntrancePart
 from xray.story.entrance.tables import MOST, MOST_BESIDE, MOVING, PICKING, judge_training
@@ -192,11 +192,22 @@ def learned_source(
     flow: Flow, record: TensorRecord, maker: int | None, over: Collection[str] = MOVING - SIDE_BY_SIDE
 ) -> TensorRecord | None:
     """The parameter that a tensor is, moved, repeated or resized at most by such operations; None if it is none."""
-    while record.role != "parameter" and maker is not None and flow.op(maker) in over:
+    while record.role != "parameter" and maker is not None and (flow.op(maker) in over or takes_alike(flow, maker)):
         if not flow.makers[maker]:
             return None
         record, maker = next(flow.given(maker))
     return record if record.role == "parameter" else None
+
+
+def takes_alike(flow: Flow, node: int) -> bool:
+    """Whether a step picks among rows that are one row, repeated, or puts nothing beside what it is given (V-JEPA 2)."""
+    if flow.op(node) in SIDE_BY_SIDE:
+        return len(flow.steps[node].inputs) == 1
+    repeated = flow.makers[node][0] if flow.op(node) == "gather" else None
+    if repeated is None or flow.op(repeated) not in REPEATS:
+        return False
+    axis, before = flow.steps[node].settings.get("dim"), flow.steps[repeated].inputs[0].shape
+    return isinstance(axis, int) and len(before) == len(flow.output(node).shape) and before[axis] == 1
 
 
 def count_learned(flow: Flow, node: int) -> int:

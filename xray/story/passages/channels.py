@@ -21,6 +21,8 @@ from xray.story.recognition.between import is_linear
 OVER_CHANNELS = ("batch_norm", "group_norm", "instance_norm", "conv", "max_pool", "avg_pool", "adaptive_")
 FARTHEST = 30
 FEWEST_AXES = len(("batch", "channels", "place"))
+KEEPING = CARRYING | DROPOUTS | CURVES | SUMS | SCALINGS | SIDE_BY_SIDE | REPEATS | {"normalize"}
+"""What leaves the channels where they are, or moves them in a way that can be followed."""
 BETWEEN_0_AND_1 = frozenset({"sigmoid", "sigmoid_", "hardsigmoid", "hardsigmoid_"})
 
 
@@ -34,7 +36,7 @@ def find_channels(flow: Flow, place: int) -> int | None:
             return follow(flow, way, 1)
         if op in NORMS or is_linear(flow, here):
             return follow(flow, way, axes - 1)
-        if op not in CARRYING | DROPOUTS | CURVES | SUMS | SCALINGS | SIDE_BY_SIDE | REPEATS:
+        if op not in KEEPING:
             return None
         way.append(here)
         here = step_back(flow, here)

@@ -3,7 +3,7 @@
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import LENGTHS
+from xray.ir.flow.operation_kinds import LENGTHS, SCALINGS
 from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import list_reading_data, read_sizes
 from xray.story.recognition.lengths import is_of_squares
@@ -28,6 +28,14 @@ def adds_up_rows(flow: Flow, node: int) -> bool:
     axes, channels = read_axes(flow, node), None if maker is None else find_channels(flow, maker)
     is_data = flow.output(node).is_float and node in list_reading_data(flow)
     return is_data and channels is not None and len(axes) == 1 and not axes & {0, channels} and before.shape != ()
+
+
+def weighs_rows(flow: Flow, maker: int | None) -> bool:
+    """Whether a step multiplies each row by one number of its own (the attention of SwiftFormer)."""
+    if maker is None or flow.op(maker) not in SCALINGS:
+        return False
+    rows = flow.output(maker).shape
+    return rows[-1] > 1 and (*rows[:-1], 1) in [record.shape for record in flow.steps[maker].inputs]
 
 
 def read_axes(flow: Flow, node: int) -> set[int]:

@@ -1,0 +1,40 @@
+"""Maps that are cut into windows of as many places as a map has columns (Swin2SR)."""
+
+import torch
+from story.body.test_mistaken import BATCH, HEADS, WIDTH, FeedForwardPart
+from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
+
+import xray
+from xray.story.sheet.columns import read_columns
+
+SIDE, PIECE = 4, 2
+
+
+class InWindows(nn.Module):
+    """Places of a map, rolled by one, look at those of their own window."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.query, self.key, self.value = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+
+    def forward(self, x):
+        rows = self.norm(x).view(BATCH, SIDE, SIDE, WIDTH).roll((-1, -1), dims=(1, 2))
+        cut = rows.view(BATCH, SIDE // PIECE, PIECE, SIDE // PIECE, PIECE, WIDTH).transpose(2, 3)
+        pieces = cut.reshape(-1, PIECE * PIECE, WIDTH)
+        split = [one(pieces).unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in (self.query, self.key, self.value)]
+        made = self.out(scaled_dot_product_attention(*split).transpose(1, 2).flatten(2))
+        back = made.view(BATCH, SIDE // PIECE, SIDE // PIECE, PIECE, PIECE, WIDTH).transpose(2, 3)
+        whole = back.reshape(BATCH, SIDE, SIDE, WIDTH).roll((1, 1), dims=(1, 2))
+        return x + whole.view(BATCH, SIDE * SIDE, WIDTH)
+
+
+def test_rows_that_are_laid_out_as_a_map_before_they_are_cut_into_windows_say_so():
+    parts = nn.Linear(7, WIDTH), InWindows(), FeedForwardPart(), InWindows(), FeedForwardPart()
+    trace = xray.trace(nn.Sequential(*parts).eval(), torch.randn(BATCH, SIDE * SIDE, 7))
+    charts = [panel.chart for column in read_columns(trace) for frame in column.frames for panel in frame.panels]
+    labels = [node.label for node in charts[0].nodes]
+
+    assert labels.count("CUT INTO WINDOWS OF 4") == 1
+    assert "LAID OUT IN 4 ROWS OF 4" in labels
