@@ -50,6 +50,7 @@ def labels_of(ids=((1, 2, 3), (4, 5, 6)), **options):
         (lambda x: x[:, -1], "LINEAR OF THE LAST ROW"),
         (lambda x: x[torch.arange(2), torch.tensor([1, 2])], "LINEAR OF ONE ROW OF EACH"),
         (lambda x: x.mean(dim=1), "LINEAR OF A MEAN OF ROWS"),
+        (lambda x: x[:, :1].mean(dim=1), "LINEAR OF THE ONLY ROW"),
         (lambda x: x.mT[..., None].mean(dim=(2, 3)), "LINEAR OF A MEAN OF PLACES"),
         (lambda x: x, "LINEAR"),
         (lambda x: x[:, 1:], "LINEAR"),

@@ -53,6 +53,22 @@ class Between(nn.Module):
         return self.layers(self.patches(pixel_values) + places)
 
 
+class Bagged(Between):
+    """The same in one operation (Kimi K2.5)."""
+
+    def forward(self, pixel_values, where):
+        near = torch.stack((where.floor(), where.floor() + 1), dim=-1)
+        weights = (1 - (where[:, None] - near).abs()).clamp(min=0)
+        places = nn.functional.embedding_bag(near.long(), self.places.weight, per_sample_weights=weights, mode="sum")
+        return self.layers(self.patches(pixel_values) + places)
+
+
+def test_how_many_rows_of_a_table_one_operation_weighs_and_adds_up_is_told():
+    columns = read_columns(xray.trace(Bagged().eval(), torch.ones(5, 7), torch.linspace(0.5, 6.5, 5)))
+
+    assert [one.label for one in columns[0].entrance.nodes if one.label.endswith("LOOKUP: 2 ROWS WEIGHED")]
+
+
 def test_rows_of_a_table_that_are_weighed_and_added_up_are_one_box():
     columns = read_columns(xray.trace(Between().eval(), torch.ones(5, 7), torch.linspace(0.5, 6.5, 5)))
 

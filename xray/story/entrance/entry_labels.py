@@ -33,7 +33,8 @@ def label_entry(flow: Flow, node: int) -> str:
     """What a step of the entrance is called."""
     op = flow.op(node)
     if op in LOOKUPS:
-        return "PLACE LOOKUP" if looks_up_places(flow, node) else label_lookup(flow, node)
+        told = "PLACE LOOKUP" if looks_up_places(flow, node) else label_lookup(flow, node)
+        return f"{told}: {count_weighed(flow, node)} ROWS WEIGHED" if count_weighed(flow, node) else told
     if op in FINDINGS:
         found = any(flow.op(one) in FINDINGS for one in flow.behind(flow.makers[node][0]))
         return "PATCHES" if cuts_patches(flow, node) and not found else ""
@@ -101,6 +102,13 @@ def label_lookup(flow: Flow, node: int) -> str:
     if isinstance(held, int) and held <= FEW_ROWS:
         return f"LOOKUP IN {plural(held, 'row').upper()}"
     return "TABLE LOOKUP"
+
+
+def count_weighed(flow: Flow, node: int) -> int:
+    """How many rows a step looks up for each that it makes, and adds up, each times a number (Kimi K2.5); else 0."""
+    given = flow.steps[node].inputs
+    is_weighed = flow.op(node) == "embedding_bag" and len(given) == len(("ids", "table", "weights"))
+    return given[0].shape[-1] if is_weighed and given[0].shape == given[2].shape else 0
 
 
 def label_rows(flow: Flow, node: int, rows: Sequence[int]) -> str:

@@ -57,7 +57,8 @@ def name_rows(flow: Flow, node: int) -> str:
             after[:1],
             after[-1:],
         )
-        return "A MEAN OF ROWS" if is_one and prod(after) == prod(before[:1]) * max(after[1:]) else ""
+        told = "THE ONLY ROW" if before[1] == 1 else "A MEAN OF ROWS"  # what queries found, say (AIMv2)
+        return told if is_one and prod(after) == prod(before[:1]) * max(after[1:]) else ""
     if step.op not in ("index", "select") or len(before) != 3 or (before[0], before[2]) != after:
         return ""
     parts = str(step.settings.get("index", "")).split(", ")

@@ -200,7 +200,7 @@ def learned_source(
 
 
 def takes_alike(flow: Flow, node: int) -> bool:
-    """Whether a step picks among rows that are one row, repeated, or puts nothing beside what it is given (V-JEPA 2)."""
+    """Whether a step picks among rows that are one row, repeated, or puts nothing beside them (V-JEPA 2)."""
     if flow.op(node) in SIDE_BY_SIDE:
         return len(flow.steps[node].inputs) == 1
     repeated = flow.makers[node][0] if flow.op(node) == "gather" else None
