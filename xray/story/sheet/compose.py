@@ -78,11 +78,12 @@ def list_told(columns: Sequence[Column]) -> list[tuple[Flow, set[int]]]:
 
 
 def list_added_steps(phase: Column) -> set[int]:
-    """The steps that work out rows which are added between layers, where those of one layer are drawn for all."""
+    """The steps that work out rows and add them between layers, where those of one layer are drawn for all."""
     flow, added = phase.reading.flow, phase.towering.added
     bridges = (frame.bridge.nodes for frame in phase.frames if frame.bridge is not None)
     drawn = {flow.places[step.id] for nodes in bridges for node in nodes for step in node.steps}
-    return {node for rows in added if not drawn.isdisjoint(added[-1].nodes) for node in rows.nodes}
+    steps = [{*rows.nodes, rows.add} for rows in added]
+    return set().union(*steps) if steps and not drawn.isdisjoint(steps[-1]) else set()
 
 
 def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ...]:
