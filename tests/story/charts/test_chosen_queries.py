@@ -56,6 +56,22 @@ def test_queries_that_were_picked_by_their_scores_are_called_chosen():
     assert not [label for label in labels if "BESIDE" in label]
 
 
+def test_chosen_queries_read_the_keys_by_which_they_are_chosen():
+    torch.manual_seed(0)
+    parts = (LooksBest(), FeedForwardPart(), LooksBest(), FeedForwardPart())
+    (column,) = read_columns(xray.trace(nn.Sequential(*parts).eval(), torch.rand(2, 8, WIDTH)))
+    chart = column.frames[0].panels[0].chart
+    labels = {node.key: node.label for node in chart.nodes}
+
+    led = {(labels[edge.source], labels[edge.target]) for edge in chart.edges}
+    assert {(one, other) for one, other in led if "CHOSEN Q" in (one, other)} == {
+        ("HEADS Q", "CHOSEN Q"),
+        ("HEADS K", "CHOSEN Q"),
+        ("CHOSEN Q", "SCORES Q·K^T ÷ √d_k"),
+    }
+    assert ("LINEAR K", "HEADS K") in led
+
+
 def test_a_pool_between_layers_has_a_box_and_axes_swapped_behind_it_are_none_of_a_layer():
     labels = labels_of(LooksBest(), FeedForwardPart(), Shortens(), LooksBest(), FeedForwardPart())
 

@@ -73,6 +73,7 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
             last = key
         if last is not None:
             tops[lane.letter] = last
+    edges += lead_to_choices(flow, lanes, everywhere)
     row += max((own[-1] + 1 for own in rows if own), default=0)
     beside = Beside(everywhere, read_entry(flow, found), list_own(found.region))
     row = draw_square(flow, site, branch, turn, tops, row, nodes, edges, feet, beside)
@@ -89,6 +90,18 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
     return name_changes(
         Chart(tuple(nodes), tuple(edges), tuple(dict.fromkeys(feet)), head, tuple(dict.fromkeys(memory)))
     )
+
+
+def lead_to_choices(flow: Flow, lanes: Sequence[Lane], drawn: Mapping[int, str]) -> list[Edge]:
+    """The lines from the boxes of keys to those of queries that are chosen by them (Informer)."""
+    query, key, _ = lanes
+    own = {node: name for node, name in drawn.items() if node in key.side.nodes}
+    return [
+        Edge(source, drawn[part.nodes[-1]])
+        for part in query.parts
+        if part.kind == "choose"
+        for source in list_sources(flow, part, key.side.nodes, own)
+    ]
 
 
 def name_changes(chart: Chart) -> Chart:

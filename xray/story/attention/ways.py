@@ -35,7 +35,8 @@ from xray.story.charts.chart import (
     steps_at,
     steps_with_block,
 )
-from xray.story.recognition.between import is_scale, is_times_one
+from xray.story.recognition.between import is_linear, is_scale, is_times_one
+from xray.story.recognition.chosen_rows import picks_best
 from xray.story.streams.asides import list_carried_readers
 
 MOST_ARROWS = 8
@@ -73,6 +74,7 @@ def read_attention_lanes(flow: Flow, found: Branching) -> Lanes:
     apart |= list_of_stream(flow, found, query.nodes & key.nodes & value.nodes)
     apart |= {node for node in query.nodes | key.nodes | value.nodes if is_times_one(flow, node)}  # Falcon-H1's keys
     query, key, value = (replace(side, nodes=side.nodes - apart) for side in (query, key, value))
+    query = replace(query, nodes=query.nodes - list_chosen_by(flow, query, key.nodes - value.nodes))
     key, value = (replace(one, nodes=list_later(flow, one)) for one in (key, value))
     return Lanes((query, key, value), *read_lanes(flow, (query, key, value)))
 
@@ -82,6 +84,13 @@ def list_of_stream(flow: Flow, found: Branching, shared: Collection[int]) -> set
     inner, scales = found.region.inner, [node for node in shared if is_scale(flow, node)]
     read = {node: [one for one in list_carried_readers(flow, node) if flow.is_leaf(one)] for node in scales}
     return {node for node, readers in read.items() if not inner.issuperset(readers)}
+
+
+def list_chosen_by(flow: Flow, query: Side, keys: frozenset[int]) -> frozenset[int]:
+    """The steps of the keys by which queries are chosen: they are none of the queries' own, which have others."""
+    is_chosen = any(picks_best(flow, node) for node in query.nodes)
+    has_own = any(is_linear(flow, node) for node in query.nodes - keys)
+    return query.nodes & keys if is_chosen and has_own else frozenset()
 
 
 def list_later(flow: Flow, side: Side) -> frozenset[int]:
