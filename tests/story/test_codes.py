@@ -7,6 +7,8 @@ from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
+from xray.story.body.reading import read_passes
+from xray.story.entrance.entrance_chart import chart_entrance
 from xray.story.poster import compose_poster
 
 WIDTH, SIGN, CODES = 15, 7, 11
@@ -89,3 +91,30 @@ def test_several_ids_for_each_place_need_not_be_those_of_a_text(shape, name):
     ids = torch.randint(31, shape, generator=torch.Generator().manual_seed(0))
 
     assert [tower.name for tower in xray.anatomy(xray.trace(Hears(), ids)).towers] == [name]
+
+
+class Recoded(nn.Module):
+    """Codes of what one stack gives, two for each place, and a stack on the sum of their rows (X-Codec)."""
+
+    def __init__(self):
+        super().__init__()
+        self.lay, self.first, self.then = nn.Linear(7, WIDTH), make_layers(2), make_layers(2)
+        self.books = nn.ParameterList(torch.rand(CODES, WIDTH) for _ in range(2))
+
+    def forward(self, x):
+        x = self.lay(x)
+        for layer in self.first:
+            x = layer(x)
+        codes = torch.stack([(x @ book.T).max(dim=-1).indices for book in self.books])
+        x = sum(nn.functional.embedding(own, book) for own, book in zip(codes, self.books, strict=True))
+        for layer in self.then:
+            x = layer(x)
+        return x
+
+
+def test_codes_that_were_worked_out_do_not_come_in():
+    torch.manual_seed(0)
+    (reading,) = read_passes(xray.trace(Recoded(), torch.rand(2, 5, 7)))
+    charts = [chart_entrance(reading.flow, one) for one in reading.towers]
+
+    assert [next(node.label for node in chart.nodes) for chart in charts] == ["VECTORS", "TABLE LOOKUP"]

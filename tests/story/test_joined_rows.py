@@ -13,14 +13,15 @@ from xray.story.poster import compose_poster
 class Joined(nn.Module):
     """Frames of 5 numbers, two layers, and a head behind moves of their rows."""
 
-    def __init__(self, out=lambda x, _: x, *, frames=1, wide=WIDTH):
+    def __init__(self, out=lambda x, _: x, *, frames=1, wide=WIDTH, centred=False):
         super().__init__()
-        self.frames, self.out = frames, out
+        self.frames, self.out, self.centred = frames, out, centred
         self.into = nn.Linear(5 * frames, WIDTH)
         self.layers = nn.Sequential(*(Layer(LatentAttention("nothing")) for _ in range(2)))
         self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(wide, 4)
 
     def forward(self, x):
+        x = x - x.sum(1, keepdim=True) / 8 if self.centred else x
         x = nn.functional.pad(x, (0, 0, 0, -x.shape[1] % self.frames))  # of four frames it adds nothing to eight
         x = self.into(x.reshape(len(x), -1, 5 * self.frames))
         between = self.layers[0](x)
@@ -46,6 +47,7 @@ def shuffle(x, _):
         ({"out": lambda x, _: x.reshape(len(x), 4, -1), "wide": 2 * WIDTH}, {"2 PLACES SIDE BY SIDE"}),
         ({"out": shuffle, "wide": 2 * WIDTH}, {"2 PLACES SIDE BY SIDE"}),
         ({"frames": 4}, {"4 PLACES SIDE BY SIDE"}),
+        ({"frames": 4, "centred": True}, {"4 PLACES SIDE BY SIDE"}),
         (
             {"out": lambda x, other: torch.cat([x, other, other], dim=-1), "wide": 3 * WIDTH},
             {f"SIDE BY SIDE: {WIDTH} + {WIDTH} + {WIDTH} = {3 * WIDTH}"},

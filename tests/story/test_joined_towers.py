@@ -164,3 +164,30 @@ def test_ids_that_tell_where_an_image_stands_are_no_mask(trace):
 
     assert found.alarms == ()
     assert all(mask.reached == 0 for mask in found.masks)
+
+
+class Hears(Sees):
+    """What the eye made is added to rows that are looked up: words, where the head works with their table (Voxtral)."""
+
+    def __init__(self, *, tied):
+        super().__init__()
+        if tied:
+            self.head.weight = self.words.weight
+
+    def forward(self, ids, image):
+        seen = self.patches(image).flatten(2).mT
+        for layer in self.eye:
+            seen = layer(seen)
+        x = self.words(ids) + self.project(seen)
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x)
+
+
+@pytest.mark.parametrize(("tied", "told"), [(True, ("ids", 31, "vocabulary")), (False, (None, None, None))])
+def test_rows_of_a_table_that_are_added_to_others_are_words_where_the_head_works_with_it(tied, told):
+    torch.manual_seed(0)
+    anatomy = xray.anatomy(xray.trace(Hears(tied=tied), torch.arange(14).view(2, 7), torch.rand(2, 3, 4, 28)))
+    tower = anatomy.towers[-1]
+
+    assert (tower.reads, tower.vocab, anatomy.head.kind if anatomy.head else None) == told

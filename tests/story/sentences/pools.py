@@ -398,11 +398,12 @@ LEAVING = {
     "loss": Leaving((), VOCABULARY, has_loss=True),
     "word": Leaving(("linear", "last_row", "softmax", "argmax"), VOCABULARY),
     "drawn": Leaving(("linear", "softmax", "multinomial"), VOCABULARY),
+    "choices": Leaving(("linear", "argmax"), VOCABULARY, at_each=True),
     "softmax alone": Leaving(("linear", "softmax"), None),
 }
 OF_EXITS = {
-    "next word": {"word", "drawn"},
-    "scores of words": {"scores", "scores of some", "classes", "numbers", "loss", "word", "drawn"},
+    "next word": {"word", "drawn", "choices"},
+    "scores of words": {"scores", "scores of some", "classes", "numbers", "loss", "word", "drawn", "choices"},
     "signal": {"signal"},
     "leaves": {"nothing", "no head", "softmax alone", "signal"},
 }

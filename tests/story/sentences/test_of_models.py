@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from story.sentences.pools import FALSE, PLAIN, bridge_layers, make_anatomy
 
-from xray.story.anatomy.tree import Bridge, Group, Untold
+from xray.story.anatomy.tree import Bridge, Group, Norm, Untold
 from xray.story.sentences.of_models import (
     describe_bridges,
     describe_chosen_keys,
@@ -13,7 +13,7 @@ from xray.story.sentences.of_models import (
     describe_untold,
     list_sentences,
 )
-from xray.story.sentences.of_norms import describe_inner_norm, describe_scale
+from xray.story.sentences.of_norms import describe_adaptive, describe_inner_norm, describe_scale
 
 
 def test_keys_that_some_attentions_choose_are_chosen_in_some():
@@ -87,3 +87,28 @@ def test_sublayers_stand_side_by_side_in_some_layers_where_others_follow_one_ano
     assert describe_parallel(replace(mixed, towers=(beside,))).startswith("Sublayers side by side: they read")
     assert describe_parallel(mixed).startswith("In some layers sublayers stand side by side: they read")
     assert describe_parallel(replace(mixed, towers=(behind,))) == ""
+
+
+@pytest.mark.parametrize(
+    ("adaptive", "told"),
+    [
+        ((True, True), "Adaptive norms: what stands beside the stream says how much each is scaled or shifted."),
+        (
+            (True, False),
+            "Adaptive norms of some sublayers: what stands beside the stream says how much each of these is scaled or "
+            "shifted.",
+        ),
+        ((False, False), ""),
+    ],
+)
+def test_norms_are_adaptive_in_all_sublayers_only_where_each_is(adaptive, told):
+    anatomy = make_anatomy(FALSE, PLAIN)
+    (tower,) = anatomy.towers
+    (group,) = tower.groups
+    stages = tuple(
+        replace(stage, norm=Norm("rms", "before", adaptive=one))
+        for stage, one in zip(group.stages, adaptive, strict=True)
+    )
+    towers = (replace(tower, groups=(replace(group, stages=stages),)),)
+
+    assert describe_adaptive(replace(anatomy, towers=towers)) == told

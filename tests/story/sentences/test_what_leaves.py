@@ -44,9 +44,37 @@ class ReaderOfTwo(Reader):
         return self.head(pooled) if self.scores is None else (self.scores(x), self.head(pooled))
 
 
+class ReaderOfCodes(Reader):
+    """As many numbers as a table has rows, that are cut up: scores of several codes, a part of the table each (Dia)."""
+
+    def __init__(self, cut: bool):
+        super().__init__(33)
+        self.words, self.cut = nn.Embedding(33, WIDTH), cut
+
+    def leave(self, x):
+        x = self.head(x)
+        return x.view(2, 7, 3, 11) if self.cut else x
+
+
+class Choosing(Reader):
+    """The likeliest word of each place, or of the last one alone."""
+
+    def __init__(self, last: bool):
+        super().__init__(WORDS)
+        self.last = last
+
+    def leave(self, x):
+        x = self.head(x)
+        return (x[:, -1] if self.last else x).argmax(dim=-1)
+
+
 @pytest.mark.parametrize(
     ("model", "said"),
     [
+        (ReaderOfCodes(cut=True), "33 numbers come out for each place."),
+        (ReaderOfCodes(cut=False), "A score for every word."),
+        (Choosing(last=True), "the next word."),
+        (Choosing(last=False), "Argmax: one for each place."),
         (Reader(1), "1 number comes out for each place."),
         (Reader(3), "3 numbers come out for each place."),
         (ReaderOfTwo(scores_words=False), "2 numbers come out."),

@@ -1,6 +1,7 @@
 """Where streams end: the head, and the parameters that nothing was said of."""
 
 from collections.abc import Collection, Mapping, Sequence
+from math import prod
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
@@ -68,11 +69,21 @@ def scores_words(flow: Flow, node: int, vocab: int | None) -> bool:
     """Whether a step gives a score for each word of a table, or for each but some, as a layer that is named for it.
 
     Rows of a table that are never said stand behind those of the words: of pictures (Molmo2), of prompts (CPM-Ant).
+    Scores that are cut up are those of several codes, each of a part of the table (Dia).
     """
     size = flow.output(node).shape[-1:]
+    if any(prod(shape) == prod(size) for shape in list_cuts(flow, node)):
+        return False
     if vocab is None or size == (vocab,):
         return size == (vocab,)
     return flow.output(node).axes[-1:] == ("vocab",) and vocab < size[0] / LEAST_SAID < vocab / LEAST_SAID
+
+
+def list_cuts(flow: Flow, node: int) -> list[tuple[int, ...]]:
+    """The last two sizes of what a step makes, where it is laid out with one axis more by what reads it first."""
+    axes = len(flow.output(node).shape)
+    moved = (flow.output(place).shape for place in flow.readers.get(node, ()) if flow.op(place) in CARRYING)
+    return [shape[-2:] for shape in moved if len(shape) == axes + 1 and 1 not in shape[-2:]]
 
 
 def is_cut_in_rows(flow: Flow, head: int) -> bool:

@@ -21,7 +21,7 @@ from xray.story.charts.chart import (
 from xray.story.entrance.also_given import add_others
 from xray.story.entrance.inputs import list_worked_out
 from xray.story.entrance.shared_ids import find_shared_ids
-from xray.story.entrance.tables import looks_up_places
+from xray.story.entrance.tables import looks_up_ids, looks_up_places
 from xray.story.passages.added_places import learned_source
 from xray.story.passages.joined_rows import find_begun_rows
 from xray.story.recognition.between import is_linear, is_times_one
@@ -51,7 +51,7 @@ def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:
         given = [(kind, found) for kind, found in given if kind is not None or flow.steps[found[2]].id in drawn]
         given = [(kind, found) for kind, found in given if not is_led_in(flow, chart, found[1], found[2])]
     given = [(kind, step_outside(flow, towering.entrance, drawn, *one)) for kind, one in given]
-    given = [(kind, one) for kind, one in given if kind is not None or not is_held(flow, *one)]
+    given = [(kind, one) for kind, one in given if kind is not None or not (is_held(flow, *one) or is_code(flow, *one))]
     begun = find_begun_rows(flow, towering.entrance) if kinds == (None,) else None
     if begun is not None:
         return add_learned(flow, chart, *begun)
@@ -78,6 +78,11 @@ def is_held(flow: Flow, step: Step, record: TensorRecord, reader: int) -> bool:
     maker = next((maker for one, maker in flow.given(reader) if one is record), None)
     joined = list(flow.given(maker)) if maker is not None and flow.op(maker) in SIDE_BY_SIDE else [(record, maker)]
     return all(learned_source(flow, *one) is not None for one in joined)
+
+
+def is_code(flow: Flow, step: Step, record: TensorRecord, reader: int) -> bool:
+    """Whether ids were worked out of other numbers before they are looked up: nothing comes in there (X-Codec)."""
+    return flow.op(reader) in LOOKUPS and record.role == "ids" and not looks_up_ids(flow, reader)
 
 
 def add_learned(flow: Flow, chart: Chart, rows: TensorRecord, reader: int, working: int) -> Chart:

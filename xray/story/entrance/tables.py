@@ -6,6 +6,7 @@ from math import prod
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.records import TensorRecord
+from xray.ir.trace import SAME_WEIGHTS_AS
 
 MOST = 400
 LEFT_OVER = frozenset({"remainder", "remainder_", "fmod", "fmod_"})
@@ -24,7 +25,14 @@ def mixes_with(flow: Flow, given: Collection[int], nodes: Collection[int], stops
     So are the kinds of modality that are added to another tower's rows (BridgeTower), and what is known of a whole
     series beside its values (Autoformer).
     """
-    return bool(given) and all(meets_other_rows(flow, node, nodes, stops) for node in given)
+    meet = bool(given) and all(meets_other_rows(flow, node, nodes, stops) for node in given)
+    return meet and not any(scores_its_rows(flow, node) for node in given)
+
+
+def scores_its_rows(flow: Flow, node: int) -> bool:
+    """Whether a linear layer works with the table of a lookup: a score for each of its rows, which are words then."""
+    path = flow.steps[node].path
+    return any(step.settings.get(SAME_WEIGHTS_AS) == path for step in flow.steps[node:])
 
 
 def list_tables_beside(flow: Flow, given: Collection[int], outer: Collection[int], nodes: Collection[int]) -> list[int]:

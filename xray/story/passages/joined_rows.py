@@ -4,7 +4,7 @@ from collections.abc import Collection
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, NORMS, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS, NORMS, SIDE_BY_SIDE
 from xray.ir.records import TensorRecord
 from xray.story.passages.added_places import learned_source
 from xray.story.passages.bridges import describe_joining
@@ -54,11 +54,15 @@ def label_merging(flow: Flow, nodes: Collection[int], reader: int) -> dict[int, 
 
 
 def find_row(flow: Flow, record: TensorRecord, maker: int | None) -> int | None:
-    """How many numbers a row of a tensor has; of what comes from outside, frames of sound have some."""
-    if maker is None:
-        return record.shape[-1] if record.is_float and len(record.shape) == 3 else None
-    axis = find_channels(flow, maker)
-    return None if axis is None else record.shape[axis]
+    """How many numbers a row of a tensor has; of what comes from outside, frames of sound have some.
+
+    So have those that nothing was done to but what needs no weights, as to bring each to mean 0 (Nemotron 3.5).
+    """
+    axis = None if maker is None else find_channels(flow, maker)
+    if axis is not None:
+        return record.shape[axis]
+    is_outer = not any(is_linear(flow, one) or flow.op(one) in FINDINGS | LOOKUPS for one in flow.behind(maker))
+    return record.shape[-1] if is_outer and record.is_float and len(record.shape) == 3 else None
 
 
 def label_beside(flow: Flow, nodes: Collection[int], node: int) -> dict[int, str]:

@@ -15,7 +15,8 @@ from xray.story.wording import plural
 class Leaving:
     """What comes out of a tower: the operations behind its last layer, in order, and the head, if it is the last.
 
-    `vocab` is how many rows the tower's table of words has; `is_signal` where frequencies become a signal last.
+    `vocab` is how many rows the tower's table of words has; `is_signal` where frequencies become a signal last, and
+    `at_each` where something is chosen for each of several places.
     """
 
     ops: tuple[str, ...]
@@ -23,6 +24,7 @@ class Leaving:
     has_loss: bool = False
     vocab: int | None = None
     is_signal: bool = False
+    at_each: bool = False
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,7 @@ def describe_choice(leaving: Leaving) -> str:
         return ""
     if leaving.has_loss:
         return f"Training: loss. Inference: {', '.join(word for word in chosen if word != 'last row')}, a word."
-    return f"{', '.join(chosen).capitalize()}: the next word."
+    return f"{', '.join(chosen).capitalize()}: {'one for each place' if leaving.at_each else 'the next word'}."
 
 
 def describe_head(leaving: Leaving) -> str:

@@ -40,11 +40,13 @@ def describe_norm(anatomy: Anatomy) -> str:
 
 
 def describe_adaptive(anatomy: Anatomy) -> str:
-    if not any(norm.adaptive for norm in norms(anatomy)):
+    found = {bool(norm.adaptive) for norm in norms(anatomy) if norm.place not in ("none", None)}
+    if True not in found:
         return ""
+    where, they = ("", "each") if found == {True} else (" of some sublayers", "each of these")
     names = dict.fromkeys(name for tower in anatomy.towers for name in tower.conditions)
     told = f", made of {' and '.join(names)}," if names else ""
-    return f"Adaptive norms: what stands beside the stream{told} says how much each is scaled or shifted."
+    return f"Adaptive norms{where}: what stands beside the stream{told} says how much {they} is scaled or shifted."
 
 
 def describe_many_normed(anatomy: Anatomy) -> str:

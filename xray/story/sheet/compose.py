@@ -273,6 +273,7 @@ def what_leaves(anatomy: Anatomy, column: Column) -> Leaving:
     charts = [phase.exit for phase in column.phases if phase.exit is not None]
     picking = next((chart for chart in charts if chart.node(chart.head).steps[0].op in PICKS), None)
     nodes = sorted(picking.nodes, key=lambda node: node.row) if picking is not None else []
+    picked = None if picking is None else picking.node(picking.head).record
     is_last = column.name == anatomy.towers[-1].name or len(anatomy.towers) == 1
     return Leaving(
         tuple(node.steps[0].op for node in nodes),
@@ -280,6 +281,7 @@ def what_leaves(anatomy: Anatomy, column: Column) -> Leaving:
         any(node.key == "loss" for chart in charts for node in chart.nodes),
         column.towering.tower.vocab,
         any(node.key.startswith("wave") for chart in charts for node in chart.nodes),
+        picked is not None and any(size > 1 for size in picked.shape[1:]),
     )
 
 
