@@ -1,5 +1,7 @@
 """Rows of another tower that are added to a stream between its layers (Qwen3-VL's deepstack)."""
 
+from dataclasses import replace
+
 import torch
 from handwritten import Attention, Layer
 from story.body.test_mistaken import BATCH, PLACES, WIDTH, AttentionPart, FeedForwardPart, rows
@@ -121,6 +123,15 @@ def test_what_works_out_those_rows_is_drawn_once_behind_the_last_of_these_layers
     assert chart.feet == (chart.head,) == (chart.nodes[-1].key,)
     assert list_unsaid(columns) == ()
     assert list_undrawn(list_told(columns)) == ()
+
+
+def test_sums_of_those_rows_are_told_where_the_frames_of_a_tower_stand_in_two_columns():
+    with torch.no_grad():
+        *before, text = read_columns(xray.trace(Deep(), rows(), torch.ones(BATCH, PLACES, dtype=torch.long)))
+    lower = replace(text, frames=text.frames[:1], exit=None, is_last=False)
+    upper = replace(text, frames=text.frames[1:], entrance=None, is_first=False)
+
+    assert list_unsaid([*before, lower, upper]) == ()
 
 
 def test_layers_behind_which_rows_are_added_all_along_stay_in_one_frame():

@@ -93,7 +93,9 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
     charts = {id(phase): [one for one in (phase.entrance, phase.exit, phase.condition) if one] for phase in phases}
     opened = [(phase, panel) for phase in phases for frame in phase.frames for panel in frame.panels if panel.is_open]
     drawn: dict[int, set[str]] = {}
+    added: dict[int, set[int]] = {}  # be the frames of one tower in two columns
     for phase in phases:
+        added.setdefault(id(phase.reading.flow), set()).update(list_added_steps(phase))
         own = [panel.chart for one, panel in opened if one is phase]
         own += [frame.bridge for frame in phase.frames if frame.bridge is not None] + charts[id(phase)]
         held = (step.id for chart in own for node in chart.nodes for step in node.steps)
@@ -104,7 +106,7 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
         behind = {node for staging in phase.towering.stagings for node in list_behind(flow, staging)}
         parts = [(name_stage(one).lower(), joint.region.inner - behind) for one in stagings for joint in one.joints]
         between = {node for *_, region in list_between(flow, phase.towering.layers) for node in region.inner}
-        between -= behind | list_added_steps(phase)
+        between -= behind | added[id(flow)]
         unread = phase.towering.unread if phase.is_first else frozenset[int]()
         before = phase.towering.entrance if phase.entrance is not None else unread
         for name, nodes in [*parts, ("between layers", between), ("entrance", before)]:
@@ -116,7 +118,7 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
         owned = set().union(*(one.nodes for one in beside))
         lasts = [staging for one in beside for staging in one.stagings[-1:]]
         owned |= {node for staging in lasts for node in list_behind(flow, staging)}
-        owned |= set().union(*(list_added_steps(one) for one in phases if one.reading.flow is flow))
+        owned |= added[id(flow)]
         spans = [range(one.first_layer, max(one.sums)) for one in beside if one is not phase.towering]
         sums, end = phase.towering.sums, phase.towering.chains[-1].end
         for name, ends in (("exit", (end,)), (EARLIER, sums)):
