@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from story.sentences.pools import EXPERTS, FALSE, make_anatomy
+from story.sentences.pools import EXPERTS, FALSE, PLAIN, make_anatomy
 
 from xray.story.anatomy.tree import Anatomy
 from xray.story.sentences.of_feed_forwards import describe_experts
@@ -15,6 +15,14 @@ def with_others(*others: object) -> Anatomy:
 
 def test_one_kind_of_experts_is_told_with_its_numbers() -> None:
     assert describe_experts(with_others()) == "Experts: what chooses them sends each place to 2 of 8."
+
+
+def test_experts_are_said_of_some_layers_where_others_have_none() -> None:
+    alone, dense = with_others(), make_anatomy(FALSE, PLAIN)
+    mixed = replace(alone, towers=(*alone.towers, *dense.towers))
+
+    assert describe_experts(with_others(PLAIN)).startswith("Experts: ")
+    assert describe_experts(mixed).startswith("Experts in some layers: ")
 
 
 def test_pyramids_of_experts_are_told_with_the_least_and_the_most() -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from story.sentences.pools import FALSE, PLAIN, bridge_layers, make_anatomy
 
+from xray.story.anatomy.branches import Recurrence
 from xray.story.anatomy.tree import Bridge, Group, Norm, Untold
 from xray.story.sentences.of_models import (
     describe_bridges,
@@ -65,10 +66,10 @@ def test_a_layer_scale_is_said_of_all_sublayers_only_where_each_has_one():
 @pytest.mark.parametrize(
     ("fact", "all_say", "some_say"),
     [
-        ({"fused": "qkv"}, "One linear layer makes", "In some layers one linear layer makes"),
-        ({"kernel": "sdpa"}, "Attention runs in one kernel", "In some layers attention runs in one kernel"),
-        ({"beside": "image"}, "Joint attention: keys", "Joint attention in some layers: there keys"),
-        ({"pooled": 4}, "Queries are pooled, 4 places", "Queries are pooled in some layers, 4 places"),
+        ({"fused": "qkv"}, "One linear layer makes", "In some attentions one linear layer makes"),
+        ({"kernel": "sdpa"}, "Attention runs in one kernel", "Some attentions run in one kernel"),
+        ({"beside": "image"}, "Joint attention: keys", "Joint attention in some attentions: there keys"),
+        ({"pooled": 4}, "Queries are pooled, 4 places", "Queries are pooled in some attentions, 4 places"),
         ({"positions": "relative"}, "Relative places: how far", "Relative places in some attentions: how far"),
     ],
 )
@@ -112,3 +113,13 @@ def test_norms_are_adaptive_in_all_sublayers_only_where_each_is(adaptive, told):
     towers = (replace(tower, groups=(replace(group, stages=stages),)),)
 
     assert describe_adaptive(replace(anatomy, towers=towers)) == told
+
+
+def test_a_state_is_said_of_some_layers_where_others_have_attention():
+    state = Recurrence(kind="state space", state=(2, 3, 5))
+    text = "state is changed and handed on from place to place: it does not grow with the length."
+    mixed = replace(make_anatomy(FALSE), towers=(*make_anatomy(state).towers, *make_anatomy(FALSE).towers))
+
+    assert f"A {text}" in list_sentences(make_anatomy(state))
+    assert f"A {text}" in list_sentences(make_anatomy(state, FALSE))
+    assert f"In some layers a {text}" in list_sentences(mixed)

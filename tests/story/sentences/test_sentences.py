@@ -138,10 +138,10 @@ def test_an_image_is_in_patches_only_where_it_was_cut():
     assert describe_entrance(replace(TOWER, reads="image")) == "An image becomes vectors."
 
 
-def test_windows_are_not_said_of_layers_that_have_none():
+def test_windows_are_not_said_of_attentions_that_have_none():
     told = list_sentences(make_anatomy(replace(FALSE, window=4), FALSE))
 
-    assert "Windows in some layers: there each place sees at most 4 places." in told
+    assert "Windows in some attentions: there each place sees at most 4 places." in told
 
 
 def test_norms_of_queries_are_not_said_of_attentions_that_have_none():

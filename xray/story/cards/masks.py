@@ -15,14 +15,16 @@ from xray.story.sheet.tooltip import describe
 
 
 def draw_mask_cards(told: Told, canvas: Canvas, top: float) -> float:
-    """The masks that attentions read, cell by cell where they were kept."""
+    """The masks that attentions read, cell by cell where they were kept; of which tower, where there are several."""
     cards: list[MaskCard] = []
+    is_one = len({tower.name for tower, _, _ in told.frames}) == 1
     for tower, frames, look in told.frames:
         for frame in frames:
             for panel in frame.panels:
                 branches = panel.staging.stage.branches
                 masked = next((one for one in branches if isinstance(one, Looking)), branches[0])
-                cards += list_masks(tower, panel.chart.nodes, name_branch(masked), look)
+                title = name_branch(masked) if is_one else f"{tower.name.upper()} {name_branch(masked)}"
+                cards += list_masks(tower, panel.chart.nodes, title, look)
     kept: list[MaskCard] = []
     for card in cards:
         if all(card.facts != other.facts for other in kept):

@@ -17,6 +17,13 @@ def attentions(anatomy: Anatomy) -> Iterator[Attention]:
     return (branch for branch in branches(anatomy) if isinstance(branch, Attention))
 
 
+def of_some_layers(anatomy: Anatomy, holds: Callable[[Branch], object]) -> str:
+    """Empty where every layer has a branch of a kind, else " in some layers"."""
+    groups = (group for tower in anatomy.towers for group in tower.groups)
+    found = all(any(holds(one) for stage in group.stages for one in stage.branches) for group in groups)
+    return "" if found else " in some layers"
+
+
 def describe_positions(anatomy: Anatomy) -> str:
     kinds = [branch.positions for branch in attentions(anatomy)]
     told = next((kind for kind in ("rotary", "alibi", "relative") if kind in kinds), "")
@@ -96,28 +103,31 @@ def describe_latent(anatomy: Anatomy) -> str:
     return f"{told}; a cache keeps this waist{more} in place of keys and values."
 
 
-def some_layers(anatomy: Anatomy, holds: Callable[[Attention], object], words: str, start: str = "") -> str:
-    """Words that are true of attentions, said of some layers where they are not true of all."""
+def of_some(anatomy: Anatomy, holds: Callable[[Attention], object], words: str, start: str = "") -> str:
+    """Words that are true of attentions, said of some where they are not true of all.
+
+    A layer may have several attentions, of which one is such: so nothing is said of layers.
+    """
     found = [bool(holds(branch)) for branch in attentions(anatomy)]
     if not any(found):
         return ""
     if all(found):
         return start + (words if start else words[0].upper() + words[1:])
-    return f"{start.rstrip(': ')} in some layers: there {words}" if start else f"In some layers {words}"
+    return f"{start.rstrip(': ')} in some attentions: there {words}" if start else f"In some attentions {words}"
 
 
 def describe_sinks(anatomy: Anatomy) -> str:
     words = "a learned score stands beside the keys and takes a share of the weights."
-    return some_layers(anatomy, lambda branch: branch.sinks, words, "Sinks: ")
+    return of_some(anatomy, lambda branch: branch.sinks, words, "Sinks: ")
 
 
 def describe_output_gate(anatomy: Anatomy) -> str:
-    return some_layers(anatomy, lambda branch: branch.gate, "a gate decides how much of what the heads found goes on.")
+    return of_some(anatomy, lambda branch: branch.gate, "a gate decides how much of what the heads found goes on.")
 
 
 def describe_fused(anatomy: Anatomy) -> str:
     words = "one linear layer makes Q, K and V at once; each takes its slice."
-    return some_layers(anatomy, lambda branch: branch.fused == "qkv", words)
+    return of_some(anatomy, lambda branch: branch.fused == "qkv", words)
 
 
 def describe_head_norm(anatomy: Anatomy) -> str:
@@ -134,36 +144,35 @@ def describe_head_norm(anatomy: Anatomy) -> str:
 
 def describe_beside(anatomy: Anatomy) -> str:
     words = "keys and values of another stream stand beside the stream's own."
-    return some_layers(anatomy, lambda branch: branch.beside, words, "Joint attention: ")
+    return of_some(anatomy, lambda branch: branch.beside, words, "Joint attention: ")
 
 
 def describe_other_rows(anatomy: Anatomy) -> str:
     words = "beside the keys and values of the places stand others that the stream makes too."
-    return some_layers(anatomy, lambda branch: branch.other_rows, words)
+    return of_some(anatomy, lambda branch: branch.other_rows, words)
 
 
 def describe_kernel(anatomy: Anatomy) -> str:
-    words = (
-        "attention runs in one kernel: what is marked “derived” happens inside; its shape follows from Q, K, V. Only "
-        "what comes out is stored."
-    )
-    return some_layers(anatomy, lambda branch: branch.kernel not in (None, "plain"), words)
+    found = [branch.kernel not in (None, "plain") for branch in attentions(anatomy)]
+    start = "Attention runs" if all(found) else "Some attentions run"
+    inside = "what is marked “derived” happens inside; its shape follows from Q, K, V"
+    return f"{start} in one kernel: {inside}. Only what comes out is stored." if any(found) else ""
 
 
 def describe_cap(anatomy: Anatomy) -> str:
     caps = sorted({branch.cap for branch in attentions(anatomy) if branch.cap})
     if not caps:
         return ""
-    where = "some" if any(branch.cap is None for branch in attentions(anatomy)) else "the"
+    where = "some attentions" if any(branch.cap is None for branch in attentions(anatomy)) else "the layers"
     numbers = " or ".join(f"{cap:g}" for cap in caps)
-    return f"Scores of {where} layers are capped before softmax: none passes {numbers}, by tanh."
+    return f"Scores of {where} are capped before softmax: none passes {numbers}, by tanh."
 
 
 def tell_counts(anatomy: Anatomy, read: Callable[[Attention], int | None]) -> tuple[str, str]:
-    """What attentions have of something, "64 or 128", and " in some layers" where others have none of it."""
+    """What attentions have of something, "64 or 128", and " in some attentions" where others have none of it."""
     counts = [read(branch) for branch in attentions(anatomy)]
     told = " or ".join(map(str, sorted({count for count in counts if count})))
-    return told, "" if all(counts) else " in some layers"
+    return told, "" if all(counts) else " in some attentions"
 
 
 def describe_window(anatomy: Anatomy) -> str:
@@ -181,13 +190,13 @@ def describe_set_window(anatomy: Anatomy) -> str:
 
 def describe_rolled(anatomy: Anatomy) -> str:
     found = {branch.rolled for branch in attentions(anatomy)}
-    some = " in some layers" if False in found or None in found else ""
+    some = " in some attentions" if False in found or None in found else ""
     return f"Windows are cut elsewhere{some}: places are rolled before, and back behind." if True in found else ""
 
 
 def describe_gathered(anatomy: Anatomy) -> str:
     told, some = tell_counts(anatomy, lambda branch: branch.gathered)
-    return f"Gathered keys: {told} places become one key and one value{some}." if told else ""
+    return f"Gathered keys{some}: {told} places become one key and one value." if told else ""
 
 
 def describe_pooled(anatomy: Anatomy) -> str:
@@ -206,7 +215,7 @@ def describe_sampled(anatomy: Anatomy) -> str:
 
 def describe_pieces(anatomy: Anatomy) -> str:
     told, some = tell_counts(anatomy, lambda branch: None if branch.window else branch.pieces)
-    return f"Packed rows: {told} pieces lie end to end, and attention stays within each{some}." if told else ""
+    return f"Packed rows{some}: {told} pieces lie end to end, and attention stays within each." if told else ""
 
 
 def describe_coarse(anatomy: Anatomy) -> str:

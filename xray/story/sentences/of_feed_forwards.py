@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from xray.story.anatomy.branches import Experts, FeedForward
 from xray.story.anatomy.tree import Anatomy
 from xray.story.anatomy.wording import ACTIVATIONS, describe_choice, describe_weights
-from xray.story.sentences.of_attentions import branches
+from xray.story.sentences.of_attentions import branches, of_some_layers
 
 
 def forwards(anatomy: Anatomy) -> Iterator[FeedForward | Experts]:
@@ -63,7 +63,8 @@ def describe_experts(anatomy: Anatomy) -> str:
     few_on = {(one.handing_on, one.experts) for one in found}
     handing, whole = few_on.pop() if len(few_on) == 1 else (None, None)
     on = f" {handing} of the {whole} hand it on as it is." if handing else ""
-    return f"Experts: {name_choosing(anatomy)} sends each place to {few}{shared}.{on}{parted}"
+    where = of_some_layers(anatomy, lambda one: isinstance(one, Experts))
+    return f"Experts{where}: {name_choosing(anatomy)} sends each place to {few}{shared}.{on}{parted}"
 
 
 def describe_routing(anatomy: Anatomy) -> str:

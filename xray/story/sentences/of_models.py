@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from xray.story.anatomy.branches import Convolution, Recurrence, StreamMixing, Unknown
+from xray.story.anatomy.branches import Branch, Convolution, Recurrence, StreamMixing, Unknown
 from xray.story.anatomy.tree import Anatomy, Group, Stage, Tower
 from xray.story.sentences.of_attentions import (
     attentions,
@@ -31,6 +31,7 @@ from xray.story.sentences.of_attentions import (
     describe_turned,
     describe_turned_by_head,
     describe_window,
+    of_some_layers,
 )
 from xray.story.sentences.of_feed_forwards import (
     describe_experts,
@@ -180,6 +181,19 @@ def describe_dropouts(group: Group) -> str:
     return f"dropout {low:.3g} to {high:.3g}" if low < high else "dropout not alike"
 
 
+def describe_state(anatomy: Anatomy, *, by_pieces: bool) -> str:
+    """What is said of the states that go from place to place, or from one piece of the rows to the next."""
+
+    def holds(branch: Branch) -> bool:
+        return isinstance(branch, Recurrence) and bool(branch.by_pieces) is by_pieces
+
+    where = of_some_layers(anatomy, holds).strip().capitalize()
+    start = f"{where} a state" if where else "A state"
+    way = "from one piece of the rows to the next" if by_pieces else "from place to place"
+    told = f"{start} is changed and handed on {way}: it does not grow with the length."
+    return told if any(map(holds, branches(anatomy))) else ""
+
+
 def describe_parallel(anatomy: Anatomy) -> str:
     found = [reads_one_point(stage) for stage in stages(anatomy)]
     where = "Sublayers side by side" if all(found) else "In some layers sublayers stand side by side"
@@ -261,16 +275,8 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("gate", describe_gate),
     Sentence("experts", describe_experts),
     Sentence("routing", describe_routing),
-    fixed(
-        "recurrence",
-        "A state is changed and handed on from place to place: it does not grow with the length.",
-        lambda whole: any(isinstance(one, Recurrence) and not one.by_pieces for one in branches(whole)),
-    ),
-    fixed(
-        "recurrence by pieces",
-        "A state is changed and handed on from one piece of the rows to the next: it does not grow with the length.",
-        lambda whole: any(isinstance(one, Recurrence) and one.by_pieces for one in branches(whole)),
-    ),
+    Sentence("recurrence", lambda whole: describe_state(whole, by_pieces=False)),
+    Sentence("recurrence by pieces", lambda whole: describe_state(whole, by_pieces=True)),
     fixed(
         "convolution",
         "Convolutions mix neighbouring places.",
