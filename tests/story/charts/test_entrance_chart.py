@@ -196,3 +196,30 @@ def test_learned_rows_before_several_prompts_of_each_picture_have_a_box():
 
     labels = [box.label for box in column.entrance.nodes]
     assert labels == ["VECTORS", "END TO END: 1 LEARNED + 4 LEARNED", "LINEAR", "END TO END"]
+
+
+class OfOneScale(nn.Module):
+    """Series that are brought to mean 0 and variance 1, step by step, before layers (PatchTST)."""
+
+    def __init__(self):
+        super().__init__()
+        self.cut = nn.Linear(1, WIDTH)
+        self.layers = nn.ModuleList(part() for part in 2 * (AttentionPart, FeedForwardPart))
+
+    def forward(self, past_values):
+        mean = past_values.sum(1, keepdim=True) / past_values.shape[1]
+        spread = ((past_values - mean).pow(2).sum(1, keepdim=True) / past_values.shape[1] + 1e-5).sqrt()
+        x = self.cut((past_values - mean) / spread)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_what_takes_a_mean_off_series_and_divides_them_stands_in_boxes():
+    (column,) = read_columns(xray.trace(OfOneScale(), torch.randn(2, 7, 1)))
+    labels = {box.key: box.label for box in column.entrance.nodes}
+    led = {(labels[edge.source], labels[edge.target]) for edge in column.entrance.edges}
+
+    assert sorted(labels.values()) == ["DIVIDED", "LINEAR", "POWER 2", "SQRT", "SUBTRACTED", "SUBTRACTED", "VECTORS"]
+    assert {("SUBTRACTED", "POWER 2"), ("SQRT", "DIVIDED"), ("SUBTRACTED", "DIVIDED"), ("DIVIDED", "LINEAR")} <= led
+    assert ("VECTORS", "DIVIDED") not in led

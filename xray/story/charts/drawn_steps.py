@@ -262,7 +262,21 @@ def changes_each(flow: Flow, node: int, inside: Collection[int]) -> bool:
     """Whether a step works each number of rows out anew by a law that is no known bend: an angle, a power, a clamp."""
     out = flow.output(node)
     is_worked_out = flow.op(node) in CHANGES and out.is_float and out.role == "activation"
+    is_worked_out |= brings_to_scale(flow, node)
     return is_worked_out and len(out.shape) > 1 and prod(out.shape) > 1 and node in list_reading_data(flow)
+
+
+def brings_to_scale(flow: Flow, node: int) -> bool:
+    """Whether a step takes off rows, or divides them by, fewer numbers that were worked out of data too: a mean, say.
+
+    So series are brought to one scale before they are read (PatchTST).
+    """
+    is_either = flow.op(node) in DIFFERENCES or flow.op(node).startswith(("div", "true_div"))
+    given, reading = (list(flow.given(node)) if is_either else []), list_reading_data(flow)
+    if len(given) != 2 or any(record.role != "activation" or not record.is_float for record, _ in given):
+        return False
+    (rows, maker), (few, scale) = given
+    return prod(few.shape) < prod(rows.shape) and scale in reading and (maker is None or maker in reading)
 
 
 def adds_layers(flow: Flow, node: int, inside: Collection[int]) -> bool:
