@@ -81,3 +81,22 @@ def test_a_map_that_a_convolution_reads_is_no_row_of_places():
     labels = ["".join(one.text for one in box.lines[0]) for box in boxes if box.lines]
     assert any(label.startswith("CONVOLUTION 1×1") for label in labels)
     assert not any("SIDE BY SIDE" in label for label in labels)
+
+
+class Padded(nn.Module):
+    """A signal with places of zeros in front, which a convolution reads (Voxtral Realtime's cache of the last ones)."""
+
+    def __init__(self):
+        super().__init__()
+        self.into = nn.Conv1d(5, WIDTH, 3)
+        self.layers = nn.Sequential(*(Layer(LatentAttention("nothing")) for _ in range(2)))
+
+    def forward(self, x):
+        begin = torch.zeros(len(x), 5, 2) * x[:, :, :1]
+        return self.layers(self.into(torch.cat((begin, x), dim=-1)).mT)
+
+
+def test_places_of_zeros_in_front_of_a_signal_do_not_stand_beside_its_rows():
+    boxes = compose_poster(xray.trace(Padded(), torch.rand(2, 5, 8)), text_width).boxes
+
+    assert not [box for box in boxes for line in box.lines if "SIDE BY SIDE" in "".join(run.text for run in line)]

@@ -104,9 +104,9 @@ def blenderbot_small(c):
     return of_bart(c, post, parts=(f"positions {c.max_position_embeddings}", "norm"), final=None)
 
 
-@family("DiaForConditionalGeneration", "dia:258, 320, 394, 484", named=True)
+@family("DiaForConditionalGeneration", "dia:258, 320, 394, 484, 828", named=True)
 def dia(c):
-    # a table holds the words of all channels of sound, one behind the other
+    # a table holds the words of all channels of sound, one behind the other; their scores are cut up (line 828)
     read, speak = c.encoder_config, c.decoder_config
     think = gated(read, fused=True)
     look = looks_both_ways(read, positions="rotary")
@@ -123,7 +123,7 @@ def dia(c):
     layers = group(speak.num_hidden_layers, speak.hidden_size, *stages)
     rows = speak.vocab_size * speak.num_channels
     decode = tower(speak, "decoder", "ids", True, entrance(f"words {rows}"), (layers,), "rms", vocab=rows)
-    return network(encode, decode, links=(memory("encoder", "decoder"),), head=Head("vocabulary", rows, False))
+    return network(encode, decode, links=(memory("encoder", "decoder"),))
 
 
 def of_conformer(c):

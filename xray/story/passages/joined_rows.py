@@ -45,7 +45,8 @@ def label_merging(flow: Flow, nodes: Collection[int], reader: int) -> dict[int, 
     ):
         way.append(maker)
         record, maker = next(flow.given(maker))
-    width, wide = find_row(flow, record, maker), read.shape[-1] if read.shape else 0
+    width = find_row(flow, record, maker) or find_outer_row(flow, record, maker)
+    wide = read.shape[-1] if read.shape else 0
     if not width or not wide or wide % width or wide == width:
         return {}
     moves = (node for node in way if node in nodes and flow.is_leaf(node) and flow.output(node).shape[-1:] == (wide,))
@@ -54,15 +55,22 @@ def label_merging(flow: Flow, nodes: Collection[int], reader: int) -> dict[int, 
 
 
 def find_row(flow: Flow, record: TensorRecord, maker: int | None) -> int | None:
-    """How many numbers a row of a tensor has; of what comes from outside, frames of sound have some.
-
-    So have those that nothing was done to but what needs no weights, as to bring each to mean 0 (Nemotron 3.5).
-    """
+    """How many numbers a row of a tensor has; of what comes from outside, frames of sound have some."""
     axis = None if maker is None else find_channels(flow, maker)
     if axis is not None:
         return record.shape[axis]
-    is_outer = not any(is_linear(flow, one) or flow.op(one) in FINDINGS | LOOKUPS for one in flow.behind(maker))
-    return record.shape[-1] if is_outer and record.is_float and len(record.shape) == 3 else None
+    return record.shape[-1] if maker is None and is_framed(record) else None
+
+
+def find_outer_row(flow: Flow, record: TensorRecord, maker: int | None) -> int | None:
+    """The same of what no weights worked on yet, as where each number was brought to mean 0 (Nemotron 3.5)."""
+    weighed = (is_linear(flow, one) or flow.op(one) in FINDINGS | LOOKUPS for one in flow.behind(maker))
+    return record.shape[-1] if is_framed(record) and not any(weighed) else None
+
+
+def is_framed(record: TensorRecord) -> bool:
+    """Whether a tensor has rows of numbers, as frames of sound are."""
+    return record.is_float and len(record.shape) == len(("batch", "frame", "number"))
 
 
 def label_beside(flow: Flow, nodes: Collection[int], node: int) -> dict[int, str]:
