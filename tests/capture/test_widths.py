@@ -97,6 +97,26 @@ def test_rows_that_channels_are_compared_over_are_no_width_of_heads():
     assert words_of("wide", over_channels=True)[-1] == "d_ff"
 
 
+class OfLengthOne(Attending):
+    """Attention over channels, each brought to length 1 over all rows first (XCiT)."""
+
+    def forward(self, ids):
+        x = self.words(ids)
+        ways = (one.unflatten(-1, (HEADS, -1)).permute(0, 2, 3, 1) for one in self.qkv(x).chunk(3, -1))
+        query, key, value = ways
+        query, key = (nn.functional.normalize(one, dim=-1) for one in (query, key))
+        x = x + self.out(((query @ key.mT).softmax(-1) @ value).permute(0, 3, 1, 2).flatten(2))
+        return x + self.back(self.bend(self.wide(x)))
+
+
+def test_rows_that_are_brought_to_length_one_before_channels_are_compared_are_no_width_of_heads():
+    steps = xray.trace(OfLengthOne(), torch.arange(10).view(2, 5)).steps
+    (normed, _) = (step for step in steps if step.op == "normalize")
+
+    assert {"d_k", "d_v"}.isdisjoint(normed.outputs[0].axes)
+    assert "heads" in normed.outputs[0].axes
+
+
 class ChannelsFirst(nn.Module):
     """Attention with one head over channels that stand before places: values times weights on their side (SHViT)."""
 

@@ -310,6 +310,22 @@ def test_rows_that_are_weighed_by_one_number_each_and_added_up_are_a_box():
     assert "ROWS WEIGHED, ADDED UP" in labels_of(Additive(), rows(8))
 
 
+class Affine(nn.Module):
+    """Rows times learned numbers, and others added, in one operation (ResMLP)."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.factors, self.shifts = nn.Parameter(torch.ones(1, 1, 8)), nn.Parameter(torch.zeros(1, 1, 8))
+
+    def forward(self, x):
+        return self.last(torch.addcmul(self.shifts, self.factors, self.first(x)))
+
+
+def test_a_product_and_a_sum_in_one_operation_are_called_by_what_they_hold():
+    assert labels_of(Affine(), rows(8)) == ["LINEAR", "SCALE AND SHIFT", "LINEAR"]
+
+
 class Stem(nn.Module):
     """A convolution whose weights are brought to a length before it (wav2vec 2.0's places)."""
 

@@ -1,5 +1,6 @@
 """Where the parameters are: what of them each part holds, and what took no part."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from xray.ir.flow.dataflow import Flow
@@ -42,10 +43,11 @@ def list_shares(
 
     The head is the last tower's; what stands behind others, or where there is no head, is an exit. Of what took no
     part the largest are named. What stands at one of the paths that are `undrawn` is no part's, be it
-    that it works on learned rows alone, which some sublayers read (Conditional DETR's points).
+    that it works on learned rows alone, which some sublayers read (Conditional DETR's points). Of a block that holds
+    what is counted already, as its parts stand behind several towers, no more than the rest is counted.
     """
     found: list[tuple[str, str, int]] = []
-    seen: set[str] = set()
+    seen: dict[str, int] = {}
     elsewhere = {*undrawn}
     several = sum(column.is_first for column in columns) > 1
     staged: dict[int, set[int]] = {}
@@ -57,7 +59,11 @@ def list_shares(
         found_now = count.fresh([with_weights(count.flow, group, staged[id(count.flow)]) for group in groups])
         found_now = {path: n for path, n in found_now.items() if elsewhere.isdisjoint((path, *paths_above(path)))}
         known = {*seen, *found_now}
-        fresh = {path: n for path, n in found_now.items() if path not in seen and known.isdisjoint(paths_above(path))}
+        new = {path: n for path, n in found_now.items() if path not in seen and known.isdisjoint(paths_above(path))}
+        below = Counter[str]()
+        for path, n in seen.items():
+            below.update(dict.fromkeys(new.keys() & set(paths_above(path)), n))
+        fresh = {path: n - below[path] for path, n in new.items()}
         seen.update(fresh)
         if sum(fresh.values()):
             found.append((name, role, sum(fresh.values())))
@@ -98,7 +104,7 @@ def list_shares(
         for what, held in ends.items():
             add(count, f"{name}{what}", own, [held])
     rest = params - sum(n for _, _, n in found)
-    within = {path: n for path, n in unused.items() if not seen.isdisjoint((path, *paths_above(path)))}
+    within = {path: n for path, n in unused.items() if not seen.keys().isdisjoint((path, *paths_above(path)))}
     apart = {path: n for path, n in unused.items() if path not in within}
     found += [*list_idle("of these unused", within), *list_idle("unused", apart)]
     rest -= sum(apart.values())
