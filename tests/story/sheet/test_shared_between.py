@@ -164,3 +164,36 @@ def test_rows_added_between_layers_are_counted_in_the_block_that_works_them_out(
     assert sum(lines.values()) == count(model)
     assert lines["vision exit"] == count(model.eye.projector) + count(model.eye.last) + count(model.eye.more)
     assert not any("rows added" in name for name in lines)
+
+
+class Aligner(nn.Module):
+    """A block of which one part reads one eye, one the other, and one what both of them became."""
+
+    def __init__(self):
+        super().__init__()
+        self.left, self.right, self.both = nn.Linear(WIDTH, 11), nn.Linear(WIDTH, 13), nn.Linear(24, WIDTH)
+
+    def forward(self, one, other):
+        return self.both(torch.cat([self.left(one), self.right(other)], dim=-1))
+
+
+class SeesTwice(nn.Module):
+    """Words behind what two eyes see, brought together in one block (DeepSeek-VL's hybrid)."""
+
+    def __init__(self):
+        super().__init__()
+        self.eye, self.other, self.aligner, self.reader = Eye(), Eye(), Aligner(), Reader()
+
+    def forward(self, ids, image):
+        seen = self.aligner(self.eye(image), self.other(image))
+        return self.reader(torch.cat([seen, self.reader.words(ids)], dim=1))
+
+
+def test_a_block_whose_parts_stand_behind_several_towers_is_counted_once():
+    torch.manual_seed(0)
+    model = SeesTwice()
+    lines = list_lines(record(model))
+
+    assert sum(lines.values()) == count(model)
+    assert sum(params for name, params in lines.items() if " to text" in name) == count(model.aligner)
+    assert lines["text entrance"] == count(model.reader.words)

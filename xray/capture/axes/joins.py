@@ -15,7 +15,7 @@ KEEPING = (
     "scale mask_scores pow neg identity where exp log detach sqrt rsqrt square abs clamp minimum maximum rsub eq ne lt "
     "le gt ge logical_and logical_or logical_not bitwise_and bitwise_or bitwise_not cumsum roll tril triu cos sin "
     "native_dropout native_layer_norm zeros_like ones_like full_like empty_like rand_like randn_like flip leaky_relu "
-    "elu hardswish hardtanh mish softplus erf expand expand_as broadcast_to copy_ nan_to_num"
+    "elu hardswish hardtanh mish softplus erf expand expand_as broadcast_to copy_ nan_to_num normalize"
 )
 ELEMENTWISE = frozenset(KEEPING.split())
 """What keeps every axis where it stands, counted from the right."""

@@ -100,6 +100,9 @@ def label_step(flow: Flow, node: int) -> str:
         return f"POWER {power:g}" if isinstance(power, int | float) else "POWER"
     if op == "where":
         return "ONE OR THE OTHER"
+    if op in ("addcmul", "addcmul_"):
+        held = [record.role for record in flow.steps[node].inputs].count("parameter")
+        return "SCALE AND SHIFT" if held == len(("factors", "shifts")) else "A PRODUCT ADDED"
     if op.startswith("index_add"):
         return "ADDED AT THEIR PLACES"
     if list_shift(flow, node):
