@@ -130,6 +130,29 @@ def test_joint_attention_keeps_the_keys_of_the_memory_as_they_are():
     assert [(turn.words, turn.bytes) for turn in growth.turns] == [(5, 2 * (5 + 7) * PER_WORD)]
 
 
+class Keeps(nn.Module):
+    """An attention that keeps its keys, over each of the rows that it is given."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key = nn.Linear(7, 7), nn.Linear(7, 7)
+
+    def attend(self, rows):
+        made = self.key(rows)
+        keys = torch.cat([made[:, :, :0], made], 2)
+        return rows + nn.functional.scaled_dot_product_attention(self.query(rows), keys, keys, is_causal=True)
+
+    def forward(self, *given):
+        return [self.attend(rows) for rows in given]
+
+
+def test_keys_of_two_lengths_have_no_price_by_the_word():
+    five, eleven = torch.ones(2, 3, 5, 7), torch.ones(2, 3, 11, 7)
+
+    assert measure_growth(xray.trace(Keeps(), five, five)).is_kept
+    assert measure_growth(xray.trace(Keeps(), five, eleven)) is None
+
+
 class Hears(nn.Module):
     """Rows that are put behind those heard so far, before layers read them (Nemotron 3.5 Transcribe)."""
 

@@ -28,7 +28,7 @@ def list_costs(trace: Trace, active_params: int | None = None, active: str = "us
         yield from list_fullest(trace, work.param_bytes)
     growth = measure_growth(trace)
     if growth is not None and growth.is_kept and growth.per_word:
-        yield "kept for one more word", say_short(growth.per_word, "B")
+        yield "kept for one more place", say_short(growth.per_word, "B")
     if work.flops and not any(step.op in NATIVE for step in trace.steps):  # which are counted by their own words
         least = "at least " if work.not_counted or work.with_backward else ""
         yield "FLOPs", f"{least}{say_short(work.flops)}"

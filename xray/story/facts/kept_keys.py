@@ -62,6 +62,8 @@ class Growth:
 def measure_growth(trace: Trace) -> Growth | None:
     """The growth of a trace's key-value cache; None where neither a cache nor causal attention is in the record.
 
+    So it is where keys of several lengths grow, those of two towers (Voxtral Realtime): one word has no price there.
+
     A tensor is kept if a pass reads it and did not make it, or joins new words to it. After a pass there is what the
     next one reads of before; after the last, what it has itself put together.
     """
@@ -76,6 +78,8 @@ def measure_growth(trace: Trace) -> Growth | None:
             words = max((record.shape[-2] for record in grown or fixed), default=0)
             turns.append(Kept(one.kind, one.number, words, sum(map(count_bytes, (*grown, *fixed)))))
     joined = next((look.grown for look in reversed(looks) if look.grown), ())
+    if len({record.shape[-2] for record in joined}) > 1:
+        return None
     if joined:
         return describe_growth(tuple(turns), joined, is_kept=True)
     would_keep = next((found for one in passes if (found := tuple(list_causal_keys(one)))), ())
