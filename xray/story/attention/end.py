@@ -6,7 +6,7 @@ from math import prod
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, FINDINGS, SCALINGS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DIFFERENCES, FINDINGS, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.kinds import EXCHANGES
 from xray.story.anatomy.branches import Attention
 from xray.story.attention.lanes import Part, cut_way
@@ -98,7 +98,7 @@ def draw_end(
         key = f"tail{count}"
         beside = "A CONVOLUTION" if list_other_way(flow, region, site) else "ANOTHER WAY"
         together = f"{branch.pieces} PIECES END TO END" if branch.pieces else f"WITH {beside} BESIDE IT"
-        label = together if is_joined else name_sum(flow, part, site) or label
+        label = together if is_joined else name_sum(flow, part, site) or name_difference(flow, part) or label
         if any(flow.op(node) in SPREADING for node in part.nodes):
             label = "SPREAD OVER THE PLACES"
         cut = "WINDOWS JOINED" if joins_windows(flow, part, branch.window) else label_cut(flow, part)
@@ -157,6 +157,17 @@ def name_sum(flow: Flow, part: Part, site: Site) -> str:
     read, values = flow.carried_from(flow.makers[finding][0]), map(flow.carried_from, flow.makers[site.weighted_sum])
     kernel = "×".join(map(str, read_sizes(flow, finding, "kernel_size")))
     return f"+ CONVOLUTION {kernel} OF V" if read in set(values) else f"+ CONVOLUTION {kernel}"
+
+
+def name_difference(flow: Flow, part: Part) -> str:
+    """What is taken from one half of what the heads found: the other, times one number (DiffLlama); empty if not so."""
+    node = part.nodes[-1]
+    halves, taken = flow.makers[node] if len(flow.makers[node]) == 2 else (None, None)
+    if flow.op(node) not in DIFFERENCES or halves is None or taken is None or flow.op(taken) not in SCALINGS:
+        return ""
+    is_halved = len(flow.steps[halves].outputs) == 2 and halves in flow.makers[taken]
+    by_one = any(prod(record.shape) == 1 for record in flow.steps[taken].inputs)
+    return "ONE HALF × ONE NUMBER, SUBTRACTED" if is_halved and by_one else ""
 
 
 def list_gate(flow: Flow, gate: int) -> list[int]:
