@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from story.body.test_mistaken import WIDTH, FeedForwardPart
+from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart
 from torch import nn
 
 import xray
@@ -83,3 +83,25 @@ def test_the_stream_is_led_past_a_norm_to_what_reads_the_stream_itself():
     led = {(labels[edge.source], labels[edge.target]) for edge in chart.edges}
     assert [labels[key] for key in chart.feet] == ["LAYER NORM", "PRODUCT"]
     assert led == {("LAYER NORM", "LINEAR"), ("LINEAR", "TANH"), ("TANH", "PRODUCT"), ("PRODUCT", "ADD")}
+
+
+class SumBehind(nn.Module):
+    """Behind layers a linear layer of the mean of all rows, added to each, and a last one (as SAM 3 adds its prompts)."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(part() for part in 2 * (AttentionPart, FeedForwardPart))
+        self.norm, self.ask, self.last = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 5)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return self.last(x + self.ask(self.norm(x).mean(1, keepdim=True)))
+
+
+def test_a_sum_behind_layers_of_what_they_gave_and_what_is_made_of_it_has_a_box():
+    (column,) = read_columns(xray.trace(SumBehind(), torch.randn(2, 7, WIDTH)))
+    labels = [node.label for node in column.exit.nodes]
+
+    assert labels == ["LAYER NORM", "LINEAR OF A MEAN OF ROWS", "ADDED UP", "LINEAR"]
+    assert column.exit.feet == (column.exit.nodes[0].key, column.exit.nodes[2].key)

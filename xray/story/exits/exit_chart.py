@@ -105,7 +105,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     label = name_bending(flow, behind)
     if heads.steps:
         labels |= dict(heads.labels) | ({behind[-1]: label} if label else {})
-    chart = chart_operations(flow, nodes, top, labels, "out", folded=folded, most=MOST_AT_ALL)
+    chart = chart_operations(flow, nodes, top, labels, "out", folded=folded, begins={end}, most=MOST_AT_ALL)
     if chart is None:
         return None
     chart = replace(chart, nodes=tuple(tell_pooled(flow, show_given(node), end) for node in chart.nodes))
