@@ -1,5 +1,6 @@
 """The card that says which layer is which."""
 
+import pytest
 import torch
 from handwritten import Attention, Layer
 from story.body.test_mistaken import WIDTH, FeedForwardPart
@@ -83,6 +84,20 @@ def test_a_mask_that_no_layer_has_is_told_of_none_where_some_kinds_are_not_drawn
     layers = (part for one in wide for part in (Late(turned=True), FeedForwardPart(one)))
 
     assert tell_card(nn.Sequential(*layers)) == [f"{number}: self-attention, feed-forward" for number in range(1, 9)]
+
+
+@pytest.mark.parametrize(
+    ("count", "told"), [(8, []), (10, ["Left out of the drawing: layers 9, 10 of the 10 of the stack tower."])]
+)
+def test_layers_of_kinds_that_have_no_room_are_said_to_be_left_out(count, told):
+    layers = (part for one in range(17, 17 + count) for part in (Late(turned=True), FeedForwardPart(one)))
+    trace = xray.trace(nn.Sequential(*layers).eval(), torch.ones(2, PLACES, WIDTH))
+    texts = (
+        " ".join("".join(run.text for run in line) for line in box.lines)
+        for box in compose_poster(trace, text_width).boxes
+    )
+
+    assert [text for text in texts if text.startswith("Left out")] == told
 
 
 def test_layers_whose_sum_is_multiplied_by_a_number_say_so_where_others_are_not():

@@ -483,6 +483,8 @@ LEFT = {
     "much": tuple((name, Counter("abcd")) for name in "wxyz"),
 }
 OF_LEFT = {"in no box": {"some", "much"}}
+LEFT_OUT = {"nothing": (), "some": ((make_tower(), (1,)),)}
+OF_LEFT_OUT = {"layers in no frame": {"some"}}
 MADE = {"stored": step("x", "softmax"), "derived": step("x", "softmax", settings={"derived": True})}
 KNOWN = {"trained": True, "batch": 2}
 """Settings of a run of which nothing has to be said."""

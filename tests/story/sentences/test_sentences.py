@@ -33,6 +33,7 @@ GROUPS = (
     (of_parts.OF_STAGES, pools.SUMS, pools.OF_STAGES),
     (of_models.OF_GROUPS, pools.GROUPS, pools.OF_GROUPS),
     ((of_models.UNSAID,), pools.LEFT, pools.OF_LEFT),
+    ((of_models.LEFT_OUT,), pools.LEFT_OUT, pools.OF_LEFT_OUT),
     ((of_runs.DERIVED,), pools.MADE, {"derived": {"derived"}}),
     (of_stations.OF_BRANCHES, pools.BRANCHES, pools.OF_BRANCHES),
     (of_stations.OF_FORWARDS, pools.THINKING, pools.OF_FORWARDS),

@@ -33,6 +33,15 @@ class Told:
     unsaid: tuple[tuple[str, Counter[str]], ...] = ()
     scored: tuple[tuple[str, int], ...] = ()
 
+    def list_left_out(self) -> list[tuple[Tower, list[int]]]:
+        """The layers of each tower that stand in no frame, of towers that have such."""
+        found = []
+        for tower, frames, _ in self.frames:
+            drawn = {layer for frame in frames for layer in frame.group.layers}
+            left = sorted({layer for group in tower.groups for layer in group.layers} - drawn)
+            found += [(tower, left)] if frames and left else []
+        return found
+
     def nodes(self) -> Iterator[Node]:
         """Every node of every frame."""
         return (

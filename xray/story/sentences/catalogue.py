@@ -4,7 +4,7 @@ from typing import Any
 
 from xray.story.sentences.of_ends import OF_ENTRANCES, OF_EXITS, OF_LOOPS, OF_WORDS
 from xray.story.sentences.of_masks import OF_MASKS, OF_PICTURES
-from xray.story.sentences.of_models import OF_GROUPS, OF_MODELS, UNSAID
+from xray.story.sentences.of_models import LEFT_OUT, OF_GROUPS, OF_MODELS, UNSAID
 from xray.story.sentences.of_parts import OF_ADDED, OF_ELSEWHERE, OF_LOADS, OF_PASTS, OF_SOURCES, OF_STAGES, REMARKS
 from xray.story.sentences.of_runs import (
     COPIED,
@@ -24,6 +24,7 @@ from xray.story.sentences.sentence import Sentence
 CATALOGUE: tuple[Sentence[Any], ...] = (
     *OF_MODELS,
     *OF_GROUPS,
+    LEFT_OUT,
     UNSAID,
     *(sentence for group in REMARKS.values() for sentence in group),
     *OF_LOADS,

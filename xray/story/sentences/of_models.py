@@ -163,6 +163,12 @@ def describe_unsaid(unsaid: Sequence[tuple[str, Counter[str]]]) -> str:
     return f"Worked out, and in no box: {'; '.join([*told, *more])}."
 
 
+def describe_left_out(left: Sequence[tuple[Tower, Sequence[int]]]) -> str:
+    """Which layers of which towers stand in no frame, where there are more kinds of them than a sheet has room for."""
+    told = (f"{spell_numbers(layers)} of the {tower.layers} of the {tower.name} tower" for tower, layers in left)
+    return f"Left out of the drawing: {'; '.join(told)}." if left else ""
+
+
 def describe_ops(ops: Counter[str]) -> str:
     """Operations, each with how often it is."""
     told = [f"{op} × {many}" if many > 1 else op for op, many in ops.most_common(MOST_UNSAID)]
@@ -310,6 +316,8 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
 """Every sentence of the card, in the order in which they are printed."""
 UNSAID: Sentence[Sequence[tuple[str, Counter[str]]]] = Sentence("in no box", describe_unsaid)
 """What is said of steps that are not drawn."""
+LEFT_OUT: Sentence[Sequence[tuple[Tower, Sequence[int]]]] = Sentence("layers in no frame", describe_left_out)
+"""What is said of layers that are not drawn."""
 OF_GROUPS: tuple[Sentence[Group], ...] = (
     fixed("shared group", "one set of weights", lambda group: group.shared),
     Sentence("sets of weights", describe_weight_sets),
