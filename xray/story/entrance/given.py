@@ -21,7 +21,7 @@ from xray.story.charts.chart import (
 from xray.story.entrance.also_given import add_others
 from xray.story.entrance.inputs import list_worked_out
 from xray.story.entrance.shared_ids import find_shared_ids
-from xray.story.entrance.tables import looks_up_ids, looks_up_places
+from xray.story.entrance.tables import looks_up_places
 from xray.story.passages.added_places import learned_source
 from xray.story.passages.joined_rows import find_begun_rows
 from xray.story.recognition.between import is_linear, is_times_one
@@ -81,8 +81,13 @@ def is_held(flow: Flow, step: Step, record: TensorRecord, reader: int) -> bool:
 
 
 def is_code(flow: Flow, step: Step, record: TensorRecord, reader: int) -> bool:
-    """Whether ids were worked out of other numbers before they are looked up: nothing comes in there (X-Codec)."""
-    return flow.op(reader) in LOOKUPS and record.role == "ids" and not looks_up_ids(flow, reader)
+    """Whether ids that are looked up were all worked out of other numbers: nothing comes in there (X-Codec)."""
+    asked = next((maker for one, maker in flow.given(reader) if one is record), None)
+    if flow.op(reader) not in LOOKUPS or record.role != "ids" or asked is None:
+        return False
+    moved = flow.behind(asked, within=lambda here: not flow.output(here).is_float)
+    makers = [maker for here in moved for one, maker in flow.given(here) if not one.is_float]
+    return None not in makers and any(maker is not None and flow.output(maker).is_float for maker in makers)
 
 
 def add_learned(flow: Flow, chart: Chart, rows: TensorRecord, reader: int, working: int) -> Chart:
