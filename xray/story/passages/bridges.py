@@ -29,6 +29,7 @@ MOST_STEPS = 60
 FILTER_NORMS = NORMS | {"batch_norm", "instance_norm"}
 EACH_REPEATED = "repeat_interleave"
 EARLIER_BESIDE = "WITH WHAT CAME BEFORE BESIDE IT"
+EARLIER_STACKED = "STACKED WITH WHAT CAME BEFORE"
 ROWS_BESIDE = "× ROWS FROM BESIDE"
 
 
@@ -199,6 +200,8 @@ def label_earlier(flow: Flow, node: int, nodes: Collection[int]) -> str:
     """What a step is called that brings together what a part makes with rows made before the part; "" for any other."""
     if lays_earlier_beside(flow, node, nodes):
         return EARLIER_BESIDE
+    if stacks_earlier(flow, node, nodes):
+        return EARLIER_STACKED
     return ROWS_BESIDE if multiplies_earlier(flow, node, nodes) else ""
 
 
@@ -211,6 +214,13 @@ def multiplies_earlier(flow: Flow, node: int, nodes: Collection[int]) -> bool:
     before = [maker for _, maker in given if maker is not None and maker not in nodes]
     are_rows = all(record.shape == made.shape and record.role == "activation" for record, _ in given)
     return are_rows and len(inside) == len(before) == 1 and list_reading_data(flow).issuperset((*inside, *before))
+
+
+def stacks_earlier(flow: Flow, node: int, nodes: Collection[int]) -> bool:
+    """Whether a step stacks what a part makes with what was made of data before it, as by each layer (LW-DETR)."""
+    makers = flow.makers[node] if flow.op(node) == "stack" else ()
+    before = [maker for maker in makers if maker is not None and maker not in nodes]
+    return len(makers) == len(before) + 1 > 1 and list_reading_data(flow).issuperset(makers)
 
 
 def lays_earlier_beside(flow: Flow, node: int, nodes: Collection[int]) -> bool:
