@@ -147,6 +147,7 @@ MODELS = {
     "recurrence by pieces": make_anatomy(Recurrence(None, None, by_pieces=True)),
     "convolution": make_anatomy(Convolution((3, 3), 1)),
     "shared layers": make_anatomy(FALSE, shared=True),
+    "lent weights": number_blocks(make_anatomy(FALSE), weights_of="vision"),
     "layers shared in part": share_in_part(make_anatomy(FALSE)),
     "tied": make_anatomy(FALSE, head=Head("vocabulary", 61, tied=True)),
     "compared": make_anatomy(FALSE, links=(Link("compared", "vision", "text"),)),

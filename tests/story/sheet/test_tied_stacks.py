@@ -1,9 +1,11 @@
 """Weights of which several parts of a model make use: they are counted at one of them."""
 
+import pytest
 import torch
 from torch import nn
 
 import xray
+from xray import anatomy
 from xray.story.facts.totals import count_params
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.shares import list_shares
@@ -67,6 +69,39 @@ def test_a_stack_that_works_with_the_weights_of_another_one_counts_none_of_them_
     listed = list_shares(read_columns(trace, all_layers=False), count_params(trace), {})
 
     assert sum(count for _, _, count in listed) == sum(one.numel() for one in model.parameters())
+
+
+class Beside(nn.Module):
+    """Two stacks beside each other, each on words of its own: the second's parameters are those of the first, or not."""
+
+    def __init__(self, *, is_lent):
+        super().__init__()
+        self.words, self.middle = nn.Embedding(31, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.first, self.second = (
+            nn.ModuleList(
+                nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 23), nn.ReLU(), nn.Linear(23, WIDTH))
+                for _ in range(3)
+            )
+            for _ in range(2)
+        )
+        for name, parameter in self.first.named_parameters() if is_lent else ():
+            part, _, last = name.rpartition(".")
+            setattr(self.second.get_submodule(part), last, parameter)
+
+    def forward(self, ids, others):
+        x, y = self.words(ids), self.middle(self.words(others))
+        for one, other in zip(self.first, self.second, strict=True):
+            x, y = x + one(x), y + other(y)
+        return x @ y.mT
+
+
+@pytest.mark.parametrize("is_lent", [True, False])
+def test_a_tower_whose_layers_work_with_the_weights_of_another_one_says_so(is_lent):
+    torch.manual_seed(0)
+    ids = torch.arange(14).view(2, 7)
+    one, other = anatomy(xray.trace(Beside(is_lent=is_lent), ids, ids[:, :5] + 1)).towers
+
+    assert (one.weights_of, other.weights_of) == (None, one.name if is_lent else None)
 
 
 class Lends(nn.Module):

@@ -147,6 +147,7 @@ class Tower:
     (EfficientNet). `apart` are the layers, from 0, that are no blocks, but sums between two (FastSpeech 2), `unlisted`
     those that stand in no block of the list that holds most of them, each in one (SAM's last attention).
     `before` is what stands before its first layer and is no part of an entrance: an attention that nothing goes past.
+    `weights_of` is the tower before it with whose weights its layers work (DiffusionGemma).
     """
 
     name: str
@@ -167,6 +168,7 @@ class Tower:
     apart: tuple[int, ...] = ()
     unlisted: tuple[int, ...] = ()
     before: str | None = None
+    weights_of: str | None = None
 
     @property
     def layers(self) -> int:

@@ -342,3 +342,10 @@ def count_weight_sets(held: Sequence[frozenset[str]]) -> int | None:
     """How many sets of weights serve layers of which each runs several times; None where none does, or all are one."""
     sets = len(set(held))
     return sets if 1 < sets < len(held) else None
+
+
+def find_lender(flow: Flow, layers: Sequence[Layer], others: Sequence[Sequence[Layer]]) -> int | None:
+    """Which of some towers has layers that work, one by one, with the very weights of these; None if none has."""
+    held = [learned_paths(flow, layer) for layer in layers]
+    alike = (number for number, one in enumerate(others) if [learned_paths(flow, layer) for layer in one] == held)
+    return next(alike, None) if all(held) else None

@@ -17,6 +17,14 @@ def describe_rows_added(anatomy: Anatomy) -> str:
     )
 
 
+def describe_lent_weights(anatomy: Anatomy) -> str:
+    return " ".join(
+        f"The layers of the {tower.name} tower work with the weights of the {tower.weights_of} tower's."
+        for tower in anatomy.towers
+        if tower.weights_of
+    )
+
+
 def describe_links(anatomy: Anatomy) -> str:
     given: dict[str, list[str]] = {}
     for link in anatomy.links:

@@ -45,6 +45,7 @@ from xray.story.sentences.of_links import (
     describe_chosen_ids,
     describe_comparison,
     describe_earlier,
+    describe_lent_weights,
     describe_links,
     describe_multiplied,
     describe_rows_added,
@@ -294,6 +295,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
         "Some layers work with one set of weights in part: beside it each has others of its own.",
         lambda whole: any(group.shared_in_part for tower in whole.towers for group in tower.groups),
     ),
+    Sentence("lent weights", describe_lent_weights),
     fixed(
         "tied",
         "The table of the words is also the last layer: one set of numbers for both.",
