@@ -55,3 +55,24 @@ def test_a_norm_of_places_that_were_put_together_is_not_the_last_of_the_tower(me
     (tower,) = xray.anatomy(xray.trace(Merged(merges=merges).eval(), torch.rand(BATCH, PLACES, 7))).towers
 
     assert tower.final_norm == final
+
+
+class Parted(nn.Module):
+    """Layers, behind which each piece of the rows goes through one and the same norm (HunYuan VL's images)."""
+
+    def __init__(self, *, parts):
+        super().__init__()
+        self.given, self.size = nn.Linear(7, WIDTH), 2 if parts else 4
+        self.layers = nn.Sequential(*(part() for _ in range(2) for part in (AttentionPart, FeedForwardPart)))
+        self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3)
+
+    def forward(self, x):
+        pieces = self.layers(self.given(x))[:, :4].split(self.size, 1)
+        return torch.cat([self.head(self.norm(piece)) for piece in pieces], 1)
+
+
+@pytest.mark.parametrize(("parts", "final"), [(False, "layer"), (True, None)])
+def test_a_norm_of_pieces_that_the_rows_were_cut_into_is_not_the_last_of_the_tower(parts, final):
+    (tower,) = xray.anatomy(xray.trace(Parted(parts=parts).eval(), torch.rand(BATCH, PLACES, 7))).towers
+
+    assert tower.final_norm == final

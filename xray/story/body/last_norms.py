@@ -26,7 +26,8 @@ def norm_within_skip(flow: Flow, chain: Chain) -> FoundNorm | None:
 def last_norm(flow: Flow, end: int) -> FoundNorm | None:
     """The norm that reads what a chain ends with; rows that are made one long are no norm of it (X-CLIP).
 
-    Nor is one of rows that several places were put together to: it belongs to what puts them (InternVL's projector).
+    Nor is one of rows that several places were put together to: it belongs to what puts them (InternVL's projector),
+    or one of a piece that the rows were cut into: it belongs to what works on each piece (HunYuan VL's images).
     """
     todo = [end]
     for _ in range(40):
@@ -37,10 +38,20 @@ def last_norm(flow: Flow, end: int) -> FoundNorm | None:
             norm = closing_norm(flow, reader, end)
             if norm is not None:
                 is_own = flow.output(norm.end).shape[-1] in flow.output(end).shape
-                return norm if is_own and not is_mere_length(flow, norm) else None
+                return norm if is_own and not is_mere_length(flow, norm) and not is_of_piece(flow, end, norm) else None
             if flow.op(reader) in CARRYING | DROPOUTS | POOLINGS:
                 todo.append(reader)
     return None
+
+
+def is_of_piece(flow: Flow, end: int, norm: FoundNorm) -> bool:
+    """Whether a norm reads one of several pieces that a stream is cut into."""
+    here = norm.origin
+    while here is not None and here != end and flow.makers[here]:
+        if len(flow.steps[here].outputs) > 1:
+            return True
+        here = flow.makers[here][0]
+    return False
 
 
 def is_mere_length(flow: Flow, norm: FoundNorm) -> bool:
