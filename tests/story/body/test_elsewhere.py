@@ -401,3 +401,11 @@ def test_keys_that_a_convolution_gathers_are_counted():
     # timm's pvt_v2.py: sr_ratios of 8, 4, 2, 1, two layers each
     assert [one.gathered for one in told] == [64, 64, 16, 16, 4, 4, None, None]
     assert describe_station(anatomy(kept("pvt_v2_b0")[0]).towers[0], told[0]).endswith("64 gathered into one.")
+
+
+def test_a_head_behind_two_towers_is_drawn_behind_the_later_one_alone():
+    first, second = read_columns(kept("cait_xxs24_224")[0])
+
+    assert first.exit is None
+    assert second.exit is not None
+    assert [node.label for node in second.exit.nodes] == ["LAYER NORM", "LINEAR OF THE FIRST ROW"]

@@ -18,6 +18,7 @@ from xray.story.charts.operations_chart import SAME_WEIGHTS
 from xray.story.entrance.entrance_chart import chart_entrance, without_places
 from xray.story.entrance.given import find_input
 from xray.story.exits.exit_chart import chart_exit
+from xray.story.exits.last_steps import find_last
 from xray.story.exits.meeting_chart import add_comparisons
 from xray.story.passages.homes import read_leading
 from xray.story.sheet.counting import Count
@@ -327,8 +328,7 @@ def make_column(
     in_rows = all_layers or words is not None
     frames = plan_frames(flow, towering, station + 1, Count(flow), all_layers=all_layers, in_rows=in_rows)
     following = station + 1 + sum(panel.is_open for frame in frames for panel in frame.panels)
-    others = {node for other in reading.towers if other.end != towering.end for node in other.nodes}
-    leaving = chart_exit(flow, towering, others)
+    leaving = None if ends_with_later(reading, towering) else chart_exit(flow, towering, list_others(reading, towering))
     if leaving is not None:
         leaving = add_comparisons(flow, leaving, towering.tower.name, list_meetings(reading))
     wide = any(frame.is_wide for frame in frames)
@@ -347,6 +347,18 @@ def make_column(
         (single or words is not None) and not wide,
         words=words,
     )
+
+
+def list_others(reading: Reading, towering: Towering) -> set[int]:
+    """The steps of all other towers."""
+    return {node for other in reading.towers if other.end != towering.end for node in other.nodes}
+
+
+def ends_with_later(reading: Reading, towering: Towering) -> bool:
+    """Whether what stands behind a tower last stands last behind a later one too: it is drawn there alone (CaiT)."""
+    last = find_last(reading.flow, towering, list_others(reading, towering))
+    later = (one for one in reading.towers if one.end > towering.end)
+    return last is not None and any(find_last(reading.flow, one, list_others(reading, one)) == last for one in later)
 
 
 def find_twin(reading: Reading, towering: Towering, readings: Sequence[Reading]) -> tuple[Reading, Towering] | None:
