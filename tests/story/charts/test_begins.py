@@ -88,7 +88,7 @@ def test_the_stream_is_led_past_a_norm_to_what_reads_the_stream_itself():
 
 
 class SumBehind(nn.Module):
-    """Behind layers a linear layer of the mean of all rows, added to each, and a last one (as SAM 3 adds its prompts)."""
+    """Behind layers a linear layer of the mean of all rows, added to each, and a last one (SAM 3 adds prompts so)."""
 
     def __init__(self):
         super().__init__()

@@ -46,7 +46,7 @@ def list_led(chart: Chart) -> list[str]:
 def test_a_series_is_led_to_its_mean_and_to_what_its_mean_is_taken_from():
     chart = entrance_of(Scaled(), torch.ones(2, 19, 1))
 
-    assert list_led(chart) == ["DIVIDED", "POWER 2", "DIVIDED"]
+    assert list_led(chart) == ["DIVIDED", "SUBTRACTED", "SUBTRACTED"]
 
 
 def test_what_is_made_of_a_shape_alone_is_no_box():

@@ -114,7 +114,8 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
     if part.kind == "rotate" and not narrow and not is_rotary(flow, part.nodes):
         done = {flow.op(node) for node in part.nodes}
         told = " AND ".join(word for word, ops in (("SCALE", SCALINGS), ("SHIFT", SUMS)) if done & ops)
-        return "ADDED UP" if told == "SHIFT" else f"{told or 'CHANGE'} {letters}"
+        joins = any(flow.op(node) in SUMS and adds_alike(flow, node) for node in part.nodes)
+        return "ADDED UP" if joins or told == "SHIFT" else f"{told or 'CHANGE'} {letters}"
     if part.kind == "norm" and flow.op(part.nodes[-1]) in SIDE_BY_SIDE and reads_unnormed(flow, part):
         return f"{letters} BESIDE ITS NORM" if narrow else f"{letters} BESIDE THEIR NORM"
     if part.kind == "norm":
@@ -221,3 +222,9 @@ def repeat_times(flow: Flow, part: Part) -> int:
     first = flow.steps[part.nodes[0]]
     before = prod(first.inputs[0].shape) if first.inputs else 0
     return prod(part.record.shape) // before if before else 0
+
+
+def adds_alike(flow: Flow, node: int) -> bool:
+    """Whether a step adds two tensors of one shape, and no learned row to each of a stream's."""
+    shapes = [record.shape for record in flow.steps[node].inputs]
+    return len(shapes) == len(("one", "other")) and shapes[0] == shapes[1]

@@ -164,7 +164,8 @@ def steps_with_block(flow: Flow, *places: int) -> tuple[Step, ...]:
 def describe_params(flow: Flow, *places: int) -> str:
     """How many parameters some steps have together, in words; nothing where that would be a part of them."""
     counted = count_params(flow, *places)
-    return plural(counted, "parameter") if counted and not any(reads_resized(flow, one) for one in places) else ""
+    is_part = any(reads_resized(flow, one, places) for one in places)
+    return plural(counted, "parameter") if counted and not is_part else ""
 
 
 def count_params(flow: Flow, *places: int) -> int:
@@ -190,13 +191,17 @@ def count_read(flow: Flow, place: int) -> int:
     )
 
 
-def reads_resized(flow: Flow, place: int) -> bool:
-    """Whether a step that moves no numbers reads a parameter that was resized on its way, which is not counted."""
+def reads_resized(flow: Flow, place: int, places: Collection[int]) -> bool:
+    """Whether a step that moves no numbers reads a parameter that was resized on its way, which is not counted.
+
+    Where what resized it is among the same steps, it is counted there (the rows that VITS pads).
+    """
     if flow.steps[place].params or flow.op(place) in CARRYING | REPEATS:
         return False
     return any(
         learned_source(flow, record, maker) is not None
         and learned_source(flow, record, maker, CARRYING | REPEATS) is None
+        and flow.carried_from(maker, CARRYING | REPEATS) not in places
         for record, maker in flow.given(place)
     )
 
