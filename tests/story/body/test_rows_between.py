@@ -134,6 +134,14 @@ def test_sums_of_those_rows_are_told_where_the_frames_of_a_tower_stand_in_two_co
     assert list_unsaid([*before, lower, upper]) == ()
 
 
+def test_rows_of_another_tower_have_the_colour_of_that_tower_before_anything_is_made_of_them():
+    with torch.no_grad():
+        columns = read_columns(xray.trace(Deep(), rows(), torch.ones(BATCH, PLACES, dtype=torch.long)))
+    chart = columns[-1].frames[-1].bridge
+
+    assert [node.surface for node in chart.nodes] == ["memory", "own", "own"]
+
+
 def test_layers_behind_which_rows_are_added_all_along_stay_in_one_frame():
     with torch.no_grad():
         columns = read_columns(xray.trace(Bridged(), rows(), torch.ones(BATCH, PLACES, dtype=torch.long)))

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from math import isclose, prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, PLACING, SIDE_BY_SIDE, SUMS
 from xray.story.body.ends import is_convolved
 from xray.story.body.stages import find_any_norm
 from xray.story.body.towers import Towering
@@ -13,6 +13,7 @@ from xray.story.charts.operation_labels import label_step
 from xray.story.exits.handed_rows import name_mean, takes_rows
 from xray.story.exits.loss_chart import is_loss
 from xray.story.recognition.between import is_linear, list_reading_data
+from xray.story.recognition.scored_parts import FILLS, NO_WEIGHT
 
 JOINING = SIDE_BY_SIDE | {"stack"}
 
@@ -139,7 +140,8 @@ def list_worked_behind(flow: Flow, top: int, others: Collection[int], began: Col
 
     Each but a mean of some rows is alone; nothing else reads what they read. A pooler's tanh is such a one, and a bias
     of words that stands apart from the layer (BART), and a mean of the first rows (Pixio). So are a number that all is
-    multiplied by, a sum with what the stream `began` as (Nemotron 3.5 Transcribe), and the choice of some rows.
+    multiplied by, a sum with what the stream `began` as (Nemotron 3.5 Transcribe), the choice of some rows, and one
+    number that some others are set to (Chameleon's scores of image codes).
     """
     found: list[tuple[int, ...]] = []
     here, taken = top, tuple[int, ...]()
@@ -158,6 +160,7 @@ def list_worked_behind(flow: Flow, top: int, others: Collection[int], began: Col
             or adds_earlier(flow, here, began)
             or adds_worked_out(flow, here)
             or chooses_rows(flow, here)
+            or read_written(flow, here) is not None
         ):
             found.append((here,))
         elif not taken and takes_rows(flow, here):
@@ -201,6 +204,13 @@ def chooses_rows(flow: Flow, node: int) -> bool:
     return flow.op(node) == "gather" and are_rows and before[::2] == after[::2] and after[1] < before[1]
 
 
+def read_written(flow: Flow, node: int) -> float | None:
+    """The one number that a step writes at some places; None for any other step."""
+    step = flow.steps[node]
+    written = step.settings.get("values") if step.op in PLACING else step.settings.get("value")
+    return float(written) if step.op in PLACING | FILLS and isinstance(written, int | float) else None
+
+
 def label_behind(flow: Flow, nodes: Sequence[int], began: Collection[int]) -> str:
     """What a step behind the last layer is called, with those rows that it works on, if they are some alone."""
     end, *taken = nodes
@@ -210,6 +220,9 @@ def label_behind(flow: Flow, nodes: Sequence[int], began: Collection[int]) -> st
         return "+ WHAT CAME BEFORE THE LAYERS"
     if chooses_rows(flow, end):
         return f"{flow.output(end).shape[1]:,} OF {flow.steps[end].inputs[0].shape[1]:,} ROWS"
+    written = read_written(flow, end)
+    if written is not None:
+        return "SOME PUSHED FAR DOWN" if written <= NO_WEIGHT else f"SOME SET TO {written:g}"
     told = name_mean(flow, end) or ("+ A BIAS" if adds_bias(flow, end) else label_step(flow, end))
     if not taken:
         return told

@@ -55,7 +55,7 @@ def describe_chosen_ids(anatomy: Anatomy) -> str:
         if link.kind == "chosen":
             given.setdefault(link.target, []).append(link.source)
     told = (
-        f"The ids that the {target} tower looks up are worked out of what {name_givers(sources)}."
+        f"Ids that the {target} tower looks up are worked out of what {name_givers(sources)}."
         for target, sources in given.items()
     )
     return " ".join(told)

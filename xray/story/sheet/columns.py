@@ -212,6 +212,7 @@ def paint_leading(column: Column) -> Column:
     """
     leading = read_leading(column.reading.flow, column.towering, column.reading.towers)
     theirs, between = (frozenset[int]().union(*some.values()) for some in (leading.inside, leading.between))
+    theirs |= {rows.source for rows in column.towering.added}
     places = column.reading.flow.places
 
     def paint(chart: Chart | None) -> Chart | None:
