@@ -7,6 +7,7 @@ from torch import nn
 
 import xray
 from xray.ir.flow.dataflow import read_flow
+from xray.story.charts.operation_labels import label_step
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.sheet.columns import read_columns
 
@@ -324,6 +325,22 @@ class Affine(nn.Module):
 
 def test_a_product_and_a_sum_in_one_operation_are_called_by_what_they_hold():
     assert labels_of(Affine(), rows(8)) == ["LINEAR", "SCALE AND SHIFT", "LINEAR"]
+
+
+@pytest.mark.parametrize("highest", [lambda x: x.amax(1), lambda x: x.max(1).values])
+def test_the_highest_of_several_rows_has_one_name(highest):
+    class Highest(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Linear(8, 8)
+
+        def forward(self, x):
+            return highest(self.first(x))
+
+    flow = read_flow(xray.trace(Highest(), rows(8)).passes[0])
+    (place,) = (place for place, step in enumerate(flow.steps) if step.op in ("amax", "max"))
+
+    assert label_step(flow, place) == "MAX"
 
 
 class Stem(nn.Module):

@@ -57,6 +57,10 @@ LABELS = {
 }
 
 
+ALIKE = {"amax": "max", "amin": "min"}
+"""What has two names in torch, and one on the sheet (timm's Hiera)."""
+
+
 def label_step(flow: Flow, node: int) -> str:
     """What one step is called."""
     norm = find_any_norm(flow, node)
@@ -113,7 +117,7 @@ def label_step(flow: Flow, node: int) -> str:
         return "SUBTRACTED"
     if op in SCALINGS:
         return "DIVIDED" if op.startswith(("div", "true_div")) else "MULTIPLIED"
-    return op.strip("_").replace("_", " ").upper()
+    return ALIKE.get(op, op.strip("_").replace("_", " ")).upper()
 
 
 def label_division(flow: Flow, norm: Norm) -> str:
