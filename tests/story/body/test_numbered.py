@@ -136,6 +136,39 @@ def test_a_layer_outside_the_list_of_the_others_is_told(listed):
     assert describe_blocks(anatomy) == "2 of 3 layers are blocks of one list; layer 3 is none of these."
 
 
+class Grouping(nn.Module):
+    """Two stages, each of a list of layers and one more behind these (GroupViT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.given, self.stages = nn.Linear(7, WIDTH), nn.ModuleList(OneStage() for _ in range(2))
+
+    def forward(self, x):
+        x = self.given(x)
+        for stage in self.stages:
+            x = stage(x)
+        return x
+
+
+class OneStage(nn.Module):
+    """Two layers in a list, and one beside it."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers, self.assign = nn.ModuleList(Layer() for _ in range(2)), Layer()
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return self.assign(x)
+
+
+def test_layers_outside_the_lists_of_all_stages_are_told():
+    anatomy = read(Grouping(), rows())
+
+    assert describe_blocks(anatomy) == "4 of 6 layers are blocks of 2 lists; layers 3, 6 are none of these."
+
+
 def test_layers_of_two_lists_that_are_as_long_are_told_as_layers_alone():
     (tower,) = read(Adapted(own=True), rows()).towers
 

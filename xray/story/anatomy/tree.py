@@ -145,7 +145,8 @@ class Tower:
     the stream (Qwen3-VL).
     `blocks` is how many blocks the model numbers where some, `idle_blocks`, hold no layer: nothing is added in these
     (EfficientNet). `apart` are the layers, from 0, that are no blocks, but sums between two (FastSpeech 2), `unlisted`
-    those that stand in no block of the list that holds most of them, each in one (SAM's last attention).
+    those that stand in no block of the list that holds most of them, each in one (SAM's last attention), or in none of
+    the `lists` that its stages have (GroupViT).
     `before` is what stands before its first layer and is no part of an entrance: an attention that nothing goes past.
     `weights_of` is the tower before it with whose weights its layers work (DiffusionGemma).
     """
@@ -167,6 +168,7 @@ class Tower:
     idle_blocks: int = 0
     apart: tuple[int, ...] = ()
     unlisted: tuple[int, ...] = ()
+    lists: int = 1
     before: str | None = None
     weights_of: str | None = None
 

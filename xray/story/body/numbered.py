@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from xray.ir.flow.dataflow import Flow
@@ -10,19 +10,22 @@ from xray.ir.flow.operation_kinds import SUMS
 from xray.story.body.layers import Layer
 
 NUMBERED = re.compile(r"(.*)\.\d+")
+NUMBERS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True)
 class Numbered:
     """How many blocks there are beside each other, how many of them are idle, and the layers, from 0, that are none.
 
-    `apart` are sums between two blocks, `unlisted` those that no block holds of the list that most layers are in.
+    `apart` are sums between two blocks, `unlisted` those that no block holds of the list that most layers are in, or of
+    such a list in each stage, of which there are so many `lists`.
     """
 
     blocks: int | None = None
     idle: int = 0
     apart: tuple[int, ...] = ()
     unlisted: tuple[int, ...] = ()
+    lists: int = 1
 
 
 def read_numbered(flow: Flow, layers: Sequence[Layer], around: Collection[int]) -> Numbered:
@@ -46,10 +49,14 @@ def read_numbered(flow: Flow, layers: Sequence[Layer], around: Collection[int]) 
     )
     none = [number for number, block in enumerate(held) if block is None]
     apart = tuple(number for number in none if stands_between(flow, layers[number], blocks))
-    unlisted = () if apart else list_unlisted(flow, held)
+    unlisted, lists = (), 1
+    if not apart:
+        unlisted = list_unlisted(flow, held)
+        lists, inner = read_stages(flow, layers) if not unlisted and len(blocks) < len(held) else (1, ())
+        unlisted = unlisted or inner
     idle, used = ({flow.steps[node].path for node in nodes} for nodes in (beside, blocks))
     are_told = bool(idle) and is_around and len(used) == len(held) - len(none)  # a stage of several layers is no block
-    return Numbered(len(idle | used) if are_told else None, len(idle) if are_told else 0, apart, unlisted)
+    return Numbered(len(idle | used) if are_told else None, len(idle) if are_told else 0, apart, unlisted, lists)
 
 
 def adds_up(flow: Flow, block: int) -> bool:
@@ -68,10 +75,36 @@ def list_unlisted(flow: Flow, held: Sequence[int | None]) -> tuple[int, ...]:
     return tuple(number for number, one in enumerate(held) if one not in own)
 
 
+def read_stages(flow: Flow, layers: Sequence[Layer]) -> tuple[int, tuple[int, ...]]:
+    """How many lists of blocks the stages of a tower have, a layer to a block, and the layers outside (GroupViT).
+
+    More than half of all layers are in these.
+    """
+    adds = [layer[0].joints[0].add for layer in layers]
+    held = [find_own_block(flow, add, adds) for add in adds]
+    kinds = Counter(NUMBERS.sub("", name_list(flow, one)) for one in held if one is not None)
+    kind, count = max(kinds.items(), key=lambda one: one[1], default=("", 0))
+    own = [one for one in held if one is not None and NUMBERS.sub("", name_list(flow, one)) == kind]
+    lists = {name_list(flow, one) for one in own}
+    if len({flow.steps[one].path for one in own}) < count or 2 * count <= len(held) or len(lists) == 1:
+        return 1, ()
+    return len(lists), tuple(number for number, one in enumerate(held) if one not in own)
+
+
+def find_own_block(flow: Flow, add: int, adds: Collection[int]) -> int | None:
+    """The outermost numbered block that holds one of some sums, and none of the others."""
+    alone = (one for one in list_blocks(flow, add) if sum(one < other < flow.ends[one] for other in adds) == 1)
+    return min(alone, default=None)
+
+
 def find_block(flow: Flow, add: int) -> int | None:
     """The outermost numbered block that holds a step."""
-    numbered = [node for node in flow.parents(add) if name_list(flow, node)]
-    return numbered[-1] if numbered else None
+    return min(list_blocks(flow, add), default=None)
+
+
+def list_blocks(flow: Flow, add: int) -> Iterator[int]:
+    """The numbered blocks that hold a step, from within."""
+    return (node for node in flow.parents(add) if name_list(flow, node))
 
 
 def name_list(flow: Flow, node: int) -> str:

@@ -162,6 +162,7 @@ def read_tower(
         idle_blocks=numbered.idle,
         apart=numbered.apart,
         unlisted=numbered.unlisted,
+        lists=numbered.lists if numbered.unlisted else 1,
         before="attention" if sum(site.weighted_sum in entrance.unread for site in sites) == 1 else None,
     )
     before = frozenset(nodes)

@@ -130,7 +130,8 @@ def describe_blocks(anatomy: Anatomy) -> str:
             what = "is a sum" if len(tower.apart) == 1 else "are sums"
             told.append(f"What counts as {spell_numbers(tower.apart)}{own} {what} between blocks.")
         if tower.unlisted:
-            listed = f"{tower.layers - len(tower.unlisted)} of {tower.layers} layers{own} are blocks of one list"
+            listed = f"{tower.layers - len(tower.unlisted)} of {tower.layers} layers{own} are blocks of "
+            listed += "one list" if tower.lists == 1 else f"{tower.lists} lists"
             what = "is" if len(tower.unlisted) == 1 else "are"
             told.append(f"{listed}; {spell_numbers(tower.unlisted)} {what} none of these.")
     return " ".join(told)
