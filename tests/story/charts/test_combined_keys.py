@@ -16,17 +16,19 @@ LENGTH, ASKING = 7, 5
 class LooksByPlace(nn.Module):
     """Cross-attention whose keys are made of the memory and its places, and values of the memory alone (DETR).
 
-    Rows of all sequences may be laid out as one before a linear layer reads them (Mask2Former).
+    Rows of all sequences may be laid out as one before a linear layer reads them (Mask2Former). Or the memory goes
+    through a norm of the layer's own and has no places (Perceiver).
     """
 
-    def __init__(self, *, is_laid=False):
+    def __init__(self, *, is_laid=False, is_normed=False):
         super().__init__()
-        self.is_laid = is_laid
+        self.is_laid, self.own_norm = is_laid, nn.LayerNorm(WIDTH) if is_normed else None
         self.query, self.key, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
         self.norm = nn.LayerNorm(WIDTH)
 
     def forward(self, x, memory, places):
-        keys = memory + places
+        memory = memory if self.own_norm is None else self.own_norm(memory)
+        keys = memory + places if self.own_norm is None else memory
         keys = self.key(keys.flatten(0, 1)).view(keys.shape) if self.is_laid else self.key(keys)
         rows = self.query(x), keys, self.value(memory)
         q, k, v = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in rows)
@@ -35,13 +37,13 @@ class LooksByPlace(nn.Module):
 
 
 class Detects(nn.Module):
-    def __init__(self, *, is_learned=False, is_laid=False):
+    def __init__(self, *, is_learned=False, is_laid=False, is_normed=False):
         super().__init__()
         self.places = nn.Parameter(torch.rand(LENGTH, WIDTH)) if is_learned else None
         self.lead, self.ask = nn.Linear(WIDTH, WIDTH), nn.Embedding(ASKING, WIDTH)
         self.encoder = nn.Sequential(AttentionPart(), FeedForwardPart(), AttentionPart(), FeedForwardPart())
         self.attend, self.wide = (nn.ModuleList(part() for _ in range(2)) for part in (AttentionPart, FeedForwardPart))
-        self.look = nn.ModuleList(LooksByPlace(is_laid=is_laid) for _ in range(2))
+        self.look = nn.ModuleList(LooksByPlace(is_laid=is_laid, is_normed=is_normed) for _ in range(2))
 
     def forward(self, rows, ids):
         memory, asked = self.encoder(self.lead(rows)), self.ask(ids)
@@ -80,6 +82,14 @@ def test_places_are_added_before_rows_are_laid_out_for_the_linear_layer():
 
     assert [labels[key] for key in chart.memory] == ["+ LEARNED PLACES K", "LINEAR V"]
     assert {("+ LEARNED PLACES K", "LAID OUT K"), ("LAID OUT K", "LINEAR K")} <= led
+
+
+def test_a_norm_that_a_layer_puts_a_memory_through_is_where_it_comes_in():
+    chart, labels = look_up(is_normed=True)
+    led = {(labels[edge.source], labels[edge.target]) for edge in chart.edges}
+
+    assert [labels[key] for key in chart.memory] == ["NORM OF K, V"]
+    assert {("NORM OF K, V", "LINEAR K"), ("NORM OF K, V", "LINEAR V")} <= led
 
 
 def test_linear_layers_of_one_width_lead_neither_down_nor_up():

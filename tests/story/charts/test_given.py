@@ -167,3 +167,22 @@ def test_a_part_of_what_comes_in_is_led_to_all_that_read_it():
     chart = entrance_of(ReadsOneChannel(), torch.ones(2, 3, 11, 11))
 
     assert list_led(chart) == ["CONVOLUTION 3×3, STEP 2", "CONVOLUTION 1×1, STEP 2"]
+
+
+class Hashed(nn.Module):
+    """Characters looked up in several tables by what is left over of their ids, each times a prime (CANINE)."""
+
+    def __init__(self):
+        super().__init__()
+        self.tables = nn.ModuleList(nn.Embedding(11, WIDTH // 3) for _ in range(3))
+        self.layers = nn.Sequential(*(FeedForwardPart() for _ in range(2)))
+
+    def forward(self, ids):
+        primes = zip((31, 43, 59), self.tables, strict=True)
+        return self.layers(torch.cat([table(((ids + 1) * prime) % 11) for prime, table in primes], dim=-1))
+
+
+def test_ids_are_led_to_every_table_that_looks_them_up_by_a_hash():
+    chart = entrance_of(Hashed(), torch.arange(14).reshape(2, 7))
+
+    assert list_led(chart) == ["LOOKUP BY HASH"] * 3

@@ -93,7 +93,7 @@ def follow_side(flow: Flow, reader: int, number: int, region: Region) -> Side:
             continue
         nodes.add(here)
         if allowed is None and (is_linear(flow, here) or len(nodes) > 40):
-            nodes.update(find_combined(flow, here, region))
+            nodes.update(find_prepared(flow, here, region))
             continue
         places = None if allowed is None else find_places(flow, here, region)
         has_others = has_others or places is not None
@@ -101,10 +101,11 @@ def follow_side(flow: Flow, reader: int, number: int, region: Region) -> Side:
     return Side(end, frozenset(nodes), tuple(projections_in(flow, nodes)), is_own, has_others)
 
 
-def find_combined(flow: Flow, linear: int, region: Region) -> tuple[int, ...]:
-    """The sum by which a branch adds to another tower's rows, for a linear layer to read: places, say (DETR, SAM).
+def find_prepared(flow: Flow, linear: int, region: Region) -> tuple[int, ...]:
+    """What a branch itself does to another tower's rows for a linear layer to read: a norm (Perceiver), or a sum.
 
-    With the moves that lay its rows out before the layer reads them (Mask2Former); empty where there is none.
+    So places are added (DETR, SAM). With the moves that lay the rows out before the layer reads them (Mask2Former);
+    empty where nothing is done.
     """
     number = data_input(flow, linear)
     here = None if number is None else flow.makers[linear][number]
@@ -112,6 +113,9 @@ def find_combined(flow: Flow, linear: int, region: Region) -> tuple[int, ...]:
     while here is not None and here in region.beside and flow.op(here) in CARRYING and flow.makers[here]:
         moved.append(here)
         here = flow.makers[here][0]
+    norm = find_norm(flow, here)
+    if norm is not None and region.beside.issuperset(norm.nodes):
+        return (*norm.nodes, *moved)
     if here is None or here not in region.beside or flow.op(here) not in SUMS or len(flow.steps[here].inputs) != 2:
         return ()
     alike = all(record.shape[-1:] == flow.output(here).shape[-1:] for record in flow.steps[here].inputs)

@@ -8,7 +8,7 @@ from xray.ir.flow.operation_kinds import FINDINGS, LOOKUPS, PLACING, SCALINGS, S
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.caps import read_factor
 from xray.story.entrance.entrance import cuts_patches
-from xray.story.entrance.tables import looks_up_places, trains
+from xray.story.entrance.tables import looks_up_places, shares_rows, trains
 from xray.story.passages.added_places import (
     adds_to_picture,
     describe_sum,
@@ -96,12 +96,15 @@ def counts_places(flow: Flow, node: int) -> bool:
 
 
 def label_lookup(flow: Flow, node: int) -> str:
-    """What looking rows up in a table is called: one of few rows, such as the kinds of words, by its size (BERT)."""
+    """What looking rows up in a table is called: one of few rows, such as the kinds of words, by its size (BERT).
+
+    Where ids are first made what a division leaves over, as a hash makes them, it says so (CANINE).
+    """
     weights = (record for record in flow.steps[node].inputs if record.role == "parameter" and len(record.shape) == 2)
     held = next((record.shape[0] for record in weights), flow.steps[node].settings.get("num_embeddings"))
     if isinstance(held, int) and held <= FEW_ROWS:
         return f"LOOKUP IN {plural(held, 'row').upper()}"
-    return "TABLE LOOKUP"
+    return "LOOKUP BY HASH" if shares_rows(flow, node) else "TABLE LOOKUP"
 
 
 def count_weighed(flow: Flow, node: int) -> int:

@@ -1,12 +1,13 @@
-"""Ids of which several tables look up a part each: the codes of a sound, a row of them for each codebook."""
+"""Ids of which several tables look up a part each, or what is worked out of each: codes of a sound, hashes (CANINE)."""
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS
+from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, SCALINGS, SUMS
 from xray.ir.records import TensorRecord
 from xray.story.charts.chart import Chart
-from xray.story.entrance.tables import looks_up_places
+from xray.story.entrance.tables import LEFT_OVER, looks_up_places
 
 CUTS = CARRYING | {"index", "select", "slice", "narrow", "unbind", "chunk", "split"}
+WORKING = SUMS | SCALINGS | LEFT_OVER
 
 
 def find_shared_ids(flow: Flow, chart: Chart, reader: int) -> tuple[TensorRecord, list[str]] | None:
@@ -25,13 +26,13 @@ def find_shared_ids(flow: Flow, chart: Chart, reader: int) -> tuple[TensorRecord
 
 
 def list_way(flow: Flow, lookup: int) -> dict[object, TensorRecord]:
-    """What the ids of a lookup were cut out of, the nearest first: by its step, or by its name if from outside.
+    """What the ids of a lookup were cut or worked out of, the nearest first: by its step, or name if from outside.
 
-    Not one of the parts that a step cut it into: each lookup has another one of these (X-Codec).
+    Each by itself, with plain numbers (CANINE's hashes). Not one of the parts that a step cut it into: each lookup has another one of these (X-Codec).
     """
     found: dict[object, TensorRecord] = {}
     here: int | None = lookup
-    while here is not None and (here == lookup or flow.op(here) in CUTS):
+    while here is not None and (here == lookup or flow.op(here) in CUTS or is_worked_out_alone(flow, here)):
         given = next(((record, maker) for record, maker in flow.given(here) if not record.is_float), None)
         if given is None:
             break
@@ -39,3 +40,9 @@ def list_way(flow: Flow, lookup: int) -> dict[object, TensorRecord]:
         if here is None or len(flow.steps[here].outputs) == 1:
             found[(record.name, record.shape) if here is None else here] = record
     return found
+
+
+def is_worked_out_alone(flow: Flow, node: int) -> bool:
+    """Whether a step makes ids of the ids of one tensor, each by itself."""
+    inputs, output = flow.steps[node].inputs, flow.output(node)
+    return flow.op(node) in WORKING and len(inputs) == 1 and inputs[0].role == output.role == "ids"
