@@ -72,7 +72,7 @@ def test_a_stack_that_works_with_the_weights_of_another_one_counts_none_of_them_
 
 
 class Beside(nn.Module):
-    """Two stacks beside each other, each on words of its own: the second's parameters are those of the first, or not."""
+    """Two stacks beside each other, each on words of its own: the second has parameters of its own, or not."""
 
     def __init__(self, *, is_lent):
         super().__init__()

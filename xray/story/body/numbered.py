@@ -49,7 +49,8 @@ def read_numbered(flow: Flow, layers: Sequence[Layer], around: Collection[int]) 
     )
     none = [number for number, block in enumerate(held) if block is None]
     apart = tuple(number for number in none if stands_between(flow, layers[number], blocks))
-    unlisted, lists = (), 1
+    unlisted: tuple[int, ...] = ()
+    lists = 1
     if not apart:
         unlisted = list_unlisted(flow, held)
         lists, inner = read_stages(flow, layers) if not unlisted and len(blocks) < len(held) else (1, ())

@@ -28,7 +28,8 @@ def find_shared_ids(flow: Flow, chart: Chart, reader: int) -> tuple[TensorRecord
 def list_way(flow: Flow, lookup: int) -> dict[object, TensorRecord]:
     """What the ids of a lookup were cut or worked out of, the nearest first: by its step, or name if from outside.
 
-    Each by itself, with plain numbers (CANINE's hashes). Not one of the parts that a step cut it into: each lookup has another one of these (X-Codec).
+    Each by itself, with plain numbers (CANINE's hashes). Not one of the parts that a step cut it into: each lookup has
+    another one of these (X-Codec).
     """
     found: dict[object, TensorRecord] = {}
     here: int | None = lookup
