@@ -97,6 +97,35 @@ class Pieces(nn.Module):
         return self.last(torch.stack(found, 1).permute(0, 1, 3, 2, 4).reshape(2, -1, 12))
 
 
+class Written(Pieces):
+    """The same, with what each piece finds put in its place among zeros."""
+
+    def forward(self, x):
+        query, key, value = (
+            one(x).view(2, self.pieces, -1, 3, 4).permute(1, 0, 3, 2, 4) for one in (self.query, self.key, self.value)
+        )
+        state, found = torch.zeros(2, 3, 4, 4), torch.zeros(2, 3, self.pieces, x.shape[1] // self.pieces, 4)
+        for piece in range(self.pieces):
+            new = value[piece] - key[piece] @ state
+            found[:, :, piece] = query[piece] @ state + (query[piece] @ key[piece].transpose(2, 3)) @ new
+            state = state * 0.5 + key[piece].transpose(2, 3) @ new
+        return self.last(found.permute(0, 2, 3, 1, 4).reshape(2, -1, 12))
+
+
+def test_a_state_reads_nothing_of_what_each_piece_found():
+    chart = chart_of(Written(), torch.rand(2, 30, 12))
+    labels = {node.key: node.label for node in chart.nodes}
+    ways = {(labels[edge.source], labels[edge.target]) for edge in chart.edges}
+    (state,) = (node for node in chart.nodes if node.key.startswith("state"))
+    (put,) = (node for node in chart.nodes if node.label == "ROWS PUT IN, TURN BY TURN")
+
+    assert len([step for step in put.steps if step.op == "index_put_"]) == 6
+    assert not any(step.op == "index_put_" for step in state.steps)
+    assert [target for source, target in ways if source == put.label] == ["LINEAR"]
+    assert [source for source, target in ways if target == "LINEAR" and "LINEAR" not in source] == [put.label]
+    assert (state.label, put.label) in ways
+
+
 def test_what_is_worked_out_of_a_state_is_no_change_of_it():
     (state,) = (node for node in chart_of(Pieces(), torch.rand(2, 30, 12)).nodes if node.key.startswith("state"))
 

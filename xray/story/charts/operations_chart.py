@@ -30,6 +30,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.drawn_steps import MOST_AT_ALL, MOST_NODES, part_loop, pick_steps, read_loop
 from xray.story.charts.operation_labels import label_step, list_rounding
+from xray.story.charts.state_names import PUT_IN_TURNS, part_written
 from xray.story.passages.held_factors import list_shift
 from xray.story.recognition.between import list_reading_data
 
@@ -58,10 +59,12 @@ def chart_operations(
     """
     loop, looked = part_loop(flow, nodes, read_loop(flow, nodes))
     bends = name_written_bends(flow, set(nodes), loop)
-    labels = {**bends, **dict.fromkeys(looked[-1:], "PRODUCT, AT EACH PLACE"), **(labels or {})}
+    loop, written = part_written(flow, nodes, loop)
+    own_names = dict.fromkeys(looked[-1:], "PRODUCT, AT EACH PLACE") | dict.fromkeys(written[:1], PUT_IN_TURNS)
+    labels = {**bends, **own_names, **(labels or {})}
     rounded = {node: own for node in nodes if (own := list_rounding(flow, node))}
     folded = {node: list_written_bend(flow, node) for node in bends} | rounded | dict(folded or {})
-    folded |= {looked[-1]: looked} if looked else {}
+    folded |= ({looked[-1]: looked} if looked else {}) | ({written[0]: written} if written else {})
     most = MOST_AT_ALL if is_entrance else most
     drawn = pick_steps(flow, nodes, labels, folded, loop, most, begins)
     notable, behind = drawn.steps, drawn.behind

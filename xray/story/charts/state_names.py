@@ -1,11 +1,11 @@
 """How the steps of a state's chart stand in boxes: the gate on what was read of it, and a state changed by pieces."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, FINDINGS, SCALINGS
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, FINDINGS, PLACING, SCALINGS
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.branches import Branch, Recurrence
 from xray.story.branches.others import longest_chain
@@ -15,6 +15,7 @@ from xray.story.recognition.norms import find_norm
 
 STATE_BY_PIECES = "STATE, HANDED FROM PIECE TO PIECE"
 GATE = "GATE"
+PUT_IN_TURNS = "ROWS PUT IN, TURN BY TURN"
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,23 @@ def list_pieces(flow: Flow, nodes: Collection[int], top: int) -> tuple[int, ...]
     if any(is_linear(flow, node) or flow.op(node) in FINDINGS for node in reached):
         return ()
     return tuple(sorted(reached, reverse=True))
+
+
+def part_written(flow: Flow, nodes: Collection[int], loop: Sequence[int]) -> tuple[list[int], tuple[int, ...]]:
+    """A loop without the steps that put what each turn gives beside what others gave, and these, the last first.
+
+    No turn reads them: they are no part of the state (Qwen 3.5).
+    """
+    writes: list[int] = []
+    here = max((node for node in nodes if flow.op(node) in PLACING), default=None) if loop else None
+    while here is not None and here in nodes and flow.op(here) in PLACING:
+        if writes and not is_read_once(flow, here):
+            return list(loop), ()
+        writes.append(here)
+        here = flow.makers[here][0]
+    if len(writes) < 2 or set(loop).isdisjoint(writes):
+        return list(loop), ()
+    return [node for node in loop if node not in writes], tuple(writes)
 
 
 def meets_others(flow: Flow, node: int) -> bool:
