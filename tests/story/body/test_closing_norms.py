@@ -6,6 +6,7 @@ from story.body.test_mistaken import BATCH, PLACES, WIDTH, AttentionPart, FeedFo
 from torch import nn
 
 import xray
+from xray.story.sheet.columns import read_columns
 
 
 class Closed(nn.Module):
@@ -76,3 +77,25 @@ def test_a_norm_of_pieces_that_the_rows_were_cut_into_is_not_the_last_of_the_tow
     (tower,) = xray.anatomy(xray.trace(Parted(parts=parts).eval(), torch.rand(BATCH, PLACES, 7))).towers
 
     assert tower.final_norm == final
+
+
+class Forked(nn.Module):
+    """Layers, behind which the first row goes through a norm, and the others through one of their own (X-CLIP)."""
+
+    def __init__(self):
+        super().__init__()
+        self.given, self.head = nn.Linear(7, WIDTH), nn.Linear(WIDTH, 3)
+        self.layers = nn.Sequential(*(part() for _ in range(2) for part in (AttentionPart, FeedForwardPart)))
+        self.norm, self.other = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+
+    def forward(self, x):
+        x = self.layers(self.given(x))
+        return self.norm(x[:, 0]), self.head(self.other(x[:, 1:]))
+
+
+def test_a_last_norm_stands_on_the_right_of_another_way_out():
+    (column,) = read_columns(xray.trace(Forked().eval(), torch.rand(BATCH, PLACES, 7)))
+
+    assert column.exit is not None
+    places = {node.label: node.place for node in column.exit.nodes}
+    assert places["LAST NORM OF THE FIRST ROW"][0] > places["LAYER NORM"][0]

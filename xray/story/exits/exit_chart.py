@@ -6,6 +6,7 @@ from math import isclose, prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, SIDE_BY_SIDE
+from xray.ir.trace import Step
 from xray.story.body.ends import scores_words
 from xray.story.body.scale import list_bendings
 from xray.story.body.towers import Towering
@@ -73,6 +74,8 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     beside = frozenset[int]() if towering.condition is None else towering.condition.nodes
     brought = list_brought(flow, region, beside) if loss is None and not others else frozenset[int]()
     nodes |= {*list_beside(flow, end, top, others), *brought}
+    apart = list_apart(flow, towering, {*nodes, *of_stage})
+    nodes |= apart
     labels = label_joined_rows(flow, nodes, {end, *of_stage}) | label_brought(flow, brought)
     modulation = () if towering.final is None else list_modulation(flow, towering.final)
     gathered = find_end(flow, towering.chains[-1].joints[-1].mixing, end)
@@ -113,7 +116,9 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     chart = lead_brought(flow, without_told(chart), brought)
     if loss is not None:
         return add_loss(flow, chart, loss, predicted)
-    if heads.steps:
+    if apart:
+        chart = place_heads(put_last(chart, steps_at(flow, *apart)))
+    elif heads.steps:
         chart = place_heads(chart)
     elif label:
         steps = steps_at(flow, *reversed(behind))
@@ -130,6 +135,18 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         label, out = name_pick(flow, node), flow.output(node)
         chart = add_above(chart, Node(f"out{node}", label, 0, BROAD, steps_at(flow, node), out, surface="phase"))
     return chart
+
+
+def list_apart(flow: Flow, towering: Towering, known: Collection[int]) -> set[int]:
+    """The last norm with all before it, where what a tower gives goes another way too, which is drawn (X-CLIP)."""
+    final = set(() if towering.final is None else towering.final.nodes)
+    within = towering.last_layer.__lt__
+    return set(flow.behind(*final, within=within)) if final.isdisjoint(known) else set()
+
+
+def put_last(chart: Chart, steps: Collection[Step]) -> Chart:
+    """The chart with the boxes of some steps behind the others, so that they stand on the right of these."""
+    return replace(chart, nodes=tuple(sorted(chart.nodes, key=lambda node: any(one in steps for one in node.steps))))
 
 
 def hold_modulation(flow: Flow, chart: Chart, final: Norm | None, modulation: Sequence[int]) -> Chart:
