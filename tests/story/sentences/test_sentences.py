@@ -163,6 +163,8 @@ def test_weights_are_not_said_to_be_shared_where_a_group_has_its_own():
 
     assert "All layers use one and the same set of weights." in list_sentences(shared)
     assert "All layers use one and the same set of weights." not in list_sentences(both)
+    two = replace(shared, towers=(*shared.towers, *shared.towers))
+    assert "All layers use one and the same set of weights." not in list_sentences(two)
 
 
 def test_a_cap_is_said_of_the_layers_alone():

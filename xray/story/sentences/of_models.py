@@ -102,9 +102,8 @@ def describe_chosen_keys(anatomy: Anatomy) -> str:
 
 def describe_shared(anatomy: Anatomy) -> str:
     groups = [group for tower in anatomy.towers for group in tower.groups]
-    if groups and all(group.shared for group in groups) and len(groups) == len(anatomy.towers):
-        return "All layers use one and the same set of weights."
-    return ""
+    alone = len(groups) == 1 and groups[0].shared  # those of two towers have a set each
+    return "All layers use one and the same set of weights." if alone else ""
 
 
 def describe_streams(anatomy: Anatomy) -> str:
