@@ -13,6 +13,7 @@ from xray.story.anatomy.branches import Attention, DeformableAttention
 from xray.story.body.stages import Staging
 from xray.story.branches.others import list_other_way
 from xray.story.charts.stage_names import name_branch
+from xray.story.facts.totals import paths_above
 
 NORMS, AROUND = "norms", "around sublayers"
 
@@ -36,6 +37,7 @@ class Count:
     def blocks(self, nodes: Collection[int]) -> list[int]:
         """The outermost steps with parameters of which every learned step is among the given ones."""
         nodes = set(nodes)
+        paths = {self.flow.steps[node].path for node in nodes}
         whole: dict[int, bool] = {}
 
         def is_whole(place: int) -> bool:
@@ -46,7 +48,8 @@ class Count:
                 else:
                     learned = [one for one in held if self.is_learned(one)]
                     ran = [one for one in learned if not self.is_empty(one)]
-                    whole[place] = bool(learned) and all(is_whole(one) for one in ran or learned)
+                    is_all = self.run_outside.get(self.flow.steps[place].path, set()) <= paths
+                    whole[place] = bool(learned) and is_all and all(is_whole(one) for one in ran or learned)
             return whole[place]
 
         found: dict[int, None] = {}
@@ -61,6 +64,17 @@ class Count:
             if best is not None:
                 found[best] = None
         return list(found)
+
+    @cached_property
+    def run_outside(self) -> dict[str, set[str]]:
+        """The paths of learned modules that run outside of a block that holds them, by that block's path (X-MOD)."""
+        found: dict[str, set[str]] = {}
+        for place, step in enumerate(self.flow.steps):
+            if step.params and place not in self.inside:
+                around = {self.flow.steps[one].path for one in self.flow.parents(place)}
+                for path in set(paths_above(step.path)) - around:
+                    found.setdefault(path, set()).add(step.path)
+        return found
 
     def is_learned(self, place: int) -> bool:
         """Whether a step works with parameters, itself or something inside it; not where it hands one on as it is.

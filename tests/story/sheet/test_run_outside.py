@@ -1,0 +1,43 @@
+"""What a block holds and its layer runs from outside it is counted where it runs, not with the block."""
+
+import torch
+from handwritten import Attention
+from story.test_parameters import bars_of, count, poster_of
+from torch import nn
+
+WIDTH = 15
+
+
+class Keeping(nn.Module):
+    """A part that holds the norm of the sum behind it, and does not run it."""
+
+    def __init__(self, part):
+        super().__init__()
+        self.part, self.norm = part, nn.LayerNorm(WIDTH)
+
+    def forward(self, x):
+        return self.part(x, x) if isinstance(self.part, Attention) else self.part(x)
+
+
+class Normed(nn.Module):
+    """A layer that runs the norms that its parts hold (X-MOD)."""
+
+    def __init__(self):
+        super().__init__()
+        self.look = Keeping(Attention(WIDTH, 3))
+        self.wide = Keeping(nn.Sequential(nn.Linear(WIDTH, 41), nn.GELU(), nn.Linear(41, WIDTH)))
+
+    def forward(self, x):
+        x = self.look.norm(x + self.look(x))
+        return self.wide.norm(x + self.wide(x))
+
+
+def test_norms_that_parts_hold_and_layers_run_are_counted_as_norms():
+    torch.manual_seed(0)
+    layers = [Normed() for _ in range(2)]
+
+    bars = bars_of(poster_of(nn.Sequential(nn.Linear(11, WIDTH), *layers).eval(), torch.rand(2, 7, 11)))
+
+    assert bars["self-attention × 2"] == count(*(layer.look.part for layer in layers))
+    assert bars["feed-forward × 2"] == count(*(layer.wide.part for layer in layers))
+    assert bars["norms × 4"] == count(*(one.norm for layer in layers for one in (layer.look, layer.wide)))
