@@ -78,3 +78,40 @@ def test_what_gives_each_layer_its_places_has_a_row_of_its_own():
     )
 
     assert told[round(row.y)] == f"{count(model.places) + model.boxes.numel():,}"
+
+
+class Leaning(nn.Module):
+    """Attention whose scores lean by a bias that it is given, and a feed-forward."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.norm, self.think = nn.LayerNorm(WIDTH), FeedForwardPart()
+
+    def forward(self, x, bias):
+        scores = self.query(x) @ self.key(x).mT / WIDTH**0.5 + bias
+        return self.think(self.norm(x + self.out(scores.softmax(-1) @ self.value(x))))
+
+
+class Tabled(nn.Module):
+    """One table, looked into once, gives all layers the bias of their places (MPNet)."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.layers = nn.Embedding(2 * QUERIES, 1), nn.ModuleList(Leaning() for _ in range(3))
+
+    def forward(self, x):
+        places = torch.arange(QUERIES)
+        bias = self.table(places[None] - places[:, None] + QUERIES)[..., 0]
+        for layer in self.layers:
+            x = layer(x, bias)
+        return x
+
+
+def test_a_table_that_all_layers_read_is_not_the_first_layers():
+    model = Tabled()
+    torch.manual_seed(0)
+    (column,) = read_columns(xray.trace(model.eval(), torch.rand(2, QUERIES, WIDTH)))
+    (frame,) = column.frames
+
+    assert (frame.params, frame.most) == (count(model.layers[0]), None)

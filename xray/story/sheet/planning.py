@@ -166,20 +166,22 @@ def count_layer(count: Count, layer: Layer, beside: frozenset[int], around: froz
 
 
 def list_around_layers(flow: Flow, towering: Towering) -> frozenset[int]:
-    """The steps outside of the blocks of layers that run again in no layer, with those behind them.
+    """The steps outside of the blocks of layers that run again in no layer, or serve others too; those behind them.
 
     So two linear layers give each layer of a decoder its places; those of the first depend on no data, and would be
-    the first layer's alone (SAM 3).
+    the first layer's alone (SAM 3). So would a table that all layers read (RoFormer).
     """
     staged = frozenset[int]().union(*(staging.nodes for staging in towering.stagings))
     again = {step.path for node, step in enumerate(flow.steps) if step.params and node not in staged}
     found: set[int] = set()
     for layer in towering.layers:
         nodes = set[int]().union(*(staging.nodes for staging in layer))
-        block = find_block(flow, layer) if any(flow.steps[node].path in again for node in nodes) else None
+        read = {maker for node in staged - nodes for maker in flow.makers[node] if maker in nodes}
+        is_met = any(flow.steps[node].path in again for node in nodes)
+        block = find_block(flow, layer) if read or is_met else None
         inside = range(0) if block is None else range(flow.places[block.id], flow.ends[flow.places[block.id]])
         outside = nodes.difference(inside) if block is not None else set[int]()
-        met = [node for node in outside if flow.steps[node].path in again]
+        met = [node for node in outside if flow.steps[node].path in again or node in read]
         found |= {*flow.behind(*met, within=outside.__contains__)} if met else set()
     return frozenset(found)
 
