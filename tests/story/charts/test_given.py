@@ -8,7 +8,9 @@ from torch import nn
 from torch.nn import functional
 
 import xray
+from xray.ir.flow.dataflow import read_flow
 from xray.story.charts.chart import Chart, Edge
+from xray.story.entrance.entry_labels import list_joined
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.shares import list_shares
 
@@ -186,3 +188,16 @@ def test_ids_are_led_to_every_table_that_looks_them_up_by_a_hash():
     chart = entrance_of(Hashed(), torch.arange(14).reshape(2, 7))
 
     assert list_led(chart) == ["LOOKUP BY HASH"] * 3
+
+
+class Lines(nn.Module):
+    """Puts a line of numbers behind itself."""
+
+    def forward(self, line):
+        return torch.cat([line, line])
+
+
+def test_a_line_of_numbers_that_grows_has_no_rows():
+    flow = read_flow(xray.trace(Lines(), torch.rand(7)).passes[0])
+
+    assert list_joined(flow, next(place for place, step in enumerate(flow.steps) if step.op == "cat")) == []

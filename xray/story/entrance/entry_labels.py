@@ -80,9 +80,10 @@ def list_joined(flow: Flow, node: int) -> list[int]:
         is_known = all(record.role == "parameter" for record in given)
     else:
         is_known = len(made) - 1 in (find_channels(flow, node), find_channels_ahead(flow, node))
-    for axis in (1, len(made) - 2) if is_known else (1,):
+    axes = (1, len(made) - 2) if is_known else (1,)
+    for axis in (one for one in axes if 0 <= one < len(made) - 1):
         rows = [record.shape[axis] for record in given if len(record.shape) == len(made)]
-        if 0 <= axis < len(made) - 1 and len(rows) == len(given) and made[axis] == sum(rows):
+        if len(rows) == len(given) and made[axis] == sum(rows):
             return rows
     return []
 
