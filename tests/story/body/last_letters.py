@@ -111,12 +111,13 @@ def patchtsmixer(c):
 )
 def qwen2_5_vl_vision(c):
     # all but one layer see windows of 8 x 8 patches; two images of 16 x 16 lie in one row, and attend one by one (256)
+    # the norm behind the last layer is the merger's (qwen2_5_vl:126)
     look = looks_both_ways(c, heads=c.num_heads, positions="rotary", fused="qkv", pieces=2)
     near = replace(look, window=(c.window_size // c.patch_size) ** 2, rolled=False, pieces=8)
     think = pre("rms", gated(c))
     groups = (group(3, c.hidden_size, pre("rms", near), think), group((3,), c.hidden_size, pre("rms", look), think))
     parts = entrance(f"patches {c.hidden_size}")
-    return network(tower(c, "vision", "image", False, parts, groups, "rms"), head=Head("none"))
+    return network(tower(c, "vision", "image", False, parts, groups, None), head=Head("none"))
 
 
 @family("Swin2SRModel", "swin2sr:514, 608, 787", named=True, depths=[4, 4], num_heads=[6, 6])

@@ -58,6 +58,33 @@ def test_a_norm_of_places_that_were_put_together_is_not_the_last_of_the_tower(me
     assert tower.final_norm == final
 
 
+class WayOn(nn.Module):
+    """Layers, then a norm and linear layers: of one block, or the norm beside the block of the layers (Mistral 3)."""
+
+    def __init__(self, *, holds_norm):
+        super().__init__()
+        self.given = nn.Linear(7, WIDTH)
+        self.layers = nn.Sequential(*(part() for _ in range(2) for part in (AttentionPart, FeedForwardPart)))
+        way = [nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3)]
+        self.way = nn.Sequential(nn.Sequential(*way)) if holds_norm else nn.Sequential(*way)
+        self.is_whole = holds_norm
+
+    def forward(self, x):
+        x = self.layers(self.given(x))
+        return self.way(x) if self.is_whole else self.way[1](self.way[0](x))
+
+
+@pytest.mark.parametrize(("holds_norm", "final"), [(False, "layer"), (True, None)])
+def test_a_norm_of_the_block_that_brings_the_stream_to_another_width_is_not_the_last_of_the_tower(holds_norm, final):
+    trace = xray.trace(WayOn(holds_norm=holds_norm).eval(), torch.rand(BATCH, PLACES, 7))
+
+    (tower,) = xray.anatomy(trace).towers
+    assert tower.final_norm == final
+    (column,) = read_columns(trace)
+    assert column.exit is not None
+    assert next(node.label for node in column.exit.nodes) == ("LAST NORM" if final else "LAYER NORM")
+
+
 class Parted(nn.Module):
     """Layers, behind which each piece of the rows goes through one and the same norm (HunYuan VL's images)."""
 

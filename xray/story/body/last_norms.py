@@ -1,6 +1,7 @@
 """The norm behind the last layer of a tower."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 from math import prod
 
 from xray.ir.flow.attention_sites import Site
@@ -13,6 +14,7 @@ from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.streams.chains import Chain
 
 MOST_BEHIND = 8
+MOST_ONWARD = 80
 POOLINGS = frozenset({"mean", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "avg_pool2d"})
 
 
@@ -84,6 +86,18 @@ def is_of_keys(flow: Flow, end: int, norm: FoundNorm, sites: Sequence[Site]) -> 
         and norm.end in flow.behind(*(node for node in site.key.nodes if is_linear(flow, node)), most=MOST_BEHIND)
         for site in sites
     )
+
+
+def is_of_way_on(flow: Flow, sums: Collection[int], norm: FoundNorm) -> bool:
+    """Whether a norm belongs to what leads a stream elsewhere: one block works it out, and a linear layer behind it.
+
+    That block holds none of the stream's sums: what works those out had ended before (Qwen2.5-VL's merger, Mistral 3's
+    projector).
+    """
+    inside = {block for add in sums for block in flow.parents(add)}
+    apart = [block for block in flow.parents(norm.end) if block not in inside]
+    onward = islice(flow.ahead(norm.end), MOST_ONWARD)
+    return bool(apart) and any(is_linear(flow, place) and apart[-1] in flow.parents(place) for place in onward)
 
 
 def list_blocks(flow: Flow, node: int) -> Iterator[str]:

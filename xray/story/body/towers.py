@@ -9,7 +9,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import LOOKUPS
 from xray.story.anatomy.branches import Attention, StreamMixing
 from xray.story.anatomy.tree import EntrancePart, Group, Norm, Tower
-from xray.story.body.last_norms import goes_past, is_of_keys, is_used, last_norm, norm_within_skip
+from xray.story.body.last_norms import goes_past, is_of_keys, is_of_way_on, is_used, last_norm, norm_within_skip
 from xray.story.body.layers import Layer, cut_by_blocks, cut_layers, group_layers, hold_together, join_cuts
 from xray.story.body.numbered import read_numbered
 from xray.story.body.stages import Staging, find_any_norm, name_norm, read_stage
@@ -110,6 +110,7 @@ def read_tower(
     stagings: list[Staging] = []
     final: FoundNorm | None = None
     opening: list[Staging] = []
+    sums = [joint.add for chain in chains for joint in chain.joints]
     for chain in chains:
         own = tell_windows(flow, read_stagings(flow, chain, sites, {**beside, **names}))
         own = tell_cut_stream(flow, entrance.reads, own)
@@ -123,7 +124,9 @@ def read_tower(
         end = own_end(flow, own, chain)
         final = last_norm(flow, find_end(flow, chain.joints[-1].mixing, end))
         is_final = final is not None and not goes_past(flow, end, final) and is_used(flow, final.end)
-        if final is not None and (not is_final or is_of_keys(flow, end, final, sites)):
+        if final is not None and (
+            not is_final or is_of_keys(flow, end, final, sites) or is_of_way_on(flow, sums, final)
+        ):
             final = None
         final = final or norm_within_skip(flow, chain)
     layers = hold_together(cut_by_blocks(flow, stagings) or join_cuts(stagings, cut))
