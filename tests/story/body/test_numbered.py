@@ -163,10 +163,30 @@ class OneStage(nn.Module):
         return self.assign(x)
 
 
+class Following(Grouping):
+    """The same behind which layers of another list follow (EfficientLoFTR)."""
+
+    def __init__(self):
+        super().__init__()
+        self.following = nn.ModuleList(Layer() for _ in range(3))
+
+    def forward(self, x):
+        x = super().forward(x)
+        for layer in self.following:
+            x = layer(x)
+        return x
+
+
 def test_layers_outside_the_lists_of_all_stages_are_told():
     anatomy = read(Grouping(), rows())
 
     assert describe_blocks(anatomy) == "4 of 6 layers are blocks of 2 lists; layers 3, 6 are none of these."
+
+
+def test_layers_of_a_list_beside_those_of_all_stages_are_no_layers_outside_a_list():
+    (tower,) = read(Following(), rows()).towers
+
+    assert (tower.layers, tower.lists, tower.unlisted) == (9, 1, ())
 
 
 def test_layers_of_two_lists_that_are_as_long_are_told_as_layers_alone():

@@ -277,6 +277,7 @@ def omdet_turbo(c):
     layers = group(read.num_hidden_layers, read.hidden_size, *thinks_quickly(read, ahead))
     before = words(read, f"positions {read.max_position_embeddings}")
     texts = [tower(read, name, "ids", True, before, (layers,), "layer") for name in ("classes", "tasks")]
+    texts[1] = replace(texts[1], weights_of="classes")
     wide = c.decoder_hidden_dim
     own = replace(looks_by_place(wide, c.decoder_num_heads, is_told=False), kernel="plain")
     sample = DeformableAttention("encoder", c.decoder_num_heads, wide // c.decoder_num_heads, 3, c.decoder_num_points)

@@ -79,7 +79,7 @@ def list_unlisted(flow: Flow, held: Sequence[int | None]) -> tuple[int, ...]:
 def read_stages(flow: Flow, layers: Sequence[Layer]) -> tuple[int, tuple[int, ...]]:
     """How many lists of blocks the stages of a tower have, a layer to a block, and the layers outside (GroupViT).
 
-    More than half of all layers are in these.
+    More than half of all layers are in these; none where several of the others are blocks of one list.
     """
     adds = [layer[0].joints[0].add for layer in layers]
     held = [find_own_block(flow, add, adds) for add in adds]
@@ -88,6 +88,9 @@ def read_stages(flow: Flow, layers: Sequence[Layer]) -> tuple[int, tuple[int, ..
     own = [one for one in held if one is not None and NUMBERS.sub("", name_list(flow, one)) == kind]
     lists = {name_list(flow, one) for one in own}
     if len({flow.steps[one].path for one in own}) < count or 2 * count <= len(held) or len(lists) == 1:
+        return 1, ()
+    others = Counter(name_list(flow, one) for one in held if one is not None and one not in own)
+    if any(several > 1 for several in others.values()):
         return 1, ()
     return len(lists), tuple(number for number, one in enumerate(held) if one not in own)
 
