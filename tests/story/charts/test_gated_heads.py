@@ -36,7 +36,7 @@ class Gated(nn.Module):
 @pytest.mark.parametrize(("apart", "first"), [(False, False), (True, False), (False, True), (True, True)])
 def test_a_layer_that_makes_queries_and_their_gate_leads_to_both(apart, first):
     parts = (part for _ in range(2) for part in (Gated(apart=apart, first=first), FeedForwardPart()))
-    model = nn.Sequential(*parts).eval()
+    model = nn.Sequential(nn.Linear(WIDTH, WIDTH), *parts).eval()
     (column,) = read_columns(xray.trace(model, torch.rand(2, 5, WIDTH)))
     chart = column.frames[0].panels[0].chart
 
@@ -45,3 +45,4 @@ def test_a_layer_that_makes_queries_and_their_gate_leads_to_both(apart, first):
     assert nodes["gate"].label == "× GATE"
     assert ("linear0_q" in led) is not apart
     assert bool(nodes["gate"].extra) is apart
+    assert ("gate" in chart.feet) is apart  # a layer of its own reads the stream

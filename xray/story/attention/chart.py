@@ -9,7 +9,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import Attention
-from xray.story.attention.end import draw_end
+from xray.story.attention.end import draw_end, find_layer_of_both
 from xray.story.attention.lanes import Part, list_opening, order_rows
 from xray.story.attention.made_beside import Beside, find_joined_values, list_own, list_weighing, read_entry
 from xray.story.attention.part_names import name_part, names_heads
@@ -78,6 +78,7 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
     beside = Beside(everywhere, read_entry(flow, found), list_own(found.region))
     row = draw_square(flow, site, branch, turn, tops, row, nodes, edges, feet, beside)
     head = draw_end(flow, site, branch, found.region, row, nodes, edges)
+    lead_gate(flow, site, beside, nodes, edges, feet)
     nodes = add_joined_values(flow, site, beside, nodes, edges, feet)
     nodes = tell_joined(flow, tell_shares(flow, site, nodes, branch), found.region)
     nodes = [name_turn(flow, node, branch, found.region.start) for node in nodes]
@@ -102,6 +103,23 @@ def lead_to_choices(flow: Flow, lanes: Sequence[Lane], drawn: Mapping[int, str])
         if part.kind == "choose"
         for source in list_sources(flow, part, key.side.nodes, own)
     ]
+
+
+def lead_gate(
+    flow: Flow, site: Site, beside: Beside, nodes: Sequence[Node], edges: list[Edge], feet: list[str]
+) -> None:
+    """The ways to the gate of what the heads find: from the layer that makes the queries too, or to one of its own."""
+    gate = next((node for node in nodes if node.key == "gate"), None)
+    if gate is None:
+        return
+    steps = [flow.places[step.id] for step in gate.steps]
+    both = find_layer_of_both(flow, site, steps[0])
+    if both is not None:
+        edges += [Edge(beside.owners[both], gate.key)] if both in beside.owners else []
+        return
+    led, is_begun = beside.lead_in(flow, steps, gate.key)
+    edges += led
+    feet += [gate.key] if is_begun else []
 
 
 def name_changes(chart: Chart) -> Chart:

@@ -72,8 +72,6 @@ def draw_end(
         heads = min(branch.heads or 1, MOST_ARROWS) if box.key in ("concat", "turned") else 1
         edges.append(Edge(last, box.key, heads))
         last, row = box.key, row + 1
-    if gate is not None and (layer := find_layer_of_both(flow, site, gate)) is not None:
-        lead_gate(flow, layer, nodes, edges)
     if site.output is not None:
         made = site.output if gathered is None else gathered
         own = [] if gathered is None else [maker for maker in flow.makers[gathered] if maker is not None]
@@ -193,13 +191,6 @@ def find_layer_of_both(flow: Flow, site: Site, gate: int) -> int | None:
     made = list_gate(flow, gate)[-1:]
     ways = flow.behind(site.weighted_sum, most=MOST_BEHIND, ends=lambda one: is_linear(flow, one))
     return made[0] if made and made[0] in set(ways) else None
-
-
-def lead_gate(flow: Flow, layer: int, nodes: Sequence[Node], edges: list[Edge]) -> None:
-    """An arrow to the gate from the box of the layer that makes it too."""
-    step = flow.steps[layer]
-    makers = [node.key for node in nodes if node.key.startswith("linear") and step.id in {one.id for one in node.steps}]
-    edges += [Edge(key, "gate") for key in makers]
 
 
 def cut_tail(flow: Flow, nodes: Collection[int]) -> list[Part]:
