@@ -81,6 +81,25 @@ def test_a_bend_of_what_was_multiplied_by_a_number_first_is_not_in_the_box_of_wh
     assert labels[: len(told)] == told
 
 
+class Offset(nn.Module):
+    """A linear layer, to whose numbers others that the model holds, and does not learn, are added before a bend."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(7, 7)
+        self.register_buffer("levels", torch.arange(1.0, 8.0))
+
+    def forward(self, x):
+        return nn.functional.leaky_relu(self.linear(x) + self.levels.log())
+
+
+def test_a_bend_of_a_sum_with_numbers_that_are_not_learned_is_not_in_the_box_of_what_came_before():
+    labels = labels_of(nn.Sequential(*(Offset() for _ in range(30))), rows(7))
+
+    assert not any("+" in label for label in labels)
+    assert set(labels[:2]) == {"LINEAR", "LeakyReLU"}
+
+
 def test_few_convolutions_have_a_box_for_each_step():
     labels = labels_of(convolve(3, nn.BatchNorm2d), torch.rand(2, 6, 7, 7))
 

@@ -126,6 +126,56 @@ def test_a_layer_that_works_twice_counts_its_parameters_once():
     assert told == [f"{8 * WIDTH} parameters", "same weights"]
 
 
+class Places(nn.Embedding):
+    """A table whose rows are looked up by places."""
+
+    def forward(self, ids):
+        places = torch.arange(ids.shape[1]).expand_as(ids)
+        return super().forward(places), places
+
+
+class PlacedTwice(nn.Module):
+    """Ids, their places, and the next ones, looked up past the module that holds the table, end to end (ProphetNet)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = nn.Embedding(11, WIDTH), Places(13, WIDTH)
+        self.layers = nn.Sequential(*(FeedForwardPart() for _ in range(2)))
+
+    def forward(self, ids):
+        rows, places = self.places(ids)
+        following = nn.functional.embedding(places + 1, self.places.weight)
+        return self.layers(torch.cat([self.words(ids) + rows, following], dim=1))
+
+
+def test_a_table_that_is_read_past_its_module_too_counts_its_parameters_once():
+    (column,) = read_columns(xray.trace(PlacedTwice().eval(), torch.randint(11, (2, 5))))
+
+    told = [node.extra for node in column.entrance.nodes if node.label == "PLACE LOOKUP"]
+    assert told == [f"{13 * WIDTH} parameters", "same weights"]
+
+
+class Held(nn.Module):
+    """Ids looked up in a table by no module, and places worked out added to them (M2M-100)."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(torch.rand(11, WIDTH))
+        self.layers = nn.Sequential(*(FeedForwardPart() for _ in range(2)))
+
+    def forward(self, ids):
+        places = torch.arange(WIDTH) * torch.arange(ids.shape[1])[:, None]
+        return self.layers(nn.functional.embedding(ids, self.table) * WIDTH**0.5 + places.sin())
+
+
+def test_words_looked_up_in_a_table_of_no_module_tell_its_parameters():
+    (column,) = read_columns(xray.trace(Held().eval(), torch.randint(11, (2, 5))))
+
+    assert [(node.label, node.extra) for node in column.entrance.nodes if node.key == "words"] == [
+        ("EMBED × √d_model", f"{11 * WIDTH} parameters")
+    ]
+
+
 class Placed(nn.Module):
     """Rows to which a learned row and a table, resized to so many rows as there are, are added before layers."""
 

@@ -99,7 +99,7 @@ def fold_middle(whole: Drawn, most: int) -> Drawn:
     return Drawn(dict(sorted(steps.items())), behind, middle[-1], len(held))
 
 
-def fold_behind(flow: Flow, notable: Collection[int]) -> dict[int, tuple[int, ...]]:
+def fold_behind(flow: Flow, notable: Mapping[int, Group]) -> dict[int, tuple[int, ...]]:
     """The drawn steps whose numbers go on through a norm of maps, a bend or both, and nowhere else: one box is enough.
 
     Each with these.
@@ -123,20 +123,30 @@ def fold_behind(flow: Flow, notable: Collection[int]) -> dict[int, tuple[int, ..
     return found
 
 
-def read_alone(flow: Flow, node: int, notable: Collection[int]) -> int | None:
+def read_alone(flow: Flow, node: int, notable: Mapping[int, Group]) -> int | None:
     """The one drawn step that reads what another gives, behind what works on nothing else; None where several do.
 
-    Nor where it is multiplied by a number first, as a sum that is made a mean of three (HiFi-GAN).
+    Nor where it is multiplied by a number first, as a sum that is made a mean of three (HiFi-GAN), or brought together
+    with other numbers in no box, be they no data (NeuCodec's codes): one box would not tell so.
     """
     data, here = list_fed(flow), node
+    untold: set[int] = set()
     while True:
         readers = [reader for reader in flow.readers.get(here, ()) if flow.is_leaf(reader)]
         if len(readers) != 1 or readers[0] in notable:
-            return readers[0] if len(readers) == 1 else None
+            is_told = len(readers) == 1 and untold <= set(notable[readers[0]])
+            return readers[0] if is_told else None
         others = {maker for maker in flow.makers[readers[0]] if maker != here and maker in data}
         if others or is_scale(flow, readers[0]):
             return None
         here = readers[0]
+        untold |= {here} if is_changed(flow, here) else set()
+
+
+def is_changed(flow: Flow, node: int) -> bool:
+    """Whether a step brings what it reads together with other numbers than a learned shift."""
+    learned = any(learned_source(flow, *one) is not None for one in flow.given(node))
+    return flow.op(node) in SCALINGS | DIFFERENCES or (flow.op(node) in SUMS and not learned)
 
 
 def find_notable(

@@ -3,8 +3,9 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from math import ceil
+from math import ceil, prod
 
+from xray.ir import trace
 from xray.ir.flow.cut_rows import list_cut_makers
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
@@ -14,6 +15,7 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.flow.written_bends import list_written_bend
 from xray.ir.records import TensorRecord
+from xray.ir.trace import Step
 from xray.story.anatomy.wording import ACTIVATIONS, label_activation
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.feed_forward import name_activation
@@ -118,15 +120,31 @@ def find_joined(edges: Collection[tuple[int, int]], level: Mapping[int, int], le
 
 
 def tell_again(nodes: Sequence[Node]) -> list[Node]:
-    """The boxes, those of modules that worked in one before with no parameters of their own (PaddleOCR-VL's images)."""
+    """The boxes, those of weights that worked in one before with no parameters of their own (PaddleOCR-VL's images).
+
+    Weights that no module holds are known by the step that worked with them first (ProphetNet's places).
+    """
     seen: set[str] = set()
     found = []
     for node in nodes:
-        held = {step.path for step in node.steps if step.params and step.module}
+        held = {path for step in node.steps if (path := find_holder(step)) is not None}
         is_again = bool(held) and bool(node.extra) and held <= seen
         found.append(replace(node, extra=SAME_WEIGHTS) if is_again else node)
-        seen |= held
+        seen |= {step.path for step in node.steps if count_given(step)}
     return found
+
+
+def find_holder(step: Step) -> str | None:
+    """The path of the step that worked with all the weights of one first, or of its module; None where it has none."""
+    counted = count_given(step)
+    if counted and step.settings.get(trace.SAME_WEIGHTS) == counted:
+        return str(step.settings[trace.SAME_WEIGHTS_AS])
+    return step.path if step.params and step.module else None
+
+
+def count_given(step: Step) -> int:
+    """The weights of a step's module, or those that it is given where it is none."""
+    return step.params or sum(prod(record.shape) for record in step.inputs if record.role == "parameter")
 
 
 def leave_out_again(flow: Flow, nodes: Sequence[Node]) -> list[Node]:

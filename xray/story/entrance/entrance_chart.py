@@ -18,6 +18,7 @@ from xray.story.charts.chart import (
     chart_learned,
     chart_rows,
     describe_dropout,
+    describe_params,
     list_dropouts,
     steps_at,
 )
@@ -38,7 +39,6 @@ from xray.story.recognition.chosen_rows import list_by_highest
 from xray.story.recognition.resamplers import Resampler
 from xray.story.recognition.value_shapes import number
 from xray.story.streams.asides import list_carried_readers
-from xray.story.wording import plural
 
 
 def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -> Chart | None:
@@ -151,8 +151,7 @@ def chart_places(flow: Flow, towering: Towering, start: int) -> Chart | None:
     last = scales[0] if scales else word
     is_plain = not scales or number(flow.steps[last]) == 1
     label = "EMBED" if is_plain else "EMBED × √d_model" if is_root(flow, last) else "EMBED × A FACTOR"
-    params = flow.steps[word].params
-    told = plural(params, "parameter") if params else ""
+    told = describe_params(flow, word)
     dropped = list_dropouts(flow, end)
     nodes = (
         Node("words", label, 0, (0.5, 0.5), steps_at(flow, word, *scales), flow.output(word), told),
