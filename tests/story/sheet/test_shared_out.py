@@ -278,3 +278,31 @@ def test_a_table_of_which_rows_are_taken_one_by_one_is_counted_once():
     listed = list_shares(read_columns(trace), count_params(trace), {})
 
     assert sum(count for _, _, count in listed) == sum(one.numel() for one in model.parameters())
+
+
+class Lends(nn.Module):
+    """A reader of words whose first attention holds the table of places too, and does not work with it (UDOP)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = nn.Embedding(31, WIDTH), nn.Embedding(7, WIDTH)
+        self.layers: Any = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(3))
+        self.layers[0].one.places = self.places
+        self.head = nn.Linear(WIDTH, 31)
+
+    def forward(self, ids):
+        x = self.words(ids) + self.places(torch.arange(ids.shape[1]))
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x)
+
+
+def test_a_table_that_a_layer_holds_and_another_part_works_with_is_counted_there_alone():
+    torch.manual_seed(0)
+    trace = xray.trace(Lends().eval(), torch.randint(31, (2, 5)))
+
+    shares = {name: n for name, _, n in list_shares(read_columns(trace), count_params(trace), {})}
+
+    assert shares["entrance"] == (31 + 7) * WIDTH
+    assert shares["self-attention × 3"] == 3 * (4 * WIDTH * (WIDTH + 1) + 2 * WIDTH)
+    assert sum(shares.values()) == count_params(trace)

@@ -47,6 +47,7 @@ def list_shares(
     what is counted already, as its parts stand behind several towers, no more than the rest is counted.
     """
     found: list[tuple[str, str, int]] = []
+    counted: list[tuple[Count, list[set[int]]]] = []
     seen: dict[str, int] = {}
     elsewhere = {*undrawn}
     several = sum(column.is_first for column in columns) > 1
@@ -67,6 +68,7 @@ def list_shares(
         seen.update(fresh)
         if sum(fresh.values()):
             found.append((name, role, sum(fresh.values())))
+            counted.append((count, groups))
 
     firsts = [column for column in columns if column.is_first]
     leadings = [read_leading(one.reading.flow, one.towering, one.reading.towers) for one in firsts]
@@ -110,7 +112,22 @@ def list_shares(
     rest -= sum(apart.values())
     if rest > 0:
         found.append((REST, "card", rest))
-    return tuple(found)
+    return tuple(found if rest >= 0 else take_off(found, counted, -rest))
+
+
+def take_off(
+    found: Sequence[tuple[str, str, int]], counted: Sequence[tuple[Count, list[set[int]]]], over: int
+) -> list[tuple[str, str, int]]:
+    """The rows of the parts, the one of them without what is counted twice whose blocks hold as much and do not use it.
+
+    A table of biases is held by the first layer, and read before all layers (UDOP).
+    """
+    held = [
+        sum(count.params(place) - count.ran(place) for nodes in groups for place in count.blocks(nodes))
+        for count, groups in counted
+    ]
+    only = held.index(over) if held.count(over) == 1 else None
+    return [(name, role, n - over if place == only else n) for place, (name, role, n) in enumerate(found)]
 
 
 def find_end(
