@@ -79,6 +79,20 @@ class Gridded(Layered):
         return self.lead(patches[:, :, 2:]) + self.row(row) + self.column(column)
 
 
+class Counted(Layered):
+    """Words, places counted past the padding (RoBERTa), and the kind of a whole series (TimesFM)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = nn.Embedding(31, WIDTH), nn.Embedding(13, WIDTH)
+        self.kinds = nn.Embedding(KINDS, WIDTH)
+
+    def enter(self, ids, kinds=None):
+        is_word = ids.ne(1).int()
+        x = self.words(ids) + self.places((is_word.cumsum(-1) * is_word).long())
+        return x if kinds is None else x + self.kinds(kinds)
+
+
 class Prompted(Gridded):
     """The same, and on top which one of several languages it is, beside every row (Nemotron 3.5 ASR)."""
 
@@ -125,6 +139,17 @@ def test_ids_that_are_numbers_of_what_comes_in_are_led_from_it():
     ends = [edge.target for edge in chart.edges if edge.source in chart.feet]
 
     assert sorted(node.label for node in chart.nodes if node.key in ends) == ["LINEAR", "TABLE LOOKUP", "TABLE LOOKUP"]
+
+
+def test_places_that_are_worked_out_of_ids_are_led_from_these():
+    assert ("TOKEN IDS", "PLACE LOOKUP") in list_arrows(read(Counted, torch.arange(14).view(2, 7)).entrance)
+
+
+def test_ids_that_are_given_beside_the_first_have_a_box():
+    chart = read(Counted, torch.arange(14).view(2, 7), torch.tensor([[1], [0]])).entrance
+
+    assert ("IDS", "TABLE LOOKUP") in list_arrows(chart)
+    assert [node.record.shape for node in chart.nodes if node.row == 0] == [(2, 7), (2, 1)]
 
 
 def test_what_stands_beside_every_row_on_top_has_a_box():

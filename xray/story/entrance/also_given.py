@@ -13,32 +13,32 @@ from xray.story.entrance.turned_rows import WAVES
 from xray.story.recognition.between import is_linear
 from xray.story.wording import plural
 
-VECTORS = "VECTORS"
-WHOLE = frozenset({"index", "select", "slice", "narrow", "long", "int"})
+VECTORS, IDS = "VECTORS", "IDS"
+WHOLE = CARRYING | frozenset({"index_select", "long", "int"})
 """What cuts ids out of other numbers, and makes them whole."""
-MOST_BESIDE, MOST_MOVES, MOST_BEHIND = 3, 8, 40
+MOST_BESIDE, MOST_BEHIND = 4, 40
 """No more boxes stand side by side at the foot; no farther back is looked for what a lookup reads."""
 
 
 def add_others(flow: Flow, chart: Chart) -> Chart:
     """The chart with what else comes in below boxes to which nothing leads yet."""
-    led = {edge.target for edge in chart.edges} | {*chart.feet, *chart.memory}
+    given = [node for node in chart.nodes if node.row == 0 and (node.key in chart.feet or node.key.startswith("given"))]
+    led = {edge.target for edge in chart.edges} | {*chart.feet, *chart.memory, *(node.key for node in given)}
     bare = [node for node in chart.nodes if node.key not in led]
-    edges = [*lead_to_lookups(flow, chart, bare)]
-    given = [node for node in chart.nodes if node.key in chart.feet and node.row == 0]
+    edges = [*lead_to_lookups(flow, given, bare)]
     found = [(node, *one) for node in bare if (one := read_besides(flow, node)) is not None]
     alike = Counter(record.shape for _, record, label in found if label == VECTORS)
     others: dict[str, Node] = {}
     for node, record, label in found:
         told = plural(prod(record.shape), "parameter") if record.role == "parameter" else ""
-        is_one = label == VECTORS and count_arguments(flow, record) == 1  # whoever reads the like reads the same
+        is_one = label in (VECTORS, IDS) and count_arguments(flow, record) == 1  # whoever reads the like reads the same
         if label == VECTORS and not is_one and alike[record.shape] > 1:
             continue
         same = next((one for one in given if is_one and has_shape(one, record)), None)
         if same is None:
             key = str(record.shape) if is_one else record.source or node.key
             same = others.setdefault(key, Node(f"also{node.key}", label, 0, node.place, node.steps[:1], record, told))
-        edges.append(Edge(same.key, node.key))
+        edges += [one for one in [Edge(same.key, node.key)] if one not in edges]
     too_many = len(others) + len(given) > MOST_BESIDE
     if not others or not given or too_many or any(node.row == 0 and node not in given for node in chart.nodes):
         kept = [edge for edge in edges if not edge.source.startswith("also")]
@@ -50,16 +50,15 @@ def add_others(flow: Flow, chart: Chart) -> Chart:
     return Chart(placed, (*edges, *chart.edges), chart.feet, chart.head, chart.memory)
 
 
-def lead_to_lookups(flow: Flow, chart: Chart, bare: list[Node]) -> Iterator[Edge]:
-    """The arrows from what comes in to lookups of ids that are numbers of it (Kosmos-2.5: a patch's row and column)."""
-    below = [node for node in chart.nodes if node.key in chart.feet and node.record is not None]
+def lead_to_lookups(flow: Flow, below: list[Node], bare: list[Node]) -> Iterator[Edge]:
+    """The arrows from what comes in to lookups of ids that are numbers of it, or are worked out of it.
+
+    So are a patch's row and column cut out of it (Kosmos-2.5), and places counted past the padding (RoBERTa).
+    """
     for node in bare:
-        reader = next((place for step in node.steps if flow.op(place := flow.places[step.id]) in LOOKUPS), None)
-        record = None if reader is None else read_ids(flow, reader)
-        if record is None or count_arguments(flow, record) != 1:
-            continue
+        asked = [record for step in node.steps for record in list_asked(flow, flow.places[step.id], node.key)]
         for one in below:
-            if has_shape(one, record):
+            if any(has_shape(one, record) for record in asked):
                 yield Edge(one.key, node.key)
 
 
@@ -68,14 +67,20 @@ def has_shape(node: Node, record: TensorRecord) -> bool:
     return node.record is not None and (node.record.shape, node.record.role) == (record.shape, record.role)
 
 
-def read_ids(flow: Flow, lookup: int) -> TensorRecord | None:
-    """The numbers that came in of which ids are looked up, cut out and made whole; None where they are ids at once."""
-    record, maker = next((one for one in flow.given(lookup) if one[0].role == "ids"), next(flow.given(lookup)))
-    for _ in range(MOST_MOVES):
-        if maker is None or not flow.makers[maker] or flow.op(maker) not in CARRYING | WHOLE:
-            break
-        record, maker = next(flow.given(maker))
-    return record if maker is None and record.role == "activation" and record.is_float else None
+def list_asked(flow: Flow, lookup: int, key: str = "") -> list[TensorRecord]:
+    """The arguments of the whole pass of which the ids that a step looks up were worked out, each by itself there."""
+    if flow.op(lookup) not in LOOKUPS and key != "places":
+        return []
+    makers = (maker for _, maker in flow.taken(lookup))
+    ways = flow.behind(
+        *makers, most=MOST_BEHIND, within=lambda here: not flow.output(here).is_float or flow.op(here) in WHOLE
+    )
+    return [
+        record
+        for here in (lookup, *ways)
+        for record, maker in flow.taken(here)
+        if maker is None and record.role != "parameter" and record.shape and count_arguments(flow, record) == 1
+    ]
 
 
 def read_besides(flow: Flow, node: Node) -> tuple[TensorRecord, str] | None:
@@ -84,6 +89,9 @@ def read_besides(flow: Flow, node: Node) -> tuple[TensorRecord, str] | None:
     drawn = find_drawn_by_chance(flow, place)
     if drawn is not None:
         return flow.output(drawn), "DRAWN BY CHANCE"
+    asked = {record.shape: record for record in list_asked(flow, place) if record.role == "ids"}
+    if len(asked) == 1:
+        return next(iter(asked.values())), IDS
     if flow.op(place) in FINDINGS or not (is_linear(flow, place) or flow.op(place) in NORMS):
         return None
     record, maker = next(flow.given(place))
