@@ -208,6 +208,57 @@ def test_a_mean_of_rows_behind_the_last_norm_is_drawn(make, told):
     assert not [word for word in words if "in no box" in word]
 
 
+class Shuffled(MeanOfSome):
+    """The rows in another order behind the last norm, two of them side by side, their numbers in turn (Muse Spark)."""
+
+    def forward(self, x, kind=None):
+        x = self.norm(Reader.forward(self, x[:1], kind))[0][torch.arange(PLACES).flip(0)][1:]
+        return x.view(-1, 2, WIDTH).permute(0, 2, 1).reshape(-1, 2 * WIDTH)
+
+
+def test_rows_laid_side_by_side_behind_the_last_norm_are_drawn():
+    words = words_of(Shuffled)
+
+    above = words[words.index("LAST NORM") :]
+    assert [word for word in above if "ROWS IN" in word or "SIDE BY SIDE" in word] == [
+        "ROWS IN A GIVEN ORDER",
+        "2 PLACES SIDE BY SIDE",
+    ]
+
+
+class Summed(Reader):
+    """Sums of rows by fixed weights, times a number, and no norm behind the layers (Gemma 4's vision)."""
+
+    def forward(self, x, kind=None):
+        weights = torch.ones(len(x), 2, PLACES).softmax(-1)
+        return (weights @ super().forward(x, kind)) * 3.5
+
+
+def test_rows_added_up_by_weights_behind_layers_without_a_last_norm_are_drawn():
+    words = words_of(Summed)
+
+    assert [word for word in words if word in ("ROWS WEIGHED, ADDED UP", "× 3.5")] == [
+        "ROWS WEIGHED, ADDED UP",
+        "× 3.5",
+    ]
+    assert not [word for word in words if "in no box" in word]
+
+
+class Apart(MeanOfSome):
+    """Two halves of the rows, each worked on alone, end to end again (HunYuan-VL's vision)."""
+
+    def forward(self, x, kind=None):
+        x = Reader.forward(self, x, kind)
+        return torch.cat([self.norm(half) for half in (x[:, :2], x[:, 2:4])], dim=1)
+
+
+def test_each_of_several_pieces_that_are_put_together_again_is_drawn():
+    words = words_of(Apart)
+
+    assert words.count("LAYER NORM") + words.count("LAST NORM") == len(("layer", "layer", "half", "half"))
+    assert "END TO END" in words
+
+
 def test_means_of_neighbouring_places_behind_a_map_are_drawn():
     model = nn.Sequential(*(Kept() for _ in range(3)), nn.Conv2d(6, 10, 3), nn.BatchNorm2d(10), nn.AvgPool2d((3, 2)))
     drawn = draw_poster(xray.trace(model.eval(), torch.rand(2, 6, 17, 17)), "svg")

@@ -1,5 +1,6 @@
 """The square of an attention: what scores go through is told in the box before which it stands."""
 
+import pytest
 import torch
 from story.body.arrows import list_unproven
 from story.body.test_kept_waist import WIDTH as INDEXED
@@ -31,8 +32,18 @@ class Capped(nn.Module):
         return x + self.out((scores.softmax(-1) @ value).transpose(1, 2).flatten(2))
 
 
-def test_a_cap_by_a_number_that_is_held_has_a_box():
-    model = nn.Sequential(Capped(), FeedForwardPart(), Capped(), FeedForwardPart())
+class CappedAsHeld(Capped):
+    """The same with the number as it is held, which no step of the pass made (Gemma 4's audio)."""
+
+    def forward(self, x):
+        query, key, value = self.qkv(x).reshape(*x.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        scores = torch.tanh(query @ key.transpose(-1, -2) / self.cap) * self.cap
+        return x + self.out((scores.softmax(-1) @ value).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize("capped", [Capped, CappedAsHeld])
+def test_a_cap_by_a_number_that_is_held_has_a_box(capped):
+    model = nn.Sequential(capped(), FeedForwardPart(), capped(), FeedForwardPart())
     trace = xray.trace(model.eval(), torch.ones(2, 5, WIDTH))
     (column,) = read_columns(trace)
     panel = column.frames[0].panels[0]

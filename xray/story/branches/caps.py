@@ -53,7 +53,7 @@ def list_held_cap(flow: Flow, scored: Sequence[int]) -> tuple[int, ...]:
         if before is None or after is None or not flow.op(before).startswith("div"):
             continue
         held, again = (
-            {maker for record, maker in flow.given(node) if prod(record.shape) == 1 and maker is not None}
+            {maker for record, maker in flow.given(node) if prod(record.shape) == 1}  # None: not made in this pass
             for node in (before, after)
         )
         if held & again:

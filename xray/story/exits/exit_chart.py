@@ -57,7 +57,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     end = towering.last_layer
     last = find_last(flow, towering, others)
     if last is None:
-        return None
+        return add_worked(flow, towering, None, end, others)
     loss = last if is_loss(flow, last) and len(flow.steps[last].inputs) > 1 else None
     picks = list_picks(flow, last, others) if loss is None else []
     predicted = 0 if loss is None else find_predicted(flow, loss, end)
@@ -124,16 +124,26 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         steps = steps_at(flow, *reversed(behind))
         chart = add_above(chart, Node("bent", label, 0, BROAD, steps, flow.output(behind[-1])))
     else:
-        began = list_begun(flow, towering)
-        for worked in list_worked_behind(flow, top, others, began):
-            told, out = label_behind(flow, worked, began), flow.output(worked[0])
-            chart = add_above(chart, Node(f"behind{worked[0]}", told, 0, BROAD, steps_at(flow, *worked), out))
-        for told, worked in list_waves(flow, top, others):
-            out = flow.output(worked[0])
-            chart = add_above(chart, Node(f"wave{worked[0]}", told, 0, BROAD, steps_at(flow, *worked), out))
+        chart = add_worked(flow, towering, chart, top, others) or chart
     for node in picks:
         label, out = name_pick(flow, node), flow.output(node)
         chart = add_above(chart, Node(f"out{node}", label, 0, BROAD, steps_at(flow, node), out, surface="phase"))
+    return chart
+
+
+def add_worked(flow: Flow, towering: Towering, chart: Chart | None, top: int, others: Collection[int]) -> Chart | None:
+    """A chart with what is worked out without weights of what a step gives, on top; alone where nothing stands below.
+
+    None where there is neither.
+    """
+    began = list_begun(flow, towering)
+    worked = [
+        (f"behind{one[0]}", label_behind(flow, one, began), one) for one in list_worked_behind(flow, top, others, began)
+    ]
+    worked += [(f"wave{one[0]}", told, one) for told, one in list_waves(flow, top, others)]
+    for key, told, steps in worked:
+        node = Node(key, told, 0, BROAD, steps_at(flow, *steps), flow.output(steps[0]))
+        chart = Chart((node,), (), (key,), key) if chart is None else add_above(chart, node)
     return chart
 
 

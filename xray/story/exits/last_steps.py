@@ -5,6 +5,7 @@ from math import isclose, prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, PLACING, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.projections import is_product
 from xray.story.body.ends import is_convolved
 from xray.story.body.stages import find_any_norm
 from xray.story.body.towers import Towering
@@ -12,6 +13,8 @@ from xray.story.branches.caps import name_times, read_factor
 from xray.story.charts.operation_labels import label_step
 from xray.story.exits.handed_rows import name_mean, takes_rows
 from xray.story.exits.loss_chart import is_loss
+from xray.story.passages.joined_rows import name_merging
+from xray.story.passages.ordered_rows import takes_in_order
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.scored_parts import FILLS, NO_WEIGHT
 
@@ -124,7 +127,7 @@ def find_joined_heads(flow: Flow, last: int, heads: Collection[int]) -> int | No
     for reader in flow.readers.get(last, ()):
         joined = {record.shape for record in flow.steps[reader].inputs} if flow.op(reader) in JOINING else set()
         makers = set(flow.makers[reader])
-        if joined == {flow.output(last).shape} and len(makers) > 1 and makers <= {*heads} and is_linear(flow, last):
+        if joined == {flow.output(last).shape} and len(makers) > 1 and makers <= {*heads}:
             return reader
     return None
 
@@ -140,8 +143,9 @@ def list_worked_behind(flow: Flow, top: int, others: Collection[int], began: Col
 
     Each but a mean of some rows is alone; nothing else reads what they read. A pooler's tanh is such a one, and a bias
     of words that stands apart from the layer (BART), and a mean of the first rows (Pixio). So are a number that all is
-    multiplied by, a sum with what the stream `began` as (Nemotron 3.5 Transcribe), the choice of some rows, and one
-    number that some others are set to (Chameleon's scores of image codes).
+    multiplied by, a sum with what the stream `began` as (Nemotron 3.5 Transcribe), the choice of some rows, another
+    order of all of them (Qwen2.5-VL's vision), several laid side by side (Muse Spark's), sums of them by weights that
+    the stream did not make (Gemma 4's), and one number that some others are set to (Chameleon's scores of image codes).
     """
     found: list[tuple[int, ...]] = []
     here, taken = top, tuple[int, ...]()
@@ -160,7 +164,10 @@ def list_worked_behind(flow: Flow, top: int, others: Collection[int], began: Col
             or adds_earlier(flow, here, began)
             or adds_worked_out(flow, here)
             or chooses_rows(flow, here)
+            or takes_in_order(flow, here)
             or read_written(flow, here) is not None
+            or name_merging(flow, here)
+            or weighs_rows_beside(flow, here, top)
         ):
             found.append((here,))
         elif not taken and takes_rows(flow, here):
@@ -204,6 +211,15 @@ def chooses_rows(flow: Flow, node: int) -> bool:
     return flow.op(node) == "gather" and are_rows and before[::2] == after[::2] and after[1] < before[1]
 
 
+def weighs_rows_beside(flow: Flow, node: int, top: int) -> bool:
+    """Whether a step adds up the rows of each sequence to fewer ones, by weights not worked out of what `top` gives."""
+    if not is_product(flow, node) or len(flow.makers[node]) != len(("weights", "rows")):
+        return False
+    before, after, weights = flow.steps[node].inputs[1].shape, flow.output(node).shape, flow.makers[node][0]
+    are_rows = len(before) == len(after) == len(("batch", "row", "width")) and before[::2] == after[::2]
+    return are_rows and after[1] < before[1] and top not in flow.behind(weights, within=lambda one: one >= top)
+
+
 def read_written(flow: Flow, node: int) -> float | None:
     """The one number that a step writes at some places; None for any other step."""
     step = flow.steps[node]
@@ -220,6 +236,10 @@ def label_behind(flow: Flow, nodes: Sequence[int], began: Collection[int]) -> st
         return "+ WHAT CAME BEFORE THE LAYERS"
     if chooses_rows(flow, end):
         return f"{flow.output(end).shape[1]:,} OF {flow.steps[end].inputs[0].shape[1]:,} ROWS"
+    if name_merging(flow, end):
+        return name_merging(flow, end)
+    if is_product(flow, end):
+        return "ROWS WEIGHED, ADDED UP"
     written = read_written(flow, end)
     if written is not None:
         return "SOME PUSHED FAR DOWN" if written <= NO_WEIGHT else f"SOME SET TO {written:g}"

@@ -32,13 +32,22 @@ def reads_rows(flow: Flow, node: int) -> bool:
 
 
 def label_merging(flow: Flow, nodes: Collection[int], reader: int) -> dict[int, str]:
-    """The move behind which several rows stand side by side in one that a layer reads; empty where none does that.
+    """The move behind which several rows stand side by side in one that a layer reads; empty where none does that."""
+    read, maker = next(flow.given(reader))
+    way, told = read_merging(flow, read, maker)
+    wide = read.shape[-1:]
+    moves = (node for node in way if node in nodes and flow.is_leaf(node) and flow.output(node).shape[-1:] == wide)
+    last = next(moves, None)
+    return {last: told} if told and last is not None else {}
+
+
+def read_merging(flow: Flow, read: TensorRecord, maker: int | None) -> tuple[list[int], str]:
+    """The moves behind which several rows stand side by side in one, the last first, and what they do, or nothing.
 
     All numbers of the rows are still there (patch mergers, pixel shuffles, frames of sound that are stacked).
     """
     way: list[int] = []
-    record, maker = next(flow.given(reader))
-    read = record
+    record = read
     moving = CARRYING | {"pad"}  # which may add nothing
     while (
         maker is not None and flow.op(maker) in moving and prod(flow.steps[maker].inputs[0].shape) == prod(read.shape)
@@ -48,10 +57,18 @@ def label_merging(flow: Flow, nodes: Collection[int], reader: int) -> dict[int, 
     width = find_row(flow, record, maker) or find_outer_row(flow, record, maker)
     wide = read.shape[-1] if read.shape else 0
     if not width or not wide or wide % width or wide == width:
-        return {}
-    moves = (node for node in way if node in nodes and flow.is_leaf(node) and flow.output(node).shape[-1:] == (wide,))
-    last = next(moves, None)
-    return {} if last is None else {last: describe_joining(flow, way, wide // width)}
+        return way, ""
+    return way, describe_joining(flow, way, wide // width)
+
+
+def name_merging(flow: Flow, node: int) -> str:
+    """What a move is called that is the last of those that lay several rows side by side, and that nothing reads."""
+    if flow.op(node) not in CARRYING or not flow.is_leaf(node) or flow.readers.get(node):
+        return ""
+    way, told = read_merging(flow, flow.output(node), node)
+    began = flow.makers[way[-1]][0] if told else None
+    is_row = began is not None and find_channels(flow, began) == len(flow.output(began).shape) - 1
+    return told if is_row else ""
 
 
 def find_row(flow: Flow, record: TensorRecord, maker: int | None) -> int | None:
