@@ -137,3 +137,26 @@ def test_where_one_width_is_told_all_are():
 
     assert tells_widths(groups, [["self-attention in windows of 5"], ["self-attention in windows of 5"], ["other"]])
     assert not tells_widths(groups, [["self-attention"], ["convolution"], ["recurrence"]])
+
+
+class Sunk(nn.Module):
+    """One head with a learned score beside those of the keys, or without one."""
+
+    def __init__(self, *, is_sunk):
+        super().__init__()
+        self.query, self.key, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.sink = nn.Parameter(torch.zeros(1)) if is_sunk else None
+
+    def forward(self, x):
+        scores = self.query(x) @ self.key(x).transpose(1, 2)
+        if self.sink is not None:
+            scores = torch.cat([scores, self.sink.view(1, 1, 1).expand(*scores.shape[:-1], 1)], -1)
+        return x + self.out(scores.softmax(-1)[..., : x.shape[1]] @ self.value(x))
+
+
+def test_a_sink_beside_the_scores_counts_as_no_key():
+    layers = nn.Sequential(*(nn.Sequential(Sunk(is_sunk=one), FeedForwardPart()) for one in (True, True, False)))
+    told = tell_card(layers)
+
+    assert len(told) > 1
+    assert not [text for text in told if "keys" in text]

@@ -1,6 +1,6 @@
 """What frames a tower has: one for every group of layers that are alike, a panel for every stage in it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from xray.ir.flow.dataflow import Flow
@@ -8,9 +8,10 @@ from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
 from xray.ir.trace import Step
 from xray.story.anatomy.branches import Attention, Convolution, DeformableAttention, Experts, FeedForward
 from xray.story.anatomy.tree import Group
-from xray.story.body.layers import Mask, list_masks, list_reaches
+from xray.story.body.layers import Mask, list_masks
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
+from xray.story.branches.attention import has_sinks_inside
 from xray.story.charts.between_chart import chart_added
 from xray.story.charts.chart import BROAD, Chart, Node, chart_alone, steps_at
 from xray.story.charts.operations_chart import chart_operations
@@ -140,12 +141,19 @@ def plan_frames(
         masks = list_masks(flow, layers[number])
         bridge = chart_bridge(flow, towering, groups[number].layers[0])
         most = max(each) if len(set(each)) > 1 else None
-        seen_keys = tuple(shape[-1] for shape in list_reaches(flow, layers[number]))
+        seen_keys = tuple(count_keys(flow, layers[number]))
         frame = Frame(groups[number], tuple(panels), params, len(groups) == 1, compact, bridge, masks, seen_keys, most)
         if groups[number].shared_in_part:
             frame = replace(frame, together=count_together(count, [towering.layers[n] for n in groups[number].layers]))
         frames.append(frame)
     return frames
+
+
+def count_keys(flow: Flow, layer: Layer) -> Iterator[int]:
+    """How many keys each attention of a layer looks at; a sink beside their scores is none (DeepSeek-V4)."""
+    for site in (one.site for staging in layer for one in staging.branches):
+        if site is not None:
+            yield flow.output(site.softmax).shape[-1] - has_sinks_inside(flow, site)
 
 
 def count_together(count: Count, layers: Sequence[Layer]) -> int:
