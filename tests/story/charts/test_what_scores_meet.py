@@ -109,6 +109,36 @@ def test_a_choice_between_two_numbers_is_a_bias_and_what_is_taken_away_from_hidd
     assert "+ A BIAS Q" in labels.values()
 
 
+class OfValues(nn.Module):
+    """What is added to scores is made of the values (Doge)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.query, self.key, self.value = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+        self.weighs = nn.Linear(WIDTH, HEADS)
+
+    def forward(self, x):
+        normed = self.norm(x)
+        query, key, value = (
+            way(normed).unflatten(-1, (HEADS, -1)).transpose(1, 2) for way in (self.query, self.key, self.value)
+        )
+        by_key = nn.functional.softplus(self.weighs(value.transpose(1, 2).flatten(2))).transpose(1, 2)
+        shares = (query @ key.mT / 2 + by_key[:, :, None, :]).softmax(-1)
+        return x + self.out((shares @ value).transpose(1, 2).flatten(2))
+
+
+def test_a_bias_that_is_made_of_the_values_is_led_to_from_these_and_not_from_what_they_are_made_of():
+    model = nn.Sequential(OfValues(), FeedForwardPart(), OfValues(), FeedForwardPart()).eval()
+    (column,) = read_columns(xray.trace(model, torch.ones(2, PLACES, WIDTH)))
+    chart = column.frames[0].panels[0].chart
+    bias = chart.node("bias0")
+
+    assert {edge.source for edge in chart.edges if edge.target == bias.key} == {"heads0_v", "scores"}
+    assert bias.key not in chart.feet
+    assert not [step for step in bias.steps if step.path.endswith("value")]
+
+
 class FewerQueries(nn.Module):
     """Half of the places look at all of them, and go on alone (Funnel)."""
 

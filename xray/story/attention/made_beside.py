@@ -54,11 +54,12 @@ def list_own(region: Region) -> frozenset[int]:
 def list_made(flow: Flow, part: Scored, site: Site, inside: Collection[int]) -> list[int]:
     """The steps of a branch that work out what is added to its scores, or hides them, where products do; else none.
 
-    What queries and keys go through on their way to the scores is not among them.
+    What queries and keys go through on their way to the scores is not among them, nor is the way of the values, of
+    which some are made (Doge).
     """
     added = None if part.operand is None else part.operand.record  # one step may multiply and add (WavLM)
     asked = [maker for record, maker in flow.given(site.scores) if record is not added]
-    own = {*site.scored, *flow.behind(*asked)}
+    own = {*site.scored, *flow.behind(*asked), *site.value.nodes}
     starts = (maker for node in part.nodes for maker in flow.makers[node] if maker is not None and maker not in own)
     made = set(flow.behind(*starts, within=lambda node: node in inside and node not in own))
     works = [node for node in sorted(made) if flow.is_leaf(node) and flow.op(node) not in CARRYING]
