@@ -343,3 +343,58 @@ def test_what_convolutions_add_to_a_head_ends_in_their_sum():
 
     assert "ADDED UP" in words[max(place for place, word in enumerate(words) if word == "BATCH NORM") :]
     assert not [word for word in words if "in no box" in word]
+
+
+class Weighing(nn.Module):
+    """Weights of several streams, worked out of them all; those of a norm are multiplied by what it divides (HY 4)."""
+
+    def __init__(self, count, wide):
+        super().__init__()
+        self.weigh, self.base = nn.Linear(count * WIDTH, wide, bias=False), nn.Parameter(torch.zeros(wide))
+
+    def forward(self, streams):
+        flat = streams.flatten(2)
+        scale = torch.rsqrt(flat.square().mean(-1, keepdim=True) + 1e-6)
+        return torch.sigmoid(self.weigh(flat) * scale + self.base)
+
+
+class OfStreams(nn.Module):
+    """A sublayer that reads one row of several streams, and gives each of them its share."""
+
+    def __init__(self, layer, count):
+        super().__init__()
+        self.layer, self.weighing = layer, Weighing(count, 2 * count)
+
+    def forward(self, streams):
+        taken, given = self.weighing(streams).chunk(2, -1)
+        row = (taken.unsqueeze(-1) * streams).sum(dim=2)
+        return given.unsqueeze(-1) * self.layer(row).unsqueeze(-2) + streams
+
+
+class Streams(nn.Module):
+    """Layers over several streams, which become one row behind them."""
+
+    def __init__(self, count=3):
+        super().__init__()
+        self.project, self.count, self.norm = nn.Linear(7, WIDTH), count, nn.LayerNorm(WIDTH)
+        self.layers = nn.ModuleList(
+            OfStreams(nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 31), nn.ReLU(), nn.Linear(31, WIDTH)), count)
+            for _ in range(3)
+        )
+        self.last = Weighing(count, count)
+
+    def forward(self, x):
+        streams = self.project(x).unsqueeze(2).expand(-1, -1, self.count, -1).contiguous()
+        for layer in self.layers:
+            streams = layer(streams)
+        return self.norm((self.last(streams).unsqueeze(-1) * streams).sum(dim=2))
+
+
+def test_streams_become_one_row_behind_the_last_layer_in_one_box_with_what_weighs_them():
+    model = Streams(count=3).eval()
+    (column,) = read_columns(xray.trace(model, rows()))
+    assert column.exit is not None
+    told = [(node.label, node.extra) for node in column.exit.nodes]
+
+    assert column.towering.tower.streams == 3
+    assert told == [("3 STREAMS INTO ONE", f"{3 * WIDTH * 3 + 3} parameters"), ("LAST NORM", f"{2 * WIDTH} parameters")]

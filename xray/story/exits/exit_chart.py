@@ -16,6 +16,7 @@ from xray.story.charts.chart import (
     Chart,
     Node,
     add_above,
+    describe_params,
     steps_at,
 )
 from xray.story.charts.drawn_steps import MOST_AT_ALL
@@ -102,6 +103,8 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     pooling = find_resamplers(flow, nodes, {end})
     labels |= {one.end: label_resampler(one) for one in pooling}
     folded = {one.end: with_rows(flow, one.nodes, nodes) for one in pooling}
+    if gathered != end:
+        folded[gathered] = tuple(sorted(flow.behind(gathered, within=lambda place: place > end)))
     if nearest is not None:
         labels[nearest.end] = f"THE NEAREST OF {nearest.codes:,} CODES"
         folded[nearest.end] = nearest.nodes
@@ -112,6 +115,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     if chart is None:
         return None
     chart = replace(chart, nodes=tuple(tell_pooled(flow, show_given(node), end) for node in chart.nodes))
+    chart = count_gathered(flow, chart, folded.get(gathered, ()))
     chart = hold_modulation(flow, chart, towering.final, modulation)
     chart = lead_brought(flow, without_told(chart), brought)
     if loss is not None:
@@ -145,6 +149,18 @@ def add_worked(flow: Flow, towering: Towering, chart: Chart | None, top: int, ot
         node = Node(key, told, 0, BROAD, steps_at(flow, *steps), flow.output(steps[0]))
         chart = Chart((node,), (), (key,), key) if chart is None else add_above(chart, node)
     return chart
+
+
+def count_gathered(flow: Flow, chart: Chart, nodes: Collection[int]) -> Chart:
+    """The chart whose box of streams that become one tells the parameters of all that works their weights out.
+
+    So it is in the layers: what is worked out there is no way of the stream's own (Hunyuan 4).
+    """
+    own = steps_at(flow, *nodes)
+    extra = describe_params(flow, *nodes)
+    return replace(
+        chart, nodes=tuple(replace(one, extra=extra) if own and own[-1] in one.steps else one for one in chart.nodes)
+    )
 
 
 def list_apart(flow: Flow, towering: Towering, known: Collection[int]) -> set[int]:
