@@ -3,6 +3,7 @@
 import pytest
 import torch
 from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
+from story.charts.test_heads_first import PLACES, Late
 from torch import nn
 from torch.nn.functional import softplus
 
@@ -270,3 +271,28 @@ def test_zeros_that_a_product_is_added_to_are_no_bias(learned):
     (column,) = read_columns(xray.trace(model.eval(), torch.ones(2, 5, WIDTH)))
 
     assert any("BIAS" in node.label for node in column.frames[0].panels[0].chart.nodes) == learned
+
+
+class ScaledInParts(Late):
+    """Heads are cut in two parts, each is multiplied by a number, and one of them turned (LongCat)."""
+
+    def __init__(self, *, by):
+        super().__init__(turned=True)
+        self.three = nn.ModuleList(nn.Linear(WIDTH, 2 * WIDTH, bias=False) for _ in range(3))
+        self.out, self.by = nn.Linear(2 * WIDTH, WIDTH), by
+
+    def turn(self, rows):
+        kept, turned = rows.split(rows.shape[-1] // 2, dim=-1)
+        return torch.cat([kept * self.by[0], super().turn(turned * self.by[1])], -1)
+
+
+@pytest.mark.parametrize(("by", "told"), [((3, 3), "· 3"), ((3, 5), None)])
+def test_parts_of_a_row_that_are_all_multiplied_by_one_number_are_scaled_before_one_is_turned(by, told):
+    model = nn.Sequential(*(part for _ in range(2) for part in (ScaledInParts(by=by), FeedForwardPart()))).eval()
+    (column,) = read_columns(xray.trace(model, torch.ones(2, PLACES, WIDTH)))
+    chart = column.frames[0].panels[0].chart
+    (scale, *_) = [node for node in chart.nodes if node.key == "scale0_q"] or [None]
+
+    assert "ROTATE Q" in {node.label for node in chart.nodes}
+    assert (scale and scale.label) == (told and f"Q {told}")
+    assert scale is None or ("scale0_q", "rotate0_q") in {(edge.source, edge.target) for edge in chart.edges}

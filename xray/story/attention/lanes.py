@@ -11,6 +11,7 @@ from xray.ir.records import TensorRecord
 from xray.ir.turns import swaps_last_two
 from xray.story.attention.runs import Kind, cut_before, cut_runs, name_run
 from xray.story.body.stages import Branching, find_any_norm, opening_norms
+from xray.story.branches.caps import read_factor
 from xray.story.branches.operands import Side
 from xray.story.branches.rows import SWAPS
 from xray.story.passages.gated_norms import list_own_gate
@@ -45,6 +46,9 @@ def cut_way(flow: Flow, nodes: Collection[int], end: TensorRecord | None) -> lis
         earlier |= set(run)
         cut = cut_before(flow, run[-1])
         record = flow.output(run[-1]) if cut is None else flow.steps[cut].inputs[0]
+        if kind == "rotate" and (scaled := list_scaled_parts(flow, run)):
+            found.append(Part("scale", (run[0], *scaled), flow.steps[run[0]].inputs[0]))
+            run = [node for node in run[1:] if node not in scaled]
         first = flow.steps[run[0]].inputs
         before = found[-1].record if found else first[0] if first else None
         is_same = kind == "heads" and before is not None and before.shape == record.shape
@@ -65,6 +69,18 @@ def cut_way(flow: Flow, nodes: Collection[int], end: TensorRecord | None) -> lis
         numbered.append(Part(part.kind, part.nodes, part.record, counts.get(part.kind, 0)))
         counts[part.kind] = counts.get(part.kind, 0) + 1
     return numbered
+
+
+def list_scaled_parts(flow: Flow, run: Sequence[int]) -> list[int]:
+    """The steps that multiply all parts in which rows are cut, each by itself, by one number before some are turned.
+
+    That is the number of the whole row (LongCat's queries).
+    """
+    is_cut = len(flow.steps[run[0]].outputs) > 1
+    readers = [node for node in run[1:] if run[0] in flow.makers[node]] if is_cut else []
+    factors = {read_factor(flow, node) for node in readers}
+    is_whole = sum(prod(flow.output(node).shape) for node in readers) == prod(flow.steps[run[0]].inputs[0].shape)
+    return readers if is_whole and len(factors) == 1 and factors.isdisjoint((None, 1)) else []
 
 
 def lays_back(before: Part, record: TensorRecord) -> bool:

@@ -211,7 +211,8 @@ def lane_node(flow: Flow, lane: Lane, part: Part, key: str, row: int, *, is_wais
     letter = lane.letter.upper()
     by_place = part.kind == "scale" and any(is_by_place(flow, node) for node in part.nodes)
     scaling = [node for node in part.nodes if flow.op(node) not in CARRYING] if part.kind == "scale" else []
-    factor = name_factor(flow, scaling[0], width) if len(scaling) == 1 else ""
+    factors = {name_factor(flow, node, width) for node in scaling}
+    factor = factors.pop() if len(factors) == 1 else ""
     return Node(
         key,
         f"DOWN {letter}"
