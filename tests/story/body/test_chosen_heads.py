@@ -21,6 +21,7 @@ class ChosenHeads(nn.Module):
         self.ask = nn.Parameter(torch.randn(EXPERTS, D_K, WIDTH))
         self.back = nn.Parameter(torch.randn(EXPERTS, WIDTH, D_K))
         self.both = nn.Linear(WIDTH, 2 * CHOSEN * D_K)
+        self.bias = nn.Parameter(torch.ones(WIDTH))
 
     def each(self, rows, weights, counts):
         return torch.cat([linear(part, weights[place]) for place, part in enumerate(rows.split(counts))])
@@ -36,7 +37,7 @@ class ChosenHeads(nn.Module):
         key, value = (one.unflatten(-1, (CHOSEN, D_K)).transpose(1, 2) for one in self.both(seen).chunk(2, dim=-1))
         found = scaled_dot_product_attention(query, key, value, is_causal=True).transpose(1, 2).reshape(-1, D_K)
         given = self.each(found[order], self.back, counts) * softmax(shares, dim=1).flatten()[order][:, None]
-        return x + torch.zeros_like(flat).index_add(0, places, given).view(x.shape)
+        return x + (torch.zeros_like(flat).index_add(0, places, given).view(x.shape) + self.bias)
 
 
 def trace_of():
@@ -64,3 +65,10 @@ def test_the_box_of_the_chosen_experts_counts_the_weights_of_all():
     (box,) = [one for one in column.frames[0].panels[0].chart.nodes if one.label == "CHOSEN EXPERTS' LINEAR O"]
 
     assert box.extra == f"{EXPERTS * WIDTH * D_K} parameters"
+
+
+def test_a_learned_row_that_is_added_behind_them_is_told_and_counted():
+    (column,) = read_columns(trace_of())
+    (box,) = [one for one in column.frames[0].panels[0].chart.nodes if "+ A BIAS" in one.label]
+
+    assert (box.key, box.extra) == ("tail2", f"{WIDTH} parameters")

@@ -200,8 +200,9 @@ def test_two_sets_that_all_places_go_through_are_not_called_parted():
 class InTurn(nn.Module):
     """Experts that are worked out one after the other, each for the places that chose it (DBRX)."""
 
-    def __init__(self):
+    def __init__(self, *, biased=False):
         super().__init__()
+        self.bias = nn.Parameter(torch.ones(WIDTH)) if biased else None
         self.norm, self.router = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 4)
         self.experts = nn.ModuleList(
             nn.Sequential(nn.Linear(WIDTH, 9), nn.ReLU(), nn.Linear(9, WIDTH)) for _ in range(4)
@@ -214,7 +215,7 @@ class InTurn(nn.Module):
         for number, expert in enumerate(self.experts):
             place, rank = torch.where(chosen == number)
             found.index_add_(0, place, expert(given[place]) * weights[place, rank, None])
-        return x + found.view(x.shape)
+        return x + (found.view(x.shape) if self.bias is None else found.view(x.shape) + self.bias)
 
 
 def test_what_each_expert_does_is_drawn_and_the_sum_is_of_all_that_were_chosen():
@@ -226,6 +227,13 @@ def test_what_each_expert_does_is_drawn_and_the_sum_is_of_all_that_were_chosen()
     ways = [(named[edge.source], named[edge.target]) for edge in chart.edges]
     assert [source for source, target in ways if target.startswith("IN EACH")] == ["EXPERT 1", "EXPERT 2"]
     assert ("IN EACH: EXPAND + ReLU, AND BACK", "SUM, WEIGHTED BY THE ROUTER") in ways
+
+
+@pytest.mark.parametrize(("biased", "told"), [(False, ""), (True, " + A BIAS")])
+def test_a_learned_row_that_is_added_to_what_all_experts_give_is_told(biased, told):
+    nodes = draw(Reader(AttentionPart(), InTurn(biased=biased)).eval(), rows())
+
+    assert [node.label for node in nodes if node.key == "mixed"] == [f"SUM, WEIGHTED BY THE ROUTER{told}"]
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.operation_labels import label_step
 from xray.story.passages.modulation import find_beside_gate
-from xray.story.recognition.between import Region, find_region, is_linear, read_sizes
+from xray.story.recognition.between import Region, adds_learned_row, find_region, is_linear, read_sizes
 from xray.story.recognition.value_shapes import number
 
 MOST_BEHIND = 300
@@ -102,6 +102,8 @@ def draw_end(
         cut = "WINDOWS JOINED" if joins_windows(flow, part, branch.window) else label_cut(flow, part)
         if part.kind == "heads" and all(node.key != "concat" for node in nodes) and joins_heads(flow, part, branch):
             key, cut = "concat", "CONCAT HEADS"
+        biases = [node for node in part.nodes if part.kind == "heads" and adds_learned_row(flow, node)]
+        cut += " + A BIAS" * bool(biases)
         scaled = "× LEARNED NUMBERS" if multiplies_rows(flow, part) else label_scale(flow, *part.nodes)
         label = label or {"heads": cut, "scale": scaled, "linear": name_linear(flow, part)}.get(part.kind)
         label = label or ("ROTATE" if is_rotary(flow, part.nodes) else label_step(flow, part.nodes[-1]))
@@ -113,7 +115,7 @@ def draw_end(
         elif any(is_tanh_of_learned(flow, maker) for node in part.nodes for maker in flow.makers[node]):
             label = TANH_GATE
         linears = [node for node in part.nodes if is_linear(flow, node)]
-        works = linears if len(linears) > 1 else [*linears, *(part.nodes if multiplies_rows(flow, part) else ())]
+        works = [*linears, *biases, *(part.nodes if multiplies_rows(flow, part) and len(linears) < 2 else ())]
         extra = describe_params(flow, *linears) if len(linears) > 1 else ""
         extra = extra or next((told for node in works if (told := describe_params(flow, node))), "")
         finding = find_beside(flow, part.nodes[-1]) if name_sum(flow, part, site) else None

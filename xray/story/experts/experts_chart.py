@@ -47,7 +47,7 @@ from xray.story.experts.neighbours import find_mixed_behind
 from xray.story.experts.router_chart import add_way
 from xray.story.experts.sets import list_sets
 from xray.story.experts.shared_chart import BESIDE_BOTH, BESIDE_ROUTER, shared_node
-from xray.story.recognition.between import is_linear
+from xray.story.recognition.between import adds_learned_row, is_linear
 from xray.story.recognition.norms import Norm
 from xray.story.sentences.of_parts import describe_load
 from xray.story.wording import plural
@@ -193,7 +193,8 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
     mixing = [node for node in list_mixing(flow, heavy, own, routing) if made != node <= end]
     times = "".join(f", × {read_factor(flow, node):g}" for node in factors)
     weighted = ", WEIGHTED BY THE ROUTER" if any(weighs(flow, node, routing) for node in mixing) else ""
-    label = f"SUM{weighted}{times}{beside}"
+    row_added = " + A BIAS" * any(adds_learned_row(flow, node) for node in (made, *mixing))
+    label = f"SUM{weighted}{times}{beside}{row_added}"
     head = total = "mixed" if weighted else "summed"
     places = (made, *(node for node in (*mixing, *factors) if node != made))
     drawn.append(Node(total, label, row, BROAD, steps_at(flow, *places), flow.output(made)))

@@ -133,6 +133,12 @@ def is_scale(flow: Flow, place: int) -> bool:
     )
 
 
+def adds_learned_row(flow: Flow, place: int) -> bool:
+    """Whether a step adds one learned row to the rows of all places, as the bias of experts is added (JetMoE)."""
+    given = flow.steps[place].inputs if flow.op(place) in SUMS else ()
+    return any(record.role == "parameter" and len(record.shape) == 1 for record in given)
+
+
 def is_times_one(flow: Flow, place: int) -> bool:
     """Whether a step multiplies by 1, or by numbers that are all 1."""
     makers = [flow.carried_from(maker) for maker in flow.makers[place]] if flow.op(place) in SCALINGS else []
