@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from xray.ir.trace import SAME_WEIGHTS_AS
+
 
 def scramble(trace):
     """The same trace with meaningless paths, module names and tensor names; what the steps do is left."""
@@ -18,9 +20,13 @@ def scramble(trace):
     def hide_record(record):
         return replace(record, name=hide(record.name), source=hide_id(record.source))
 
+    def hide_settings(settings):
+        return {key: hide(one) if key == SAME_WEIGHTS_AS else one for key, one in settings.items()}
+
     def hide_step(step):
         return replace(
             step,
+            settings=hide_settings(step.settings),
             id=hide_id(step.id),
             path=hide(step.path),
             parent=hide_id(step.parent),

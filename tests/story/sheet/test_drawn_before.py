@@ -1,4 +1,4 @@
-"""What two towers begin with alike has its parameters at the first (Informer)."""
+"""Weights that two towers work with have their number at the first (Informer, BART, Kosmos-2)."""
 
 import torch
 from handwritten import Attention, Layer
@@ -36,3 +36,68 @@ def test_a_table_that_both_towers_begin_with_counts_at_the_first():
 
     found = [node.extra for one in read_columns(trace) for node in one.entrance.nodes if "LOOKUP" in node.label]
     assert found == [f"{5 * KINDS} parameters", "same weights"]
+
+
+class Told(nn.Module):
+    """Words, and others by the same table; what ends the first layers is normed twice, the second time for more."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.answer = nn.Embedding(31, WIDTH), nn.Embedding(31, WIDTH)
+        self.answer.weight = self.words.weight
+        self.norm, self.bring = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.first, self.second = (
+            nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(3)) for _ in range(2)
+        )
+
+    def forward(self, ids, others):
+        x, y = self.words(ids), self.answer(others)
+        for layer in self.first:
+            x = layer(x)
+        pooled = self.norm(x[:, 0])
+        y = torch.cat([self.bring(self.norm(x)), y], dim=1)
+        for layer in self.second:
+            y = layer(y)
+        return pooled, y
+
+
+def test_a_table_and_a_norm_that_work_again_have_their_number_at_the_first():
+    trace = xray.trace(Told().eval(), torch.randint(31, (2, 7)), torch.randint(31, (2, 5)))
+
+    first, second = read_columns(trace)
+    found = {node.label: node.extra for node in second.entrance.nodes if node.extra}
+    assert [node.extra for node in first.entrance.nodes] == ["", f"{31 * WIDTH} parameters"]
+    assert found == {
+        "TABLE LOOKUP": "same weights",
+        "LAYER NORM": "same weights",
+        "LINEAR": f"{WIDTH * (WIDTH + 1)} parameters",
+    }
+
+
+class ReadInTheMiddle(nn.Module):
+    """Layers that end with a norm of the stream; other layers begin with what two of them give (BridgeTower)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.bring = nn.Embedding(31, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.first, self.second = (
+            nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="after") for _ in range(count)) for count in (4, 3)
+        )
+
+    def forward(self, ids):
+        x, given = self.words(ids), []
+        for layer in self.first:
+            x = layer(x)
+            given.append(x)
+        y = self.bring(given[1])
+        for layer in self.second:
+            y = layer(y)
+        return x, y
+
+
+def test_a_norm_that_ends_a_layer_is_not_drawn_again_where_another_tower_begins_with_it():
+    trace = xray.trace(ReadInTheMiddle().eval(), torch.randint(31, (2, 7)))
+
+    _, second = read_columns(trace)
+    assert [node.label for node in second.entrance.nodes] == ["LINEAR"]
+    assert second.entrance.memory

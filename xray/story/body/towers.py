@@ -83,6 +83,15 @@ class Towering:
         return frozenset(end for chain in self.chains for end in (chain.end, *(joint.add for joint in chain.joints)))
 
     @property
+    def results(self) -> frozenset[int]:
+        """Its end, its sums, and the norms that the stream goes through behind these: what another tower begins with.
+
+        A norm behind a sum is the layer's own, be it that another tower reads it in the middle (BridgeTower).
+        """
+        norms = ((norm.end, one.joints[-1].add) for one in self.stagings for norm in one.norms)
+        return self.sums | {self.end} | {end for end, add in norms if end > add}
+
+    @property
     def nodes(self) -> set[int]:
         """Every step that has a place in it."""
         found = set(self.entrance) | (set() if self.final is None else set(self.final.nodes))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from xray.ir.trace import Pass, Trace
+from xray.ir.trace import SAME_WEIGHTS_AS, Pass, Trace
 from xray.story.anatomy.branches import Attention, Branch, Looking
 from xray.story.anatomy.tree import Link
 from xray.story.body.links import list_meetings
@@ -233,19 +233,33 @@ def paint_leading(column: Column) -> Column:
 
 
 def tell_drawn(column: Column, before: Sequence[Column]) -> Column:
-    """The column, with the boxes of its entrance that stand in one before too: they have no weights of their own.
+    """The column, with the boxes of its entrance whose weights stand in one before too: they have none of their own.
 
-    So both towers of a forecast begin with the kind of each series (Informer).
+    So both towers of a forecast begin with the kind of each series (Informer), an encoder and its decoder with one
+    table, and what one tower ends with may be worked out once more for the next (Kosmos-2).
     """
-    others = (one.entrance for one in before if one.entrance is not None and one.reading is column.reading)
-    drawn = {step.id for chart in others for node in chart.nodes if node.extra for step in node.steps}
+    others = [one for one in before if one.reading is column.reading]
+    drawn = {
+        holder
+        for one in others
+        for chart in (one.entrance, one.exit)
+        for node in (() if chart is None else chart.nodes)
+        for holder in list_holders(node)
+        if node.extra
+    }
     if column.entrance is None or not drawn:
         return column
     nodes = tuple(
-        replace(node, extra=SAME_WEIGHTS) if node.extra and {step.id for step in node.steps} <= drawn else node
+        replace(node, extra=SAME_WEIGHTS) if node.extra and (held := list_holders(node)) and held <= drawn else node
         for node in column.entrance.nodes
     )
     return replace(column, entrance=replace(column.entrance, nodes=nodes))
+
+
+def list_holders(node: Node) -> frozenset[str]:
+    """The paths at which the weights were worked with first that the steps of a box work with."""
+    reading = (step for step in node.steps if step.params or any(one.role == "parameter" for one in step.inputs))
+    return frozenset(str(step.settings.get(SAME_WEIGHTS_AS, step.path)) for step in reading)
 
 
 def grow(column: Column, readings: Sequence[Reading], make: Callable[[Reading, Towering], Column]) -> Column:
