@@ -273,3 +273,48 @@ def test_what_takes_a_mean_off_series_and_divides_them_stands_in_boxes():
     assert sorted(labels.values()) == ["DIVIDED", "LINEAR", "POWER 2", "SQRT", "SUBTRACTED", "SUBTRACTED", "VECTORS"]
     assert {("SUBTRACTED", "POWER 2"), ("SQRT", "DIVIDED"), ("SUBTRACTED", "DIVIDED"), ("DIVIDED", "LINEAR")} <= led
     assert ("VECTORS", "DIVIDED") not in led
+
+
+class Widens(nn.Module):
+    """Rows, times a number, with places, that an attention brings to the width of the layers, past which nothing goes
+    (Fun-ASR)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.qkv, self.out = nn.LayerNorm(6), nn.Linear(6, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.layers = nn.Sequential(*(FeedForwardPart() for _ in range(3)))
+        self.register_buffer("places", torch.rand(11, 6))
+
+    def forward(self, rows):
+        x = rows * 2.5 + self.places[1 : 1 + rows.shape[1]]
+        q, k, v = (one.view(*x.shape[:2], 2, -1).transpose(1, 2) for one in self.qkv(self.norm(x)).chunk(3, dim=-1))
+        x = ((q @ k.mT).softmax(dim=-1) @ v).transpose(1, 2).reshape(*x.shape[:2], -1)
+        return self.layers(self.out(x))
+
+
+def test_an_attention_without_a_way_past_it_before_all_layers_is_drawn_at_the_entrance():
+    (column,) = read_columns(xray.trace(Widens().eval(), torch.rand(2, 5, 6)))
+
+    labels = [node.label for node in column.entrance.nodes]
+    assert labels == ["VECTORS", "× 2.5", "+ PLACES", "LAYER NORM", "LINEAR", "PRODUCT", "SOFTMAX", "PRODUCT", "LINEAR"]
+    assert column.towering.tower.before == "attention"
+    assert list_unsaid((column,)) == ()
+
+
+class OfOneKind(nn.Module):
+    """Ids, to whose rows one row of another table is added, that nobody looks up (ProphetNet)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.kinds = nn.Embedding(11, WIDTH), nn.Embedding(3, WIDTH)
+        self.layers = nn.Sequential(*(FeedForwardPart() for _ in range(2)))
+
+    def forward(self, ids):
+        return self.layers(self.words(ids) + self.kinds.weight[1])
+
+
+def test_one_row_of_a_table_that_is_added_to_all_words_has_a_box():
+    (column,) = read_columns(xray.trace(OfOneKind().eval(), torch.randint(11, (2, 5))))
+
+    told = [(node.label, node.extra) for node in column.entrance.nodes]
+    assert told[-1] == ("+ A LEARNED ROW", f"{WIDTH} parameters")

@@ -155,6 +155,7 @@ def read_tower(
     condition = find_conditioning(flow, layers, final, streams, entrance.nodes, bridges)
     around = entrance.nodes.union(*(one.nodes for one in bridges))
     numbered = read_numbered(flow, layers, around)
+    alone = (entrance.nodes | entrance.unread).difference(*(one.nodes for one in entrance.resamplers))
     tower = Tower(
         name="",
         reads=entrance.reads,
@@ -175,7 +176,7 @@ def read_tower(
         apart=numbered.apart,
         unlisted=numbered.unlisted,
         lists=numbered.lists if numbered.unlisted else 1,
-        before="attention" if sum(site.weighted_sum in entrance.unread for site in sites) == 1 else None,
+        before="attention" if sum(site.weighted_sum in alone for site in sites) == 1 else None,
     )
     before = frozenset(nodes)
     several = any(adds_looked_up(flow, node) for node in before)

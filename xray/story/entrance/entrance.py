@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.cut_rows import find_cut_part
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
@@ -110,7 +111,7 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
         if not joined or flow.op(node) not in SIDE_BY_SIDE:  # rows beside those of an image may be marks of its ends
             own_parts = describe_step(flow, node, nodes)
             parts += [(node, name_beside(flow, node, part, word, nodes)) for part in own_parts]
-    if (word is None or others) and attends(flow, nodes):
+    if (word is None or others) and attends(flow, nodes) and not attends_once(flow, nodes):
         rows = find_longest_part(flow, start)
         if rows is not None and rows < start:
             return read_entrance(flow, rows, first, stops)  # the others were worked out for one layer (X-CLIP)
@@ -141,6 +142,12 @@ def attends(flow: Flow, nodes: Collection[int]) -> bool:
     """Whether weights are shared out among steps, and something is multiplied by them: layers that were not known."""
     shared = [node for node in sorted(nodes) if flow.op(node) in SOFTMAXES]
     return bool(shared) and any(is_linear(flow, node) and node > shared[0] for node in nodes)
+
+
+def attends_once(flow: Flow, nodes: Collection[int]) -> bool:
+    """Whether all weights among steps are those of one known attention: that stands before the layers (Fun-ASR)."""
+    shared = [node for node in nodes if flow.op(node) in SOFTMAXES]
+    return len(shared) == 1 and [site.softmax for site in list_sites(flow) if site.softmax in nodes] == shared
 
 
 def walk_back(flow: Flow, start: int, stops: Collection[int]) -> set[int]:

@@ -125,10 +125,22 @@ def list_scaled_words(flow: Flow, nodes: Collection[int]) -> list[int]:
     return [
         node
         for node in scales
-        if number(flow.steps[node]) != 1
-        and (word := flow.carried_from(flow.makers[node][0], CARRYING)) is not None
-        and (flow.op(word) in PLACING or is_substance(flow, word, nodes))
+        if number(flow.steps[node]) != 1 and (comes_in(flow, node) or is_words(flow, node, nodes))
     ]
+
+
+def is_words(flow: Flow, node: int, nodes: Collection[int]) -> bool:
+    """Whether a step works on words that were looked up, or on what became of a signal."""
+    word = flow.carried_from(flow.makers[node][0], CARRYING)
+    return word is not None and (flow.op(word) in PLACING or is_substance(flow, word, nodes))
+
+
+def comes_in(flow: Flow, node: int) -> bool:
+    """Whether a step works on rows of numbers as they come in (Fun-ASR)."""
+    record, maker = next(flow.taken(node))
+    return (
+        maker is None and record.role == "activation" and record.is_float and len(record.shape) > len(("row", "width"))
+    )
 
 
 def chart_places(flow: Flow, towering: Towering, start: int) -> Chart | None:

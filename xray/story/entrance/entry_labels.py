@@ -5,6 +5,7 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, LOOKUPS, PLACING, SCALINGS, SIDE_BY_SIDE, SUMS
+from xray.ir.records import TensorRecord
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.caps import read_factor
 from xray.story.entrance.entrance import cuts_patches
@@ -47,7 +48,7 @@ def label_entry(flow: Flow, node: int) -> str:
         return ""
     if op in SUMS and is_halved(flow, node):
         return MEAN
-    if op in SUMS and {record.role == "parameter" for record in flow.steps[node].inputs} == {True, False}:
+    if op in SUMS and {is_learned_row(flow, *one) for one in flow.given(node)} == {True, False}:
         what = "NUMBER" if is_one_number(flow, node) else "ROW"
         return f"+ A {what}" if trains(flow, node) is False else f"+ A LEARNED {what}"
     if adds_looked_up(flow, node):
@@ -71,6 +72,11 @@ def label_entry(flow: Flow, node: int) -> str:
         return column
     rows = list_joined(flow, node) if op == "cat" else []
     return label_rows(flow, node, rows) if rows else ""
+
+
+def is_learned_row(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
+    """Whether a tensor is a parameter, or one row of one (ProphetNet's streams)."""
+    return record.role == "parameter" or (len(record.shape) == 1 and learned_source(flow, record, maker) is not None)
 
 
 def list_joined(flow: Flow, node: int) -> list[int]:

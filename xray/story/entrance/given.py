@@ -154,7 +154,10 @@ def step_outside(
         one.source: (flow.steps[node], one, node)
         for node in sorted(behind, reverse=True)
         for one, maker in flow.taken(node)
-        if maker not in entrance and one.role == "activation" and one.shape[:1] == record.shape[:1]
+        if maker not in entrance
+        and one.role == "activation"
+        and one.shape[:1] == record.shape[:1]
+        and one.is_float == record.is_float
     }
     return next(iter(outer.values())) if len(outer) == 1 else (step, record, reader)
 

@@ -6,6 +6,7 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, GRIDS, LOOKUPS, PLACING, REPEATS, SCALINGS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.remembering import once
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import EntrancePart
 from xray.story.entrance.tables import MOST, MOST_BESIDE, MOVING, PICKING, judge_training
@@ -137,8 +138,9 @@ def source_beside(flow: Flow, record: TensorRecord, maker: int | None) -> Tensor
         todo += [(one, before) for one, before in given if one.is_float and prod(one.shape) > 1]
     if is_made:
         return NAMELESS
-    if source is not None and source.role == "activation" and not seen:
-        return source if is_held(flow, source) else None  # else it may be data
+    if source is not None and source.role == "activation":
+        is_data = is_given(flow, source) if seen else not is_held(flow, source)
+        return None if is_data else source
     return source
 
 
@@ -168,11 +170,21 @@ def is_gated(flow: Flow, node: int) -> bool:
 
 def is_held(flow: Flow, record: TensorRecord) -> bool:
     """Whether a table is one that the model holds: the same rows for every sequence, and no argument has its shape."""
-    given = [one.shape for step in flow.steps if step.parent is None for one in step.inputs]
-    batch = {shape[0] for shape in given if len(shape) > 1}
+    batch = {shape[0] for shape in list_given(flow) if len(shape) > 1}
     is_once = len(record.shape) == 3 and record.shape[0] == 1 and 1 not in batch
     is_rows = len(record.shape) == 2 and record.shape[0] not in {1, *batch}
-    return (is_once or is_rows) and record.shape not in given
+    return (is_once or is_rows) and not is_given(flow, record)
+
+
+def is_given(flow: Flow, record: TensorRecord) -> bool:
+    """Whether an argument of the model has the shape of a tensor, which may then be that argument."""
+    return record.shape in list_given(flow)
+
+
+@once
+def list_given(flow: Flow) -> frozenset[tuple[int, ...]]:
+    """The shapes of what the model is given."""
+    return frozenset(one.shape for step in flow.steps if step.parent is None for one in step.inputs)
 
 
 def makes_places(flow: Flow, node: int) -> bool:
