@@ -63,6 +63,39 @@ def test_an_expert_beside_them_tells_its_parameters_and_its_gate(gated):
     assert nodes["shared"].told == (f"{held} parameters", *["× a sigmoid gate"] * gated)
 
 
+class Weighed(nn.Module):
+    """Two experts for all rows beside those that are chosen, which the router scores and weighs too (Inkling)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.router = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 6)
+        self.wide, self.back = nn.Parameter(torch.randn(4, WIDTH, 9)), nn.Parameter(torch.randn(4, 9, WIDTH))
+        self.up, self.down = nn.Parameter(torch.randn(2, WIDTH, 7)), nn.Parameter(torch.randn(2, 7, WIDTH))
+
+    def forward(self, x):
+        given = self.norm(x).flatten(0, 1)
+        scores = self.router(given).sigmoid()
+        picked, chosen = scores[:, :4].topk(2)
+        weights = torch.cat([picked, scores[:, 4:]], dim=-1)
+        weights = weights / weights.sum(-1, keepdim=True)
+        shares = torch.zeros(len(given), 4).scatter(1, chosen, weights[:, :2])
+        made = torch.bmm(functional.relu(torch.bmm(given.expand(4, -1, -1), self.wide)), self.back)
+        always = functional.relu(torch.bmm(given.expand(2, -1, -1), self.up)) * weights[:, 2:].t().unsqueeze(-1)
+        found = (made * shares.t().unsqueeze(-1)).sum(0) + torch.bmm(always, self.down).sum(0)
+        return x + found.view(x.shape)
+
+
+def test_experts_for_all_rows_that_the_router_weighs_are_told_and_drawn():
+    model = Reader(AttentionPart(), Weighed())
+    nodes = {node.key: node for node in draw(model, rows())}
+    branches = [branch for one in xray.anatomy(xray.trace(model, rows())).towers for branch in one.branches]
+
+    assert nodes["shared"].label == "2 SHARED EXPERTS"
+    assert nodes["shared"].told[-1] == "× their scores"
+    assert nodes["mixed"].label == "SUM, WEIGHTED BY THE ROUTER + 2 SHARED EXPERTS"
+    assert [one.shared for one in branches if isinstance(one, Experts)] == [2]
+
+
 class Lonely(nn.Module):
     """A router with one expert, whose weights are turned before rows meet them (Hunyuan's default)."""
 

@@ -67,9 +67,8 @@ def test_inkling_is_layers_of_attention_and_experts():
 
     assert sum(group.count for group in tower.groups) == 3
     assert {(stage.branches[0].part) for group in tower.groups for stage in group.stages} == {"attention", "experts"}
-    assert {(branch.experts, branch.chosen) for branch in tower.branches if isinstance(branch, kinds.Experts)} == {
-        (6, 2)
-    }
+    experts = {branch for branch in tower.branches if isinstance(branch, kinds.Experts)}
+    assert {(one.experts, one.chosen, one.shared) for one in experts} == {(6, 2, config.n_shared_experts)}
 
 
 class Around(nn.Module):

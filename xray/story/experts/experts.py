@@ -19,7 +19,7 @@ from xray.story.experts.choice import (
 from xray.story.experts.neighbours import find_mixed_behind
 from xray.story.experts.routing import read_routing
 from xray.story.experts.sets import list_sets
-from xray.story.recognition.between import Region, projections_in, width_out
+from xray.story.recognition.between import Region, list_reading_data, projections_in, width_out
 
 ADDING_ROWS, PICKS = frozenset({"index_add", "index_add_"}), frozenset({"index", "index_select", "select"})
 
@@ -29,7 +29,7 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
     each = [describe_experts(flow, one, one.inner) for one in list_sets(flow, region)]
     sets = [one for one in each if one is not None]
     if len(sets) > 1:
-        return join_sets(sets, len(list_shared(flow, nodes, list_routers(flow, nodes)[0])))
+        return join_sets(sets, count_shared(flow, list_shared(flow, nodes, list_routers(flow, nodes)[0])))
     choice = find_choice(flow, nodes)
     if choice is None:
         return None
@@ -39,7 +39,8 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
     return Experts(
         experts=experts,
         chosen=None if may_choose_none(flow, chosen_at, experts) else count_chosen(flow, chosen_at),
-        shared=len(list_shared(flow, nodes, router)) or (None if list_stacks(flow, nodes) - {experts} else 0),
+        shared=count_shared(flow, list_shared(flow, nodes, router))
+        or (None if list_stacks(flow, nodes) - {experts} else 0),
         d_ff=None if found is None else found.d_ff,
         activation=None if found is None else found.activation,
         gated=None if found is None else found.gated,
@@ -178,8 +179,14 @@ def group_by_parent(flow: Flow, nodes: Collection[int]) -> list[list[int]]:
 def list_shared(flow: Flow, nodes: Collection[int], router: int) -> list[set[int]]:
     """The feed-forwards that every place goes through beside the chosen ones: added, and not worked out of a choice.
 
-    What the router reads too, a norm, is no part of them.
+    What the router reads too, a norm, is no part of them. The router may weigh what they make (Inkling).
     """
+    weighed = find_weighed(flow, nodes, router)
+    return [weighed] if weighed else list_unweighed(flow, nodes, router)
+
+
+def list_unweighed(flow: Flow, nodes: Collection[int], router: int) -> list[set[int]]:
+    """The feed-forwards that every place goes through as they are, or times a gate of their own."""
     before = steps_behind(flow, router, nodes)
     reached: set[int] = {router}
     for node in sorted(nodes):
@@ -193,6 +200,39 @@ def list_shared(flow: Flow, nodes: Collection[int], router: int) -> list[set[int
         beside = [maker for maker in makers if maker is not None and maker in nodes and maker not in reached]
         found += [steps_behind(flow, maker, nodes) - before for maker in beside]
     return [part for part in found if is_feed_forward(flow, part)]
+
+
+def find_weighed(flow: Flow, nodes: Collection[int], router: int) -> set[int]:
+    """The steps of experts that all places go through, each times its score: added, with weights for fewer at once."""
+    choice = find_choice(flow, nodes)
+    if choice is None or choice[1] != router:
+        return set()
+    experts, reading = count_experts(flow, nodes, *choice), list_reading_data(flow)
+    products = [node for node in nodes if flow.op(node) in STACKED and flow.is_leaf(node)]
+    held = {node: next((shape[0] for shape in list_held_shapes(flow, node, reading)), 0) for node in products}
+    few = {node for node in products if 0 < held[node] < experts}
+    chosen = {node for node in products if held[node] == experts}
+    apart = list_routing(flow, nodes, router) | steps_behind(flow, router, nodes)
+    for node in sorted(nodes):
+        makers = [maker for maker in flow.makers[node] if maker is not None and maker in nodes]
+        sides = [steps_behind(flow, maker, nodes) for maker in makers] if flow.op(node) in SUMS else []
+        own = [side for side in sides if few & side and not chosen & side]
+        if len(sides) == 2 and len(own) == 1 and len(few & own[0]) > 1 and any(chosen & side for side in sides):
+            return own[0] - apart
+    return set()
+
+
+def list_held_shapes(flow: Flow, node: int, reading: Collection[int]) -> list[tuple[int, ...]]:
+    """The shapes of the stacks of weights that a product multiplies by."""
+    given = flow.given(node)
+    return [
+        record.shape for record, maker in given if len(record.shape) == 3 and (maker is None or maker not in reading)
+    ]
+
+
+def count_shared(flow: Flow, parts: Sequence[Collection[int]]) -> int:
+    """How many experts every place goes through; those of one stack of weights stand one behind the other in it."""
+    return sum(max(list_stacks(flow, part), default=1) for part in parts)
 
 
 def is_feed_forward(flow: Flow, nodes: Collection[int]) -> bool:

@@ -46,7 +46,7 @@ from xray.story.experts.mixing import (
 from xray.story.experts.neighbours import find_mixed_behind
 from xray.story.experts.router_chart import add_way
 from xray.story.experts.sets import list_sets
-from xray.story.experts.shared_chart import BESIDE_BOTH, BESIDE_ROUTER, shared_node
+from xray.story.experts.shared_chart import BESIDE_BOTH, BESIDE_ROUTER, name_shared, shared_node
 from xray.story.recognition.between import adds_learned_row, is_linear
 from xray.story.recognition.norms import Norm
 from xray.story.sentences.of_parts import describe_load
@@ -188,7 +188,7 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
     before = normed.origin if normed is not None else flow.makers[up][0] if up is not None and is_waist else end
     summed = flow.carried_from(before)
     made = end if summed is None else summed
-    beside = " + SHARED EXPERT" if branch.shared and not is_apart else ""
+    beside = f" + {name_shared(flow, list_shared(flow, nodes, router))}" if branch.shared and not is_apart else ""
     factors = list_factors(flow, heavy, own, end)
     mixing = [node for node in list_mixing(flow, heavy, own, routing) if made != node <= end]
     times = "".join(f", × {read_factor(flow, node):g}" for node in factors)

@@ -52,9 +52,10 @@ def describe_experts(anatomy: Anatomy) -> str:
         f"{chosen} of {' to '.join(map(str, dict.fromkeys((min(counted), max(counted)))))}"
         for chosen, counted in sorted(counts.items())
     )
-    beside = {bool(one.shared) for one in found}
-    some = "in some layers " if len(beside) > 1 else ""
-    shared = f", {some}beside one that every place goes through" if any(beside) else ""
+    beside = {one.shared or 0 for one in found}
+    some = "in some layers " if 0 in beside and len(beside) > 1 else ""
+    many = " or ".join("one" if one == 1 else str(one) for one in sorted(beside - {0}))
+    shared = f", {some}beside {many} that every place goes through" if many else ""
     parted = (
         " Some places go through others, which a router of their own scores."
         if any(one.others for one in found)
