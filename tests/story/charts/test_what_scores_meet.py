@@ -213,3 +213,29 @@ def test_words_times_one_are_words():
         labels += [node.label for node in column.entrance.nodes if node.key == "words"]
 
     assert labels == ["EMBED", "EMBED × A FACTOR"]
+
+
+class Summed(nn.Module):
+    """Rows that stand for two places each beside those of the places; values are the keys themselves (DeepSeek-V4)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(WIDTH)
+        self.query, self.rows, self.aside, self.out = (nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(4))
+
+    def forward(self, x):
+        seen = self.norm(x)
+        others = self.aside(seen).unflatten(1, (-1, 2)).mean(2)
+        rows = torch.cat([self.rows(seen), others], 1)
+        return x + self.out((self.query(seen) @ rows.mT).softmax(-1) @ rows)
+
+
+def test_rows_that_are_none_of_the_places_are_told_where_they_join_those_of_the_places():
+    model = nn.Sequential(*(part for _ in range(2) for part in (Summed(), FeedForwardPart()))).eval()
+    (column,) = read_columns(xray.trace(model, torch.ones(2, 6, WIDTH)))
+    chart = column.frames[0].panels[0].chart
+    (box,) = [node for node in chart.nodes if node.label.startswith("JOIN")]
+
+    assert box.told == (f"the others made beside, {WIDTH * WIDTH} parameters",)
+    assert {"aside", "rows"} & {step.path.rpartition(".")[2] for step in box.steps} == {"aside"}
+    assert ("opening", box.key) in {(edge.source, edge.target) for edge in chart.edges}

@@ -11,7 +11,14 @@ from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import Attention
 from xray.story.attention.end import draw_end, find_layer_of_both
 from xray.story.attention.lanes import Part, list_opening, order_rows
-from xray.story.attention.made_beside import Beside, find_joined_values, list_own, list_weighing, read_entry
+from xray.story.attention.made_beside import (
+    Beside,
+    find_joined_values,
+    list_own,
+    list_weighing,
+    read_entry,
+    tell_other_rows,
+)
 from xray.story.attention.part_names import name_part, names_heads
 from xray.story.attention.shares import tell_joined, tell_shares
 from xray.story.attention.square import describe_own, draw_square
@@ -80,7 +87,9 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
     head = draw_end(flow, site, branch, found.region, row, nodes, edges)
     lead_gate(flow, site, beside, nodes, edges, feet)
     nodes = add_joined_values(flow, site, beside, nodes, edges, feet)
-    nodes = tell_joined(flow, tell_shares(flow, site, nodes, branch), found.region)
+    nodes = tell_shares(flow, site, nodes, branch)
+    is_own = bool(branch.other_rows)
+    nodes = tell_other_rows(flow, beside, nodes, edges, feet) if is_own else tell_joined(flow, nodes, found.region)
     nodes = [name_turn(flow, node, branch, found.region.start) for node in nodes]
     if flow.op(site.scores) != "einsum":
         nodes = name_lengths(nodes, sides)

@@ -1,7 +1,7 @@
 """What is worked out beside the scores: products that are added to them or laid beside them, and what chooses keys."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
@@ -9,7 +9,7 @@ from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.flow.projections import is_product
 from xray.story.attention.lanes import list_opening
 from xray.story.body.stages import Branching
-from xray.story.charts.chart import Edge
+from xray.story.charts.chart import Edge, Node, describe_params
 from xray.story.recognition.between import Region, is_linear, list_reading_data
 from xray.story.recognition.scored_parts import Scored
 
@@ -74,6 +74,28 @@ def is_gated(flow: Flow, made: Sequence[int]) -> bool:
     data = list_reading_data(flow)
     shares = [record.shape[-1:] for record, maker in flow.given(last) if maker in data]
     return shares == [(1,)] and len(flow.makers[last]) > 1
+
+
+def tell_other_rows(
+    flow: Flow, beside: Beside, nodes: Sequence[Node], edges: list[Edge], feet: list[str]
+) -> list[Node]:
+    """The boxes, of which one that joins rows stands for what works out those that are none of the places, too."""
+    inside = {one for one in beside.inside if one not in beside.owners and (beside.entry is None or one > beside.entry)}
+    found = []
+    for node in nodes:
+        joins = [flow.places[step.id] for step in node.steps if step.op in SIDE_BY_SIDE and node.key.startswith("join")]
+        others = [maker for one in joins for maker in flow.makers[one] if maker is not None]
+        made = flow.behind(*others, within=inside.__contains__)
+        works = [one for one in sorted(set(made)) if flow.is_leaf(one) and flow.op(one) not in CARRYING]
+        if any(is_linear(flow, one) for one in works):
+            led, is_begun = beside.lead_in(flow, works, node.key)
+            edges += [edge for edge in led if edge not in edges]
+            feet += [node.key] if is_begun else []
+            told = ", ".join(filter(None, ("the others made beside", describe_params(flow, *works))))
+            steps = (*node.steps, *(flow.steps[one] for one in reversed(works)))
+            node = replace(node, told=(*node.told, told), steps=steps)
+        found.append(node)
+    return found
 
 
 def find_joined_scores(flow: Flow, site: Site, inside: Collection[int]) -> tuple[int, list[int]] | None:

@@ -100,7 +100,7 @@ def draw_square(
             last, row = "cap", row + 1
         if part is None:
             break
-        is_own = part.kind == "bias" or (part.kind == "mask" and branch.chosen_keys)
+        is_own = part.kind == "bias" or (part.kind == "mask" and (branch.chosen_keys or branch.other_rows))
         made = list_made(flow, part, site, beside.inside) if is_own else []
         key = f"{name_scored(flow, part, made)}{number}"
         source = "chooser" if made and part.kind == "mask" else key
@@ -195,8 +195,8 @@ def describe_own(flow: Flow, site: Site, made: Sequence[int]) -> str:
 
 
 def chooser_node(flow: Flow, site: Site, made: Sequence[int], row: int) -> Node:
-    """The other scores by which keys are chosen."""
-    choice = find_choice(flow, site)
+    """The other scores by which keys are chosen, or those of the keys that are none of the places (DeepSeek-V4)."""
+    choice = find_choice(flow, site) or next((one for one in made if flow.op(one) == "topk"), None)
     record = flow.output(made[-1]) if choice is None else flow.steps[choice].inputs[0]
     extra = describe_params(flow, *made)
     return Node("chooser", "OTHER SCORES", row, CHOOSER, steps_at(flow, *reversed(made)), record, extra)
