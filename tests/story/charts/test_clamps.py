@@ -1,4 +1,4 @@
-"""Numbers that are clamped before a norm, and before and behind a linear layer, are named with it."""
+"""Numbers that are clamped before a norm, and before and behind a linear layer, are named with it: so are sums."""
 
 from story.body.test_mistaken import WIDTH, AttentionPart, Reader, draw, rows
 from torch import nn
@@ -27,3 +27,25 @@ def test_clamps_around_the_layers_of_a_feed_forward_are_named():
         "ADD",
     ]
     assert [sum(step.op == "clamp" for step in node.steps) for node in nodes][-4:] == [1, 2, 0, 0]
+
+
+class Held(nn.Module):
+    """Attention whose sum is clamped before the stream goes on through a norm (D-FINE's feed-forward)."""
+
+    def __init__(self):
+        super().__init__()
+        self.part, self.norm = AttentionPart(), nn.LayerNorm(WIDTH)
+        self.part.norm = nn.Identity()
+
+    def forward(self, x):
+        return self.norm(self.part(x).clamp(-9, 9))
+
+
+def test_a_sum_that_is_clamped_before_its_norm_says_so():
+    nodes = draw(Reader(Held(), Clipped(), Held(), Clipped()), rows())
+
+    assert [step.op for node in nodes if node.label == "ADD + CLAMP + LAYER NORM" for step in node.steps] == [
+        "layer_norm",
+        "add",
+        "clamp",
+    ]

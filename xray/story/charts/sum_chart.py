@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, DROPOUTS, SUMS
 from xray.story.body.scale import find_bend_behind
 from xray.story.body.stages import Staging, find_any_norm, name_norm
 from xray.story.body.towers import Towering
@@ -35,9 +35,10 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     kind = name_norm(flow, norms[0]) if len({name_norm(flow, norm) for norm in norms}) == 1 else None
     many = f"{len(norms)} {kind.upper()} NORMS" if kind else f"{len(norms)} NORMS"
     one = f"{kind.upper()} NORM" if kind else "NORM"
-    label = f"ADD + {many if len(norms) > 1 else one}" if norms else "ADD"
+    clamped = [norm.origin for norm in norms[:1] if norm.origin is not None and flow.op(norm.origin) in CLAMPS]
+    label = f"ADD{' + CLAMP' * len(clamped)} + {many if len(norms) > 1 else one}" if norms else "ADD"
     places = [end, *(joint.add for joint in reversed(staging.joints) if joint.add != end)]
-    places += [node for norm in reversed(norms) for node in norm.nodes if node not in places]
+    places += [node for norm in reversed(norms) for node in norm.nodes if node not in places] + clamped
     mixings = [joint.mixing for joint in staging.joints if joint.mixing is not None]
     mixes = [mixing.mix for mixing in mixings if mixing.mix is not None]
     is_weighed = any(joint.weighing is not None for joint in staging.joints)
