@@ -106,11 +106,13 @@ def draw_end(
         cut += " + A BIAS" * bool(biases)
         scaled = "× LEARNED NUMBERS" if multiplies_rows(flow, part) else label_scale(flow, *part.nodes)
         label = label or {"heads": cut, "scale": scaled, "linear": name_linear(flow, part)}.get(part.kind)
+        is_learned = multiplies_rows(flow, part, alone=True)
+        label = label or ("× LEARNED NUMBERS" if is_learned else None)
         label = label or ("ROTATE" if is_rotary(flow, part.nodes) else label_step(flow, part.nodes[-1]))
         keys = {node.key for node in nodes}
         if label == "LINEAR" and "concat" in keys and "output" not in keys:
             key, label = "output", "LINEAR O"  # pieces were put together before (Qwen's eye)
-        if find_beside_gate(flow, part.nodes[-1]) is not None:
+        if find_beside_gate(flow, part.nodes[-1]) is not None and not is_learned:
             key, label = f"gated{count}", "× GATE"
         elif any(is_tanh_of_learned(flow, maker) for node in part.nodes for maker in flow.makers[node]):
             label = TANH_GATE
@@ -126,9 +128,12 @@ def draw_end(
     return last
 
 
-def multiplies_rows(flow: Flow, part: Part) -> bool:
-    """Whether all that a part does is to multiply rows by learned numbers, one for each channel (DINOv2)."""
-    scalings = [node for node in part.nodes if flow.op(node) in SCALINGS]
+def multiplies_rows(flow: Flow, part: Part, *, alone: bool = False) -> bool:
+    """Whether all that a part does is to multiply rows by learned numbers, one for each channel (DINOv2).
+
+    Where it does so `alone`, nothing else stands among its steps (Gemma 3n).
+    """
+    scalings = [node for node in part.nodes if flow.op(node) in SCALINGS or (alone and flow.op(node) not in CARRYING)]
     return bool(scalings) and all(multiplies_by_learned(flow, node) for node in scalings)
 
 

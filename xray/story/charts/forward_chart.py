@@ -192,7 +192,9 @@ def list_between(flow: Flow, between: Sequence[int], branch: FeedForward) -> lis
 
     A norm that the second one reads stands in a box of its own (Kosmos-2).
     """
-    return sorted({*list_bending(flow, between, branch.activation), *list_norms_between(flow, between)})
+    normed = list_norms_between(flow, between)
+    bent = [node for node in between if node > max(normed)] if normed else between
+    return sorted({*list_bending(flow, bent, branch.activation), *normed})
 
 
 def name_norm_between(flow: Flow, between: Sequence[int]) -> str:
@@ -204,8 +206,9 @@ def name_norm_between(flow: Flow, between: Sequence[int]) -> str:
 
 def find_norm_between(flow: Flow, between: Sequence[int]) -> FoundNorm | None:
     """The norm of the wide rows before they are bent."""
-    bend = next((node for node in between if is_bend(flow, node)), None)
-    return next((one for node in between if bend and node < bend and (one := find_any_norm(flow, node))), None)
+    bend = next((node for node in reversed(between) if is_bend(flow, node)), None)
+    norms = (find_any_norm(flow, node) for node in reversed(between) if bend is not None and node < bend)
+    return next((norm for norm in norms if norm is not None and bend not in norm.nodes), None)
 
 
 def list_norms_between(flow: Flow, between: Sequence[int]) -> tuple[int, ...]:

@@ -35,7 +35,7 @@ from xray.story.passages.pools import (
 )
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.lengths import ITS_LENGTH, divides_by_length
-from xray.story.recognition.norms import RUNNING, Norm
+from xray.story.recognition.norms import RUNNING, Norm, is_weighed_twice
 
 MOST_BEHIND = 12
 LABELS = {
@@ -68,7 +68,8 @@ def label_step(flow: Flow, node: int) -> str:
         if any(flow.op(one) in RUNNING for one in norm.nodes):
             return "NORM OVER ALL PLACES SO FAR"
         kind = name_norm(flow, norm)
-        return f"{kind.upper()} NORM" if kind else label_division(flow, norm)
+        twice = " × LEARNED NUMBERS" * is_weighed_twice(flow, norm)
+        return f"{kind.upper()} NORM{twice}" if kind else label_division(flow, norm)
     op = flow.op(node)
     if op in SIDE_BY_SIDE and (label_learned_rows(flow, node) or lies_end_to_end(flow, node)):
         return label_learned_rows(flow, node) or "END TO END"

@@ -49,7 +49,7 @@ from xray.story.passages.modulation import find_beside_gate, list_modulation
 from xray.story.recognition.added_rows import AddedRows
 from xray.story.recognition.between import is_linear, projections_in, strip_plain
 from xray.story.recognition.mixed_streams import Mixing
-from xray.story.recognition.norms import Norm, find_norm, is_learned_gate, is_parted
+from xray.story.recognition.norms import Norm, find_norm, is_learned_gate, is_parted, is_weighed_twice
 from xray.story.recognition.weighed_sums import Weighing
 from xray.story.sentences.of_parts import describe_box
 from xray.story.streams.joints import Joint
@@ -273,6 +273,7 @@ def chart_norm(flow: Flow, norm: Norm, key: str, wide: bool) -> Chart:
     extra = describe_params(flow, norm.end, *norm.nodes)
     kind = name_norm(flow, norm)
     label = f"{kind.upper()} NORM" if kind else "NORM"
+    label += " × LEARNED NUMBERS" * is_weighed_twice(flow, norm)
     label = f"{label}, ITS OWN FOR EACH OF TWO KINDS OF ROWS" if is_parted(flow, norm) else label
     modulation = list_modulation(flow, norm)
     if modulation:

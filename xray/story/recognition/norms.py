@@ -146,6 +146,23 @@ def gives_weights(flow: Flow, nodes: Sequence[int]) -> bool:
     return bool(weights) and all(weights)
 
 
+def is_weighed_twice(flow: Flow, norm: Norm) -> bool:
+    """Whether rows are multiplied by learned numbers twice: a norm's own, and others behind these (Gemma 3n)."""
+    weighed = [
+        node
+        for node in norm.nodes
+        if flow.op(node) in SCALINGS
+        and any(
+            prod(record.shape) > 1
+            and record.shape != flow.output(node).shape
+            and is_of_weights(flow, record, maker)
+            and not (maker is not None and has_statistics(flow, maker))
+            for record, maker in flow.given(node)
+        )
+    ]
+    return len(weighed) > 1
+
+
 def seek_parted(flow: Flow, place: int) -> Norm | None:
     """The norm of two kinds of rows, each with weights of its own: those a mask picks, and all others (Higgs Audio V2).
 
