@@ -20,6 +20,7 @@ from xray.story.attention.made_beside import (
     tell_other_rows,
 )
 from xray.story.attention.part_names import name_part, names_heads
+from xray.story.attention.part_turns import count_turned_rows
 from xray.story.attention.shares import tell_joined, tell_shares
 from xray.story.attention.square import describe_own, draw_square
 from xray.story.attention.ways import Lane, draw_shared, fan_of, is_brought, lane_node, read_attention_lanes
@@ -266,7 +267,9 @@ def name_turn(flow: Flow, node: Node, branch: Attention, stream: int | None) -> 
     if adds and adds_bias(flow, changing[0], (branch.heads, branch.kv_heads)):
         return replace(node, label=node.label.replace("ROTATE", "+ A BIAS"))
     if not adds and (branch.positions == "rotary" or branch.turned_by_head):
-        return node
+        some = count_turned_rows(flow, {flow.places[step.id] for step in node.steps})
+        told = "ROTATE" if some is None else f"ROTATE {some[0]:,} OF {some[1]:,} ROWS"
+        return replace(node, label=node.label.replace("ROTATE", told))
     name = name_addition(flow, changing[0], stream) if adds else "COMBINE"
     return replace(node, label=node.label.replace("ROTATE", name))
 

@@ -1,0 +1,41 @@
+"""Rows of places that are turned, behind rows that have no place: how many of how many are."""
+
+import pytest
+import torch
+from story.body.test_mistaken import WIDTH, FeedForwardPart, Reader, draw, rows
+from torch import nn
+from torch.nn import functional
+
+HEADS, LONE = 2, 2
+
+
+class Turning(nn.Module):
+    """Attention whose queries and keys are turned by their place, but for the first rows (DINOv3)."""
+
+    def __init__(self, lone):
+        super().__init__()
+        self.norm, self.qkv, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.lone = lone
+
+    def turn(self, x):
+        first, places = x.split([self.lone, x.shape[-2] - self.lone], dim=-2)
+        angles = torch.outer(torch.arange(places.shape[-2]), torch.rand(x.shape[-1] // 2)).repeat(1, 2)
+        left, right = places.chunk(2, -1)
+        turned = places * angles.cos() + torch.cat([-right, left], -1) * angles.sin()
+        return torch.cat([first, turned], dim=-2) if self.lone else turned
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.norm(x)).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        found = functional.scaled_dot_product_attention(self.turn(q), self.turn(k), v)
+        return x + self.out(found.transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize("lone", [LONE, 0])
+def test_a_turn_of_some_rows_says_of_how_many(lone):
+    torch.manual_seed(0)
+    given = rows()
+    labels = {node.label for node in draw(Reader(Turning(lone), FeedForwardPart()), given) if "ROTATE" in node.label}
+
+    many = given.shape[1]
+    told = f"ROTATE {many - lone} OF {many} ROWS" if lone else "ROTATE"
+    assert labels == {f"{told} Q", f"{told} K"}
