@@ -6,6 +6,10 @@ from story.charts.test_operations_chart import labels_of, rows
 from torch import nn
 from torch.nn import functional
 
+import xray
+from xray.story.body.reading import read_pass
+from xray.story.charts.stage_chart import chart_stage
+
 MAP = torch.ones(2, 3, 12, 12)
 
 
@@ -156,3 +160,29 @@ def test_a_convolution_that_reads_no_place_behind_its_own_says_so(change, told):
             return self.last(change(self.mix, x))
 
     assert labels_of(Row(), torch.ones(2, 3, 12)) == [told, "CONVOLUTION 1"]
+
+
+class Halving(nn.Module):
+    """Attention over the places of a map, whose queries are pooled before they are cut into heads (SAM 2)."""
+
+    def __init__(self, heads=2):
+        super().__init__()
+        self.heads, self.norm = heads, nn.LayerNorm(8)
+        self.qkv, self.out, self.past = nn.Linear(8, 24), nn.Linear(8, 8), nn.MaxPool2d(2)
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.norm(x)).chunk(3, -1)
+        q, x = (self.past(one.movedim(-1, 1)).movedim(1, -1) for one in (q, x))
+        heads = (one.flatten(1, 2).unflatten(-1, (self.heads, -1)).transpose(1, 2) for one in (q, k, v))
+        found = functional.scaled_dot_product_attention(*heads).transpose(1, 2).flatten(2)
+        return x + self.out(found).unflatten(1, x.shape[1:3])
+
+
+def test_queries_that_are_pooled_say_how():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(5, 8), Halving(), Halving())
+    with torch.no_grad():
+        reading = read_pass(xray.trace(model, torch.rand(2, 8, 8, 5)).passes[0])
+    labels = [node.label for one in reading.towers[0].stagings for node in chart_stage(reading.flow, one).nodes]
+
+    assert "MAX POOL 2×2 Q" in labels

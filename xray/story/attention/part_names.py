@@ -15,6 +15,7 @@ from xray.story.branches.attention import rolls_places
 from xray.story.branches.chosen_heads import find_stack
 from xray.story.branches.operands import is_kept, is_rotary
 from xray.story.charts.operation_labels import label_step
+from xray.story.passages.pools import is_pool
 from xray.story.recognition.between import is_linear, name_groups, read_sizes, width_in, width_out
 
 OF_HEADS = len(("batch", "heads", "places", "d_k"))
@@ -99,7 +100,9 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         return " AND ".join(ops or [label_step(flow, node) for node in bent]) or label_cut(flow, part)
     if part.kind == "rotate" and any(is_linear(flow, node) for node in part.nodes):
         mixes = any(flow.op(node) in FINDINGS for node in part.nodes)
-        return f"LINEAR + CONV {letters}" if mixes else f"LINEAR BESIDE {letters}"
+        beside = {node for node in part.nodes if is_linear(flow, node)}
+        adds = any(flow.op(node) in SUMS and not beside.isdisjoint(flow.makers[node]) for node in part.nodes)
+        return f"LINEAR + CONV {letters}" if mixes else f"LINEAR {'ADDED AND ' * adds}BESIDE {letters}"
     if part.kind == "lay":
         return f"{label_rows(flow, part)} {letters}"
     if keeps_rows(flow, part):
@@ -124,6 +127,8 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         kernel = read_sizes(flow, part.nodes[-1], "kernel_size") if flow.op(part.nodes[-1]) in FINDINGS else ()
         if kernel:
             return f"CONV {'×'.join(map(str, kernel))} {letters}"
+        if is_pool(flow, part.nodes[-1]):
+            return f"{label_step(flow, part.nodes[-1])} {letters}"
         return f"{label_activation(flow.op(part.nodes[-1]).strip('_'))} {letters}"
     words = {
         "heads": "HEADS",
