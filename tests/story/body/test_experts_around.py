@@ -294,6 +294,24 @@ def test_a_number_before_a_bend_is_told_before_it_and_one_behind_the_sum_behind_
     assert [describe_weights(one) for one in experts] == [told]
 
 
+@pytest.mark.parametrize(("cap", "told"), [(1, "sigmoid of tanh of each score"), (30, "")])
+def test_of_scores_that_are_multiplied_between_two_bends_nothing_is_told(cap, told):
+    class Capped(InTurn):
+        def forward(self, x):
+            given = self.norm(x).flatten(0, 1)
+            weights, chosen = ((self.router(given) / cap).tanh() * cap).sigmoid().topk(2)
+            found = torch.zeros_like(given)
+            for number, expert in enumerate(self.experts):
+                place, rank = torch.where(chosen == number)
+                found.index_add_(0, place, expert(given[place]) * weights[place, rank, None])
+            return x + found.view(x.shape)
+
+    trace = xray.trace(Reader(AttentionPart(), Capped()).eval(), rows())
+    experts = [one for one in xray.anatomy(trace).towers[0].branches if isinstance(one, Experts)]
+
+    assert [describe_weights(one) for one in experts] == [told]
+
+
 class Weighing(nn.Module):
     """A small network whose last layer scores experts."""
 

@@ -27,6 +27,10 @@ def read_routing(flow: Flow, nodes: Collection[int], routing: Collection[int], c
     picks = [node for node in way if flow.op(node) in PICKING]
     is_softmax = bool(picks) and {flow.op(node) for node in bends} == {"softmax"}
     first, last = (way.index(bends[-1]), way.index(bends[0])) if bends else (len(way), len(way))
+    if multiply(flow, way[last:first]) is not None:
+        return Routing(
+            None, None, None, None, groups, None
+        )  # a number between two bends, as a cap by tanh has (Laguna)
     return Routing(
         bend=" of ".join(flow.op(node) for node in bends) or "none",
         over=None if not is_softmax else "chosen" if max(bends) > min(picks) else "all",
