@@ -97,6 +97,25 @@ def test_the_convolutions_by_which_rows_become_a_signal_are_drawn():
     assert not [word for word in words if "Not drawn" in word]
 
 
+class Narrowed(Reader):
+    """Rows that are normalised, made narrow and go through one convolution, which ends all (Nemotron's speakers)."""
+
+    def __init__(self, *layers):
+        super().__init__(*layers)
+        self.norm, self.out, self.end = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 8), nn.Conv1d(8, 16, 3, padding=1)
+
+    def forward(self, x, kind=None):
+        return self.end(self.out(self.norm(super().forward(x, kind))).mT).mT
+
+
+def test_one_convolution_behind_the_last_norm_and_a_linear_layer_ends_the_tower():
+    words = words_of(Narrowed)
+    above = words[words.index("LAST NORM") :]
+
+    assert above.index("LINEAR") < above.index("CONVOLUTION 3")
+    assert not [word for word in words if "Not drawn" in word]
+
+
 def test_learned_rows_beside_those_of_the_stream_are_told_with_their_number():
     assert f"LEARNED ROWS BESIDE: {PLACES} + 2" in words_of(Marked)
 

@@ -24,15 +24,15 @@ JOINING = SIDE_BY_SIDE | {"stack"}
 def find_last(flow: Flow, towering: Towering, others: Collection[int]) -> int | None:
     """The last step that is worked out of a tower's result: the loss, if there is one, else the last head or norm.
 
-    What goes on through convolutions is no head (VITS): there, the last norm is the last. Where there is neither, one
-    convolution may end all (VibeVoice's encoder), or the last of a row of them (Mimi's decoder). One that reads what
-    other towers end with too is not the tower's own, where it has one (PE-AV).
+    What goes on through convolutions is no head (VITS): there, the last norm is the last, but where one convolution
+    alone ends all (VibeVoice's encoder); or the last of a row of them, where there is neither (Mimi's decoder). A head
+    that reads what other towers end with too is not the tower's own, where it has one (PE-AV).
     """
     end = towering.last_layer
     reached, shared = reach_behind(flow, end, others)
     heads = [place for place in sorted(reached) if place > end and is_head(flow, place)]
     finders = [place for place in reached if flow.op(place) in FINDINGS]
-    if not heads and len(finders) == 1:
+    if len(finders) == 1 and ends_all(flow, finders[0], heads, reached - shared):
         bends = [place for place in reached if flow.op(place) in CURVES]
         return next((bend for bend in bends if flow.carried_from(flow.makers[bend][0]) == finders[0]), finders[0])
     ends = [one for one in reversed(heads) if is_last_norm(flow, towering, one) or not is_convolved(flow, one)]
@@ -44,6 +44,11 @@ def find_last(flow: Flow, towering: Towering, others: Collection[int]) -> int | 
         largest = max(beside, key=lambda place: flow.steps[place].params, default=None)
         return find_convolved_end(flow, finders, reached) if largest is None else largest
     return find_joined_heads(flow, last, heads) or last
+
+
+def ends_all(flow: Flow, finder: int, heads: Collection[int], own: Collection[int]) -> bool:
+    """Whether a convolution of a tower's own stands behind all heads, if there are any (Nemotron's diarization)."""
+    return not heads or (finder in own and set(heads) <= set(flow.behind(finder, within=own.__contains__)))
 
 
 def reach_behind(flow: Flow, end: int, others: Collection[int]) -> tuple[set[int], set[int]]:
