@@ -254,6 +254,8 @@ def test_a_gate_by_tanh_of_a_learned_number_is_told_and_drawn():
 
     assert [stage.scale for group in found.towers[0].groups for stage in group.stages] == [None, "tanh"]
     assert "× TANH OF A LEARNED NUMBER" in [node.label for node in draw(model, rows())]
+    model.layers[-1].alpha = nn.Parameter(torch.zeros(WIDTH))
+    assert "× TANH OF LEARNED NUMBERS" in [node.label for node in draw(model, rows())]
 
 
 def test_the_gated_linear_unit_of_a_convolution_is_drawn():

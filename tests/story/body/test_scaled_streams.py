@@ -1,8 +1,11 @@
 """Streams that are multiplied by a number: on their way past a branch, or behind the sum (LASR, Beam, Gemma 4)."""
 
 import torch
+import xray
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, Reader, draw, read, rows
 from torch import nn
+
+from xray.story.sheet.columns import read_columns
 
 
 class ScaledBehind(FeedForwardPart):
@@ -71,3 +74,23 @@ def test_a_gate_that_learned_numbers_open_is_no_part_of_the_norm_before_it():
 
     assert boxes["closing"] == ("RMS NORM", "")
     assert boxes["scale"] == ("× LEARNED NUMBERS", f"{WIDTH} parameters")
+
+
+class ShiftedBehind(FeedForwardPart):
+    """A feed-forward behind whose sum all is multiplied by learned numbers, and shifted by others (MobileBERT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.factors, self.shifts = nn.Parameter(torch.ones(WIDTH)), nn.Parameter(torch.zeros(WIDTH))
+
+    def forward(self, x):
+        return super().forward(x) * self.factors + self.shifts
+
+
+def test_a_stream_that_is_scaled_and_shifted_behind_the_sum_says_both_in_the_layer_alone():
+    parts = [part for _ in range(2) for part in (AttentionPart(), ShiftedBehind())]
+    model = nn.Sequential(Reader(*parts), nn.Linear(WIDTH, 29))
+    (column,) = read_columns(xray.trace(model, rows()))
+
+    assert "ADD, SCALE AND SHIFT" in {node.label for node in draw(model, rows())}
+    assert [node.label for node in column.exit.nodes] == ["LINEAR"]

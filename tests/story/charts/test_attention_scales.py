@@ -241,13 +241,49 @@ class Layered(nn.Module):
     def forward(self, x):
         query, key, value = self.qkv(x).reshape(*x.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4).unbind(0)
         found = (query @ key.transpose(-1, -2)).softmax(-1) @ value
-        return x + self.out(found.transpose(1, 2).flatten(2)) * self.scale
+        return x + self.end(found.transpose(1, 2).flatten(2))
+
+    def end(self, found):
+        return self.out(found) * self.scale
 
 
 def test_learned_numbers_behind_the_heads_are_told_with_their_count():
     _, _, nodes = read_panel(Layered)
 
     assert {node.label: node.extra for node in nodes}["× LEARNED NUMBERS"] == f"{WIDTH} parameters"
+
+
+class Shifted(Layered):
+    """The same, shifted by other learned numbers (MobileBERT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.shift = nn.Parameter(torch.ones(WIDTH))
+
+    def end(self, found):
+        return self.out(found) * self.scale + self.shift
+
+
+def test_learned_numbers_that_shift_what_the_heads_found_are_told_with_the_others():
+    _, _, nodes = read_panel(Shifted)
+
+    assert {node.label: node.extra for node in nodes}["SCALE AND SHIFT"] == f"{2 * WIDTH} parameters"
+
+
+class TakenFrom(Layered):
+    """What lies along another row is taken from what the heads found (NeoMME)."""
+
+    def end(self, found):
+        row = torch.tanh(self.scale)
+        return self.out(found - (found * row).sum(-1, keepdim=True) * row)
+
+
+def test_what_something_is_taken_from_is_led_to_the_difference():
+    trace = xray.trace(nn.Sequential(TakenFrom(), FeedForwardPart(), TakenFrom()).eval(), torch.ones(5, 2, WIDTH))
+    chart = read_columns(trace)[0].frames[0].panels[0].chart
+
+    (taken,) = (node.key for node in chart.nodes if node.label == "SUBTRACTED")
+    assert "concat" in {edge.source for edge in chart.edges if edge.target == taken}
 
 
 class AddedTo(nn.Module):

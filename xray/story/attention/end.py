@@ -12,7 +12,7 @@ from xray.story.anatomy.branches import Attention
 from xray.story.attention.lanes import Part, cut_way
 from xray.story.attention.part_names import label_cut
 from xray.story.attention.ways import MOST_ARROWS
-from xray.story.body.scale import is_tanh_of_learned, multiplies_by_learned
+from xray.story.body.scale import is_tanh_of_learned, multiplies_by_learned, name_tanh_gate
 from xray.story.body.stages import find_ending
 from xray.story.branches.attention import is_sink_share
 from xray.story.branches.caps import label_scale
@@ -32,11 +32,10 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.operation_labels import label_step
 from xray.story.passages.modulation import find_beside_gate
-from xray.story.recognition.between import Region, adds_learned_row, find_region, is_linear, read_sizes
+from xray.story.recognition.between import Region, adds_learned_row, find_region, is_linear, is_shift, read_sizes
 from xray.story.recognition.value_shapes import number
 
 MOST_BEHIND = 300
-TANH_GATE = "× TANH OF A LEARNED NUMBER"
 
 
 def draw_end(
@@ -104,7 +103,7 @@ def draw_end(
             key, cut = "concat", "CONCAT HEADS"
         biases = [node for node in part.nodes if part.kind == "heads" and adds_learned_row(flow, node)]
         cut += " + A BIAS" * bool(biases)
-        scaled = "× LEARNED NUMBERS" if multiplies_rows(flow, part) else label_scale(flow, *part.nodes)
+        scaled = name_learned(flow, part) if multiplies_rows(flow, part) else label_scale(flow, *part.nodes)
         label = label or {"heads": cut, "scale": scaled, "linear": name_linear(flow, part)}.get(part.kind)
         is_learned = multiplies_rows(flow, part, alone=True)
         label = label or ("× LEARNED NUMBERS" if is_learned else None)
@@ -114,18 +113,32 @@ def draw_end(
             key, label = "output", "LINEAR O"  # pieces were put together before (Qwen's eye)
         if find_beside_gate(flow, part.nodes[-1]) is not None and not is_learned:
             key, label = f"gated{count}", "× GATE"
-        elif any(is_tanh_of_learned(flow, maker) for node in part.nodes for maker in flow.makers[node]):
-            label = TANH_GATE
+        elif gates := [node for node in part.nodes if any(is_tanh_of_learned(flow, one) for one in flow.makers[node])]:
+            others = [node for node in part.nodes if flow.op(node) in SCALINGS and node not in gates]
+            label = f"{name_tanh_gate(flow, gates[0])}{', MULTIPLIED' * bool(others)}"
         linears = [node for node in part.nodes if is_linear(flow, node)]
-        works = [*linears, *biases, *(part.nodes if multiplies_rows(flow, part) and len(linears) < 2 else ())]
-        extra = describe_params(flow, *linears) if len(linears) > 1 else ""
-        extra = extra or next((told for node in works if (told := describe_params(flow, node))), "")
+        held = [*biases, *(part.nodes if multiplies_rows(flow, part) else ())]
+        extra = describe_params(flow, *(linears or held))
         finding = find_beside(flow, part.nodes[-1]) if name_sum(flow, part, site) else None
         steps = steps_at(flow, *reversed(part.nodes), *([] if finding is None else [finding]))
         nodes.append(Node(key, label, row, BROAD, steps, part.record, extra))
         edges.append(Edge(last, key, min(branch.heads or 1, MOST_ARROWS) if key == "concat" else 1))
+        edges += [Edge(other, key) for other in list_read(flow, part, nodes[:-1]) if other != last]
         last, row = key, row + 1
     return last
+
+
+def list_read(flow: Flow, part: Part, nodes: Sequence[Node]) -> list[str]:
+    """The boxes of which a part behind the heads reads what they give, be they not the last before it (NeoMME)."""
+    given = {find_given(flow, node): node.key for node in nodes}
+    made = [maker for node in part.nodes for maker in flow.makers[node] if maker not in part.nodes]
+    read = dict.fromkeys(one for maker in made if (one := flow.carried_from(maker)) is not None)
+    return [given[one] for one in read if one in given]
+
+
+def find_given(flow: Flow, box: Node) -> int | None:
+    """The step that worked out what a box gives, be it moved since."""
+    return next((flow.carried_from(flow.places.get(step.id)) for step in box.steps[:1]), None)
 
 
 def multiplies_rows(flow: Flow, part: Part, *, alone: bool = False) -> bool:
@@ -135,6 +148,11 @@ def multiplies_rows(flow: Flow, part: Part, *, alone: bool = False) -> bool:
     """
     scalings = [node for node in part.nodes if flow.op(node) in SCALINGS or (alone and flow.op(node) not in CARRYING)]
     return bool(scalings) and all(multiplies_by_learned(flow, node) for node in scalings)
+
+
+def name_learned(flow: Flow, part: Part) -> str:
+    """What is done to rows by learned numbers: multiplied by them, and shifted by others (MobileBERT)."""
+    return "SCALE AND SHIFT" if any(is_shift(flow, node) for node in part.nodes) else "× LEARNED NUMBERS"
 
 
 def draw_joined(flow: Flow, site: Site, joined: Sequence[int], row: int) -> Node:

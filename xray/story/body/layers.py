@@ -8,13 +8,14 @@ from typing import Literal
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import DROPOUTS
+from xray.ir.flow.operation_kinds import DROPOUTS, SUMS
 from xray.ir.records import MaskFacts
 from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS, Step
 from xray.story.anatomy.branches import Looking, Unknown
 from xray.story.anatomy.tree import Group, Stage
 from xray.story.body.stages import Staging
 from xray.story.body.widths import shape_of, width_of
+from xray.story.branches.operands import read_sides
 from xray.story.recognition.scored_parts import read_scored
 
 LONGEST_PATTERN, FEWEST_BESIDE = 12, 20
@@ -211,7 +212,7 @@ def group_layers(flow: Flow, layers: Sequence[Layer], breaks: Sequence[int] = ()
         stages = tuple(staging.stage for staging in layer)
         width = width_of(flow, layer)
         apart = sum(one <= number for one in breaks)
-        shapes = (shape_of(flow, layer), *list_reaches(flow, layer))
+        shapes = (shape_of(flow, layer), *list_reaches(flow, layer), count_added(flow, layer))
         told = tuple((blur(one.stage), count_learned(flow, one)) for one in layer)
         key = (told, width, shapes, list_masks(flow, layer), apart)
         groups.setdefault(key, []).append(number)
@@ -292,6 +293,13 @@ def list_reaches(flow: Flow, layer: Layer) -> tuple[tuple[int, ...], ...]:
     """What shape the weights of each attention of a layer have: at how many places it looks (Mask2Former)."""
     sites = [one.site for staging in layer for one in staging.branches if one.site is not None]
     return tuple(flow.output(site.softmax).shape for site in sites)
+
+
+def count_added(flow: Flow, layer: Layer) -> tuple[int, ...]:
+    """How often something is added to the values of each attention of a layer: rows of a table, say (NeoMME)."""
+    looking = [(one.site, one.region) for staging in layer for one in staging.branches if one.site is not None]
+    values = (read_sides(flow, site, region)[2].nodes for site, region in looking)
+    return tuple(sum(flow.op(node) in SUMS for node in nodes) for nodes in values)
 
 
 def find_mask(flow: Flow, site: Site) -> Mask:

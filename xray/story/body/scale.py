@@ -116,6 +116,12 @@ def is_tanh_of_learned(flow: Flow, maker: int | None) -> bool:
     )
 
 
+def name_tanh_gate(flow: Flow, node: int) -> str:
+    """What it is called to multiply rows by tanh of one learned number, or of several."""
+    gates = (record for record, maker in flow.given(node) if is_tanh_of_learned(flow, maker))
+    return f"× TANH OF {'A LEARNED NUMBER' if all(prod(one.shape) == 1 for one in gates) else 'LEARNED NUMBERS'}"
+
+
 def find_bend_behind(flow: Flow, add: int) -> int | None:
     """The bend through which alone all that a sum makes goes on: the stream goes through it too (ResNet)."""
     readers = [reader for reader in flow.readers.get(add, ()) if flow.is_leaf(reader)]

@@ -17,10 +17,9 @@ from xray.story.anatomy.branches import (
 )
 from xray.story.anatomy.tree import Norm as NormFacts
 from xray.story.attention.chart import chart_attention
-from xray.story.attention.end import TANH_GATE
 from xray.story.attention.lanes import list_opening
 from xray.story.attention.sampled import chart_sampling
-from xray.story.body.scale import find_scale, find_tanh_gate
+from xray.story.body.scale import find_scale, find_tanh_gate, name_tanh_gate
 from xray.story.body.stages import Branching, Staging, find_any_norm, find_ending, name_norm
 from xray.story.branches.caps import label_scale
 from xray.story.charts.between_chart import chart_beside, fill_between, lead_past, lead_pieces
@@ -53,7 +52,7 @@ from xray.story.recognition.norms import Norm, find_norm, is_learned_gate, is_pa
 from xray.story.recognition.weighed_sums import Weighing
 from xray.story.sentences.of_parts import describe_box
 from xray.story.streams.joints import Joint
-from xray.story.streams.scaled_streams import list_learned_behind
+from xray.story.streams.scaled_streams import list_learned_behind, name_learned_behind
 from xray.story.wording import plural
 
 
@@ -99,8 +98,9 @@ def add_own_sum(flow: Flow, staging: Staging, found: Branching, chart: Chart) ->
         chart = replace(chart, nodes=tuple(replace(node, remark="") for node in chart.nodes))
     if ending is not None and ending.end in found.region.inner:
         chart = stack_charts(chart, chart_norm(flow, ending, "closing", wide=False))
-    behind = list_learned_behind(flow, add)
-    label = "ADD, × LEARNED NUMBERS" if behind else "ADD"
+    others = {node for one in staging.branches if one is not found for node in one.region.inner}
+    behind = [node for node in list_learned_behind(flow, add) if node not in others]
+    label = f"ADD, {name_learned_behind(behind)}" if behind else "ADD"
     end = behind[-1] if behind else add
     node = Node("own_sum", label, 0, BROAD, steps_at(flow, end, add, *behind[:-1]), flow.output(end))
     is_led = own.stream not in (None, *found.region.inner) and own.stream in staging.nodes
@@ -214,7 +214,7 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
         chart = stack_charts(chart, with_remarks(chart_gate(flow, gate), found.branch))
     tanh = find_tanh_gate(flow, found.region.end, found.region.inner)
     if tanh is not None and isinstance(found.branch, FeedForward | Experts):
-        node = Node("tanh", TANH_GATE, 0, BROAD, steps_at(flow, tanh), flow.output(tanh))
+        node = Node("tanh", name_tanh_gate(flow, tanh), 0, BROAD, steps_at(flow, tanh), flow.output(tanh))
         chart = stack_charts(chart, chart_alone(node))
     closing = find_ending(flow, found.region) if isinstance(found.branch, Looking | FeedForward | Experts) else None
     return chart if closing is None else stack_charts(chart, chart_norm(flow, closing, "closing", wide=False))

@@ -20,7 +20,7 @@ from xray.story.charts.operation_labels import label_step
 from xray.story.passages.held_factors import list_shift
 from xray.story.sentences.of_parts import describe_added, describe_box, describe_past, describe_taken
 from xray.story.streams.put_back import find_put_back
-from xray.story.streams.scaled_streams import find_factor_behind, list_factors_past
+from xray.story.streams.scaled_streams import find_factor_behind, list_factors_past, name_learned_behind
 
 STREAM_FACTORS = {"before": "ONE NUMBER", "learned": "LEARNED NUMBERS"}
 """By what a stream is multiplied before a sum, as the sum's box says it."""
@@ -49,7 +49,8 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     if staging.stage.stream_scale in STREAM_FACTORS:
         label = f"STREAM × {STREAM_FACTORS[staging.stage.stream_scale]}, {label}"
     elif staging.behind:
-        label, end, places = f"{label}, × LEARNED NUMBERS", staging.behind[-1], [*reversed(staging.behind), *places]
+        label = f"{label}, {name_learned_behind(staging.behind)}"
+        end, places = staging.behind[-1], [*reversed(staging.behind), *places]
     elif factors:
         label, end, places = f"{label}, × ONE NUMBER", factors[0], [*factors, *places]
     back = find_put_back(flow, end)

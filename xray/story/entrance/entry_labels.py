@@ -17,6 +17,7 @@ from xray.story.passages.added_places import (
     learned_source,
 )
 from xray.story.passages.channels import find_channels, find_channels_ahead
+from xray.story.passages.held_factors import list_shift
 from xray.story.passages.pools import label_neighbours, lays_neighbours
 from xray.story.recognition.between import list_reading_data
 from xray.story.recognition.chosen_rows import picks_by_chance
@@ -48,7 +49,8 @@ def label_entry(flow: Flow, node: int) -> str:
         return ""
     if op in SUMS and is_halved(flow, node):
         return MEAN
-    if op in SUMS and {is_learned_row(flow, *one) for one in flow.given(node)} == {True, False}:
+    held = {is_learned_row(flow, *one) for one in flow.given(node)} if op in SUMS else set()
+    if held == {True, False} and not list_shift(flow, node):
         what = "NUMBER" if is_one_number(flow, node) else "ROW"
         return f"+ A {what}" if trains(flow, node) is False else f"+ A LEARNED {what}"
     if adds_looked_up(flow, node):

@@ -73,6 +73,11 @@ def list_learned_behind(flow: Flow, add: int) -> list[int]:
     return found
 
 
+def name_learned_behind(behind: Sequence[int]) -> str:
+    """What is done to all that goes on from a sum by the steps behind it, in the words of boxes."""
+    return "SCALE AND SHIFT" if len(behind) > 1 else "× LEARNED NUMBERS"
+
+
 def is_one_number(flow: Flow, place: int) -> bool:
     """Whether a step multiplies a tensor by one number that is not 1, be it a setting or kept in the model."""
     others = [one for one in flow.steps[place].inputs if one.shape != flow.output(place).shape]
