@@ -205,7 +205,7 @@ def mobilebert(c):
     attend = looks_both_ways(c, d_k=width // c.num_attention_heads)
     think = (plain(c),) * c.num_feedforward_networks
     whole = Stage(
-        (Projection(width), attend, *think, Projection(c.hidden_size)),
+        (Projection(width, 2), attend, *think, Projection(c.hidden_size)),
         False,
         Norm(None, "none", None, None),
         stream_scale="learned after",

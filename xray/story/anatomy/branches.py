@@ -217,10 +217,11 @@ class Convolution:
 class Projection:
     """Linear layers that nothing bends, one or some side by side, as where rows become narrower for a while.
 
-    `d_out` is how wide the rows are that they make.
+    `d_out` is how wide the rows are that they make, `layers` how many of them there are.
     """
 
     d_out: int | None
+    layers: int = 1
     part: str = "projection"
 
 

@@ -221,7 +221,8 @@ def describe_sizes(branch: Branch) -> str:
     if isinstance(branch, Context):
         return f"{branch.places:,} places in one" if branch.places else ""
     if isinstance(branch, Projection):
-        return "" if branch.d_out is None else f"to {branch.d_out:,}"
+        layers = count(branch.layers, "layer") if branch.layers > 1 else ""
+        return join(layers, "" if branch.d_out is None else f"to {branch.d_out:,}")
     return ""
 
 

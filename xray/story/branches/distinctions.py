@@ -49,7 +49,7 @@ def describe_projection(flow: Flow, region: Region) -> Projection | None:
     if not linear or not is_alone or bends or does_mix(flow, others) or is_across_places(flow, region):
         return None
     widths = {width_out(flow, node) for node in linear}
-    return Projection(widths.pop() if len(widths) == 1 else None)
+    return Projection(widths.pop() if len(widths) == 1 else None, len(linear))
 
 
 def describe_mixing(flow: Flow, region: Region) -> StreamMixing | None:

@@ -42,7 +42,9 @@ def name_branch(branch: Branch) -> str:
         return "ONE SUM OF PLACES FOR ALL"
     if isinstance(branch, StreamMixing):
         return f"{branch.streams} STREAMS MIXED"
-    names = {FeedForward: "FEED-FORWARD", Experts: "EXPERTS", Convolution: "CONVOLUTION", Projection: "LINEAR"}
+    if isinstance(branch, Projection):
+        return "LINEAR" if branch.layers == 1 else f"{branch.layers} LINEAR LAYERS"
+    names = {FeedForward: "FEED-FORWARD", Experts: "EXPERTS", Convolution: "CONVOLUTION"}
     return names.get(type(branch), "OPERATIONS")
 
 

@@ -96,7 +96,11 @@ def describe_mixing(branch: Branch) -> str:
 def describe_projection(branch: Branch) -> str:
     if not isinstance(branch, Projection):
         return ""
-    return "Each place alone, by a linear layer" + (f": {branch.d_out:,} numbers." if branch.d_out else ".")
+    several = branch.layers > 1
+    layers = f"{branch.layers} linear layers side by side" if several else "a linear layer"
+    return f"Each place alone, by {layers}" + (
+        f": {branch.d_out:,} numbers{' each' * several}." if branch.d_out else "."
+    )
 
 
 def describe_beside(branch: Branch) -> str:
