@@ -247,14 +247,18 @@ def neomme(c):
     attend = looks_both_ways(c, positions="rotary", qk_norm=True, gate=True)
     norm = Norm(Silent("rms"), Silent("before"), None, Silent(False))  # type: ignore[arg-type]  # of what is mixed
     think = replace(pre("rms", plain(c, activation="relu squared")), scale="number")
+    seeing = [place for place, one in enumerate(windows) if one is None]
+    kinds = [(one, one is None and place in (seeing[0], seeing[-1])) for place, one in enumerate(windows)]
     layers = tuple(
         group(
-            tuple(place for place, one in enumerate(windows) if one == window),
+            tuple(place for place, one in enumerate(kinds) if one == kind),
             c.hidden_size,
-            Stage((replace(attend, sliding_window=window, turned=None if window else turned),), False, norm, "number"),
+            Stage(
+                (replace(attend, sliding_window=kind[0], turned=None if kind[0] else turned),), False, norm, "number"
+            ),
             think,
         )
-        for window in dict.fromkeys(windows)
+        for kind in dict.fromkeys(kinds)
     )
     shown = ("norm", f"projection {2 * c.hidden_size}", f"projection {c.hidden_size}")
     parts = entrance(f"words {c.vocab_size}", f"projection {c.hidden_size}", *shown, "norm")
