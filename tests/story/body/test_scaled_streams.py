@@ -1,10 +1,10 @@
 """Streams that are multiplied by a number: on their way past a branch, or behind the sum (LASR, Beam, Gemma 4)."""
 
 import torch
-import xray
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, Reader, draw, read, rows
 from torch import nn
 
+import xray
 from xray.story.sheet.columns import read_columns
 
 

@@ -332,3 +332,21 @@ def test_parts_of_a_row_that_are_all_multiplied_by_one_number_are_scaled_before_
     assert "ROTATE Q" in {node.label for node in chart.nodes}
     assert (scale and scale.label) == (told and f"Q {told}")
     assert scale is None or ("scale0_q", "rotate0_q") in {(edge.source, edge.target) for edge in chart.edges}
+
+
+class Relaxed(Layered):
+    """Scores from which the highest of their row is taken while they are divided, which softmax undoes (LayoutLMv3)."""
+
+    def forward(self, x):
+        query, key, value = self.qkv(x).reshape(*x.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        scores = (query / query.shape[-1] ** 0.5) @ key.transpose(-1, -2)
+        scores = scores + torch.arange(x.shape[1]) * self.scale[:HEADS, None, None]
+        small = scores / 32
+        found = ((small - small.amax(-1, keepdim=True)) * 32).softmax(-1) @ value
+        return x + self.end(found.transpose(1, 2).flatten(2))
+
+
+def test_the_highest_of_scores_that_is_taken_from_them_is_told_with_their_factor():
+    _, _, nodes = read_panel(Relaxed)
+
+    assert "SCORES − THEIR HIGHEST, · 32" in {node.label for node in nodes}

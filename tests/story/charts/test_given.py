@@ -190,6 +190,48 @@ def test_ids_are_led_to_every_table_that_looks_them_up_by_a_hash():
     assert list_led(chart) == ["LOOKUP BY HASH"] * 3
 
 
+class Boxes(nn.Module):
+    """Where words stand on a page: the ends of a box and how wide it is, each looked up in a table (LiLT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.end, self.width = nn.Embedding(11, WIDTH), nn.Embedding(11, WIDTH)
+        self.layers = nn.Sequential(*(FeedForwardPart() for _ in range(2)))
+
+    def forward(self, bbox):
+        ends = self.end(bbox[..., 0]) + self.end(bbox[..., 1])
+        return self.layers(ends + self.width(bbox[..., 1] - bbox[..., 0]))
+
+
+def test_ids_are_led_to_the_table_that_looks_up_the_difference_of_two_of_them():
+    chart = entrance_of(Boxes(), torch.arange(20).reshape(2, 5, 2) // 2)
+
+    assert list_led(chart) == ["TABLE LOOKUP"] * 3
+
+
+class OwnIds(nn.Module):
+    """Words, and beside them two rows of tables whose ids the model makes itself, added up (MarkupLM)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.mix = nn.Embedding(11, WIDTH), nn.Linear(4 * 7, WIDTH)
+        self.tags, self.places = (nn.ModuleList(nn.Embedding(11, 7) for _ in range(4)) for _ in range(2))
+        self.layers = nn.Sequential(*(FeedForwardPart() for _ in range(2)))
+
+    def forward(self, ids):
+        own = 3 * torch.ones((*ids.shape, 4), dtype=torch.long)
+        tags, places = ([table(own[..., n]) for n, table in enumerate(two)] for two in (self.tags, self.places))
+        return self.layers(self.words(ids) + self.mix(torch.cat(tags, dim=-1) + torch.cat(places, dim=-1)).relu())
+
+
+def test_rows_side_by_side_that_are_added_up_have_a_box_for_the_sum():
+    chart = entrance_of(OwnIds(), torch.arange(14).reshape(2, 7) % 11)
+
+    labels = {node.key: node.label for node in chart.nodes}
+    (linear,) = (edge.source for edge in chart.edges if labels[edge.target].startswith("LINEAR"))
+    assert labels[linear] == "ADDED UP"
+
+
 class Lines(nn.Module):
     """Puts a line of numbers behind itself."""
 

@@ -6,7 +6,7 @@ from functools import partial
 
 from xray.ir.flow.attention_sites import Site, has_keys_first
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, DROPOUTS, SCALINGS, SUMS
 from xray.ir.flow.projections import is_product
 from xray.ir.trace import Step
 from xray.story.anatomy.branches import Attention
@@ -35,6 +35,8 @@ SQUARE: Place = (0.46, 0.9)
 KEYS_TURNED: Place = (0.46, 0.5)
 CHOOSER: Place = (0.37, 0.72)
 ADDED = ("bias", "mask")
+
+HIGHEST = frozenset({"max", "amax"})
 
 
 def draw_square(
@@ -172,7 +174,11 @@ def is_factor(flow: Flow, part: Scored, site: Site, capped: Collection[int]) -> 
 
 def factor_node(flow: Flow, part: Scored, site: Site, *, key: str, row: int) -> Node:
     """A factor behind what is added to the scores (XLNet)."""
-    label = f"SCORES {name_factors(flow, site, [part])}"
+    before = flow.carried_from(flow.makers[part.nodes[0]][0])
+    is_less = before is not None and flow.op(before) in DIFFERENCES
+    taken = flow.carried_from(flow.makers[before][-1]) if before is not None and is_less else None
+    less = " − THEIR HIGHEST," if taken is not None and flow.op(taken) in HIGHEST else ""
+    label = f"SCORES{less} {name_factors(flow, site, [part])}"
     return Node(key, label, row, SQUARE, steps_at(flow, *reversed(part.nodes)), flow.output(part.nodes[-1]))
 
 
@@ -273,9 +279,9 @@ def label_scores(flow: Flow, site: Site, scales: Sequence[Scored]) -> str:
 
 def list_bent(flow: Flow, site: Site) -> list[int]:
     """The steps that bring a learned score beside the scores before the softmax."""
-    own = [node for node in site.scored[1:-1] if flow.op(node) in ("cat", "max", "amax", "sub")]
+    own = [node for node in site.scored[1:-1] if flow.op(node) in HIGHEST | {"cat", "sub"}]
     taken = [maker for node in own if flow.op(node) == "sub" for maker in flow.makers[node] if maker is not None]
-    return own + [maker for maker in taken if flow.op(maker) in ("max", "amax")]
+    return own + [maker for maker in taken if flow.op(maker) in HIGHEST]
 
 
 def cap_node(flow: Flow, capped: Sequence[int], branch: Attention, row: int) -> Node:

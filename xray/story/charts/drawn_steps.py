@@ -324,7 +324,7 @@ def is_joint(
     return (
         flow.op(node) in SUMS | DIFFERENCES | SCALINGS
         and are_two
-        and node in list_fed(flow)
+        and (node in list_fed(flow) or all(flow.op(maker) in SIDE_BY_SIDE for maker in makers))  # of own ids (MarkupLM)
         and not any(is_blank(flow, maker) for maker in makers)
         and len(step.inputs) == 2
         and bool(step.outputs)

@@ -258,5 +258,10 @@ def is_of_stage(flow: Flow, towering: Towering, node: int) -> bool:
     """Whether a step belongs to the last stage: what scales its sum, the norm behind it, or the bend of all of that."""
     last = towering.stagings[-1:]
     bend = find_drawn_bend(flow, towering, len(towering.layers) - 1)
-    own = {node for staging in last for nodes in (staging.behind, *(norm.nodes for norm in staging.norms)) for node in nodes}
+    own = {
+        node
+        for staging in last
+        for nodes in (staging.behind, *(norm.nodes for norm in staging.norms))
+        for node in nodes
+    }
     return node == bend or node in own
