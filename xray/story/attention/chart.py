@@ -6,10 +6,10 @@ from math import prod
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, SCALINGS, SUMS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import Attention
-from xray.story.attention.end import draw_end, find_layer_of_both
+from xray.story.attention.end import draw_end, find_beside, find_layer_of_both, name_convolution
 from xray.story.attention.lanes import Part, list_opening, order_rows
 from xray.story.attention.made_beside import (
     Beside,
@@ -270,8 +270,16 @@ def name_turn(flow: Flow, node: Node, branch: Attention, stream: int | None) -> 
         some = count_turned_rows(flow, {flow.places[step.id] for step in node.steps})
         told = "ROTATE" if some is None else f"ROTATE {some[0]:,} OF {some[1]:,} ROWS"
         return replace(node, label=node.label.replace("ROTATE", told))
-    name = name_addition(flow, changing[0], stream) if adds else "COMBINE"
+    name = name_addition(flow, changing[0], stream) if adds else name_convolved(flow, changing) or "COMBINE"
     return replace(node, label=node.label.replace("ROTATE", name))
+
+
+def name_convolved(flow: Flow, changing: Sequence[int]) -> str:
+    """What steps are called that add to rows what a convolution makes of them (Inkling); "" for any others."""
+    own = [node for node in changing if flow.is_leaf(node)]
+    found, sums = ([node for node in own if flow.op(node) in kind] for kind in (FINDINGS, SUMS))
+    is_added = len(own) == 2 and len(found) == len(sums) == 1 and find_beside(flow, sums[0]) == found[0]
+    return name_convolution(flow, found[0]) if is_added else ""
 
 
 def adds_bias(flow: Flow, node: int, heads: Collection[int | None]) -> bool:

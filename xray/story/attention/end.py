@@ -120,6 +120,9 @@ def draw_end(
         held = [*biases, *(part.nodes if multiplies_rows(flow, part) else ())]
         extra = describe_params(flow, *(linears or held))
         finding = find_beside(flow, part.nodes[-1]) if name_sum(flow, part, site) else None
+        past = find_way_past(flow, part.nodes[-1], finding, nodes)
+        label, finding = (label, finding) if past is None else ("ADDED UP", None)
+        edges += [] if past is None else [Edge(past, key)]
         steps = steps_at(flow, *reversed(part.nodes), *([] if finding is None else [finding]))
         nodes.append(Node(key, label, row, BROAD, steps, part.record, extra))
         edges.append(Edge(last, key, min(branch.heads or 1, MOST_ARROWS) if key == "concat" else 1))
@@ -169,6 +172,15 @@ def find_beside(flow: Flow, node: int) -> int | None:
     return next((one for one in made if one is not None and flow.op(one) in FINDINGS), None)
 
 
+def find_way_past(flow: Flow, node: int, finding: int | None, nodes: Sequence[Node]) -> str | None:
+    """The box of what a sum adds to what a convolution with a box of its own made of it, if it is that (Inkling)."""
+    boxes = {flow.places[step.id]: box.key for box in nodes for step in box.steps if step.id in flow.places}
+    if finding is None or finding not in boxes:
+        return None
+    others = (flow.carried_from(maker) for maker in flow.makers[node])
+    return next((boxes[one] for one in others if one is not None and one != finding and one in boxes), None)
+
+
 def name_sum(flow: Flow, part: Part, site: Site) -> str:
     """What is added to what the heads found: a convolution of the values, say (Nyströmformer); empty if not known."""
     node = part.nodes[-1]
@@ -178,8 +190,12 @@ def name_sum(flow: Flow, part: Part, site: Site) -> str:
     if finding is None:
         return ""
     read, values = flow.carried_from(flow.makers[finding][0]), map(flow.carried_from, flow.makers[site.weighted_sum])
-    kernel = "×".join(map(str, read_sizes(flow, finding, "kernel_size")))
-    return f"+ CONVOLUTION {kernel} OF V" if read in set(values) else f"+ CONVOLUTION {kernel}"
+    return f"{name_convolution(flow, finding)}{' OF V' * (read in set(values))}"
+
+
+def name_convolution(flow: Flow, finding: int) -> str:
+    """What a sum is called that adds what a convolution gives, by how many places that reads."""
+    return f"+ CONVOLUTION {'×'.join(map(str, read_sizes(flow, finding, 'kernel_size')))}"
 
 
 def name_difference(flow: Flow, part: Part) -> str:
