@@ -106,7 +106,7 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
         behind = {node for staging in phase.towering.stagings for node in list_behind(flow, staging)}
         parts = [(name_stage(one).lower(), joint.region.inner - behind) for one in stagings for joint in one.joints]
         between = {node for *_, region in list_between(flow, phase.towering.layers) for node in region.inner}
-        between -= behind | added[id(flow)]
+        between -= behind.union(added[id(flow)], *(staging.nodes for staging in phase.towering.stagings))
         unread = phase.towering.unread if phase.is_first else frozenset[int]()
         before = phase.towering.entrance if phase.entrance is not None else unread
         for name, nodes in [*parts, ("between layers", between), ("entrance", before)]:
@@ -121,12 +121,21 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
         owned |= added[id(flow)]
         spans = [range(one.first_layer, max(one.sums)) for one in beside if one is not phase.towering]
         sums, end = phase.towering.sums, phase.towering.chains[-1].end
-        for name, ends in (("exit", (end,)), (EARLIER, sums)):
+        within = set(flow.behind(end))
+        for name, ends in (("between layers", sums), ("exit", (end,)), (EARLIER, sums)):
             left = [node for node in flow.ahead(*ends) if node not in owned and not any(node in one for one in spans)]
-            left = left if name == "exit" else [node for node in left if node > max(sums)]  # a state is a layer's own
+            if name == "between layers":  # on the way to a later layer, and in none (InstructBLIP's words)
+                left = [node for node in left if node in within and node < max(sums) and not is_bent(flow, node, sums)]
+            elif name == EARLIER:
+                left = [node for node in left if node > max(sums)]  # a state is a layer's own
             found.setdefault(name, Counter()).update(count_unsaid(flow, left, seen))
             seen.update(flow.steps[node].id for node in left)
     return tuple((name, ops) for name, ops in found.items() if ops)
+
+
+def is_bent(flow: Flow, node: int, sums: frozenset[int]) -> bool:
+    """Whether a step works on nothing but a sum of a stream: it bends or scales the stream itself (ResNet's ReLU)."""
+    return sums.issuperset(maker for maker in flow.makers[node] if maker is not None)
 
 
 def stands_on(canvas: Canvas, marks: Marks) -> bool:
