@@ -36,6 +36,7 @@ from xray.story.entrance.tables import (
 from xray.story.entrance.turns import find_turns
 from xray.story.passages.added_places import count_learned, describe_sum, learned_source, name_beside
 from xray.story.passages.joined_rows import find_begun_rows
+from xray.story.recognition.added_rows import find_added_rows
 from xray.story.recognition.between import is_linear, is_scale, read_sizes, width_out
 from xray.story.recognition.chosen_rows import list_choice
 from xray.story.recognition.norms import Norm
@@ -111,10 +112,11 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
         if not joined or flow.op(node) not in SIDE_BY_SIDE:  # rows beside those of an image may be marks of its ends
             own_parts = describe_step(flow, node, nodes)
             parts += [(node, name_beside(flow, node, part, word, nodes)) for part in own_parts]
-    if (word is None or others) and attends(flow, nodes) and not attends_once(flow, nodes):
+    is_for_one = find_added_rows(flow, start) is not None  # worked out for one layer (X-CLIP)
+    if (word is None or others) and attends(flow, nodes) and (is_for_one or not attends_once(flow, nodes)):
         rows = find_longest_part(flow, start)
         if rows is not None and rows < start:
-            return read_entrance(flow, rows, first, stops)  # the others were worked out for one layer (X-CLIP)
+            return read_entrance(flow, rows, first, stops)
         reads = name_input(flow, finders, nodes, stops)
         # more stands there than an entrance: no part of it is known
         return Entrance(frozenset(), reads, (), None, unread=frozenset(nodes))
