@@ -210,8 +210,13 @@ def label_cut(flow: Flow, part: Part) -> str:
 
 
 def label_rows(flow: Flow, part: Part) -> str:
-    """What a move is called that stands before a linear layer: how many rows it takes, or that it lays them out."""
+    """What a move is called that stands before a linear layer: how many rows it takes, or that it lays them out.
+
+    Rows of which it only takes an axis of 1 off lay there as they are (Funnel's, which were pooled).
+    """
     before, after = flow.steps[part.nodes[0]].inputs[0].shape, part.record.shape
+    if len(before) > len(after) and [one for one in before if one > 1] == [one for one in after if one > 1]:
+        return "AN AXIS OF 1 TAKEN OFF"
     taken = len(before) == len(after) == 3 and before[0] == after[0] and before[2] == after[2]
     return f"{after[1]:,} OF {before[1]:,} ROWS" if taken and after[1] < before[1] else "LAID OUT"
 
