@@ -318,3 +318,22 @@ def test_one_row_of_a_table_that_is_added_to_all_words_has_a_box():
 
     told = [(node.label, node.extra) for node in column.entrance.nodes]
     assert told[-1] == ("+ A LEARNED ROW", f"{WIDTH} parameters")
+
+
+class Padded(nn.Module):
+    """Ids looked up, and rows of nothing behind them before all layers, up to a whole block (Pegasus-X)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(11, WIDTH)
+        self.layers = nn.Sequential(*(FeedForwardPart() for _ in range(2)))
+
+    def forward(self, ids):
+        rows = nn.functional.pad(self.words(ids), (0, 0, 0, 13 - ids.shape[1]))
+        return self.layers(rows)[:, : ids.shape[1]]
+
+
+def test_rows_of_nothing_behind_those_of_words_are_told_before_the_layers():
+    (column,) = read_columns(xray.trace(Padded().eval(), torch.randint(11, (2, 5))))
+
+    assert [node.label for node in column.entrance.nodes] == ["TOKEN IDS", "TABLE LOOKUP", "PADDED TO 13 ROWS"]

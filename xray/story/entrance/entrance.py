@@ -201,14 +201,18 @@ def find_rows(flow: Flow, join: int, shape: tuple[int, ...]) -> int | None:
 
 
 def steps_between(flow: Flow, start: int, first: int) -> set[int]:
-    """What is done to the stream before the first sum reads it: it is scaled or moved.
+    """What is done to the stream before the first sum reads it: it is scaled, moved or padded.
 
     What the stream alone goes through, past the first branch, belongs to the sum (LASR).
     """
     for maker in flow.makers[first]:
         found: list[int] = []
         here = maker
-        while here is not None and here > start and (is_number_scale(flow, here) or flow.op(here) in CARRYING):
+        while (
+            here is not None
+            and here > start
+            and (is_number_scale(flow, here) or flow.op(here) in CARRYING or pads_rows(flow, here))
+        ):
             found.append(here)
             here = next((one for one in flow.makers[here] if one is not None and one >= start), None)
         if here == start:
@@ -217,6 +221,15 @@ def steps_between(flow: Flow, start: int, first: int) -> set[int]:
                 past |= {one} if past.issuperset(flow.readers.get(one, ())) else set()
             return {*found} - past
     return set()
+
+
+def pads_rows(flow: Flow, place: int) -> bool:
+    """Whether a step makes sequences longer by rows of one number (Pegasus-X, up to a whole block)."""
+    if flow.op(place) != "pad":
+        return False
+    before, after = flow.steps[place].inputs[0].shape, flow.output(place).shape
+    are_rows = len(before) == len(after) == len(("batch", "row", "width"))
+    return are_rows and before[::2] == after[::2] and before[1] < after[1]
 
 
 def is_number_scale(flow: Flow, place: int) -> bool:

@@ -8,7 +8,7 @@ from xray.ir.flow.operation_kinds import FINDINGS, LOOKUPS, PLACING, SCALINGS, S
 from xray.ir.records import TensorRecord
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.caps import read_factor
-from xray.story.entrance.entrance import cuts_patches
+from xray.story.entrance.entrance import cuts_patches, pads_rows
 from xray.story.entrance.tables import looks_up_places, shares_rows, trains
 from xray.story.passages.added_places import (
     adds_to_picture,
@@ -68,6 +68,8 @@ def label_entry(flow: Flow, node: int) -> str:
     if op in CHOOSING and leaves_rows(flow, node):
         chance = ", DRAWN BY CHANCE" if picks_by_chance(flow, node) else ""
         return f"{flow.output(node).shape[1]:,} OF {flow.steps[node].inputs[0].shape[1]:,} ROWS{chance}"
+    if pads_rows(flow, node):
+        return f"PADDED TO {flow.output(node).shape[1]:,} ROWS"
     if op == "index" and cuts_rows(flow, node):
         return label_cut_rows(flow, node)
     if op in SIDE_BY_SIDE and (column := label_column(flow, node)):
