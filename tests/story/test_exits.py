@@ -263,6 +263,25 @@ def test_rows_added_up_by_weights_behind_layers_without_a_last_norm_are_drawn():
     assert not [word for word in words if "in no box" in word]
 
 
+class Placed(MeanOfSome):
+    """Rows that get places, which are no parameters, between two layers behind the last norm (Granite Docling)."""
+
+    def __init__(self, *layers):
+        super().__init__(*layers)
+        self.one, self.two = nn.Linear(WIDTH, 8), nn.Linear(8, 5)
+        self.register_buffer("places", torch.rand(PLACES, 8))
+
+    def forward(self, x, kind=None):
+        return self.two(self.one(self.norm(Reader.forward(self, x, kind))) + self.places)
+
+
+def test_places_that_are_added_behind_the_last_norm_are_drawn():
+    words = words_of(Placed)
+
+    above = words[words.index("LAST NORM") :]
+    assert [word for word in above if word in ("LINEAR", "+ PLACES")] == ["LINEAR", "+ PLACES", "LINEAR"]
+
+
 class Apart(MeanOfSome):
     """Two halves of the rows, each worked on alone, end to end again (HunYuan-VL's vision)."""
 

@@ -42,6 +42,7 @@ from xray.story.exits.loss_chart import add_loss, find_predicted, is_loss, list_
 from xray.story.exits.nearest_codes import find_nearest
 from xray.story.exits.several_heads import Heads, find_heads, place_heads
 from xray.story.exits.waves import list_waves
+from xray.story.passages.added_places import label_places
 from xray.story.passages.bridges import label_earlier
 from xray.story.passages.joined_rows import label_joined_rows
 from xray.story.passages.modulation import list_modulation
@@ -89,7 +90,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
             labels[node] = f"{towering.tower.streams} STREAMS INTO ONE"
         elif is_last_norm(flow, towering, node):
             labels[node] = f"LAST NORM, {name_modulation(flow, modulation)}" if modulation else "LAST NORM"
-        elif earlier := label_earlier(flow, node, nodes):
+        elif earlier := label_earlier(flow, node, nodes) or label_places(flow, node):
             labels[node] = earlier
         elif flow.op(node) == "index" and cuts_rows(flow, node):
             labels[node] = label_cut_rows(flow, node)

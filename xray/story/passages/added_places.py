@@ -68,12 +68,18 @@ def name_addition(flow: Flow, node: int, stream: int | None) -> str:
 
     Or by learned rows that go through a linear layer of its own first (the queries of Conditional DETR).
     """
-    places = next(describe_sum(flow, node, (), stream), None)
-    if places is not None:
-        return f"+ {'LEARNED ' * bool(places.learned)}PLACES"
+    places = label_places(flow, node, stream)
+    if places:
+        return places
     found = (find_projected_rows(flow, maker, stream) for maker in flow.makers[node])
     rows = next((one.shape[-2] for one in found if one is not None), 1)
     return f"+ LINEAR OF {rows:,} LEARNED ROWS" if rows > 1 else "ADDED UP"
+
+
+def label_places(flow: Flow, node: int, stream: int | None = None) -> str:
+    """What a sum is called that adds places; "" for any other step."""
+    places = next(describe_sum(flow, node, (), stream), None) if flow.op(node) in SUMS else None
+    return "" if places is None else f"+ {'LEARNED ' * bool(places.learned)}PLACES"
 
 
 def find_projected_rows(flow: Flow, maker: int | None, stream: int | None = None) -> TensorRecord | None:
