@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import xray
-from xray.ir.flow.cut_rows import find_cut_part, read_span
+from xray.ir.flow.cut_rows import find_cut_part, list_cut_parts, read_span
 from xray.ir.flow.dataflow import read_flow
 
 
@@ -66,6 +66,21 @@ def test_one_of_several_that_are_stacked_is_found(rows, part):
 @pytest.mark.parametrize("rows", [(slice(None), slice(2, 4)), (slice(1),), (slice(None), slice(None, None, 2))])
 def test_a_cut_across_parts_tells_none(rows):
     assert read_cut(*rows) is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "parts"),
+    [
+        ((slice(None), slice(2, 4)), ["three", "five"]),
+        ((slice(None), slice(4, 6)), ["five"]),
+        ((slice(1),), []),
+    ],
+)
+def test_a_cut_across_parts_lists_them(rows, parts):
+    flow = read_flow(xray.trace(Cut(rows), torch.zeros(2, 5, 7)).passes[0])
+    place = max(place for place, step in enumerate(flow.steps) if step.op == "index")
+
+    assert [flow.steps[maker].path for _, maker in list_cut_parts(flow, place)] == parts
 
 
 @pytest.mark.parametrize("index", ["[0, 1, 0], :3", "(0, 1), :3", "True, :3", "None, :3", "..., :3", "0:2:1:0, :3"])

@@ -8,13 +8,16 @@ from handwritten import Attention, Layer
 from torch import nn
 
 import xray
+from xray.ir.flow.dataflow import read_flow
 from xray.renderers.fonts import text_width
-from xray.story.charts.chart import Node, chart_alone
+from xray.story.charts.chart import Chart, Node, chart_alone
+from xray.story.exits.meeting_chart import list_leading
 from xray.story.poster import compose_poster
 from xray.story.regions.links import leads_to
 from xray.story.sheet.columns import read_columns
 
 WIDTH, SHARED = 15, 10
+HEADS = ("heads.0", "heads.1", "heads.2")
 
 
 def divided(rows):
@@ -320,6 +323,33 @@ def test_a_way_leads_to_a_comparison_only_from_what_is_compared_itself():
 
     assert leads_to(seen, read, key, columns)
     assert not leads_to(replace(seen, exit=chart_alone(Node("early", "", 0, (0.5, 1), (before,)))), read, key, columns)
+
+
+class ComparesSome(Compares):
+    """The same with three rows of words, of which two are compared; the third one is given back (SAM-HQ's own mask)."""
+
+    def __init__(self):
+        super().__init__(nn.functional.normalize)
+        self.heads = nn.ModuleList(nn.Linear(WIDTH, SHARED) for _ in HEADS)
+
+    def forward(self, ids, image):
+        seen, read = self.patches(image).flatten(2).mT, self.words(ids)
+        for eye, text in zip(self.eye, self.text, strict=True):
+            seen, read = eye(seen), text(read)
+        rows = torch.stack([head(read[:, place]) for place, head in enumerate(self.heads)], dim=1)
+        return rows[:, :2] @ self.seen(seen).mT, rows[:, 2:]
+
+
+@pytest.mark.parametrize(("drawn", "led"), [([], ["heads.0", "heads.1"]), (["stack"], ["stack"])])
+def test_a_row_that_is_cut_off_before_a_comparison_does_not_lead_to_it(drawn, led):
+    flow = read_flow(xray.trace(ComparesSome(), torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8)).passes[0])
+    boxes = {
+        one.path if one.path in HEADS else one.op: one for one in flow.steps if one.path in HEADS or one.op in drawn
+    }
+    meeting = max(place for place, step in enumerate(flow.steps) if step.op == "matmul")
+    chart = Chart(tuple(Node(key, "", 0, (0.5, 1), (step,)) for key, step in boxes.items()), (), (), "")
+
+    assert list_leading(flow, chart, meeting) == led
 
 
 class LooksOnceMore(Compares):

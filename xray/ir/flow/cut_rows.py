@@ -9,25 +9,29 @@ from xray.ir.records import TensorRecord
 
 def find_cut_part(flow: Flow, place: int) -> tuple[TensorRecord, int | None] | None:
     """Of what was put side by side, the part with all that a step cuts out, and its maker; None where not one has."""
+    parts = list_cut_parts(flow, place)
+    return parts[0] if len(parts) == 1 else None
+
+
+def list_cut_parts(flow: Flow, place: int) -> list[tuple[TensorRecord, int | None]]:
+    """Of what was put side by side, the parts of which a step cuts out some, each with its maker."""
     if flow.op(place) != "index" or len(flow.steps[place].inputs) != 1:
-        return None
+        return []
     join = flow.carried_from(flow.makers[place][0], CASTING)
     if join is None or flow.op(join) not in SIDE_BY_SIDE | {"stack"}:
-        return None
+        return []
     whole = flow.output(join).shape
     axis = flow.steps[join].settings.get("dim", 0)
     if not isinstance(axis, int) or not whole:
-        return None
+        return []
     span = read_span(str(flow.steps[place].settings.get("index", "")), whole, axis)
-    if span is None:
-        return None
-    begin = 0
+    found, begin = list[tuple[TensorRecord, int | None]](), 0
     for record, maker in flow.given(join):
         end = begin + (record.shape[axis] if len(record.shape) == len(whole) else int(flow.op(join) == "stack"))
-        if begin <= span[0] and span[1] <= end:
-            return record, maker
+        if span is not None and max(begin, span[0]) < min(end, span[1]):
+            found.append((record, maker))
         begin = end
-    return None
+    return found
 
 
 def list_cut_makers(flow: Flow, place: int) -> list[int]:

@@ -4,8 +4,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from math import prod
 
+from xray.ir.flow.cut_rows import list_cut_parts
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CASTING, SCALINGS, SUMS
 from xray.story.body.links import Meetings
 from xray.story.charts.chart import BROAD, Chart, Edge, Node, add_above, steps_at
 from xray.story.charts.operations_chart import spread
@@ -49,11 +50,26 @@ def add_comparisons(flow: Flow, chart: Chart, own: str, meetings: Meetings) -> C
 
 
 def list_leading(flow: Flow, chart: Chart, meeting: int) -> list[str]:
-    """The last boxes of an exit that lead to a comparison: a head beside it does not (SAM's scores of its masks)."""
+    """The last boxes of an exit that lead to a comparison: a head beside it does not (SAM's scores of its masks).
+
+    Nor does what stands beside the rows that are cut out for it (SAM-HQ's own mask, which meets other maps).
+    """
     owners = {flow.places[one.id]: node.key for node in chart.nodes for one in node.steps if one.id in flow.places}
     first = min(owners, default=meeting)
-    ways = flow.behind(meeting, within=lambda place: place >= first, ends=owners.__contains__)
-    reached = {owners[place] for place in ways if place in owners}
+    reached: set[str] = set()
+    seen: set[int] = set()
+    todo = [meeting]
+    while todo:
+        here = todo.pop()
+        if here in seen or here < first:
+            continue
+        seen.add(here)
+        if here in owners:
+            reached.add(owners[here])
+            continue
+        parts = list_cut_parts(flow, here)
+        is_drawn = any(flow.carried_from(maker, CASTING) in owners for maker in flow.makers[here])
+        todo += [maker for _, maker in (parts if parts and not is_drawn else flow.given(here)) if maker is not None]
     onward = {edge.source for edge in chart.edges if edge.target in reached}
     return [node.key for node in chart.nodes if node.key in reached - onward]
 
