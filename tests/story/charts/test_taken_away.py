@@ -37,7 +37,7 @@ def chart():
 def test_what_is_taken_away_from_a_pool_and_what_scales_it_have_boxes(chart):
     labels = [node.label for node in chart.nodes]
     assert labels == ["GROUP NORM", "MEAN POOL 3×3, STEP 1", "SUBTRACTED", "× LEARNED NUMBERS", "ADD"]
-    assert next(node.extra for node in chart.nodes if node.key == "scale") == f"{CHANNELS} parameters"
+    assert chart.nodes[3].extra == f"{CHANNELS} parameters"
 
 
 def test_the_norm_is_led_to_the_pool_and_to_what_takes_it_away(chart):

@@ -1,6 +1,5 @@
 """Which steps of a part are drawn: those that do more than move numbers, and which of them stand in one box."""
 
-import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -29,12 +28,13 @@ from xray.story.charts.operation_labels import LABELS
 from xray.story.passages.added_places import learned_source
 from xray.story.passages.channels import gates_channels
 from xray.story.passages.held_factors import list_fed, list_shift
+from xray.story.passages.learned_steps import meets_learned
 from xray.story.passages.ordered_rows import takes_in_order
 from xray.story.passages.pools import adds_up_rows, is_pool, lays_neighbours, measures_channels
 from xray.story.recognition.between import PLAIN, is_linear, is_scale, list_reading_data
 from xray.story.recognition.scored_parts import FILLINGS
 
-MOST_NODES, MOST_AT_ALL = 16, 28
+MOST_NODES, MOST_AT_ALL = 18, 28
 """So many boxes are drawn of a part; of an entrance or an exit more: what goes into the stream or out of it is seen."""
 CHANGES = CLAMPS | frozenset(
     [
@@ -75,8 +75,7 @@ def pick_steps(
     the middle stand in one box.
     """
     picked = []
-    for limit in (sys.maxsize, MOST_AT_ALL, most):
-        notable = find_notable(flow, nodes, labels, folded, loop, limit, begins)
+    for notable in reversed(list_notable(flow, nodes, labels, folded, loop, begins)):
         behind = fold_behind(flow, notable) if len(notable) > MOST_NODES else {}
         inner = {one for own in behind.values() for one in own}
         shown = {node: group for node, group in notable.items() if node not in inner}
@@ -100,9 +99,9 @@ def fold_middle(whole: Drawn, most: int) -> Drawn:
 
 
 def fold_behind(flow: Flow, notable: Mapping[int, Group]) -> dict[int, tuple[int, ...]]:
-    """The drawn steps whose numbers go on through a norm of maps, a bend or both, and nowhere else: one box is enough.
+    """The drawn steps whose numbers go on through a norm of maps, learned numbers, a bend, and nowhere else.
 
-    Each with these.
+    One box is enough: each with these.
     """
     found: dict[int, tuple[int, ...]] = {}
     taken: set[int] = set()
@@ -113,10 +112,11 @@ def fold_behind(flow: Flow, notable: Mapping[int, Group]) -> dict[int, tuple[int
             is_norm = (
                 here is not None and not own and bool(flow.op(here).startswith("batch_norm") or list_shift(flow, here))
             )
-            if here is None or here not in notable or not (is_norm or flow.op(here) in CURVES):
+            is_learned = here is not None and meets_learned(flow, here)
+            if here is None or here not in notable or not (is_norm or is_learned or flow.op(here) in CURVES):
                 break
             own.append(here)
-            if not is_norm:
+            if not is_norm and not is_learned:
                 break
         taken |= set(own)
         found |= {node: tuple(own)} if own else {}
@@ -149,16 +149,16 @@ def is_changed(flow: Flow, node: int) -> bool:
     return flow.op(node) in SCALINGS | DIFFERENCES or (flow.op(node) in SUMS and not learned)
 
 
-def find_notable(
+def list_notable(
     flow: Flow,
     nodes: Collection[int],
     labels: Mapping[int, str],
     folded: Mapping[int, tuple[int, ...]],
     loop: Sequence[int],
-    most: int,
     begins: Collection[int] = (),
-) -> dict[int, tuple[int, ...]]:
-    """The steps that are drawn, so many at most, each with the steps that it stands for too; of a loop the last one."""
+) -> list[dict[int, tuple[int, ...]]]:
+    """The steps that may be drawn, each with those that it stands for too, of a loop the last: first those that matter
+    most, then ever more."""
     inside = set(nodes).difference(loop, *folded.values())
     normed: dict[int, tuple[int, ...]] = {}
     taken: set[int] = set()
@@ -172,9 +172,12 @@ def find_notable(
             taken |= set(normed[node])
     levels: list[Callable[[Flow, int, Collection[int]], bool]]
     joint = partial(is_joint, whole=frozenset(nodes), begins=begins)
-    levels = [is_substance, is_bend, pools, joint, changes_each]
+    turns = {flow.steps[one].location for one in (*loop, *(one for own in folded.values() for one in own))}
+    levels = [is_substance, is_bend, pools, partial(meets_alone, turns=turns), joint, changes_each]
     levels.append(lambda flow, node, _: adds_up_rows(flow, node))
-    found: dict[int, tuple[int, ...]] = {}
+    known = {node: tuple(sorted(group, reverse=True)) for node, group in (normed | dict(folded)).items()}
+    known |= {loop[-1]: tuple(reversed(loop))} if loop else {}
+    found: list[dict[int, tuple[int, ...]]] = []
     for wanted in levels:
         more = {
             node: (node,)
@@ -184,14 +187,13 @@ def find_notable(
             and node not in normed
             and (node in labels or wanted(flow, node, inside | set(folded)))
         }
-        if found and len(found) + len(more) + len(normed) > most:
-            break
-        found |= more
-    found |= {node: tuple(sorted(group, reverse=True)) for node, group in normed.items()}
-    found |= {node: tuple(sorted(group, reverse=True)) for node, group in folded.items()}
-    if loop:
-        found[loop[-1]] = tuple(reversed(loop))
-    return dict(sorted(found.items()))
+        found.append(dict(sorted({**(found[-1] if found else {}), **more, **known}.items())))
+    return found
+
+
+def meets_alone(flow: Flow, node: int, inside: Collection[int], turns: Collection[str | None]) -> bool:
+    """Whether rows meet learned numbers at a step, and not at each turn of a loop that has a box (RWKV)."""
+    return meets_learned(flow, node) and flow.steps[node].location not in turns
 
 
 def read_loop(flow: Flow, nodes: Collection[int]) -> list[int]:

@@ -23,6 +23,7 @@ from xray.story.passages.bridges import label_convolution
 from xray.story.passages.channels import find_channels, find_channels_ahead, gates_channels
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.joined_rows import label_learned_rows
+from xray.story.passages.learned_steps import label_learned, meets_learned
 from xray.story.passages.ordered_rows import takes_in_order
 from xray.story.passages.pools import (
     adds_up_rows,
@@ -35,7 +36,7 @@ from xray.story.passages.pools import (
 )
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.lengths import ITS_LENGTH, divides_by_length
-from xray.story.recognition.norms import RUNNING, Norm, is_weighed_twice
+from xray.story.recognition.norms import REGROUPING, RUNNING, Norm, is_weighed_twice
 
 MOST_BEHIND = 12
 LABELS = {
@@ -69,7 +70,7 @@ def label_step(flow: Flow, node: int) -> str:
             return "NORM OVER ALL PLACES SO FAR"
         kind = name_norm(flow, norm)
         twice = " × LEARNED NUMBERS" * is_weighed_twice(flow, norm)
-        return f"{kind.upper()} NORM{twice}" if kind else label_division(flow, norm)
+        return f"{kind.upper()} NORM{tell_groups(flow, norm)}{twice}" if kind else label_division(flow, norm)
     op = flow.op(node)
     if op in SIDE_BY_SIDE and (label_learned_rows(flow, node) or lies_end_to_end(flow, node)):
         return label_learned_rows(flow, node) or "END TO END"
@@ -112,6 +113,8 @@ def label_step(flow: Flow, node: int) -> str:
         return "ADDED AT THEIR PLACES"
     if list_shift(flow, node):
         return "SCALE AND SHIFT"
+    if meets_learned(flow, node):
+        return label_learned(flow, node)
     if op in SUMS:
         return "ROUNDED" if list_rounding(flow, node) else "+ NOISE" if adds_noise(flow, node) else "ADDED UP"
     if op in DIFFERENCES | {"rsub"}:
@@ -119,6 +122,13 @@ def label_step(flow: Flow, node: int) -> str:
     if op in SCALINGS:
         return "DIVIDED" if op.startswith(("div", "true_div")) else "MULTIPLIED"
     return ALIKE.get(op, op.strip("_").replace("_", " ")).upper()
+
+
+def tell_groups(flow: Flow, norm: Norm) -> str:
+    """In how many groups of channels rows are normalised, and then scaled as a whole (Mamba 2)."""
+    widths = [flow.steps[node].inputs[0].shape[-1] for node in norm.nodes if flow.op(node) in REGROUPING]
+    count = flow.output(norm.end).shape[-1] // widths[0] if widths else 1
+    return f" IN {count:,} GROUPS" if count > 1 else ""
 
 
 def label_division(flow: Flow, norm: Norm) -> str:

@@ -9,6 +9,7 @@ from xray.ir import trace
 from xray.ir.flow.cut_rows import list_cut_makers
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
+    CURVES,
     LOOKUPS,
     SOFTMAXES,
     SUMS,
@@ -34,6 +35,7 @@ from xray.story.charts.drawn_steps import MOST_AT_ALL, MOST_NODES, part_loop, pi
 from xray.story.charts.operation_labels import label_step, list_rounding
 from xray.story.charts.state_names import PUT_IN_TURNS, part_written
 from xray.story.passages.held_factors import list_shift
+from xray.story.passages.learned_steps import label_times, list_bias, list_times, meets_learned
 from xray.story.recognition.between import list_reading_data
 
 MOST_IN_ROW, MOST_BEHIND = 3, 60
@@ -188,21 +190,19 @@ def add_behind(flow: Flow, node: Node, behind: Mapping[int, tuple[int, ...]]) ->
     """A box that stands for what follows its step too."""
     if not behind:
         return node
-    label = " + ".join([node.label, *(label_step(flow, one) for one in behind)])
-    shifts = steps_at(flow, *list_shifts(flow, flow.places[node.steps[0].id], min(behind)))
-    steps = (*node.steps, *shifts, *(flow.steps[one] for group in behind.values() for one in group))
+    label = node.label
+    for one, told in ((one, label_step(flow, one)) for one in behind):
+        label += f"{', ' if told.startswith('×') else ' + '}{told}{label_times(flow, list_times(flow, one))}"
+    places = [one for number, group in behind.items() for one in (*group, *list_times(flow, number))]
+    steps = (*node.steps, *steps_at(flow, *(one for place in places for one in with_held(flow, place))))
     places = [flow.places[step.id] for step in steps]
     extra = describe_params(flow, *places) if node.extra else node.extra
     return replace(node, label=label, steps=steps, record=flow.output([*behind][-1]), extra=extra)
 
 
-def list_shifts(flow: Flow, node: int, end: int) -> list[int]:
-    """The sums of learned numbers on the way from a step to the one that bends what it gives (Falcon Mamba's steps)."""
-    found = []
-    while node < end:
-        node = min((reader for reader in flow.readers.get(node, ()) if flow.is_leaf(reader)), default=end)
-        found += [node] if node < end and flow.op(node) in SUMS and count_read(flow, node) else []
-    return found
+def with_held(flow: Flow, node: int) -> tuple[int, ...]:
+    """A step with those that work out the learned numbers that rows meet there, as exp(A) is."""
+    return with_learned(flow, (node,)) if meets_learned(flow, node) else (node,)
 
 
 def name_written_bends(flow: Flow, nodes: Collection[int], loop: Collection[int]) -> dict[int, str]:
@@ -337,9 +337,13 @@ def make_node(
 ) -> Node:
     """A step as a node; `owner` are all that are drawn."""
     is_whole = attends(flow, group) or find_any_norm(flow, node) is not None or bool(list_shift(flow, node))
-    extra = describe_params(flow, *(with_learned(flow, group, owner) if is_whole else (node,)))
-    steps = steps_at(flow, *dict.fromkeys((node, *group)))
-    return Node(key, labels.get(node) or label_step(flow, node), row, place, steps, flow.output(node), extra)
+    bias = list_bias(flow, node) if describe_params(flow, node) else ()
+    times = list_times(flow, node) if flow.op(node) in CURVES and node not in labels else ()
+    held = (*with_held(flow, node), *bias)
+    extra = describe_params(flow, *(with_learned(flow, group, owner) if is_whole else held))
+    steps = steps_at(flow, *dict.fromkeys((node, *group, *held, *times)))
+    label = labels.get(node) or f"{label_step(flow, node)}{label_times(flow, times)}"
+    return Node(key, label, row, place, steps, flow.output(node), extra)
 
 
 def make_state(

@@ -11,10 +11,16 @@ FEWEST_AXES = len(("batch", "channels", "place"))
 
 
 def list_shift(flow: Flow, node: int) -> tuple[int, ...]:
-    """The two steps that multiply each channel by a held number and add another, the last first; none for others."""
+    """The two steps that multiply each channel by a held number and add another, the last first; none for others.
+
+    Nor for a sum of a part alone of what was multiplied, of which others read the rest (Falcon H1).
+    """
     scaled = read_held(flow, node, SUMS)
     factor = None if scaled is None else flow.carried_from(scaled, CARRYING)
-    return () if factor is None or read_held(flow, factor, frozenset({"mul", "mul_"})) is None else (node, factor)
+    is_held = factor is not None and read_held(flow, factor, frozenset({"mul", "mul_"})) is not None
+    if factor is None or not is_held or prod(flow.output(factor).shape) != prod(flow.output(node).shape):
+        return ()
+    return (node, factor)
 
 
 def read_held(flow: Flow, node: int, ops: frozenset[str]) -> int | None:

@@ -12,6 +12,7 @@ from xray.ir.records import TensorRecord
 
 STRIPPED = SUMS | SCALINGS | frozenset({"sub", "sub_", "rsub"})
 RUNNING = frozenset({"cumsum"})
+REGROUPING = frozenset({"view", "reshape", "flatten"})
 GATES = frozenset({"sigmoid", "tanh"})
 PUTTING = frozenset({"masked_scatter", "masked_scatter_"})
 PICKING = frozenset({"index", "masked_select"})
@@ -64,6 +65,10 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
     while here is not None and len(nodes) < LONGEST:
         step = flow.steps[here]
         if step.op in CASTING and flow.makers[here]:
+            nodes.append(here)
+            here = flow.makers[here][0]
+            continue
+        if nodes and not begun and lays_groups_together(flow, here) and gives_weights(flow, nodes):
             nodes.append(here)
             here = flow.makers[here][0]
             continue
@@ -132,6 +137,15 @@ def is_without_weights(flow: Flow, place: int) -> bool:
     return is_norm_leaf(flow, place) and not step.params and len(flow.makers[place]) == 1
 
 
+def lays_groups_together(flow: Flow, place: int) -> bool:
+    """Whether a step lays the last two axes of rows into one: channels that were normalised by groups (Mamba 2)."""
+    step = flow.steps[place]
+    if flow.op(place) not in REGROUPING or not flow.makers[place]:
+        return False
+    before, after = step.inputs[0].shape, flow.output(place).shape
+    return len(before) > 2 and before[:-2] == after[:-1]
+
+
 def gives_weights(flow: Flow, nodes: Sequence[int]) -> bool:
     """Whether steps behind a norm do nothing but multiply by numbers that are learned, and add such (Moonshine).
 
@@ -141,7 +155,7 @@ def gives_weights(flow: Flow, nodes: Sequence[int]) -> bool:
         prod(record.shape) > 1 and is_of_weights(flow, record, maker)
         for node in nodes
         for record, maker in flow.given(node)
-        if record.shape != flow.output(node).shape
+        if record.shape != flow.output(node).shape and flow.op(node) not in REGROUPING
     ]
     return bool(weights) and all(weights)
 

@@ -1,0 +1,78 @@
+"""Learned numbers that rows meet outside of linear layers: factors and shifts, one for each channel or head."""
+
+from math import prod
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
+from xray.story.branches.caps import name_times, read_factor
+from xray.story.passages.held_factors import list_fed
+from xray.story.recognition.between import is_linear
+from xray.story.recognition.norms import is_of_weights
+from xray.story.recognition.value_shapes import number
+
+LEARNED = "LEARNED NUMBERS"
+WORKED_OUT = {
+    (): LEARNED,
+    ("exp",): f"EXP OF {LEARNED}",
+    ("exp", "neg"): f"−EXP OF {LEARNED}",
+    ("rsub",): f"(1 − {LEARNED})",
+}
+"""What learned numbers are called that were worked out anew before rows meet them, by which steps did that."""
+
+
+def meets_learned(flow: Flow, node: int) -> bool:
+    """Whether a step multiplies rows by several learned numbers, or adds such to them and is no bias of a layer."""
+    if flow.op(node) not in SUMS | SCALINGS or not flow.is_leaf(node) or node not in list_fed(flow):
+        return False
+    return holds_learned(flow, node) and find_biased(flow, node) is None
+
+
+def label_learned(flow: Flow, node: int) -> str:
+    """What a step is called that multiplies rows by learned numbers, or adds them."""
+    held = [maker for record, maker in flow.given(node) if is_of_weights(flow, record, maker)]
+    behind = sorted(one for maker in held if maker is not None for one in flow.behind(maker))
+    worked = [one for one in behind if flow.op(one) not in CARRYING]
+    is_known = all(flow.op(one) != "rsub" or number(flow.steps[one]) == 1 for one in worked)
+    told = WORKED_OUT.get(tuple(flow.op(one) for one in worked)) if is_known else None
+    told = told or f"WHAT IS MADE OF {LEARNED}"
+    return f"{told} ADDED" if flow.op(node) in SUMS else f"× {told}"
+
+
+def holds_learned(flow: Flow, node: int) -> bool:
+    """Whether the one operand of a step is several learned numbers, or worked out of such alone, as exp(A) is."""
+    given = list(flow.given(node))
+    held = [record for record, maker in given if is_of_weights(flow, record, maker)]
+    return len(given) == 2 and len(held) == 1 and prod(held[0].shape) > 1
+
+
+def find_biased(flow: Flow, node: int) -> int | None:
+    """The layer whose bias a step adds, be it moved in between; None where it adds none, or to a part of its rows."""
+    if flow.op(node) not in SUMS or not holds_learned(flow, node):
+        return None
+    layers = [flow.carried_from(maker) for record, maker in flow.given(node) if not is_of_weights(flow, record, maker)]
+    layer = layers[0]
+    is_whole = layer is not None and prod(flow.output(layer).shape) == prod(flow.output(node).shape)
+    return layer if layer is not None and is_whole and is_linear(flow, layer) else None
+
+
+def list_bias(flow: Flow, layer: int) -> tuple[int, ...]:
+    """The sum that adds the bias of a layer which was not given it, as Mamba's is; empty where there is none."""
+    if not is_linear(flow, layer):
+        return ()
+    moved = {layer, *flow.ahead(*flow.readers.get(layer, ()), within=lambda one: flow.op(one) in CARRYING)}
+    readers = {one for place in moved for one in flow.readers.get(place, ()) if flow.is_leaf(one)} - moved
+    found = [one for one in readers if find_biased(flow, one) == layer]
+    return tuple(found) if len(found) == len(readers) == 1 else ()
+
+
+def list_times(flow: Flow, bend: int) -> tuple[int, ...]:
+    """The step that alone reads what a bend gives, if it multiplies that by one known number, as by −5."""
+    readers = [one for one in flow.readers.get(bend, ()) if flow.is_leaf(one)]
+    factor = read_factor(flow, readers[0]) if len(readers) == 1 and flow.op(readers[0]) in SCALINGS else None
+    return (readers[0],) if factor not in (None, 1) else ()
+
+
+def label_times(flow: Flow, steps: tuple[int, ...]) -> str:
+    """By what number such a step multiplies, to stand behind the name of a bend."""
+    factor = read_factor(flow, steps[0]) if steps else None
+    return "" if factor is None else f" {name_times(factor)}".replace("-", "−")
