@@ -176,7 +176,7 @@ def deepseek_v32(c):
 
 @family("BambaForCausalLM", "bamba:182, 840", named=True, attn_layer_indices=[1], **TWO)
 def bamba(c):
-    state = pre("rms", Recurrence("state space", Silent("a matrix for each head")))  # type: ignore[arg-type]
+    state = pre("rms", Recurrence("state space", Silent("a matrix for each head"), by_pieces=True))  # type: ignore[arg-type]
     think = pre("rms", gated(c))
     groups = group(1, c.hidden_size, state, think), group((1,), c.hidden_size, pre("rms", attention(c)), think)
     return decoder_only(c, groups=groups, final="rms")
@@ -185,7 +185,7 @@ def bamba(c):
 @family("FalconH1ForCausalLM", "falcon_h1:169, 865", named=True, **TWO)
 def falcon_h1(c):
     # both read one norm, and are added together (line 934)
-    state = Recurrence("state space", Silent("a matrix for each head"))  # type: ignore[arg-type]
+    state = Recurrence("state space", Silent("a matrix for each head"), by_pieces=True)  # type: ignore[arg-type]
     side = Stage((state, attention(c)), True, Norm("rms", "before", None, False))
     return decoder_only(c, side, pre("rms", gated(c)), final="rms")
 
@@ -198,7 +198,7 @@ def falcon_h1(c):
     **TWO,
 )
 def granitemoehybrid(c):
-    state = pre("rms", Recurrence("state space", Silent("a matrix for each head")))  # type: ignore[arg-type]
+    state = pre("rms", Recurrence("state space", Silent("a matrix for each head"), by_pieces=True))  # type: ignore[arg-type]
     think = pre("rms", experts(c, c.num_local_experts, shared=1))
     attend = pre("rms", attention(c, positions="none"))
     groups = group(1, c.hidden_size, state, think), group((1,), c.hidden_size, attend, think)

@@ -23,7 +23,7 @@ def falcon_mamba(c):
 
 @family("Mamba2ForCausalLM", "mamba2:373, 624", num_hidden_layers=2)
 def mamba2(c):
-    state = Recurrence("state space", Silent((2, c.num_heads, c.head_dim, c.state_size)))  # type: ignore[arg-type]
+    state = Recurrence("state space", Silent((2, c.num_heads, c.head_dim, c.state_size)), by_pieces=True)  # type: ignore[arg-type]
     return decoder_only(c, pre("rms", state), final="rms", causal=None)
 
 
@@ -117,7 +117,7 @@ LATE = ["linear_attention", "linear_attention", "hybrid"] * 2 + ["linear_attenti
 @family("Zamba2ForCausalLM", "zamba2:903, 1001, 1056", num_hidden_layers=7, layers_block_type=LATE)
 def zamba2(c):
     # as in Zamba, but for adapters that each layer adds to what the shared feed-forward makes: no gate is proven
-    state = Recurrence("state space", Silent((2, c.n_mamba_heads, c.mamba_headdim, c.mamba_d_state)))  # type: ignore[arg-type]
+    state = Recurrence("state space", Silent((2, c.n_mamba_heads, c.mamba_headdim, c.mamba_d_state)), by_pieces=True)  # type: ignore[arg-type]
     wide = attention(c, d_k=c.attention_head_dim, positions="none")
     think = gated(c, gated=Silent(True), fused=Silent(True))
     mixed = Stage((wide, think, state), False, Norm("rms", "before", None, False))

@@ -76,12 +76,19 @@ def describe_recurrence(flow: Flow, nodes: Collection[int]) -> Recurrence | None
     state = next((record for record in states if record is not None), None)
     if state is not None:
         return Recurrence("linear attention", state.shape, by_pieces=adds_pieces(flow, nodes, state.shape))
-    adds_up = any(
-        flow.op(node) == "cumsum" and len(flow.output(node).shape) > 2 for node in nodes if flow.is_leaf(node)
-    )
-    if adds_up and ops["exp"] and (ops["sum"] or any(is_product(flow, node) for node in nodes)):
-        return Recurrence("state space" if ops["softplus"] and ops["conv1d"] else None, None)
+    lengths = list_added_lengths(flow, nodes)
+    if lengths and ops["exp"] and (ops["sum"] or any(is_product(flow, node) for node in nodes)):
+        return Recurrence(
+            "state space" if ops["softplus"] and ops["conv1d"] else None, None, by_pieces=len(lengths) > 1
+        )
     return None
+
+
+def list_added_lengths(flow: Flow, nodes: Collection[int]) -> set[int]:
+    """Over how many numbers each running sum goes: places of a piece, and pieces, where rows are cut (Mamba 2)."""
+    sums = [node for node in nodes if flow.is_leaf(node) and flow.op(node) == "cumsum"]
+    found = {(flow.output(node).shape, flow.steps[node].settings.get("dim")) for node in sums}
+    return {shape[axis] for shape, axis in found if len(shape) > 2 and isinstance(axis, int)}
 
 
 def name_state(axes: int, ops: Counter[str]) -> Kind:
