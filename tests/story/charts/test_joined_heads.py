@@ -70,5 +70,5 @@ def test_axes_that_are_swapped_back_and_copied_are_not_cut_anew():
 def test_rows_of_which_the_first_are_not_turned_are_turned_in_one_box():
     boxes = list_boxes(turned=True)
 
-    assert ("ROTATE Q", (2, HEADS, PLACES, WIDTH // HEADS)) in boxes
+    assert (f"ROTATE {PLACES - FIRST} OF {PLACES} ROWS Q", (2, HEADS, PLACES, WIDTH // HEADS)) in boxes
     assert not [shape for _, shape in boxes if FIRST in shape[2:3]]
