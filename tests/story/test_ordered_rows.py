@@ -32,3 +32,9 @@ def test_rows_that_are_taken_in_another_order_have_a_box(count, told):
     (column,) = read_columns(xray.trace(Eye(torch.arange(PLACES).flip(0)[:count]), torch.rand(2, 3, 16, 16)))
 
     assert [node.label for node in column.entrance.nodes if "ORDER" in node.label] == told
+
+
+def test_rows_in_another_order_are_what_the_first_layer_reads():
+    (column,) = read_columns(xray.trace(Eye(torch.arange(PLACES).flip(0)), torch.rand(2, 3, 16, 16)))
+
+    assert column.entrance.node(column.entrance.head).label == "ROWS IN A GIVEN ORDER"

@@ -36,6 +36,7 @@ from xray.story.charts.operation_labels import label_step, list_rounding
 from xray.story.charts.state_names import PUT_IN_TURNS, part_written
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import label_times, list_bias, list_times, meets_learned
+from xray.story.passages.ordered_rows import takes_in_order
 from xray.story.recognition.between import list_reading_data
 
 MOST_IN_ROW, MOST_BEHIND = 3, 60
@@ -103,6 +104,7 @@ def chart_operations(
     found = leave_out_again(flow, tell_again(found))
     begun = {after for _, after in edges}
     head = max(notable) if end not in notable else end
+    head = next((after for before, after in edges if before == head and takes_in_order(flow, after)), head)
     return Chart(
         tuple(found),
         tuple(Edge(keys[before], keys[after]) for before, after in sorted(edges)),
