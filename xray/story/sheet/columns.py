@@ -15,6 +15,7 @@ from xray.story.charts.chart import Chart, Node
 from xray.story.charts.condition_chart import chart_condition
 from xray.story.charts.narrow import align_rows, narrow_chart
 from xray.story.charts.operations_chart import SAME_WEIGHTS
+from xray.story.charts.own_widths import tell_own_width
 from xray.story.entrance.entrance_chart import chart_entrance, without_places
 from xray.story.entrance.given import find_input
 from xray.story.exits.exit_chart import chart_exit
@@ -340,12 +341,14 @@ def make_column(
     given = find_input(flow, towering) if towering.tower.reads == "ids" else None
     words = find_words(flow, passes, *given) if given is not None else None
     entrance = chart_entrance(flow, towering, has_words=words is not None)
+    entrance = tell_own_width(entrance, towering.tower.d_model)
     in_rows = all_layers or words is not None
     frames = plan_frames(flow, towering, station + 1, Count(flow), all_layers=all_layers, in_rows=in_rows)
     following = station + 1 + sum(panel.is_open for frame in frames for panel in frame.panels)
     leaving = None if ends_with_later(reading, towering) else chart_exit(flow, towering, list_others(reading, towering))
     if leaving is not None:
         leaving = add_comparisons(flow, leaving, towering.tower.name, list_meetings(reading))
+    leaving = tell_own_width(leaving, towering.tower.d_model)
     wide = any(frame.is_wide for frame in frames)
     detail = WIDE_DETAIL if wide else DETAIL if single else NARROW_DETAIL
     look = Look(*colours, passes, phase_of(flow.one_pass))
