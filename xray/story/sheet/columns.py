@@ -15,9 +15,9 @@ from xray.story.charts.chart import Chart, Node
 from xray.story.charts.condition_chart import chart_condition
 from xray.story.charts.narrow import align_rows, narrow_chart
 from xray.story.charts.operations_chart import SAME_WEIGHTS
-from xray.story.charts.own_widths import tell_own_width
 from xray.story.entrance.entrance_chart import chart_entrance, without_places
 from xray.story.entrance.given import find_input
+from xray.story.entrance.own_widths import tell_own_width
 from xray.story.exits.exit_chart import chart_exit
 from xray.story.exits.last_steps import find_last
 from xray.story.exits.meeting_chart import add_comparisons
