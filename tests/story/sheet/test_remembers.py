@@ -5,7 +5,6 @@ import torch
 from torch import nn
 
 import xray
-from xray.story.body.reading import read_passes
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.compose import list_unsaid
 
@@ -58,12 +57,12 @@ def test_what_two_branches_go_through_is_one_box_that_leads_to_both(trace):
     assert after == {"HEADS", "CONVOLUTION"}
 
 
-def test_steps_before_the_first_layer_that_attend_are_counted_among_those_in_no_box(trace):
-    (tower,) = read_passes(trace)[0].towers
-    unsaid = dict(list_unsaid(read_columns(trace)))
+def test_the_steps_of_an_attention_before_the_first_layer_stand_in_boxes(trace):
+    (column,) = read_columns(trace)
+    unsaid = dict(list_unsaid([column]))
 
-    assert (tower.entrance, bool(tower.unread)) == (frozenset(), True)
-    assert unsaid["entrance"]["linear"] == 4
+    assert [node.label for node in column.entrance.nodes].count("LINEAR") == 4
+    assert "linear" not in unsaid["entrance"]
 
 
 def test_a_tower_whose_first_layer_is_like_the_others_leaves_nothing_unsaid_before_it():
