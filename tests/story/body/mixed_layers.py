@@ -1,5 +1,7 @@
 """Layers of several kinds, and streams that look at each other. The code is that of transformers 5.23."""
 
+from dataclasses import replace
+
 from story.body.truth import (
     Silent,
     attention,
@@ -76,7 +78,8 @@ def lxmert(c):
             )  # of what is seen, and of where it is: their mean (line 475)
         )
         others = tuple(crossing) if count > c.x_layers else ()
-        return tower(c, name, "ids" if is_text else "vectors", False, parts, (own, both), None, unlisted=others)
+        found = tower(c, name, "ids" if is_text else "vectors", False, parts, (own, both), None, unlisted=others)
+        return found if is_text else replace(found, some_weights_of="text")
 
     return network(
         stream(c.l_layers, "text", "stack"),

@@ -148,6 +148,7 @@ MODELS = {
     "convolution": make_anatomy(Convolution((3, 3), 1)),
     "shared layers": make_anatomy(FALSE, shared=True),
     "lent weights": number_blocks(make_anatomy(FALSE), weights_of="vision"),
+    "weights in common": number_blocks(make_anatomy(FALSE), some_weights_of="vision"),
     "layers shared in part": share_in_part(make_anatomy(FALSE)),
     "tied": make_anatomy(FALSE, head=Head("vocabulary", 61, tied=True)),
     "compared": make_anatomy(FALSE, links=(Link("compared", "vision", "text"),)),

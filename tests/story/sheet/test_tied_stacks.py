@@ -72,7 +72,7 @@ def test_a_stack_that_works_with_the_weights_of_another_one_counts_none_of_them_
 
 
 class Beside(nn.Module):
-    """Two stacks beside each other, each on words of its own: the second has parameters of its own, or not."""
+    """Two stacks beside each other, each on words of its own: the second has parameters of its own, or not, or some."""
 
     def __init__(self, *, is_lent):
         super().__init__()
@@ -86,6 +86,8 @@ class Beside(nn.Module):
         )
         for name, parameter in self.first.named_parameters() if is_lent else ():
             part, _, last = name.rpartition(".")
+            if is_lent == "in part" and part.endswith("3"):
+                continue  # the last linear layers stay its own
             setattr(self.second.get_submodule(part), last, parameter)
 
     def forward(self, ids, others):
@@ -102,6 +104,15 @@ def test_a_tower_whose_layers_work_with_the_weights_of_another_one_says_so(is_le
     one, other = anatomy(xray.trace(Beside(is_lent=is_lent), ids, ids[:, :5] + 1)).towers
 
     assert (one.weights_of, other.weights_of) == (None, one.name if is_lent else None)
+
+
+@pytest.mark.parametrize(("is_lent", "is_said"), [("in part", True), (True, False), (False, False)])
+def test_a_tower_whose_layers_work_with_some_weights_of_another_one_says_so(is_lent, is_said):
+    torch.manual_seed(0)
+    ids = torch.arange(14).view(2, 7)
+    one, other = anatomy(xray.trace(Beside(is_lent=is_lent), ids, ids[:, :5] + 1)).towers
+
+    assert (one.some_weights_of, other.some_weights_of) == (None, one.name if is_said else None)
 
 
 class Lends(nn.Module):

@@ -148,7 +148,8 @@ class Tower:
     those that stand in no block of the list that holds most of them, each in one (SAM's last attention), or in none of
     the `lists` that its stages have (GroupViT).
     `before` is what stands before its first layer and is no part of an entrance: an attention that nothing goes past.
-    `weights_of` is the tower before it with whose weights its layers work (DiffusionGemma).
+    `weights_of` is the tower before it with whose weights its layers work (DiffusionGemma), `some_weights_of` one some
+    of whose weights they work with (LXMERT: both sides look at each other with the same).
     """
 
     name: str
@@ -171,6 +172,7 @@ class Tower:
     lists: int = 1
     before: str | None = None
     weights_of: str | None = None
+    some_weights_of: str | None = None
 
     @property
     def layers(self) -> int:

@@ -357,3 +357,14 @@ def find_lender(flow: Flow, layers: Sequence[Layer], others: Sequence[Sequence[L
     held = [learned_paths(flow, layer) for layer in layers]
     alike = (number for number, one in enumerate(others) if [learned_paths(flow, layer) for layer in one] == held)
     return next(alike, None) if all(held) else None
+
+
+def find_partner(flow: Flow, layers: Sequence[Layer], others: Sequence[Sequence[Layer]]) -> int | None:
+    """Which of some towers has layers that work with some of the weights of these; None if none has."""
+    held = frozenset[str]().union(*(learned_paths(flow, layer) for layer in layers))
+    alike = (
+        number
+        for number, one in enumerate(others)
+        if any(not held.isdisjoint(learned_paths(flow, layer)) for layer in one)
+    )
+    return next(alike, None)

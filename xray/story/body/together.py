@@ -8,7 +8,7 @@ from xray.ir.flow.remembering import once
 from xray.ir.trace import Trace
 from xray.story.anatomy.branches import Attention
 from xray.story.anatomy.tree import Group, Link, Stage, Tower
-from xray.story.body.layers import find_lender
+from xray.story.body.layers import find_lender, find_partner
 from xray.story.body.reading import Reading, read_pass
 from xray.story.body.towers import Towering
 
@@ -70,9 +70,12 @@ def join_towers(chosen: Reading, others: Sequence[tuple[Reading, Towering]]) -> 
     rest: list[Tower] = []
     for number, one in enumerate(chosen.towers):
         tower = replace(one.tower, name=names[id(one)])
-        lender = find_lender(chosen.flow, one.layers, [other.layers for other in chosen.towers[:number]])
+        before = [other.layers for other in chosen.towers[:number]]
+        lender, partner = (find(chosen.flow, one.layers, before) for find in (find_lender, find_partner))
         if lender is not None:
             tower = replace(tower, weights_of=names[id(chosen.towers[lender])])
+        elif partner is not None:
+            tower = replace(tower, some_weights_of=names[id(chosen.towers[partner])])
         if number in sources:
             source = names[id(sources[number])]
             tower = look_at(tower, source)

@@ -25,6 +25,14 @@ def describe_lent_weights(anatomy: Anatomy) -> str:
     )
 
 
+def describe_weights_in_common(anatomy: Anatomy) -> str:
+    return " ".join(
+        f"Some weights of the {tower.name} tower's layers are those of the {tower.some_weights_of} tower's too."
+        for tower in anatomy.towers
+        if tower.some_weights_of
+    )
+
+
 def describe_links(anatomy: Anatomy) -> str:
     given: dict[str, list[str]] = {}
     for link in anatomy.links:

@@ -49,6 +49,7 @@ from xray.story.sentences.of_links import (
     describe_links,
     describe_multiplied,
     describe_rows_added,
+    describe_weights_in_common,
     spell_numbers,
 )
 from xray.story.sentences.of_norms import (
@@ -296,6 +297,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
         lambda whole: any(group.shared_in_part for tower in whole.towers for group in tower.groups),
     ),
     Sentence("lent weights", describe_lent_weights),
+    Sentence("weights in common", describe_weights_in_common),
     fixed(
         "tied",
         "The table of the words is also the last layer: one set of numbers for both.",
