@@ -90,6 +90,16 @@ def test_sublayers_stand_side_by_side_in_some_layers_where_others_follow_one_ano
     assert describe_parallel(replace(mixed, towers=(behind,))) == ""
 
 
+def test_some_sublayers_stand_side_by_side_where_every_layer_has_such_and_others():
+    (beside,) = make_anatomy(FALSE, PLAIN, parallel=True).towers
+    (behind,) = make_anatomy(FALSE, PLAIN).towers
+    (one,), (other,) = beside.groups, behind.groups
+    tower = replace(beside, groups=(replace(one, stages=(*one.stages, *other.stages)),))
+
+    told = describe_parallel(replace(make_anatomy(FALSE), towers=(tower,)))
+    assert told.startswith("Some sublayers stand side by side: they read")
+
+
 @pytest.mark.parametrize(
     ("adaptive", "told"),
     [

@@ -49,6 +49,25 @@ class Bent(nn.Module):
         return x
 
 
+class Weighed(nn.Module):
+    """Layers that shift and multiply the stream by learned numbers before they add to it (Zaya)."""
+
+    def __init__(self):
+        super().__init__()
+        self.bring = nn.Linear(7, WIDTH)
+        self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(LAYERS))
+        self.shares = nn.ParameterList(torch.rand(WIDTH) for _ in range(2 * LAYERS))
+        self.shift = nn.Parameter(torch.rand(WIDTH))
+
+    def forward(self, rows):
+        x = self.bring(rows)
+        for place, layer in enumerate(self.layers):
+            y = layer.three(x)
+            x = layer.one(y, y) + (x + self.shift) * self.shares[2 * place]
+            x = layer.two(layer.four(x)) + (x + self.shift) * self.shares[2 * place + 1]
+        return x
+
+
 def find_unsaid(model):
     return dict(list_unsaid(read_columns(xray.trace(model.eval(), torch.rand(2, 9, 7)))))
 
@@ -63,3 +82,7 @@ def test_what_bends_the_stream_itself_is_none_of_these():
 
 def test_a_message_that_stands_in_the_box_of_its_layer_is_none_of_these():
     assert "between layers" not in find_unsaid(Reader(Messaged(), Messaged(), Messaged()))
+
+
+def test_what_a_layer_of_many_multiplies_the_stream_by_is_within_it_and_none_of_these():
+    assert "between layers" not in find_unsaid(Weighed())

@@ -204,7 +204,9 @@ def describe_state(anatomy: Anatomy, *, by_pieces: bool) -> str:
 
 def describe_parallel(anatomy: Anatomy) -> str:
     found = [reads_one_point(stage) for stage in stages(anatomy)]
-    where = "Sublayers side by side" if all(found) else "In some layers sublayers stand side by side"
+    layers = [group.stages for tower in anatomy.towers for group in tower.groups]
+    some = "Some sublayers" if all(any(map(reads_one_point, own)) for own in layers) else "In some layers sublayers"
+    where = "Sublayers side by side" if all(found) else f"{some} stand side by side"
     return f"{where}: they read the same point of the stream, and are added together." if any(found) else ""
 
 

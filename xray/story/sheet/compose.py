@@ -8,6 +8,7 @@ from math import sqrt
 from xray.ir.flow.dataflow import Flow
 from xray.ir.trace import Trace
 from xray.story.anatomy.tree import Anatomy
+from xray.story.body.stages import Staging
 from xray.story.body.whole import anatomy
 from xray.story.canvas import Canvas
 from xray.story.cards.cards import AIR, CARDS, MOST_AIR
@@ -126,6 +127,7 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
             left = [node for node in flow.ahead(*ends) if node not in owned and not any(node in one for one in spans)]
             if name == "between layers":  # on the way to a later layer, and in none (InstructBLIP's words)
                 left = [node for node in left if node in within and node < max(sums) and not is_bent(flow, node, sums)]
+                left = [node for node in left if not is_within(phase.towering.stagings, node)]
             elif name == EARLIER:
                 left = [node for node in left if node > max(sums)]  # a state is a layer's own
             found.setdefault(name, Counter()).update(count_unsaid(flow, left, seen))
@@ -136,6 +138,11 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
 def is_bent(flow: Flow, node: int, sums: frozenset[int]) -> bool:
     """Whether a step works on nothing but a sum of a stream: it bends or scales the stream itself (ResNet's ReLU)."""
     return sums.issuperset(maker for maker in flow.makers[node] if maker is not None)
+
+
+def is_within(stagings: Sequence[Staging], node: int) -> bool:
+    """Whether a step runs between the first and the last step of a stage: within a layer, and not between two."""
+    return any(min(one.nodes) < node < max(one.nodes) for one in stagings)
 
 
 def stands_on(canvas: Canvas, marks: Marks) -> bool:
