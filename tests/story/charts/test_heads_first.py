@@ -78,3 +78,27 @@ def test_a_bias_before_a_turn_is_not_said_to_turn():
 def draw_first(model):
     reading = read_pass(xray.trace(model, torch.ones(2, PLACES, WIDTH)).passes[0])
     return reading.flow, reading.towers[0].stagings[0]
+
+
+class Fused(Late):
+    """One linear layer makes heads of all three; they are turned, and brought before the places (Qwen's eye)."""
+
+    def __init__(self):
+        super().__init__(turned=True)
+        self.three = nn.Linear(WIDTH, 3 * WIDTH)  # type: ignore[assignment]
+
+    def forward(self, x):
+        query, key, value = self.three(x).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 1, 3, 4).unbind(0)
+        query, key, value = (one.transpose(1, 2) for one in (self.turn(query), self.turn(key), value))
+        scores = query @ key.transpose(-1, -2) / (WIDTH // HEADS) ** 0.5
+        return x + self.out((scores.softmax(-1) @ value).transpose(1, 2).flatten(2))
+
+
+def test_heads_that_were_turned_are_not_said_to_be_cut_behind_that():
+    model = nn.Sequential(*(part for _ in range(2) for part in (Fused(), FeedForwardPart()))).eval()
+    chart = chart_stage(*draw_first(model))
+
+    said = {node.label: node for node in chart.nodes}
+    assert said["ROTATE Q"].row < said["HEADS FIRST Q"].row
+    assert said["HEADS FIRST Q"].remark == "all places of a head together"
+    assert not {"HEADS Q", "HEADS K"} & set(said)

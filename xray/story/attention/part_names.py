@@ -62,11 +62,18 @@ def keeps_one_head(flow: Flow, part: Part) -> bool:
 def moves_heads(flow: Flow, part: Part) -> bool:
     """Whether a move cuts no heads, since they were cut before: it only lays them out in another way."""
     given = flow.steps[part.nodes[0]].inputs
-    if part.kind != "heads" or part.number == 0 or not given:
+    if part.kind != "heads" or not given or (part.number == 0 and not reads_heads(flow, part)):
         return False
     before, after = given[0].shape, part.record.shape
     only_turns = sorted(before) == sorted(after) and all(flow.op(node) in TURNS | COPIES for node in part.nodes)
     return only_turns or before[-1:] == after[-1:]
+
+
+def reads_heads(flow: Flow, part: Part) -> bool:
+    """Whether the first thing that a part reads was worked out head by head, as by a turn before it (Qwen's eye)."""
+    record, maker = next(flow.given(part.nodes[0]))
+    made = flow.carried_from(maker)
+    return names_heads(record) and made is not None and not is_linear(flow, made)
 
 
 def is_turned(flow: Flow, part: Part) -> bool:
