@@ -93,6 +93,14 @@ class Counted(Layered):
         return x if kinds is None else x + self.kinds(kinds)
 
 
+class Lengthened(Counted):
+    """Words with rows of a prompt in front, and kinds of all of them, worked out of the words (CPM-Ant)."""
+
+    def enter(self, ids, kinds=None):
+        front = torch.arange(2).repeat(len(ids), 1)
+        return self.words(torch.cat([front, ids], 1)) + self.kinds(torch.cat([torch.zeros_like(front), ids.ne(1)], 1))
+
+
 class Prompted(Gridded):
     """The same, and on top which one of several languages it is, beside every row (Nemotron 3.5 ASR)."""
 
@@ -150,6 +158,13 @@ def test_ids_that_are_given_beside_the_first_have_a_box():
 
     assert ("IDS", "TABLE LOOKUP") in list_arrows(chart)
     assert [node.record.shape for node in chart.nodes if node.row == 0] == [(2, 7), (2, 1)]
+
+
+def test_longer_rows_of_ids_than_came_in_are_not_led_from_these():
+    chart = read(Lengthened, torch.arange(14).view(2, 7)).entrance
+
+    assert [node.label for node in chart.nodes].count("TABLE LOOKUP") == 2
+    assert [(node.label, node.record.shape) for node in chart.nodes if node.row == 0] == [("TOKEN IDS", (2, 9))]
 
 
 def test_what_stands_beside_every_row_on_top_has_a_box():

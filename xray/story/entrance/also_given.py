@@ -89,7 +89,11 @@ def read_besides(flow: Flow, node: Node) -> tuple[TensorRecord, str] | None:
     drawn = find_drawn_by_chance(flow, place)
     if drawn is not None:
         return flow.output(drawn), "DRAWN BY CHANCE"
-    asked = {record.shape: record for record in list_asked(flow, place) if record.role == "ids"}
+    asked = {
+        record.shape: record
+        for record in list_asked(flow, place)
+        if record.role == "ids" and not looks_up_more(flow, place, record)
+    }
     if len(asked) == 1:
         return next(iter(asked.values())), IDS
     if flow.op(place) in FINDINGS or not (is_linear(flow, place) or flow.op(place) in NORMS):
@@ -103,6 +107,11 @@ def read_besides(flow: Flow, node: Node) -> tuple[TensorRecord, str] | None:
         rows = prod(record.shape[:-1])
         return record, name_learned(rows)
     return (record, VECTORS) if len(record.shape) in (2, 3) and count_arguments(flow, record) else None
+
+
+def looks_up_more(flow: Flow, lookup: int, record: TensorRecord) -> bool:
+    """Whether a step looks up longer rows of ids than came in: others, made here, stand beside them (CPM-Ant)."""
+    return any(one.role == "ids" and one.shape[-1:] > record.shape[-1:] for one, _ in flow.taken(lookup))
 
 
 def find_drawn_by_chance(flow: Flow, place: int) -> int | None:
