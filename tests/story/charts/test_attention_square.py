@@ -207,3 +207,27 @@ def test_what_makes_weights_zero_behind_the_softmax_has_a_box():
     box = chart.node("zeroed")
     assert (box.label, box.surface, box.beside.shape) == ("0 WHERE HIDDEN", "mask", (2, 1, 1, 5))
     assert {("softmax", "zeroed"), ("zeroed", "values")} <= {(edge.source, edge.target) for edge in chart.edges}
+
+
+class Multiplied(nn.Module):
+    """Scores of hidden keys are made 0 by a product, and then a low number is added to them (GPT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.seen = nn.Buffer(torch.ones(9, 9).tril()[None, None])
+
+    def forward(self, x):
+        query, key, value = self.qkv(x).reshape(*x.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        seen = self.seen[:, :, : x.shape[1], : x.shape[1]]
+        scores = query @ key.transpose(-1, -2) / 2 * seen + -1e4 * (1 - seen)
+        return x + self.out((scores.softmax(-1) @ value).transpose(1, 2).flatten(2))
+
+
+def test_a_product_with_a_mask_is_not_said_to_push_scores_down():
+    (column,) = read_columns(xray.trace(nn.Sequential(Multiplied(), Multiplied()).eval(), torch.rand(2, 5, WIDTH)))
+    chart = column.frames[0].panels[0].chart
+
+    said = {node.label: node.remark for node in chart.nodes if node.surface == "mask"}
+    assert said == {"0 WHERE HIDDEN": "", "MASK": "what may not be seen is pushed far down"}
+    assert ("zeroed0", "mask1") in {(edge.source, edge.target) for edge in chart.edges}

@@ -27,7 +27,7 @@ from xray.story.charts.chart import (
     steps_at,
 )
 from xray.story.recognition.between import is_linear
-from xray.story.recognition.scored_parts import FILLS, Scored, read_scored, takes_one_of_two
+from xray.story.recognition.scored_parts import FILLS, Scored, list_behind, read_scored, takes_one_of_two
 from xray.story.sentences.of_parts import HELD_CAP, describe_box
 
 SQUARE: Place = (0.46, 0.9)
@@ -35,6 +35,7 @@ SQUARE: Place = (0.46, 0.9)
 KEYS_TURNED: Place = (0.46, 0.5)
 CHOOSER: Place = (0.37, 0.72)
 ADDED = ("bias", "mask")
+ZEROED = "0 WHERE HIDDEN"
 
 HIGHEST = frozenset({"max", "amax"})
 
@@ -104,7 +105,7 @@ def draw_square(
             break
         is_own = part.kind == "bias" or (part.kind == "mask" and (branch.chosen_keys or branch.other_rows))
         made = list_made(flow, part, site, beside.inside) if is_own else []
-        key = f"{name_scored(flow, part, made)}{number}"
+        key = f"{'zeroed' if hides_by_product(flow, part, later) else name_scored(flow, part, made)}{number}"
         source = "chooser" if made and part.kind == "mask" else key
         if source != key:
             nodes.append(chooser_node(flow, site, made, row))
@@ -167,6 +168,15 @@ def name_scored(flow: Flow, part: Scored, made: Sequence[int]) -> str:
     return "factor" if part.kind == "scale" else part.kind
 
 
+def hides_by_product(flow: Flow, part: Scored, parts: Collection[Scored]) -> bool:
+    """Whether a part multiplies scores by a mask, and what is added to hide keys is made of that same mask (GPT)."""
+    mask = part.operand
+    if part.kind != "mask" or mask is None or mask.maker is None or flow.op(part.nodes[0]) not in SCALINGS:
+        return False
+    added = (one.operand for one in parts if one.kind == "mask" and one.nodes[0] > part.nodes[0])
+    return any(one is not None and mask.maker in list_behind(flow, one.maker) for one in added)
+
+
 def is_factor(flow: Flow, part: Scored, site: Site, capped: Collection[int]) -> bool:
     """Whether a part multiplies all scores by a number that is not one, and caps nothing."""
     return part.kind == "scale" and set(capped).isdisjoint(part.nodes) and bool(name_factors(flow, site, [part]))
@@ -219,7 +229,7 @@ def score_node(
     steps = steps_at(flow, *reversed(part.nodes), *beside)
     extra = "broadcast" if record is not None and record.shape != out.shape else ""
     if part.kind == "mask":
-        label = "MASK OF CHOSEN KEYS" if branch.chosen_keys else "MASK"
+        label = "MASK OF CHOSEN KEYS" if branch.chosen_keys else ZEROED if key.startswith("zeroed") else "MASK"
         return Node(key, label, row, SQUARE, steps, out, extra, surface="mask", beside=record)
     named = {"alibi": "+ SLOPES BY DISTANCE (ALiBi)", "relative": "+ BIAS OF RELATIVE PLACES"}
     label = "+ A BIAS" if key.startswith("kinds") else named.get(branch.positions or "", "+ A BIAS")
@@ -253,7 +263,7 @@ def zeroing_node(flow: Flow, zeroing: int, row: int) -> Node:
     steps = (*steps_at(flow, zeroing), *list_dropouts(flow, zeroing))
     told = "broadcast" if mask.shape != out.shape else ""
     extra = ", ".join(filter(None, (told, describe_dropout(flow, steps[1:]))))
-    return Node("zeroed", "0 WHERE HIDDEN", row, SQUARE, steps, out, extra, surface="mask", beside=mask)
+    return Node("zeroed", ZEROED, row, SQUARE, steps, out, extra, surface="mask", beside=mask)
 
 
 def list_products_beside(flow: Flow, part: Scored, site: Site) -> list[int]:
