@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart
 from story.charts.test_operations_chart import chart_of, rows
 from torch import nn
 
@@ -152,3 +153,43 @@ def test_learned_numbers_of_channels_that_stand_last_are_a_box_before_the_sum():
         ("ADDED UP", ""),
         ("LINEAR", "72 parameters"),
     ]
+
+
+class Bend(nn.Module):
+    """An activation with two learned numbers, and a slope that is held (xIELU)."""
+
+    def __init__(self):
+        super().__init__()
+        self.above, self.below = nn.Parameter(torch.ones(1)), nn.Parameter(torch.ones(1))
+        self.slope, self.least = nn.Buffer(torch.tensor(0.5)), nn.Buffer(torch.tensor(-1e-6))
+
+    def forward(self, x):
+        above, below = nn.functional.softplus(self.above), self.slope + nn.functional.softplus(self.below)
+        return torch.where(
+            x > 0,
+            above * x * x + self.slope * x,
+            (torch.expm1(torch.min(x, self.least)) - x) * below + self.slope * x,
+        )
+
+
+class Square(nn.Module):
+    """A norm written out with a power."""
+
+    def forward(self, x):
+        return x * x.pow(2).mean(-1, keepdim=True).add(1e-6).rsqrt()
+
+
+class Bent(FeedForwardPart):
+    """A feed-forward with both."""
+
+    def __init__(self):
+        super().__init__(4 * WIDTH, Bend)
+        self.norm = Square()  # type: ignore[assignment]
+
+
+def test_what_an_activation_learned_is_counted_with_the_layer_before_it():
+    model = nn.Sequential(*(part for _ in range(2) for part in (AttentionPart(), Bent())))
+    (column,) = read_columns(xray.trace(model.eval(), torch.rand(2, 5, WIDTH)))
+    extras = {node.label: node.extra for panel in column.frames[0].panels for node in panel.chart.nodes}
+
+    assert extras["LINEAR + xIELU"] == f"{4 * WIDTH * WIDTH + 4 * WIDTH + 2} parameters"

@@ -57,6 +57,7 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
         held = find_held(flow, gate, between)
         for key, one, place in (("gate", bent, LEFT_HALF), ("expand", next(w for w in wide if w != bent), RIGHT_HALF)):
             above = list_threshold(flow, between, [bent]) if key == "gate" else []
+            above_bent = dict.fromkeys((*bending, *above) if key == "gate" else ())
             label = f"GATE{' ABOVE A THRESHOLD' * bool(above)}{with_bend}" if key == "gate" else "UP"
             drawn.append(
                 Node(
@@ -64,9 +65,9 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
                     label,
                     0,
                     place,
-                    steps_at(flow, one, *dict.fromkeys((*bending, *above) if key == "gate" else ())),
+                    steps_at(flow, one, *above_bent),
                     flow.output(one),
-                    describe_params(flow, one),
+                    describe_params(flow, one, *above_bent),
                 )
             )
         drawn.append(
@@ -106,6 +107,7 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
             else f"LINEAR{name_groups(flow, wide[0])}{name_norm_between(flow, between)}{with_bend}"
         )
         joined = find_joined(flow, found, wide[0])
+        own = [] if is_fused else list_between(flow, between, branch)
         first = 0 if joined is None else 1
         if joined is not None:
             drawn.append(Node("join", "BESIDE THE STREAM", 0, BROAD, steps_at(flow, joined), flow.output(joined)))
@@ -116,9 +118,9 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
                 label,
                 first,
                 BROAD,
-                steps_at(flow, wide[0], *([] if is_fused else list_between(flow, between, branch))),
+                steps_at(flow, wide[0], *own),
                 flow.output(wide[0]),
-                describe_params(flow, wide[0], *list_norms_between(flow, between)),
+                describe_params(flow, wide[0], *list_norms_between(flow, between), *own),
             )
         )
         feet, top, row = (drawn[0].key,), "expand", first + 1

@@ -182,10 +182,18 @@ def ends_norm(flow: Flow, place: int) -> bool:
 
 @once
 def list_reading_data(flow: Flow) -> frozenset[int]:
-    """The steps that work on anything but parameters and what is made of nothing else; a shape alone is no numbers."""
+    """The steps that work on anything but parameters and what is made of nothing else; a shape alone is no numbers.
+
+    Nor is a single number that a model holds itself, as where none came in (xIELU's slope).
+    """
+    whole = (one.shape for step in flow.steps if step.parent is None for one in step.inputs)
+    held = [()] if () not in whole else []
     found: set[int] = set()
     for place in range(len(flow.steps)):
-        if any(record.role != "parameter" if maker is None else maker in found for record, maker in flow.taken(place)):
+        if any(
+            record.role != "parameter" and record.shape not in held if maker is None else maker in found
+            for record, maker in flow.taken(place)
+        ):
             found.add(place)
     return frozenset(found)
 
@@ -194,7 +202,8 @@ def works_on_weights(flow: Flow, node: int) -> bool:
     """Whether a step works on parameters alone, and on what such steps made of them (BiT's filters, of mean 0)."""
     given = [] if node in list_reading_data(flow) else list(flow.given(node))
     return bool(given) and all(
-        record.role == "parameter" if maker is None else works_on_weights(flow, maker) for record, maker in given
+        record.role == "parameter" or not record.shape if maker is None else works_on_weights(flow, maker)
+        for record, maker in given
     )
 
 
