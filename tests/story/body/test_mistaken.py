@@ -190,6 +190,17 @@ def test_a_sink_that_is_applied_after_the_softmax_is_not_written_into_its_box():
     assert "× WHAT THE SINK LEAVES" in nodes
 
 
+def test_what_a_sink_leaves_is_worked_out_of_the_scores_that_softmax_reads():
+    with torch.no_grad():
+        reading = read_pass(xray.trace(Reader(AttentionPart(sink=True), FeedForwardPart()), rows()).passes[0])
+    chart = chart_stage(reading.flow, reading.towers[0].stagings[0])
+    keys = {node.label: node.key for node in chart.nodes}
+    sources = {target: {edge.source for edge in chart.edges if edge.target == target} for target in keys.values()}
+
+    (read_by_softmax,) = sources[keys["SOFTMAX dim −1"]]
+    assert read_by_softmax in sources[keys["× WHAT THE SINK LEAVES"]]
+
+
 def test_pointwise_layers_around_a_convolution_that_grow_no_wider_are_no_feed_forward():
     found = read(Reader(AttentionPart(), ConvolutionPart(), AttentionPart(), ConvolutionPart()), rows())
 

@@ -25,12 +25,9 @@ from xray.story.attention.shares import tell_joined, tell_shares
 from xray.story.attention.square import describe_own, draw_square
 from xray.story.attention.ways import Lane, draw_shared, fan_of, is_brought, lane_node, read_attention_lanes
 from xray.story.body.stages import Branching
+from xray.story.branches.attention import is_sink_share
 from xray.story.branches.operands import Side
-from xray.story.charts.chart import (
-    Chart,
-    Edge,
-    Node,
-)
+from xray.story.charts.chart import Chart, Edge, Node
 from xray.story.passages.added_places import learned_source, name_addition
 from xray.story.recognition.between import list_reading_data
 
@@ -118,11 +115,17 @@ def lead_to_choices(flow: Flow, lanes: Sequence[Lane], drawn: Mapping[int, str])
 def lead_gate(
     flow: Flow, site: Site, beside: Beside, nodes: Sequence[Node], edges: list[Edge], feet: list[str]
 ) -> None:
-    """The ways to the gate of what the heads find: from the layer that makes the queries too, or to one of its own."""
+    """The ways to the gate of what the heads find: from the layer that makes the queries too, or to one of its own.
+
+    What a sink leaves is worked out of the scores that softmax reads.
+    """
     gate = next((node for node in nodes if node.key == "gate"), None)
     if gate is None:
         return
     steps = [flow.places[step.id] for step in gate.steps]
+    if is_sink_share(flow, site, steps[0]):
+        edges += [Edge(edge.source, gate.key) for edge in edges if edge.target == "shares"]
+        return
     both = find_layer_of_both(flow, site, steps[0])
     if both is not None:
         edges += [Edge(beside.owners[both], gate.key)] if both in beside.owners else []
