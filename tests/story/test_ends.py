@@ -74,6 +74,19 @@ def test_rows_that_are_left_out_behind_the_last_layer_have_a_box(out, told):
     assert {label for label in labels_of(out=out) if label.startswith("ALL ROWS")} == {told} - {None}
 
 
+@pytest.mark.parametrize(
+    ("out", "told"),
+    [
+        (lambda x: torch.cat([x, x.cos()], -1).reshape(2, -1, WIDTH), {"EACH ROW CUT INTO 2"}),
+        (lambda x: nn.functional.pad(x, (0, 0, 0, 2)), {"PADDED TO 5 ROWS"}),
+        (lambda x: torch.cat([x, x.cos()], -1).mT.reshape(2, -1, WIDTH), set()),
+        (lambda x: nn.functional.pad(x, (0, 0, 0, 0)), set()),
+    ],
+)
+def test_rows_that_are_cut_or_put_behind_the_others_on_the_way_out_have_a_box(out, told):
+    assert {label for label in labels_of(out=out) if label.startswith(("EACH ROW", "PADDED"))} == told
+
+
 def test_what_goes_on_through_convolutions_is_drawn_with_them():
     assert {"LINEAR", "CONVOLUTION 3"} & labels_of() == {"LINEAR"}
     assert {"LINEAR", "CONVOLUTION 3", "What leaves the tower."} <= labels_of(mixes=True)

@@ -26,6 +26,7 @@ from xray.story.wording import plural
 
 CHOOSING = frozenset({"gather", "index_select", "take_along_dim"})
 MEAN = "MEAN OF BOTH"
+RESHAPES = frozenset({"reshape", "view"})
 MASKED = "× ONE NUMBER FOR EACH PLACE"
 FEW_ROWS = 8
 """A table of so many rows at most holds no words: its size is told, so that it is not taken for theirs."""
@@ -206,3 +207,15 @@ def label_cut_rows(flow: Flow, node: int) -> str:
     if end is None:
         return f"{flow.output(node).shape[1]:,} OF {flow.steps[node].inputs[0].shape[1]:,} ROWS"
     return f"ALL ROWS BUT THE {end}{f' {left:,}' * (left > 1)}"
+
+
+def label_cut_into(flow: Flow, node: int) -> str:
+    """What a move is called that cuts each row into several, one behind the other; "" for any other (SEW)."""
+    start = node
+    while flow.op(start) in RESHAPES and (maker := next(iter(flow.makers[start]), None)) is not None:
+        before, after = flow.steps[start].inputs[0].shape, flow.output(node).shape
+        if len(before) == len(after) == len(("batch", "row", "width")) and before[0] == after[0] < prod(after):
+            pieces = after[1] // before[1]
+            return f"EACH ROW CUT INTO {pieces:,}" if pieces > 1 and before[2] == pieces * after[2] else ""
+        start = maker
+    return ""
