@@ -41,12 +41,16 @@ def gate_layer(model, x):
     return x + model.own(x).sigmoid() * model.widen(nn.functional.silu(model.narrow(x)))
 
 
+def scale_rows(model, x):
+    return x * (1 + model.widen(nn.functional.silu(model.narrow(x[:, :1]))))
+
+
 def words_of(path, **said):
     trace = xray.trace(Attending(**said), torch.arange(10).view(2, 5))
     return next(step for step in trace.steps if step.path == path).outputs[0].axes
 
 
-@pytest.mark.parametrize(("gate", "word"), [(gate_rows, ""), (gate_layer, "d_ff")])
+@pytest.mark.parametrize(("gate", "word"), [(gate_rows, ""), (scale_rows, ""), (gate_layer, "d_ff")])
 def test_a_waist_of_what_gates_rows_is_no_feed_forward(gate, word):
     assert words_of("narrow", gate=gate)[-1] == word
     assert words_of("wide", gate=gate)[-1] == "d_ff"

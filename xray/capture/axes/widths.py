@@ -129,14 +129,20 @@ def is_factor(flow: Flow, place: int) -> bool:
 
 
 def find_factor_beside(flow: Flow, place: int) -> int | None:
-    """What made the rows that are multiplied, number by number, by what a layer gives, bent and moved at most."""
+    """What made the rows that are multiplied, number by number, by what a layer gives, bent and moved at most.
+
+    Or by that and 1, as a condition scales what a norm gives (Voxtral Realtime).
+    """
     todo, seen = [place], {place}
     while todo and len(seen) < FARTHEST_IDS:
         for reader in flow.readers.get(todo.pop(0), ()):
             beside = [maker for maker in flow.makers[reader] if maker not in seen]
-            if flow.op(reader) in SCALINGS and len(beside) == 1 and beside[0] is not None and has_rows(flow, reader):
+            is_scaling = flow.op(reader) in SCALINGS and len(beside) == 1
+            if is_scaling and beside[0] is not None and has_rows(flow, reader, beside[0]):
                 return beside[0]
-            if reader not in seen and flow.op(reader) in CURVES | CARRYING | DROPOUTS:
+            is_moved = flow.op(reader) in CURVES | CARRYING | DROPOUTS
+            is_shifted = flow.op(reader) in SUMS and len(flow.steps[reader].inputs) == 1
+            if reader not in seen and (is_moved or is_shifted):
                 seen.add(reader)
                 todo.append(reader)
     return None
@@ -149,9 +155,10 @@ def ends_layer(flow: Flow, place: int | None) -> bool:
     return place is not None and is_layer(flow.steps[place])
 
 
-def has_rows(flow: Flow, place: int) -> bool:
-    """Whether a step brings two tensors of one shape together."""
-    return len({record.shape for record in flow.steps[place].inputs}) == 1
+def has_rows(flow: Flow, place: int, other: int) -> bool:
+    """Whether a step brings what another made together with as many numbers, or all its rows with as wide a one."""
+    widths = {record.shape[-1:] for record in flow.steps[place].inputs}
+    return len(widths) == 1 and flow.output(place).shape == flow.output(other).shape
 
 
 def is_lookup_of_places(flow: Flow, place: int) -> bool:
