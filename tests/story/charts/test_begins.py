@@ -132,3 +132,25 @@ def test_what_is_stacked_with_what_earlier_layers_gave_says_so():
 
     assert label_earlier(flow, stack, {last, stack}) == "STACKED WITH WHAT CAME BEFORE"
     assert label_earlier(flow, stack, {first, last, stack}) == ""
+
+
+class FewerWithFirst(nn.Module):
+    """Several rows become one, and a row of the stream stands in front of them as it was (CANINE)."""
+
+    def __init__(self, row):
+        super().__init__()
+        self.mix, self.row = nn.Conv1d(WIDTH, WIDTH, 2, stride=2), row
+
+    def forward(self, x):
+        return torch.cat((x[:, self.row : self.row + 1], self.mix(x.mT).mT), dim=1)
+
+
+@pytest.mark.parametrize(("row", "label"), [(0, "THE STREAM'S FIRST ROW IN FRONT: 1 + 3"), (2, "END TO END")])
+def test_the_first_row_that_goes_past_what_makes_rows_fewer_is_told(row, label):
+    blocks = [AttentionPart(), FeedForwardPart()]
+    model = nn.Sequential(*blocks, FewerWithFirst(row), AttentionPart(), FeedForwardPart()).eval()
+
+    (column,) = read_columns(xray.trace(model, torch.randn(2, 6, WIDTH)))
+
+    charts = [frame.bridge for frame in column.frames if frame.bridge is not None]
+    assert [node.label for chart in charts for node in chart.nodes] == ["CONVOLUTION 2, STEP 2", label]

@@ -14,6 +14,7 @@ from xray.story.body.scale import find_bend_behind
 from xray.story.body.widths import find_width
 from xray.story.passages.added_places import describe_sum, name_addition
 from xray.story.passages.channels import find_channels
+from xray.story.passages.ordered_rows import label_first_row
 from xray.story.recognition.between import (
     Region,
     does_mix,
@@ -198,6 +199,8 @@ def describe_joining(flow: Flow, nodes: Collection[int], joined: int) -> str:
 
 def label_earlier(flow: Flow, node: int, nodes: Collection[int]) -> str:
     """What a step is called that brings together what a part makes with rows made before the part; "" for any other."""
+    if in_front := label_first_row(flow, node, nodes):
+        return in_front
     if lays_earlier_beside(flow, node, nodes):
         return EARLIER_BESIDE
     if stacks_earlier(flow, node, nodes):

@@ -1,6 +1,10 @@
-"""Rows that are taken in an order that is given: by windows, and back (the eyes of Qwen2.5-VL)."""
+"""Rows taken in an order that is given, by windows and back (the eyes of Qwen2.5-VL); the first one taken in front."""
 
+from collections.abc import Collection
+
+from xray.ir.flow.cut_rows import read_span
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
 from xray.story.recognition.between import list_reading_data
 
 TAKING = frozenset({"index", "index_select"})
@@ -15,3 +19,20 @@ def takes_in_order(flow: Flow, node: int) -> bool:
     is_order = len(order.shape) == 1 and order.shape[0] > 1 and not order.is_float and order.dtype != "bool"
     is_rows = rows.is_float and len(rows.shape) > 1 and rows.shape == step.outputs[0].shape
     return is_order and is_rows and order.shape[0] in rows.shape[:-1] and node in list_reading_data(flow)
+
+
+def label_first_row(flow: Flow, node: int, nodes: Collection[int]) -> str:
+    """What a step of a part is called that puts the first row of what came before the part in front of rows made in it.
+
+    So CANINE keeps the row of the class beside those that several characters became. "" for any other.
+    """
+    given, made = list(flow.given(node)), flow.output(node).shape
+    if flow.op(node) not in SIDE_BY_SIDE or len(given) != 2 or len(made) != len(("batch", "places", "width")):
+        return ""
+    (first, cut), (rest, maker) = given
+    if cut is None or cut not in nodes or maker not in nodes or flow.op(cut) != "index":
+        return ""
+    if first.shape[1] + rest.shape[1] != made[1] or any(one in nodes for one in flow.makers[cut]):
+        return ""
+    span = read_span(str(flow.steps[cut].settings.get("index", "")), flow.steps[cut].inputs[0].shape, 1)
+    return f"THE STREAM'S FIRST ROW IN FRONT: 1 + {rest.shape[1]:,}" if span == (0, 1) else ""
