@@ -55,6 +55,51 @@ def test_a_factor_of_one_and_a_learned_row_are_no_number_by_which_a_stream_is_mu
     assert "before" not in stream_scales(AttentionPart(), Scaled(learned), AttentionPart(), Scaled(learned))
 
 
+class Balanced(FeedForwardPart):
+    """A feed-forward past which the stream is shifted, and multiplied, by learned numbers (Zaya)."""
+
+    def __init__(self):
+        super().__init__()
+        self.shares, self.shifts = nn.Parameter(torch.ones(WIDTH)), nn.Parameter(torch.ones(WIDTH))
+
+    def forward(self, x):
+        return (x + self.shifts) * self.shares + self.back(self.bend(self.wide(self.norm(x))))
+
+
+def test_numbers_that_the_stream_meets_past_a_branch_count_to_its_layer():
+    parts = [AttentionPart(), Balanced(), AttentionPart(), Balanced()]
+    with torch.no_grad():
+        (column,) = read_columns(xray.trace(Reader(*parts), rows()))
+    (frame,) = column.frames
+
+    counted = [sum(one.numel() for one in part.parameters()) for part in parts[:2]]
+    assert [panel.params for panel in frame.panels] == counted
+    assert frame.params == sum(counted)
+
+
+class Begun(Reader):
+    """Rows that learned numbers shift and multiply before all layers, which do the same to the stream (Zaya)."""
+
+    def __init__(self, *layers):
+        super().__init__(*layers)
+        self.share, self.shift = nn.Parameter(torch.ones(WIDTH)), nn.Parameter(torch.ones(WIDTH))
+
+    def forward(self, x):
+        x = (self.project(x) + self.shift) * self.share
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_numbers_that_the_stream_meets_before_all_layers_are_none_of_the_first_one():
+    parts = [Balanced(), Balanced()]
+    with torch.no_grad():
+        (column,) = read_columns(xray.trace(Begun(*parts), rows()))
+
+    own = sum(one.numel() for one in parts[0].parameters())
+    assert [frame.params for frame in column.frames for _ in range(frame.group.count)] == [own, own]
+
+
 class Weighed(nn.Module):
     """A feed-forward that ends with a norm, and with a gate that learned numbers open (Muse Spark)."""
 

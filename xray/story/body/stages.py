@@ -48,7 +48,7 @@ from xray.story.recognition.between import (
 from xray.story.recognition.norms import RUNNING, find_norm, is_parted
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.streams.joints import Joint
-from xray.story.streams.scaled_streams import name_factors_past
+from xray.story.streams.scaled_streams import list_learned_past, name_factors_past
 from xray.story.streams.shortcuts import name_past
 
 MOST_PATHS, MOST_PASSED = 6, 12
@@ -68,7 +68,8 @@ class Branching:
 class Staging:
     """A stage with the sums and steps that it was read from; `added` are rows put beside the stream before it.
 
-    `behind` are the steps that scale and shift the stream by learned numbers behind its sum.
+    `behind` are the steps that scale and shift the stream by learned numbers behind its sum, `past` those on its way
+    past the branches.
     """
 
     stage: Stage
@@ -77,11 +78,12 @@ class Staging:
     norms: tuple[FoundNorm, ...]
     added: AddedRows | None = None
     behind: tuple[int, ...] = ()
+    past: tuple[int, ...] = ()
 
     @property
     def nodes(self) -> set[int]:
         """Every step that belongs to it."""
-        found = {*self.behind, *(joint.add for joint in self.joints)}
+        found = {*self.behind, *self.past, *(joint.add for joint in self.joints)}
         for joint in self.joints:
             found |= joint.region.inner | joint.region.beside
         for norm in self.norms:
@@ -142,7 +144,8 @@ def read_stage(
         past=name_past(flow, joints[0].past),
         since=joints[0].since or None,
     )
-    return Staging(stage, tuple(joints), tuple(found), tuple(norms), find_added_rows(flow, joints[0].stream))
+    past = tuple(node for joint in joints for node in list_learned_past(flow, joint))
+    return Staging(stage, tuple(joints), tuple(found), tuple(norms), find_added_rows(flow, joints[0].stream), past=past)
 
 
 def list_left(flow: Flow, joints: Sequence[Joint]) -> list[FoundNorm]:

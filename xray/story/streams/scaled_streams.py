@@ -37,6 +37,28 @@ def list_factors_past(flow: Flow, joint: Joint) -> list[int]:
     return []
 
 
+def list_learned_past(flow: Flow, joint: Joint) -> list[int]:
+    """The steps that multiply the stream by learned numbers on its way past a branch, and shift it by others before."""
+    found: list[int] = []
+    for node in list_factors_past(flow, joint):
+        if is_by_weights(flow, node):
+            shape = flow.output(node).shape
+            before = next((maker for record, maker in flow.given(node) if record.shape == shape), None)
+            is_own = before is not None and before != joint.stream and before not in joint.region.inner
+            found += [node] if before is None or not is_own or not is_shift(flow, before) else [node, before]
+    return found
+
+
+def find_before_both(flow: Flow, joint: Joint) -> int | None:
+    """The step from which both go on, a branch and the stream that learned numbers multiply past it, be it no sum."""
+    past = list_learned_past(flow, joint)
+    if not past:
+        return None
+    shape = flow.output(past[-1]).shape
+    before = next((flow.carried_from(maker) for record, maker in flow.given(past[-1]) if record.shape == shape), None)
+    return before if before in joint.region.inner else None
+
+
 def name_factors_past(flow: Flow, joints: Sequence[Joint]) -> Literal["before", "learned"] | None:
     """Whether the stream is multiplied before something is added to it: by one number, or by learned ones."""
     found = [node for joint in joints for node in list_factors_past(flow, joint)]
