@@ -108,12 +108,6 @@ UNUSED = {
 """What of a family takes no part; of all others everything does."""
 
 
-TWICE = {
-    "udop": 512,  # those that the first layer shares, and does not use itself
-}
-"""Parameters that the card counts twice, of all the families here."""
-
-
 @pytest.fixture(scope="module", params=TABLE)
 def read(request):
     """A family with its configuration and its trace, which are made once for both tests."""
@@ -157,13 +151,13 @@ def test_axes_that_are_called_by_a_fact_have_its_size(read):
     assert list(list_misnamed(trace)) == []
 
 
-def test_the_parts_have_each_parameter_once(read, name):
+def test_the_parts_have_each_parameter_once(read):
     _, _, trace = read
 
     params, columns = count_params(trace), read_columns(trace)
     undrawn = [one.path for one in drop_unused(trace, list_undrawn(list_told(columns)))]
     listed = list_shares(columns, params, find_unused(trace) or {}, undrawn)
-    assert sum(count for what, _, count in listed if not what.startswith("of these")) == params + TWICE.get(name, 0)
+    assert sum(count for what, _, count in listed if not what.startswith("of these")) == params
 
 
 def test_a_layer_has_no_parameters_from_outside_of_its_block_but_the_first_of_what_serves_all(read, name):
