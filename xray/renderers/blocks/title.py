@@ -89,7 +89,7 @@ def list_depth(drawn: Sequence[Drawn]) -> list[str]:
         deepest = max(one.plan.levels for one in drawn)
         depth = max(one.plan.depth for one in drawn)
         blocks = "1 block is" if closed == 1 else f"{closed} blocks are"
-        notes[0] += f", {depth} of {deepest} levels opened. {blocks} closed: --depth or --open shows more"
+        notes[0] += f", drawn down to level {depth} of {deepest}. {blocks} closed: --depth or --open shows more"
     if bundles:
         notes.append("Where one block holds very many steps, they are gathered in bundles")
     return notes
