@@ -61,6 +61,8 @@ def draw_turns(canvas: Canvas, columns: Sequence[Column], standing: Sequence[Sta
             (first.x, first.bottom),
         )
         canvas.line(*way, role="boundary", width=3, radius=14)
+        for box in standing[number].drawn.besides:
+            canvas.line((first.x - 20, floor), (box.x, floor), (box.x, box.bottom), role="boundary", width=3, radius=14)
 
 
 def draw_links(

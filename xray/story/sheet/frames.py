@@ -19,13 +19,17 @@ MOST_HIGH, MOST_ROWS = 4, 25
 
 @dataclass(frozen=True)
 class Drawn:
-    """What a tower's frames have become on the canvas: for each lane the first and last box, and what memory feeds."""
+    """What a tower's frames have become on the canvas: for each lane the first and last box, and what memory feeds.
+
+    `besides` are more boxes that the first lane enters, where a bridge that stands lowest reads the stream in several.
+    """
 
     firsts: tuple[Box, ...]
     lasts: tuple[Box, ...]
     memory: tuple[tuple[tuple[Box, ...], ...], ...]
     shown: tuple[Shown, ...]
     top: float
+    besides: tuple[Box, ...] = ()
 
     @property
     def first(self) -> Box:
@@ -54,6 +58,7 @@ def draw_frames(
     """All frames of a tower, one above the other, and the streams through them; `frames` has those of every lane."""
     lasts: list[Box] = []
     firsts: list[Box] = []
+    besides: list[Box] = []
     memory: list[list[tuple[Box, ...]]] = [[] for _ in lanes]
     shown: list[Shown] = []
     own = lanes[0].look.own
@@ -66,7 +71,8 @@ def draw_frames(
     rest = together[: -len(rows)] if is_paired else together
     for number, group in enumerate(rest):
         if group[0].bridge is not None:
-            y, feet, lasts = draw_bridge(canvas, group, lanes, y, gap, lasts)
+            y, feet, beside, lasts = draw_bridge(canvas, group, lanes, y, gap, lasts)
+            besides = besides if firsts else beside
             firsts = firsts or feet
         if group[0].is_compact:
             y, lasts = draw_compact(canvas, group, lanes, left, width, y, lasts)
@@ -90,23 +96,27 @@ def draw_frames(
         y, lasts = draw_pair(canvas, rows[place : place + 2], lanes, left, width, y, lasts)
     if not firsts:
         raise ValueError("a tower without a frame")
-    return Drawn(tuple(firsts), tuple(lasts), tuple(map(tuple, memory)), tuple(shown), y)
+    return Drawn(tuple(firsts), tuple(lasts), tuple(map(tuple, memory)), tuple(shown), y, tuple(besides))
 
 
 def draw_bridge(
     canvas: Canvas, frames: Sequence[Frame], lanes: Sequence[Lane], floor: float, gap: float, lasts: Sequence[Box]
-) -> tuple[float, list[Box], list[Box]]:
-    """What the stream goes through between two frames; gives how high it reaches, where it is entered and left."""
+) -> tuple[float, list[Box], list[Box], list[Box]]:
+    """What the stream goes through between two frames; gives how high it reaches, where it is entered and left.
+
+    It is entered in each lane at one box, and in the first lane at those beside this one too.
+    """
     charts = [frame.bridge for frame in frames if frame.bridge is not None]
     if len(charts) < len(lanes):
-        return floor, [], list(lasts)
+        return floor, [], [], list(lasts)
     placed = place_charts(canvas, charts, lanes, floor, gap, None, on_page=True)
     for lane, chart, one, last in zip(lanes, charts, placed, lasts, strict=False):
         for foot in chart.feet:
             join(canvas, last, one.boxes[foot], [], lane.look.phase, width=2, dashed=lane.look.is_dashed)
     feet = [one.boxes[chart.feet[0]] for chart, one in zip(charts, placed, strict=True)]
+    beside = [box for foot in charts[0].feet[1:] if (box := placed[0].boxes[foot]).bottom == feet[0].bottom]
     heads = [one.boxes[chart.head] for chart, one in zip(charts, placed, strict=True)]
-    return max(one.top for one in placed) + BRIDGE, feet, heads
+    return max(one.top for one in placed) + BRIDGE, feet, beside, heads
 
 
 def draw_frame_title(

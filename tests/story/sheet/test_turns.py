@@ -1,0 +1,38 @@
+"""The stream's way from the top of one column of a tower to the foot of the next."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from xray.renderers.fonts import text_width
+from xray.story.canvas import Canvas
+from xray.story.charts.chart import Chart, Edge, Node
+from xray.story.layout import Box
+from xray.story.regions.links import draw_turns
+from xray.story.sheet.frames import Drawn, draw_bridge
+from xray.story.sheet.panels import Lane
+from xray.story.sheet.placing import Look
+
+
+@pytest.mark.parametrize(("rows", "led"), [((0, 0), 2), ((0, 1), 1)])
+def test_a_turn_leads_to_every_lowest_box_of_a_bridge_that_reads_the_stream(rows, led):
+    places = [(0.25, 0.4), (0.75, 0.4)]
+    feet = [Node(f"foot{row}{place[0]}", "ROWS", row, place) for row, place in zip(rows, places, strict=True)]
+    head = Node("head", "ADDED UP", 2, (0.5, 0.9))
+    keys = tuple(foot.key for foot in feet)
+    bridge = Chart((*feet, head), tuple(Edge(key, "head") for key in keys), keys, "head")
+    canvas = Canvas(text_width)
+    frame, lane = SimpleNamespace(bridge=bridge), Lane(400.0, 300.0, Look("text", "text", ()))
+
+    _, firsts, besides, lasts = draw_bridge(canvas, [frame], [lane], 100.0, 20.0, [])
+    below = Box("below", 100.0, 500.0, 80.0, 30.0, (), "text")
+    turned = [
+        Drawn((below,), (below,), (), (), 520.0),
+        Drawn(tuple(firsts), tuple(lasts), (), (), 400.0, tuple(besides)),
+    ]
+    standing = [SimpleNamespace(left=20.0, drawn=turned[0]), SimpleNamespace(left=380.0, drawn=turned[1])]
+    draw_turns(canvas, [SimpleNamespace(is_first=True), SimpleNamespace(is_first=False)], standing, 40.0)
+
+    ends = {curve.points[-1] for curve in canvas.curves if curve.role == "boundary"}
+    assert ends == {(box.x, box.bottom) for box in [*firsts, *besides]}
+    assert len(ends) == led
