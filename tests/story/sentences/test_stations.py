@@ -17,6 +17,13 @@ def test_what_happens_several_times_in_a_row_is_told_once_with_its_number() -> N
     assert describe_stage(tower, stage) == f"{alone} {looks} {alone.removesuffix('.')}, 3 times. {chosen}"
 
 
+def test_what_branches_side_by_side_do_is_told_once_with_how_many_they_are() -> None:
+    tower = make_tower(PLAIN)
+    alone = describe_station(tower, PLAIN).removesuffix(".")
+
+    assert describe_stage(tower, Stage((PLAIN, PLAIN), True, None)) == f"{alone}, in 2 branches."
+
+
 @pytest.mark.parametrize(
     ("causal", "partial", "looks"),
     [(True, None, "looks back at"), (True, True, "looks at"), (False, None, "looks at"), (None, None, "looks at")],

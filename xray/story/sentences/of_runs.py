@@ -155,7 +155,7 @@ def describe_passes(recorded: Recording) -> str:
 
 COPIED: Sentence[Trace] = fixed(
     "small copy",
-    "It is a small copy of the model: fewer layers than its settings say.",
+    "It is a small copy of the model: fewer layers than its settings say, and fewer experts where these are over 8.",
     lambda trace: trace.config.get(SMALL_COPY) is True,
 )
 """What is said of a recording of a model that was too large to be run as it is."""

@@ -34,10 +34,14 @@ def describe_station(tower: Tower, branch: Branch) -> str:
 
 
 def describe_stage(tower: Tower, stage: Stage) -> str:
-    """What happens at the station of a whole stage, in order; what happens several times in a row is told once."""
+    """What happens at the station of a whole stage, in order; what happens several times in a row is told once.
+
+    Of branches side by side is told how many do it, not how often each does (pitch and energy in FastSpeech 2).
+    """
     told = [describe_station(tower, branch) for branch in stage.branches]
     rows = [(text, len(list(alike))) for text, alike in groupby(told)]
-    return " ".join(f"{text.removesuffix('.')}, {count} times." if count > 1 else text for text, count in rows)
+    many = "in {} branches" if stage.parallel else "{} times"
+    return " ".join(f"{text.removesuffix('.')}, {many.format(count)}." if count > 1 else text for text, count in rows)
 
 
 def width_at(tower: Tower, branch: Branch) -> int | None:
