@@ -38,6 +38,14 @@ class Cut(Joined):
         return torch.cat([x[:, :1], kinds, x[:, 1:]], dim=1)
 
 
+class Paired(Joined):
+    """Two rows are taken one by one, and put end to end: neither is one more than the other (OmDet)."""
+
+    def join(self, ids):
+        x = self.words(ids[:1])
+        return torch.cat([x[:, 0][:, None], x[:, 1][:, None]], dim=1)
+
+
 class Wider(Joined):
     """Two numbers of each sequence stand beside each other, and then beside all of its rows (Informer)."""
 
@@ -62,6 +70,7 @@ def labels_of(model):
     [
         (Joined, "END TO END", "SIDE BY SIDE"),
         (Cut, "END TO END", "WITH ONE MORE ROW"),
+        (Paired, "END TO END", "WITH ONE MORE ROW"),
         (Wider, "SIDE BY SIDE", "WITH ONE MORE ROW"),
     ],
 )

@@ -138,7 +138,8 @@ def label_rows(flow: Flow, node: int, rows: Sequence[int]) -> str:
         return f"LEARNED ROWS BESIDE: {sum(rows) - own:,} + {own:,}"
     if first:
         return "A LEARNED ROW IN FRONT" if first == 1 else f"{first:,} LEARNED ROWS IN FRONT"
-    return "WITH ONE MORE ROW" if 1 in rows and len(rows) == 2 and len(flow.output(node).shape) > 2 else ""
+    is_one_more = len(rows) == 2 and list(rows).count(1) == 1
+    return "WITH ONE MORE ROW" if is_one_more and len(flow.output(node).shape) > 2 else ""
 
 
 def label_column(flow: Flow, node: int) -> str:
