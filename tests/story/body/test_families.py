@@ -38,7 +38,6 @@ SERVED = frozenset(
         "cpmant",
         "lightglue",
         "x_clip",
-        "omdet_turbo",
     ]
 )
 """What a first layer is drawn with that stands before all layers and serves each: a table, or what makes places."""

@@ -3,6 +3,7 @@
 import torch
 from printed import text_of
 from story.body.test_mistaken import WIDTH, FeedForwardPart
+from story.body.test_stacks import HEADS, PlacedAttention
 from torch import nn
 
 import xray
@@ -78,6 +79,47 @@ def test_what_gives_each_layer_its_places_has_a_row_of_its_own():
     )
 
     assert told[round(row.y)] == f"{count(model.places) + model.boxes.numel():,}"
+
+
+class Joining(nn.Module):
+    """Rows of others are joined to those that look, are cut off behind the first sum, and handed on (OmDet)."""
+
+    def __init__(self):
+        super().__init__()
+        self.part, self.think = PlacedAttention(), FeedForwardPart()
+
+    def forward(self, x, places, others):
+        own, part = x.shape[1], self.part
+        placed, rows = torch.cat([x + places, others], 1), torch.cat([x, others], 1)
+        looking = (part.query(placed), part.key(placed), part.value(rows))
+        query, key, value = (one.unflatten(-1, (HEADS, -1)).transpose(-2, -3) for one in looking)
+        found = (query @ key.mT).softmax(-1) @ value
+        rows = part.norm(rows + part.out(found.transpose(-2, -3).flatten(-2)))
+        return self.think(rows[:, :own, :]), rows[:, own:, :]
+
+
+class RefiningJoined(Refining):
+    """Its layers hand on the rows that stand beside theirs."""
+
+    def __init__(self):
+        super().__init__()
+        self.project, self.layers = nn.Linear(WIDTH, WIDTH), nn.ModuleList(Joining() for _ in range(3))
+
+    def forward(self, memory):
+        x, others = self.project(memory[:, :QUERIES]), self.project(memory[:, QUERIES:])
+        boxes = self.boxes[None].expand(2, -1, -1).sigmoid()
+        for layer in self.layers:
+            x, others = layer(x, self.places(boxes), others)
+            boxes = (boxes + self.better(x)).sigmoid()
+        return x
+
+
+def test_layers_that_join_rows_to_theirs_are_blocks_too():
+    model = RefiningJoined()
+    frames = read_columns(trace_of(model))[-1].frames
+
+    assert {(frame.params, frame.most) for frame in frames} == {(count(model.layers[0]), None)}
+    assert {panel.block.inputs[0].shape for frame in frames for panel in frame.panels} == {(2, QUERIES, WIDTH)}
 
 
 class Leaning(nn.Module):

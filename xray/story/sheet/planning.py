@@ -219,16 +219,22 @@ def name_kind(node: Node) -> str:
 
 
 def find_block(flow: Flow, layer: Layer) -> Step | None:
-    """The block that holds a whole layer and nothing else, and reads the stream first; None where there is none."""
+    """The block that holds a whole layer and nothing else, and reads the stream first; None where there is none.
+
+    A layer may join other rows to those of the stream before its first sum (OmDet).
+    """
     nodes = set().union(*(staging.nodes for staging in layer))
     inner = [node for staging in layer for one in staging.branches for node in one.region.inner]
-    shape = flow.output(layer[0].joints[0].add).shape
+    first = layer[0].joints[0]
+    shape = flow.output(first.add).shape
+    before = shape if first.stream is None else flow.output(first.stream).shape
     found: int | None = None
     for here in flow.parents(min(inner)):
         inside = [node for node in range(here + 1, flow.ends[here]) if flow.is_leaf(node) and node not in nodes]
         if any(flow.op(node) not in CARRYING | DROPOUTS for node in inside):
             break
-        found = here if flow.steps[here].inputs and flow.steps[here].inputs[0].shape == shape else found
+        given = next((record.shape for record in flow.steps[here].inputs), None)
+        found = here if given == shape or (given == before and first.add < flow.ends[here]) else found
     is_whole = found is not None and all(found < node < flow.ends[found] for node in inner)
     return flow.steps[found] if found is not None and is_whole else None
 
