@@ -52,6 +52,23 @@ def test_what_is_worked_out_and_in_no_box_is_said(between, told):
     assert f"Worked out, and in no box: {told}" in text or not told
 
 
+class Noised(nn.Module):
+    """Rows and noise brought together, by shares drawn by chance."""
+
+    def forward(self, x):
+        share = torch.rand(len(x), 1, 1)
+        return (1 - share) * x + share * torch.randn_like(x)
+
+
+def test_what_multiplies_given_rows_before_noise_is_added_is_said_to_be_in_no_box():
+    model = nn.Sequential(Noised(), nn.Linear(WIDTH, WIDTH), Layer(nn.Identity()), Layer(nn.Identity()))
+    layout = compose_poster(xray.trace(model.eval(), torch.rand(2, 5, WIDTH)), text_width)
+    text = " ".join("".join(run.text for run in line) for box in layout.boxes for line in box.lines)
+
+    assert "+ NOISE" in text
+    assert "Worked out, and in no box: mul (entrance)" in text
+
+
 def test_each_of_two_branches_side_by_side_stands_on_its_own_norm():
     assert list_texts(lambda x: x).count("LAYER NORM") == 2
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from math import sqrt
+from string import digits
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.trace import Trace
@@ -99,7 +100,8 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
         added.setdefault(id(phase.reading.flow), set()).update(list_added_steps(phase))
         own = [panel.chart for one, panel in opened if one is phase]
         own += [frame.bridge for frame in phase.frames if frame.bridge is not None] + charts[id(phase)]
-        held = (step.id for chart in own for node in chart.nodes for step in node.steps)
+        told = (node for chart in own for node in chart.nodes if node.key.rstrip(digits) != "given")  # of its reader
+        held = (step.id for node in told for step in node.steps)
         drawn.setdefault(id(phase.reading.flow), set()).update(held)
     for phase in phases:
         flow, seen = phase.reading.flow, drawn[id(phase.reading.flow)]
