@@ -155,6 +155,27 @@ def test_a_table_that_is_read_past_its_module_too_counts_its_parameters_once():
     assert told == [f"{13 * WIDTH} parameters", "same weights"]
 
 
+class WithPlaces(nn.Module):
+    """Words, and the places that stand in a table of their own, which no ids that come in look up (BART, OPT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = nn.Embedding(11, WIDTH), nn.Parameter(torch.rand(13, WIDTH))
+        self.layers = nn.Sequential(*(FeedForwardPart() for _ in range(2)))
+
+    def forward(self, ids):
+        places = nn.functional.embedding(torch.arange(ids.shape[1]) + 2, self.places)
+        return self.layers(self.words(ids) + places)
+
+
+def test_places_looked_up_in_a_table_are_counted_there_and_not_again_where_they_are_added():
+    (column,) = read_columns(xray.trace(WithPlaces().eval(), torch.arange(10).reshape(2, 5)))
+
+    boxes = [(node.label, node.extra) for node in column.entrance.nodes]
+    assert ("PLACE LOOKUP", f"{13 * WIDTH} parameters") in boxes
+    assert boxes[-1] == ("ADDED UP", "")
+
+
 class Held(nn.Module):
     """Ids looked up in a table by no module, and places worked out added to them (M2M-100)."""
 

@@ -1,5 +1,6 @@
 """What the steps of a chart are called, by what they do."""
 
+from collections.abc import Collection
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
@@ -62,8 +63,8 @@ ALIKE = {"amax": "max", "amin": "min"}
 """What has two names in torch, and one on the sheet (timm's Hiera)."""
 
 
-def label_step(flow: Flow, node: int) -> str:
-    """What one step is called."""
+def label_step(flow: Flow, node: int, drawn: Collection[int] = ()) -> str:
+    """What one step is called, where others are `drawn`."""
     norm = find_any_norm(flow, node)
     if norm is not None:
         if any(flow.op(one) in RUNNING for one in norm.nodes):
@@ -113,7 +114,7 @@ def label_step(flow: Flow, node: int) -> str:
         return "ADDED AT THEIR PLACES"
     if list_shift(flow, node):
         return "SCALE AND SHIFT"
-    if meets_learned(flow, node):
+    if meets_learned(flow, node, drawn):
         return label_learned(flow, node)
     if op in SUMS:
         return "ROUNDED" if list_rounding(flow, node) else "+ NOISE" if adds_noise(flow, node) else "ADDED UP"

@@ -99,7 +99,7 @@ def chart_operations(
         for place, node in enumerate(held):
             make = partial(make_state, nodes=nodes) if node in loop else partial(make_node, labels=labels, owner=owner)
             made = make(flow, node, notable[node], row, spread(place, len(held)), keys[node])
-            found.append(add_behind(flow, made, behind.get(node, {})))
+            found.append(add_behind(flow, made, behind.get(node, {}), owner))
     found = [tell_middle(flow, one, drawn.held) if one.key == keys.get(drawn.middle or 0) else one for one in found]
     found = leave_out_again(flow, tell_again(found))
     begun = {after for _, after in edges}
@@ -188,23 +188,23 @@ def tell_middle(flow: Flow, node: Node, held: int) -> Node:
     return replace(node, label=f"{held:,} MORE STEPS", extra=describe_params(flow, *places))
 
 
-def add_behind(flow: Flow, node: Node, behind: Mapping[int, tuple[int, ...]]) -> Node:
-    """A box that stands for what follows its step too."""
+def add_behind(flow: Flow, node: Node, behind: Mapping[int, tuple[int, ...]], owner: Collection[int]) -> Node:
+    """A box that stands for what follows its step too; `owner` are all that are drawn."""
     if not behind:
         return node
     label = node.label
-    for one, told in ((one, label_step(flow, one)) for one in behind):
+    for one, told in ((one, label_step(flow, one, owner)) for one in behind):
         label += f"{', ' if told.startswith('×') else ' + '}{told}{label_times(flow, list_times(flow, one))}"
     places = [one for number, group in behind.items() for one in (*group, *list_times(flow, number))]
-    steps = (*node.steps, *steps_at(flow, *(one for place in places for one in with_held(flow, place))))
+    steps = (*node.steps, *steps_at(flow, *(one for place in places for one in with_held(flow, place, owner))))
     places = [flow.places[step.id] for step in steps]
     extra = describe_params(flow, *places) if node.extra else node.extra
     return replace(node, label=label, steps=steps, record=flow.output([*behind][-1]), extra=extra)
 
 
-def with_held(flow: Flow, node: int) -> tuple[int, ...]:
+def with_held(flow: Flow, node: int, drawn: Collection[int]) -> tuple[int, ...]:
     """A step with those that work out the learned numbers that rows meet there, as exp(A) is."""
-    return with_learned(flow, (node,)) if meets_learned(flow, node) else (node,)
+    return with_learned(flow, (node,)) if meets_learned(flow, node, drawn) else (node,)
 
 
 def name_written_bends(flow: Flow, nodes: Collection[int], loop: Collection[int]) -> dict[int, str]:
@@ -341,10 +341,10 @@ def make_node(
     is_whole = attends(flow, group) or find_any_norm(flow, node) is not None or bool(list_shift(flow, node))
     bias = list_bias(flow, node) if describe_params(flow, node) else ()
     times = list_times(flow, node) if flow.op(node) in CURVES and node not in labels else ()
-    held = (*with_held(flow, node), *bias)
+    held = (*with_held(flow, node, owner), *bias)
     extra = describe_params(flow, *(with_learned(flow, group, owner) if is_whole else held))
     steps = steps_at(flow, *dict.fromkeys((node, *group, *held, *times)))
-    label = labels.get(node) or f"{label_step(flow, node)}{label_times(flow, times)}"
+    label = labels.get(node) or f"{label_step(flow, node, owner)}{label_times(flow, times)}"
     return Node(key, label, row, place, steps, flow.output(node), extra)
 
 

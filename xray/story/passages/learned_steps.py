@@ -1,9 +1,10 @@
 """Learned numbers that rows meet outside of linear layers: factors and shifts, one for each channel or head."""
 
+from collections.abc import Collection
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, SCALINGS, SUMS
 from xray.story.branches.caps import name_times, read_factor
 from xray.story.passages.held_factors import list_fed
 from xray.story.recognition.between import is_linear
@@ -20,22 +21,32 @@ WORKED_OUT = {
 """What learned numbers are called that were worked out anew before rows meet them, by which steps did that."""
 
 
-def meets_learned(flow: Flow, node: int) -> bool:
-    """Whether a step multiplies rows by several learned numbers, or adds such to them and is no bias of a layer."""
+def meets_learned(flow: Flow, node: int, drawn: Collection[int] = ()) -> bool:
+    """Whether a step multiplies rows by several learned numbers, or adds such to them and is no bias of a layer.
+
+    Not such as were looked up in a table that has a box, with its count, among all that are `drawn` (BART's places).
+    """
     if flow.op(node) not in SUMS | SCALINGS or not flow.is_leaf(node) or node not in list_fed(flow):
         return False
-    return holds_learned(flow, node) and find_biased(flow, node) is None
+    if not holds_learned(flow, node) or find_biased(flow, node) is not None:
+        return False
+    behind = {one for maker in list_held(flow, node) for one in flow.behind(maker)}
+    return not any(flow.op(one) in LOOKUPS and one in drawn for one in behind)
 
 
 def label_learned(flow: Flow, node: int) -> str:
     """What a step is called that multiplies rows by learned numbers, or adds them."""
-    held = [maker for record, maker in flow.given(node) if is_of_weights(flow, record, maker)]
-    behind = sorted(one for maker in held if maker is not None for one in flow.behind(maker))
+    behind = sorted(one for maker in list_held(flow, node) for one in flow.behind(maker))
     worked = [one for one in behind if flow.op(one) not in CARRYING]
     is_known = all(flow.op(one) != "rsub" or number(flow.steps[one]) == 1 for one in worked)
     told = WORKED_OUT.get(tuple(flow.op(one) for one in worked)) if is_known else None
     told = told or f"WHAT IS MADE OF {LEARNED}"
     return f"{told} ADDED" if flow.op(node) in SUMS else f"× {told}"
+
+
+def list_held(flow: Flow, node: int) -> list[int]:
+    """The steps that work out of parameters alone what a step is given."""
+    return [one for record, one in flow.given(node) if one is not None and is_of_weights(flow, record, one)]
 
 
 def holds_learned(flow: Flow, node: int) -> bool:
