@@ -124,31 +124,6 @@ def test_rows_of_another_way_are_told_where_they_are_put_beside_the_heads():
     assert told not in {node.label for node in chart_of(lambda: BesideRows(joined=False)).nodes}
 
 
-class Twice(nn.Module):
-    """Both halves of the values are weighed with the same queries and keys, and lie side by side (DiffLlama)."""
-
-    def __init__(self):
-        super().__init__()
-        self.query, self.key, self.value = (nn.Linear(WIDTH, HEADS * D_K) for _ in range(3))
-        self.end = nn.Linear(2 * HEADS * D_K, WIDTH)
-
-    def forward(self, x):
-        query, key, value = (
-            made(x).view(*x.shape[:2], HEADS, D_K).transpose(1, 2) for made in (self.query, self.key, self.value)
-        )
-        halves = (half.repeat(1, 2, 1, 1) for half in value.chunk(2, dim=1))
-        ways = [scaled_dot_product_attention(query, key, half, is_causal=True) for half in halves]
-        return self.end(torch.cat(ways, dim=-1).transpose(1, 2).flatten(2))
-
-
-def test_another_way_is_led_to_from_the_rows_that_it_reads():
-    chart = chart_of(Twice)
-    beside = next(node.key for node in chart.nodes if node.label == "WITH ANOTHER WAY BESIDE IT")
-    read = {chart.node(one.source).label for one in chart.edges if one.target == beside}
-
-    assert {"HEADS Q", "TRANSPOSE K^T", "HEADS V"} <= read
-
-
 class ScaledQueries(InHalves):
     """Queries that are normalised without learned numbers, and multiplied by a number (Muse Glimmer)."""
 

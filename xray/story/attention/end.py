@@ -126,21 +126,15 @@ def draw_end(
         steps = steps_at(flow, *reversed(part.nodes), *([] if finding is None else [finding]))
         nodes.append(Node(key, label, row, BROAD, steps, part.record, extra))
         edges.append(Edge(last, key, min(branch.heads or 1, MOST_ARROWS) if key == "concat" else 1))
-        read = list_read(flow, part, nodes[:-1], through=is_joined and not branch.pieces)
-        edges += [Edge(one, key) for one in read if one != last]
+        edges += [Edge(other, key) for other in list_read(flow, part, nodes[:-1]) if other != last]
         last, row = key, row + 1
     return last
 
 
-def list_read(flow: Flow, part: Part, nodes: Sequence[Node], *, through: bool = False) -> list[str]:
-    """The boxes of which a part behind the heads reads what they give, be they not the last before it (NeoMME).
-
-    Be it `through` steps that stand in no box, as those of another way are (DiffLlama).
-    """
+def list_read(flow: Flow, part: Part, nodes: Sequence[Node]) -> list[str]:
+    """The boxes of which a part behind the heads reads what they give, be they not the last before it (NeoMME)."""
     given = {find_given(flow, node): node.key for node in nodes}
     made = [maker for node in part.nodes for maker in flow.makers[node] if maker not in part.nodes]
-    if through:
-        made = [*flow.behind(*made, ends=lambda one: flow.carried_from(one) in given)]
     read = dict.fromkeys(one for maker in made if (one := flow.carried_from(maker)) is not None)
     return [given[one] for one in read if one in given]
 
