@@ -30,5 +30,5 @@ def test_every_arrow_of_an_attention_leads_upwards():
     (column,) = read_columns(xray.trace(layers, torch.rand(2, 7, WIDTH)))
     chart = column.frames[0].panels[0].chart
 
-    assert {"NORM K", "HEADS K", "NORM V"} <= {node.label for node in chart.nodes}
+    assert {"NORM K", "HEADS FIRST K", "NORM V"} <= {node.label for node in chart.nodes}
     assert [edge for edge in chart.edges if chart.node(edge.source).row >= chart.node(edge.target).row] == []

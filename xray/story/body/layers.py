@@ -296,10 +296,18 @@ def list_reaches(flow: Flow, layer: Layer) -> tuple[tuple[int, ...], ...]:
 
 
 def count_added(flow: Flow, layer: Layer) -> tuple[int, ...]:
-    """How often something is added to the values of each attention of a layer: rows of a table, say (NeoMME)."""
+    """How often something is added to the values of each attention of a layer that is no bias: rows of a table, say.
+
+    So layers of NeoMME differ.
+    """
     looking = [(one.site, one.region) for staging in layer for one in staging.branches if one.site is not None]
     values = (read_sides(flow, site, region)[2].nodes for site, region in looking)
-    return tuple(sum(flow.op(node) in SUMS for node in nodes) for nodes in values)
+    return tuple(sum(flow.op(node) in SUMS and not adds_bias(flow, node) for node in nodes) for nodes in values)
+
+
+def adds_bias(flow: Flow, node: int) -> bool:
+    """Whether a step adds learned numbers as they are."""
+    return any(record.role == "parameter" for record in flow.steps[node].inputs)
 
 
 def find_mask(flow: Flow, site: Site) -> Mask:
