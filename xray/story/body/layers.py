@@ -16,6 +16,7 @@ from xray.story.anatomy.tree import Group, Stage
 from xray.story.body.stages import Staging
 from xray.story.body.widths import shape_of, width_of
 from xray.story.branches.operands import read_sides
+from xray.story.recognition.between import adds_learned_row
 from xray.story.recognition.scored_parts import read_scored
 
 LONGEST_PATTERN, FEWEST_BESIDE = 12, 20
@@ -302,12 +303,7 @@ def count_added(flow: Flow, layer: Layer) -> tuple[int, ...]:
     """
     looking = [(one.site, one.region) for staging in layer for one in staging.branches if one.site is not None]
     values = (read_sides(flow, site, region)[2].nodes for site, region in looking)
-    return tuple(sum(flow.op(node) in SUMS and not adds_bias(flow, node) for node in nodes) for nodes in values)
-
-
-def adds_bias(flow: Flow, node: int) -> bool:
-    """Whether a step adds learned numbers as they are."""
-    return any(record.role == "parameter" for record in flow.steps[node].inputs)
+    return tuple(sum(flow.op(node) in SUMS and not adds_learned_row(flow, node) for node in nodes) for nodes in values)
 
 
 def find_mask(flow: Flow, site: Site) -> Mask:
