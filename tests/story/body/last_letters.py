@@ -75,16 +75,14 @@ def xlstm(c):
     return decoder_only(c, pre("rms", state), pre("rms", wide), final="rms", causal=None)
 
 
-@family("ZayaForCausalLM", "zaya:259, 475, 546, 558", named=True, **TWO)
+@family("ZayaForCausalLM", "zaya:259, 475, 558", named=True, **TWO)
 def zaya(c):
-    # one score more than there are experts is for none of them; branch and stream are shifted and scaled before a sum;
-    # the router of each layer but the first adds what that of the layer before made (line 546)
+    # one score more than there are experts is for none of them; branch and stream are shifted and scaled before a sum
     look = attention(c, qk_norm=True, kernel="scaled_dot_product_attention", turned=c.head_dim // 2)
     sizes = {"shared": 0, "d_ff": c.moe_intermediate_size, "chosen": Silent("one, or none")}
     few = experts(c, c.num_experts, activation="silu", **sizes)
     stages = [replace(pre("rms", one), scale="learned", stream_scale="learned") for one in (look, few)]
-    groups = tuple(group((number,), c.hidden_size, *stages) for number in (0, 1))
-    return decoder_only(c, final="rms", groups=groups)
+    return decoder_only(c, *stages, final="rms")
 
 
 @family("PixtralVisionModel", "pixtral:262, 425, 453", named=True, **TWO)

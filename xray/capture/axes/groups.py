@@ -79,16 +79,19 @@ class Groups:
     def name_products(self, proper: Mapping[str, str]) -> None:
         """A word for every axis without one that holds others which all have theirs: "batch*heads".
 
-        `proper` has words that a product is given instead if something of that word is as large.
+        `proper` has words that a product is given instead if all of that word is as large: not where one tower's width
+        is that of another one's heads (π0).
         """
-        sizes = {word: self._sizes[root] for root, word in self._words.items()}
+        sizes: dict[str, set[int]] = {}
+        for root, word in self._words.items():
+            sizes.setdefault(word, set()).add(self._sizes[root])
         for _ in range(2):  # a product may be part of another one
             for whole, parts in self._products:
                 words = [self.word(part) for part in parts if self._sizes[part] != 1]
                 if words and all(words) and not self.word(whole):
                     product = "*".join(words)
                     word = proper.get(product, "")
-                    self.name(whole, word if sizes.get(word) == self._sizes[whole] else product)
+                    self.name(whole, word if sizes.get(word) == {self._sizes[whole]} else product)
 
     def _join_parts(self, parts: Sequence[int], others: Sequence[int]) -> None:
         if [self._sizes[one] for one in parts] == [self._sizes[one] for one in others]:
