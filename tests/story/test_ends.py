@@ -228,6 +228,24 @@ def test_noise_that_a_model_draws_itself_is_no_input():
     assert labels.isdisjoint({"INPUT", "SIGNAL"})
 
 
+class DrawnIds(Ends):
+    """Draws its ids itself, and brings each of their rows to a mean square of 1, with no learned numbers."""
+
+    def forward(self, ids):
+        rows = self.words(torch.randint(0, 12, (len(ids), 5)))
+        normed = rows * rows.pow(2).mean(-1, keepdim=True).add(1e-6).rsqrt()
+        return self.head(self.layers(normed))
+
+
+def test_ids_that_a_model_draws_itself_are_no_input_and_a_norm_of_their_rows_is_no_mask():
+    boxes = compose_poster(xray.trace(DrawnIds(), torch.tensor([[1], [2]])), text_width).boxes
+    entrance = [one for one in boxes if any(not step.startswith("forward/layers") for step in one.steps)]
+    labels = {"".join(run.text for run in box.lines[0]).partition("  ")[0] for box in entrance if box.lines}
+
+    assert {"IDS, DRAWN BY CHANCE", "RMS NORM"} <= labels
+    assert labels.isdisjoint({"INPUT", "TOKEN IDS", "× ONE NUMBER FOR EACH PLACE"})
+
+
 @pytest.mark.parametrize(
     ("out", "told"),
     [

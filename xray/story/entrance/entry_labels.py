@@ -100,11 +100,16 @@ def list_joined(flow: Flow, node: int) -> list[int]:
 
 
 def counts_places(flow: Flow, node: int) -> bool:
-    """Whether rows are multiplied by one number for each place that was not worked out of them: a mask (DeBERTa)."""
+    """Whether rows are multiplied by one number for each place that was not worked out of them: a mask (DeBERTa).
+
+    A norm works its numbers out of the rows, be these made of ids that were drawn by chance (DiffusionGemma).
+    """
     shape, reading = flow.output(node).shape, list_reading_data(flow)
     numbers = [maker for record, maker in flow.given(node) if record.shape == (*shape[:-1], 1)]
     is_wide = len(shape) > 2 and shape[-1] > 1 and len(flow.steps[node].inputs) == 2
-    return is_wide and len(numbers) == 1 and (numbers[0] not in reading or is_given(flow, numbers[0]))
+    if not is_wide or len(numbers) != 1 or find_any_norm(flow, node) is not None:
+        return False
+    return numbers[0] not in reading or is_given(flow, numbers[0])
 
 
 def label_lookup(flow: Flow, node: int) -> str:

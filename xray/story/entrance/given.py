@@ -25,6 +25,7 @@ from xray.story.entrance.tables import looks_up_places
 from xray.story.passages.added_places import learned_source
 from xray.story.passages.joined_rows import find_begun_rows
 from xray.story.recognition.between import is_linear, is_times_one
+from xray.story.recognition.chosen_rows import is_drawn
 from xray.story.wording import ELLIPSIS, plural
 from xray.text import show_controls
 
@@ -65,12 +66,20 @@ def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:
         own = list(dict.fromkeys((*own, *led))) or list(raised.feet[:1])
         shared = find_shared_ids(flow, raised, reader) if kind in ("ids", None) else None
         record, own = (record, own) if shared is None else (shared[0], list(dict.fromkeys((*own, *shared[1]))))
-        label = "INPUT" if is_worked_out(flow, reader) else INPUTS.get(kind or "", "INPUT")
+        label = "INPUT" if is_worked_out(flow, reader) else label_given(flow, kind, record, reader)
         key, place = f"given{len(below) or ''}", place if len(given) > 1 else MIDDLE
         below.append(Node(key, label, 0, place, (step,), record, told=() if below else told))
         edges += [Edge(key, one) for one in own]
     feet = tuple(node.key for node in below[:1]) or raised.feet
     return add_others(flow, Chart((*below, *raised.nodes), (*edges, *raised.edges), feet, raised.head, raised.memory))
+
+
+def label_given(flow: Flow, kind: Reads | None, record: TensorRecord, reader: int) -> str:
+    """What comes in is called by its kind; ids may be drawn by chance (DiffusionGemma's canvas)."""
+    maker = next((maker for one, maker in flow.given(reader) if one is record), None)
+    if record.role == "ids" and is_drawn(flow, maker):
+        return "IDS, DRAWN BY CHANCE"
+    return INPUTS.get(kind or "", "INPUT")
 
 
 def is_held(flow: Flow, step: Step, record: TensorRecord, reader: int) -> bool:
