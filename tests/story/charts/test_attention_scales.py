@@ -286,6 +286,30 @@ def test_what_something_is_taken_from_is_led_to_the_difference():
     assert "concat" in {edge.source for edge in chart.edges if edge.target == taken}
 
 
+class MixedPlaces(Layered):
+    """What the heads give is added to what a convolution over the last places makes of it (Inkling)."""
+
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Conv1d(WIDTH, WIDTH, 4, padding=3, groups=WIDTH, bias=False)
+
+    def end(self, found):
+        given = self.out(found)
+        return self.mix(given.mT)[..., : given.shape[1]].mT + given
+
+
+def test_what_goes_past_a_convolution_behind_the_heads_is_led_to_the_sum_alone_and_its_numbers_are_counted():
+    trace = xray.trace(nn.Sequential(MixedPlaces(), FeedForwardPart(), MixedPlaces()).eval(), torch.ones(5, 7, WIDTH))
+    chart = read_columns(trace)[0].frames[0].panels[0].chart
+
+    keys = {node.label: node.key for node in chart.nodes}
+    led = [edge.source for edge in chart.edges if edge.target == keys["ADDED UP"]]
+    assert sorted(led) == sorted([keys["LINEAR O"], keys["CUT ANEW"]])
+    assert {node.label: node.extra for node in chart.nodes}["CONVOLUTION OF THE LAST 4 BY CHANNEL"] == (
+        f"{4 * WIDTH} parameters"
+    )
+
+
 class AddedTo(nn.Module):
     """Scores are added to rows of zeros, or of learned numbers, by the product itself (GPT-NeoX Japanese, BLOOM)."""
 

@@ -6,7 +6,7 @@ from xray.renderers.fonts import text_width
 from xray.story.anatomy.tree import Group
 from xray.story.canvas import Canvas
 from xray.story.sheet.frames import draw_frame_title
-from xray.story.sheet.planning import Frame
+from xray.story.sheet.planning import Frame, spell_layers
 
 GROUP = Group((33, 34, 35), (), 35, dropouts=(0.1417, 0.1823))
 
@@ -28,3 +28,16 @@ def test_what_has_no_room_beside_the_layers_stands_above_their_parameters(width,
 
     assert [len(one.lines) for one in boxes] == lines
     assert sum("dropout 0.142 to 0.182" in run.text for one in boxes for line in one.lines for run in line) == 1
+
+
+@pytest.mark.parametrize(
+    ("layers", "told"),
+    [
+        ([*range(5, 52, 6), 51], "6, 12, 18 … 48, 52"),
+        (range(5, 52, 6), "6, 12, 18 … 48"),
+        ([place for place in range(31) if place % 4 != 3], "1–3, 5–7, 9–11 … 29–31"),
+        ([1, 2, 4, 7, 13, 20, 29], "2–3, 5, 8 … 30"),
+    ],
+)
+def test_a_last_layer_that_is_not_as_far_from_the_one_before_as_others_stands_behind_that(layers, told):
+    assert spell_layers(layers) == told

@@ -116,32 +116,40 @@ def draw_end(
         elif gates := [node for node in part.nodes if any(is_tanh_of_learned(flow, one) for one in flow.makers[node])]:
             others = [node for node in part.nodes if flow.op(node) in SCALINGS and node not in gates]
             label = f"{name_tanh_gate(flow, gates[0])}{', MULTIPLIED' * bool(others)}"
-        linears = [node for node in part.nodes if is_linear(flow, node)]
         held = [*biases, *(part.nodes if multiplies_rows(flow, part) else ())]
-        extra = describe_params(flow, *(linears or held))
         finding = find_beside(flow, part.nodes[-1]) if name_sum(flow, part, site) else None
         past = find_way_past(flow, part.nodes[-1], finding, nodes)
         label, finding = (label, finding) if past is None else ("ADDED UP", None)
-        edges += [] if past is None else [Edge(past, key)]
-        steps = steps_at(flow, *reversed(part.nodes), *([] if finding is None else [finding]))
+        found = [*part.nodes, *([] if finding is None else [finding])]
+        weighing = [node for node in found if is_linear(flow, node) or flow.op(node) in FINDINGS]
+        extra = describe_params(flow, *(weighing or held))
+        steps = steps_at(flow, *reversed(part.nodes), *found[len(part.nodes) :])
         nodes.append(Node(key, label, row, BROAD, steps, part.record, extra))
         edges.append(Edge(last, key, min(branch.heads or 1, MOST_ARROWS) if key == "concat" else 1))
-        edges += [Edge(other, key) for other in list_read(flow, part, nodes[:-1]) if other != last]
+        read = dict.fromkeys([*([] if past is None else [past]), *list_read(flow, part, nodes[:-1])])
+        edges += [Edge(other, key) for other in read if other != last]
         last, row = key, row + 1
     return last
 
 
 def list_read(flow: Flow, part: Part, nodes: Sequence[Node]) -> list[str]:
     """The boxes of which a part behind the heads reads what they give, be they not the last before it (NeoMME)."""
-    given = {find_given(flow, node): node.key for node in nodes}
-    made = [maker for node in part.nodes for maker in flow.makers[node] if maker not in part.nodes]
-    read = dict.fromkeys(one for maker in made if (one := flow.carried_from(maker)) is not None)
-    return [given[one] for one in read if one in given]
+    owners = {flow.places[step.id]: box for box in nodes for step in box.steps if step.id in flow.places}
+    makers = [maker for node in part.nodes for maker in flow.makers[node] if maker not in part.nodes]
+    read = {one: owners[one] for maker in makers if (one := find_drawn(flow, maker, owners)) in owners}
+    return list(dict.fromkeys(box.key for one, box in read.items() if gives(flow, box, one)))
 
 
-def find_given(flow: Flow, box: Node) -> int | None:
-    """The step that worked out what a box gives, be it moved since."""
-    return next((flow.carried_from(flow.places.get(step.id)) for step in box.steps[:1]), None)
+def find_drawn(flow: Flow, node: int | None, drawn: Collection[int]) -> int | None:
+    """The last step before some, or that one itself, that has a box; others may only have moved its numbers."""
+    while node is not None and node not in drawn and flow.op(node) in CARRYING and flow.makers[node]:
+        node = flow.makers[node][0]
+    return node
+
+
+def gives(flow: Flow, box: Node, node: int) -> bool:
+    """Whether a step's numbers are those that its box gives, be they moved since."""
+    return flow.carried_from(node) == flow.carried_from(flow.places.get(box.steps[0].id))
 
 
 def multiplies_rows(flow: Flow, part: Part, *, alone: bool = False) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
@@ -280,7 +281,10 @@ def spell_kernel(branch: Convolution) -> str:
 
 
 def spell_layers(layers: Sequence[int], begun: int | None = None) -> str:
-    """The numbers of layers from 1, as ranges; a long list is shortened in the middle, to so many at its beginning."""
+    """The numbers of layers from 1, as ranges; a long list is shortened in the middle, to so many at its beginning.
+
+    A last one that is not as far from the one before as those are from each other stands behind that (Beam).
+    """
     runs: list[list[int]] = []
     for number in layers:
         if runs and number == runs[-1][-1] + 1:
@@ -290,4 +294,7 @@ def spell_layers(layers: Sequence[int], begun: int | None = None) -> str:
     told = [f"{run[0] + 1}" if len(run) == 1 else f"{run[0] + 1}–{run[-1] + 1}" for run in runs]
     if len(told) <= (5 if begun is None else begun + 1):
         return ", ".join(told)
-    return f"{', '.join(told[: begun or 3])} … {told[-1]}"
+    begun = begun or 3
+    *apart, last = [later[0] - run[0] for run, later in pairwise(runs[begun - 1 :])]
+    ends = 2 if len({*apart}) == 1 and last not in apart and len(told) > begun + 2 else 1
+    return f"{', '.join(told[:begun])} … {', '.join(told[-ends:])}"
