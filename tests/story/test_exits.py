@@ -8,7 +8,9 @@ from story.body.test_mistaken import PLACES, WIDTH, AttentionPart, FeedForwardPa
 from torch import nn
 
 import xray
+from xray.renderers.fonts import text_width
 from xray.renderers.sheet.poster import draw_poster
+from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 
 CODES = 3
@@ -24,6 +26,31 @@ class Codes(Reader):
     def forward(self, x, kind=None):
         x = self.norm(super().forward(x, kind))
         return torch.stack([head(x) for head in self.heads], dim=1)
+
+
+class Sings(nn.Module):
+    """Ids become scores of codes, by a head for each of several books (MusicGen)."""
+
+    def __init__(self, scored):
+        super().__init__()
+        self.words = nn.Embedding(11, WIDTH)
+        self.layers = nn.ModuleList([AttentionPart(), FeedForwardPart(), AttentionPart(), FeedForwardPart()])
+        self.norm, self.heads = nn.LayerNorm(WIDTH), nn.ModuleList(nn.Linear(WIDTH, scored) for _ in range(CODES))
+
+    def forward(self, ids):
+        x = self.words(ids)
+        for layer in self.layers:
+            x = layer(x)
+        x = self.norm(x)
+        return torch.stack([head(x) for head in self.heads], dim=1)
+
+
+@pytest.mark.parametrize(("scored", "told"), [(9, ["vocab 9", "ids 11"]), (2, ["vocab 11"])])
+def test_codes_that_several_heads_score_are_counted_apart_from_the_ids(scored, told):
+    layout = compose_poster(xray.trace(Sings(scored).eval(), torch.randint(11, (2, PLACES))), text_width)
+
+    texts = " ".join(run.text for box in layout.boxes for line in box.lines for run in line)
+    assert re.findall(r"(?:vocab|ids)  ?\d+", re.sub(" +", " ", texts)) == told
 
 
 class Marked(Reader):

@@ -155,6 +155,27 @@ def test_a_table_that_is_read_past_its_module_too_counts_its_parameters_once():
     assert told == [f"{13 * WIDTH} parameters", "same weights"]
 
 
+class Foretells(PlacedTwice):
+    """Two streams of the next places, each with a row of its own out of one table (ProphetNet)."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = nn.Embedding(2, WIDTH)
+
+    def forward(self, ids):
+        rows, places = self.places(ids)
+        following = nn.functional.embedding(places + 1, self.places.weight)
+        streams = [self.rows.weight[number] + following for number in (1, 0)]
+        return self.layers(torch.cat([self.words(ids) + rows, *streams], dim=1))
+
+
+def test_rows_of_one_table_are_counted_each_beside_a_table_that_is_read_again():
+    (column,) = read_columns(xray.trace(Foretells().eval(), torch.randint(11, (2, 5))))
+
+    told = [node.extra for node in column.entrance.nodes if node.label == "+ A LEARNED ROW"]
+    assert told == [f"{WIDTH} parameters"] * 2
+
+
 class WithPlaces(nn.Module):
     """Words, and the places that stand in a table of their own, which no ids that come in look up (BART, OPT)."""
 

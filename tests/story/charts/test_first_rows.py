@@ -35,3 +35,32 @@ def test_one_row_of_each_head_is_not_called_heads():
     taken = [node for node in nodes if node.record is not None and node.record.shape == (BATCH, HEADS, 1, D_K)]
     assert sorted(node.label for node in taken) == [f"1 OF {PLACES} ROWS K", f"1 OF {PLACES} ROWS Q"]
     assert not [node.remark for node in taken if node.remark]
+
+
+class LooksInTwoParts(nn.Module):
+    """All rows are cut into heads; the first look at each other, and so do the others (ProphetNet's streams)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.three = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(3))
+
+    def forward(self, x):
+        normed = self.norm(x)
+        cut = [
+            one(normed).unflatten(-1, (HEADS, D_K)).transpose(1, 2).split((2, PLACES - 2), dim=2) for one in self.three
+        ]
+        found = [self.out(self.look(*part).transpose(1, 2).flatten(2)) for part in zip(*cut, strict=True)]
+        return x + torch.cat(found, dim=1)
+
+    def look(self, query, key, value):
+        return (query @ key.mT / D_K**0.5).softmax(-1) @ value
+
+
+def test_heads_of_which_some_rows_go_on_are_whole_and_the_rows_have_a_box():
+    model = nn.Sequential(nn.Linear(7, WIDTH), LooksInTwoParts(), FeedForwardPart(), LooksInTwoParts())
+
+    (column,) = read_columns(xray.trace(model.eval(), torch.rand(BATCH, PLACES, 7)))
+    shapes = {node.label: node.record.shape for node in column.frames[0].panels[0].chart.nodes}
+    assert {shapes[f"HEADS {one}"] for one in "QKV"} == {(BATCH, HEADS, PLACES, D_K)}
+    assert {shapes[f"2 OF {PLACES} ROWS {one}"] for one in "QKV"} == {(BATCH, HEADS, 2, D_K)}

@@ -131,3 +131,27 @@ def test_weights_by_which_rows_from_beside_go_too_are_counted_once():
     beside = {node.label: node.extra for node in nodes if node.label in ("BESIDE OTHER SCORES", "+ OTHER WEIGHTS · V")}
 
     assert beside == dict.fromkeys(("BESIDE OTHER SCORES", "+ OTHER WEIGHTS · V"), "same weights")
+
+
+class Pads(nn.Module):
+    """A layer, and rows of nothing around those that it gives; with a number below zero as many are taken away."""
+
+    def __init__(self, layer, rows):
+        super().__init__()
+        self.layer, self.rows = layer, rows
+
+    def forward(self, x):
+        return nn.functional.pad(self.layer(x), (0, 0, self.rows, self.rows))
+
+
+def test_rows_that_several_layers_read_are_padded_for_none_of_them_alone():
+    """Rows of nothing are put around those of the stream before all three layers read them (PEGASUS-X)."""
+    torch.manual_seed(0)
+    model = Model(both=True)
+    for look in model.looks:
+        look.norm, look.out = Pads(look.norm, 1), Pads(look.out, -1)
+    (column,) = read_columns(xray.trace(model.eval(), torch.randn(2, LEN, WIDTH), torch.randn(2, FAR, WIDTH)))
+
+    labels = {node.label for node in column.frames[0].panels[0].chart.nodes}
+    assert {"PAD", "LINEAR Q", "BESIDE OTHER SCORES"} <= labels
+    assert "PAD Q" not in labels

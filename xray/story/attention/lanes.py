@@ -20,6 +20,7 @@ from xray.story.recognition.between import Region
 
 RANK: tuple[Kind, ...] = get_args(Kind)
 """Which part of two comes first where the ways of queries, keys and values leave it open."""
+OF_HEADS = len(("batch", "heads", "places", "d_k"))
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def cut_way(flow: Flow, nodes: Collection[int], end: TensorRecord | None) -> lis
             continue
         if found and kind == "heads" and lays_back(found[-1], record):
             found[-1] = Part("rotate", (*found[-1].nodes, *run), record)
-        elif found and (kind is None or is_same or (kind == found[-1].kind and kind in ("heads", "rotate", "norm"))):
+        elif found and (kind is None or is_same or (kind == found[-1].kind and joins_before(flow, kind, run))):
             found[-1] = Part(found[-1].kind, (*found[-1].nodes, *run), record)
         elif kind is not None:
             found.append(Part(kind, tuple(run), record))
@@ -69,6 +70,21 @@ def cut_way(flow: Flow, nodes: Collection[int], end: TensorRecord | None) -> lis
         numbered.append(Part(part.kind, part.nodes, part.record, counts.get(part.kind, 0)))
         counts[part.kind] = counts.get(part.kind, 0) + 1
     return numbered
+
+
+def joins_before(flow: Flow, kind: Kind, run: Sequence[int]) -> bool:
+    """Whether steps go with those before them that are of the same kind, and take no part of the rows of each head."""
+    return kind in ("rotate", "norm") or (
+        kind == "heads" and not any(takes_rows_of_heads(flow, (node,)) for node in run)
+    )
+
+
+def takes_rows_of_heads(flow: Flow, nodes: Sequence[int]) -> bool:
+    """Whether steps take some of the rows of each head, and do nothing else."""
+    before, after = flow.steps[nodes[0]].inputs[:1], flow.output(nodes[-1]).shape
+    shape = before[0].shape if before else ()
+    is_alike = len(shape) == len(after) == OF_HEADS and (shape[:2], shape[3]) == (after[:2], after[3])
+    return is_alike and after[2] < shape[2]
 
 
 def list_scaled_parts(flow: Flow, run: Sequence[int]) -> list[int]:

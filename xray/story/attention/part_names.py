@@ -6,9 +6,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, COPIES, FINDINGS, SCALINGS, SIDE_BY_SIDE, SUMS, TURNS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.wording import label_activation
-from xray.story.attention.lanes import (
-    Part,
-)
+from xray.story.attention.lanes import OF_HEADS, Part, takes_rows_of_heads
 from xray.story.body.scale import multiplies_by_learned
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.attention import rolls_places
@@ -17,8 +15,6 @@ from xray.story.branches.operands import is_kept, is_rotary
 from xray.story.charts.operation_labels import label_step
 from xray.story.passages.pools import is_pool
 from xray.story.recognition.between import is_linear, name_groups, read_sizes, width_in, width_out
-
-OF_HEADS = len(("batch", "heads", "places", "d_k"))
 
 
 def name_part(flow: Flow, part: Part, letters: str) -> str:
@@ -112,6 +108,8 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         return f"LINEAR + CONV {letters}" if mixes else f"LINEAR {'ADDED AND ' * adds}BESIDE {letters}"
     if part.kind == "lay":
         return f"{label_rows(flow, part)} {letters}"
+    if part.kind == "heads" and (taken := name_taken_rows(flow, part)):
+        return f"{taken} {letters}"
     if keeps_rows(flow, part):
         return f"CUT ANEW {letters}"
     if narrow and keeps_one_head(flow, part):
@@ -119,8 +117,6 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         return f"{'ONE HEAD' if is_head else 'CUT ANEW'} {letters}"
     if narrow and moves_heads(flow, part):
         return f"HEADS FIRST {letters}" if is_turned(flow, part) else f"CUT ANEW {letters}"
-    if part.kind == "heads" and (taken := name_taken_rows(flow, part)):
-        return f"{taken} {letters}"
     if part.kind == "rotate" and not narrow and not is_rotary(flow, part.nodes):
         done = {flow.op(node) for node in part.nodes}
         told = " AND ".join(word for word, ops in (("SCALE", SCALINGS), ("SHIFT", SUMS)) if done & ops)
@@ -136,7 +132,8 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
             return f"CONV {'×'.join(map(str, kernel))} {letters}"
         if is_pool(flow, part.nodes[-1]):
             return f"{label_step(flow, part.nodes[-1])} {letters}"
-        return f"{label_activation(flow.op(part.nodes[-1]).strip('_'))} {letters}"
+        shared = sum(is_linear(flow, reader) for reader in flow.readers.get(part.nodes[-1], ())) > 1
+        return f"{label_activation(flow.op(part.nodes[-1]).strip('_'))} {'' if shared else letters}".strip()
     words = {
         "heads": "HEADS",
         "rotate": "ROTATE",
@@ -170,11 +167,9 @@ def reads_unnormed(flow: Flow, part: Part) -> bool:
 
 def name_taken_rows(flow: Flow, part: Part) -> str:
     """How many rows of each head a part takes of how many, if it does nothing else: they are no heads (EVA's first)."""
-    first, last = flow.steps[part.nodes[0]].inputs[0].shape, flow.output(part.nodes[-1]).shape
-    is_some = (
-        len(first) == len(last) == OF_HEADS and (first[:2], first[-1]) == (last[:2], last[-1]) and last[2] < first[2]
-    )
-    return f"{last[2]:,} OF {first[2]:,} ROWS" if is_some else ""
+    if not takes_rows_of_heads(flow, part.nodes):
+        return ""
+    return f"{flow.output(part.nodes[-1]).shape[2]:,} OF {flow.steps[part.nodes[0]].inputs[0].shape[2]:,} ROWS"
 
 
 def is_cut_into_heads(flow: Flow, part: Part) -> bool:

@@ -162,7 +162,7 @@ def leave_out_again(flow: Flow, nodes: Sequence[Node]) -> list[Node]:
     left: set[str] = set()
     for node in nodes:
         block = blocks[node.key]
-        if block is None or not node.extra:
+        if block is None or node.extra in ("", SAME_WEIGHTS):
             continue
         path = flow.steps[block].path
         counts[path] = counts.get(path, 0) + sum(count_read(flow, flow.places[step.id]) for step in node.steps)
@@ -204,7 +204,7 @@ def add_behind(flow: Flow, node: Node, behind: Mapping[int, tuple[int, ...]], ow
 
 def with_held(flow: Flow, node: int, drawn: Collection[int]) -> tuple[int, ...]:
     """A step with those that work out the learned numbers that rows meet there, as exp(A) is."""
-    return with_learned(flow, (node,)) if meets_learned(flow, node, drawn) else (node,)
+    return with_learned(flow, (node,), drawn) if meets_learned(flow, node, drawn) else (node,)
 
 
 def name_written_bends(flow: Flow, nodes: Collection[int], loop: Collection[int]) -> dict[int, str]:

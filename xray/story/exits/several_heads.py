@@ -1,5 +1,6 @@
 """Several heads of one stream: those that a model hands out beside its last one, each in a lane of its own."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -23,7 +24,7 @@ from xray.story.branches.caps import name_times, read_factor
 from xray.story.charts.chart import Chart, Node, Place
 from xray.story.charts.operation_labels import label_step
 from xray.story.exits.last_steps import changes_all, label_behind, list_begun, list_worked_behind, reach_behind
-from xray.story.recognition.between import find_region, is_linear, list_reading_data
+from xray.story.recognition.between import find_region, is_linear, list_reading_data, width_out
 
 GOING_ON = CARRYING | CLAMPS | CURVES | DIFFERENCES | DROPOUTS | MASKINGS | PLACING | SCALINGS | SUMS | {"sum"}
 """What a head may still do with what its last linear layer made."""
@@ -78,6 +79,13 @@ def reads_end(flow: Flow, head: int, end: int) -> bool:
             todo += list_cut_makers(flow, here)
         seen.add(here)
     return end in seen
+
+
+def list_alike(flow: Flow, chart: Chart) -> set[int]:
+    """How many numbers those layers of an exit give of which several read the same rows: one a code (MusicGen)."""
+    linear = [place for node in chart.nodes for step in node.steps if is_linear(flow, place := flow.places[step.id])]
+    alike = Counter((flow.makers[place], width_out(flow, place)) for place in linear)
+    return {width for (_, width), count in alike.items() if count > 1}
 
 
 def list_onward(flow: Flow, tops: Collection[int], reached: Collection[int]) -> set[int]:

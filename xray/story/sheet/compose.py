@@ -9,6 +9,7 @@ from string import digits
 from xray.ir.flow.dataflow import Flow
 from xray.ir.trace import Trace
 from xray.story.anatomy.tree import Anatomy
+from xray.story.body.ends import LEAST_SAID
 from xray.story.body.stages import Staging
 from xray.story.body.whole import anatomy
 from xray.story.canvas import Canvas
@@ -19,6 +20,7 @@ from xray.story.charts.sum_chart import list_behind
 from xray.story.compare.marks import Marks
 from xray.story.compare.outlines import card_blocks, card_height, draw_marks_card, outline_marks
 from xray.story.exits.loss_chart import PICKS
+from xray.story.exits.several_heads import list_alike
 from xray.story.facts.totals import count_params
 from xray.story.facts.unsaid import count_unsaid, list_undrawn
 from xray.story.facts.unused import drop_unused, find_unused
@@ -179,9 +181,14 @@ def gather(trace: Trace, whole: Anatomy, columns: Sequence[Column]) -> Told:
 
 
 def count_scored(columns: Sequence[Column]) -> tuple[tuple[str, int], ...]:
-    """How many words those towers give scores that do, by their names; of two tables, neither."""
+    """How many words those towers give scores that do, by their names; of two tables, neither.
+
+    Several heads of the same rows give scores to the words of a table each, or to most of them (MusicGen).
+    """
     records = [(one.name, node.record) for one in columns if one.exit is not None for node in one.exit.nodes]
     found = {(name, one.shape[-1]) for name, one in records if one is not None and one.axes[-1:] == ("vocab",)}
+    alike = [(one, size) for one in columns if one.exit for size in list_alike(one.reading.flow, one.exit)]
+    found |= {(one.name, size) for one, size in alike if size > (one.towering.tower.vocab or size) * LEAST_SAID}
     return tuple(sorted(one for one in found if [name for name, _ in found].count(one[0]) == 1))
 
 
