@@ -150,7 +150,11 @@ def mllama(c):
         image,
         tiles,
         text,
-        links=(Link("joined", "vision", "encoder"), memory("encoder", "decoder")),
+        links=(
+            Link("joined", "vision", "encoder"),
+            memory("encoder", "decoder"),
+            Link("memory", "vision", "decoder", (0, 1)),  # what lower layers gave stands beside it (1002)
+        ),
         head=Head("vocabulary", read.vocab_size, False),
         untold=left_out("model.multi_modal_projector"),
     )

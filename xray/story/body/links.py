@@ -40,14 +40,15 @@ def list_meetings(reading: Reading) -> Meetings:
 def read_links(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> tuple[Link, ...]:
     """How towers reach one another."""
     found: dict[Link, set[int]] = {}
+    looked: dict[tuple[str, str], set[int]] = {}
     ends = {end: one.tower.name for one in towers for end in (one.end, *one.sums)}
     for one in towers:
         for branching in list_branchings(one):
             branch = branching.branch
             if isinstance(branch, Looking) and branch.leaves_stream and branch.source not in (None, one.tower.name):
-                taken = list_taken(flow, branching, ends)
-                own = {place for place in taken if ends[place] == branch.source}
-                found.setdefault(Link("memory", str(branch.source), one.tower.name), set()).update(own)
+                found.setdefault(Link("memory", str(branch.source), one.tower.name), set())
+                for place in list_taken(flow, branching, ends):
+                    looked.setdefault((ends[place], one.tower.name), set()).add(place)
             for place in [] if isinstance(branch, Looking) else list_multiplied(flow, branching, ends):
                 if ends[place] != one.tower.name:
                     found.setdefault(Link("multiplied", ends[place], one.tower.name), set()).add(place)
@@ -67,6 +68,10 @@ def read_links(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> tu
     for (first, second), place in meetings.items():
         if place in fresh:  # be it that one of several that meet there reaches the other in another way too (OneFormer)
             found[Link("compared", first, second)] = set()
+    pairs = {(link.source, link.target) for link in found}
+    for pair, places in looked.items():
+        if (link := Link("memory", *pair)) in found or (pair not in pairs and pair[0] != pair[1]):
+            found.setdefault(link, set()).update(places)  # memory is of layers of other towers too (Mllama)
     named = {one.tower.name: one for one in towers}
     return tuple(replace(link, behind=tell_behind(named[link.source], taken)) for link, taken in found.items())
 
