@@ -48,6 +48,33 @@ def test_a_norm_before_the_bend_and_learned_numbers_behind_one_are_named(sets):
     ]
 
 
+class Times(nn.Module):
+    """What multiplies by one number, that is written down or held."""
+
+    def __init__(self, number):
+        super().__init__()
+        self.number = number
+
+    def forward(self, x):
+        return x * self.number
+
+
+@pytest.mark.parametrize(
+    ("sets", "number", "told"),
+    [
+        (1, 0.3, "RMS NORM, × 0.3"),
+        (1, torch.tensor(0.3), "RMS NORM, × ONE NUMBER"),
+        (1, 1.0, "RMS NORM"),
+        (0, 0.3, "RMS NORM"),  # it may be the root of the width, by which what has length 1 becomes the norm
+    ],
+)
+def test_one_number_behind_the_weights_of_a_norm_is_named(sets, number, told):
+    part = AttentionPart()
+    part.norm = nn.Sequential(WrittenNorm(WIDTH, sets), Times(number))
+
+    assert draw(Reader(part, AttentionPart()), rows())[0].label == told
+
+
 class Begun(nn.Module):
     """A stream that begins with learned rows, which a norm reads that is written out (Idefics 2)."""
 

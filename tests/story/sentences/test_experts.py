@@ -1,11 +1,11 @@
-"""What is said of experts, where not all layers have as many."""
+"""What is said of experts and gates, where not all layers have as many."""
 
 from dataclasses import replace
 
-from story.sentences.pools import EXPERTS, FALSE, PLAIN, make_anatomy
+from story.sentences.pools import EXPERTS, FALSE, GATED, PLAIN, make_anatomy
 
 from xray.story.anatomy.tree import Anatomy
-from xray.story.sentences.of_feed_forwards import describe_experts
+from xray.story.sentences.of_feed_forwards import describe_experts, describe_gate
 
 
 def with_others(*others: object) -> Anatomy:
@@ -23,6 +23,17 @@ def test_experts_are_said_of_some_layers_where_others_have_none() -> None:
 
     assert describe_experts(with_others(PLAIN)).startswith("Experts: ")
     assert describe_experts(mixed).startswith("Experts in some layers: ")
+
+
+def test_a_gate_is_said_of_some_layers_only_where_others_have_none() -> None:
+    gated, plain = make_anatomy(FALSE, GATED), make_anatomy(FALSE, PLAIN)
+    mixed = replace(gated, towers=(*gated.towers, *plain.towers))
+
+    assert describe_gate(gated).startswith("Gated feed-forward: ")
+    assert describe_gate(mixed).startswith("Gated feed-forward in some layers: ")
+    assert describe_gate(make_anatomy(FALSE, GATED, PLAIN)).startswith(
+        "Gated feed-forward, beside one without a gate: "
+    )
 
 
 def test_pyramids_of_experts_are_told_with_the_least_and_the_most() -> None:

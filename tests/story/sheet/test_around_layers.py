@@ -157,3 +157,23 @@ def test_a_table_that_all_layers_read_is_not_the_first_layers():
     (frame,) = column.frames
 
     assert (frame.params, frame.most) == (count(model.layers[0]), None)
+
+
+class Handed(Tabled):
+    """Its rows are cut where a cache would hand on others, before the first layer (CPM-Ant)."""
+
+    def __init__(self):
+        super().__init__()
+        self.begin = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        return super().forward((self.begin(x) + 1)[:, 0:])
+
+
+def test_a_table_is_not_the_first_layers_where_the_stream_is_only_moved_before_it():
+    model = Handed()
+    torch.manual_seed(0)
+    (column,) = read_columns(xray.trace(model.eval(), torch.rand(2, QUERIES, WIDTH)))
+    (frame,) = column.frames
+
+    assert (frame.params, frame.most) == (count(model.layers[0]), None)

@@ -283,8 +283,7 @@ def draw_inner_norm(flow: Flow, norm: Norm, row: int) -> Node:
     """A norm inside a branch, before the linear layer that leads back."""
     told = "LAYER NORM" if norm.centred else "RMS NORM"
     steps = steps_with_block(flow, norm.end, *(node for node in reversed(norm.nodes) if node != norm.end))
-    counted = steps[0].params
-    extra = plural(counted, "parameter") if counted else ""
+    extra = describe_params(flow, norm.end, *norm.nodes)
     return Node("inner", told, row, BROAD, steps, flow.output(norm.end), extra)
 
 

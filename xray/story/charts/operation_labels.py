@@ -19,6 +19,7 @@ from xray.ir.flow.operation_kinds import (
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.wording import label_activation
 from xray.story.body.stages import find_any_norm, name_norm
+from xray.story.branches.caps import name_times, read_factor
 from xray.story.entrance.tables import MOVING
 from xray.story.passages.bridges import label_convolution
 from xray.story.passages.channels import find_channels, find_channels_ahead, gates_channels
@@ -37,7 +38,7 @@ from xray.story.passages.pools import (
 )
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.lengths import ITS_LENGTH, divides_by_length
-from xray.story.recognition.norms import REGROUPING, RUNNING, Norm, is_weighed_twice
+from xray.story.recognition.norms import REGROUPING, RUNNING, Norm, is_weighed_twice, list_factors
 
 MOST_BEHIND = 12
 LABELS = {
@@ -63,6 +64,12 @@ ALIKE = {"amax": "max", "amin": "min"}
 """What has two names in torch, and one on the sheet (timm's Hiera)."""
 
 
+def name_factors(flow: Flow, norm: Norm) -> str:
+    """By what one number a norm's rows are multiplied, where that stands in its box; empty if by none."""
+    factors = [read_factor(flow, node) for node in list_factors(flow, norm)]
+    return "".join(", × ONE NUMBER" if one is None else f", {name_times(one)}" for one in factors if one != 1)
+
+
 def label_step(flow: Flow, node: int, drawn: Collection[int] = ()) -> str:
     """What one step is called, where others are `drawn`."""
     norm = find_any_norm(flow, node)
@@ -71,7 +78,9 @@ def label_step(flow: Flow, node: int, drawn: Collection[int] = ()) -> str:
             return "NORM OVER ALL PLACES SO FAR"
         kind = name_norm(flow, norm)
         twice = " × LEARNED NUMBERS" * is_weighed_twice(flow, norm)
-        return f"{kind.upper()} NORM{tell_groups(flow, norm)}{twice}" if kind else label_division(flow, norm)
+        if not kind:
+            return label_division(flow, norm)
+        return f"{kind.upper()} NORM{tell_groups(flow, norm)}{twice}{name_factors(flow, norm)}"
     op = flow.op(node)
     if op in SIDE_BY_SIDE and (label_learned_rows(flow, node) or lies_end_to_end(flow, node)):
         return label_learned_rows(flow, node) or "END TO END"

@@ -38,7 +38,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.forward_chart import chart_forward
 from xray.story.charts.norms_apart import lead_norms
-from xray.story.charts.operation_labels import label_step
+from xray.story.charts.operation_labels import label_step, name_factors
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.state_names import name_state_steps
 from xray.story.charts.sum_chart import add_sum
@@ -274,6 +274,7 @@ def chart_norm(flow: Flow, norm: Norm, key: str, wide: bool) -> Chart:
     kind = name_norm(flow, norm)
     label = f"{kind.upper()} NORM" if kind else "NORM"
     label += " × LEARNED NUMBERS" * is_weighed_twice(flow, norm)
+    label += name_factors(flow, norm) if key == "opening" else ""  # behind a branch it has a box of its own
     label = f"{label}, ITS OWN FOR EACH OF TWO KINDS OF ROWS" if is_parted(flow, norm) else label
     modulation = list_modulation(flow, norm)
     if modulation:

@@ -160,6 +160,17 @@ def gives_weights(flow: Flow, nodes: Sequence[int]) -> bool:
     return bool(weights) and all(weights)
 
 
+def list_factors(flow: Flow, norm: Norm) -> list[int]:
+    """The steps at the end of a norm that multiply by one number what its weights gave (Gemma 3n's routers)."""
+    here, found = flow.carried_from(norm.end), list[int]()
+    while (
+        here is not None and flow.op(here) in SCALINGS and all(one.shape == () for one in flow.steps[here].inputs[1:])
+    ):
+        found.append(here)
+        here = flow.carried_from(flow.makers[here][0])
+    return found if here in norm.nodes and gives_weights(flow, [here]) else []
+
+
 def is_weighed_twice(flow: Flow, norm: Norm) -> bool:
     """Whether rows are multiplied by learned numbers twice: a norm's own, and others behind these (Gemma 3n)."""
     weighed = [

@@ -24,7 +24,10 @@ def describe_gate(anatomy: Anatomy) -> str:
         return ""
     names = {activation for activation, gated in found if gated}
     name = ACTIVATIONS.get(next(iter(names)) or "", "a bend") if len(names) == 1 else "a bend"
-    some = " in some layers" if any(not gated for _, gated in found) else ""
+    some = ""
+    if any(not gated for _, gated in found):
+        where = of_some_layers(anatomy, lambda one: isinstance(one, FeedForward | Experts) and one.gated)
+        some = where or ", beside one without a gate"  # Gemma 3n
     return f"Gated feed-forward{some}: {name} of one projection, times another, then back."
 
 

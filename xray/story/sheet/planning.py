@@ -222,10 +222,12 @@ def name_kind(node: Node) -> str:
 def find_block(flow: Flow, layer: Layer) -> Step | None:
     """The block that holds a whole layer and nothing else, and reads the stream first; None where there is none.
 
-    A layer may join other rows to those of the stream before its first sum (OmDet).
+    A layer may join other rows to those of the stream before its first sum (OmDet); what only moves the stream may
+    stand before the first (CPM-Ant).
     """
     nodes = set().union(*(staging.nodes for staging in layer))
-    inner = [node for staging in layer for one in staging.branches for node in one.region.inner]
+    every = (node for staging in layer for one in staging.branches for node in one.region.inner)
+    inner = [node for node in every if flow.op(node) not in CARRYING]
     first = layer[0].joints[0]
     shape = flow.output(first.add).shape
     before = shape if first.stream is None else flow.output(first.stream).shape
