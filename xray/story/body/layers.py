@@ -297,13 +297,13 @@ def list_reaches(flow: Flow, layer: Layer) -> tuple[tuple[int, ...], ...]:
 
 
 def count_added(flow: Flow, layer: Layer) -> tuple[int, ...]:
-    """How often something is added to the values of each attention of a layer that is no bias: rows of a table, say.
+    """How often something is added to queries, keys and values of each attention of a layer that is no bias.
 
-    So layers of NeoMME differ.
+    Rows of a table, say: so layers of NeoMME differ, and the first one of DAB-DETR differs from the others.
     """
     looking = [(one.site, one.region) for staging in layer for one in staging.branches if one.site is not None]
-    values = (read_sides(flow, site, region)[2].nodes for site, region in looking)
-    return tuple(sum(flow.op(node) in SUMS and not adds_learned_row(flow, node) for node in nodes) for nodes in values)
+    sides = (side.nodes for site, region in looking for side in read_sides(flow, site, region))
+    return tuple(sum(flow.op(node) in SUMS and not adds_learned_row(flow, node) for node in nodes) for nodes in sides)
 
 
 def find_mask(flow: Flow, site: Site) -> Mask:
