@@ -4,6 +4,7 @@ import re
 
 import pytest
 import torch
+from handwritten import Attention, Layer
 from story.body.test_mistaken import PLACES, WIDTH, AttentionPart, FeedForwardPart, Reader, rows
 from torch import nn
 
@@ -165,6 +166,48 @@ def test_what_is_added_and_bent_behind_the_last_layer_is_drawn_in_its_order():
     drawn = [word for word in words[words.index("LAST NORM") :] if word in ("LINEAR", "+ A BIAS", "TANH")]
     assert drawn == ["LINEAR", "+ A BIAS", "TANH"]
     assert not [word for word in words if "in no box" in word]
+
+
+class Looked(Reader):
+    """Scores by the rows of a table, and a bias of the same head (Perceiver)."""
+
+    def __init__(self, *layers):
+        super().__init__(*layers)
+        self.norm = nn.LayerNorm(WIDTH)
+        self.table, self.bias = nn.Parameter(torch.ones(9, WIDTH)), nn.Parameter(torch.zeros(9))
+
+    def forward(self, x, kind=None):
+        x = self.norm(super().forward(x, kind))
+        return (x.flatten(0, 1) @ self.table.T + self.bias).unflatten(0, x.shape[:2])
+
+
+def test_the_bias_of_a_product_is_drawn_with_it_alone():
+    words = words_of(Looked)
+
+    assert "LINEAR" in words[words.index("LAST NORM") :]
+    assert "+ A BIAS" not in words
+
+
+class KeptAll(nn.Module):
+    """What each layer gives through one more norm, and what the last one gives by itself too (Grounding DINO)."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(Layer(15, Attention(15, 3), norm="after") for _ in range(3))
+        self.norm = nn.LayerNorm(15)
+
+    def forward(self, x):
+        kept = []
+        for layer in self.layers:
+            x = layer(x)
+            kept.append(self.norm(x))
+        return torch.stack(kept), self.norm(x)
+
+
+def test_the_norm_of_the_last_layer_is_not_drawn_behind_it_again():
+    (column,) = read_columns(xray.trace(KeptAll().eval(), torch.rand(2, 7, 15)))
+
+    assert {node.label for node in column.exit.nodes} == {"LAST NORM"}
 
 
 class Corrected(Reader):

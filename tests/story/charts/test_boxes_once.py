@@ -58,6 +58,25 @@ def build_switch():
     return model, {"input_ids": ids, "decoder_input_ids": ids[:, :4]}
 
 
+def build_deformable_detr():
+    net = transformers.ResNetConfig(
+        embedding_size=8,
+        hidden_sizes=[16, 24, 40, 48],
+        depths=[1, 1, 2, 1],
+        out_features=["stage2", "stage3", "stage4"],
+    )
+    config = transformers.DeformableDetrConfig(
+        backbone_config=net,
+        d_model=32,
+        encoder_layers=2,
+        decoder_layers=2,
+        encoder_ffn_dim=36,
+        decoder_ffn_dim=36,
+        num_queries=7,
+    )
+    return transformers.DeformableDetrForObjectDetection(config), {"pixel_values": torch.rand(2, 3, 64, 64)}
+
+
 def read(build):
     torch.manual_seed(0)
     model, inputs = build()
@@ -87,3 +106,13 @@ def test_an_encoder_does_not_end_with_what_a_router_of_the_decoder_chooses():
     encoder, _ = read(build_switch)
 
     assert [node.label for node in encoder.exit.nodes] == ["LAST NORM"]
+
+
+def test_a_bend_behind_a_sum_stands_in_the_box_of_that_sum_alone():
+    columns = read(build_deformable_detr)
+
+    panels = [panel for one in columns for frame in one.frames for panel in frame.panels]
+    ends = {step.id for panel in panels for step in panel.chart.nodes[-1].steps}
+    around = [chart for one in columns for chart in (one.entrance, one.exit) if chart is not None]
+    assert any("ReLU" in panel.chart.nodes[-1].label for panel in panels)
+    assert ends.isdisjoint(node.steps[0].id for chart in around for node in chart.nodes if node.steps)

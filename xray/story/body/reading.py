@@ -12,7 +12,7 @@ from xray.ir.trace import Pass, Trace
 from xray.story.anatomy.branches import Attention
 from xray.story.anatomy.tree import Group, Tower
 from xray.story.body.naming import UNNAMED, name_towers
-from xray.story.body.towers import Towering, read_tower
+from xray.story.body.towers import Towering, list_results, read_tower
 from xray.story.passages.rows_between import is_worked_out, list_added_rows
 from xray.story.recognition.between import Region, find_region
 from xray.story.streams.families import find_families, list_sums
@@ -58,7 +58,7 @@ def read_pass(one_pass: Pass) -> Reading:
         own = dict.fromkeys(list_sums(family), "self")
         tower = read_tower(flow, family, sites, names | own, sums, list_finders(flow, towers))
         towers.append(tower)
-        names |= dict.fromkeys(tower.results, f"{UNNAMED}{number}")
+        names |= dict.fromkeys(list_results(flow, tower), f"{UNNAMED}{number}")
     towers = name_towers(flow, towers)
     mixed = any(is_joint(tower.tower) for tower in towers) or are_in_turn(towers)
     towers = [tell_apart(flow, one, towers, sites) if mixed or holds_another(one, towers) else one for one in towers]
@@ -155,7 +155,7 @@ def tell_apart(flow: Flow, one: Towering, towers: Sequence[Towering], sites: Seq
     chains = [replace(chain, joints=list(map(part, chain.joints))) for chain in one.chains]
     joined = others if any(is_joint(each.tower) for each in towers) else []
     names = {chain.start: other.tower.name for other in joined for chain in other.chains if chain.start is not None}
-    names |= {end: other.tower.name for other in others for end in other.results}
+    names |= {end: other.tower.name for other in others for end in list_results(flow, other)}
     names |= dict.fromkeys(one.sums, "self")
     found = read_tower(flow, chains, sites, names, shared=list_finders(flow, towers[: towers.index(one)]))
     return replace(found, tower=replace(found.tower, name=one.tower.name, entrance=one.tower.entrance))

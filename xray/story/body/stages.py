@@ -21,7 +21,7 @@ from xray.ir.flow.projections import data_input, is_product
 from xray.story.anatomy.branches import Branch, NormKind, Unknown
 from xray.story.anatomy.tree import Norm, Stage
 from xray.story.body.merged import describe_half, split_merged
-from xray.story.body.scale import name_scale
+from xray.story.body.scale import find_bend_behind, name_scale
 from xray.story.branches.attention import describe_attention
 from xray.story.branches.distinctions import (
     describe_context,
@@ -338,3 +338,11 @@ def name_norm(flow: Flow, norm: FoundNorm) -> NormKind | None:
     if len(norm.nodes) > 1 and not is_parted(flow, norm) and (SPREADS | NORMS).isdisjoint(map(flow.op, norm.nodes)):
         return None  # what is divided by the mean alone
     return "layer" if norm.centred else "rms"
+
+
+def find_own_bend(flow: Flow, staging: Staging) -> int | None:
+    """The bend behind the sum of a stage through which all goes that it gives, if nothing else stands between."""
+    last, stage = staging.joints[-1].add, staging.stage
+    is_normed = stage.norm.on == "stream" and any(norm.end > last for norm in staging.norms)
+    is_plain = not (is_normed or staging.behind or stage.stream_scale or stage.replaces)
+    return find_bend_behind(flow, last) if is_plain else None

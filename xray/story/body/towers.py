@@ -12,7 +12,7 @@ from xray.story.anatomy.tree import EntrancePart, Group, Norm, Tower
 from xray.story.body.last_norms import goes_past, is_of_keys, is_of_way_on, is_used, last_norm, norm_within_skip
 from xray.story.body.layers import Layer, cut_by_blocks, cut_layers, group_layers, hold_together, join_cuts
 from xray.story.body.numbered import read_numbered
-from xray.story.body.stages import Staging, find_any_norm, name_norm, read_stage
+from xray.story.body.stages import Staging, find_any_norm, find_own_bend, name_norm, read_stage
 from xray.story.body.widths import shape_of
 from xray.story.body.windows import tell_cut_stream, tell_windows
 from xray.story.entrance.entrance import read_entrance
@@ -83,15 +83,6 @@ class Towering:
         return frozenset(end for chain in self.chains for end in (chain.end, *(joint.add for joint in chain.joints)))
 
     @property
-    def results(self) -> frozenset[int]:
-        """Its end, its sums, and the norms that the stream goes through behind these: what another tower begins with.
-
-        A norm behind a sum is the layer's own, be it that another tower reads it in the middle (BridgeTower).
-        """
-        norms = ((norm.end, one.joints[-1].add) for one in self.stagings for norm in one.norms)
-        return self.sums | {self.end} | {end for end, add in norms if end > add}
-
-    @property
     def nodes(self) -> set[int]:
         """Every step that has a place in it."""
         found = set(self.entrance) | (set() if self.final is None else set(self.final.nodes))
@@ -99,6 +90,17 @@ class Towering:
             found |= staging.nodes
         found |= set() if self.condition is None else self.condition.nodes
         return found.union(*(bridge.nodes for bridge in self.bridges))
+
+
+def list_results(flow: Flow, one: Towering) -> frozenset[int]:
+    """Its end, its sums, and the norms and bends that the stream goes through behind these: what others begin with.
+
+    A norm behind a sum is the layer's own, be it that another tower reads it in the middle (BridgeTower); so is a bend
+    (ResNet's, before the encoder of DETR).
+    """
+    norms = frozenset(norm.end for own in one.stagings for norm in own.norms if norm.end > own.joints[-1].add)
+    bends = frozenset(bend for own in one.stagings if (bend := find_own_bend(flow, own)) is not None)
+    return one.sums | {one.end} | norms | bends
 
 
 def read_tower(

@@ -4,8 +4,7 @@ from collections.abc import Collection
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, DROPOUTS, SUMS
-from xray.story.body.scale import find_bend_behind
-from xray.story.body.stages import Staging, find_any_norm, name_norm
+from xray.story.body.stages import Staging, find_any_norm, find_own_bend, name_norm
 from xray.story.body.towers import Towering
 from xray.story.charts.chart import (
     BROAD,
@@ -78,14 +77,6 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     )
     edges = [Edge(head, "add") for head in chart.heads]
     return Chart((*chart.nodes, node), (*chart.edges, *edges), chart.feet, "add", chart.memory)
-
-
-def find_own_bend(flow: Flow, staging: Staging) -> int | None:
-    """The bend behind the sum of a stage through which all goes that it gives, if nothing else stands between."""
-    last, stage = staging.joints[-1].add, staging.stage
-    is_normed = stage.norm.on == "stream" and any(norm.end > last for norm in staging.norms)
-    is_plain = not (is_normed or staging.behind or stage.stream_scale or stage.replaces)
-    return find_bend_behind(flow, last) if is_plain else None
 
 
 def find_drawn_bend(flow: Flow, towering: Towering, number: int) -> int | None:

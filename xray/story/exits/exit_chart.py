@@ -60,7 +60,8 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     end = towering.last_layer
     last = find_last(flow, towering, others)
     if last is None:
-        return add_worked(flow, towering, None, end, others)
+        bend = find_drawn_bend(flow, towering, len(towering.layers) - 1)
+        return add_worked(flow, towering, None, end if bend is None else bend, others)
     loss = last if is_loss(flow, last) and len(flow.steps[last].inputs) > 1 else None
     picks = list_picks(flow, last, others) if loss is None else []
     predicted = 0 if loss is None else find_predicted(flow, loss, end)
@@ -77,7 +78,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     beside = frozenset[int]() if towering.condition is None else towering.condition.nodes
     brought = list_brought(flow, region, beside) if loss is None and not others else frozenset[int]()
     nodes |= {*list_beside(flow, end, top, others), *brought}
-    apart = list_apart(flow, towering, {*nodes, *of_stage})
+    apart = list_apart(flow, towering, {*nodes, *of_stage}).difference(of_stage)
     nodes |= apart
     labels = label_joined_rows(flow, nodes, {end, *of_stage}) | label_brought(flow, brought)
     modulation = () if towering.final is None else list_modulation(flow, towering.final)
@@ -151,7 +152,10 @@ def add_worked(flow: Flow, towering: Towering, chart: Chart | None, top: int, ot
         (f"behind{one[0]}", label_behind(flow, one, began), one) for one in list_worked_behind(flow, top, others, began)
     ]
     worked += [(f"wave{one[0]}", told, one) for told, one in list_waves(flow, top, others)]
+    boxed = {step.id for node in (() if chart is None else chart.nodes) for step in node.steps}
     for key, told, steps in worked:
+        if flow.steps[steps[0]].id in boxed:  # the bias of a product that the head is (Perceiver)
+            continue
         node = Node(key, told, 0, BROAD, steps_at(flow, *steps), flow.output(steps[0]))
         chart = Chart((node,), (), (key,), key) if chart is None else add_above(chart, node)
     return chart
