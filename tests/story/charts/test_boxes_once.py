@@ -7,7 +7,9 @@ import torch
 import transformers
 
 import xray
+from xray.story.facts.unsaid import list_undrawn
 from xray.story.sheet.columns import read_columns
+from xray.story.sheet.compose import list_told
 
 
 def build_glpn():
@@ -116,3 +118,9 @@ def test_a_bend_behind_a_sum_stands_in_the_box_of_that_sum_alone():
     around = [chart for one in columns for chart in (one.entrance, one.exit) if chart is not None]
     assert any("ReLU" in panel.chart.nodes[-1].label for panel in panels)
     assert ends.isdisjoint(node.steps[0].id for chart in around for node in chart.nodes if node.steps)
+
+
+def test_heads_that_work_with_the_weights_of_one_that_is_drawn_are_not_told_as_left_out():
+    columns = read(build_deformable_detr)
+
+    assert [one.path for one in list_undrawn(list_told(columns))] == ["model.reference_points"]

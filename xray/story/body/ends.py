@@ -9,6 +9,7 @@ from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS
 from xray.ir.trace import SAME_WEIGHTS_AS
 from xray.story.anatomy.branches import Experts, Unknown
 from xray.story.anatomy.tree import Head, Untold
+from xray.story.body.layers import name_holder
 from xray.story.body.links import Meetings
 from xray.story.body.scale import read_bending
 from xray.story.body.towers import Towering
@@ -190,7 +191,11 @@ def read_untold(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> t
 
 
 def list_apart(flow: Flow, told: Collection[int]) -> tuple[Untold, ...]:
-    """The outermost parts with parameters none of whose steps is among those that are told of."""
+    """The outermost parts with parameters none of whose steps is among those that are told of.
+
+    One that works with the weights of what is told alone is none, nor one with those of a part before it: the heads of
+    all layers may be one (Deformable DETR).
+    """
     covered: set[int] = set()
     for node in told:
         here: int | None = node
@@ -199,11 +204,27 @@ def list_apart(flow: Flow, told: Collection[int]) -> tuple[Untold, ...]:
             here = flow.places.get(flow.steps[here].parent or "")
     found: dict[str, int] = {}
     paths = {flow.steps[place].path for place in covered}
+    held = {name_holder(flow, flow.steps[place]) for place in covered if flow.is_leaf(place)}
     for place, step in enumerate(flow.steps):
         parent = flow.places.get(step.parent or "")
         if place in covered or step.path in paths or not step.params or (parent is not None and parent not in covered):
             continue
         if step.path.partition(PARAMETRIZED)[0] in paths:
             continue  # it works out a weight of what is told (torch.nn.utils.parametrize)
-        found.setdefault(step.path, step.params)
+        own = list_holders(flow, place)
+        if step.path not in found and sum(own[path] for path in own.keys() & held) < step.params:
+            found[step.path] = step.params
+            held |= own.keys()
     return tuple(Untold(path, params) for path, params in found.items())
+
+
+def list_holders(flow: Flow, place: int) -> dict[str, int]:
+    """The paths that hold the weights of the steps in a part, or of that step itself, with how many each has."""
+    inside, found = {flow.steps[place].id}, dict[str, int]()
+    for step in flow.steps[place:]:
+        if step.id not in inside and step.parent not in inside:
+            break
+        inside.add(step.id)
+        if step.params and flow.is_leaf(flow.places[step.id]):
+            found[name_holder(flow, step)] = step.params
+    return found
