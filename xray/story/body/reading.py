@@ -56,7 +56,7 @@ def read_pass(one_pass: Pass) -> Reading:
     sums = {add: f"{UNNAMED}{number}" for number, family in enumerate(families) for add in list_sums(family)}
     for number, family in enumerate(families):
         own = dict.fromkeys(list_sums(family), "self")
-        tower = read_tower(flow, family, sites, names | own, sums, list_finders(flow, towers))
+        tower = read_tower(flow, family, sites, names | own, sums, list_stems(flow, towers))
         towers.append(tower)
         names |= dict.fromkeys(list_results(flow, tower), f"{UNNAMED}{number}")
     towers = name_towers(flow, towers)
@@ -157,7 +157,7 @@ def tell_apart(flow: Flow, one: Towering, towers: Sequence[Towering], sites: Seq
     names = {chain.start: other.tower.name for other in joined for chain in other.chains if chain.start is not None}
     names |= {end: other.tower.name for other in others for end in list_results(flow, other)}
     names |= dict.fromkeys(one.sums, "self")
-    found = read_tower(flow, chains, sites, names, shared=list_finders(flow, towers[: towers.index(one)]))
+    found = read_tower(flow, chains, sites, names, shared=list_stems(flow, towers[: towers.index(one)]))
     return replace(found, tower=replace(found.tower, name=one.tower.name, entrance=one.tower.entrance))
 
 
@@ -185,9 +185,13 @@ def list_ends(one: Towering) -> frozenset[int]:
     return frozenset(one.entrance).union(() if one.final is None else one.final.nodes)
 
 
-def list_finders(flow: Flow, towers: Sequence[Towering]) -> set[int]:
-    """The convolutions that stand before some towers."""
-    return {node for one in towers for node in one.entrance if flow.op(node) in FINDINGS}
+def list_stems(flow: Flow, towers: Sequence[Towering]) -> set[int]:
+    """The convolutions that stand before some towers, and what is worked out of them there."""
+    found = set[int]()
+    for one in towers:
+        finders = {node for node in one.entrance if flow.op(node) in FINDINGS}
+        found |= finders.union(flow.ahead(*finders, within=one.entrance.__contains__))
+    return found
 
 
 def list_joints(one: Towering) -> list[Joint]:

@@ -114,7 +114,7 @@ def read_tower(
     """The tower of chains that follow one another, each on the result of the one before; it has no name yet.
 
     `names` has the towers before it by the steps that end them, `beside` those that its attentions may look at too.
-    `shared` are convolutions before one of them, from which its entrance may go on (D-FINE).
+    `shared` are convolutions before one of them and what was made of these, from which its entrance may go on (D-FINE).
     """
     entrance = read_entrance(flow, chains[0].start, chains[0].joints[0].add, {*names, *shared})
     cut: list[list[Layer]] = []
