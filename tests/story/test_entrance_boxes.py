@@ -575,3 +575,27 @@ def test_a_signal_that_is_multiplied_before_a_mask_has_a_box_for_it():
     _, chart = read(Heard, torch.rand(2, 5, 9), torch.ones(2, 7))
 
     assert labels_of(chart)[1:] == ["CONVOLUTION 3", "× √d_model", "× ONE NUMBER FOR EACH PLACE"]
+
+
+class Filled(nn.Module):
+    """Words, and one row for those that are a sign: a word of its own, projected and then normed, or taken times 3."""
+
+    def __init__(self, *, is_normed):
+        super().__init__()
+        self.words, self.project, self.is_normed = nn.Embedding(31, WIDTH), nn.Linear(WIDTH, WIDTH), is_normed
+        self.layers = make_layers(WIDTH, 3)
+
+    def forward(self, ids):
+        row = self.project(self.words(torch.full((1, 1), 30)))
+        row = row * (row.pow(2).mean(-1, keepdim=True) + 1e-6).rsqrt() if self.is_normed else row * 3
+        x = torch.where((ids == SIGN).unsqueeze(-1), row, self.words(ids))
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(("is_normed", "told"), [(True, "RMS NORM"), (False, "× 3")])
+def test_the_norm_of_a_lone_row_is_no_scale(is_normed, told):
+    _, chart = read(lambda: Filled(is_normed=is_normed), torch.arange(14).view(2, 7))
+
+    assert {label for label in labels_of(chart) if "×" in label or "NORM" in label} == {told}

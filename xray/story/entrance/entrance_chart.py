@@ -6,6 +6,7 @@ from math import isclose, sqrt
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, PLACING, SCALINGS, SUMS, ZEROS
+from xray.story.body.stages import find_any_norm
 from xray.story.body.towers import Towering
 from xray.story.branches.caps import name_times, read_factor
 from xray.story.charts.chart import (
@@ -119,13 +120,16 @@ def list_scaled_words(flow: Flow, nodes: Collection[int]) -> list[int]:
     """The steps that multiply words by one number before something is put among them (Gemma 3), or added (TIPSv2).
 
     So those that multiply what became of a signal (Speech2Text), and those before a mask takes some places out (VITS).
+    The one number of a norm of a lone row is worked out of it, and is no scale (Gemma 3n).
     """
     joins = {node for node in nodes if flow.op(node) in PLACING | SUMS | {"where"} or label_entry(flow, node) == MASKED}
     scales = (node for node in nodes if is_scale(flow, node) and not joins.isdisjoint(list_carried_readers(flow, node)))
     return [
         node
         for node in scales
-        if number(flow.steps[node]) != 1 and (comes_in(flow, node) or is_words(flow, node, nodes))
+        if number(flow.steps[node]) != 1
+        and find_any_norm(flow, node) is None
+        and (comes_in(flow, node) or is_words(flow, node, nodes))
     ]
 
 
