@@ -599,3 +599,32 @@ def test_the_norm_of_a_lone_row_is_no_scale(is_normed, told):
     _, chart = read(lambda: Filled(is_normed=is_normed), torch.arange(14).view(2, 7))
 
     assert {label for label in labels_of(chart) if "×" in label or "NORM" in label} == {told}
+
+
+class Tiled(nn.Module):
+    """Rows of tiles: a norm, held places by how far a gate is open, and rows of nothing behind those of each."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.layers = nn.Linear(7, WIDTH), nn.LayerNorm(WIDTH), make_layers(WIDTH, 3)
+        self.gate, self.places = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.rand(5, WIDTH))
+
+    def forward(self, tiles):
+        x = self.norm(self.first(tiles)) + ((1 - self.gate.tanh()) * self.places).view(1, 1, 5, WIDTH)
+        x = nn.functional.pad(x, (0, 0, 0, 3)).flatten(1, 2)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_rows_of_nothing_behind_those_of_each_tile_have_a_box():
+    _, chart = read(Tiled, torch.rand(2, 4, 5, 7))
+
+    assert labels_of(chart)[-2:] == ["+ GATED LEARNED PLACES", "PADDED TO 8 ROWS"]
+
+
+def test_gated_places_are_counted_with_their_gate():
+    _, chart = read(Tiled, torch.rand(2, 4, 5, 7))
+
+    [places] = (node for node in chart.nodes if "PLACES" in node.label)
+    assert (places.label, places.extra) == ("+ GATED LEARNED PLACES", "76 parameters")

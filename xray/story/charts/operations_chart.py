@@ -341,8 +341,9 @@ def make_node(
     is_whole = attends(flow, group) or find_any_norm(flow, node) is not None or bool(list_shift(flow, node))
     bias = list_bias(flow, node) if describe_params(flow, node) else ()
     times = list_times(flow, node) if flow.op(node) in CURVES and node not in labels else ()
-    held = (*with_held(flow, node, owner), *bias)
-    extra = describe_params(flow, *(with_learned(flow, group, owner) if is_whole else held))
+    apart = {*owner}.difference(group)
+    held = (*with_held(flow, node, apart), *bias)
+    extra = describe_params(flow, *(with_learned(flow, group, apart) if is_whole else held))
     steps = steps_at(flow, *dict.fromkeys((node, *group, *held, *times)))
     label = labels.get(node) or f"{label_step(flow, node, owner)}{label_times(flow, times)}"
     return Node(key, label, row, place, steps, flow.output(node), extra)

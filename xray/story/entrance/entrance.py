@@ -35,6 +35,7 @@ from xray.story.entrance.tables import (
 )
 from xray.story.entrance.turns import find_turns
 from xray.story.passages.added_places import count_learned, describe_sum, learned_source, name_beside
+from xray.story.passages.channels import find_channels
 from xray.story.passages.joined_rows import find_begun_rows
 from xray.story.recognition.added_rows import find_added_rows
 from xray.story.recognition.between import is_linear, is_scale, read_sizes, width_out
@@ -224,12 +225,16 @@ def steps_between(flow: Flow, start: int, first: int) -> set[int]:
 
 
 def pads_rows(flow: Flow, place: int) -> bool:
-    """Whether a step makes sequences longer by rows of one number (Pegasus-X, up to a whole block)."""
+    """Whether a step makes sequences longer by rows of one number (Pegasus-X), those of each tile too (Mllama)."""
     if flow.op(place) != "pad":
         return False
     before, after = flow.steps[place].inputs[0].shape, flow.output(place).shape
-    are_rows = len(before) == len(after) == len(("batch", "row", "width"))
-    return are_rows and before[::2] == after[::2] and before[1] < after[1]
+    axes, rows = len(after), len(("batch", "row", "width"))
+    if len(before) != axes or before[:-2] != after[:-2] or before[-1:] != after[-1:] or axes < rows:
+        return False
+    maker = flow.makers[place][0]
+    are_rows = axes == rows or (maker is not None and find_channels(flow, maker) == axes - 1)
+    return are_rows and before[-2] < after[-2]
 
 
 def is_number_scale(flow: Flow, place: int) -> bool:

@@ -70,7 +70,7 @@ def label_entry(flow: Flow, node: int) -> str:
         chance = ", DRAWN BY CHANCE" if picks_by_chance(flow, node) else ""
         return f"{flow.output(node).shape[1]:,} OF {flow.steps[node].inputs[0].shape[1]:,} ROWS{chance}"
     if pads_rows(flow, node):
-        return f"PADDED TO {flow.output(node).shape[1]:,} ROWS"
+        return f"PADDED TO {flow.output(node).shape[-2]:,} ROWS"
     if op == "index" and cuts_rows(flow, node):
         return label_cut_rows(flow, node)
     if op in SIDE_BY_SIDE and (column := label_column(flow, node)):

@@ -99,7 +99,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         elif cut := label_cut_into(flow, node):
             labels[node] = cut
         elif pads_rows(flow, node):
-            labels[node] = f"PADDED TO {flow.output(node).shape[1]:,} ROWS"
+            labels[node] = f"PADDED TO {flow.output(node).shape[-2]:,} ROWS"
         elif flow.steps[node].error is not None:
             to_words = flow.steps[node].settings.get("out_features") == towering.tower.vocab
             labels[node] = "LINEAR TO VOCABULARY" if to_words else label_step(flow, node)
