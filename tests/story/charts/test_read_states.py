@@ -45,6 +45,46 @@ def test_what_each_place_reads_off_a_state_is_one_box_between_it_and_the_rows():
     assert len([step for step in product.steps if step.op == "matmul"]) == rows(WIDTH).shape[1]
 
 
+class Heads(nn.Module):
+    """Each head has a state of its own, worked out after that of the one before; decays are made for all (Zamba)."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(2 * WIDTH, WIDTH)
+        self.write, self.read = nn.Linear(WIDTH, HELD), nn.Linear(WIDTH, HELD)
+        self.decay = nn.Parameter(torch.rand(2, WIDTH, HELD))
+
+    def forward(self, x):
+        heads, write, read = self.first(x).chunk(2, dim=-1), self.write(x), self.read(x)
+        decay, ways = -torch.exp(self.decay), []
+        for given, own in zip(heads, decay, strict=True):
+            keep = torch.exp(given.sigmoid()[..., None] * own)
+            state, found = torch.zeros(x.shape[0], WIDTH, HELD), []
+            for place in range(x.shape[1]):
+                state = keep[:, place] * state + write[:, place, None, :] * given[:, place, :, None]
+                found.append(torch.matmul(state, read[:, place, :, None])[:, :, 0])
+            ways.append(torch.stack(found, dim=1))
+        return self.last(torch.cat(ways, dim=-1))
+
+
+def test_states_of_heads_worked_out_in_turn_are_one_box_read_by_one_product():
+    chart = chart_of(Heads(), rows(WIDTH))
+    (state,) = (node for node in chart.nodes if node.key.startswith("state"))
+    products = [node for node in chart.nodes if node.label.startswith("PRODUCT")]
+    places = rows(WIDTH).shape[1]
+
+    assert (state.label, state.extra) == ("2 STATES, HANDED FROM PLACE TO PLACE", f"each changed {places} times")
+    assert [node.label for node in products] == ["PRODUCT, AT EACH PLACE"]
+    assert len([step for step in products[0].steps if step.op == "matmul"]) == 2 * places
+
+
+def test_numbers_that_one_step_works_out_for_several_boxes_are_counted_in_the_first():
+    boxes = [node for node in chart_of(Heads(), rows(WIDTH)).nodes if "LEARNED NUMBERS" in node.label]
+
+    assert [node.label for node in boxes] == ["× −EXP OF LEARNED NUMBERS"] * 2
+    assert [node.extra for node in boxes] == [f"{2 * WIDTH * HELD} parameters", ""]
+
+
 class TwoStates(nn.Module):
     """Two sums that each place changes, one of them divided by the other (RWKV)."""
 
@@ -73,6 +113,15 @@ def test_sums_of_a_state_in_two_parts_are_not_counted_as_changes():
 
     assert states
     assert not any(node.extra for node in states)
+
+
+def test_all_that_every_turn_does_stands_in_the_box_of_the_state():
+    (state,) = (node for node in chart_of(TwoStates(), rows(WIDTH)).nodes if node.key.startswith("state"))
+    places, done = rows(WIDTH).shape[1], [step.op for step in state.steps]
+
+    assert (done.count("div"), done.count("add")) == (places, 2 * places)
+    assert state.record is not None
+    assert state.record.shape == (rows(WIDTH).shape[0], WIDTH)
 
 
 class Pieces(nn.Module):

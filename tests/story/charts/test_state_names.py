@@ -24,8 +24,15 @@ class Gated(Pieces):
         return self.end(super().forward(x) * nn.functional.silu(self.gate(x)))
 
 
-def chart_state(pieces):
-    flow = read_flow(xray.trace(Gated(pieces), torch.rand(2, 30, 12)).passes[0])
+class Scaled(Gated):
+    """What leads back to the stream is multiplied by one number (Granite 4)."""
+
+    def forward(self, x):
+        return super().forward(x) * 0.5
+
+
+def chart_state(pieces, model=Gated):
+    flow = read_flow(xray.trace(model(pieces), torch.rand(2, 30, 12)).passes[0])
     end = max(node for node in range(len(flow.steps)) if flow.is_leaf(node))
     nodes = {node for node in {end, *flow.behind(end)} & list_reading_data(flow) if flow.is_leaf(node)}
     branch = Recurrence("linear attention", (2, 3, 4, 4), by_pieces=True)
@@ -44,6 +51,12 @@ def test_a_gate_stands_between_what_is_read_of_a_state_and_the_way_back():
 
     assert head == "× GATE"
     assert lead_to(chart, "× GATE") == ["GATE + SiLU", "STATE, HANDED FROM PIECE TO PIECE"]
+
+
+def test_a_gate_and_a_state_are_known_before_a_way_back_that_is_scaled():
+    labels = {node.label for node in chart_state(1, Scaled).nodes}
+
+    assert {"× GATE", "STATE, HANDED FROM PIECE TO PIECE"} <= labels
 
 
 def test_all_that_places_of_one_piece_do_with_each_other_stands_in_the_box_of_the_state():

@@ -196,8 +196,11 @@ def meets_alone(flow: Flow, node: int, inside: Collection[int], turns: Collectio
     return meets_learned(flow, node) and flow.steps[node].location not in turns
 
 
-def read_loop(flow: Flow, nodes: Collection[int]) -> list[int]:
-    """The steps of a state that is handed on from place to place, if there is one, in order."""
+def read_loops(flow: Flow, nodes: Collection[int]) -> list[list[int]]:
+    """The steps of each state that is handed on from place to place, in order; none where there is no such state.
+
+    Where heads have states of their own, worked out one after the other, there is one of each (Zamba).
+    """
     last = longest_chain(flow, nodes)
     if last is None:
         return []
@@ -208,7 +211,7 @@ def read_loop(flow: Flow, nodes: Collection[int]) -> list[int]:
                 one
                 for maker in flow.makers[chain[-1]]
                 if maker is not None and maker in nodes and flow.op(maker) in SCALINGS
-                for one in flow.makers[maker]
+                for one in map(flow.carried_from, flow.makers[maker])
                 if one is not None
                 and one in nodes
                 and flow.op(one) in SUMS
@@ -220,13 +223,17 @@ def read_loop(flow: Flow, nodes: Collection[int]) -> list[int]:
             break
         chain.append(before)
     first = min(chain)
-    return [node for node in sorted(nodes) if first <= node <= last and not is_linear(flow, node)]
+    loop = [node for node in sorted(nodes) if first <= node <= last and not is_linear(flow, node)]
+    others = read_loops(flow, [node for node in nodes if node < first])
+    alike = [one for one in others if [flow.op(node) for node in one] == [flow.op(node) for node in loop]]
+    return [*alike, loop]
 
 
 def part_loop(flow: Flow, nodes: Collection[int], loop: list[int]) -> tuple[list[int], Group]:
-    """A loop without the products by which each place reads its state, and these, in order (Mamba)."""
-    if not loop:
-        return loop, ()
+    """A loop without the products by which each place reads its state, and these, in order (Mamba).
+
+    Where each place reads it otherwise the loop is whole: all that its first and its last turn do is in it (xLSTM).
+    """
     inside, last = set(loop), loop[-1]
     own = {last, *flow.behind(last, within=inside.__contains__)}
     others = [node for node in loop if node not in own]
@@ -234,8 +241,18 @@ def part_loop(flow: Flow, nodes: Collection[int], loop: list[int]) -> tuple[list
     final = [reader for reader in flow.readers.get(last, ()) if reader in nodes and is_product(flow, reader)]
     plain = all(flow.op(node) in CARRYING for node in others if node not in products)
     if not products or len(final) != 1 or not plain:
-        return loop, ()
+        return list_turns(flow, nodes, loop), ()
     return [node for node in loop if node in own], (*products, *final)
+
+
+def list_turns(flow: Flow, nodes: Collection[int], loop: Sequence[int]) -> list[int]:
+    """A loop with what its first turn does before the first sum, and its last one behind the last: on the same lines."""
+    lines = {flow.steps[node].location for node in loop} - {None}
+    sums = [node for node in loop if flow.op(node) in SUMS and flow.output(node).shape == flow.output(loop[-1]).shape]
+    turn = (loop[-1] - loop[0]) // max(len(sums) - 1, 1)
+    near = range(loop[0] - turn, loop[-1] + turn)
+    more = {node for node in nodes if node in near and flow.steps[node].location in lines and flow.is_leaf(node)}
+    return sorted(more.union(loop))
 
 
 def is_substance(flow: Flow, node: int, inside: Collection[int]) -> bool:

@@ -20,7 +20,7 @@ from xray.ir.trace import Step
 from xray.story.anatomy.wording import ACTIVATIONS, label_activation
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.feed_forward import name_activation
-from xray.story.branches.others import goes_by_pieces
+from xray.story.branches.others import goes_by_pieces, longest_chain
 from xray.story.charts.chart import (
     Chart,
     Edge,
@@ -31,7 +31,7 @@ from xray.story.charts.chart import (
     describe_params,
     steps_at,
 )
-from xray.story.charts.drawn_steps import MOST_AT_ALL, MOST_NODES, part_loop, pick_steps, read_loop
+from xray.story.charts.drawn_steps import MOST_AT_ALL, MOST_NODES, part_loop, pick_steps, read_loops
 from xray.story.charts.operation_labels import label_step, list_rounding
 from xray.story.charts.state_names import PUT_IN_TURNS, part_written
 from xray.story.passages.held_factors import list_shift
@@ -62,7 +62,8 @@ def chart_operations(
     Each of those `folded` stands for several, by the last of them. In an entrance those that read rows made elsewhere,
     by another tower, read a memory, and stand left.
     """
-    loop, looked = part_loop(flow, nodes, read_loop(flow, nodes))
+    parted = [part_loop(flow, nodes, own) for own in read_loops(flow, nodes)]
+    loop, looked = [node for own, _ in parted for node in own], tuple(node for _, own in parted for node in own)
     bends = name_written_bends(flow, set(nodes), loop)
     loop, written = part_written(flow, nodes, loop)
     own_names = dict.fromkeys(looked[-1:], "PRODUCT, AT EACH PLACE") | dict.fromkeys(written[:1], PUT_IN_TURNS)
@@ -97,7 +98,11 @@ def chart_operations(
     rows = {number: sorted(held, key=lambda node: -joined.get(node, -1)) for number, held in rows.items()}
     for row, held in enumerate(piece for number in sorted(rows) for piece in cut_row(flow, rows[number])):
         for place, node in enumerate(held):
-            make = partial(make_state, nodes=nodes) if node in loop else partial(make_node, labels=labels, owner=owner)
+            make = (
+                partial(make_state, nodes=nodes, states=len(parted))
+                if node in loop
+                else partial(make_node, labels=labels, owner=owner)
+            )
             made = make(flow, node, notable[node], row, spread(place, len(held)), keys[node])
             found.append(add_behind(flow, made, behind.get(node, {}), owner))
     found = [tell_middle(flow, one, drawn.held) if one.key == keys.get(drawn.middle or 0) else one for one in found]
@@ -154,25 +159,32 @@ def count_given(step: Step) -> int:
 def leave_out_again(flow: Flow, nodes: Sequence[Node]) -> list[Node]:
     """The boxes, of those alike in one block none but the first with a count, where the block does not hold as many.
 
-    A learned row that is led in for each of several pictures is one (LLaVA-NeXT's line ends).
+    A learned row that is led in for each of several pictures is one (LLaVA-NeXT's line ends). So are learned numbers
+    that one step works out for several boxes (Zamba's decays).
     """
     blocks = {node.key: find_block(flow, node) for node in nodes}
     counts: dict[str, int] = {}
+    counted: set[str] = set()
     told: set[tuple[str, str, str]] = set()
     left: set[str] = set()
+    again: set[str] = set()
     for node in nodes:
         block = blocks[node.key]
         if block is None or node.extra in ("", SAME_WEIGHTS):
             continue
         path = flow.steps[block].path
-        counts[path] = counts.get(path, 0) + sum(count_read(flow, flow.places[step.id]) for step in node.steps)
+        own = {step.id: count for step in node.steps if (count := count_read(flow, flow.places[step.id]))}
+        counts[path] = counts.get(path, 0) + sum(own[one] for one in own.keys() - counted)
+        again |= {node.key} if own and own.keys() <= counted else set()
+        counted |= own.keys()
         kind = (path, node.steps[0].op, node.extra)
         left |= {node.key} if kind in told else set()
         told.add(kind)
     short = {
         one for one in blocks.values() if one is not None and counts.get(flow.steps[one].path, 0) > count_own(flow, one)
     }
-    return [replace(node, extra="") if node.key in left and blocks[node.key] in short else node for node in nodes]
+    again |= {key for key in left if blocks[key] in short}
+    return [replace(node, extra="") if node.key in again else node for node in nodes]
 
 
 def find_block(flow: Flow, node: Node) -> int | None:
@@ -350,27 +362,39 @@ def make_node(
 
 
 def make_state(
-    flow: Flow, node: int, group: tuple[int, ...], row: int, place: Place, key: str, *, nodes: Collection[int]
+    flow: Flow,
+    node: int,
+    group: tuple[int, ...],
+    row: int,
+    place: Place,
+    key: str,
+    *,
+    nodes: Collection[int],
+    states: int,
 ) -> Node:
-    """A loop of steps that change a state as a node; `nodes` are all of its part."""
+    """The loops of steps that change so many states as one node; `nodes` are all of its part."""
     steps = steps_at(flow, *dict.fromkeys((node, *group)))
-    changes = count_changes(flow, group)
-    told = f"changed {changes} times" if changes else ""
+    changes = count_changes(flow, group, states)
+    told = f"{'each ' if states > 1 else ''}changed {changes} times" if changes else ""
     unit = "PIECE" if goes_by_pieces(flow, nodes) else "PLACE"
-    return Node(key, f"STATE, HANDED FROM {unit} TO {unit}", row, place, steps, flow.output(node), told)
+    label = f"{f'{states} STATES' if states > 1 else 'STATE'}, HANDED FROM {unit} TO {unit}"
+    last = longest_chain(flow, group)
+    return Node(key, label, row, place, steps, flow.output(node if last is None else last), told)
 
 
-def count_changes(flow: Flow, group: Collection[int]) -> int | None:
-    """How often a loop changes its state: once with each sum, where each but the first is made of the one before.
+def count_changes(flow: Flow, group: Collection[int], states: int = 1) -> int | None:
+    """How often loops change each of so many states: once with each sum, where each but the first is made of the one
+    before.
 
     What is worked out of a state on the way is of another shape (gated delta rule). None where other sums of this shape
     stand among them, as those of a state in several parts (RWKV), or where there is but one.
     """
-    state = flow.output(max(group)).shape
+    last = longest_chain(flow, group)
+    state = flow.output(max(group) if last is None else last).shape
     changing = {one for one in group if flow.op(one) in SUMS and flow.output(one).shape == state}
     sums: dict[int, int] = {}
     for node in sorted(group):
         before = max((sums[maker] for maker in flow.makers[node] if maker in sums), default=0)
         sums[node] = before + (node in changing)
     changes = max(sums.values(), default=0)
-    return changes if changes > 1 and changes == len(changing) else None
+    return changes if changes > 1 and changes * states == len(changing) else None

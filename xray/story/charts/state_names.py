@@ -10,7 +10,7 @@ from xray.ir.flow.projections import is_product
 from xray.story.anatomy.branches import Branch, Recurrence
 from xray.story.branches.others import longest_chain
 from xray.story.charts.operation_labels import label_step
-from xray.story.recognition.between import is_linear, list_reading_data
+from xray.story.recognition.between import is_linear, is_scale, list_reading_data
 from xray.story.recognition.norms import find_norm
 
 STATE_BY_PIECES = "STATE, HANDED FROM PIECE TO PIECE"
@@ -55,12 +55,12 @@ def name_state_steps(flow: Flow, branch: Branch, nodes: Collection[int], end: in
 
 
 def find_read(flow: Flow, nodes: Collection[int], here: int | None) -> int | None:
-    """The step that ends the work on a state: behind it rows are moved, normed, and led back to the stream alone."""
+    """The step that ends the work on a state: behind it rows are moved, scaled, normed, and led back to the stream."""
     while here is not None and here in nodes:
         norm = find_norm(flow, here)
         if norm is not None:
             here = norm.origin
-        elif flow.op(here) in CARRYING or is_linear(flow, here):
+        elif flow.op(here) in CARRYING or is_linear(flow, here) or is_scale(flow, here):
             here = flow.makers[here][0]
         else:
             return here
