@@ -100,6 +100,14 @@ def test_numbers_that_the_stream_meets_before_all_layers_are_none_of_the_first_o
     assert [frame.params for frame in column.frames for _ in range(frame.group.count)] == [own, own]
 
 
+def test_numbers_that_the_stream_meets_before_all_layers_stand_in_the_entrance():
+    with torch.no_grad():
+        (column,) = read_columns(xray.trace(Begun(Balanced(), Balanced()), rows()))
+
+    assert column.entrance is not None
+    assert [node.label for node in column.entrance.nodes[-2:]] == ["+ A LEARNED ROW", "× LEARNED NUMBERS"]
+
+
 class Weighed(nn.Module):
     """A feed-forward that ends with a norm, and with a gate that learned numbers open (Muse Spark)."""
 

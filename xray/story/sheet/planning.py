@@ -25,7 +25,7 @@ from xray.story.facts.totals import paths_above
 from xray.story.passages.bridges import fold_site, label_bridge
 from xray.story.sentences.of_parts import describe_past
 from xray.story.sheet.counting import Count, list_parts
-from xray.story.streams.scaled_streams import find_before_both, find_factor_behind
+from xray.story.streams.scaled_streams import find_factor_behind
 from xray.story.wording import plural
 
 MOST_FRAMES = 8
@@ -178,15 +178,11 @@ def list_around_layers(flow: Flow, towering: Towering) -> frozenset[int]:
     """The steps outside of the blocks of layers that run again in no layer, or serve others too; those behind them.
 
     So two linear layers give each layer of a decoder its places; those of the first depend on no data, and would be
-    the first layer's alone (SAM 3). So would a table that all layers read (RoFormer), and learned numbers that the
-    stream meets before the first of them (Zaya).
+    the first layer's alone (SAM 3). So would a table that all layers read (RoFormer).
     """
     staged = frozenset[int]().union(*(staging.nodes for staging in towering.stagings))
     again = {step.path for node, step in enumerate(flow.steps) if step.params and node not in staged}
     found: set[int] = set()
-    for joint in (staging.joints[0] for staging in towering.stagings[:1]):
-        both = find_before_both(flow, joint)
-        found |= set() if both is None else {*flow.behind(both, within=joint.region.inner.__contains__)}
     for layer in towering.layers:
         nodes = set[int]().union(*(staging.nodes for staging in layer))
         read = {maker for node in staged - nodes for maker in flow.makers[node] if maker in nodes}

@@ -8,6 +8,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, TURNS
 from xray.story.streams.chains import Chain
 from xray.story.streams.joints import Joint
+from xray.story.streams.scaled_streams import find_before_both
 from xray.story.streams.shortcuts import SHORTENING, is_learned
 
 
@@ -49,14 +50,24 @@ def list_begun(chains: Sequence[Chain], stream: int | None) -> list[Joint]:
 
 
 def list_shared(flow: Flow, joints: Sequence[Joint]) -> tuple[int, ...]:
-    """The moves and pools, one behind the other, through which alone what some sums read comes from their stream."""
+    """The moves and pools, one behind the other, through which alone what some sums read comes from their stream.
+
+    Or the learned numbers that shift and multiply it before both ways (Zaya).
+    """
     within = {joint.add for joint in joints}.union(*(joint.region.inner for joint in joints))
     stream = joints[0].stream
     moves = tuple(follow(flow, stream, within, {joint.add for joint in joints}))
     if stream is None or not moves:
-        return ()
+        return list_learned_before(flow, joints)
     turns = any(flow.op(node) in TURNS for node in moves)
     return moves if turns or list_long(flow, stream) != list_long(flow, moves[-1]) else ()
+
+
+def list_learned_before(flow: Flow, joints: Sequence[Joint]) -> tuple[int, ...]:
+    """The steps that shift and multiply a stream by learned numbers before some sums and all their branches read it."""
+    ends = {find_before_both(flow, joint) for joint in joints}
+    end = next(iter(ends)) if len(ends) == 1 else None
+    return () if end is None else (*sorted(flow.behind(end, within=joints[0].region.inner.__contains__)), end)
 
 
 def list_long(flow: Flow, node: int) -> tuple[int, ...]:
