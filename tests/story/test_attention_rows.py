@@ -124,6 +124,44 @@ def test_rows_of_another_way_are_told_where_they_are_put_beside_the_heads():
     assert told not in {node.label for node in chart_of(lambda: BesideRows(joined=False)).nodes}
 
 
+class Twice(nn.Module):
+    """The same queries and keys weigh one half of the values, and the other; what both give lies side by side."""
+
+    def __init__(self, same=True):
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(WIDTH, HEADS * D_K) for _ in range(3))
+        self.end, self.other = nn.Linear(2 * HEADS * D_K, WIDTH), None if same else nn.Linear(WIDTH, HEADS * D_K)
+
+    def forward(self, x):
+        def cut(made):
+            return made(x).view(*x.shape[:2], HEADS, D_K).transpose(1, 2)
+
+        query, key = cut(self.query), cut(self.key)
+        other = query if self.other is None else cut(self.other)
+        halves = (half.repeat(1, 2, 1, 1) for half in cut(self.value).chunk(2, dim=1))
+        seen = [
+            scaled_dot_product_attention(one, key, value, is_causal=True).transpose(1, 2)
+            for one, value in zip((query, other), halves, strict=True)
+        ]
+        return self.end(torch.cat(seen, dim=-1).reshape(*x.shape[:2], -1))
+
+
+def test_weights_that_meet_the_other_half_of_the_values_too_are_led_there():
+    chart = chart_of(Twice)
+    ways = {(chart.node(one.source).label, chart.node(one.target).label) for one in chart.edges}
+    told = "WITH THE SAME WEIGHTS · OTHER V BESIDE IT"
+
+    assert ("HEADS V", "REPEAT HALF OF V ×2") in ways
+    assert {source for source, target in ways if target == told} == {"AXES SWAPPED", "SOFTMAX dim −1", "HEADS V"}
+
+
+def test_other_queries_make_other_weights():
+    labels = {node.label for node in chart_of(lambda: Twice(same=False)).nodes}
+
+    assert "WITH ANOTHER WAY BESIDE IT" in labels
+    assert not any("SAME WEIGHTS" in label for label in labels)
+
+
 class ScaledQueries(InHalves):
     """Queries that are normalised without learned numbers, and multiplied by a number (Muse Glimmer)."""
 

@@ -4,9 +4,18 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from math import prod
 
-from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, DIFFERENCES, FINDINGS, SCALINGS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    CURVES,
+    DIFFERENCES,
+    FINDINGS,
+    REPEATS,
+    SCALINGS,
+    SIDE_BY_SIDE,
+    SUMS,
+)
 from xray.ir.kinds import EXCHANGES
 from xray.story.anatomy.branches import Attention
 from xray.story.attention.lanes import Part, cut_way
@@ -94,6 +103,8 @@ def draw_end(
             label = "ADDED UP OVER RANKS"
         key = f"tail{count}"
         beside = "A CONVOLUTION" if list_other_way(flow, region, site) else "ANOTHER WAY"
+        twin = find_twin(flow, site, part) if is_joined else None
+        beside = beside if twin is None else "THE SAME WEIGHTS · OTHER V"
         together = f"{branch.pieces} PIECES END TO END" if branch.pieces else f"WITH {beside} BESIDE IT"
         label = together if is_joined else name_sum(flow, part, site) or name_difference(flow, part) or label
         if any(flow.op(node) in SPREADING for node in part.nodes):
@@ -128,6 +139,7 @@ def draw_end(
         edges.append(Edge(last, key, min(branch.heads or 1, MOST_ARROWS) if key == "concat" else 1))
         read = dict.fromkeys([*([] if past is None else [past]), *list_read(flow, part, nodes[:-1])])
         edges += [Edge(other, key) for other in read if other != last]
+        edges += [] if twin is None else [Edge(one, key) for one in list_given_twin(flow, twin, nodes[:-1])]
         last, row = key, row + 1
     return last
 
@@ -150,6 +162,27 @@ def find_drawn(flow: Flow, node: int | None, drawn: Collection[int]) -> int | No
 def gives(flow: Flow, box: Node, node: int) -> bool:
     """Whether a step's numbers are those that its box gives, be they moved since."""
     return flow.carried_from(node) == flow.carried_from(flow.places.get(box.steps[0].id))
+
+
+def find_twin(flow: Flow, site: Site, part: Part) -> Site | None:
+    """The attention of the same queries, keys and mask, but of other values, that a part puts beside the heads."""
+    read = {flow.carried_from(maker) for node in part.nodes for maker in flow.makers[node]}
+    own = list_behind_weights(flow, site)
+    others = (one for one in list_sites(flow) if one is not site and one.weighted_sum in read)
+    return next((one for one in others if list_behind_weights(flow, one) == own), None)
+
+
+def list_behind_weights(flow: Flow, site: Site) -> tuple[list[str], set[int | None]]:
+    """What a site does from the product of queries and keys to the softmax, and all that is made of outside of it."""
+    makers = {flow.carried_from(maker) for node in site.scored for maker in flow.makers[node] if maker is not None}
+    return [flow.op(node) for node in site.scored], makers - set(site.scored)
+
+
+def list_given_twin(flow: Flow, twin: Site, nodes: Sequence[Node]) -> list[str]:
+    """The boxes that such an attention reads: the weights, and where its values come from."""
+    value = flow.carried_from(flow.makers[twin.weighted_sum][-1], CARRYING | REPEATS)
+    found = [box.key for box in nodes if value is not None and box.steps and gives(flow, box, value)]
+    return ["softmax", *found[-1:]]
 
 
 def multiplies_rows(flow: Flow, part: Part, *, alone: bool = False) -> bool:

@@ -2,6 +2,7 @@
 
 from math import prod
 
+from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, COPIES, FINDINGS, SCALINGS, SIDE_BY_SIDE, SUMS, TURNS
 from xray.ir.records import TensorRecord
@@ -11,6 +12,7 @@ from xray.story.body.scale import multiplies_by_learned
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.attention import rolls_places
 from xray.story.branches.chosen_heads import find_stack
+from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.branches.operands import is_kept, is_rotary
 from xray.story.charts.operation_labels import label_step
 from xray.story.passages.pools import is_pool
@@ -151,8 +153,10 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         what = "A LEARNED NUMBER" if is_one else "LEARNED NUMBERS"
         return f"{letters} × {what}" if narrow else f"× {what}"
     if part.kind == "repeat":
-        times = repeat_times(flow, part)
-        return f"REPEAT {letters} ×{times}" if times > 1 else f"REPEAT {letters}"
+        parts = count_parts(flow, part)
+        times = repeat_times(flow, part) * parts
+        what = {1: letters, 2: f"HALF OF {letters}"}.get(parts, f"A PART OF {letters}")
+        return f"REPEAT {what} ×{times}" if times > 1 else f"REPEAT {what}"
     return f"{words.get(part.kind, part.kind.upper())} {letters}"
 
 
@@ -227,6 +231,13 @@ def pads(flow: Flow, node: int) -> bool:
     """Whether a step puts rows around others, and is not told to put none."""
     given = flow.steps[node].inputs
     return flow.op(node) == "pad" and bool(given) and flow.output(node).shape != given[0].shape
+
+
+def count_parts(flow: Flow, part: Part) -> int:
+    """Of how many parts of the values a repeat takes one (DiffLlama); 1 where keys are cut off too, or nothing is."""
+    cuts = [node for node in part.nodes if flow.op(node) in SPLITTERS]
+    is_fused = any(set(cuts) & set(site.key.nodes) & set(site.value.nodes) for site in list_sites(flow))
+    return 1 if is_fused or not cuts else len(flow.steps[cuts[0]].outputs)
 
 
 def repeat_times(flow: Flow, part: Part) -> int:

@@ -246,7 +246,7 @@ def part_loop(flow: Flow, nodes: Collection[int], loop: list[int]) -> tuple[list
 
 
 def list_turns(flow: Flow, nodes: Collection[int], loop: Sequence[int]) -> list[int]:
-    """A loop with what its first turn does before the first sum, and its last one behind the last: on the same lines."""
+    """A loop with what its first turn does before the first sum, and its last behind the last: on the same lines."""
     lines = {flow.steps[node].location for node in loop} - {None}
     sums = [node for node in loop if flow.op(node) in SUMS and flow.output(node).shape == flow.output(loop[-1]).shape]
     turn = (loop[-1] - loop[0]) // max(len(sums) - 1, 1)
