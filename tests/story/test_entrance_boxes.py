@@ -113,6 +113,28 @@ def test_one_number_that_is_added_is_no_row(shape, label):
     assert label in labels_of(chart)
 
 
+class Repeated(nn.Module):
+    """Rows that stand for others that were not given, again and again before those that were (MusicGen Melody)."""
+
+    def __init__(self, rows):
+        super().__init__()
+        self.rows, self.lead, self.layers = rows, nn.Linear(OTHER, WIDTH), make_layers(WIDTH, 3)
+
+    def forward(self, rows):
+        x = self.lead(rows)
+        x = torch.cat([x[:, : self.rows].repeat(1, 6 // self.rows, 1), x], dim=1)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(("rows", "label"), [(1, "ONE ROW, 6 TIMES"), (2, "2 ROWS, 3 TIMES")])
+def test_rows_that_are_repeated_before_a_stream_begins_have_a_box(rows, label):
+    _, chart = read(lambda: Repeated(rows), torch.rand(2, 7, OTHER))
+
+    assert label in labels_of(chart)
+
+
 class Codes(nn.Module):
     """Each of several tables looks up its own row of ids (MusicGen), or one does for the first of them.
 

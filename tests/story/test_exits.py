@@ -506,3 +506,30 @@ def test_streams_become_one_row_behind_the_last_layer_in_one_box_with_what_weigh
 
     assert column.towering.tower.streams == 3
     assert told == [("3 STREAMS INTO ONE", f"{3 * WIDTH * 3 + 3} parameters"), ("LAST NORM", f"{2 * WIDTH} parameters")]
+
+
+class Padded(nn.Module):
+    """An encoder of rows and three of nothing behind them; the decoder looks at all of them, or at the first (LED)."""
+
+    def __init__(self, *, cuts):
+        super().__init__()
+        self.cuts, self.lead, self.words = cuts, nn.Linear(7, 15), nn.Embedding(11, 15)
+        self.first, self.second = (
+            nn.ModuleList(Layer(15, Attention(15, 3), norm="after") for _ in range(count)) for count in (3, 4)
+        )
+
+    def forward(self, rows, ids):
+        x, y = nn.functional.pad(self.lead(rows), (0, 0, 0, 3)), self.words(ids)
+        for layer in self.first:
+            x = layer(x)
+        x = x[:, :-3] if self.cuts else x
+        for number, layer in enumerate(self.second):
+            y = layer(y, x if number % 2 else None)
+        return y
+
+
+@pytest.mark.parametrize(("cuts", "told"), [(True, ["ALL ROWS BUT THE LAST 3"]), (False, [])])
+def test_rows_that_alone_are_a_memory_have_a_box_behind_the_last_layer(cuts, told):
+    first, *_ = read_columns(xray.trace(Padded(cuts=cuts).eval(), torch.rand(2, 5, 7), torch.randint(11, (2, 6))))
+
+    assert ([node.label for node in first.exit.nodes] if first.exit else []) == told

@@ -141,3 +141,21 @@ def test_heads_that_are_channels_again_are_not_said_to_be_cut():
 
     cut = [box for box in layout.boxes if box.lines and box.lines[0][0].text == "HEADS Q"]
     assert [box.record.shape for box in cut] == [(2, HEADS, PLACES, D_K)]
+
+
+class TurnedAtOnce(Scaled):
+    """Keys are laid on their side as they are cut into heads, and scaled then (DeBERTa)."""
+
+    def forward(self, x):
+        query, key, value = (one(x).unflatten(-1, (HEADS, -1)) for one in self.three)
+        key = key.permute(0, 2, 3, 1) / D_K**0.5
+        query, value = query.transpose(1, 2), value.transpose(1, 2)
+        return x + self.out(((query @ key).softmax(-1) @ value).transpose(1, 2).flatten(2))
+
+
+def test_heads_of_keys_that_are_laid_on_their_side_say_so():
+    _, named = lay_out(TurnedAtOnce)
+
+    assert named["HEADS KT"].record.shape == (2, HEADS, D_K, PLACES)
+    assert {"HEADS Q", "HEADS V"} <= set(named)
+    assert "HEADS K" not in named

@@ -1,5 +1,6 @@
 """Weights that two towers work with have their number at the first (Informer, BART, Kosmos-2)."""
 
+import pytest
 import torch
 from handwritten import Attention, Layer
 from torch import nn
@@ -101,3 +102,28 @@ def test_a_norm_that_ends_a_layer_is_not_drawn_again_where_another_tower_begins_
     _, second = read_columns(trace)
     assert [node.label for node in second.entrance.nodes] == ["LINEAR"]
     assert second.entrance.memory
+
+
+class ScoresTwice(nn.Module):
+    """Letters are scored in the middle, and what is sure of them is added; the same layer scores them last."""
+
+    def __init__(self, *, same):
+        super().__init__()
+        self.lead, self.letters, self.back = nn.Linear(7, WIDTH), nn.Linear(WIDTH, 11), nn.Linear(11, WIDTH)
+        self.last = self.letters if same else nn.Linear(WIDTH, 11)
+        self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(4))
+
+    def forward(self, x):
+        x = self.lead(x)
+        for number, layer in enumerate(self.layers):
+            x = layer(x)
+            if number == 1:
+                x = x + self.back(self.letters(x).softmax(-1))
+        return self.last(x)
+
+
+@pytest.mark.parametrize(("same", "told"), [(True, "same weights"), (False, f"{(WIDTH + 1) * 11} parameters")])
+def test_a_head_that_worked_between_layers_has_its_number_there(same, told):
+    (column,) = read_columns(xray.trace(ScoresTwice(same=same).eval(), torch.rand(2, 5, 7)))
+
+    assert [node.extra for node in column.exit.nodes if node.label == "LINEAR"] == [told]

@@ -152,6 +152,8 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         is_one = all(min(prod(one.shape) for one in flow.steps[node].inputs) == 1 for node in changing)
         what = "A LEARNED NUMBER" if is_one else "LEARNED NUMBERS"
         return f"{letters} × {what}" if narrow else f"× {what}"
+    if part.kind == "heads" and letters == "K" and part.record.axes[-2:-1] == ("d_k",):
+        return "HEADS K^T"  # laid on their side at once, as before they are scaled (DeBERTa)
     if part.kind == "repeat":
         parts = count_parts(flow, part)
         times = repeat_times(flow, part) * parts

@@ -21,6 +21,7 @@ from xray.story.passages.held_factors import list_shift
 from xray.story.passages.pools import label_neighbours, lays_neighbours
 from xray.story.recognition.between import list_reading_data
 from xray.story.recognition.chosen_rows import picks_by_chance
+from xray.story.recognition.norms import is_of_weights
 from xray.story.recognition.scored_parts import is_given
 from xray.story.wording import plural
 
@@ -28,6 +29,7 @@ CHOOSING = frozenset({"gather", "index_select", "take_along_dim"})
 MEAN = "MEAN OF BOTH"
 RESHAPES = frozenset({"reshape", "view"})
 MASKED = "× ONE NUMBER FOR EACH PLACE"
+OF_ROWS = len(("batch", "rows", "width"))
 FEW_ROWS = 8
 """A table of so many rows at most holds no words: its size is told, so that it is not taken for theirs."""
 
@@ -71,6 +73,9 @@ def label_entry(flow: Flow, node: int) -> str:
         return f"{flow.output(node).shape[1]:,} OF {flow.steps[node].inputs[0].shape[1]:,} ROWS{chance}"
     if pads_rows(flow, node):
         return f"PADDED TO {flow.output(node).shape[-2]:,} ROWS"
+    if repeats_rows(flow, node):
+        before, after = flow.steps[node].inputs[0].shape[1], flow.output(node).shape[1]
+        return f"{'ONE ROW' if before == 1 else f'{before:,} ROWS'}, {after // before:,} TIMES"
     if op == "index" and cuts_rows(flow, node):
         return label_cut_rows(flow, node)
     if op in SIDE_BY_SIDE and (column := label_column(flow, node)):
@@ -178,6 +183,16 @@ def puts_learned_row(flow: Flow, node: int) -> bool:
     wide = flow.output(node).shape[-1:]
     sources = (learned_source(flow, *one) for one in flow.given(node))
     return any(source is not None and source.shape == wide and source.trained is not False for source in sources)
+
+
+def repeats_rows(flow: Flow, node: int) -> bool:
+    """Whether a step repeats rows of data one behind the other (MusicGen Melody: what stands for no melody)."""
+    if flow.op(node) != "repeat":
+        return False
+    record, maker = next(flow.given(node))
+    before, made = record.shape, flow.output(node)
+    is_rows = len(before) == len(made.shape) == OF_ROWS and before[::2] == made.shape[::2] and before[1] < made.shape[1]
+    return is_rows and made.axes[0] == "batch" and record.is_float and not is_of_weights(flow, record, maker)
 
 
 def is_halved(flow: Flow, node: int) -> bool:

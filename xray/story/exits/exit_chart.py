@@ -61,7 +61,8 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     last = find_last(flow, towering, others)
     if last is None:
         bend = find_drawn_bend(flow, towering, len(towering.layers) - 1)
-        return add_worked(flow, towering, None, end if bend is None else bend, others)
+        begin = end if bend is None else bend
+        return add_worked(flow, towering, chart_rows_left(flow, begin, others), begin, others)
     loss = last if is_loss(flow, last) and len(flow.steps[last].inputs) > 1 else None
     picks = list_picks(flow, last, others) if loss is None else []
     predicted = 0 if loss is None else find_predicted(flow, loss, end)
@@ -120,7 +121,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         labels |= dict(heads.labels) | ({behind[-1]: label} if label else {})
     chart = chart_operations(flow, nodes, top, labels, "out", folded=folded, begins={end}, most=MOST_AT_ALL)
     if chart is None:
-        return None
+        return chart_rows_left(flow, top, others)
     chart = replace(chart, nodes=tuple(tell_pooled(flow, show_given(node), end) for node in chart.nodes))
     chart = count_gathered(flow, chart, folded.get(gathered, ()))
     chart = hold_modulation(flow, chart, towering.final, modulation)
@@ -140,6 +141,18 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         label, out = name_pick(flow, node), flow.output(node)
         chart = add_above(chart, Node(f"out{node}", label, 0, BROAD, steps_at(flow, node), out, surface="phase"))
     return chart
+
+
+def chart_rows_left(flow: Flow, end: int, others: Collection[int]) -> Chart | None:
+    """The rows that alone another tower reads of what a layer gives last: those that are no padding (LED's encoder)."""
+    readers = [place for place in flow.readers.get(end, ()) if flow.is_leaf(place)]
+    out = {record.source for step in flow.steps if step.parent is None for record in step.outputs}
+    if len(readers) != 1 or flow.op(readers[0]) != "index" or not cuts_rows(flow, readers[0]):
+        return None
+    if flow.steps[end].id in out or {*others}.isdisjoint(flow.readers.get(readers[0], ())):
+        return None
+    key, label = f"out{readers[0]}", label_cut_rows(flow, readers[0])
+    return Chart((Node(key, label, 0, BROAD, steps_at(flow, *readers), flow.output(readers[0])),), (), (key,), key)
 
 
 def add_worked(flow: Flow, towering: Towering, chart: Chart | None, top: int, others: Collection[int]) -> Chart | None:

@@ -1,6 +1,6 @@
 """What stands in each column of a sheet: a tower with its charts, and beside it the same tower in another phase."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from xray.ir.trace import SAME_WEIGHTS_AS, Pass, Trace
@@ -234,27 +234,31 @@ def paint_leading(column: Column) -> Column:
 
 
 def tell_drawn(column: Column, before: Sequence[Column]) -> Column:
-    """The column, with the boxes of its entrance whose weights stand in one before too: they have none of their own.
+    """The column, with the boxes of its ends whose weights stand in one before too: they have none of their own.
 
     So both towers of a forecast begin with the kind of each series (Informer), an encoder and its decoder with one
-    table, and what one tower ends with may be worked out once more for the next (Kosmos-2).
+    table, and what one tower ends with may be worked out once more for the next (Kosmos-2). What scores letters last
+    may have done so between layers (Granite Speech 5).
     """
     others = [one for one in before if one.reading is column.reading]
-    drawn = {
-        holder
-        for one in others
-        for chart in (one.entrance, one.exit)
-        for node in (() if chart is None else chart.nodes)
-        for holder in list_holders(node)
-        if node.extra
-    }
-    if column.entrance is None or not drawn:
-        return column
-    nodes = tuple(
-        replace(node, extra=SAME_WEIGHTS) if node.extra and (held := list_holders(node)) and held <= drawn else node
-        for node in column.entrance.nodes
+    drawn = [chart for one in others for chart in (one.entrance, one.exit)]
+    layers = [panel.chart for frame in column.frames for panel in frame.panels if panel.is_open]
+    return replace(column, entrance=tell_chart(column.entrance, drawn), exit=tell_chart(column.exit, layers))
+
+
+def tell_chart(chart: Chart | None, before: Iterable[Chart | None]) -> Chart | None:
+    """A chart, with the boxes whose weights stand in charts before it said to have the same."""
+    nodes = [node for one in before if one is not None for node in one.nodes if node.extra]
+    drawn = {holder for node in nodes for holder in list_holders(node)}
+    if chart is None or not drawn:
+        return chart
+    return replace(
+        chart,
+        nodes=tuple(
+            replace(node, extra=SAME_WEIGHTS) if node.extra and (held := list_holders(node)) and held <= drawn else node
+            for node in chart.nodes
+        ),
     )
-    return replace(column, entrance=replace(column.entrance, nodes=nodes))
 
 
 def list_holders(node: Node) -> frozenset[str]:
