@@ -120,18 +120,37 @@ def test_a_number_behind_the_last_layer_stands_in_its_box():
     assert not any("in no box" in text for text in texts)
 
 
-def test_rows_that_gate_between_layers_are_worked_out_beside_the_streams():
+def record_streams(*kinds):
+    """Three layers of several streams, of some kinds, with gates between them (Gemma 3n)."""
     sizes = {"vocab_size": 31, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3, "laurel_rank": 5}
     heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 6, "num_kv_shared_layers": 0}
     beside = {"vocab_size_per_layer_input": 29, "hidden_size_per_layer_input": 7}
-    kinds = {"layer_types": ["full_attention"] * 3, "activation_sparsity_pattern": [0.0] * 3}
-    config = transformers.Gemma3nTextConfig(**sizes, **heads, **beside, **kinds)
+    told = {"layer_types": [f"{kind}_attention" for kind in kinds], "activation_sparsity_pattern": [0.0] * 3}
+    config = transformers.Gemma3nTextConfig(**sizes, **heads, **beside, **told)
     with torch.device("meta"):
-        model = transformers.Gemma3nForCausalLM(config).eval()
-        trace = xray.trace(model, torch.arange(14).view(2, 7))
+        return xray.trace(transformers.Gemma3nForCausalLM(config).eval(), torch.arange(14).view(2, 7))
+
+
+def test_rows_that_gate_between_layers_are_worked_out_beside_the_streams():
+    trace = record_streams("full", "full", "full")
     (column,) = read_columns(trace)
 
     paths = {step.path for node in column.condition.nodes for step in node.steps}
     assert "model.per_layer_model_projection" in paths
     assert any(path.startswith("model.embed_tokens_per_layer.") for path in paths)
     assert not any("Not drawn" in text for text in texts_of(trace))
+
+
+def test_rows_beside_are_led_to_each_gate_between_frames_and_behind_the_last_layer():
+    layout = compose_poster(record_streams("sliding", "full", "full"), text_width)
+
+    gates = [box for box in layout.boxes if box.lines and box.lines[0][0].text == "× ROWS FROM BESIDE"]
+    led = {(round(x), round(y)) for curve in layout.curves if curve.kind == "condition" for x, y in curve.points[-1:]}
+    assert len(gates) > 1
+    assert {(round(box.right), round(box.y)) for box in gates} <= led
+
+
+def test_words_that_are_one_of_several_streams_are_drawn_with_their_factor():
+    (column,) = read_columns(record_streams("full", "full", "full"))
+
+    assert [node.label for node in column.entrance.nodes].count("× ONE NUMBER") == 1

@@ -24,7 +24,7 @@ def test_a_turn_leads_to_every_lowest_box_of_a_bridge_that_reads_the_stream(rows
     canvas = Canvas(text_width)
     frame, lane = SimpleNamespace(bridge=bridge), Lane(400.0, 300.0, Look("text", "text", ()))
 
-    _, firsts, besides, lasts = draw_bridge(canvas, [frame], [lane], 100.0, 20.0, [])
+    _, firsts, besides, lasts, _ = draw_bridge(canvas, [frame], [lane], 100.0, 20.0, [])
     below = Box("below", 100.0, 500.0, 80.0, 30.0, (), "text")
     turned = [
         Drawn((below,), (below,), (), (), 520.0),

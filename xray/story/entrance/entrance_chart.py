@@ -119,10 +119,12 @@ def label_scale(flow: Flow, node: int) -> str:
 def list_scaled_words(flow: Flow, nodes: Collection[int]) -> list[int]:
     """The steps that multiply words by one number before something is put among them (Gemma 3), or added (TIPSv2).
 
-    So those that multiply what became of a signal (Speech2Text), and those before a mask takes some places out (VITS).
-    The one number of a norm of a lone row is worked out of it, and is no scale (Gemma 3n).
+    So those that multiply what became of a signal (Speech2Text), those before a mask takes some places out (VITS), and
+    words that are one of several streams. The one number of a norm of a lone row is worked out of it, and is no scale
+    (Gemma 3n).
     """
-    joins = {node for node in nodes if flow.op(node) in PLACING | SUMS | {"where"} or label_entry(flow, node) == MASKED}
+    joining = PLACING | SUMS | {"where", "stack"}
+    joins = {node for node in nodes if flow.op(node) in joining or label_entry(flow, node) == MASKED}
     scales = (node for node in nodes if is_scale(flow, node) and not joins.isdisjoint(list_carried_readers(flow, node)))
     return [
         node

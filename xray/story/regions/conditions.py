@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
+from xray.ir.flow.dataflow import Flow
 from xray.story.canvas import Canvas, words
 from xray.story.charts.chart import Chart
 from xray.story.layout import Box, Point
@@ -54,7 +55,8 @@ def draw_condition(
         head = placed.boxes[chart.head]
         way = ((head.x, head.top), (head.x, head.top + LIFT), (x, head.top + LIFT), *way)
     else:
-        floor = drawn.shown[0].bottom - PANEL_PAD - LIFT
+        boxes = (box for _, below in drawn.bridges for box in below.boxes.values())
+        floor = min(drawn.shown[0].bottom - PANEL_PAD, *(box.bottom for box in boxes)) - LIFT
         canvas.note(x, floor - 2, (words("CONDITION", LABEL, "text", "bold"),), align="center")
         way = ((x, floor), *way)
     ways = [way, *(((x, box.y), (box.right, box.y)) for box in readers[:-1])]
@@ -95,17 +97,30 @@ def lane_beside(column: Column, lane: Lane, left: float) -> Lane:
 
 
 def list_readers(column: Column, drawn: Drawn, leaving: Placed | None) -> Iterator[Box]:
-    """The boxes in which the condition scales, shifts or gates."""
+    """The boxes in which the condition scales, shifts or gates, those between two frames among them (Gemma 3n)."""
     condition = column.towering.condition
     if condition is None:
         return
     steps = {column.reading.flow.steps[place].id for place in condition.readers}
     for shown in drawn.shown:
         yield from pick_boxes(shown.panels[0].chart, shown.placed[0], steps)
+    for bridge, placed in drawn.bridges:
+        yield from pick_boxes(bridge, placed, steps)
     final, flow = column.towering.final, column.reading.flow
     is_read = final is not None and any(final.end in flow.makers[place] for place in condition.readers)
-    if column.exit is not None and leaving is not None and column.remarks and final is not None and is_read:
-        yield from pick_boxes(column.exit, leaving, {flow.steps[final.end].id})
+    if column.exit is None or leaving is None:
+        return
+    if final is not None and is_read:
+        yield from pick_boxes(column.exit, leaving, {flow.steps[final.end].id} if column.remarks else ())
+    else:
+        own = {step.id: flow.places[step.id] for node in column.exit.nodes for step in node.steps}
+        read = (one for one, place in own.items() if reads(flow, place, condition.nodes))
+        yield from pick_boxes(column.exit, leaving, set(read))
+
+
+def reads(flow: Flow, place: int, nodes: Collection[int]) -> bool:
+    """Whether a step reads what some have made, be it moved since."""
+    return any(flow.carried_from(maker) in nodes for maker in flow.makers[place])
 
 
 def pick_boxes(chart: Chart, placed: Placed, steps: Collection[str]) -> Iterator[Box]:

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from xray.story.canvas import Canvas, words
+from xray.story.charts.chart import Chart
 from xray.story.layout import Box, Run, line_width
 from xray.story.sentences.of_models import OF_GROUPS
 from xray.story.sheet.panels import Lane, Shown, draw_panel, find_result, place_charts
+from xray.story.sheet.placing import Placed
 from xray.story.sheet.planning import Frame, spell_layers
 from xray.story.sheet.routing import join
 from xray.story.sheet.single_rows import draw_compact, draw_pair
@@ -21,7 +23,8 @@ MOST_HIGH, MOST_ROWS = 4, 25
 class Drawn:
     """What a tower's frames have become on the canvas: for each lane the first and last box, and what memory feeds.
 
-    `besides` are more boxes that the first lane enters, where a bridge that stands lowest reads the stream in several.
+    `besides` are more boxes that the first lane enters, where a bridge that stands lowest reads the stream in several;
+    `bridges` are those of the first lane, each with its boxes.
     """
 
     firsts: tuple[Box, ...]
@@ -30,6 +33,7 @@ class Drawn:
     shown: tuple[Shown, ...]
     top: float
     besides: tuple[Box, ...] = ()
+    bridges: tuple[tuple[Chart, Placed], ...] = ()
 
     @property
     def first(self) -> Box:
@@ -61,6 +65,7 @@ def draw_frames(
     besides: list[Box] = []
     memory: list[list[tuple[Box, ...]]] = [[] for _ in lanes]
     shown: list[Shown] = []
+    bridges: list[tuple[Chart, Placed]] = []
     own = lanes[0].look.own
     y = floor
     together = list(zip(*frames, strict=True))
@@ -71,7 +76,8 @@ def draw_frames(
     rest = together[: -len(rows)] if is_paired else together
     for number, group in enumerate(rest):
         if group[0].bridge is not None:
-            y, feet, beside, lasts = draw_bridge(canvas, group, lanes, y, gap, lasts)
+            y, feet, beside, lasts, placed_below = draw_bridge(canvas, group, lanes, y, gap, lasts)
+            bridges += [(group[0].bridge, one) for one in placed_below[:1]]
             besides = besides if firsts else beside
             firsts = firsts or feet
         if group[0].is_compact:
@@ -96,19 +102,20 @@ def draw_frames(
         y, lasts = draw_pair(canvas, rows[place : place + 2], lanes, left, width, y, lasts)
     if not firsts:
         raise ValueError("a tower without a frame")
-    return Drawn(tuple(firsts), tuple(lasts), tuple(map(tuple, memory)), tuple(shown), y, tuple(besides))
+    fed_boxes = tuple(map(tuple, memory))
+    return Drawn(tuple(firsts), tuple(lasts), fed_boxes, tuple(shown), y, tuple(besides), tuple(bridges))
 
 
 def draw_bridge(
     canvas: Canvas, frames: Sequence[Frame], lanes: Sequence[Lane], floor: float, gap: float, lasts: Sequence[Box]
-) -> tuple[float, list[Box], list[Box], list[Box]]:
+) -> tuple[float, list[Box], list[Box], list[Box], list[Placed]]:
     """What the stream goes through between two frames; gives how high it reaches, where it is entered and left.
 
-    It is entered in each lane at one box, and in the first lane at those beside this one too.
+    It is entered in each lane at one box, and in the first lane at those beside this one too. Its boxes come last.
     """
     charts = [frame.bridge for frame in frames if frame.bridge is not None]
     if len(charts) < len(lanes):
-        return floor, [], [], list(lasts)
+        return floor, [], [], list(lasts), []
     placed = place_charts(canvas, charts, lanes, floor, gap, None, on_page=True)
     for lane, chart, one, last in zip(lanes, charts, placed, lasts, strict=False):
         for foot in chart.feet:
@@ -116,7 +123,7 @@ def draw_bridge(
     feet = [one.boxes[chart.feet[0]] for chart, one in zip(charts, placed, strict=True)]
     beside = [box for foot in charts[0].feet[1:] if (box := placed[0].boxes[foot]).bottom == feet[0].bottom]
     heads = [one.boxes[chart.head] for chart, one in zip(charts, placed, strict=True)]
-    return max(one.top for one in placed) + BRIDGE, feet, beside, heads
+    return max(one.top for one in placed) + BRIDGE, feet, beside, heads, placed
 
 
 def draw_frame_title(
