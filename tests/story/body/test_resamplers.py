@@ -134,6 +134,28 @@ def test_a_learned_row_that_looks_at_what_a_tower_gives_is_one_box_above_it():
     assert {"pool.q", "pool.k", "pool.v", "pool.out"} <= {step.path for step in nodes[0].steps}
 
 
+class Closed(Asking):
+    """What learned rows found goes through a norm of the same block (VideoPrism)."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.norm = nn.Parameter(torch.randn(1, WIDTH)), nn.LayerNorm(WIDTH)
+
+    def forward(self, seen):
+        return self.norm(super().forward(seen))
+
+
+def test_a_learned_row_is_counted_in_the_box_in_which_it_looks_at_others():
+    model = nn.Sequential(nn.Linear(7, WIDTH), AttentionPart(), FeedForwardPart(), AttentionPart(), Closed())
+    reading = read_pass(xray.trace(model.eval(), torch.rand(BATCH, PLACES, 7)).passes[0])
+    box = chart_exit(reading.flow, reading.towers[0], ()).nodes[0]
+
+    assert (box.label, box.extra) == (
+        f"ONE LEARNED ROW LOOKS AT {PLACES}",
+        f"{4 * WIDTH * (WIDTH + 1) + WIDTH:,} parameters",
+    )
+
+
 class Held(nn.Module):
     """Learned rows that a module of their own gives, and a norm brings to one length (Perceiver)."""
 

@@ -45,6 +45,19 @@ def test_learned_numbers_that_are_added_to_all_that_a_layer_gives_are_its_bias()
     assert [(node.label, node.extra) for node in nodes] == [("LINEAR", f"{WIDTH * (WIDTH + 1)} parameters")] * 2
 
 
+class Column(Meets):
+    """Weights that rows are multiplied with as columns, and a bias that is one too (Mamba)."""
+
+    def forward(self, x):
+        return self.last((self.first.weight @ x.mT + self.held[:, None]).mT.relu())
+
+
+def test_a_column_that_is_added_to_columns_is_their_bias():
+    nodes = chart_of(Column(None), rows()).nodes
+
+    assert [node.extra for node in nodes if node.extra] == [f"{WIDTH * (WIDTH + 1)} parameters"] * 2
+
+
 @pytest.mark.parametrize("meet", [lambda x, held: x * held[:1], lambda x, held: x * torch.arange(1.0, WIDTH + 1)])
 def test_one_learned_number_and_those_that_are_not_learned_have_none(meet):
     assert [node.label for node in chart_of(Meets(meet), rows()).nodes] == ["LINEAR"] * 2

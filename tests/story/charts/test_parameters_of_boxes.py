@@ -93,6 +93,66 @@ def test_one_row_of_a_table_is_counted_once_be_it_repeated():
     assert extras_of(Led())["A LEARNED ROW IN FRONT"] == "8 parameters"
 
 
+class Places(nn.Module):
+    """A table without a module of its own, in which rows are picked by their numbers (Whisper's decoder)."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(torch.ones(16, WIDTH))
+
+    def forward(self, x):
+        return self.table[torch.arange(x.shape[1]).repeat(len(x), 1)]
+
+
+class FirstPlaces(Places):
+    """The first rows of such a table."""
+
+    def forward(self, x):
+        return self.table[: x.shape[1]]
+
+
+class Unprompted(nn.Module):
+    """A learned row stands in for a prompt that is not there, in the block that would read one (SAM)."""
+
+    def __init__(self):
+        super().__init__()
+        self.row, self.read = nn.Parameter(torch.ones(1, WIDTH)), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        return self.row.reshape(1, 1, WIDTH).expand(len(x), -1, -1)
+
+
+class Begun(nn.Module):
+    """What a block gives is added to rows that are led to a width, or looked up, before layers read them."""
+
+    def __init__(self, lead, added):
+        super().__init__()
+        self.lead, self.added = lead, added
+        self.layers = nn.ModuleList(part() for part in 2 * (AttentionPart, FeedForwardPart))
+
+    def forward(self, x):
+        x = self.lead(x)
+        x = x + self.added(x)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(
+    ("lead", "given", "held"),
+    [
+        (nn.Embedding(31, WIDTH), torch.arange(10).view(2, 5), 31 * WIDTH),
+        (nn.Linear(8, WIDTH), torch.rand(2, 5, 8), 9 * WIDTH),
+    ],
+)
+@pytest.mark.parametrize(("added", "count"), [(Places, 16 * WIDTH), (FirstPlaces, 16 * WIDTH), (Unprompted, WIDTH)])
+def test_what_is_added_before_layers_is_counted_once_and_in_its_own_box(lead, given, held, added, count):
+    (column,) = read_columns(xray.trace(Begun(lead, added()).eval(), given))
+
+    extras = [node.extra for node in column.entrance.nodes if node.extra]
+    assert extras == [f"{held} parameters", f"{count} parameters"]
+
+
 class Ended(nn.Module):
     """The same learned row behind each of two pieces, or one for each of them (LLaVA-NeXT's line ends)."""
 

@@ -10,7 +10,7 @@ from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, REPEATS
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.passages.added_places import count_learned, learned_source
-from xray.story.recognition.between import works_on_weights
+from xray.story.recognition.between import is_linear, works_on_weights
 from xray.story.recognition.norms import Norm
 from xray.story.sentences.of_parts import Part, describe_box
 from xray.story.wording import plural
@@ -169,26 +169,50 @@ def describe_params(flow: Flow, *places: int) -> str:
 
 
 def count_params(flow: Flow, *places: int) -> int:
-    """How many parameters some steps have together, each module counted once; those, too, that no module holds."""
+    """How many parameters some steps have together, each module counted once; those, too, that no module holds.
+
+    So learned rows that one of them lays out for a module among them (the row that looks at all others in VideoPrism).
+    """
     whole = {place: find_whole(flow, place, set(places)) for place in places}
     outermost = [one for one in whole.values() if not any(other < one < flow.ends[other] for other in whole.values())]
     counted = sum({flow.steps[one].path: flow.steps[one].params for one in outermost}.values())
-    return counted + sum(count_read(flow, place) for place, one in whole.items() if not flow.steps[one].params)
+    apart = (
+        place
+        for place, one in whole.items()
+        if not flow.steps[one].params or (one == place and one in outermost and asks(flow, place, places))
+    )
+    return counted + sum(count_read(flow, place, outermost) for place in apart)
 
 
-def count_read(flow: Flow, place: int) -> int:
+def asks(flow: Flow, place: int, places: Collection[int]) -> bool:
+    """Whether a step is a linear layer that works on what one of these steps lays out."""
+    return is_linear(flow, place) and not set(places).isdisjoint(flow.makers[place])
+
+
+def count_read(flow: Flow, place: int, counted: Collection[int] = ()) -> int:
     """How many learned numbers a step is given itself, as a convolution without a module of its own is.
 
     They may be a part of a parameter, or repeated; of a table in which rows are looked up all count (Whisper's places).
-    What is resized is not counted: that may happen to one many times.
+    What is resized is not counted: that may happen to one many times. Nor is what comes out of blocks that are
+    `counted` as a whole.
     """
     given = list(flow.given(place)) if flow.op(place) not in CARRYING | REPEATS else []
+    given = [(record, maker) for record, maker in given if not is_made_in(flow, maker, counted)]
     sources = [learned_source(flow, record, maker, CARRYING | REPEATS) for record, maker in given]
     return sum(
         prod(source.shape) if looks_up(flow, maker) else min(prod(source.shape), *list_counts(flow, record, maker))
         for (record, maker), source in zip(given, sources, strict=True)
         if source is not None
     )
+
+
+def is_made_in(flow: Flow, maker: int | None, blocks: Collection[int]) -> bool:
+    """Whether what steps only carry from where it was made comes out of one of some blocks that have parameters."""
+    while maker is not None:
+        if any(one <= maker < flow.ends[one] and flow.steps[one].params for one in blocks):
+            return True
+        maker = flow.makers[maker][0] if flow.op(maker) in CARRYING | REPEATS and flow.makers[maker] else None
+    return False
 
 
 def reads_resized(flow: Flow, place: int, places: Collection[int]) -> bool:
@@ -231,15 +255,24 @@ def looks_up(flow: Flow, maker: int | None) -> bool:
 
 
 def find_whole(flow: Flow, place: int, places: Collection[int]) -> int:
-    """The step itself, or the largest block of which no step but these does more than move numbers, or weights."""
+    """The step itself, or the largest block of which no step but these does more than move numbers, or weights.
+
+    A block that holds more than its steps were seen to read has parts that did not run (SAM's prompts without a mask).
+    """
     found = place
     for parent in () if flow.steps[place].params else flow.parents(place):
-        within = (one for one in range(parent + 1, flow.ends[parent]) if flow.is_leaf(one) and one not in places)
-        others = (one for one in within if flow.op(one) not in CARRYING)
-        if not all(works_on_weights(flow, one) for one in others):
+        within = [one for one in range(parent + 1, flow.ends[parent]) if flow.is_leaf(one)]
+        others = (one for one in within if one not in places and flow.op(one) not in CARRYING)
+        read = sum(count_given(flow.steps[one]) for one in within)
+        if not all(works_on_weights(flow, one) for one in others) or 0 < read < flow.steps[parent].params:
             return found
         found = parent
     return found
+
+
+def count_given(step: Step) -> int:
+    """The weights of a step's module, or those that it is given where it is none."""
+    return step.params or sum(prod(record.shape) for record in step.inputs if record.role == "parameter")
 
 
 def list_dropouts(flow: Flow, *places: int) -> tuple[Step, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from math import ceil, prod
+from math import ceil
 
 from xray.ir import trace
 from xray.ir.flow.cut_rows import list_cut_makers
@@ -26,6 +26,7 @@ from xray.story.charts.chart import (
     Edge,
     Node,
     Place,
+    count_given,
     count_own,
     count_read,
     describe_params,
@@ -149,11 +150,6 @@ def find_holder(step: Step) -> str | None:
     if counted and step.settings.get(trace.SAME_WEIGHTS) == counted:
         return str(step.settings[trace.SAME_WEIGHTS_AS])
     return step.path if step.params and step.module else None
-
-
-def count_given(step: Step) -> int:
-    """The weights of a step's module, or those that it is given where it is none."""
-    return step.params or sum(prod(record.shape) for record in step.inputs if record.role == "parameter")
 
 
 def leave_out_again(flow: Flow, nodes: Sequence[Node]) -> list[Node]:

@@ -1,10 +1,10 @@
 """Learned numbers that rows meet outside of linear layers: factors and shifts, one for each channel or head."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS, SCALINGS, SUMS
 from xray.story.branches.caps import name_times, read_factor
 from xray.story.passages.held_factors import list_fed
 from xray.story.recognition.between import is_linear
@@ -57,13 +57,24 @@ def holds_learned(flow: Flow, node: int) -> bool:
 
 
 def find_biased(flow: Flow, node: int) -> int | None:
-    """The layer whose bias a step adds, be it moved in between; None where it adds none, or to a part of its rows."""
+    """The layer whose bias a step adds, be it moved in between; None where it adds none, or to a part of its rows.
+
+    A bias is the same row for all: places, of which each has its own, are none (RADIO).
+    """
     if flow.op(node) not in SUMS or not holds_learned(flow, node):
         return None
-    layers = [flow.carried_from(maker) for record, maker in flow.given(node) if not is_of_weights(flow, record, maker)]
-    layer = layers[0]
-    is_whole = layer is not None and prod(flow.output(layer).shape) == prod(flow.output(node).shape)
-    return layer if layer is not None and is_whole and is_linear(flow, layer) else None
+    held = {maker: record for record, maker in flow.given(node) if is_of_weights(flow, record, maker)}
+    layer = next(flow.carried_from(maker) for record, maker in flow.given(node) if maker not in held)
+    if layer is None or not is_linear(flow, layer):
+        return None
+    made = flow.output(layer).shape
+    is_row = all(is_one_row(record.shape, made[1 if flow.op(layer) in FINDINGS else -1]) for record in held.values())
+    return layer if is_row and prod(made) == prod(flow.output(node).shape) else None
+
+
+def is_one_row(shape: Sequence[int], width: int) -> bool:
+    """Whether numbers lie along one axis alone, be it a column (Mamba), or are as many as a row is wide."""
+    return prod(shape) in (width, max(shape))
 
 
 def list_bias(flow: Flow, layer: int) -> tuple[int, ...]:
