@@ -67,6 +67,18 @@ class Heard(Layered):
         return self.find(torch.cat([before, heard], dim=-1)).mT
 
 
+class Painted(Layered):
+    """A picture below another one, and a painted one twice, each cut into patches by the same layer (SegGPT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.find = nn.Conv2d(3, WIDTH, 4, stride=4)
+
+    def enter(self, image, shown, painted):
+        seen, told = (self.find(torch.cat(two, dim=2)) for two in ((shown, image), (painted, painted)))
+        return (seen + told).flatten(2).mT
+
+
 class Gridded(Layered):
     """Patches of which each says first in which row and column it lies (Pix2Struct)."""
 
@@ -129,6 +141,14 @@ def test_each_argument_that_a_linear_layer_reads_stands_at_the_foot():
 
     assert [node.record.shape for node in chart.nodes if node.label == "VECTORS"] == [(2, 7, OTHER), (2, 7, BOXES)]
     assert len([edge for edge in chart.edges if edge.source not in {edge.target for edge in chart.edges}]) == 2
+
+
+def test_a_second_picture_that_is_put_together_of_what_comes_in_has_a_box():
+    image = torch.rand(2, 3, 8, 12)
+    chart = read(Painted, image, torch.rand_like(image), torch.rand_like(image)).entrance
+
+    assert [node.record.shape for node in chart.nodes if node.row == 0] == [(2, 3, 16, 12)] * 2
+    assert {("IMAGE", "PATCHES"), ("INPUT", "PATCHES")} <= list_arrows(chart)
 
 
 def test_arguments_of_one_shape_are_not_drawn_as_one():

@@ -6,14 +6,14 @@ from dataclasses import replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CHANCE, FINDINGS, LOOKUPS, NORMS, REPEATS
+from xray.ir.flow.operation_kinds import CARRYING, CHANCE, FINDINGS, LOOKUPS, NORMS, REPEATS, SIDE_BY_SIDE
 from xray.ir.records import TensorRecord
 from xray.story.charts.chart import Chart, Edge, Node, name_learned
 from xray.story.entrance.turned_rows import WAVES
 from xray.story.recognition.between import is_linear
 from xray.story.wording import plural
 
-VECTORS, IDS = "VECTORS", "IDS"
+VECTORS, IDS, PICTURE = "VECTORS", "IDS", "INPUT"
 WHOLE = CARRYING | frozenset({"index_select", "long", "int"})
 """What cuts ids out of other numbers, and makes them whole."""
 MOST_BESIDE, MOST_BEHIND = 4, 40
@@ -96,7 +96,10 @@ def read_besides(flow: Flow, node: Node) -> tuple[TensorRecord, str] | None:
     }
     if len(asked) == 1:
         return next(iter(asked.values())), IDS
-    if flow.op(place) in FINDINGS or not (is_linear(flow, place) or flow.op(place) in NORMS):
+    if flow.op(place) in FINDINGS:
+        record, maker = next(flow.given(place))
+        return (record, PICTURE) if maker is not None and is_put_together(flow, maker) else None
+    if not (is_linear(flow, place) or flow.op(place) in NORMS):
         return None
     record, maker = next(flow.given(place))
     while maker is not None and flow.makers[maker] and flow.op(maker) in CARRYING | REPEATS:
@@ -107,6 +110,15 @@ def read_besides(flow: Flow, node: Node) -> tuple[TensorRecord, str] | None:
         rows = prod(record.shape[:-1])
         return record, name_learned(rows)
     return (record, VECTORS) if len(record.shape) in (2, 3) and count_arguments(flow, record) else None
+
+
+def is_put_together(flow: Flow, maker: int) -> bool:
+    """Whether a picture is nothing but others that came in, beside each other (SegGPT's painted ones)."""
+    ways = list(flow.behind(maker, most=MOST_BEHIND))
+    given = [record for here in ways for record, before in flow.given(here) if before is None]
+    return all(flow.op(here) in CARRYING | SIDE_BY_SIDE for here in ways) and all(
+        count_arguments(flow, record) for record in given
+    )
 
 
 def looks_up_more(flow: Flow, lookup: int, record: TensorRecord) -> bool:
