@@ -85,6 +85,18 @@ def test_a_mask_of_padding_behind_a_norm_is_no_part_of_it():
     assert labels == ["LINEAR", "TANH", "ADDED UP", "LAYER NORM", "LINEAR"]
 
 
+def test_numbers_of_places_that_all_rows_share_are_no_part_of_a_norm_before_them():
+    def norm_and_count(x):
+        normed = x * (x.pow(2).mean(-1, keepdim=True) + EPSILON).rsqrt()
+        return normed * (torch.arange(x.shape[1]) + 2.0).log()[None, :, None]
+
+    flow = read_flow(xray.trace(Written(norm_and_count), rows(8)).passes[0])
+    norms = list(filter(None, map(partial(find_norm, flow), range(len(flow.steps)))))
+
+    assert norms
+    assert {flow.op(node) for norm in norms for node in norm.nodes}.isdisjoint({"arange", "log"})
+
+
 def test_a_norm_that_reads_another_scaled_one_has_none_of_its_weights():
     weights = [nn.Parameter(torch.full((8,), 0.5)) for _ in range(3)]
 

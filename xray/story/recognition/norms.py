@@ -82,8 +82,8 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
             break
         beside = {number: maker for number in side if (maker := flow.makers[here][number]) is not None}
         telling = [number for number, maker in beside.items() if has_statistics(flow, maker)]
-        if any(is_of_places(flow, here, number) for number in beside if number not in telling):
-            break  # a number for each place that tells nothing of it: a mask of padding (DeBERTa)
+        if any(weighs_places(flow, here, number) for number in beside if number not in telling):
+            break  # a number for each place that tells nothing of it: a mask of padding (DeBERTa), or of how far it is
         if not begun and any(is_learned_gate(flow, maker) for maker in beside.values()):
             break  # a gate that learned numbers open stands behind a norm, and is none of its own (Muse Spark)
         spreads = step.op in SCALINGS and bool(telling)
@@ -304,6 +304,14 @@ def is_of_places(flow: Flow, place: int, number: int) -> bool:
     """Whether an operand has one number for each place: of rows, or of a map, whose channels are its second axis."""
     shape, made = flow.steps[place].inputs[number].shape, flow.output(place).shape
     return len(shape) > 1 and (shape == (*made[:-1], 1) or (len(made) == MAP and shape == (made[0], 1, *made[2:])))
+
+
+def weighs_places(flow: Flow, place: int, number: int) -> bool:
+    """Whether an operand has numbers for places, and is not learned, be they the same in every head (Inkling 2)."""
+    shape, maker = flow.steps[place].inputs[number].shape, flow.makers[place][number]
+    if is_of_places(flow, place, number):
+        return True
+    return shape[-1:] == (1,) and prod(shape) > 1 and not is_of_weights(flow, flow.steps[place].inputs[number], maker)
 
 
 def is_measure(flow: Flow, place: int) -> bool:
