@@ -67,6 +67,25 @@ def test_a_lone_attention_says_its_parts():
     assert {"scores: query times key", "projection to queries, keys and values"} <= set(roles.values())
 
 
+class Mixer(nn.Module):
+    """One learned row looks at several for each place, and what it finds goes on through a linear layer (Inkling 2)."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.last = nn.Parameter(torch.rand(12)), nn.Linear(12, 5)
+
+    def forward(self, x):
+        query = self.query.view(1, 12).expand(*x.shape[:2], -1, -1)
+        return self.last(nn.functional.scaled_dot_product_attention(query, x, x).unbind(-2)[0][:, :7])
+
+
+def test_what_one_head_finds_is_not_laid_side_by_side():
+    roles = roles_of(Mixer(), torch.rand(2, 7, 3, 12))
+
+    assert "weighted sum of the values" in roles.values()
+    assert not [words for words in roles.values() if "concat" in words]
+
+
 def test_a_native_kernel_says_what_all_of_it_does():
     layer = nn.TransformerEncoderLayer(12, 4, 29, batch_first=True).eval()
     with torch.no_grad():

@@ -45,7 +45,7 @@ def give_attention(given: Given, found: Branching, words: str, apart: Collection
     if lanes.turn is not None:
         given.part(lanes.turn.nodes, TURNED)
     give_scores(given, site, branch)
-    give_result(given, site)
+    give_result(given, site, branch)
 
 
 def list_core(site: Site) -> set[int]:
@@ -152,8 +152,8 @@ def is_root(flow: Flow, nodes: Collection[int], width: int) -> bool:
     return told == {"÷ √d_k"}
 
 
-def give_result(given: Given, site: Site) -> None:
-    """The weighted sum, the heads side by side again, a norm, a gate, and the output projection."""
+def give_result(given: Given, site: Site, branch: Attention) -> None:
+    """The weighted sum, the heads side by side again, where there are several, a norm, a gate, and the way back."""
     flow = given.flow
     given.part([site.weighted_sum], "weighted sum of the values")
     worked_out = {site.weighted_sum, *site.concat}
@@ -161,12 +161,13 @@ def give_result(given: Given, site: Site) -> None:
     moves = [node for node in site.concat if norm is None or node not in norm.nodes]
     gates = [node for node in moves if flow.op(node) in SCALINGS and len(flow.steps[node].inputs) == 2]
     concat = [node for node in moves if node not in gates and flow.op(node) not in DROPOUTS]
-    given.moves(
-        concat,
-        "concat: heads side by side again",
-        "concat: heads x d_k into d_model",
-        "concat: length before heads",
-    )
+    if (branch.heads or 0) > 1:
+        given.moves(
+            concat,
+            "concat: heads side by side again",
+            "concat: heads x d_k into d_model",
+            "concat: length before heads",
+        )
     if norm is not None:
         given.part(norm.nodes, "norm of what the heads found", main=norm.end)
     given.part(gates, "gate: how much of what the heads found goes on")
