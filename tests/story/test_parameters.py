@@ -14,8 +14,11 @@ from torch.nn import functional
 import xray
 from xray.ir.flow.dataflow import read_flow
 from xray.renderers.fonts import text_width
+from xray.story.anatomy.tree import Untold
 from xray.story.poster import compose_poster
+from xray.story.sheet.columns import read_columns
 from xray.story.sheet.counting import Count
+from xray.story.sheet.shares import count_undrawn
 
 pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 IDS = torch.arange(14).view(2, 7)
@@ -466,6 +469,18 @@ def test_a_frame_of_unlike_layers_says_which_of_them_is_drawn(is_unlike):
 
     layer = f"{count(Looking()):,} parameters"
     assert (f"layer 1 drawn: {layer}" in told, f"{layer} each" in told) == (is_unlike, not is_unlike)
+
+
+def test_a_frame_counts_what_the_blocks_of_its_layers_hold_and_no_box_shows():
+    (column,) = read_columns(xray.trace(Unlike(is_unlike=False), IDS))
+    (frame,) = column.frames
+    beside = [Untold(f"layers.{number}.beside", 5) for number in frame.group.layers]
+
+    def count_with(*undrawn):
+        return count_undrawn(column, undrawn).frames[0].params - frame.params
+
+    assert count_with(*beside) == 5
+    assert count_with(beside[0]) == count_with(Untold("beside", 5)) == count_with() == 0
 
 
 class AsksWhere(Looking):

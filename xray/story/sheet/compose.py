@@ -38,7 +38,7 @@ from xray.story.sentences.of_runs import list_remarks
 from xray.story.sentences.of_stations import describe_stage
 from xray.story.sheet.columns import Column, list_links, read_columns
 from xray.story.sheet.planning import Frame
-from xray.story.sheet.shares import list_shares
+from xray.story.sheet.shares import count_undrawn, list_shares
 from xray.story.sheet.stand_ins import StandIns
 from xray.story.sheet.standing import common_floor, split_columns, stand, stand_height
 from xray.story.type_sizes import MARGIN
@@ -59,6 +59,7 @@ def compose_sheet(
         return None
     canvas = Canvas(measure)
     whole = replace(anatomy(trace), untold=drop_unused(trace, list_undrawn(list_told(columns))))
+    columns = [count_undrawn(column, whole.untold) for column in columns]
     draw = draw_flanks if is_flanked(columns) else draw_beside
     width, height, listed, columns = draw(canvas, trace, whole, columns, marks)
     if marks is not None and marks.role == "failure" and not stands_on(canvas, marks):

@@ -2,8 +2,11 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
+from xray.story.anatomy.tree import Untold
+from xray.story.body.layers import Layer
 from xray.story.body.reading import Reading
 from xray.story.facts.totals import paths_above
 from xray.story.facts.unused import join_alike
@@ -113,6 +116,33 @@ def list_shares(
     if rest > 0:
         found.append((REST, "card", rest))
     return tuple(found if rest >= 0 else take_off(found, counted, -rest))
+
+
+def count_undrawn(column: Column, undrawn: Sequence[Untold]) -> Column:
+    """The column whose frames count what is drawn nowhere too, where blocks of layers hold it.
+
+    So words go their own way beside the rows that look at a picture (InstructBLIP). Not told where layers hold other
+    parts of such.
+    """
+    if not undrawn:
+        return column
+    homes = [find_home(column.reading.flow, layer) for layer in column.towering.layers]
+    frames = []
+    for frame in column.frames:
+        own = [f"{homes[layer]}." for layer in frame.group.layers]
+        apart = {sum(one.params for one in undrawn if one.path.startswith(home)) for home in own}
+        holding = [sum(f"{home}.".startswith(one) for home in homes) for one in own]
+        more = apart.pop() if len(apart) == 1 and set(holding) == {1} else 0
+        most = None if frame.most is None else frame.most + more
+        frames.append(replace(frame, params=frame.params + more, most=most))
+    return replace(column, frames=tuple(frames))
+
+
+def find_home(flow: Flow, layer: Layer) -> str:
+    """The path of the innermost module that holds all learned steps of a layer."""
+    learned = (flow.steps[node] for staging in layer for node in staging.nodes if flow.steps[node].params)
+    held = [set(paths_above(step.path)) for step in learned]
+    return max(set.intersection(*held), key=len, default="") if held else ""
 
 
 def take_off(
