@@ -1,5 +1,6 @@
 """What stands in the boxes of a state that is changed by pieces: the gate on what is read of it, and the change."""
 
+import pytest
 import torch
 from story.charts.test_read_states import Pieces
 from torch import nn
@@ -8,7 +9,7 @@ import xray
 from xray.ir.flow.dataflow import read_flow
 from xray.story.anatomy.branches import Convolution, Recurrence
 from xray.story.charts.operations_chart import chart_operations
-from xray.story.charts.state_names import name_state_steps
+from xray.story.charts.state_names import name_state_steps, tell_read
 from xray.story.recognition.between import list_reading_data
 
 
@@ -65,6 +66,13 @@ def test_all_that_places_of_one_piece_do_with_each_other_stands_in_the_box_of_th
 
     assert sum(step.op == "matmul" for step in state.steps) == 4
     assert not any(node.label == "PRODUCT" for node in chart.nodes)
+
+
+@pytest.mark.parametrize(("pieces", "told"), [(1, ("what is read of it",)), (6, ())])
+def test_a_box_of_a_state_that_gives_what_is_read_of_it_says_so(pieces, told):
+    (state,) = (node for node in tell_read(chart_state(pieces)).nodes if node.label.startswith("STATE"))
+
+    assert state.told == told
 
 
 def test_a_state_of_many_pieces_has_its_gate_too():

@@ -68,6 +68,7 @@ CAPTIONS = (
     ". Every box names its step, shapes and axes.",
     "of these unused",
     "and the gate",
+    "what is read of it",
     "the others made beside",
     "the others normed",
     "worked out by attention",

@@ -40,7 +40,7 @@ from xray.story.charts.forward_chart import chart_forward
 from xray.story.charts.norms_apart import lead_norms
 from xray.story.charts.operation_labels import label_step, name_factors
 from xray.story.charts.operations_chart import chart_operations
-from xray.story.charts.state_names import name_state_steps
+from xray.story.charts.state_names import name_state_steps, tell_read
 from xray.story.charts.sum_chart import add_sum
 from xray.story.experts.experts_chart import chart_experts
 from xray.story.passages.gated_norms import list_own_gate
@@ -203,7 +203,8 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
         begins = {found.region.start, *found.region.inner} - {None, *own}
         named = name_state_steps(flow, found.branch, own, found.region.end)
         begun = [one for one in begins if one is not None]
-        chart = chart_operations(flow, own, found.region.end, named.labels, folded=named.folded, begins=begun)
+        operations = chart_operations(flow, own, found.region.end, named.labels, folded=named.folded, begins=begun)
+        chart = None if operations is None else tell_read(operations)
     if chart is None:
         end = found.region.end
         node = Node(f"op{end}", label_step(flow, end), 0, BROAD, steps_at(flow, end), flow.output(end))

@@ -1,7 +1,7 @@
 """How the steps of a state's chart stand in boxes: the gate on what was read of it, and a state changed by pieces."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
@@ -9,6 +9,7 @@ from xray.ir.flow.operation_kinds import CARRYING, CURVES, FINDINGS, PLACING, SC
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.branches import Branch, Recurrence
 from xray.story.branches.others import longest_chain
+from xray.story.charts.chart import Chart
 from xray.story.charts.operation_labels import label_step
 from xray.story.recognition.between import is_linear, is_scale, list_reading_data
 from xray.story.recognition.norms import find_norm
@@ -16,6 +17,7 @@ from xray.story.recognition.norms import find_norm
 STATE_BY_PIECES = "STATE, HANDED FROM PIECE TO PIECE"
 GATE = "GATE"
 PUT_IN_TURNS = "ROWS PUT IN, TURN BY TURN"
+READ = "what is read of it"
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,20 @@ def name_state_steps(flow: Flow, branch: Branch, nodes: Collection[int], end: in
         labels[linear] = f"{GATE} + {label_step(flow, gate.bend)}"
         folded[linear] = (gate.bend, linear)
     return Named(labels | {top: STATE_BY_PIECES}, folded)
+
+
+def tell_read(chart: Chart) -> Chart:
+    """The chart with a word in the box of a state that gives what was read of it: its shape is no state's (Qwen 3.5).
+
+    Where there are many pieces, the state has a box of its own, and this one is no such.
+    """
+    return replace(
+        chart,
+        nodes=tuple(
+            replace(node, told=(READ,)) if node.label == STATE_BY_PIECES and not node.key.startswith("state") else node
+            for node in chart.nodes
+        ),
+    )
 
 
 def find_read(flow: Flow, nodes: Collection[int], here: int | None) -> int | None:
