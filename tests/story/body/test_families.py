@@ -29,15 +29,12 @@ GLOBAL = tuple(f"{name}_global" for name in ("query", "key", "value"))  # longfo
 EXPERTS = "mlp.experts.expert_*"  # chosen by chance weights
 SERVED = frozenset(
     [
-        "rt_detr",
         "rt_detr_v2",
         "d_fine",
         "deimv2",
         "grounding_dino",
         "sew_d",
-        "cpmant",
         "lightglue",
-        "x_clip",
     ]
 )
 """What a first layer is drawn with that stands before all layers and serves each: a table, or what makes places."""
