@@ -79,3 +79,24 @@ def test_what_is_joined_is_called_by_the_axis_that_grows(model, told, untold):
 
     assert told in labels
     assert untold not in labels
+
+
+class Series(Joined):
+    """A series and what comes after it, both given, become rows of one number each (Time Series Transformer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.project = nn.Linear(1, WIDTH)
+
+    def forward(self, past, future):
+        x = self.project(torch.cat([past, future], dim=1)[..., None])
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_series_that_came_in_end_to_end_have_a_box():
+    reading = read_passes(xray.trace(Series().eval(), torch.rand(2, PLACES), torch.rand(2, OTHERS)))[0]
+    chart = chart_entrance(reading.flow, reading.towers[-1])
+
+    assert f"END TO END: {PLACES} + {OTHERS}, ALL GIVEN" in {node.label for node in chart.nodes}

@@ -78,8 +78,8 @@ def label_entry(flow: Flow, node: int) -> str:
         return f"{'ONE ROW' if before == 1 else f'{before:,} ROWS'}, {after // before:,} TIMES"
     if op == "index" and cuts_rows(flow, node):
         return label_cut_rows(flow, node)
-    if op in SIDE_BY_SIDE and (column := label_column(flow, node)):
-        return column
+    if op in SIDE_BY_SIDE and (told := label_column(flow, node) or label_given(flow, node)):
+        return told
     rows = list_joined(flow, node) if op == "cat" else []
     return label_rows(flow, node, rows) if rows else ""
 
@@ -162,6 +162,15 @@ def label_column(flow: Flow, node: int) -> str:
     if record.shape != (*shape[:-1], 1) or prod(source.shape) != shape[0] or source.trained is False:
         return ""
     return f"A LEARNED COLUMN {'IN FRONT' if record is flow.steps[node].inputs[0] else 'BEHIND'}"
+
+
+def label_given(flow: Flow, node: int) -> str:
+    """What a step is called that puts series of numbers that came in end to end; "" for any other (Informer)."""
+    given = [record for record, maker in flow.given(node) if maker is None and record.role == "activation"]
+    are_series = len(given) > 1 and all(len(one.shape) == 2 and prod(one.shape) and one.is_float for one in given)
+    if not are_series or len(given) != len(flow.steps[node].inputs):
+        return ""
+    return f"END TO END: {' + '.join(f'{one.shape[1]:,}' for one in given)}, ALL GIVEN"
 
 
 def adds_looked_up(flow: Flow, node: int) -> bool:
