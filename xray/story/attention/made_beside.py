@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.flow.projections import is_product
@@ -74,6 +74,13 @@ def is_gated(flow: Flow, made: Sequence[int]) -> bool:
     data = list_reading_data(flow)
     shares = [record.shape[-1:] for record, maker in flow.given(last) if maker in data]
     return shares == [(1,)] and len(flow.makers[last]) > 1
+
+
+def adds_other_scores(flow: Flow, part: Scored, site: Site) -> bool:
+    """Whether what is added to scores are those of another attention, be they scaled (LiLT's text and its layout)."""
+    others = {one.scores for one in list_sites(flow)} - {site.scores}
+    added = {maker for node in part.nodes for maker in flow.makers[node] if maker not in site.scored}
+    return any(flow.carried_from(maker, CARRYING | SCALINGS) in others for maker in added)
 
 
 def tell_other_rows(

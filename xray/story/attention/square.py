@@ -12,7 +12,7 @@ from xray.ir.trace import Step
 from xray.story.anatomy.branches import Attention
 from xray.story.attention.factors import name_factors, read_alpha
 from xray.story.attention.lanes import Part
-from xray.story.attention.made_beside import Beside, find_joined_scores, is_gated, list_made
+from xray.story.attention.made_beside import Beside, adds_other_scores, find_joined_scores, is_gated, list_made
 from xray.story.branches.attention import has_sinks_inside
 from xray.story.branches.caps import list_cap
 from xray.story.branches.visible import find_choice
@@ -36,6 +36,7 @@ KEYS_TURNED: Place = (0.46, 0.5)
 CHOOSER: Place = (0.37, 0.72)
 ADDED = ("bias", "mask")
 ZEROED = "0 WHERE HIDDEN"
+OTHER_SCORES = "+ SCORES OF ANOTHER ATTENTION"
 
 HIGHEST = frozenset({"max", "amax"})
 
@@ -234,6 +235,7 @@ def score_node(
     named = {"alibi": "+ SLOPES BY DISTANCE (ALiBi)", "relative": "+ BIAS OF RELATIVE PLACES"}
     label = "+ A BIAS" if key.startswith("kinds") else named.get(branch.positions or "", "+ A BIAS")
     label = label.replace("BIAS", "GATED BIAS", 1) if is_gated(flow, made) else label
+    label = OTHER_SCORES if adds_other_scores(flow, part, site) else label
     told = describe_own(flow, site, [*part.nodes, *made]) if made else ""
     return Node(key, label, row, SQUARE, steps, out, told or extra, beside=None if told else record)
 

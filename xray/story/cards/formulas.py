@@ -6,6 +6,7 @@ from dataclasses import replace
 from xray.story.anatomy.branches import Attention
 from xray.story.anatomy.tree import Tower
 from xray.story.attention.factors import ROOT_OF_ROOT, UNKNOWN_FACTOR
+from xray.story.attention.square import OTHER_SCORES
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told, draw_card
 from xray.story.charts.chart import Chart, Node
@@ -133,7 +134,8 @@ def list_later(nodes: Sequence[Node]) -> list[str | tuple[str]]:
     found: list[str | tuple[str]] = []
     for node in sorted(nodes, key=lambda one: one.row):
         kind = node.key.rstrip("0123456789").replace("kinds", "bias")
-        if kind in ("bias", "mask") and kind not in found:
+        kind = "other scores" if node.label == OTHER_SCORES else kind
+        if kind in ("bias", "mask", "other scores") and kind not in found:
             found.append(kind)
         elif kind == "factor":
             found.append((node.label.removeprefix("SCORES "),))
