@@ -32,5 +32,10 @@ def test_what_makes_a_mask_is_one_whatever_its_operation():
     assert kind_of(replace(step, outputs=(tensor("out", (3, 3), step.id, role="mask"),))) == "mask"
 
 
+@pytest.mark.parametrize("op", ["log", "clamp", "div"])
+def test_the_legend_calls_no_other_arithmetic_a_sum(op):
+    assert "sum" not in SAID[kind_of(call("net.step", op))]
+
+
 def test_the_legend_has_a_word_for_every_kind():
     assert tuple(SAID) == KINDS

@@ -1,5 +1,7 @@
 """Encoders that read words both ways. The code is that of transformers 5.23."""
 
+from dataclasses import replace
+
 from story.body.truth import (
     Silent,
     bare,
@@ -17,7 +19,7 @@ from story.body.truth import (
 )
 
 from xray.story.anatomy.branches import Projection, Unknown
-from xray.story.anatomy.tree import Head, Norm, Stage
+from xray.story.anatomy.tree import Bridge, Head, Norm, Stage
 
 
 def learned_places(c, *more):
@@ -188,13 +190,16 @@ def deberta_v2(c):
 
 @family("FunnelForMaskedLM", "funnel:61, 506", block_sizes=[2, 2], num_decoder_layers=1)
 def funnel(c):
-    # the second block sees half as many places, by a mask that is pooled as well; the decoder sees all again
+    # the second block sees half as many places, which are pooled before it (line 277), by a mask that is pooled as
+    # well; the decoder sees all again
     sizes = {"heads": c.n_head, "d_k": c.d_head, "positions": "relative", "kernel": "plain"}
     think = post("layer", plain(c, d_ff=c.d_inner))
     seen, pooled = (post("layer", looks_both_ways(c, **sizes, causal=causal)) for causal in (False, Silent(False)))
-    whole, halving = group((0, 1, 4), c.d_model, seen, think), group((2,), c.d_model, seen, think)
-    groups = (whole, halving, group((3,), c.d_model, pooled, think))
-    return encoder_only(c, groups=groups, final=None, parts=("norm",), causal=Silent(False))
+    before, halving, behind = (group(layers, c.d_model, seen, think) for layers in ((0, 1), (2,), (4,)))
+    groups = (before, halving, group((3,), c.d_model, pooled, think), behind)
+    found = encoder_only(c, groups=groups, final=None, parts=("norm",), causal=Silent(False))
+    bridges = (Bridge(2, 2, c.d_model, c.d_model),)
+    return replace(found, towers=(replace(found.towers[0], bridges=bridges),))
 
 
 @family("MobileBertForMaskedLM", "mobilebert:171, 321, 407", num_hidden_layers=2, fast=True)

@@ -11,6 +11,7 @@ from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import Attention
 from xray.story.attention.end import draw_end, find_beside, find_layer_of_both, name_convolution
 from xray.story.attention.lanes import Part, list_opening, order_rows
+from xray.story.attention.longer_rows import reads_longer, tell_longer
 from xray.story.attention.made_beside import (
     Beside,
     find_joined_values,
@@ -95,6 +96,8 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
         Node(**{**node.__dict__, "surface": "memory", "outline": "ribbon"}) if is_brought(node, lanes) else node
         for node in nodes
     ]
+    if reads_longer(branch, nodes, memory):
+        nodes, memory = tell_longer(nodes, memory), []
     return name_changes(
         Chart(tuple(nodes), tuple(edges), tuple(dict.fromkeys(feet)), head, tuple(dict.fromkeys(memory)))
     )

@@ -15,6 +15,7 @@ from xray.story.body.widths import find_width
 from xray.story.passages.added_places import describe_sum, name_addition
 from xray.story.passages.channels import find_channels
 from xray.story.passages.ordered_rows import label_first_row
+from xray.story.passages.pools import is_pool
 from xray.story.recognition.between import (
     Region,
     does_mix,
@@ -61,6 +62,7 @@ def find_bridges(flow: Flow, layers: Sequence[Layer], sites: Sequence[Site]) -> 
         joined = count_joined(flow.output(before).shape, flow.output(start).shape, d_in, d_out)
         is_learnt = any(is_learned(flow, node) and does_mix(flow, [node]) for node in leaves)
         is_other = adds_rows_up(flow, before, start, leaves) or repeats_rows(flow, before, start, leaves)
+        is_other = is_other or pools_rows(flow, before, start, leaves)
         if joined or is_learnt or is_other:
             site = next(iter(looking), None)
             heads = None if site is None else count_heads_at(flow, site)
@@ -98,6 +100,13 @@ def repeats_rows(flow: Flow, before: int, start: int, leaves: Collection[int]) -
     return is_longer and any(flow.op(node) == EACH_REPEATED for node in leaves)
 
 
+def pools_rows(flow: Flow, before: int, start: int, leaves: Collection[int]) -> bool:
+    """Whether rows become fewer by a pool, be it that they are not divided evenly (Funnel: 5 rows become 3)."""
+    return prod(flow.output(start).shape) < prod(flow.output(before).shape) and any(
+        is_pool(flow, one) for one in leaves
+    )
+
+
 def list_changes(flow: Flow, layers: Sequence[Layer]) -> list[Bridge]:
     """Where the stream becomes shorter or wider inside a layer, on its way past the first sublayer (Hiera, MaxViT)."""
     found = []
@@ -118,8 +127,10 @@ def width_at(flow: Flow, place: int, layer: Layer) -> int:
     """How wide the rows are that a step makes: as its own layers say, else as the layer has them."""
     shape, axis = flow.output(place).shape, find_channels(flow, place)
     own = flow.output(layer[0].joints[0].add).shape
-    if axis is None and len(own) != len(shape):
-        return own[find_width(flow, layer)]  # it is laid out anew (MobileViTV2)
+    if (axis is None and len(own) != len(shape)) or (axis is not None and shape[axis] == 1):
+        return own[
+            find_width(flow, layer)
+        ]  # it is laid out anew (MobileViTV2), or pooled as a map of one channel (Funnel)
     return shape[find_width(flow, layer) if axis is None else axis]
 
 

@@ -1,0 +1,54 @@
+"""Keys and values of the rows that a stream had before they became fewer, as where queries alone are pooled."""
+
+import torch
+from story.body.test_mistaken import HEADS, WIDTH, AttentionPart, FeedForwardPart
+from torch import nn
+from torch.nn import functional
+
+import xray
+from xray.story.sheet.columns import read_columns
+
+PLACES = 9
+
+
+class Pooled(nn.Module):
+    """Rows of which two become one; these ask, and keys and values are made of all (Funnel)."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+
+    def forward(self, x):
+        few = functional.avg_pool2d(x[:, None], (2, 1), stride=(2, 1), ceil_mode=True)[:, 0]
+        query, key, value = (
+            made.reshape(len(x), -1, HEADS, WIDTH // HEADS).transpose(1, 2)
+            for made in (self.query(few), self.key(x), self.value(x))
+        )
+        return few + self.out(((query @ key.mT).softmax(-1) @ value).transpose(1, 2).flatten(2))
+
+
+def column_of(*parts):
+    (column,) = read_columns(xray.trace(nn.Sequential(*parts).eval(), torch.rand(2, PLACES, WIDTH)))
+    return column
+
+
+def test_keys_of_more_rows_than_ask_are_of_the_stream_itself_and_say_how_many():
+    column = column_of(AttentionPart(), FeedForwardPart(), Pooled(), FeedForwardPart())
+    chart = column.frames[-1].panels[0].chart
+
+    told = {node.key: node.told for node in chart.nodes if node.told}
+    assert told == dict.fromkeys(("linear0_k", "linear0_v"), (f"of {PLACES} rows, before these became fewer",))
+    assert not chart.memory
+    assert {node.surface for node in chart.nodes} == {"own"}
+
+
+def test_a_pool_between_layers_is_drawn_be_the_rows_not_divided_evenly():
+    column = column_of(AttentionPart(), FeedForwardPart(), Pooled(), FeedForwardPart())
+
+    assert [node.label for node in column.frames[-1].bridge.nodes] == ["MEAN POOL 2×1"]
+
+
+def test_keys_of_as_many_rows_as_ask_say_nothing():
+    chart = column_of(AttentionPart(), FeedForwardPart()).frames[0].panels[0].chart
+
+    assert not any(node.told for node in chart.nodes)

@@ -1,0 +1,26 @@
+"""Keys and values of the rows that a stream had before they became fewer: a query alone is pooled (Funnel)."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from xray.story.anatomy.branches import Attention
+from xray.story.charts.chart import Node
+
+
+def reads_longer(branch: Attention, nodes: Sequence[Node], brought: Collection[str]) -> bool:
+    """Whether boxes that read what was made before a layer work on more rows of its own stream than ask there."""
+    asking = next((node.record for node in nodes if node.key == "linear0_q"), None)
+    offered = [node.record for node in nodes if node.key in brought]
+    if branch.source != "self" or branch.other_rows or asking is None or not offered:
+        return False
+    return all(one is not None and one.shape[1:2] > asking.shape[1:2] for one in offered)
+
+
+def tell_longer(nodes: Sequence[Node], brought: Collection[str]) -> list[Node]:
+    """The boxes as those of the stream itself; the first ones tell of how many rows they are."""
+    found = []
+    for node in nodes:
+        node = replace(node, surface="own") if node.surface == "memory" else node
+        rows = node.record.shape[1] if node.key in brought and node.record else 0
+        found.append(replace(node, told=(*node.told, f"of {rows:,} rows, before these became fewer")) if rows else node)
+    return found
