@@ -51,6 +51,46 @@ def test_a_series_is_led_to_its_mean_and_to_what_its_mean_is_taken_from():
     assert list_led(chart) == ["DIVIDED", "SUBTRACTED", "SUBTRACTED"]
 
 
+class InPieces(Scaled):
+    """A series that is cut into pieces, each of which becomes a row (PatchTST)."""
+
+    def __init__(self, size, step):
+        super().__init__()
+        self.enter, self.size, self.step = nn.Linear(size, WIDTH), size, step
+
+    def forward(self, past_values):
+        return self.layers(self.enter(past_values.unfold(dimension=-2, size=self.size, step=self.step)[:, :, 0]))
+
+
+@pytest.mark.parametrize(
+    ("size", "step", "told"), [(5, 5, "CUT INTO 4 PIECES OF 5"), (5, 3, "CUT INTO 6 PIECES OF 5, STEP 3")]
+)
+def test_a_series_that_is_cut_into_pieces_says_how_long_these_are(size, step, told):
+    chart = entrance_of(InPieces(size, step), torch.ones(2, 20, 1))
+
+    assert [node.label for node in chart.nodes] == ["VECTORS", told, "LINEAR"]
+    assert list_led(chart) == [told]
+
+
+class Lengthened(nn.Module):
+    """Ids behind which a model puts others, up to a whole window (Longformer)."""
+
+    def __init__(self, more):
+        super().__init__()
+        self.words, self.more = nn.Embedding(31, WIDTH), more
+        self.layers = nn.Sequential(*(FeedForwardPart() for _ in range(2)))
+
+    def forward(self, input_ids):
+        return self.layers(self.words(functional.pad(input_ids, (0, self.more), value=1)))
+
+
+@pytest.mark.parametrize(("more", "told"), [(6, ("7 given, the rest put behind",)), (0, ())])
+def test_ids_that_a_model_puts_behind_those_that_came_in_are_told(more, told):
+    chart = entrance_of(Lengthened(more), torch.arange(14).view(2, 7))
+
+    assert next((node.label, node.told) for node in chart.nodes) == ("TOKEN IDS", told)
+
+
 def test_what_is_made_of_a_shape_alone_is_no_box():
     chart = entrance_of(Scaled(), torch.ones(2, 19, 1))
 

@@ -64,6 +64,8 @@ def label_entry(flow: Flow, node: int) -> str:
         return "A LEARNED ROW PUT IN"
     if lays_neighbours(flow, node):
         return label_neighbours(flow, node)
+    if op == "unfold" and flow.output(node).is_float:
+        return label_pieces(flow, node)
     if op in SCALINGS and is_one_number(flow, node):
         return "× A LEARNED NUMBER"
     if op in SCALINGS and not op.startswith(("div", "true_div")) and counts_places(flow, node):
@@ -78,7 +80,7 @@ def label_entry(flow: Flow, node: int) -> str:
         return f"{'ONE ROW' if before == 1 else f'{before:,} ROWS'}, {after // before:,} TIMES"
     if op == "index" and cuts_rows(flow, node):
         return label_cut_rows(flow, node)
-    if op in SIDE_BY_SIDE and (told := label_column(flow, node) or label_given(flow, node)):
+    if op in SIDE_BY_SIDE and (told := label_column(flow, node) or label_series(flow, node)):
         return told
     rows = list_joined(flow, node) if op == "cat" else []
     return label_rows(flow, node, rows) if rows else ""
@@ -164,7 +166,17 @@ def label_column(flow: Flow, node: int) -> str:
     return f"A LEARNED COLUMN {'IN FRONT' if record is flow.steps[node].inputs[0] else 'BEHIND'}"
 
 
-def label_given(flow: Flow, node: int) -> str:
+def label_pieces(flow: Flow, node: int) -> str:
+    """What cutting a series into pieces is called, one beside the other or overlapping (PatchTST); "" if not told."""
+    settings, before, after = flow.steps[node].settings, flow.steps[node].inputs[0].shape, flow.output(node).shape
+    axis, size, step = (settings.get(name) for name in ("dimension", "size", "step"))
+    if not (isinstance(axis, int) and isinstance(size, int) and isinstance(step, int)) or after[-1] != size:
+        return ""
+    told = f"CUT INTO {plural(after[axis % len(before)], 'piece').upper()} OF {size:,}"
+    return told if step == size else f"{told}, STEP {step:,}"
+
+
+def label_series(flow: Flow, node: int) -> str:
     """What a step is called that puts series of numbers that came in end to end; "" for any other (Informer)."""
     given = [record for record, maker in flow.given(node) if maker is None and record.role == "activation"]
     are_series = len(given) > 1 and all(len(one.shape) == 2 and prod(one.shape) and one.is_float for one in given)

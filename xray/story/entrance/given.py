@@ -68,7 +68,8 @@ def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:
         record, own = (record, own) if shared is None else (shared[0], list(dict.fromkeys((*own, *shared[1]))))
         label = "INPUT" if is_worked_out(flow, reader) else label_given(flow, kind, record, reader)
         key, place = f"given{len(below) or ''}", place if len(given) > 1 else MIDDLE
-        below.append(Node(key, label, 0, place, (step,), record, told=() if below else told))
+        padded = tell_padded(flow, reader, record)
+        below.append(Node(key, label, 0, place, (step,), record, told=(*(() if below else told), *padded)))
         edges += [Edge(key, one) for one in own]
     feet = tuple(node.key for node in below[:1]) or raised.feet
     return add_others(flow, Chart((*below, *raised.nodes), (*edges, *raised.edges), feet, raised.head, raised.memory))
@@ -80,6 +81,17 @@ def label_given(flow: Flow, kind: Reads | None, record: TensorRecord, reader: in
     if record.role == "ids" and is_drawn(flow, maker):
         return "IDS, DRAWN BY CHANCE"
     return INPUTS.get(kind or "", "INPUT")
+
+
+def tell_padded(flow: Flow, reader: int, record: TensorRecord) -> tuple[str, ...]:
+    """How many ids of each row came in, where others that a model makes itself stand behind them (Longformer)."""
+    maker = next((maker for one, maker in flow.given(reader) if one is record), None)
+    if maker is None or flow.op(maker) not in PADDINGS or record.role != "ids":
+        return ()
+    before, given = next(flow.given(maker))
+    is_behind = given is None and before.shape[:-1] == record.shape[:-1] and before.shape < record.shape
+    is_behind = is_behind and str(flow.steps[maker].settings.get("pad", "")).startswith("0x")
+    return (f"{before.shape[-1]:,} given, the rest put behind",) if is_behind else ()
 
 
 def is_held(flow: Flow, step: Step, record: TensorRecord, reader: int) -> bool:
