@@ -210,6 +210,34 @@ def test_the_norm_of_the_last_layer_is_not_drawn_behind_it_again():
     assert {node.label for node in column.exit.nodes} == {"LAST NORM"}
 
 
+class FirstOnly(Reader):
+    """The first row of each sequence is all that a model gives."""
+
+    def forward(self, x, kind=None):
+        return super().forward(x, kind)[:, 0, :]
+
+
+class NormedAfter(nn.Module):
+    """A feed-forward that is normalised behind its sum (DPR)."""
+
+    def __init__(self):
+        super().__init__()
+        self.part, self.norm = FeedForwardPart(), nn.LayerNorm(WIDTH)
+
+    def forward(self, x):
+        return self.norm(self.part(x))
+
+
+@pytest.mark.parametrize("part", [FeedForwardPart, NormedAfter])
+def test_the_one_row_with_which_all_ends_has_a_box(part):
+    labels = []
+    for make in (FirstOnly, Reader):
+        (column,) = read_columns(xray.trace(make(*(part() for _ in range(3))).eval(), rows()))
+        labels.append([] if column.exit is None else [node.label for node in column.exit.nodes])
+
+    assert labels == [["THE FIRST ROW"], []]
+
+
 class Corrected(Reader):
     """What the layers give is a small change of what they began with (Nemotron 3.5 Transcribe's times of words)."""
 

@@ -121,7 +121,8 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         labels |= dict(heads.labels) | ({behind[-1]: label} if label else {})
     chart = chart_operations(flow, nodes, top, labels, "out", folded=folded, begins={end}, most=MOST_AT_ALL)
     if chart is None:
-        return chart_rows_left(flow, top, others)
+        left = chart_rows_left(flow, top, others)
+        return add_worked(flow, towering, left, top, others) if loss is None else left
     chart = replace(chart, nodes=tuple(tell_pooled(flow, show_given(node), end) for node in chart.nodes))
     chart = count_gathered(flow, chart, folded.get(gathered, ()))
     chart = hold_modulation(flow, chart, towering.final, modulation)

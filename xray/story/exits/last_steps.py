@@ -11,7 +11,7 @@ from xray.story.body.stages import find_any_norm
 from xray.story.body.towers import Towering
 from xray.story.branches.caps import name_times, read_factor
 from xray.story.charts.operation_labels import label_step
-from xray.story.exits.handed_rows import name_mean, takes_rows
+from xray.story.exits.handed_rows import name_mean, name_rows, takes_rows
 from xray.story.exits.loss_chart import is_loss
 from xray.story.passages.joined_rows import name_merging
 from xray.story.passages.ordered_rows import takes_in_order
@@ -150,7 +150,8 @@ def list_worked_behind(flow: Flow, top: int, others: Collection[int], began: Col
     of words that stands apart from the layer (BART), and a mean of the first rows (Pixio). So are a number that all is
     multiplied by, a sum with what the stream `began` as (Nemotron 3.5 Transcribe), the choice of some rows, another
     order of all of them (Qwen2.5-VL's vision), several laid side by side (Muse Spark's), sums of them by weights that
-    the stream did not make (Gemma 4's), and one number that some others are set to (Chameleon's scores of image codes).
+    the stream did not make (Gemma 4's), one number that some others are set to (Chameleon's scores of image codes), and
+    the one row with which all ends (DPR).
     """
     found: list[tuple[int, ...]] = []
     here, taken = top, tuple[int, ...]()
@@ -173,6 +174,7 @@ def list_worked_behind(flow: Flow, top: int, others: Collection[int], began: Col
             or read_written(flow, here) is not None
             or name_merging(flow, here)
             or weighs_rows_beside(flow, here, top)
+            or ends_with_row(flow, here)
         ):
             found.append((here,))
         elif not taken and takes_rows(flow, here):
@@ -225,6 +227,11 @@ def weighs_rows_beside(flow: Flow, node: int, top: int) -> bool:
     return are_rows and after[1] < before[1] and top not in flow.behind(weights, within=lambda one: one >= top)
 
 
+def ends_with_row(flow: Flow, node: int) -> bool:
+    """Whether a step takes one row of each sequence, and nothing reads it."""
+    return bool(name_rows(flow, node)) and not any(flow.is_leaf(one) for one in flow.readers.get(node, ()))
+
+
 def read_written(flow: Flow, node: int) -> float | None:
     """The one number that a step writes at some places; None for any other step."""
     step = flow.steps[node]
@@ -248,7 +255,8 @@ def label_behind(flow: Flow, nodes: Sequence[int], began: Collection[int]) -> st
     written = read_written(flow, end)
     if written is not None:
         return "SOME PUSHED FAR DOWN" if written <= NO_WEIGHT else f"SOME SET TO {written:g}"
-    told = name_mean(flow, end) or ("+ A BIAS" if adds_bias(flow, end) else label_step(flow, end))
+    told = name_mean(flow, end) or name_rows(flow, end)
+    told = told or ("+ A BIAS" if adds_bias(flow, end) else label_step(flow, end))
     if not taken:
         return told
     count = flow.output(taken[0]).shape[1]
