@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from xray.story.anatomy.branches import Attention
 from xray.story.charts.chart import Node
+from xray.story.sentences.of_parts import LONGER
 
 
 def reads_longer(branch: Attention, nodes: Sequence[Node], brought: Collection[str]) -> bool:
@@ -22,5 +23,5 @@ def tell_longer(nodes: Sequence[Node], brought: Collection[str]) -> list[Node]:
     for node in nodes:
         node = replace(node, surface="own") if node.surface == "memory" else node
         rows = node.record.shape[1] if node.key in brought and node.record else 0
-        found.append(replace(node, told=(*node.told, f"of {rows:,} rows, before these became fewer")) if rows else node)
+        found.append(replace(node, told=(*node.told, LONGER.format(rows=rows))) if rows else node)
     return found

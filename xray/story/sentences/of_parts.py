@@ -14,6 +14,8 @@ Part = Branch | Norm | None
 
 HELD_CAP = "at a number that is held"
 """Beside a box of scores whose cap no setting tells (the sound of Gemma 3n)."""
+LONGER = "of {rows:,} rows, before these became fewer"
+"""Beside a box of keys or values, where queries alone are pooled (Funnel)."""
 
 
 def describe_box(key: str, part: Part) -> str:
