@@ -101,6 +101,27 @@ def test_a_weight_that_is_turned_and_looked_up_by_distance_is_a_bias_of_places()
     assert "MASK" not in labels.values()
 
 
+class LookedUp(Meeting):
+    """A number for each head, looked up by distance in a table of the layer's own (UMT5)."""
+
+    def __init__(self):
+        super().__init__()
+        self.near = nn.Embedding(2 * PLACES, HEADS)
+
+    def meet(self, scores, query):
+        apart = torch.arange(PLACES)[:, None] - torch.arange(PLACES)[None, :] + PLACES
+        return scores + self.near(apart).permute(2, 0, 1)[None]
+
+
+def test_a_table_of_distances_is_counted_in_the_box_of_what_is_added():
+    model = nn.Sequential(LookedUp(), FeedForwardPart(), LookedUp(), FeedForwardPart()).eval()
+    (column,) = read_columns(xray.trace(model, torch.ones(2, PLACES, WIDTH)))
+    nodes = {node.label: node for node in column.frames[0].panels[0].chart.nodes}
+
+    assert nodes["+ BIAS OF RELATIVE PLACES"].extra == f"{2 * PLACES * HEADS} parameters"
+    assert "near" in {step.path.rpartition(".")[2] for step in nodes["+ BIAS OF RELATIVE PLACES"].steps}
+
+
 def test_a_choice_between_two_numbers_is_a_bias_and_what_is_taken_away_from_hidden_keys_a_mask():
     labels, _ = read_square(OfKinds)
 

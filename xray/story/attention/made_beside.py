@@ -52,10 +52,10 @@ def list_own(region: Region) -> frozenset[int]:
 
 
 def list_made(flow: Flow, part: Scored, site: Site, inside: Collection[int]) -> list[int]:
-    """The steps of a branch that work out what is added to its scores, or hides them, where products do; else none.
+    """The steps of a branch that work out what is added to its scores, or hides them, where any learned does; else none.
 
-    What queries and keys go through on their way to the scores is not among them, nor is the way of the values, of
-    which some are made (Doge).
+    Be it a product, or rows of a table that are looked up (T5). What queries and keys go through on their way to the
+    scores is not among them, nor is the way of the values, of which some are made (Doge).
     """
     added = None if part.operand is None else part.operand.record  # one step may multiply and add (WavLM)
     asked = [maker for record, maker in flow.given(site.scores) if record is not added]
@@ -63,7 +63,13 @@ def list_made(flow: Flow, part: Scored, site: Site, inside: Collection[int]) -> 
     starts = (maker for node in part.nodes for maker in flow.makers[node] if maker is not None and maker not in own)
     made = set(flow.behind(*starts, within=lambda node: node in inside and node not in own))
     works = [node for node in sorted(made) if flow.is_leaf(node) and flow.op(node) not in CARRYING]
-    return works if any(is_product(flow, node) or is_linear(flow, node) for node in works) else []
+    return works if any(is_product(flow, node) or reads_learned(flow, node) for node in works) else []
+
+
+def reads_learned(flow: Flow, node: int) -> bool:
+    """Whether a step works with parameters: those of its module, or such as it is given."""
+    step = flow.steps[node]
+    return bool(step.params) or any(record.role == "parameter" for record in step.inputs)
 
 
 def is_gated(flow: Flow, made: Sequence[int]) -> bool:
