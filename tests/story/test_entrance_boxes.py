@@ -135,6 +135,28 @@ def test_rows_that_are_repeated_before_a_stream_begins_have_a_box(rows, label):
     assert label in labels_of(chart)
 
 
+class Shelved(nn.Module):
+    """Ids of several books in one table: each book has a part of its own, as its number says, or all have the same."""
+
+    def __init__(self, apart):
+        super().__init__()
+        self.table, self.layers = nn.Embedding(30, WIDTH), make_layers(WIDTH, 3)
+        self.register_buffer("numbers", torch.arange(3) * 10 if apart else torch.zeros((), dtype=torch.long))
+
+    def forward(self, ids):
+        x = self.table(ids + self.numbers).sum(2)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(("apart", "label"), [(True, "LOOKUP OF SHIFTED IDS"), (False, "TABLE LOOKUP")])
+def test_ids_of_which_each_book_has_a_number_added_are_shifted(apart, label):
+    _, chart = read(lambda: Shelved(apart), torch.arange(42).view(2, 7, 3) % 10)
+
+    assert {"LOOKUP OF SHIFTED IDS", "TABLE LOOKUP"} & set(labels_of(chart)) == {label}
+
+
 class Codes(nn.Module):
     """Each of several tables looks up its own row of ids (MusicGen), or one does for the first of them.
 

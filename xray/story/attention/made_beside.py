@@ -52,7 +52,7 @@ def list_own(region: Region) -> frozenset[int]:
 
 
 def list_made(flow: Flow, part: Scored, site: Site, inside: Collection[int]) -> list[int]:
-    """The steps of a branch that work out what is added to its scores, or hides them, where any learned does; else none.
+    """The steps of a branch that work out what is added to its scores, or hides them, where any is learned; else none.
 
     Be it a product, or rows of a table that are looked up (T5). What queries and keys go through on their way to the
     scores is not among them, nor is the way of the values, of which some are made (Doge).

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import FINDINGS, LOOKUPS, PLACING, SCALINGS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS, PLACING, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.records import TensorRecord
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.caps import read_factor
@@ -122,13 +122,27 @@ def counts_places(flow: Flow, node: int) -> bool:
 def label_lookup(flow: Flow, node: int) -> str:
     """What looking rows up in a table is called: one of few rows, such as the kinds of words, by its size (BERT).
 
-    Where ids are first made what a division leaves over, as a hash makes them, it says so (CANINE).
+    Where ids are first made what a division leaves over, as a hash makes them, it says so (CANINE), and where each of
+    several books has a number of its own added to its ids (Dia).
     """
     weights = (record for record in flow.steps[node].inputs if record.role == "parameter" and len(record.shape) == 2)
     held = next((record.shape[0] for record in weights), flow.steps[node].settings.get("num_embeddings"))
     if isinstance(held, int) and held <= FEW_ROWS:
         return f"LOOKUP IN {plural(held, 'row').upper()}"
-    return "LOOKUP BY HASH" if shares_rows(flow, node) else "TABLE LOOKUP"
+    if shares_rows(flow, node):
+        return "LOOKUP BY HASH"
+    return "LOOKUP OF SHIFTED IDS" if shifts_ids(flow, node) else "TABLE LOOKUP"
+
+
+def shifts_ids(flow: Flow, lookup: int) -> bool:
+    """Whether the ids of a lookup are such as came in, with one of several numbers added to each that were there."""
+    shift = flow.carried_from(next(iter(flow.makers[lookup]), None), CARRYING)
+    given = list(flow.given(shift)) if shift is not None and flow.op(shift) in SUMS else []
+    if len(given) != 2 or any(record.role != "ids" for record, _ in given):
+        return False
+    (ids, maker), (numbers, other) = given
+    is_one_a_book = len(numbers.shape) == 1 < len(ids.shape) and numbers.shape == ids.shape[-1:] != (1,)
+    return is_one_a_book and maker is None and (other is None or not {*flow.behind(other)} & list_reading_data(flow))
 
 
 def count_weighed(flow: Flow, node: int) -> int:
