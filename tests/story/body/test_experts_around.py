@@ -96,6 +96,17 @@ def test_experts_for_all_rows_that_the_router_weighs_are_told_and_drawn():
     assert [one.shared for one in branches if isinstance(one, Experts)] == [2]
 
 
+@pytest.mark.parametrize("weighed", [False, True])
+def test_the_router_leads_to_experts_for_all_rows_that_it_weighs(weighed):
+    experts = Weighed() if weighed else Latent(shared=True, gated=True)
+    with torch.no_grad():
+        reading = read_pass(xray.trace(Reader(AttentionPart(), experts), rows()).passes[0])
+    chart = chart_stage(reading.flow, reading.towers[0].stagings[1])
+
+    assert (("choice", "shared") in {(edge.source, edge.target) for edge in chart.edges}) is weighed
+    assert (chart.node("shared").row > chart.node("choice").row) is weighed
+
+
 class Lonely(nn.Module):
     """A router with one expert, whose weights are turned before rows meet them (Hunyuan's default)."""
 

@@ -91,7 +91,8 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
         return None
     chosen_at, router = choice
     count, chosen = branch.experts or 0, branch.chosen or 0
-    routing, shared = list_routing(flow, nodes, router), set().union(*list_shared(flow, nodes, router))
+    parts, routing = list_shared(flow, nodes, router), list_routing(flow, nodes, router)
+    shared = {node for part in parts for node in part}
     own = nodes - shared - routing - steps_behind(flow, router, nodes)
     drawn = [
         Node(
@@ -123,7 +124,9 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
         row, scaled = drawn[-1].row + 1, flow.output(entering[-1])
         drawn.append(Node("entering", "WHAT GOES IN × ITS SCORE", row, BROAD, steps_at(flow, *entering), scaled))
         edges.append(Edge(drawn[-2].key, "entering"))
-    below, row = drawn[-1].key, drawn[-1].row + 1
+    is_scored = any(not routing.isdisjoint(flow.makers[node]) for part in parts for node in part)
+    below, row = drawn[-1].key, drawn[-1].row + 1 + is_scored
+    aside = row - 1 if is_scored else 1  # what the router scores too stands above it (Inkling)
     shown = min(count, MOST_EXPERTS)
     for number in range(shown):
         is_chosen = number < min(max(chosen, 1), shown - 1 if count > chosen else shown)
@@ -188,7 +191,7 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
     before = normed.origin if normed is not None else flow.makers[up][0] if up is not None and is_waist else end
     summed = flow.carried_from(before)
     made = end if summed is None else summed
-    beside = f" + {name_shared(flow, list_shared(flow, nodes, router))}" if branch.shared and not is_apart else ""
+    beside = f" + {name_shared(flow, parts)}" if branch.shared and not is_apart else ""
     factors = list_factors(flow, heavy, own, end)
     mixing = [node for node in list_mixing(flow, heavy, own, routing) if made != node <= end]
     times = "".join(f", × {read_factor(flow, node):g}" for node in factors)
@@ -220,8 +223,8 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
         head = "both"
     if branch.shared:
         place = BESIDE_BOTH if is_waist else BESIDE_ROUTER
-        drawn.append(shared_node(flow, list_shared(flow, nodes, router), 1, place))
-        edges.append(Edge("shared", head))
+        drawn.append(shared_node(flow, parts, aside, place))
+        edges += [Edge("shared", head), *([Edge("choice", "shared")] if is_scored else [])]
         narrow = (0.5, 0.36) if is_waist else (0.315, 0.6)
         drawn = [replace(node, place=narrow) if node.key in ("router", "choice") else node for node in drawn]
         feet.append("shared")
