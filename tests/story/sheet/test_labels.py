@@ -70,6 +70,13 @@ def test_a_title_that_has_no_room_tells_what_follows_with_commas(more, told):
     assert spell_title(canvas, "A BRANCH THEN ANOTHER THEN A THIRD", 65, more) == told
 
 
+def test_an_attention_that_has_no_room_for_its_name_is_not_said_to_be_one_to_itself():
+    canvas = Canvas(lambda text, size, weight: 5.0 * len(text))
+
+    told = spell_title(canvas, "SELF-ATTENTION IN WINDOWS OF 196, POOLED 4 TO 1", 100, 110)
+    assert told == ("ATTENTION IN WINDOWS", "OF 196, POOLED 4 TO 1")
+
+
 def test_a_name_in_a_box_that_is_a_third_as_wide_is_told_in_full():
     node = Node("mix", "CONVOLUTION OF THE LAST 4 BY CHANNEL", 0, (0.5, 0.3), (), None)
 

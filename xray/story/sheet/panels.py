@@ -211,10 +211,15 @@ def draw_panel_title(
 
 
 def spell_title(canvas: Canvas, title: str, room: float, more: float) -> tuple[str, str]:
-    """A title in two pieces; where the second has no room, parts that follow each other are told with commas."""
-    before, after = cut_title(canvas, title, room)
-    is_long = canvas.text_width(after, LABEL, "bold") > more
-    return cut_title(canvas, title.replace(" THEN ", ", "), room) if is_long else (before, after)
+    """A title in two pieces; where the second has no room, parts that follow each other are told with commas.
+
+    Where that is too long still, an attention is not said to be one to itself (SAM 2's pooled windows).
+    """
+    with_commas = title.replace(" THEN ", ", ")
+    told = [
+        cut_title(canvas, one, room) for one in (title, with_commas, with_commas.replace("SELF-ATTENTION", "ATTENTION"))
+    ]
+    return next((pair for pair in told if canvas.text_width(pair[1], LABEL, "bold") <= more), told[-1])
 
 
 def cut_title(canvas: Canvas, title: str, room: float) -> tuple[str, str]:
