@@ -85,6 +85,32 @@ def test_numbers_that_one_step_works_out_for_several_boxes_are_counted_in_the_fi
     assert [node.extra for node in boxes] == [f"{2 * WIDTH * HELD} parameters", ""]
 
 
+class Shifted(nn.Module):
+    """Rows are mixed with those of the place before, by learned shares (RWKV)."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.shares, self.others = nn.Parameter(torch.rand(WIDTH)), nn.Parameter(torch.rand(WIDTH))
+
+    def forward(self, x):
+        before = nn.functional.pad(x, (0, 0, 1, -1))
+        first = self.first(x * self.shares + before * (1 - self.shares))
+        return first * self.second(x * self.others + before * (1 - self.others))
+
+
+def test_rows_of_the_place_before_have_a_box_and_shares_count_once_each():
+    chart = chart_of(Shifted(), rows(WIDTH))
+    labels = {node.key: node.label for node in chart.nodes}
+    ways = [labels[edge.target] for edge in chart.edges if labels[edge.source] == "ROWS OF THE PLACE BEFORE"]
+    shares = sorted((node.label, node.extra) for node in chart.nodes if "LEARNED" in node.label)
+
+    assert ways == ["× (1 − LEARNED NUMBERS)"] * 2
+    assert (
+        shares == [("× (1 − LEARNED NUMBERS)", "same weights")] * 2 + [("× LEARNED NUMBERS", f"{WIDTH} parameters")] * 2
+    )
+
+
 class TwoStates(nn.Module):
     """Two sums that each place changes, one of them divided by the other (RWKV)."""
 

@@ -9,6 +9,7 @@ from xray.ir.flow.projections import data_input, is_product
 from xray.story.anatomy.branches import FeedForward
 from xray.story.branches.inner_norms import name_inner_norm
 from xray.story.branches.others import count_groups
+from xray.story.passages.ordered_rows import shifts_places
 from xray.story.recognition.between import Region, projections_in, read_sizes, width_in, width_out
 
 BENT_BY: dict[str, frozenset[str]] = {
@@ -145,9 +146,7 @@ def inner_kernel(flow: Flow, inner: Collection[int]) -> tuple[int, ...] | None:
 
 def shift_kernel(flow: Flow, nodes: Collection[int]) -> tuple[int, ...] | None:
     """As a kernel: rows that are shifted by one place before the linear layers, and mixed with themselves (RWKV)."""
-    shifts = (flow.steps[node] for node in nodes if flow.op(node) in ("zero_pad2d", "constant_pad_nd", "pad"))
-    padded = (step.settings.get("padding", step.settings.get("pad")) for step in shifts)
-    return (2,) if any(isinstance(told, str) and told.endswith("1x-1") for told in padded) else None
+    return (2,) if any(shifts_places(flow, node) for node in nodes) else None
 
 
 def is_bend(flow: Flow, node: int) -> bool:

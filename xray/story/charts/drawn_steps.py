@@ -29,7 +29,7 @@ from xray.story.passages.added_places import learned_source
 from xray.story.passages.channels import gates_channels
 from xray.story.passages.held_factors import list_fed, list_shift
 from xray.story.passages.learned_steps import meets_learned
-from xray.story.passages.ordered_rows import takes_in_order
+from xray.story.passages.ordered_rows import shifts_places, takes_in_order
 from xray.story.passages.pools import adds_up_rows, is_pool, lays_neighbours, measures_channels
 from xray.story.recognition.between import PLAIN, is_linear, is_scale, list_reading_data
 from xray.story.recognition.scored_parts import FILLINGS
@@ -248,8 +248,9 @@ def part_loop(flow: Flow, nodes: Collection[int], loop: list[int]) -> tuple[list
 def list_turns(flow: Flow, nodes: Collection[int], loop: Sequence[int]) -> list[int]:
     """A loop with what its first turn does before the first sum, and its last behind the last: on the same lines."""
     lines = {flow.steps[node].location for node in loop} - {None}
-    sums = [node for node in loop if flow.op(node) in SUMS and flow.output(node).shape == flow.output(loop[-1]).shape]
-    turn = (loop[-1] - loop[0]) // max(len(sums) - 1, 1)
+    same = [node for node in loop if flow.steps[node].location == flow.steps[loop[-1]].location]
+    turns = sum(flow.op(node) == flow.op(loop[-1]) for node in same)
+    turn = (loop[-1] - loop[0]) // max(turns - 1, 1)
     near = range(loop[0] - turn, loop[-1] + turn)
     more = {node for node in nodes if node in near and flow.steps[node].location in lines and flow.is_leaf(node)}
     return sorted(more.union(loop))
@@ -284,6 +285,7 @@ def pools(flow: Flow, node: int, inside: Collection[int]) -> bool:
         or lays_neighbours(flow, node)
         or measures_channels(flow, node)
         or takes_in_order(flow, node)
+        or shifts_places(flow, node)
     )
 
 

@@ -8,6 +8,7 @@ from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
 from xray.story.recognition.between import list_reading_data
 
 TAKING = frozenset({"index", "index_select"})
+PADDINGS = frozenset({"pad", "zero_pad2d", "constant_pad_nd"})
 
 
 def takes_in_order(flow: Flow, node: int) -> bool:
@@ -19,6 +20,13 @@ def takes_in_order(flow: Flow, node: int) -> bool:
     is_order = len(order.shape) == 1 and order.shape[0] > 1 and not order.is_float and order.dtype != "bool"
     is_rows = rows.is_float and len(rows.shape) > 1 and rows.shape == step.outputs[0].shape
     return is_order and is_rows and order.shape[0] in rows.shape[:-1] and node in list_reading_data(flow)
+
+
+def shifts_places(flow: Flow, node: int) -> bool:
+    """Whether a step hands each place the row of the one before it: nothing in front, the last row cut (RWKV)."""
+    step = flow.steps[node]
+    told = step.settings.get("padding", step.settings.get("pad"))
+    return flow.op(node) in PADDINGS and isinstance(told, str) and told.endswith("1x-1")
 
 
 def label_first_row(flow: Flow, node: int, nodes: Collection[int]) -> str:
