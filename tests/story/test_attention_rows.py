@@ -143,7 +143,29 @@ class Twice(nn.Module):
             scaled_dot_product_attention(one, key, value, is_causal=True).transpose(1, 2)
             for one, value in zip((query, other), halves, strict=True)
         ]
-        return self.end(torch.cat(seen, dim=-1).reshape(*x.shape[:2], -1))
+        return self.end(self.join(torch.cat(seen, dim=-1)).reshape(*x.shape[:2], -1))
+
+    def join(self, rows):
+        return rows
+
+
+class Taken(Twice):
+    """What half of the heads found is taken off the other, times a number made of learned ones (DiffLlama)."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Parameter(torch.rand(D_K)), nn.Parameter(torch.rand(D_K))
+        self.end = nn.Linear(HEADS * D_K, WIDTH)
+
+    def join(self, rows):
+        half, other = rows.chunk(2, dim=2)
+        return nn.functional.rms_norm(half - torch.exp((self.one * self.two).sum()) * other, (2 * D_K,))
+
+
+def test_learned_numbers_of_which_one_is_made_count_where_it_multiplies_a_half():
+    (box,) = (node for node in chart_of(Taken).nodes if "SUBTRACTED" in node.label)
+
+    assert (box.label, box.extra) == ("ONE HALF × ONE NUMBER, SUBTRACTED", f"{2 * D_K} parameters")
 
 
 def test_weights_that_meet_the_other_half_of_the_values_too_are_led_there():

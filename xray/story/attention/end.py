@@ -42,6 +42,7 @@ from xray.story.charts.chart import (
 from xray.story.charts.operation_labels import label_step
 from xray.story.passages.modulation import find_beside_gate
 from xray.story.recognition.between import Region, adds_learned_row, find_region, is_linear, is_shift, read_sizes
+from xray.story.recognition.norms import is_of_weights
 from xray.story.recognition.value_shapes import number
 
 MOST_BEHIND = 300
@@ -127,14 +128,15 @@ def draw_end(
         elif gates := [node for node in part.nodes if any(is_tanh_of_learned(flow, one) for one in flow.makers[node])]:
             others = [node for node in part.nodes if flow.op(node) in SCALINGS and node not in gates]
             label = f"{name_tanh_gate(flow, gates[0])}{', MULTIPLIED' * bool(others)}"
-        held = [*biases, *(part.nodes if multiplies_rows(flow, part) else ())]
+        number_of = list_number(flow, part) if name_difference(flow, part) else []
+        held = [*biases, *(part.nodes if multiplies_rows(flow, part) else ()), *number_of]
         finding = find_beside(flow, part.nodes[-1]) if name_sum(flow, part, site) else None
         past = find_way_past(flow, part.nodes[-1], finding, nodes)
         label, finding = (label, finding) if past is None else ("ADDED UP", None)
         found = [*part.nodes, *([] if finding is None else [finding])]
         weighing = [node for node in found if is_linear(flow, node) or flow.op(node) in FINDINGS]
         extra = describe_params(flow, *(weighing or held))
-        steps = steps_at(flow, *reversed(part.nodes), *found[len(part.nodes) :])
+        steps = steps_at(flow, *reversed(part.nodes), *found[len(part.nodes) :], *number_of)
         nodes.append(Node(key, label, row, BROAD, steps, part.record, extra))
         edges.append(Edge(last, key, min(branch.heads or 1, MOST_ARROWS) if key == "concat" else 1))
         read = dict.fromkeys([*([] if past is None else [past]), *list_read(flow, part, nodes[:-1])])
@@ -248,6 +250,14 @@ def name_difference(flow: Flow, part: Part) -> str:
     is_halved = len(flow.steps[halves].outputs) == 2 and halves in flow.makers[taken]
     by_one = any(prod(record.shape) == 1 for record in flow.steps[taken].inputs)
     return "ONE HALF × ONE NUMBER, SUBTRACTED" if is_halved and by_one else ""
+
+
+def list_number(flow: Flow, part: Part) -> list[int]:
+    """The steps that work out of learned numbers alone the one by which one half is multiplied (DiffLlama)."""
+    taken = flow.makers[part.nodes[-1]][1]
+    given = [] if taken is None else flow.given(taken)
+    makers = [maker for record, maker in given if maker is not None and is_of_weights(flow, record, maker)]
+    return list(flow.behind(*makers))
 
 
 def list_gate(flow: Flow, gate: int) -> list[int]:
