@@ -526,6 +526,14 @@ class Streams(nn.Module):
         return self.norm((self.last(streams).unsqueeze(-1) * streams).sum(dim=2))
 
 
+def test_streams_begin_as_copies_of_one_row():
+    (column,) = read_columns(xray.trace(Streams(count=3).eval(), rows()))
+    assert column.entrance is not None
+
+    assert [node.label for node in column.entrance.nodes][-2:] == ["LINEAR", "3 COPIES, SIDE BY SIDE"]
+    assert column.entrance.node(column.entrance.heads[0]).label == "3 COPIES, SIDE BY SIDE"
+
+
 def test_streams_become_one_row_behind_the_last_layer_in_one_box_with_what_weighs_them():
     model = Streams(count=3).eval()
     (column,) = read_columns(xray.trace(model, rows()))

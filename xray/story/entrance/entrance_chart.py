@@ -25,7 +25,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.drawn_steps import is_substance
 from xray.story.charts.operations_chart import chart_operations
-from xray.story.entrance.entry_labels import MASKED, MEAN, label_entry
+from xray.story.entrance.entry_labels import MASKED, MEAN, count_copies, label_entry
 from xray.story.entrance.given import add_given
 from xray.story.entrance.tables import find_lone_rows, looks_up_places
 from xray.story.entrance.turned_rows import find_turned, label_turned
@@ -73,7 +73,9 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         if turns is not None:
             labels |= {turns.end: f"{turns.count:,} TURNS OF A LOOP"}
             folded |= {turns.end: (*turns.steps, turns.end)}
-        chart = chart_operations(flow, nodes, start, labels, "in", is_entrance=True, folded=folded)
+        copies = [node for node in nodes if count_copies(flow, node)]
+        end = next((node for node in copies if flow.carried_from(flow.makers[node][0]) == start), start)
+        chart = chart_operations(flow, nodes, end, labels, "in", is_entrance=True, folded=folded)
         chart = None if chart is None else add_scale(flow, add_halves(flow, chart), nodes)
     if chart is None:
         begun = find_begun_rows(flow, nodes)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS, PLACING, SCALINGS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS, PLACING, REPEATS, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.records import TensorRecord
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.caps import read_factor
@@ -19,7 +19,7 @@ from xray.story.passages.added_places import (
 from xray.story.passages.channels import find_channels, find_channels_ahead
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.pools import label_neighbours, lays_neighbours
-from xray.story.recognition.between import list_reading_data
+from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.chosen_rows import picks_by_chance
 from xray.story.recognition.norms import is_of_weights
 from xray.story.recognition.scored_parts import is_given
@@ -82,8 +82,22 @@ def label_entry(flow: Flow, node: int) -> str:
         return label_cut_rows(flow, node)
     if op in SIDE_BY_SIDE and (told := label_column(flow, node) or label_series(flow, node)):
         return told
+    if copies := count_copies(flow, node):
+        return f"{copies} COPIES, SIDE BY SIDE"
     rows = list_joined(flow, node) if op == "cat" else []
     return label_rows(flow, node, rows) if rows else ""
+
+
+def count_copies(flow: Flow, node: int) -> int:
+    """How many streams begin with the same rows, as with words that were looked up (Qwen 4); 0 where none is copied."""
+    step = flow.steps[node]
+    begin = flow.carried_from(flow.makers[node][0]) if flow.op(node) in REPEATS and flow.makers[node] else None
+    is_row = begin is not None and (flow.op(begin) in LOOKUPS | SCALINGS or is_linear(flow, begin))
+    if not is_row or node not in list_reading_data(flow):
+        return 0
+    times, rest = divmod(prod(step.outputs[0].shape), prod(step.inputs[0].shape))
+    is_whole = not rest and step.outputs[0].is_float and step.outputs[0].shape[:2] == step.inputs[0].shape[:2]
+    return times if is_whole and times > 1 and len(step.inputs[0].shape) > 2 else 0
 
 
 def is_learned_row(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
