@@ -306,3 +306,31 @@ def test_a_table_that_a_layer_holds_and_another_part_works_with_is_counted_there
     assert shares["entrance"] == (31 + 7) * WIDTH
     assert shares["self-attention × 3"] == 3 * (4 * WIDTH * (WIDTH + 1) + 2 * WIDTH)
     assert sum(shares.values()) == count_params(trace)
+
+
+class Scores(nn.Module):
+    """One head for what each layer gives, held once for each (Deformable DETR)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(31, WIDTH)
+        self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(3))
+        self.heads: Any = nn.ModuleList(nn.Linear(WIDTH, 7) for _ in range(3))
+        for head in self.heads:
+            head.weight, head.bias = self.heads[0].weight, self.heads[0].bias
+
+    def forward(self, ids):
+        x = self.words(ids)
+        scores = []
+        for layer, head in zip(self.layers, self.heads, strict=True):
+            x = layer(x)
+            scores.append(head(x))
+        return scores
+
+
+def test_a_head_of_every_layer_is_counted_behind_the_last_where_it_is_drawn():
+    trace = xray.trace(Scores().eval(), torch.arange(10).view(2, 5))
+
+    shares = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
+    assert shares["head"] == 7 * (WIDTH + 1)
+    assert "all else" not in shares

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS
 from xray.story.anatomy.tree import Untold
 from xray.story.body.layers import Layer
 from xray.story.body.reading import Reading
@@ -69,9 +70,8 @@ def list_shares(
             below.update(dict.fromkeys(new.keys() & set(paths_above(path)), n))
         fresh = {path: n - below[path] for path, n in new.items()}
         seen.update(fresh)
-        if sum(fresh.values()):
-            found.append((name, role, sum(fresh.values())))
-            counted.append((count, groups))
+        found.append((name, role, sum(fresh.values())))
+        counted.append((count, groups))
 
     firsts = [column for column in columns if column.is_first]
     leadings = [read_leading(one.reading.flow, one.towering, one.reading.towers) for one in firsts]
@@ -108,6 +108,8 @@ def list_shares(
         ends = {EXIT: places | given} if end == EXIT else {end: places, EXIT: given}
         for what, held in ends.items():
             add(count, f"{name}{what}", own, [held])
+    late = count_late(counted, {*seen, *elsewhere})
+    found = [(name, role, n + more) for (name, role, n), more in zip(found, late, strict=True)]
     rest = params - sum(n for _, _, n in found)
     within = {path: n for path, n in unused.items() if not seen.keys().isdisjoint((path, *paths_above(path)))}
     apart = {path: n for path, n in unused.items() if path not in within}
@@ -115,7 +117,27 @@ def list_shares(
     rest -= sum(apart.values())
     if rest > 0:
         found.append((REST, "card", rest))
-    return tuple(found if rest >= 0 else take_off(found, counted, -rest))
+    return tuple(one for one in (found if rest >= 0 else take_off(found, counted, -rest)) if one[2])
+
+
+def count_late(counted: Sequence[tuple[Count, list[set[int]]]], known: Collection[str]) -> list[int]:
+    """For each part the weights that another step worked with first which is of no part: the head of an earlier layer.
+
+    `known` are the paths of what is counted. Each is counted once (Deformable DETR).
+    """
+    told, found = {*known}, list[int]()
+    for count, groups in counted:
+        flow, late = count.flow, 0
+        for node in sorted(set[int]().union(*groups)):
+            settings = flow.steps[node].settings
+            holder, size = str(settings.get(SAME_WEIGHTS_AS, "")), settings.get(SAME_WEIGHTS)
+            first = flow.places.get(f"{holder}#0")
+            is_whole = first is not None and flow.is_leaf(first) and flow.steps[first].params == size
+            if is_whole and isinstance(size, int) and told.isdisjoint((holder, *paths_above(holder))):
+                told.add(holder)
+                late += size
+        found.append(late)
+    return found
 
 
 def count_undrawn(column: Column, undrawn: Sequence[Untold]) -> Column:
