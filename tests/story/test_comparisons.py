@@ -368,3 +368,38 @@ def test_rows_that_meet_in_an_attention_behind_all_layers_are_not_compared():
     trace = xray.trace(LooksOnceMore(), torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8))
 
     assert not [box for box in compose_poster(trace, text_width).boxes if "COMPARED" in text_of(box)]
+
+
+class Chooses(nn.Module):
+    """Words, and rows of which those that meet a word best ask on (OmDet)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.bring, self.out = nn.Embedding(31, WIDTH), nn.Linear(7, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.rows, self.text, self.looks, self.asks = (
+            nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm=norm) for _ in range(3))
+            for norm in ("before", "before", "after", "after")
+        )
+        self.first, self.second, self.head = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 4)
+
+    def forward(self, ids, x):
+        x, y = self.bring(x), self.words(ids)
+        for layer in self.rows:
+            x = layer(x)
+        for layer in self.text:
+            y = layer(y)
+        y, z = self.first(y), self.second(self.out(x))
+        best = torch.topk((z @ y.mT).max(-1)[0], 3, dim=1)[1]
+        found = torch.gather(z, 1, best.unsqueeze(-1).repeat(1, 1, WIDTH))
+        for look, ask in zip(self.looks, self.asks, strict=True):
+            found = ask(look(found), x)
+        return self.head(found)
+
+
+def test_a_product_that_chooses_the_rows_of_a_tower_is_drawn_before_that_tower_alone():
+    torch.manual_seed(0)
+    columns = read_columns(xray.trace(Chooses().eval(), torch.arange(10).view(2, 5), torch.rand(2, 11, 7)))
+
+    drawn = {one.name: [node.label for node in one.exit.nodes] for one in columns if one.exit is not None}
+    assert drawn["text"] == ["LAST NORM"]
+    assert "PRODUCT" in [node.label for node in columns[-1].entrance.nodes]

@@ -168,6 +168,21 @@ def test_what_is_added_and_bent_behind_the_last_layer_is_drawn_in_its_order():
     assert not [word for word in words if "in no box" in word]
 
 
+class Met(Reader):
+    """A few rows of what comes in meet what the layers make of all of them."""
+
+    def __init__(self, *layers):
+        super().__init__(*layers)
+        self.norm, self.bring = nn.LayerNorm(WIDTH), nn.Linear(7, WIDTH)
+
+    def forward(self, x, kind=None):
+        return self.bring(x[:, :3]) @ self.norm(super().forward(x, kind)).mT
+
+
+def test_rows_that_others_meet_are_not_told_as_weighed_and_added_up():
+    assert "ROWS WEIGHED, ADDED UP" not in words_of(Met)
+
+
 class Looked(Reader):
     """Scores by the rows of a table, and a bias of the same head (Perceiver)."""
 

@@ -224,7 +224,9 @@ def weighs_rows_beside(flow: Flow, node: int, top: int) -> bool:
         return False
     before, after, weights = flow.steps[node].inputs[1].shape, flow.output(node).shape, flow.makers[node][0]
     are_rows = len(before) == len(after) == len(("batch", "row", "width")) and before[::2] == after[::2]
-    return are_rows and after[1] < before[1] and top not in flow.behind(weights, within=lambda one: one >= top)
+    is_as_wide = flow.output(top).shape[-1] == after[-1]  # not laid on their side, to meet other rows
+    is_beside = top not in flow.behind(weights, within=lambda one: one >= top)
+    return are_rows and is_as_wide and after[1] < before[1] and is_beside
 
 
 def ends_with_row(flow: Flow, node: int) -> bool:

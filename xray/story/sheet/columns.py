@@ -351,7 +351,7 @@ def make_column(
     following = station + 1 + sum(panel.is_open for frame in frames for panel in frame.panels)
     leaving = None if ends_with_later(reading, towering) else chart_exit(flow, towering, list_others(reading, towering))
     if leaving is not None:
-        leaving = add_comparisons(flow, leaving, towering.tower.name, list_meetings(reading))
+        leaving = add_comparisons(flow, leaving, towering.tower.name, list_last_meetings(reading))
     leaving = tell_own_width(leaving, towering.tower.d_model)
     wide = any(frame.is_wide for frame in frames)
     detail = WIDE_DETAIL if wide else DETAIL if single else NARROW_DETAIL
@@ -369,6 +369,12 @@ def make_column(
         (single or words is not None) and not wide,
         words=words,
     )
+
+
+def list_last_meetings(reading: Reading) -> dict[tuple[str, str], int]:
+    """Where rows of two towers meet behind both, but what chooses the rows of another tower: that draws it (OmDet)."""
+    begins = frozenset[int]().union(*(one.entrance for one in reading.towers))
+    return {pair: place for pair, place in list_meetings(reading).items() if place not in begins}
 
 
 def list_others(reading: Reading, towering: Towering) -> set[int]:
