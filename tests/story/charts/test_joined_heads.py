@@ -43,12 +43,16 @@ def turn_behind_first(rows):
     return torch.cat((first, rest * angles.cos() + torch.cat((-other, one), dim=-1) * angles.sin()), dim=2)
 
 
-def list_boxes(**settings):
+def chart_of(**settings):
     torch.manual_seed(0)
     layers = (Attends(**settings), FeedForwardPart(), Attends(**settings), FeedForwardPart())
     model = nn.Sequential(nn.Linear(WIDTH, WIDTH), *layers).eval()
     reading = read_pass(xray.trace(model, torch.rand(2, PLACES, WIDTH)).passes[0])
-    chart = chart_attention(reading.flow, reading.towers[0].stagings[0].branches[0])
+    return chart_attention(reading.flow, reading.towers[0].stagings[0].branches[0])
+
+
+def list_boxes(**settings):
+    chart = chart_of(**settings)
     return [(node.label, node.record.shape) for node in chart.nodes if node.record is not None]
 
 
@@ -61,6 +65,12 @@ def test_heads_of_pieces_lie_side_by_side_behind_the_pieces():
         ("CONCAT HEADS", (2, PLACES, WIDTH)),
     ]
     assert boxes[-1] == ("LINEAR O", (2, PLACES, WIDTH))
+
+
+def test_each_of_several_pieces_has_weights_of_its_own():
+    chart = chart_of(pieces=2)
+
+    assert [edge.source for edge in chart.edges if chart.node(edge.target).label == "2 PIECES END TO END"] == ["turned"]
 
 
 def test_axes_that_are_swapped_back_and_copied_are_not_cut_anew():

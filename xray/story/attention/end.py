@@ -26,9 +26,11 @@ from xray.story.body.stages import find_ending
 from xray.story.branches.attention import is_sink_share
 from xray.story.branches.caps import label_scale
 from xray.story.branches.chosen_heads import find_gathering
+from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.branches.inner_norms import find_inner_norm
 from xray.story.branches.operands import is_cut, is_rotary
 from xray.story.branches.others import list_other_way
+from xray.story.branches.rows import PICKS
 from xray.story.branches.sequences import SPREADING
 from xray.story.charts.chart import (
     BROAD,
@@ -46,6 +48,8 @@ from xray.story.recognition.norms import is_of_weights
 from xray.story.recognition.value_shapes import number
 
 MOST_BEHIND = 300
+WHOLE = CARRYING - SPLITTERS - PICKS
+"""What moves rows and leaves none of them away."""
 
 
 def draw_end(
@@ -141,7 +145,9 @@ def draw_end(
         edges.append(Edge(last, key, min(branch.heads or 1, MOST_ARROWS) if key == "concat" else 1))
         read = dict.fromkeys([*([] if past is None else [past]), *list_read(flow, part, nodes[:-1])])
         edges += [Edge(other, key) for other in read if other != last]
-        edges += [] if twin is None else [Edge(one, key) for one in list_given_twin(flow, twin, nodes[:-1])]
+        if twin is not None:
+            nodes[:] = [add_weights(flow, twin, node) for node in nodes]
+            edges += [Edge(one, key) for one in list_given_twin(flow, twin, nodes[:-1])]
         last, row = key, row + 1
     return last
 
@@ -171,13 +177,23 @@ def find_twin(flow: Flow, site: Site, part: Part) -> Site | None:
     read = {flow.carried_from(maker) for node in part.nodes for maker in flow.makers[node]}
     own = list_behind_weights(flow, site)
     others = (one for one in list_sites(flow) if one is not site and one.weighted_sum in read)
-    return next((one for one in others if list_behind_weights(flow, one) == own), None)
+    return next((one for one in others if own is not None and list_behind_weights(flow, one) == own), None)
 
 
-def list_behind_weights(flow: Flow, site: Site) -> tuple[list[str], set[int | None]]:
-    """What a site does from the product of queries and keys to the softmax, and all that is made of outside of it."""
-    makers = {flow.carried_from(maker) for node in site.scored for maker in flow.makers[node] if maker is not None}
+def list_behind_weights(flow: Flow, site: Site) -> tuple[list[str], set[int | None]] | None:
+    """What a site does from the product of queries and keys to the softmax, and all that is made of outside of it.
+
+    None where this is one of several parts that a step gives: which of them is not known (Qwen's eye).
+    """
+    makers = {flow.carried_from(maker, WHOLE) for node in site.scored for maker in flow.makers[node]}
+    if any(maker is not None and flow.op(maker) in SPLITTERS for maker in makers):
+        return None
     return [flow.op(node) for node in site.scored], makers - set(site.scored)
+
+
+def add_weights(flow: Flow, twin: Site, node: Node) -> Node:
+    """A box of an attention's chart; that of its weights stands for those of its twin too."""
+    return replace(node, steps=(*node.steps, *steps_at(flow, twin.softmax))) if node.key == "softmax" else node
 
 
 def list_given_twin(flow: Flow, twin: Site, nodes: Sequence[Node]) -> list[str]:
