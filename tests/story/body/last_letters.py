@@ -77,12 +77,13 @@ def xlstm(c):
 
 @family("ZayaForCausalLM", "zaya:259, 475, 558", named=True, **TWO)
 def zaya(c):
-    # one score more than there are experts is for none of them; branch and stream are shifted and scaled before a sum
+    # one score more than there are experts is for none of them; branch and stream are shifted and scaled before a sum,
+    # and words before all layers
     look = attention(c, qk_norm=True, kernel="scaled_dot_product_attention", turned=c.head_dim // 2)
     sizes = {"shared": 0, "d_ff": c.moe_intermediate_size, "chosen": Silent("one, or none")}
     few = experts(c, c.num_experts, activation="silu", **sizes)
     stages = [replace(pre("rms", one), scale="learned", stream_scale="learned") for one in (look, few)]
-    return decoder_only(c, *stages, final="rms")
+    return decoder_only(c, *stages, final="rms", parts=("scale",))
 
 
 @family("PixtralVisionModel", "pixtral:262, 425, 453", named=True, **TWO)
