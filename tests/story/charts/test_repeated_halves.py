@@ -25,9 +25,9 @@ class Twice(nn.Module):
         return x + self.out(torch.cat(found, -1).flatten(2))
 
 
-def test_a_half_that_is_repeated_is_not_told_to_be_repeated_once():
+def test_a_half_that_is_repeated_is_told_to_be_one():
     model = nn.Sequential(*(part for _ in range(2) for part in (Twice(), FeedForwardPart()))).eval()
     (column,) = read_columns(xray.trace(model, torch.rand(2, PLACES, WIDTH)))
 
     labels = [node.label for node in column.frames[0].panels[0].chart.nodes]
-    assert [label for label in labels if label.startswith("REPEAT")] == ["REPEAT V"]
+    assert [label for label in labels if label.startswith("REPEAT")] == ["REPEAT HALF OF V ×2"]

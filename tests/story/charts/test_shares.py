@@ -52,4 +52,4 @@ def test_a_box_that_shows_one_piece_of_a_packed_row_says_of_how_many(pieces):
     nodes = draw(Layers(lambda: AttentionPart(pieces=pieces)), torch.randn(1, pieces * PLACES, 7))
 
     said = [node.label for node in nodes if node.told == (f"1 of {pieces} pieces",)]
-    assert set(said) == ({"HEADS Q", "HEADS K", "HEADS V"} if pieces > 1 else set())
+    assert set(said) == ({f"{PLACES} OF {pieces * PLACES} ROWS {one}" for one in "QKV"} if pieces > 1 else set())
