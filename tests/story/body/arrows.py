@@ -4,14 +4,13 @@ from collections.abc import Iterator
 
 from xray.ir.flow.cut_rows import list_cut_makers
 from xray.ir.flow.operation_kinds import CARRYING
-from xray.story.sheet.columns import read_columns
 
 
-def list_unproven(trace):
-    """The arrows of all charts of a sheet that no recorded step proves, by the names of both boxes."""
+def list_unproven(columns):
+    """The arrows of all charts of columns that no recorded step proves, by the names of both boxes."""
     return [
         (column.name, *names)
-        for column in read_columns(trace)
+        for column in columns
         for chart in list_charts(column)
         for names in check_chart(column.reading.flow, chart)
     ]

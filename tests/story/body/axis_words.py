@@ -2,14 +2,12 @@
 
 from collections.abc import Iterator
 
-from xray.story.sheet.columns import read_columns
-
 FACTS = ("heads", "kv_heads", "d_k", "d_v", "d_ff")
 
 
-def list_misnamed(trace) -> Iterator[tuple[str, str, int]]:
+def list_misnamed(columns) -> Iterator[tuple[str, str, int]]:
     """The words of axes in boxes of layers with the sizes that they cannot have, by the name of the box."""
-    for column in read_columns(trace):
+    for column in columns:
         sizes = collect_sizes(column.towering.tower)
         charts = [panel.chart for frame in column.frames for panel in frame.panels if panel.chart is not None]
         for node in (node for chart in charts for node in chart.nodes if node.record is not None):

@@ -6,6 +6,7 @@ import pytest
 from story.body.arrows import list_unproven
 from story.body.axis_words import list_misnamed
 from story.body.building import record_family
+from story.body.counted import count_in_boxes
 from story.body.routers import ROUTERS, list_routings
 from story.body.table import FAMILIES, MODULES
 from story.body.truth import list_differences
@@ -110,6 +111,21 @@ def read(request):
     return request.param, *record_family(request.param)
 
 
+@pytest.fixture(scope="module")
+def columns(read):
+    """The columns of its sheet."""
+    return read_columns(read[2])
+
+
+@pytest.fixture(scope="module")
+def shares(read, columns):
+    """What the parts of its card hold: names and counts."""
+    _, _, trace = read
+    undrawn = [one.path for one in drop_unused(trace, list_undrawn(list_told(columns)))]
+    listed = list_shares(columns, count_params(trace), find_unused(trace) or {}, undrawn)
+    return [(what, count) for what, _, count in listed if not what.startswith("of these")]
+
+
 @pytest.fixture
 def name(request):
     """The name of the family that is read."""
@@ -135,31 +151,34 @@ def test_what_takes_no_part_is_named_and_nothing_else(read, name):
     assert {one.path for one in anatomy(trace).unused} == UNUSED.get(name, set())
 
 
-def test_every_arrow_is_proven(read):
+def test_every_arrow_is_proven(columns):
+    assert list_unproven(columns) == []
+
+
+def test_axes_that_are_called_by_a_fact_have_its_size(columns):
+    assert list(list_misnamed(columns)) == []
+
+
+def test_the_parts_have_each_parameter_once(read, shares):
     _, _, trace = read
 
-    assert list_unproven(trace) == []
+    assert sum(count for _, count in shares) == count_params(trace)
 
 
-def test_axes_that_are_called_by_a_fact_have_its_size(read):
-    _, _, trace = read
+def test_boxes_before_and_between_layers_hold_no_more_than_the_parts_that_are_there(columns, shares):
+    charts = [chart for one in columns for chart in (one.condition, one.entrance, *(two.bridge for two in one.frames))]
 
-    assert list(list_misnamed(trace)) == []
-
-
-def test_the_parts_have_each_parameter_once(read):
-    _, _, trace = read
-
-    params, columns = count_params(trace), read_columns(trace)
-    undrawn = [one.path for one in drop_unused(trace, list_undrawn(list_told(columns)))]
-    listed = list_shares(columns, params, find_unused(trace) or {}, undrawn)
-    assert sum(count for what, _, count in listed if not what.startswith("of these")) == params
+    there = sum(count for what, count in shares if not what.endswith("head") and is_beside_layers(what))
+    assert sum(count_in_boxes(chart) for chart in charts if chart is not None) <= there
 
 
-def test_a_layer_has_no_parameters_from_outside_of_its_block_but_the_first_of_what_serves_all(read, name):
-    _, _, trace = read
+def is_beside_layers(what):
+    """Whether a part of the card is none of so many sublayers."""
+    return " × " not in what or "between layers" in what or "rows added" in what
 
-    assert [path.rpartition(".")[2] for path in list_beyond(trace)] == ["0"] * (name in SERVED)
+
+def test_a_layer_has_no_parameters_from_outside_of_its_block_but_the_first_of_what_serves_all(columns, name):
+    assert [path.rpartition(".")[2] for path in list_beyond(columns)] == ["0"] * (name in SERVED)
 
 
 def test_what_is_as_it_should_be_raises_nothing(read):

@@ -9,6 +9,7 @@ from torch.nn import functional
 import xray
 from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage
+from xray.story.sheet.columns import read_columns
 
 
 class Apart(nn.Module):
@@ -42,7 +43,7 @@ def test_each_norm_leads_to_what_reads_it():
 
     assert led == {("0", "router"), ("1", "expert0"), ("1", "expert1"), ("2", "shared")}
     assert len({chart.node(edge.source).row for edge in chart.edges if "opening" in edge.source}) == 1
-    assert list_unproven(trace) == []
+    assert list_unproven(read_columns(trace)) == []
 
 
 def test_a_norm_of_what_experts_give_stands_before_what_is_added_to_it():

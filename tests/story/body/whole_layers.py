@@ -3,12 +3,11 @@
 from collections import Counter
 
 from xray.story.body.numbered import find_block
-from xray.story.sheet.columns import read_columns
 
 
-def list_beyond(trace):
+def list_beyond(columns):
     """The blocks that hold one layer each and have fewer parameters than the layer that is drawn of it."""
-    for column in (one for one in read_columns(trace) if one.is_first):
+    for column in (one for one in columns if one.is_first):
         flow, layers = column.reading.flow, column.towering.layers
         held = [find_block(flow, layer[0].joints[0].add) for layer in layers]
         times = Counter(flow.steps[block].path for block in held if block is not None)

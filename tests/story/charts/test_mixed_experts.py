@@ -11,6 +11,7 @@ import xray
 from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage
 from xray.story.sentences.of_stations import describe_chosen
+from xray.story.sheet.columns import read_columns
 
 
 class Chosen(nn.Module):
@@ -48,7 +49,7 @@ def test_a_convolution_behind_experts_is_drawn_above_their_sum():
     assert ("SUM, WEIGHTED BY THE ROUTER", "CONVOLUTION OF THE LAST 3 BY CHANNEL") in ways
     assert ("CONVOLUTION OF THE LAST 3 BY CHANNEL", "ADDED UP") in ways
     assert {step.path.split(".")[-1] for step in chart.node("mixed").steps}.isdisjoint({"short"})
-    assert list_unproven(trace) == []
+    assert list_unproven(read_columns(trace)) == []
 
 
 @pytest.mark.parametrize(
