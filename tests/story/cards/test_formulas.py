@@ -132,3 +132,31 @@ def test_a_formula_with_a_sink_is_of_its_station_where_attentions_that_stand_clo
     told_of = [name for line, name in named.items() if "softmax" in line]
     assert len(told_of) == sum(opened)
     assert all("at station" in name for name in told_of)
+
+
+class Hiding(Heads):
+    """The same written out, which looks back alone or everywhere."""
+
+    def __init__(self, hides: bool) -> None:
+        super().__init__(4)
+        self.hides = hides
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        normed = self.norm(x)
+        q, k, v = (way(normed).view(2, 5, 3, self.wide).transpose(1, 2) for way in self.ways)
+        scores = q @ k.transpose(2, 3) / 2
+        if self.hides:
+            scores = scores.masked_fill(torch.ones(5, 5, dtype=torch.bool).triu(1), -1e9)
+        return x + self.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+def test_a_formula_with_a_mask_is_of_its_station_where_attentions_that_stand_closed_have_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    torch.manual_seed(0)
+    told, card = draw_card(
+        monkeypatch, torch.nn.Sequential(*map(Hiding, (True, True, False, True))), torch.randn(2, 5, 12)
+    )
+
+    assert not any(panel.is_open for panel in told.frames[0][1][1].panels)
+    assert [name for name, line in card if "mask" in line] == ["attention at station 2: each row sums to 1"]

@@ -44,7 +44,8 @@ def draw_formulas(told: Told, canvas: Canvas, top: float) -> float:
 def list_lines(told: Told) -> list[tuple[str, Line]]:
     """The formulas of all attentions that are drawn, each with its stations where it is not that of all of them.
 
-    So it is too where attentions that stand closed have heads of another width (Gemma 4), or no sinks (MiMo).
+    So it is too where attentions that stand closed have heads of another width (Gemma 4), no sinks (MiMo) or no mask
+    (MaskFormer's Swin).
     """
     found: dict[str, dict[Line, list[int]]] = {}
     remarks: dict[Line, str] = {}
@@ -59,6 +60,8 @@ def list_lines(told: Told) -> list[tuple[str, Line]]:
     several = {name for name, alike in found.items() if len(alike) > 1 or everywhere != set().union(*alike.values())}
     several |= {WIDTH} if len({branch.d_k for branch in list_all(told)}) > 1 else set()
     several |= {ATTENTION} if len({(branch.sinks, branch.cap) for branch in list_all(told)}) > 1 else set()
+    masks = (mask for _, frames, _ in told.frames for frame in frames for mask in frame.masks)
+    several |= {ATTENTION} if len({mask == "none" for mask in masks}) > 1 else set()
     lines = [
         (f"{name}{describe_stations(stations) if name in several else ''}{remarks[line]}", line)
         for name, alike in found.items()
