@@ -61,10 +61,29 @@ class Several(Three):
         return x, rows[-1]
 
 
+class Following(nn.Module):
+    """An eye, and words of which each layer looks at what the eye's layer of its own number gave (BridgeTower)."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches, self.words = nn.Conv2d(3, WIDTH, 4, stride=4), nn.Embedding(31, WIDTH)
+        self.eye, self.reader = make_layers(WIDTH, 4), make_layers(WIDTH, 3)
+
+    def forward(self, ids, image):
+        x, seen = self.words(ids), self.patches(image).flatten(2).mT
+        rows = [seen := layer(seen) for layer in self.eye]
+        for layer, memory in zip(self.reader, rows, strict=False):
+            x = layer(x, memory)
+        return x, rows[-1]
+
+
 def draw(behind):
+    return draw_model(Several() if behind is None else Three(behind))
+
+
+def draw_model(model):
     torch.manual_seed(0)
-    ids = torch.arange(14).view(2, 7)
-    trace = xray.trace(Several() if behind is None else Three(behind), ids, torch.rand(2, 3, 8, 8))
+    trace = xray.trace(model, torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8))
     return xray.anatomy(trace), compose_poster(trace, text_width)
 
 
@@ -117,6 +136,13 @@ def test_a_ribbon_from_the_end_of_a_tower_says_no_layer():
 def test_ribbons_from_several_layers_say_all_of_them_once():
     _, layout = draw(None)
 
+    assert [text for text in list_texts(layout) if text.startswith("BEHIND")] == ["BEHIND LAYERS 1, 2, 3"]
+
+
+def test_where_of_layers_alike_each_reads_another_layer_the_ribbon_says_all_of_them():
+    anatomy, layout = draw_model(Following())
+
+    assert [len(tower.groups) for tower in anatomy.towers] == [1, 1]
     assert [text for text in list_texts(layout) if text.startswith("BEHIND")] == ["BEHIND LAYERS 1, 2, 3"]
 
 

@@ -75,7 +75,7 @@ def draw_links(
         highest = max(highest, draw_way(canvas, columns, standing, way, aisle, APART * (number % 4)))
     named: dict[tuple[float, float, tuple[str, ...], str], None] = {}
     for way in ways:
-        named |= dict.fromkeys(name_way(columns, standing, way, [one for one in ways if is_alike(one, way)]))
+        named |= dict.fromkeys(name_way(columns, standing, way, [one for one in ways if is_alike(one, way)], links))
     for x, y, told, on in named:
         size = LABEL if len(told) == 1 else NOTE if on == "page" else NOTE - 2
         canvas.note(x, y, tuple(words(text, size, "text", "bold") for text in told), on)
@@ -238,7 +238,7 @@ def is_alike(one: Way, other: Way) -> bool:
 
 
 def name_way(
-    columns: Sequence[Column], standing: Sequence[Standing], way: Way, alike: Sequence[Way]
+    columns: Sequence[Column], standing: Sequence[Standing], way: Way, alike: Sequence[Way], links: Sequence[Link]
 ) -> list[tuple[float, float, tuple[str, ...], str]]:
     """What is written at the beginning of a way, and of those that begin there too; where it stands, and on what."""
     box, column, layer = way.source.box, columns[way.source.column], way.source.layer
@@ -258,8 +258,24 @@ def name_way(
         return [(right + 8, low + 2 + NOTE * 1.12 * len(told), told, "page")]
     if layer is None:
         return []
-    layers = sorted({one.source.layer for one in alike if one.source.layer is not None})
-    return [(box.right + 4, box.y - 8, name_layers(layers), f"{column.look.own}_panel")]
+    layers = {one.source.layer for one in alike if one.source.layer is not None}
+    layers |= list_read_behind(column, layer, {columns[one.target].name for one in alike}, links)
+    return [(box.right + 4, box.y - 8, name_layers(sorted(layers)), f"{column.look.own}_panel")]
+
+
+def list_read_behind(column: Column, layer: int, targets: Collection[str], links: Sequence[Link]) -> set[int]:
+    """The layers that are drawn as one with some layer, behind which layers of other towers read too.
+
+    Of several of these that are alike one alone is drawn, and led to (BridgeTower).
+    """
+    alike = next((frame.group.layers for frame in column.frames if layer in frame.group.layers), ())
+    return {
+        number
+        for link in links
+        if link.source == column.name and link.target in targets
+        for number in link.behind
+        if number in alike
+    }
 
 
 def name_layers(layers: Sequence[int]) -> tuple[str, ...]:
