@@ -6,7 +6,8 @@ import pytest
 from story.sentences.pools import FALSE, PLAIN, bridge_layers, make_anatomy
 
 from xray.story.anatomy.branches import Recurrence
-from xray.story.anatomy.tree import Bridge, Group, Norm, Untold
+from xray.story.anatomy.tree import Bridge, Group, Link, Norm, Untold
+from xray.story.sentences.of_links import describe_earlier
 from xray.story.sentences.of_models import (
     describe_bridges,
     describe_chosen_keys,
@@ -42,6 +43,17 @@ def test_of_what_is_not_drawn_the_largest_parts_are_named_and_all_counted():
 
     told = describe_untold(replace(make_anatomy(FALSE), untold=untold))
     assert told == "Not drawn, with parameters: second (70), third (5), and 2 more (6)."
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("memory", "The vision tower's layers read what the text tower gives behind layer 1 of 2."),
+        ("joined", "What the text tower gives behind layer 1 of 2 is put into the vision tower's stream."),
+    ],
+)
+def test_what_is_read_behind_layers_is_told_of_who_reads_it(kind, told):
+    assert describe_earlier(make_anatomy(FALSE, links=(Link(kind, "text", "vision", (0,)),))) == told
 
 
 @pytest.mark.parametrize(("norms", "where"), [(("rms", "rms"), "attention"), (("rms", None), "some attentions")])

@@ -117,6 +117,31 @@ def test_what_is_worked_out_of_what_an_earlier_layer_gives_is_said():
     assert "Worked out, and in no box: conv1d (behind earlier layers)." in text
 
 
+class Showing(nn.Module):
+    """One norm of what each layer gives is handed out, and no layer reads it (SegGPT)."""
+
+    def __init__(self, *, is_showing):
+        super().__init__()
+        self.words, self.norm, self.is_showing = nn.Embedding(12, WIDTH), nn.LayerNorm(WIDTH), is_showing
+        self.layers = nn.ModuleList(Layer(nn.Identity()) for _ in range(3))
+
+    def forward(self, ids):
+        x, shown = self.words(ids), []
+        for layer in self.layers:
+            x = layer(x)
+            shown.append(self.norm(x) if self.is_showing or layer is self.layers[-1] else x)
+        return shown
+
+
+@pytest.mark.parametrize("is_showing", [False, True])
+def test_norms_of_earlier_layers_that_are_handed_out_are_said_to_be_in_no_box(is_showing):
+    layout = compose_poster(xray.trace(Showing(is_showing=is_showing).eval(), torch.tensor([[1, 2, 3]])), text_width)
+    text = " ".join("".join(run.text for run in line) for box in layout.boxes for line in box.lines)
+
+    assert ("Worked out, and in no box: layer_norm × 2 (behind earlier layers)." in text) == is_showing
+    assert ("in no box" in text) == is_showing
+
+
 class Recalling(nn.Module):
     """Between layers, what the words became is added once more to what was bent there; each layer gives its double."""
 

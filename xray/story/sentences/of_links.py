@@ -80,8 +80,11 @@ def describe_earlier(anatomy: Anatomy) -> str:
         source = anatomy.tower(link.source)
         if not link.behind or source is None:
             continue
-        layers = f"{spell_numbers(link.behind)} of {source.layers}"
-        told.append(f"The {link.target} tower reads the {link.source} tower behind {layers}.")
+        behind = f"the {link.source} tower gives behind {spell_numbers(link.behind)} of {source.layers}"
+        if link.kind == "joined":
+            told.append(f"What {behind} is put into the {link.target} tower's stream.")
+        else:  # its layers alone: what stands behind these may read others (SAM 2)
+            told.append(f"The {link.target} tower's layers read what {behind}.")
     return " ".join(told)
 
 

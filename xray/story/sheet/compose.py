@@ -133,8 +133,9 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
             if name == "between layers":  # on the way to a later layer, and in none (InstructBLIP's words)
                 left = [node for node in left if node in within and node < max(sums) and not is_bent(flow, node, sums)]
                 left = [node for node in left if not is_within(phase.towering.stagings, node)]
-            elif name == EARLIER:
-                left = [node for node in left if node > max(sums)]  # a state is a layer's own
+            elif name == EARLIER:  # a state is a layer's own; a norm for whoever calls the model is none's (SegGPT)
+                apart = [node for node in left if node not in within and not is_within(phase.towering.stagings, node)]
+                left = [node for node in left if node > max(sums) or node in apart]
             found.setdefault(name, Counter()).update(count_unsaid(flow, left, seen))
             seen.update(flow.steps[node].id for node in left)
     return tuple((name, ops) for name, ops in found.items() if ops)
