@@ -8,6 +8,7 @@ from torch.nn.functional import scaled_dot_product_attention
 import xray
 from xray.story.anatomy.branches import Attention
 from xray.story.sentences.of_attentions import describe_latent
+from xray.story.sentences.of_parts import describe_box
 
 WIDTH, WAIST, HEADS, D_K = 21, 7, 3, 5
 
@@ -59,3 +60,12 @@ def test_a_cache_is_said_to_keep_the_waist_only_where_it_does(keeps, kept, told)
     assert (latent.kv, latent.kept) == (WAIST, kept)
     assert ("a cache keeps this waist" in describe_latent(found)) == told
     assert (b"KEPT IN THE CACHE" in xray.render(trace, "svg").encode()) == told
+
+
+def test_a_kept_waist_is_not_said_to_be_all_that_is_kept():
+    model = nn.Sequential(nn.Embedding(11, WIDTH), *(Layer(LatentAttention("waist")) for _ in range(2)))
+    trace = xray.trace(model, torch.tensor([[1, 2, 3, 4, 5]]))
+    attention, *_ = (one for one in xray.anatomy(trace).towers[0].branches if isinstance(one, Attention))
+    assert (
+        describe_box("kept0_kv", attention) == "kept of a place in place of keys and values: these are made of it anew"
+    )

@@ -155,7 +155,7 @@ REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
     "kept of several": (
         of_attention(
             "kept waist",
-            "all that is kept of a place: keys and values are made of it anew",
+            "kept of a place in place of keys and values: these are made of it anew",
             lambda part: part.latent is not None and part.latent.kept and part.latent.kept == part.latent.kv,
         ),
         of_attention(
