@@ -168,13 +168,13 @@ def test_learned_numbers_of_which_one_is_made_count_where_it_multiplies_a_half()
     assert (box.label, box.extra) == ("ONE HALF × ONE NUMBER, SUBTRACTED", f"{2 * D_K} parameters")
 
 
-def test_what_makes_the_same_weights_and_the_other_half_of_the_values_is_led_to_both():
+def test_weights_that_meet_the_other_half_of_the_values_too_are_led_there():
     chart = chart_of(Twice)
     ways = {(chart.node(one.source).label, chart.node(one.target).label) for one in chart.edges}
     told = "WITH THE SAME WEIGHTS · OTHER V BESIDE IT"
 
     assert ("HEADS V", "REPEAT HALF OF V ×2") in ways
-    assert {source for source, target in ways if target == told} == {"AXES SWAPPED", "HEADS Q", "HEADS K", "HEADS V"}
+    assert {source for source, target in ways if target == told} == {"AXES SWAPPED", "SOFTMAX dim −1", "HEADS V"}
 
 
 def test_other_queries_make_other_weights():

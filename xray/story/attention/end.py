@@ -197,12 +197,10 @@ def add_weights(flow: Flow, twin: Site, node: Node) -> Node:
 
 
 def list_given_twin(flow: Flow, twin: Site, nodes: Sequence[Node]) -> list[str]:
-    """The boxes that such an attention reads: where its queries, its keys and its values come from."""
-    makers = [*flow.makers[twin.scores], flow.makers[twin.weighted_sum][-1]]
-    given = [flow.carried_from(maker, CARRYING | REPEATS) for maker in makers]
-    own = [box for box in reversed(nodes) if box.steps and not box.is_derived]
-    found = (next((box.key for box in own if gives(flow, box, one)), None) for one in given if one is not None)
-    return [key for key in found if key is not None]
+    """The boxes that such an attention reads: the weights, and where its values come from."""
+    value = flow.carried_from(flow.makers[twin.weighted_sum][-1], CARRYING | REPEATS)
+    found = [box.key for box in nodes if value is not None and box.steps and gives(flow, box, value)]
+    return ["softmax", *found[-1:]]
 
 
 def multiplies_rows(flow: Flow, part: Part, *, alone: bool = False) -> bool:
