@@ -113,6 +113,13 @@ class Lengthened(Counted):
         return self.words(torch.cat([front, ids], 1)) + self.kinds(torch.cat([torch.zeros_like(front), ids.ne(1)], 1))
 
 
+class Bounded(Counted):
+    """Words, and the left end and the width of the box in which each stands on its page (LayoutLMv3)."""
+
+    def enter(self, ids, boxes):
+        return self.words(ids) + self.places(boxes[:, :, 0]) + self.places(boxes[:, :, 1] - boxes[:, :, 0])
+
+
 class Prompted(Gridded):
     """The same, and on top which one of several languages it is, beside every row (Nemotron 3.5 ASR)."""
 
@@ -178,6 +185,14 @@ def test_ids_that_are_given_beside_the_first_have_a_box():
 
     assert ("IDS", "TABLE LOOKUP") in list_arrows(chart)
     assert [node.record.shape for node in chart.nodes if node.row == 0] == [(2, 7), (2, 1)]
+
+
+def test_boxes_of_which_each_lookup_reads_some_numbers_stand_at_the_foot():
+    chart = read(Bounded, torch.arange(14).view(2, 7), torch.tensor([1, 3, 4, 5]).expand(2, 7, 4)).entrance
+
+    (given,) = (node for node in chart.nodes if node.label == "IDS")
+    assert given.record.shape == (2, 7, 4)
+    assert [edge.source for edge in chart.edges].count(given.key) == 2
 
 
 def test_longer_rows_of_ids_than_came_in_are_not_led_from_these():

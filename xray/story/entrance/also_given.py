@@ -122,8 +122,13 @@ def is_put_together(flow: Flow, maker: int) -> bool:
 
 
 def looks_up_more(flow: Flow, lookup: int, record: TensorRecord) -> bool:
-    """Whether a step looks up longer rows of ids than came in: others, made here, stand beside them (CPM-Ant)."""
-    return any(one.role == "ids" and one.shape[-1:] > record.shape[-1:] for one, _ in flow.taken(lookup))
+    """Whether a step looks up longer rows of ids than came in: others, made here, stand beside them (CPM-Ant).
+
+    Ids that are one number each of a longer box of numbers are as many as there are boxes (LayoutLMv3).
+    """
+    asked = [one.shape for one, _ in flow.taken(lookup) if one.role == "ids" and one.shape]
+    rows = [min(len(shape), len(record.shape)) - 1 for shape in asked]
+    return any(shape[row] > record.shape[row] for shape, row in zip(asked, rows, strict=True))
 
 
 def find_drawn_by_chance(flow: Flow, place: int) -> int | None:
