@@ -190,18 +190,19 @@ def test_ids_of_which_tables_look_up_a_part_each_are_led_to_all_of_them(tables, 
 
 
 class Lined(nn.Module):
-    """A map with a vector at an end of each of its lines, laid out as rows (LLaVA-NeXT)."""
+    """A map, or a part of it, with a vector at an end of each of its lines, laid out as rows (LLaVA-NeXT)."""
 
-    def __init__(self, learned, first):
+    def __init__(self, learned, first, pick=slice(None)):
         super().__init__()
         self.patches, self.layers, self.first = nn.Conv2d(3, WIDTH, 4, stride=4), make_layers(WIDTH, 3), first
+        self.pick = pick
         self.line: torch.Tensor = nn.Parameter(torch.rand(WIDTH))
         if not learned:
             del self.line
             self.register_buffer("line", torch.rand(WIDTH))
 
     def forward(self, image):
-        (seen,) = self.patches(image)
+        seen = self.patches(image)[0][self.pick]
         line = self.line[:, None, None].expand(*seen.shape[:-1], 1)
         x = torch.cat((line, seen) if self.first else (seen, line), dim=-1).flatten(1).T.unsqueeze(0)
         for layer in self.layers:
@@ -222,6 +223,48 @@ def test_a_vector_at_the_end_of_each_line_of_a_map_is_a_column(learned, first, l
 
     (column,) = (node for node in chart.nodes if node.record.shape == (WIDTH, 2, 4))
     assert column.label == label
+
+
+@pytest.mark.parametrize(
+    ("pick", "told"),
+    [
+        ((slice(None), slice(None), slice(1, 3)), ["2 OF 4 COLUMNS"]),
+        ((slice(None), slice(1, None)), ["1 OF 2 LINES"]),
+        ((slice(None), slice(1, None), slice(1, 3)), ["1 OF 2 LINES, 2 OF 4 COLUMNS"]),
+        (slice(None), []),
+    ],
+)
+def test_lines_and_columns_that_are_left_out_of_a_map_have_a_box(pick, told):
+    _, chart = read(lambda: Lined(True, False, pick), torch.rand(1, 3, 8, 16))
+
+    assert [label for label in labels_of(chart) if " OF " in label] == told
+
+
+class Registers(nn.Module):
+    """Learned rows put behind the first of those of an image, the others behind them (DINOv2 with registers)."""
+
+    def __init__(self, first):
+        super().__init__()
+        self.patches, self.layers, self.first = nn.Conv2d(3, WIDTH, 4, stride=4), make_layers(WIDTH, 3), first
+        self.registers = nn.Parameter(torch.rand(1, 2, WIDTH))
+
+    def forward(self, image):
+        x = self.patches(image).flatten(2).mT
+        own = self.registers.expand(len(x), -1, -1)
+        x = torch.cat([x[:, :1], own, x[:, 1:]] if self.first else [x[:, :-1], own, x[:, -1:]], dim=1)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(("first", "end"), [(True, "THE FIRST"), (False, "THE LAST")])
+def test_both_parts_of_rows_that_are_cut_and_put_together_again_have_a_box(first, end):
+    _, chart = read(lambda: Registers(first), torch.rand(2, 3, 8, 8))
+
+    (joined,) = (node for node in chart.nodes if node.record.shape == (2, 6, WIDTH))
+    labels = {node.key: node.label for node in chart.nodes}
+    parts = {labels[edge.source] for edge in chart.edges if edge.target == joined.key}
+    assert parts == {f"{end} ROW", f"ALL ROWS BUT {end}"}
 
 
 def show(*rows):

@@ -8,6 +8,8 @@ from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS, PLACING, R
 from xray.ir.records import TensorRecord
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.caps import read_factor
+from xray.story.entrance.columns import label_column, label_cut_map
+from xray.story.entrance.cut_rows import cuts_rows, label_cut_rows
 from xray.story.entrance.entrance import cuts_patches, pads_rows
 from xray.story.entrance.tables import looks_up_places, shares_rows, trains
 from xray.story.passages.added_places import (
@@ -78,6 +80,8 @@ def label_entry(flow: Flow, node: int) -> str:
     if repeats_rows(flow, node):
         before, after = flow.steps[node].inputs[0].shape[1], flow.output(node).shape[1]
         return f"{'ONE ROW' if before == 1 else f'{before:,} ROWS'}, {after // before:,} TIMES"
+    if op == "index" and (told := label_cut_map(flow, node)):
+        return told
     if op == "index" and cuts_rows(flow, node):
         return label_cut_rows(flow, node)
     if op in SIDE_BY_SIDE and (told := label_column(flow, node) or label_series(flow, node)):
@@ -182,18 +186,6 @@ def label_rows(flow: Flow, node: int, rows: Sequence[int]) -> str:
     return "WITH ONE MORE ROW" if is_one_more and len(flow.output(node).shape) > 2 else ""
 
 
-def label_column(flow: Flow, node: int) -> str:
-    """What a step is called that puts one learned vector at an end of each line of a map; "" for any other (LLaVA)."""
-    shape = flow.output(node).shape
-    lines = [(source, record) for record, maker in flow.given(node) if (source := learned_source(flow, record, maker))]
-    if len(shape) != len(("channels", "height", "width")) or len(lines) != 1 or len(flow.steps[node].inputs) != 2:
-        return ""
-    source, record = lines[0]
-    if record.shape != (*shape[:-1], 1) or prod(source.shape) != shape[0] or source.trained is False:
-        return ""
-    return f"A LEARNED COLUMN {'IN FRONT' if record is flow.steps[node].inputs[0] else 'BEHIND'}"
-
-
 def label_pieces(flow: Flow, node: int) -> str:
     """What cutting a series into pieces is called, one beside the other or overlapping (PatchTST); "" if not told."""
     settings, before, after = flow.steps[node].settings, flow.steps[node].inputs[0].shape, flow.output(node).shape
@@ -260,23 +252,6 @@ def leaves_rows(flow: Flow, node: int) -> bool:
     if not is_some or (before.shape[0], before.shape[2]) != (after.shape[0], after.shape[2]):
         return False
     return any(flow.op(one) in FINDINGS for one in flow.behind(flow.makers[node][0]))
-
-
-def cuts_rows(flow: Flow, node: int) -> bool:
-    """Whether a step leaves out rows at an end of each sequence that was worked out of the input (LLaVA)."""
-    before, after = flow.steps[node].inputs[0].shape, flow.output(node).shape
-    are_rows = len(before) == len(after) == len(("batch", "row", "width")) and before[::2] == after[::2]
-    return are_rows and 1 < after[1] < before[1] and prod(after) > 0 and node in list_reading_data(flow)
-
-
-def label_cut_rows(flow: Flow, node: int) -> str:
-    """What a step is called that leaves rows out: by how many, and at which end; else by how many it takes."""
-    left = flow.steps[node].inputs[0].shape[1] - flow.output(node).shape[1]
-    parts = str(flow.steps[node].settings.get("index", "")).split(", ")
-    end = {f"{left}:": "FIRST", f":-{left}": "LAST"}.get(parts[1] if len(parts) > 1 else "")
-    if end is None:
-        return f"{flow.output(node).shape[1]:,} OF {flow.steps[node].inputs[0].shape[1]:,} ROWS"
-    return f"ALL ROWS BUT THE {end}{f' {left:,}' * (left > 1)}"
 
 
 def label_cut_into(flow: Flow, node: int) -> str:

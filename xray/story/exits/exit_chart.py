@@ -24,9 +24,10 @@ from xray.story.charts.operation_labels import label_step
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.stage_chart import name_modulation
 from xray.story.charts.sum_chart import find_drawn_bend
+from xray.story.entrance.cut_rows import cuts_rows, label_cut_rows
 from xray.story.entrance.entrance import pads_rows
 from xray.story.entrance.entrance_chart import label_resampler
-from xray.story.entrance.entry_labels import cuts_rows, label_cut_into, label_cut_rows
+from xray.story.entrance.entry_labels import label_cut_into
 from xray.story.exits.brought import label_brought, lead_brought, list_brought
 from xray.story.exits.handed_rows import ALL, find_rows
 from xray.story.exits.last_steps import (
