@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import xray
-from xray.ir.flow.cut_rows import find_cut_part, list_cut_parts, read_span
+from xray.ir.flow.cut_rows import find_cut_part, list_cut_makers, list_cut_parts, read_span
 from xray.ir.flow.dataflow import read_flow
 
 
@@ -90,3 +90,24 @@ def test_pieces_that_take_no_one_axis_tell_none(index):
 
 def test_nothing_is_taken_along_an_empty_axis():
     assert read_span(":, 0", (2, 0, 11), 1) is None
+
+
+class Changed(nn.Module):
+    """Five rows of one layer, of which all but the first get more of another one, and some of them."""
+
+    def __init__(self, rows):
+        super().__init__()
+        self.first, self.more, self.rows = nn.Linear(7, 7), nn.Linear(7, 7), rows
+
+    def forward(self, x):
+        made = self.first(x)
+        made[:, 1:] += self.more(made[:, 0]).unsqueeze(1)
+        return made[:, self.rows].exp()
+
+
+@pytest.mark.parametrize(("rows", "makers"), [(0, ["linear"]), (-1, ["index_put_"]), (slice(2), ["index_put_"])])
+def test_rows_beside_those_that_were_changed_are_as_they_were_before(rows, makers):
+    flow = read_flow(xray.trace(Changed(rows), torch.zeros(2, 5, 7)).passes[0])
+    place = max(place for place, step in enumerate(flow.steps) if step.op == "index")
+
+    assert [flow.op(maker) for maker in list_cut_makers(flow, place)] == makers

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 from handwritten import Attention, Layer
-from story.body.test_mistaken import BATCH, PLACES, WIDTH, AttentionPart, FeedForwardPart, rows
+from story.body.test_mistaken import BATCH, PLACES, WIDTH, AttentionPart, FeedForwardPart, Reader, rows
 from torch import nn
 
 import xray
@@ -147,3 +147,25 @@ def test_layers_behind_which_rows_are_added_all_along_stay_in_one_frame():
         columns = read_columns(xray.trace(Bridged(), rows(), torch.ones(BATCH, PLACES, dtype=torch.long)))
 
     assert [len(column.frames) for column in columns] == [1, 1]
+
+
+class InFront(nn.Module):
+    """Every other row, bent, behind the first one as it was (CANINE)."""
+
+    def __init__(self):
+        super().__init__()
+        self.fewer, self.norm = nn.Conv1d(WIDTH, WIDTH, 2, 2), nn.LayerNorm(WIDTH)
+
+    def forward(self, x):
+        made = nn.functional.gelu(self.fewer(x.transpose(1, 2)).transpose(1, 2))
+        return self.norm(torch.cat([x[:, :1], made[:, :-1]], dim=1))
+
+
+def test_a_box_between_layers_that_reads_the_stream_past_others_is_led_from_it():
+    made = Reader(AttentionPart(), FeedForwardPart(), InFront(), AttentionPart(), FeedForwardPart())
+    with torch.no_grad():
+        *_, column = read_columns(xray.trace(made, torch.randn(BATCH, 2 * PLACES, 7)))
+    (chart,) = (frame.bridge for frame in column.frames if frame.bridge is not None)
+
+    labels = {node.key: node.label.partition(":")[0] for node in chart.nodes}
+    assert [labels[key] for key in chart.feet] == ["CONVOLUTION 2, STEP 2", "THE STREAM'S FIRST ROW IN FRONT"]

@@ -1,5 +1,6 @@
 """Streams that stand apart, and sums that belong to none, in small models."""
 
+import pytest
 import torch
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, Reader, branches, read, rows
 from torch import nn
@@ -192,15 +193,15 @@ def test_a_norm_is_said_of_each_sublayer_only_where_each_has_one():
 
 
 class Mixed(nn.Module):
-    """Three streams, mixed by a matrix that is worked out of the first one; each gets its share of what that became."""
+    """Three streams, mixed by a matrix worked out of what is read of them; each gets its share of what that became."""
 
-    def __init__(self):
+    def __init__(self, read):
         super().__init__()
-        self.router, self.mix = nn.Linear(WIDTH, 3), nn.Linear(3, 9, bias=False)
+        self.read, self.router, self.mix = read, nn.Linear(WIDTH, 3), nn.Linear(3, 9, bias=False)
         self.share, self.parts = nn.Linear(3, 3), nn.ModuleList([AttentionPart(), FeedForwardPart()])
 
     def forward(self, streams):
-        matrix = self.mix(torch.tanh(self.router(streams[0]))).unflatten(-1, (3, 3))
+        matrix = self.mix(torch.tanh(self.router(self.read(streams)))).unflatten(-1, (3, 3))
         streams = streams + (streams.permute(1, 2, 3, 0) @ matrix).permute(3, 0, 1, 2)
         row = self.parts[1](self.parts[0](streams[0]))
         shares = self.share(torch.tanh(self.router(row))).permute(2, 0, 1).unsqueeze(-1)
@@ -210,17 +211,28 @@ class Mixed(nn.Module):
 class InThree(nn.Module):
     """Rows in three streams, which layers mix (AltUp, in Gemma 3n)."""
 
-    def __init__(self):
+    def __init__(self, read):
         super().__init__()
-        self.begin, self.layers = nn.ModuleList(nn.Linear(7, WIDTH) for _ in range(3)), nn.Sequential(Mixed(), Mixed())
+        self.begin = nn.ModuleList(nn.Linear(7, WIDTH) for _ in range(3))
+        self.layers = nn.Sequential(Mixed(read), Mixed(read))
 
     def forward(self, x):
         return self.layers(torch.stack([one(x) for one in self.begin])).mean(0)
 
 
-def test_streams_that_a_matrix_of_their_own_mixes_are_told_to_be_mixed():
-    (tower,) = read(InThree(), torch.randn(2, 5, 7)).towers
+@pytest.mark.parametrize(
+    ("of", "of_one", "told"),
+    [
+        (lambda streams: streams[0], True, "mixed by a matrix that is worked out of one of them."),
+        (lambda streams: streams[0] + streams[1], False, "mixed by a matrix that is worked out of them."),
+        (lambda streams: streams.mean(0), False, "mixed by a matrix that is worked out of them."),
+    ],
+)
+def test_streams_that_a_matrix_of_their_own_mixes_are_told_to_be_mixed(of, of_one, told):
+    found = read(InThree(of), torch.randn(2, 5, 7))
+    (tower,) = found.towers
 
     assert (tower.layers, tower.streams) == (2, 3)
-    assert tower.branches[0] == StreamMixing(3)
+    assert tower.branches[0] == StreamMixing(3, of_one)
+    assert f"3 streams side by side, {told}" in list_sentences(found)
     assert "unknown" not in {branch.part for branch in tower.branches}

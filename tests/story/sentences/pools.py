@@ -247,6 +247,7 @@ OTHERS = {
     "linear": Projection(11),
     "two linear": Projection(11, 2),
     "mixed streams": StreamMixing(4),
+    "streams mixed by one": StreamMixing(4, of_one=True),
     "one context": Context(64),
     "no name": Unknown(("mixer",)),
 }
@@ -336,7 +337,7 @@ OF_BRANCHES = {
     "station of a state by pieces": {"state by pieces"},
     "station of a convolution": {"convolution"},
     "station of a projection": {"linear", "two linear"},
-    "station of mixed streams": {"mixed streams"},
+    "station of mixed streams": {"mixed streams", "streams mixed by one"},
     "station of a context": {"one context"},
     "no name": {"no name"},
 }

@@ -7,6 +7,7 @@ from story.sentences.pools import FALSE, PLAIN, bridge_layers, make_anatomy
 
 from xray.story.anatomy.branches import Recurrence
 from xray.story.anatomy.tree import Bridge, Group, Link, Norm, Untold
+from xray.story.sentences.of_attentions import describe_set_window
 from xray.story.sentences.of_links import describe_earlier
 from xray.story.sentences.of_models import (
     describe_bridges,
@@ -90,6 +91,15 @@ def test_what_one_attention_does_is_said_of_some_where_one_of_a_memory_does_not(
 
     assert any(text.startswith(all_say) for text in list_sentences(make_anatomy(own)))
     assert any(text.startswith(some_say) for text in list_sentences(make_anatomy(own, memory)))
+
+
+def test_a_window_that_is_not_reached_is_told_of_the_rows_of_those_attentions_alone():
+    windowed = replace(FALSE, sliding_window=65)
+
+    assert describe_set_window(make_anatomy(windowed)).endswith("not reached here: no row has so many places.")
+    some = describe_set_window(make_anatomy(windowed, FALSE))
+    assert some.startswith("A window is set in some attentions (sliding_window = 65), and not reached here: ")
+    assert some.endswith("none of their rows has so many places.")
 
 
 def test_sublayers_stand_side_by_side_in_some_layers_where_others_follow_one_another():

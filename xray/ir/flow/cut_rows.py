@@ -4,6 +4,7 @@ import re
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CASTING, SIDE_BY_SIDE
+from xray.ir.kinds import is_in_place
 from xray.ir.records import TensorRecord
 
 
@@ -35,9 +36,39 @@ def list_cut_parts(flow: Flow, place: int) -> list[tuple[TensorRecord, int | Non
 
 
 def list_cut_makers(flow: Flow, place: int) -> list[int]:
-    """The makers of what a step takes; of what it cuts out of a join, that of the part alone."""
+    """The makers of what a step takes; of what it cuts out of a join, that of the part alone.
+
+    What it cuts out beside rows that were changed is as it was before these were.
+    """
+    kept = find_kept(flow, place)
+    if kept is not None:
+        return [kept]
     cut = find_cut_part(flow, place)
     return [maker for _, maker in (flow.given(place) if cut is None else [cut]) if maker is not None]
+
+
+def find_kept(flow: Flow, place: int) -> int | None:
+    """The maker of what a step cuts out of rows of which only others were changed; None where that is not proven.
+
+    So it is with `rows[1:] += more`, where what is put back in its place is what was changed there (Gemma 3n).
+    """
+    put = flow.carried_from(flow.makers[place][0], CASTING) if flow.op(place) == "index" else None
+    if put is None or flow.op(put) != "index_put_" or len(set(flow.makers[put])) != 1:
+        return None
+    change = flow.makers[put][0]
+    cut = flow.makers[change][0] if change is not None and is_in_place(flow.op(change)) else None
+    if cut is None or flow.op(cut) != "index" or len(flow.makers[cut]) != 1:
+        return None
+    whole = flow.output(put).shape
+    taken, changed, first = (str(flow.steps[one].settings.get("index", "")) for one in (place, put, cut))
+    is_whole = first == changed and flow.steps[cut].inputs[0].shape == whole
+    return flow.makers[cut][0] if is_whole and are_apart(taken, changed, whole) else None
+
+
+def are_apart(one: str, other: str, shape: tuple[int, ...]) -> bool:
+    """Whether two indices take different places along an axis, so that nothing is in both."""
+    spans = ((read_span(one, shape, axis), read_span(other, shape, axis)) for axis in range(len(shape)))
+    return any(here and there and max(here[0], there[0]) >= min(here[1], there[1]) for here, there in spans)
 
 
 def read_span(index: str, shape: tuple[int, ...], axis: int) -> tuple[int, int] | None:

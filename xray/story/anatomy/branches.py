@@ -227,9 +227,13 @@ class Projection:
 
 @dataclass(frozen=True)
 class StreamMixing:
-    """So many streams side by side mixed by a matrix that is worked out of them (AltUp, Baykal et al. 2023)."""
+    """So many streams side by side mixed by a matrix that is worked out of them (AltUp, Baykal et al. 2023).
+
+    It is worked out `of_one` of them alone where that is proven.
+    """
 
     streams: int
+    of_one: bool = False
     part: str = "stream_mixing"
 
 

@@ -63,7 +63,15 @@ def describe_mixing(flow: Flow, region: Region) -> StreamMixing | None:
     (rows, streams), (matrix, weights) = flow.given(end)
     is_theirs = matrix.shape[-2:] == (shape[0], shape[0]) and rows.shape == (*shape[1:], shape[0])
     is_whole = strip_plain(flow, streams) == region.start and weights in region.inner
-    return StreamMixing(shape[0]) if is_theirs and is_whole else None
+    return StreamMixing(shape[0], reads_one(flow, region, weights)) if is_theirs and is_whole else None
+
+
+def reads_one(flow: Flow, region: Region, weights: int | None) -> bool:
+    """Whether what a step gives is worked out of one of several streams alone: all that reads them takes the same."""
+    own = flow.behind(weights, within=region.inner.__contains__)
+    taken = [flow.steps[node] for node in own if region.start in flow.makers[node]]
+    places = {str(step.settings.get("index", "")) for step in taken}
+    return len(places) == 1 and places.pop().isdecimal() and all(step.op == "index" for step in taken)
 
 
 def describe_context(flow: Flow, region: Region) -> Context | None:

@@ -300,7 +300,7 @@ def reads(
 ) -> bool:
     """Whether a drawn step reads what some steps outside made, through none that is drawn."""
     behind = [one for one in list_undrawn(flow, set(nodes), node, notable, owner) if one not in owner]
-    return any(maker in makers for one in (*notable[node], *behind) for maker in flow.makers[one] if maker is not None)
+    return any(maker in makers for one in (*notable[node], *behind) for maker in list_cut_makers(flow, one))
 
 
 def list_undrawn(

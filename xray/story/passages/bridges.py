@@ -37,10 +37,11 @@ ROWS_BESIDE = "× ROWS FROM BESIDE"
 
 @dataclass(frozen=True)
 class Bridging:
-    """A bridge with its steps, the last of them, which the next layer reads, and an attention that is among them."""
+    """A bridge with its steps, what it begins with, the last of them, which the next layer reads, and an attention."""
 
     bridge: Bridge
     nodes: frozenset[int]
+    start: int
     end: int
     site: Site | None = None
 
@@ -67,7 +68,7 @@ def find_bridges(flow: Flow, layers: Sequence[Layer], sites: Sequence[Site]) -> 
             site = next(iter(looking), None)
             heads = None if site is None else count_heads_at(flow, site)
             nodes = nodes if site is None else nodes | region.beside  # what is added to its scores (LeViT)
-            found.append(Bridging(Bridge(number, joined, d_in, d_out, heads=heads), nodes, start, site))
+            found.append(Bridging(Bridge(number, joined, d_in, d_out, heads=heads), nodes, before, start, site))
     return tuple(found)
 
 

@@ -1,7 +1,7 @@
 """Ribbons and turns between columns that stand beside each other with nothing but an aisle between them."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
 from xray.story.anatomy.tree import Link
@@ -19,6 +19,7 @@ from xray.story.regions.sources import (
     list_sources,
 )
 from xray.story.sheet.columns import Column
+from xray.story.sheet.routing import CLEAR, choose_way
 from xray.story.sheet.standing import EXIT, Standing
 from xray.story.type_sizes import LABEL, NOTE
 
@@ -61,8 +62,13 @@ def draw_turns(canvas: Canvas, columns: Sequence[Column], standing: Sequence[Sta
             (first.x, first.bottom),
         )
         canvas.line(*way, role="boundary", width=3, radius=14)
-        for box in standing[number].drawn.besides:
-            canvas.line((first.x - 20, floor), (box.x, floor), (box.x, box.bottom), role="boundary", width=3, radius=14)
+        drawn = standing[number].drawn
+        turn = replace(first, y=floor - CLEAR, width=0.0, height=0.0)
+        others = [box for _, placed in drawn.bridges for box in placed.boxes.values()]
+        for box in drawn.besides:
+            to = ((first.x - 20, floor), (box.x, floor), (box.x, box.bottom))
+            around = () if box.bottom == first.bottom else choose_way(turn, box, others, ())[1:]
+            canvas.line(*(around or to), role="boundary", width=3, radius=14)
 
 
 def draw_links(

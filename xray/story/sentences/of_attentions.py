@@ -185,7 +185,8 @@ def describe_set_window(anatomy: Anatomy) -> str:
     told, some = tell_counts(anatomy, lambda branch: branch.sliding_window)
     if not told:
         return ""
-    return f"A window is set{some} (sliding_window = {told}), and not reached here: no row has so many places."
+    rows = "none of their rows" if some else "no row"  # those of other attentions may be longer (PE-Video)
+    return f"A window is set{some} (sliding_window = {told}), and not reached here: {rows} has so many places."
 
 
 def describe_rolled(anatomy: Anatomy) -> str:

@@ -112,8 +112,10 @@ def describe_streams(anatomy: Anatomy) -> str:
     if not counts:
         return ""
     many = " or ".join(map(str, counts))
-    if any(isinstance(one, StreamMixing) for one in branches(anatomy)):
-        return f"{many} streams side by side, mixed by a matrix that is worked out of them."
+    mixings = [one for one in branches(anatomy) if isinstance(one, StreamMixing)]
+    if mixings:
+        made_of = "one of them" if all(one.of_one for one in mixings) else "them"
+        return f"{many} streams side by side, mixed by a matrix that is worked out of {made_of}."
     return f"{many} streams side by side: a sublayer reads a weighted sum of them, and gives to each its share."
 
 

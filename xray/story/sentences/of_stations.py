@@ -94,7 +94,8 @@ def describe_set_window(branch: Branch) -> str:
 def describe_mixing(branch: Branch) -> str:
     if not isinstance(branch, StreamMixing):
         return ""
-    return f"The {branch.streams} streams of each place are mixed, by a matrix that is worked out of them."
+    made_of = "one of them" if branch.of_one else "them"
+    return f"The {branch.streams} streams of each place are mixed, by a matrix that is worked out of {made_of}."
 
 
 def describe_projection(branch: Branch) -> str:

@@ -118,10 +118,11 @@ def draw_bridge(
         return floor, [], [], list(lasts), []
     placed = place_charts(canvas, charts, lanes, floor, gap, None, on_page=True)
     for lane, chart, one, last in zip(lanes, charts, placed, lasts, strict=False):
+        others, ways, look = list(one.boxes.values()), [*one.ways], lane.look
         for foot in chart.feet:
-            join(canvas, last, one.boxes[foot], [], lane.look.phase, width=2, dashed=lane.look.is_dashed)
+            join(canvas, last, one.boxes[foot], others, look.phase, width=2, dashed=look.is_dashed, drawn=ways)
     feet = [one.boxes[chart.feet[0]] for chart, one in zip(charts, placed, strict=True)]
-    beside = [box for foot in charts[0].feet[1:] if (box := placed[0].boxes[foot]).bottom == feet[0].bottom]
+    beside = [placed[0].boxes[foot] for foot in charts[0].feet[1:]]
     heads = [one.boxes[chart.head] for chart, one in zip(charts, placed, strict=True)]
     return max(one.top for one in placed) + BRIDGE, feet, beside, heads, placed
 

@@ -88,10 +88,11 @@ class Look:
 
 @dataclass(frozen=True)
 class Placed:
-    """A chart on the canvas: its boxes by key, and how high it reaches."""
+    """A chart on the canvas: its boxes by key, how high it reaches, and the lines between its boxes."""
 
     boxes: Mapping[str, Box]
     top: float
+    ways: tuple[Way, ...] = ()
 
 
 def row_height(canvas: Canvas, node: Node, width: float, look: Look) -> float:
@@ -162,7 +163,7 @@ def place_chart(
             join(canvas, lower, upper, every, line, fan=edge.fan, width=thick, dashed=dashed, drawn=drawn)
         else:
             canvas.line((lower.left, lower.y), (upper.right, upper.y), role=line, width=1.6)
-    return Placed(boxes, y - gap)
+    return Placed(boxes, y - gap, tuple(drawn))
 
 
 def make_box(

@@ -200,11 +200,14 @@ def chart_bridge(flow: Flow, towering: Towering, layer: int) -> Chart | None:
     found = next((one for one in towering.bridges if one.bridge.before == layer), None)
     if found is None:
         return chart_added(flow, towering.added, layer)
-    nodes = found.nodes - {find_drawn_bend(flow, towering, layer - 1)}  # it is drawn in its layer
+    bend = find_drawn_bend(flow, towering, layer - 1)
+    nodes = found.nodes - {bend}  # it is drawn in its layer
+    begins = {found.start if bend is None else bend}
     labels, scale = label_bridge(flow, found), find_factor_behind(flow, found.end)
     labels |= {} if scale is None else {scale: label_scale(flow, scale)}
     end, behind = (found.end, set()) if scale is None else (scale, {scale})
-    return chart_operations(flow, nodes | behind, end, labels, f"bridge{layer}_", folded=fold_site(flow, found))
+    folded, key = fold_site(flow, found), f"bridge{layer}_"
+    return chart_operations(flow, nodes | behind, end, labels, key, folded=folded, begins=begins)
 
 
 def name_kind(node: Node) -> str:

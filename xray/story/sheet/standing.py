@@ -237,10 +237,10 @@ def stand_exit(canvas: Canvas, column: Column, number: int, lane: Lane, drawn: D
     station = column.last_station or column.frames[-1].panels[-1].station
     floor = drawn.top + EXIT
     placed = place_chart(canvas, chart, lane.left, lane.width, floor, gap, look, station, on_page=True)
-    last, dashed = drawn.lasts[number], look.is_dashed
+    last, dashed, ways = drawn.lasts[number], look.is_dashed, [*placed.ways]
     for key in chart.feet:
         if look.phase == look.own:
-            join(canvas, last, placed.boxes[key], list(placed.boxes.values()), look.own, width=2)
+            join(canvas, last, placed.boxes[key], list(placed.boxes.values()), look.own, width=2, drawn=ways)
             continue
         inside = ((last.x, last.top), (last.x, drawn.top - 9))
         canvas.line(*inside, role=look.line, width=2, dashed=dashed, head=False)
