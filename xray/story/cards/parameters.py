@@ -35,6 +35,8 @@ def draw_parameters(told: Told, canvas: Canvas, top: float) -> float:
 def shorten(name: str, width: float, measure: Measure) -> str:
     """A name that ends with a path, without the beginning of this where it is too wide: the last part tells most."""
     kind, colon, path = name.partition(": ")
-    while "." in path and measure(f"{kind}{colon}{path}", NOTE, "regular") > width:
+    some, space, path = path.rpartition(" ")
+    kind += f"{colon}{some}{space}"
+    while "." in path.removesuffix(".*") and measure(f"{kind}{path}", NOTE, "regular") > width:
         path = path.partition(".")[2]
-    return f"{kind}{colon}{path}"
+    return f"{kind}{path}"

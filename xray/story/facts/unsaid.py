@@ -61,3 +61,17 @@ def is_bias(flow: Flow, node: int) -> bool:
     product = flow.carried_from(made[0]) if len(made) == 1 else None
     multiplies = product is not None and (is_projection(flow, product) or is_product(flow, product))
     return multiplies or (product is not None and flow.op(product).endswith("mm"))
+
+
+def find_boxless(flow: Flow, around: Collection[int], drawn: Collection[str]) -> set[int]:
+    """The steps around layers that stand in no box, where learned numbers reach them.
+
+    So a head proposes boxes, and linear layers make places of these, before the first layer of a decoder (LW-DETR).
+    What works with weights that a box has of another layer is told of there. Turns of places alone are no part.
+    """
+    if not around:
+        return set()
+    shown = {flow.steps[flow.places[one]].path for one in drawn if flow.steps[flow.places[one]].params}
+    reached = flow.ahead(*(node for node, step in enumerate(flow.steps) if step.params and flow.is_leaf(node)))
+    left = (node for node in {*around}.intersection(reached) if flow.is_leaf(node))
+    return {node for node in left if flow.steps[node].id not in drawn and flow.steps[node].path not in shown}

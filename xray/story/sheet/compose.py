@@ -3,12 +3,13 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from math import sqrt
 from string import digits
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.trace import Trace
-from xray.story.anatomy.tree import Anatomy
+from xray.story.anatomy.tree import Anatomy, Untold
 from xray.story.body.ends import LEAST_SAID
 from xray.story.body.stages import Staging
 from xray.story.body.whole import anatomy
@@ -22,7 +23,7 @@ from xray.story.compare.outlines import card_blocks, card_height, draw_marks_car
 from xray.story.exits.loss_chart import PICKS
 from xray.story.exits.several_heads import list_alike
 from xray.story.facts.totals import count_params
-from xray.story.facts.unsaid import count_unsaid, list_undrawn
+from xray.story.facts.unsaid import count_unsaid, find_boxless, list_undrawn
 from xray.story.facts.unused import drop_unused, find_unused
 from xray.story.layout import Layout, Measure
 from xray.story.passages.bridges import list_between
@@ -37,7 +38,7 @@ from xray.story.sentences.of_models import EARLIER
 from xray.story.sentences.of_runs import list_remarks
 from xray.story.sentences.of_stations import describe_stage
 from xray.story.sheet.columns import Column, list_links, read_columns
-from xray.story.sheet.planning import Frame
+from xray.story.sheet.planning import Frame, list_around_layers
 from xray.story.sheet.shares import count_undrawn, list_shares
 from xray.story.sheet.stand_ins import StandIns
 from xray.story.sheet.standing import common_floor, split_columns, stand, stand_height
@@ -82,6 +83,31 @@ def list_told(columns: Sequence[Column]) -> list[tuple[Flow, set[int]]]:
     return list(told.values())
 
 
+def list_drawn(columns: Sequence[Column]) -> dict[int, set[str]]:
+    """The steps that stand in boxes of each pass, by their ids; what is given to a box belongs to its reader."""
+    found: dict[int, set[str]] = {}
+    for phase in (phase for column in columns for phase in column.phases):
+        panels = [panel for frame in phase.frames for panel in frame.panels if panel.is_open]
+        charts = [*(panel.chart for panel in panels), *(frame.bridge for frame in phase.frames), phase.entrance]
+        nodes = (node for chart in (*charts, phase.exit, phase.condition) if chart is not None for node in chart.nodes)
+        held = {step.id for node in nodes if node.key.rstrip(digits) != "given" for step in node.steps}
+        found.setdefault(id(phase.reading.flow), set()).update(held)
+    return found
+
+
+def list_around(columns: Sequence[Column]) -> tuple[Untold, ...]:
+    """The outermost parts with parameters that work around layers and of which no box of any chart tells."""
+    drawn = list_drawn(columns)
+    beside: dict[int, set[int]] = {}
+    for phase in (phase for column in columns for phase in column.phases):
+        flow = phase.reading.flow
+        beside.setdefault(id(flow), set()).update(find_boxless(flow, list_around_layers(flow, phase.towering), drawn[id(flow)]))
+    told = list_told(columns)
+    found = list_undrawn([(flow, nodes - beside[id(flow)]) for flow, nodes in told])
+    known = {one.path for one in list_undrawn(told)}
+    return tuple(one for one in found if one.path not in known)
+
+
 def list_added_steps(phase: Column) -> set[int]:
     """The steps that work out rows and add them between layers, where those of one layer are drawn for all."""
     flow, added = phase.reading.flow, phase.towering.added
@@ -95,17 +121,11 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
     """What is worked out on the way from box to box and stands in none, by the part that it belongs to."""
     found: dict[str, Counter[str]] = {}
     phases = [phase for column in columns for phase in column.phases]
-    charts = {id(phase): [one for one in (phase.entrance, phase.exit, phase.condition) if one] for phase in phases}
     opened = [(phase, panel) for phase in phases for frame in phase.frames for panel in frame.panels if panel.is_open]
-    drawn: dict[int, set[str]] = {}
+    drawn = list_drawn(columns)
     added: dict[int, set[int]] = {}  # be the frames of one tower in two columns
     for phase in phases:
         added.setdefault(id(phase.reading.flow), set()).update(list_added_steps(phase))
-        own = [panel.chart for one, panel in opened if one is phase]
-        own += [frame.bridge for frame in phase.frames if frame.bridge is not None] + charts[id(phase)]
-        told = (node for chart in own for node in chart.nodes if node.key.rstrip(digits) != "given")  # of its reader
-        held = (step.id for node in told for step in node.steps)
-        drawn.setdefault(id(phase.reading.flow), set()).update(held)
     for phase in phases:
         flow, seen = phase.reading.flow, drawn[id(phase.reading.flow)]
         stagings = [panel.staging for which, panel in opened if which is phase]
@@ -115,10 +135,11 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
         between -= behind.union(added[id(flow)], *(staging.nodes for staging in phase.towering.stagings))
         unread = phase.towering.unread if phase.is_first else frozenset[int]()
         before = phase.towering.entrance if phase.entrance is not None else unread
-        for name, nodes in [*parts, ("between layers", between), ("entrance", before)]:
+        around = find_boxless(flow, list_around_layers(flow, phase.towering), seen).difference(between, before, *(nodes for _, nodes in parts))
+        for name, nodes in [*parts, ("between layers", between), ("entrance", before), ("around layers", around)]:
             found.setdefault(name, Counter()).update(count_unsaid(flow, nodes, seen))
-        seen.update(flow.steps[node].id for node in {*between, *before})
-    for phase in phases:
+        seen.update(flow.steps[node].id for node in {*between, *before, *around})
+    for name, phase in product(("between layers", "exit", EARLIER), phases):
         flow, seen = phase.reading.flow, drawn[id(phase.reading.flow)]
         beside = [one.towering for one in phases if one.reading.flow is flow]
         owned = set().union(*(one.nodes for one in beside))
@@ -127,17 +148,16 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
         owned |= added[id(flow)]
         spans = [range(one.first_layer, max(one.sums)) for one in beside if one is not phase.towering]
         sums, end = phase.towering.sums, phase.towering.chains[-1].end
-        within = set(flow.behind(end))
-        for name, ends in (("between layers", sums), ("exit", (end,)), (EARLIER, sums)):
-            left = [node for node in flow.ahead(*ends) if node not in owned and not any(node in one for one in spans)]
-            if name == "between layers":  # on the way to a later layer, and in none (InstructBLIP's words)
-                left = [node for node in left if node in within and node < max(sums) and not is_bent(flow, node, sums)]
-                left = [node for node in left if not is_within(phase.towering.stagings, node)]
-            elif name == EARLIER:  # a state is a layer's own; a norm for whoever calls the model is none's (SegGPT)
-                apart = [node for node in left if node not in within and not is_within(phase.towering.stagings, node)]
-                left = [node for node in left if node > max(sums) or node in apart]
-            found.setdefault(name, Counter()).update(count_unsaid(flow, left, seen))
-            seen.update(flow.steps[node].id for node in left)
+        within, ends = set(flow.behind(end)), {end} if name == "exit" else sums
+        left = [node for node in flow.ahead(*ends) if node not in owned and not any(node in one for one in spans)]
+        if name == "between layers":  # on the way to a later layer, and in none (InstructBLIP's words)
+            left = [node for node in left if node in within and node < max(sums) and not is_bent(flow, node, sums)]
+            left = [node for node in left if not is_within(phase.towering.stagings, node)]
+        elif name == EARLIER:  # a state is a layer's own; a norm for whoever calls the model is none's (SegGPT)
+            apart = [node for node in left if node not in within and not is_within(phase.towering.stagings, node)]
+            left = [node for node in left if node > max(sums) or node in apart]
+        found.setdefault(name, Counter()).update(count_unsaid(flow, left, seen))
+        seen.update(flow.steps[node].id for node in left)
     return tuple((name, ops) for name, ops in found.items() if ops)
 
 
@@ -160,9 +180,10 @@ def stands_on(canvas: Canvas, marks: Marks) -> bool:
 def gather(trace: Trace, whole: Anatomy, columns: Sequence[Column]) -> Told:
     """All that the cards tell of."""
     roles = dict.fromkeys(phase.look.role for column in columns for phase in column.phases)
+    around = drop_unused(trace, list_around(columns))
     return Told(
         trace,
-        whole,
+        replace(whole, untold=(*whole.untold, *around)),
         tuple((one.towering.tower, whole_frames(columns, one), one.look) for one in columns if one.is_first),
         list_stations(trace, columns, whole),
         list_shares(
@@ -170,6 +191,7 @@ def gather(trace: Trace, whole: Anatomy, columns: Sequence[Column]) -> Told:
             count_params(trace),
             find_unused(trace) or {},
             [one.path for one in whole.untold],
+            ran={step.path for step in trace.steps},
             has_head=whole.head is not None and whole.head.kind != "none",
         ),
         MARGIN,

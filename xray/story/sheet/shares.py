@@ -10,7 +10,7 @@ from xray.story.anatomy.tree import Untold
 from xray.story.body.layers import Layer
 from xray.story.body.reading import Reading
 from xray.story.facts.totals import paths_above
-from xray.story.facts.unused import join_alike
+from xray.story.facts.unused import join_alike, name_kind
 from xray.story.passages.added_places import list_layouts
 from xray.story.passages.homes import read_leading
 from xray.story.recognition.between import list_reading_data
@@ -41,6 +41,7 @@ def list_shares(
     unused: Mapping[str, int],
     undrawn: Collection[str] = (),
     *,
+    ran: Collection[str] = (),
     has_head: bool = True,
 ) -> tuple[tuple[str, str, int], ...]:
     """The parameters by part, over all layers, each counted once; what is left is named as what it is: the rest.
@@ -48,7 +49,8 @@ def list_shares(
     The head is the last tower's; what stands behind others, or where there is no head, is an exit. Of what took no
     part the largest are named. What stands at one of the paths that are `undrawn` is no part's, be it
     that it works on learned rows alone, which some sublayers read (Conditional DETR's points). Of a block that holds
-    what is counted already, as its parts stand behind several towers, no more than the rest is counted.
+    what is counted already, as its parts stand behind several towers, no more than the rest is counted. What `ran` by
+    its path is used.
     """
     found: list[tuple[str, str, int]] = []
     counted: list[tuple[Count, list[set[int]]]] = []
@@ -113,7 +115,7 @@ def list_shares(
     rest = params - sum(n for _, _, n in found)
     within = {path: n for path, n in unused.items() if not seen.keys().isdisjoint((path, *paths_above(path)))}
     apart = {path: n for path, n in unused.items() if path not in within}
-    found += [*list_idle("of these unused", within), *list_idle("unused", apart)]
+    found += [*list_idle("of these unused", within, ran), *list_idle("unused", apart, ran)]
     rest -= sum(apart.values())
     if rest > 0:
         found.append((REST, "card", rest))
@@ -197,11 +199,13 @@ def find_end(
     return "last norm" if final is not None and learned <= norm else EXIT, places
 
 
-def list_idle(what: str, unused: Mapping[str, int]) -> Iterator[tuple[str, str, int]]:
-    """The rows of what took no part: the largest by their names."""
+def list_idle(what: str, unused: Mapping[str, int], ran: Collection[str]) -> Iterator[tuple[str, str, int]]:
+    """The rows of what took no part: the largest by their names, of several alike how many, if others of them ran."""
     parts = join_alike(unused)
+    idle, used = Counter(map(name_kind, unused)), Counter(map(name_kind, {*ran}.difference(unused)))
     for one in parts[:MOST_UNUSED]:
-        yield f"{what}: {'.'.join(one.path.split('.')[-2:])}", "card", one.params
+        some = f"{idle[one.path]} of {idle[one.path] + used[one.path]} " if idle[one.path] and used[one.path] else ""
+        yield f"{what}: {some}{'.'.join(one.path.split('.')[-2:])}", "card", one.params
     rest = parts[MOST_UNUSED:]
     if rest:
         yield f"{what}: {len(rest)} more", "card", sum(one.params for one in rest)
