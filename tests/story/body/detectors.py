@@ -299,7 +299,6 @@ def grounding_dino(c):
         samples(c, c.decoder_attention_heads),
         post("layer", thinks(c.decoder_ffn_dim, c.activation_function)),
     )
-    asks = replace(asks, shared_in_part=True)  # 1585, 1696: one network makes the places of the queries for all layers
     queries = tower(c, "decoder", None, False, entrance(f"learned rows {c.num_queries}"), (asks,), "layer")
     links = (
         memory("text", "encoder"),

@@ -177,3 +177,19 @@ def test_a_table_is_not_the_first_layers_where_the_stream_is_only_moved_before_i
     (frame,) = column.frames
 
     assert (frame.params, frame.most) == (count(model.layers[0]), None)
+
+
+class Checking(Asking):
+    """It checks the sizes that it is given (DEIMv2)."""
+
+    def forward(self, x, places, memory):
+        (torch.tensor([memory.shape[1]]) * 2).sum().eq(memory.shape[1] * 2)
+        return super().forward(x, places, memory)
+
+
+def test_layers_that_check_sizes_are_blocks_too():
+    model = Refining()
+    model.layers = nn.ModuleList(Checking() for _ in range(3))
+    (frame,) = read_columns(trace_of(model))[-1].frames
+
+    assert (frame.params, frame.most) == (count(model.layers[0]), None)

@@ -208,6 +208,7 @@ def group_layers(flow: Flow, layers: Sequence[Layer], breaks: Sequence[int] = ()
     alike: dict[tuple[object, ...], tuple[Stage, ...]] = {}
     widths: dict[tuple[object, ...], int | None] = {}
     held: dict[tuple[object, ...], list[frozenset[str]]] = {}
+    own: dict[tuple[object, ...], list[frozenset[str]]] = {}
     dropped: dict[tuple[object, ...], set[tuple[float, ...]]] = {}
     for number, layer in enumerate(layers):
         stages = tuple(staging.stage for staging in layer)
@@ -220,6 +221,8 @@ def group_layers(flow: Flow, layers: Sequence[Layer], breaks: Sequence[int] = ()
         alike.setdefault(key, stages)
         widths[key] = width
         held.setdefault(key, []).append(learned_paths(flow, layer))
+        beside = frozenset[int]().union(*(one.region.beside for staging in layer for one in staging.branches))
+        own.setdefault(key, []).append(learned_paths(flow, layer, beside))
         dropped.setdefault(key, set()).add(list_dropouts(flow, layer))
     again = find_return(list(groups.values()))
     if again is not None:
@@ -232,7 +235,7 @@ def group_layers(flow: Flow, layers: Sequence[Layer], breaks: Sequence[int] = ()
             is_shared(held[key]) if len(numbers) > 1 else None,
             count_weight_sets(held[key]),
             spread_of(dropped[key]),
-            shares_some(held[key]) or None,
+            shares_some(own[key]) or None,
         )
         for key, numbers in groups.items()
     ]
@@ -323,9 +326,13 @@ def list_dropouts(flow: Flow, layer: Layer) -> tuple[float, ...]:
     return tuple(float(one) for one in shares if isinstance(one, int | float))
 
 
-def learned_paths(flow: Flow, layer: Layer) -> frozenset[str]:
-    """The paths of a layer's steps that have parameters; of one that works with another's, the path of that one."""
-    steps = (flow.steps[node] for staging in layer for node in staging.nodes if flow.is_leaf(node))
+def learned_paths(flow: Flow, layer: Layer, apart: Collection[int] = ()) -> frozenset[str]:
+    """The paths of a layer's steps that have parameters; of one that works with another's, the path of that one.
+
+    Those `apart` are left out, as what gives each layer its places (Grounding DINO).
+    """
+    nodes = (node for staging in layer for node in staging.nodes.difference(apart))
+    steps = (flow.steps[node] for node in nodes if flow.is_leaf(node))
     return frozenset(name_holder(flow, step) for step in steps if step.params)
 
 

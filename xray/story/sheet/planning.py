@@ -1,6 +1,7 @@
 """What frames a tower has: one for every group of layers that are alike, a panel for every stage in it."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -178,18 +179,28 @@ def list_around_layers(flow: Flow, towering: Towering) -> frozenset[int]:
     """The steps outside of the blocks of layers that run again in no layer, or serve others too; those behind them.
 
     So two linear layers give each layer of a decoder its places; those of the first depend on no data, and would be
-    the first layer's alone (SAM 3). So would a table that all layers read (RoFormer).
+    the first layer's alone (SAM 3). So would a table that all layers read (RoFormer), be it that what it gives is cut
+    anew in between (LightGlue).
     """
-    staged = frozenset[int]().union(*(staging.nodes for staging in towering.stagings))
-    again = {step.path for node, step in enumerate(flow.steps) if step.params and node not in staged}
+    layers = [frozenset[int]().union(*(staging.nodes for staging in layer)) for layer in towering.layers]
+    blocks = [find_block(flow, layer) for layer in towering.layers]
+    places = [flow.places[block.id] for block in blocks if block is not None]
+    inside = {node for place in places for node in range(place, flow.ends[place])}
+    outsides = [set[int]() if block is None else nodes - inside for nodes, block in zip(layers, blocks, strict=True)]
+    times = Counter(node for nodes in layers for node in nodes)
+    learned = {node for node, step in enumerate(flow.steps) if is_learned(step)}
+    running = [(node, step.path) for node, step in enumerate(flow.steps) if step.params]
     found: set[int] = set()
-    for layer in towering.layers:
-        nodes = set[int]().union(*(staging.nodes for staging in layer))
-        read = {maker for node in staged - nodes for maker in flow.makers[node] if maker in nodes}
-        is_met = any(flow.steps[node].path in again for node in nodes)
-        block = find_block(flow, layer) if read or is_met else None
-        inside = range(0) if block is None else range(flow.places[block.id], flow.ends[flow.places[block.id]])
-        outside = nodes.difference(inside) if block is not None else set[int]()
+    for nodes, outside in zip(layers, outsides, strict=True):
+        if not outside:
+            continue
+        apart = frozenset[int]().union(*(other for other in outsides if other is not outside))
+        again = {path for node, path in running if node not in times or node in apart}
+        others = {node for node in times if times[node] > (node in nodes)}
+        makers = {maker for node in others for maker in flow.makers[node]}
+        free = set(range(len(flow.steps))).difference(learned, nodes)
+        ways = {*flow.behind(*makers, within=free.__contains__)}
+        read = {maker for node in others | ways for maker in flow.makers[node]}
         met = [node for node in outside if flow.steps[node].path in again or node in read]
         found |= {*flow.behind(*met, within=outside.__contains__)} if met else set()
     return frozenset(found)
@@ -232,13 +243,29 @@ def find_block(flow: Flow, layer: Layer) -> Step | None:
     before = shape if first.stream is None else flow.output(first.stream).shape
     found: int | None = None
     for here in flow.parents(min(inner)):
-        inside = [node for node in range(here + 1, flow.ends[here]) if flow.is_leaf(node) and node not in nodes]
-        if any(flow.op(node) not in CARRYING | DROPOUTS for node in inside):
+        inside = {node for node in range(here + 1, flow.ends[here]) if flow.is_leaf(node)} - nodes
+        if any(flow.op(node) not in CARRYING | DROPOUTS and not is_aside(flow, node, nodes, inside) for node in inside):
             break
         given = next((record.shape for record in flow.steps[here].inputs), None)
         found = here if given == shape or (given == before and first.add < flow.ends[here]) else found
     is_whole = found is not None and all(found < node < flow.ends[found] for node in inner)
     return flow.steps[found] if found is not None and is_whole else None
+
+
+def is_aside(flow: Flow, node: int, nodes: Collection[int], apart: Collection[int]) -> bool:
+    """Whether a step that learned nothing leads nowhere but to others `apart`, or stands between two of a layer.
+
+    So sizes are checked (DEIMv2), and a stream is kept within bounds before a norm (D-FINE).
+    """
+    if is_learned(flow.steps[node]):
+        return False
+    between = all(one in nodes for one in (*flow.makers[node], *flow.readers.get(node, (None,))))
+    return between or all(one in apart for one in flow.ahead(node))
+
+
+def is_learned(step: Step) -> bool:
+    """Whether a step has parameters or reads one."""
+    return bool(step.params) or any(record.role == "parameter" for record in step.inputs)
 
 
 def chart_closed(flow: Flow, staging: Staging) -> Chart:
