@@ -101,7 +101,8 @@ def list_around(columns: Sequence[Column]) -> tuple[Untold, ...]:
     beside: dict[int, set[int]] = {}
     for phase in (phase for column in columns for phase in column.phases):
         flow = phase.reading.flow
-        beside.setdefault(id(flow), set()).update(find_boxless(flow, list_around_layers(flow, phase.towering), drawn[id(flow)]))
+        around = list_around_layers(flow, phase.towering)
+        beside.setdefault(id(flow), set()).update(find_boxless(flow, around, drawn[id(flow)]))
     told = list_told(columns)
     found = list_undrawn([(flow, nodes - beside[id(flow)]) for flow, nodes in told])
     known = {one.path for one in list_undrawn(told)}
@@ -135,7 +136,8 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
         between -= behind.union(added[id(flow)], *(staging.nodes for staging in phase.towering.stagings))
         unread = phase.towering.unread if phase.is_first else frozenset[int]()
         before = phase.towering.entrance if phase.entrance is not None else unread
-        around = find_boxless(flow, list_around_layers(flow, phase.towering), seen).difference(between, before, *(nodes for _, nodes in parts))
+        around = find_boxless(flow, list_around_layers(flow, phase.towering), seen)
+        around = around.difference(between, before, *(nodes for _, nodes in parts))
         for name, nodes in [*parts, ("between layers", between), ("entrance", before), ("around layers", around)]:
             found.setdefault(name, Counter()).update(count_unsaid(flow, nodes, seen))
         seen.update(flow.steps[node].id for node in {*between, *before, *around})
