@@ -230,8 +230,9 @@ def weighs_rows_beside(flow: Flow, node: int, top: int) -> bool:
 
 
 def ends_with_row(flow: Flow, node: int) -> bool:
-    """Whether a step takes one row of each sequence, and nothing reads it."""
-    return bool(name_rows(flow, node)) and not any(flow.is_leaf(one) for one in flow.readers.get(node, ()))
+    """Whether a step takes one row of each sequence that has more, and nothing reads it."""
+    is_last = not any(flow.is_leaf(one) for one in flow.readers.get(node, ()))
+    return is_last and 1 not in flow.steps[node].inputs[0].shape[1:-1] and bool(name_rows(flow, node))
 
 
 def read_written(flow: Flow, node: int) -> float | None:

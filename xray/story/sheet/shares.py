@@ -135,7 +135,8 @@ def count_late(counted: Sequence[tuple[Count, list[set[int]]]], known: Collectio
             holder, size = str(settings.get(SAME_WEIGHTS_AS, "")), settings.get(SAME_WEIGHTS)
             first = flow.places.get(f"{holder}#0")
             is_whole = first is not None and flow.is_leaf(first) and flow.steps[first].params == size
-            if is_whole and isinstance(size, int) and told.isdisjoint((holder, *paths_above(holder))):
+            above = (flow.steps[one].path for one in (() if first is None else flow.parents(first)))
+            if is_whole and isinstance(size, int) and told.isdisjoint((holder, *above)):
                 told.add(holder)
                 late += size
         found.append(late)
