@@ -261,10 +261,12 @@ def find_whole(flow: Flow, place: int, places: Collection[int]) -> int:
     """
     found = place
     for parent in () if flow.steps[place].params else flow.parents(place):
-        within = [one for one in range(parent + 1, flow.ends[parent]) if flow.is_leaf(one)]
-        others = (one for one in within if one not in places and flow.op(one) not in CARRYING)
-        read = sum(count_given(flow.steps[one]) for one in within)
-        if not all(works_on_weights(flow, one) for one in others) or 0 < read < flow.steps[parent].params:
+        inside = range(parent + 1, flow.ends[parent])
+        others = (one for one in inside if one not in places and flow.is_leaf(one) and flow.op(one) not in CARRYING)
+        if not all(works_on_weights(flow, one) for one in others):
+            return found
+        read = sum(count_given(flow.steps[one]) for one in inside if flow.is_leaf(one))
+        if 0 < read < flow.steps[parent].params:
             return found
         found = parent
     return found

@@ -149,14 +149,15 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
         owned |= {node for staging in lasts for node in list_behind(flow, staging)}
         owned |= added[id(flow)]
         spans = [range(one.first_layer, max(one.sums)) for one in beside if one is not phase.towering]
+        within_stages = list_spans(phase.towering.stagings)
         sums, end = phase.towering.sums, phase.towering.chains[-1].end
         within, ends = set(flow.behind(end)), {end} if name == "exit" else sums
         left = [node for node in flow.ahead(*ends) if node not in owned and not any(node in one for one in spans)]
         if name == "between layers":  # on the way to a later layer, and in none (InstructBLIP's words)
             left = [node for node in left if node in within and node < max(sums) and not is_bent(flow, node, sums)]
-            left = [node for node in left if not is_within(phase.towering.stagings, node)]
+            left = [node for node in left if not any(node in one for one in within_stages)]
         elif name == EARLIER:  # a state is a layer's own; a norm for whoever calls the model is none's (SegGPT)
-            apart = [node for node in left if node not in within and not is_within(phase.towering.stagings, node)]
+            apart = [node for node in left if node not in within and not any(node in one for one in within_stages)]
             left = [node for node in left if node > max(sums) or node in apart]
         found.setdefault(name, Counter()).update(count_unsaid(flow, left, seen))
         seen.update(flow.steps[node].id for node in left)
@@ -168,9 +169,10 @@ def is_bent(flow: Flow, node: int, sums: frozenset[int]) -> bool:
     return sums.issuperset(maker for maker in flow.makers[node] if maker is not None)
 
 
-def is_within(stagings: Sequence[Staging], node: int) -> bool:
-    """Whether a step runs between the first and the last step of a stage: within a layer, and not between two."""
-    return any(min(one.nodes) < node < max(one.nodes) for one in stagings)
+def list_spans(stagings: Sequence[Staging]) -> list[range]:
+    """What runs between the first and the last step of each stage: within a layer, and not between two."""
+    every = (one.nodes for one in stagings)
+    return [range(min(nodes) + 1, max(nodes)) for nodes in every]
 
 
 def stands_on(canvas: Canvas, marks: Marks) -> bool:

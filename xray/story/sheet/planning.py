@@ -33,6 +33,7 @@ MOST_FRAMES = 8
 """So many frames a tower may have."""
 
 Layer = Sequence[Staging]
+UNCHANGING = CARRYING | DROPOUTS
 
 
 @dataclass(frozen=True)
@@ -243,8 +244,7 @@ def find_block(flow: Flow, layer: Layer) -> Step | None:
     before = shape if first.stream is None else flow.output(first.stream).shape
     found: int | None = None
     for here in flow.parents(min(inner)):
-        inside = {node for node in range(here + 1, flow.ends[here]) if flow.is_leaf(node)} - nodes
-        if any(flow.op(node) not in CARRYING | DROPOUTS and not is_aside(flow, node, nodes, inside) for node in inside):
+        if does_more(flow, here, nodes):
             break
         given = next((record.shape for record in flow.steps[here].inputs), None)
         found = here if given == shape or (given == before and first.add < flow.ends[here]) else found
@@ -252,13 +252,22 @@ def find_block(flow: Flow, layer: Layer) -> Step | None:
     return flow.steps[found] if found is not None and is_whole else None
 
 
+def does_more(flow: Flow, block: int, nodes: Collection[int]) -> bool:
+    """Whether a block learned more than some steps did, or works out more, for itself or for what is outside of it."""
+    others = (node for node in range(block + 1, flow.ends[block]) if node not in nodes and flow.is_leaf(node))
+    inside = set[int]()
+    for node in others:
+        if is_learned(flow.steps[node]) and flow.op(node) not in UNCHANGING:
+            return True
+        inside.add(node)
+    return not all(flow.op(node) in UNCHANGING or is_aside(flow, node, nodes, inside) for node in inside)
+
+
 def is_aside(flow: Flow, node: int, nodes: Collection[int], apart: Collection[int]) -> bool:
     """Whether a step that learned nothing leads nowhere but to others `apart`, or stands between two of a layer.
 
     So sizes are checked (DEIMv2), and a stream is kept within bounds before a norm (D-FINE).
     """
-    if is_learned(flow.steps[node]):
-        return False
     between = all(one in nodes for one in (*flow.makers[node], *flow.readers.get(node, (None,))))
     return between or all(one in apart for one in flow.ahead(node))
 
