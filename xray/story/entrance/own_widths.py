@@ -1,15 +1,20 @@
 """The width of a tower in a chart: the word for it stands beside its own numbers alone."""
 
 from dataclasses import replace
+from typing import TypeVar
 
 from xray.ir.records import TensorRecord
 from xray.story.charts.chart import Chart, Node
 
 WIDTH = "d_model"
+Told = TypeVar("Told", Chart, Chart | None)
 
 
-def tell_own_width(chart: Chart | None, d_model: int | None) -> Chart | None:
-    """The chart, in which no rows of another width have the word for that of the tower, where both stand (LLaVA)."""
+def tell_own_width(chart: Told, d_model: int | None) -> Told:
+    """The chart, in which no rows of another width have the word for that of the tower, where both stand (LLaVA).
+
+    In a sublayer that makes rows wider, it is the width of what it ends with (Hiera).
+    """
     if chart is None or not any((WIDTH, d_model) in list_sizes(node.record) for node in chart.nodes):
         return chart
     return replace(chart, nodes=tuple(without_others(node, d_model) for node in chart.nodes))

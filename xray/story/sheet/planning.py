@@ -22,6 +22,7 @@ from xray.story.charts.stage_chart import chart_stage
 from xray.story.charts.stage_names import name_stage
 from xray.story.charts.sum_chart import find_drawn_bend, label_past
 from xray.story.entrance.entrance_chart import label_scale
+from xray.story.entrance.own_widths import tell_own_width
 from xray.story.facts.totals import paths_above
 from xray.story.passages.bridges import fold_site, label_bridge
 from xray.story.sentences.of_parts import describe_past
@@ -97,12 +98,7 @@ def plan_frames(
         )
     layers = [towering.layers[group.layers[0]] for group in groups]
     charts = [
-        [
-            blur_numbers(
-                flow, chart_stage(flow, staging), staging, [towering.layers[one][place] for one in group.layers]
-            )
-            for place, staging in enumerate(layer)
-        ]
+        [chart_panel(flow, towering, group, place) for place in range(len(layer))]
         for group, layer in zip(groups, layers, strict=True)
     ]
     order = sorted(
@@ -150,6 +146,13 @@ def plan_frames(
             frame = replace(frame, together=count_together(count, [towering.layers[n] for n in groups[number].layers]))
         frames.append(frame)
     return frames
+
+
+def chart_panel(flow: Flow, towering: Towering, group: Group, place: int) -> Chart:
+    """The chart of a stage of a group's first layer: its numbers are those of all its layers, its width the group's."""
+    every = [towering.layers[layer][place] for layer in group.layers]
+    chart = blur_numbers(flow, chart_stage(flow, every[0]), every[0], every)
+    return tell_own_width(chart, group.d_model)
 
 
 def count_keys(flow: Flow, layer: Layer) -> Iterator[int]:
