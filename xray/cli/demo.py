@@ -40,8 +40,10 @@ def demo(
     stopped is trained to its end.
     """
     from xray.cli.output import check_writable, make_folder, say, write_file
+    from xray.renderers.engine import load_graphviz
     from xray.text import show_controls
 
+    load_graphviz()  # what is missing is said before two minutes of training
     make_folder(out)
     for name, _, _ in RESULTS:
         check_writable(out / name)

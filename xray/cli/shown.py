@@ -3,7 +3,7 @@
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import typer
 
@@ -95,13 +95,18 @@ def refuse_unshown(context: typer.Context, files: "list[tuple[Path, Form]]", *, 
 
 
 def check_picture(files: "list[tuple[Path, Form]]", paper: "Paper | None", dpi: int) -> None:
-    """Make sure, before anything runs, that the PNGs asked for can be painted.
+    """Make sure, before anything runs, that the pictures asked for can be painted.
 
     Raises:
-        UsageError: they would have too many dots.
+        UsageError: a PNG would have too many dots.
+        DrawError: Graphviz cannot be loaded.
     """
+    from xray.renderers.engine import load_graphviz
+    from xray.renderers.sheet.image import ImageForm
     from xray.renderers.sheet.paper import check_dots
 
+    if any(form in get_args(ImageForm) for _, form in files):
+        load_graphviz()
     if any(form == "png" for _, form in files):
         check_dots(paper, dpi)
 

@@ -13,6 +13,7 @@ from xml.sax.saxutils import escape
 import font_source_sans_pro
 import uharfbuzz
 
+from xray.renderers.engine import load_graphviz
 from xray.scratch import scratch_folder
 from xray.story.layout import Weight
 
@@ -178,7 +179,7 @@ def fonts_conf(folder: Path) -> str:
 @lru_cache(maxsize=1)
 def wake_fontconfig() -> None:
     """Let fontconfig read our configuration, once in a process, with nothing said on stderr meanwhile."""
-    import pygraphviz
+    pygraphviz = load_graphviz()
 
     graph = pygraphviz.AGraph(string=f'digraph {{ a [label="a" fontname="{FAMILIES["regular"]}" pos="0,0"] }}')
     with unheard():

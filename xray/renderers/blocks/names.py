@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from xray.renderers.blocks.layered import FREE
+from xray.renderers.engine import load_graphviz
 from xray.renderers.sheet.image import ImageForm, draw_dot
 
 NAME, BOX, WIDTH, HEIGHT, WAY = "lp", "bb", "lwidth", "lheight", "pos"
@@ -29,7 +30,7 @@ def draw_blocks(dot: str, form: ImageForm) -> bytes:
 
 def move_names(placed: str) -> str:
     """A drawing that is laid out, every name at the leftmost place of its frame that no line crosses."""
-    import pygraphviz
+    pygraphviz = load_graphviz()
 
     graph = pygraphviz.AGraph(string=placed)
     lines = [list(follow(edge.attr[WAY])) for edge in graph.edges_iter() if edge.attr[WAY]]

@@ -6,6 +6,7 @@ from typing import Literal
 from zlib import crc32
 
 from xray.errors import DrawError
+from xray.renderers.engine import load_graphviz
 from xray.renderers.fonts import own_fonts, unheard
 from xray.text import show_controls
 
@@ -23,9 +24,9 @@ def draw_dot(dot: str, form: ImageForm | Literal["dot"], program: Program = "nop
     """What Graphviz draws from a DOT text, with our fonts; as "dot" the text with every place filled in.
 
     Raises:
-        DrawError: Graphviz refuses the text.
+        DrawError: Graphviz refuses the text, or cannot be loaded.
     """
-    import pygraphviz
+    pygraphviz = load_graphviz()
 
     with own_fonts(), unheard():
         try:
