@@ -3,8 +3,8 @@
 Run: python benchmarks/throughput.py [--rounds 5] [--pairs 16] [--words 32] [--preset lecture] [--compile]
 
 The limit is what one large matrix product reaches here. The useful work of a step is that of its matrix products,
-forward once and backward twice; where the rest of the time goes is told by PyTorch's profiler. On the CPU its own
-seconds are counted, which other programs do not lengthen; on a GPU those of its kernels.
+forward once and backward twice. On the CPU its own seconds are counted, which other programs do not lengthen, and
+PyTorch's profiler tells where the rest of the time goes.
 """
 
 import argparse
@@ -18,7 +18,6 @@ from random import Random
 
 import torch
 from timing import machine, print_table, ratios, take_turns
-from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
 from xray.config import ModelConfig, TextConfig, TrainConfig
@@ -113,7 +112,8 @@ def measure(training: Training, compiled: Training | None, wanted: argparse.Name
             ["share of the limit", f"{reached / possible:.0%} ({shares[0]:.0%} to {shares[-1]:.0%})"],
         ],
     )
-    tell_where_time_goes(steps, wanted.device)
+    if wanted.device == "cpu":  # elsewhere these seconds would be those of the calls alone
+        tell_where_time_goes(steps)
 
 
 def everybody_s() -> float:
@@ -130,21 +130,16 @@ def useful_flops(config: ModelConfig, pairs: int, words: int) -> float:
     return 3 * 2 * tokens * (encoder + decoder + d * config.tgt_vocab)
 
 
-def tell_where_time_goes(steps, device: str) -> None:  # noqa: ANN001  # an iterator of steps
-    """The shares of a few steps, by kind of operation, in seconds of the device."""
-    on_gpu = device != "cpu"
-    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
-    with profile(activities=activities, acc_events=True) as profiled:
+def tell_where_time_goes(steps) -> None:  # noqa: ANN001  # an iterator of steps
+    """The shares of a few steps, by kind of operation."""
+    with profile(activities=[ProfilerActivity.CPU]) as profiled:
         for _ in range(3):
             next(steps)
     spent: Counter[str] = Counter()
     for event in profiled.key_averages():
         name = event.key.lower()
         found = next((kind for kind, words in KINDS.items() if any(word in name for word in words)), "everything else")
-        if not on_gpu:
-            spent[found] += event.self_cpu_time_total
-        elif event.device_type is DeviceType.CPU:  # the kernels that an operation starts; they are listed again alone
-            spent[found] += event.self_device_time_total
+        spent[found] += event.self_cpu_time_total
     total = sum(spent.values())
     rows = [[kind, f"{time / total:.1%}"] for kind, time in spent.most_common()]
     print_table("Where the time of a step goes", ["kind", "share"], rows)
