@@ -207,3 +207,41 @@ def test_what_heads_found_is_not_named_through_a_module_that_is_called_a_norm():
     assert found["words"][-1] != "heads*d_k"
     assert found["layers.0.ways.0"][-1] == found["layers.0.ways.1"][-1] == found["words"][1] != ""
     assert "heads*d_k" in {axis for path, axes in found.items() if path.startswith("layers.0.ways") for axis in axes}
+
+
+class Brought(nn.Module):
+    """Two streams, one as wide as words and one wider, and layers that lead from the first to the second."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.then = nn.ModuleList(Layer(12) for _ in range(2)), nn.ModuleList(Layer(18) for _ in range(2))
+        self.words, self.wide, self.brought = nn.Embedding(11, 12), nn.Linear(12, 30), nn.Linear(30, 18)
+
+    def forward(self, ids):
+        x = self.words(ids)
+        for layer in self.first:
+            x = layer(x)
+        x = self.brought(self.wide(x).relu())
+        for layer in self.then:
+            x = layer(x)
+        return x
+
+
+class Layer(nn.Module):
+    """Attention with one head, and a feed-forward."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.qkv, self.up, self.down = nn.Linear(width, 3 * width), nn.Linear(width, 22), nn.Linear(22, width)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).chunk(3, -1)
+        x = x + (q @ k.mT).softmax(-1) @ v
+        return x + self.down(self.up(x).relu())
+
+
+def test_what_leads_from_one_stream_to_another_is_no_feed_forward():
+    trace = xray.trace(Brought(), torch.arange(10).view(2, 5))
+    words = {step.path: step.outputs[0].axes[-1] for step in trace.steps if step.outputs and step.path}
+
+    assert [words[path] for path in ("first.1.up", "wide", "then.0.up")] == ["d_ff", "", "d_ff"]

@@ -218,6 +218,38 @@ def test_rows_in_the_order_of_numbers_that_are_drawn_are_told_to_be():
     assert "5 OF 12 ROWS, DRAWN BY CHANCE" in labels_of_heard(Heard(kept=5, drawn=True))
 
 
+class Pointing(Heard):
+    """Each of some places points at the row that it lies on, if it lies on any; all may lie on one (UDOP, π0)."""
+
+    def forward(self, sound):
+        rows = self.then(self.first(sound)).mT
+        places = (torch.arange(self.kept).expand(len(rows), -1) // self.kept)[..., None]
+        rows = rows.gather(1, places.repeat(1, 1, WIDTH))
+        rows[places[..., 0] > 2] = 0.0
+        return rows
+
+
+def test_rows_that_may_all_be_the_same_one_are_not_counted_as_some_of_all():
+    labels = labels_of_heard(Pointing(kept=5))
+
+    assert "FOR EACH PLACE ONE OF 12 ROWS" in labels
+    assert "5 OF 12 ROWS" not in labels
+
+
+def test_rows_of_a_mask_that_are_set_to_zero_are_told():
+    assert "ROWS OF A MASK SET TO 0" in labels_of_heard(Pointing(kept=5))
+
+
+def test_rows_that_a_mask_takes_out_are_counted_and_so_the_zeros_that_stand_for_them():
+    class Masked(Heard):
+        def forward(self, sound):
+            rows = self.then(self.first(sound)).mT
+            left = [one[torch.arange(12) % 4 != self.kept] for one in rows]
+            return torch.stack([torch.cat([one, torch.zeros_like(rows[0, :3])]) for one in left])
+
+    assert {"9 OF 12 ROWS", "PADDED TO 12 ROWS"} <= labels_of_heard(Masked(kept=1))
+
+
 def test_noise_that_a_model_draws_itself_is_no_input():
     class Drawn(Heard):
         def forward(self, sound):

@@ -356,7 +356,8 @@ class Namer:
         words = [step for step in words if not is_beside_words(flow, flow.places[step.id], tables_of_words)]
         vocabularies = {step.settings.get("num_embeddings") for step in words} - {None}
         ends = [step for step in layers if outs[step.id] in streams]
-        back = {ins[step.id] for step in ends if not is_factor(flow, flow.places[step.id])}
+        ends = [step for step in ends if not is_factor(flow, flow.places[step.id])]
+        back, ways = {ins[step.id] for step in ends}, {(ins[step.id], outs[step.id]) for step in ends}
         written = list_bent_in_writing(flow)
         for step in layers:
             is_cut = bool(groups.parts(outs[step.id]))  # scores of words are not cut into heads, as keys are
@@ -368,7 +369,8 @@ class Namer:
                 continue
             place = flow.places[step.id]
             is_activated = place in written or self.is_activated(step)
-            is_wide = ins[step.id] in streams and outs[step.id] in back - streams and is_activated
+            goes_back = (outs[step.id], ins[step.id]) in ways  # not into another stream (Fun-ASR-Nano's projector)
+            is_wide = ins[step.id] in streams and goes_back and outs[step.id] not in streams and is_activated
             if is_wide and not gates_rows_beside(flow, place) and not is_factor(flow, place):
                 groups.name(outs[step.id], "d_ff")
         for place in list_gated_halves(flow, [flow.places[step.id] for step in layers if ins[step.id] in streams]):

@@ -1,10 +1,88 @@
-"""Rows that are left out at an end of each sequence, and what the step is called that does so."""
+"""Rows that are left out of each sequence, at an end, by their places or by a mask, and what the step is called."""
 
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, PLACING, REPEATS, SIDE_BY_SIDE, ZEROS
 from xray.story.recognition.between import list_reading_data
+from xray.story.recognition.chosen_rows import ORDERS, picks_by_chance
+
+CHOOSING = frozenset({"gather", "index_select", "take_along_dim"})
+COUNTED = ORDERS | {"arange", "randperm"}
+"""What makes places of which none comes twice."""
+
+
+def label_chosen(flow: Flow, node: int) -> str:
+    """What a step is called that takes rows of a sequence by their places or by a mask; "" for any other.
+
+    Each is taken once at most where the places are those of an order; else all may be the same one (π0).
+    """
+    if takes_by_mask(flow, node):
+        return f"{flow.output(node).shape[0]:,} OF {flow.steps[node].inputs[0].shape[0]:,} ROWS"
+    if flow.op(node) not in CHOOSING or not leaves_rows(flow, node):
+        return ""
+    before, after = flow.steps[node].inputs[0].shape[1], flow.output(node).shape[1]
+    if not takes_each_once(flow, node):
+        return f"FOR EACH PLACE ONE OF {before:,} ROWS"
+    return f"{after:,} OF {before:,} ROWS" + ", DRAWN BY CHANCE" * picks_by_chance(flow, node)
+
+
+def takes_by_mask(flow: Flow, node: int) -> bool:
+    """Whether a step leaves out those rows that a mask names, of rows that were worked out of the input (UDOP)."""
+    given = list(flow.given(node)) if flow.op(node) == "index" else []
+    if len(given) != len(("rows", "mask")) or given[1][0].dtype != "bool" or node not in list_reading_data(flow):
+        return False
+    before, after = given[0][0].shape, flow.output(node).shape
+    are_rows = len(before) == len(after) == len(("row", "width")) and before[1] == after[1]
+    return are_rows and given[1][0].shape == before[:1] and 0 < after[0] < before[0]
+
+
+def leaves_rows(flow: Flow, node: int) -> bool:
+    """Whether a step takes some rows of a sequence that was worked out of the input, and leaves the others."""
+    before, after = flow.steps[node].inputs[0], flow.output(node)
+    is_some = len(before.shape) == len(after.shape) == 3 and before.shape[1] > after.shape[1] > 0
+    if not is_some or (before.shape[0], before.shape[2]) != (after.shape[0], after.shape[2]):
+        return False
+    return any(flow.op(one) in FINDINGS for one in flow.behind(flow.makers[node][0]))
+
+
+def takes_each_once(flow: Flow, node: int) -> bool:
+    """Whether the places by which a step takes rows are some of an order, no more than moved, cut and spread."""
+    places = [maker for record, maker in flow.given(node) if not record.is_float]
+    here = places[0] if len(places) == 1 else None
+    while here is not None and flow.op(here) not in COUNTED:
+        before = flow.makers[here] if flow.op(here) in CARRYING | REPEATS | {"index"} else ()
+        here = before[0] if len(before) == 1 else None
+    return here is not None and max(record.shape[-1:] for record in flow.steps[here].outputs) >= (
+        flow.output(node).shape[1],
+    )
+
+
+def clears_rows(flow: Flow, node: int) -> bool:
+    """Whether a step sets those rows to 0 that a mask names, of rows that were worked out of the input (UDOP)."""
+    given = list(flow.given(node)) if flow.op(node) in PLACING else []
+    if len(given) != len(("rows", "mask")) or given[1][0].dtype != "bool" or node not in list_reading_data(flow):
+        return False
+    return flow.steps[node].settings.get("values") == 0 and given[1][0].shape == flow.output(node).shape[:-1]
+
+
+def pads_by_zeros(flow: Flow, node: int) -> bool:
+    """Whether a step puts rows of zeros before or behind rows of data, and nothing else (UDOP)."""
+    given = list(flow.given(node)) if flow.op(node) == "cat" else []
+    are_zeros = [flow.op(made) in ZEROS for made in (find_begin(flow, maker) for _, maker in given) if made is not None]
+    made = flow.output(node).shape
+    if len(are_zeros) != len(given) or are_zeros.count(False) != 1 or len(given) < 2 or len(made) not in (2, 3):
+        return False
+    rows = given[are_zeros.index(False)][0].shape
+    return rows[:-2] == made[:-2] and rows[-1] == made[-1] and node in list_reading_data(flow)
+
+
+def find_begin(flow: Flow, place: int | None) -> int | None:
+    """The step whose numbers a step only moves, or stacks alone."""
+    here = flow.carried_from(place)
+    while here is not None and flow.op(here) == "stack" and len(flow.makers[here]) == 1:
+        here = flow.carried_from(flow.makers[here][0])
+    return here
 
 
 def cuts_rows(flow: Flow, node: int) -> bool:

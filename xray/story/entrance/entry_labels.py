@@ -9,7 +9,7 @@ from xray.ir.records import TensorRecord
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.caps import read_factor
 from xray.story.entrance.columns import label_column, label_cut_map
-from xray.story.entrance.cut_rows import cuts_rows, label_cut_rows
+from xray.story.entrance.cut_rows import clears_rows, cuts_rows, label_chosen, label_cut_rows, pads_by_zeros
 from xray.story.entrance.entrance import cuts_patches, pads_rows
 from xray.story.entrance.tables import looks_up_places, shares_rows, trains
 from xray.story.passages.added_places import (
@@ -22,12 +22,10 @@ from xray.story.passages.channels import find_channels, find_channels_ahead
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.pools import label_neighbours, lays_neighbours
 from xray.story.recognition.between import is_linear, list_reading_data
-from xray.story.recognition.chosen_rows import picks_by_chance
 from xray.story.recognition.norms import is_of_weights
 from xray.story.recognition.scored_parts import is_given
 from xray.story.wording import plural
 
-CHOOSING = frozenset({"gather", "index_select", "take_along_dim"})
 MEAN = "MEAN OF BOTH"
 RESHAPES = frozenset({"reshape", "view"})
 MASKED = "× ONE NUMBER FOR EACH PLACE"
@@ -64,6 +62,8 @@ def label_entry(flow: Flow, node: int) -> str:
         return "RESIZED" if flow.output(node).shape != flow.steps[node].inputs[0].shape else "RESIZED × 1"
     if op in PLACING and puts_learned_row(flow, node):
         return "A LEARNED ROW PUT IN"
+    if clears_rows(flow, node):
+        return "ROWS OF A MASK SET TO 0"
     if lays_neighbours(flow, node):
         return label_neighbours(flow, node)
     if op == "unfold" and flow.output(node).is_float:
@@ -72,10 +72,9 @@ def label_entry(flow: Flow, node: int) -> str:
         return "× A LEARNED NUMBER"
     if op in SCALINGS and not op.startswith(("div", "true_div")) and counts_places(flow, node):
         return MASKED
-    if op in CHOOSING and leaves_rows(flow, node):
-        chance = ", DRAWN BY CHANCE" if picks_by_chance(flow, node) else ""
-        return f"{flow.output(node).shape[1]:,} OF {flow.steps[node].inputs[0].shape[1]:,} ROWS{chance}"
-    if pads_rows(flow, node):
+    if told := label_chosen(flow, node):
+        return told
+    if pads_rows(flow, node) or pads_by_zeros(flow, node):
         return f"PADDED TO {flow.output(node).shape[-2]:,} ROWS"
     if repeats_rows(flow, node):
         before, after = flow.steps[node].inputs[0].shape[1], flow.output(node).shape[1]
@@ -243,15 +242,6 @@ def is_halved(flow: Flow, node: int) -> bool:
     return (
         len(flow.steps[node].inputs) == 2 and len(shapes) == 1 and [read_factor(flow, one) for one in readers] == [0.5]
     )
-
-
-def leaves_rows(flow: Flow, node: int) -> bool:
-    """Whether a step takes some rows of a sequence that was worked out of the input, and leaves the others."""
-    before, after = flow.steps[node].inputs[0], flow.output(node)
-    is_some = len(before.shape) == len(after.shape) == 3 and before.shape[1] > after.shape[1] > 0
-    if not is_some or (before.shape[0], before.shape[2]) != (after.shape[0], after.shape[2]):
-        return False
-    return any(flow.op(one) in FINDINGS for one in flow.behind(flow.makers[node][0]))
 
 
 def label_cut_into(flow: Flow, node: int) -> str:
