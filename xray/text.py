@@ -39,6 +39,12 @@ def spell_out(character: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+def say_at_least(count: int, unit: str = "") -> str:
+    """That a number is so much or more, in three digits, rounded down: 1,239 is "at least 1.23 k"."""
+    dropped = 10 ** max(0, len(str(count)) - 3)
+    return f"at least {say_short(count // dropped * dropped, unit)}"
+
+
 def say_short(count: int, unit: str = "") -> str:
     """A number in three digits with its thousands as a letter: 1.23 k, 45.6 MB; below a thousand in full."""
     if count < 1000:

@@ -6,7 +6,7 @@ from rich.text import Text
 
 from xray.renderers.table.words import ASCII, UNICODE, Words, flow, say_share
 from xray.renderers.themes import load_theme
-from xray.text import say_short
+from xray.text import say_at_least, say_short
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +73,13 @@ def test_a_share_is_never_rounded_to_none_or_all(share, said):
 )
 def test_large_numbers_are_said_in_three_digits(count, short):
     assert say_short(count) == short
+
+
+@pytest.mark.parametrize(
+    ("count", "short"), [(7, "7 B"), (1_239, "1.23 kB"), (999_999, "999 kB"), (2_079 * 10**9, "2.07 TB")]
+)
+def test_what_is_at_least_so_much_is_rounded_down(count, short):
+    assert say_at_least(count, "B") == f"at least {short}"
 
 
 def test_a_unit_follows_the_letter():

@@ -584,6 +584,28 @@ class Marked(nn.Module):
         return x
 
 
+class Registered(nn.Module):
+    """Learned rows put between the first row and all others (registers, DINOv2)."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches, self.places = nn.Conv2d(3, WIDTH, 4, stride=4), nn.Parameter(torch.rand(1, 4, WIDTH))
+        self.registers, self.layers = nn.Parameter(torch.rand(1, 2, WIDTH)), make_layers(WIDTH, 3)
+
+    def forward(self, image):
+        seen = self.patches(image).flatten(2).mT + self.places
+        x = torch.cat([seen[:, :1], self.registers.expand(len(seen), -1, -1), seen[:, 1:]], 1)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_learned_rows_between_others_are_told():
+    _, chart = read(Registered, torch.rand(2, 3, 8, 8))
+
+    assert "END TO END: 1 + 2 LEARNED + 3" in labels_of(chart)
+
+
 def test_learned_rows_in_front_and_behind_are_both_told():
     _, chart = read(Marked, torch.rand(2, 3, 8, 8), torch.rand(2, 1))
 

@@ -8,7 +8,7 @@ from xray.ir.products import NATIVE
 from xray.ir.trace import Trace
 from xray.story.facts.kept_keys import look_at_pass, measure_growth
 from xray.story.facts.totals import count_work
-from xray.text import say_short
+from xray.text import say_at_least, say_short
 
 
 def list_costs(trace: Trace, active_params: int | None = None, active: str = "used") -> Iterator[tuple[str, str]]:
@@ -30,15 +30,15 @@ def list_costs(trace: Trace, active_params: int | None = None, active: str = "us
     if growth is not None and growth.is_kept and growth.per_word:
         yield "kept for one more place", say_short(growth.per_word, "B")
     if work.flops and not any(step.op in NATIVE for step in trace.steps):  # which are counted by their own words
-        least = "at least " if work.not_counted or work.with_backward else ""
-        yield "FLOPs", f"{least}{say_short(work.flops)}"
+        say = say_at_least if work.not_counted or work.with_backward else say_short
+        yield "FLOPs", say(work.flops)
 
 
 def list_fullest(trace: Trace, param_bytes: int) -> Iterator[tuple[str, str]]:
     """The fullest moment of all passes: what no run can do without there, the weights with it."""
     fullest = find_fullest(trace)
     if fullest is not None and param_bytes:
-        yield "memory at the fullest", f"at least {say_short(param_bytes + fullest.bytes, 'B')}"
+        yield "memory at the fullest", say_at_least(param_bytes + fullest.bytes, "B")
         made = fullest.step.outputs[:1]
         shape = f", {'×'.join(f'{size:,}' for size in made[0].shape)}" if made else ""
         yield "which is at", f"{fullest.step.op}{shape}"

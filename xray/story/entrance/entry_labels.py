@@ -173,7 +173,8 @@ def label_rows(flow: Flow, node: int, rows: Sequence[int]) -> str:
     """What a step is called that puts learned rows before others, or one more beside them; "" for any other."""
     learned = [learned_source(flow, *one) is not None for one in flow.given(node)]
     first = sum(rows[: learned.index(False)]) if False in learned else 0
-    if len(rows) > 1 and (all(learned) or (first and learned.count(False) > 1)):
+    is_between = True in learned[1:-1] and not first  # rows of registers behind the row of the class (DINOv2)
+    if len(rows) > 1 and (all(learned) or (first and learned.count(False) > 1) or is_between):
         told = (f"{one:,}{' LEARNED' * own}" for one, own in zip(rows, learned, strict=True))
         return f"END TO END: {' + '.join(told)}"
     if first and True in learned[learned.index(False) :]:
