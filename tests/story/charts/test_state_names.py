@@ -78,7 +78,7 @@ def test_a_box_of_a_state_that_gives_what_is_read_of_it_says_so(pieces, told):
 def test_a_state_of_many_pieces_has_its_gate_too():
     chart = chart_state(6)
 
-    assert any(node.label.startswith("STATE") and node.extra == "changed 5 times" for node in chart.nodes)
+    assert any(node.label.startswith("STATE") and node.extra == "changed 6 times" for node in chart.nodes)
     assert "× GATE" in {node.label for node in chart.nodes}
 
 

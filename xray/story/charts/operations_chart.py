@@ -382,12 +382,16 @@ def count_changes(flow: Flow, group: Collection[int], states: int = 1) -> int | 
     """How often loops change each of so many states: once with each sum, where each but the first is made of the one
     before.
 
-    What is worked out of a state on the way is of another shape (gated delta rule). None where other sums of this shape
-    stand among them, as those of a state in several parts (RWKV), or where there is but one.
+    What is worked out of a state on the way is of another shape (gated delta rule). The last one may be for a cache
+    alone, and lead nowhere (Qwen3.5). None where other sums of this shape stand among them, as those of a state in
+    several parts (RWKV), or where there is but one.
     """
     last = longest_chain(flow, group)
     state = flow.output(max(group) if last is None else last).shape
     changing = {one for one in group if flow.op(one) in SUMS and flow.output(one).shape == state}
+    made = {*flow.ahead(*changing, within=lambda one: flow.output(one).shape == state)} - {*group}
+    kept = {one for one in made if flow.op(one) in SUMS}
+    group, changing = {*group, *made}, changing | kept
     sums: dict[int, int] = {}
     for node in sorted(group):
         before = max((sums[maker] for maker in flow.makers[node] if maker in sums), default=0)
