@@ -116,7 +116,7 @@ class Lengthened(Counted):
 class Bounded(Counted):
     """Words, and the left end and the width of the box in which each stands on its page (LayoutLMv3)."""
 
-    def enter(self, ids, boxes):
+    def enter(self, ids, boxes):  # type: ignore[override]
         return self.words(ids) + self.places(boxes[:, :, 0]) + self.places(boxes[:, :, 1] - boxes[:, :, 0])
 
 

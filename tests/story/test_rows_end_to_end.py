@@ -88,7 +88,7 @@ class Series(Joined):
         super().__init__()
         self.project = nn.Linear(1, WIDTH)
 
-    def forward(self, past, future):
+    def forward(self, past, future):  # type: ignore[override]
         x = self.project(torch.cat([past, future], dim=1)[..., None])
         for layer in self.layers:
             x = layer(x)

@@ -84,7 +84,7 @@ class Begun(Reader):
         super().__init__(*layers)
         self.share, self.shift = nn.Parameter(torch.ones(WIDTH)), nn.Parameter(torch.ones(WIDTH))
 
-    def forward(self, x):
+    def forward(self, x):  # type: ignore[override]
         x = (self.project(x) + self.shift) * self.share
         for layer in self.layers:
             x = layer(x)

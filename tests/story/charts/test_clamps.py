@@ -35,7 +35,7 @@ class Held(nn.Module):
     def __init__(self):
         super().__init__()
         self.part, self.norm = AttentionPart(), nn.LayerNorm(WIDTH)
-        self.part.norm = nn.Identity()
+        self.part.norm = nn.Identity()  # type: ignore[assignment]
 
     def forward(self, x):
         return self.norm(self.part(x).clamp(-9, 9))

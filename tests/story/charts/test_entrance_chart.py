@@ -230,7 +230,7 @@ class Placed(nn.Module):
     def forward(self, x):
         places, others = self.table, x.shape[1] - 1
         if others != places.shape[-1]:
-            places = nn.functional.interpolate(places, size=others)
+            places = nn.functional.interpolate(places, size=others)  # type: ignore[assignment]
         x = self.cut(x) + torch.cat((self.row, places.transpose(1, 2)), 1)
         for layer in self.layers:
             x = layer(x)

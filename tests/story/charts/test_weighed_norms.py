@@ -70,7 +70,7 @@ class Times(nn.Module):
 )
 def test_one_number_behind_the_weights_of_a_norm_is_named(sets, number, told):
     part = AttentionPart()
-    part.norm = nn.Sequential(WrittenNorm(WIDTH, sets), Times(number))
+    part.norm = nn.Sequential(WrittenNorm(WIDTH, sets), Times(number))  # type: ignore[assignment]
 
     assert draw(Reader(part, AttentionPart()), rows())[0].label == told
 
@@ -81,7 +81,7 @@ class Begun(nn.Module):
     def __init__(self):
         super().__init__()
         self.begin, self.layer = nn.Parameter(torch.rand(5, WIDTH)), AttentionPart()
-        self.layer.norm = WrittenNorm(WIDTH)
+        self.layer.norm = WrittenNorm(WIDTH)  # type: ignore[assignment]
 
     def forward(self, x):
         return self.layer(self.begin.expand(len(x), -1, -1)) + x
@@ -98,7 +98,7 @@ class Scaled(AttentionPart):
 
     def __init__(self):
         super().__init__()
-        self.out = nn.Sequential(self.out, Laid())
+        self.out = nn.Sequential(self.out, Laid())  # type: ignore[assignment]
 
 
 class Laid(nn.Module):

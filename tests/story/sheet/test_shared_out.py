@@ -287,7 +287,7 @@ class Lends(nn.Module):
         super().__init__()
         self.words, self.places = nn.Embedding(31, WIDTH), nn.Embedding(7, WIDTH)
         self.layers: Any = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(3))
-        self.layers[0].one.places = self.places
+        self.layers[0].one.places = self.places  # type: ignore[union-attr]
         self.head = nn.Linear(WIDTH, 31)
 
     def forward(self, ids):

@@ -24,14 +24,14 @@ def test_a_turn_leads_to_every_box_of_a_bridge_that_reads_the_stream(rows):
     canvas = Canvas(text_width)
     frame, lane = SimpleNamespace(bridge=bridge), Lane(400.0, 300.0, Look("text", "text", ()))
 
-    _, firsts, besides, lasts, _ = draw_bridge(canvas, [frame], [lane], 100.0, 20.0, [])
+    _, firsts, besides, lasts, _ = draw_bridge(canvas, [frame], [lane], 100.0, 20.0, [])  # type: ignore[list-item]
     below = Box("below", 100.0, 500.0, 80.0, 30.0, (), "text")
     turned = [
         Drawn((below,), (below,), (), (), 520.0),
         Drawn(tuple(firsts), tuple(lasts), (), (), 400.0, tuple(besides)),
     ]
     standing = [SimpleNamespace(left=20.0, drawn=turned[0]), SimpleNamespace(left=380.0, drawn=turned[1])]
-    draw_turns(canvas, [SimpleNamespace(is_first=True), SimpleNamespace(is_first=False)], standing, 40.0)
+    draw_turns(canvas, [SimpleNamespace(is_first=True), SimpleNamespace(is_first=False)], standing, 40.0)  # type: ignore[arg-type, list-item]
 
     ends = {curve.points[-1] for curve in canvas.curves if curve.role == "boundary"}
     assert ends == {(box.x, box.bottom) for box in [*firsts, *besides]}
