@@ -1,16 +1,18 @@
 """The fullest moment of a pass: what is made, and not yet read for the last time."""
 
+from dataclasses import replace
+
 from xray.ir.peak import find_peak
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
 
 
-def tensor(shape, source):
+def tensor(shape, source, dtype="float32"):
     return TensorRecord(
         name="out",
         shape=shape,
         axes=("",) * len(shape),
-        dtype="float32",
+        dtype=dtype,
         device="cpu",
         role="activation",
         source=source,
@@ -51,6 +53,20 @@ def test_a_view_keeps_what_it_shows():
     peak = find_peak(Pass(kind="forward", number=0, tokens={}, steps=(wide, view, other, last)))
 
     assert (peak.bytes, peak.step.id) == (4 * 17, "last")
+
+
+def test_what_a_step_makes_beside_and_nobody_reads_is_let_go():
+    """The places of a maximum are there while it is found, and not when its values are worked on (Hiera)."""
+    found = step("found", (4,), tensor((2,), None), op="max")
+    found = replace(found, outputs=(*found.outputs, tensor((4,), "found", "int64")))
+    wide = step("wide", (9,), found.outputs[0])
+    last = step("last", (1,), wide.outputs[0])
+    peak = find_peak(Pass(kind="forward", number=0, tokens={}, steps=(found, wide, last)))
+    places_read = replace(last, inputs=(*last.inputs, found.outputs[1]))
+    other = find_peak(Pass(kind="forward", number=0, tokens={}, steps=(found, wide, places_read)))
+
+    assert (peak.bytes, peak.step.id) == (4 * 13, "wide")
+    assert (other.bytes, other.step.id) == (4 * 13 + 8 * 4, "wide")
 
 
 def test_what_is_kept_for_the_next_pass_stays():

@@ -37,28 +37,34 @@ def count_bytes(record: TensorRecord) -> int:
 
 @once
 def measure_storage(one_pass: Pass) -> Mapping[str, int]:
-    """The bytes that each step stored anew, by its id; steps that stored nothing are left out.
+    """The bytes that each step stored anew, by its id; steps that stored nothing are left out."""
+    return {made: sum(sizes) for made, sizes in measure_outputs(one_pass).items()}
+
+
+@once
+def measure_outputs(one_pass: Pass) -> Mapping[str, tuple[int, ...]]:
+    """The bytes that each step stored anew for each tensor that it made, by its id; without steps that stored nothing.
 
     Views are followed by their strides, so that a reshape of what was transposed counts as the copy that it is.
     """
-    blocks, strides, stored = one_pass.blocks, dict[str, Strides | None](), dict[str, int]()
+    blocks, strides, stored = one_pass.blocks, dict[str, Strides | None](), dict[str, tuple[int, ...]]()
     fused = {step.parent for step in one_pass.steps if step.settings.get("derived")}
     for step in one_pass.steps:
         changes_input = is_in_place(step.op) or step.settings.get("inplace") is True
         if step.settings.get("derived") or (step.id in blocks and step.id not in fused) or changes_input:
             continue
-        count = 0
-        for record in step.outputs:
+        sizes = [0] * len(step.outputs)
+        for number, record in enumerate(step.outputs):
             is_own = record.source == step.id or step.id in fused
             if record.role == "parameter" or not is_own:
                 continue
             laid = lay_view(step, record, strides) if is_view(step) and step.id not in fused else None
             if laid is None:
-                count += count_bytes(record)
+                sizes[number] = count_bytes(record)
                 laid = lay_fused(record.shape) if step.id in fused else in_order(record.shape)
             strides[record.source or step.id] = laid
-        if count:
-            stored[step.id] = count
+        if any(sizes):
+            stored[step.id] = tuple(sizes)
     return stored
 
 

@@ -16,7 +16,7 @@ def test_the_counts_are_those_of_the_whole_trace():
     told, work = dict(list_costs(trace)), count_work(trace)
 
     assert told["weights"] == f"{say_short(work.params)} numbers, {say_short(work.param_bytes, 'B')}"
-    assert told["FLOPs"] in (say_short(work.flops), say_at_least(work.flops))
+    assert told["FLOPs"] == say_at_least(work.flops)  # a way back is among the passes
 
 
 def test_the_fullest_moment_holds_the_weights_too():

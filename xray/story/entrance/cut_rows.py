@@ -53,9 +53,7 @@ def takes_each_once(flow: Flow, node: int) -> bool:
     while here is not None and flow.op(here) not in COUNTED:
         before = flow.makers[here] if flow.op(here) in CARRYING | REPEATS | {"index"} else ()
         here = before[0] if len(before) == 1 else None
-    return here is not None and max(record.shape[-1:] for record in flow.steps[here].outputs) >= (
-        flow.output(node).shape[1],
-    )
+    return here is not None and flow.output(here).shape[-1] >= flow.output(node).shape[1]
 
 
 def clears_rows(flow: Flow, node: int) -> bool:
