@@ -71,8 +71,9 @@ MODELS: dict[str, Callable[[], Built]] = {
 TOWERS = (2, 4, 8, 16)
 
 
-def build(name: str) -> Built:
+def build(name: str, device: str = "cpu") -> Built:
     """The model of that name, "tower 4" among them, with the same weights each time."""
     torch.manual_seed(0)
     kind, _, layers = name.partition(" ")
-    return build_tower(int(layers)) if kind == "tower" else MODELS[name]()
+    model, inputs = build_tower(int(layers)) if kind == "tower" else MODELS[name]()
+    return model.to(device), tuple(one.to(device) for one in inputs)

@@ -1,6 +1,7 @@
 """What recording costs: X-Ray against plain hooks, torchlens, torchview, torchinfo and torchvista on the same models.
 
 Run: python benchmarks/tracing.py [--peers peers] [--rounds 7] [--models chatbot "GPT-2 small"] [--no-meta]
+     python benchmarks/tracing.py --device cuda --no-meta
 
 Each pair of a tracer and a model has a process of its own, in which the bare forward and the tracer take turns: what a
 tracer leaves behind slows nobody else, and a busy moment of the machine meets both. Peers that are missing are left
@@ -34,6 +35,7 @@ def main() -> None:
     options.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
     options.add_argument("--peers", help="a folder that pip installed peers into")
     options.add_argument("--patience", type=float, default=180, help="seconds until a contestant is given up")
+    options.add_argument("--device", default="cpu", help="on another than the CPU no peers are measured")
     options.add_argument("--no-meta", action="store_true", help="leave out the model that fits no machine")
     options.add_argument("--one", nargs="+", help=argparse.SUPPRESS)
     wanted = options.parse_args()
@@ -41,11 +43,11 @@ def main() -> None:
         sys.path.append(wanted.peers)
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     if wanted.one:
-        measure_one(wanted.one[0], wanted.one[1:], wanted.rounds)
+        measure_one(wanted.one[0], wanted.one[1:], wanted)
         return
-    print(f"{machine()}; one thread\n")
+    print(f"{machine()}; one thread; device {wanted.device}\n")
     missing = [name for name in PEERS if not is_there(name)]
-    if missing:
+    if missing and wanted.device == "cpu":
         print(f"Not installed, hence left out: {', '.join(missing)}. To have them: {INSTALL}\n")
     for name in wanted.models:
         tell_recording(name, wanted)
@@ -57,7 +59,7 @@ def main() -> None:
 def tell_recording(name: str, wanted: argparse.Namespace) -> None:
     """A row for each tracer: how long recording takes, until there is a picture, and how much memory."""
     rows = []
-    for tracer in filter(is_there, TRACERS):
+    for tracer in list_tracers(wanted):
         found = measure_apart(tracer, [name], wanted)
         memory, turns, picture = (found.get(f"{what} {name}", {}) for what in ("memory", "turns", "picture"))
         failure = found["failure"]["text"]
@@ -72,7 +74,7 @@ def list_growth(wanted: argparse.Namespace) -> None:
     """A row for each tracer, a column for each number of layers."""
     rows = []
     names = [f"tower {layers}" for layers in TOWERS]
-    for tracer in filter(is_there, TRACERS):
+    for tracer in list_tracers(wanted):
         found = measure_apart(tracer, names, wanted)
         turns = [found.get(f"turns {name}") for name in names]
         rows.append([tracer, *(f"{1000 * one['middle']:.1f}" if one else found["failure"]["text"] for one in turns)])
@@ -94,9 +96,15 @@ def tell_meta() -> None:
     print_table("126 layers, 16,384 wide, 8,192 words, without storage", ["command", "seconds", "peak memory"], rows)
 
 
+def list_tracers(wanted: argparse.Namespace) -> list[str]:
+    """Who is measured: everybody that is installed, on another device than the CPU without the peers."""
+    return [name for name in TRACERS if is_there(name) and (wanted.device == "cpu" or name not in PEERS)]
+
+
 def measure_apart(tracer: str, models: list[str], wanted: argparse.Namespace) -> dict[str, Any]:
     """All that a process of its own found out before it ended; "failure" says how, if it ended too early."""
     command = [sys.executable, __file__, "--one", tracer, *models, "--rounds", str(wanted.rounds)]
+    command += ["--device", wanted.device]
     command += ["--peers", wanted.peers] if wanted.peers else []
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=wanted.patience, check=False)
@@ -115,14 +123,14 @@ def read_facts(told: str) -> dict[str, Any]:
     return facts
 
 
-def measure_one(tracer: str, models: list[str], rounds: int) -> None:
+def measure_one(tracer: str, models: list[str], wanted: argparse.Namespace) -> None:
     """Print each fact as soon as it is there: memory first, while the peak of the process is still low."""
-    tiny, few = build("tower 2")
+    tiny, few = build("tower 2", wanted.device)
     quietly(TRACERS[tracer])(tiny, few)  # so that what is imported does not count
     for name in models:
-        model, inputs = build(name)
+        model, inputs = build(name, wanted.device)
         tell(f"memory {name}", measure_memory(tracer, model, inputs))
-        tell(f"turns {name}", measure_turns(tracer, model, inputs, rounds))
+        tell(f"turns {name}", measure_turns(tracer, model, inputs, wanted.rounds))
         if tracer in DRAWERS and not name.startswith("tower"):
             quietly(DRAWERS[tracer])(tiny, few)
             tell(f"picture {name}", measure_picture(tracer, model, inputs))
@@ -133,14 +141,22 @@ def tell(what: str, fact: dict[str, Any]) -> None:
 
 
 def measure_memory(tracer: str, model: nn.Module, inputs: Inputs) -> dict[str, Any]:
-    """By how much the peak of the process grows when the tracer runs after the bare forward."""
+    """By how much the peak of the process, or of the GPU, grows when the tracer runs after the bare forward."""
     for _ in range(3):
         quietly(TRACERS[BARE])(model, inputs)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_bytes(model)
     kept = quietly(TRACERS[tracer])(model, inputs)
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    after = peak_bytes(model)
     drop(kept)
-    return {"text": f"{(after - before) * 1024 / MIB:,.1f} MiB"}
+    return {"text": f"{(after - before) / MIB:,.1f} MiB"}
+
+
+def peak_bytes(model: nn.Module) -> int:
+    """The most memory that there ever was at once where a model is: of the process, or on its GPU."""
+    device = next(model.parameters()).device
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def measure_turns(tracer: str, model: nn.Module, inputs: Inputs, rounds: int) -> dict[str, Any]:

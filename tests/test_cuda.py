@@ -1,8 +1,13 @@
 """On a GPU all is as on the CPU: the training, the answers, the recording and the poster."""
 
+import runpy
+from functools import partial
+from pathlib import Path
+
 import pytest
 import torch
 from small_runs import LESSONS, MODEL, write_pairs
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import xray
 from xray.capture.targets.run import Run
@@ -11,6 +16,10 @@ from xray.data.reading.source import Source
 from xray.learn.runs.begin import begin_training, resume_training
 from xray.learn.runs.load import load_run, untrained_chatbot
 from xray.model.fast.loss import judge_answers
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = sorted({path.name for path in (ROOT / "examples").glob("*.py")} - {"llama_405b.py"})
+"""Those that fit any machine."""
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
 
@@ -27,6 +36,17 @@ def test_a_trace_has_the_shapes_of_the_cpu():
     assert {r.device for step in on_gpu.steps for r in step.outputs} == {"cuda:0"}
 
 
+class Attends(torch.nn.Module):
+    """Causal attention of one tensor to itself, in whatever kernel is chosen."""
+
+    def forward(self, x):
+        return torch.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)
+
+
+def move_to(one, device, kind):
+    return one.to(device, kind) if isinstance(one, torch.nn.Module) or one.is_floating_point() else one.to(device)
+
+
 def test_recording_changes_nothing():
     model = torch.nn.Transformer(32, 4, 1, 1, 64, dropout=0.1, batch_first=True).cuda()
     src, tgt = torch.rand(2, 5, 32, device="cuda"), torch.rand(2, 7, 32, device="cuda")
@@ -39,6 +59,36 @@ def test_recording_changes_nothing():
 
     assert torch.equal(plain, recorded)
     assert torch.equal(torch.cuda.get_rng_state(), state)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("script", EXAMPLES)
+@pytest.mark.parametrize("kind", ["float32", "bfloat16"])
+def test_a_model_has_the_anatomy_that_it_has_on_the_cpu(script, kind):
+    """Their steps may differ, as one kernel gives more beside than another."""
+    pytest.importorskip("transformers", reason="most of the examples are models of transformers")
+    traces = []
+    for device in ("cpu", "cuda"):
+        model, given = runpy.run_path(str(ROOT / "examples" / script))["build"]()
+        move = partial(move_to, device=device, kind=getattr(torch, kind))
+        keywords = {name: move(one) for name, one in given.items()} if isinstance(given, dict) else {}
+        with torch.no_grad():
+            traces.append(xray.trace(move(model), *([] if keywords else map(move, given)), **keywords))
+
+    on_cpu, on_gpu = traces
+    assert xray.anatomy(on_gpu) == xray.anatomy(on_cpu)
+    assert {one.kind for one in xray.audit(on_gpu).alarms} == {one.kind for one in xray.audit(on_cpu).alarms}
+
+
+@pytest.mark.parametrize("backend", ["FLASH_ATTENTION", "EFFICIENT_ATTENTION", "CUDNN_ATTENTION", "MATH"])
+def test_every_kernel_of_attention_is_opened_alike(backend):
+    query = torch.randn(2, 4, 64, 16, dtype=torch.bfloat16)
+    module = Attends()
+    on_cpu = xray.trace(module, query)
+    with sdpa_kernel(getattr(SDPBackend, backend)):
+        on_gpu = xray.trace(module, query.cuda())
+
+    assert shapes_of(on_gpu) == shapes_of(on_cpu)
 
 
 def test_the_poster_of_a_gpu_is_drawn():
