@@ -120,6 +120,19 @@ class Bounded(Counted):
         return self.words(ids) + self.places(boxes[:, :, 0]) + self.places(boxes[:, :, 1] - boxes[:, :, 0])
 
 
+class Padded(Layered):
+    """Numbers by which their mean is known, and beside each whether it is padded (TimesFM)."""
+
+    def __init__(self):
+        super().__init__()
+        self.lead = nn.Linear(OTHER * 2, WIDTH)
+
+    def enter(self, numbers, padded):
+        pieces, marks = numbers.view(2, 7, OTHER), padded.view(2, 7, OTHER)
+        marks = torch.where((pieces - 9).abs() < 1e-3, 1, marks)
+        return self.lead(torch.cat([pieces - pieces.mean(1, keepdim=True), marks], dim=-1))
+
+
 class Prompted(Gridded):
     """The same, and on top which one of several languages it is, beside every row (Nemotron 3.5 ASR)."""
 
@@ -193,6 +206,15 @@ def test_boxes_of_which_each_lookup_reads_some_numbers_stand_at_the_foot():
     (given,) = (node for node in chart.nodes if node.label == "IDS")
     assert given.record.shape == (2, 7, 4)
     assert [edge.source for edge in chart.edges].count(given.key) == 2
+
+
+def test_what_is_put_beside_other_numbers_has_a_box():
+    chart = read(Padded, torch.rand(2, 7 * OTHER), torch.arange(14 * OTHER).view(2, 7 * OTHER) % 2).entrance
+
+    given = [node for node in chart.nodes if node.row == 0]
+    (join,) = (node for node in chart.nodes if node.label == "SIDE BY SIDE")
+    assert [node.record.shape for node in given] == [(2, 7 * OTHER)] * 2
+    assert len({edge.source for edge in chart.edges if edge.target == join.key} & {node.key for node in given}) == 1
 
 
 def test_longer_rows_of_ids_than_came_in_are_not_led_from_these():

@@ -124,6 +124,16 @@ def test_rows_of_another_way_are_told_where_they_are_put_beside_the_heads():
     assert told not in {node.label for node in chart_of(lambda: BesideRows(joined=False)).nodes}
 
 
+def test_what_another_way_reads_leads_to_where_its_rows_are_put_beside_the_heads():
+    chart = chart_of(BesideRows)
+    (box,) = (node for node in chart.nodes if node.label == "WITH ANOTHER WAY BESIDE IT")
+
+    led = {chart.node(edge.source).label for edge in chart.edges if edge.target == box.key}
+    assert {step.op for step in box.steps} >= {"cat", "linear", "tanh"}
+    assert box.extra == f"{(WIDTH + 1) * (WIDTH - HEADS * D_K):,} parameters"
+    assert "LAYER NORM" in led or box.key in chart.feet
+
+
 class Twice(nn.Module):
     """The same queries and keys weigh one half of the values, and the other; what both give lies side by side."""
 

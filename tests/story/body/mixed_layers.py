@@ -22,7 +22,7 @@ from story.body.truth import (
 )
 
 from xray.story.anatomy.branches import Convolution, Recurrence
-from xray.story.anatomy.tree import Head
+from xray.story.anatomy.tree import Head, Link
 
 TWO = {"num_hidden_layers": 2}
 EVERY_SECOND = ["full_attention", "conv"] * 3
@@ -111,7 +111,8 @@ def lilt(c):
     parts += [f"projection {narrow}", f"positions {c.max_position_embeddings}", "norm"]
     thinks = post("layer", plain(c, d_ff=c.intermediate_size // c.channel_shrink_ratio))
     layout = tower(c, "stack", None, False, entrance(*parts), (group(2, narrow, post("layer", boxes), thinks),), None)
-    return network(text, layout, head=Head("none"))
+    both = (Link("scored", "stack", "text"), Link("scored", "text", "stack"))
+    return network(text, layout, links=both, head=Head("none"))
 
 
 @family("NanoChatForCausalLM", "nanochat:52, 206, 278, 360", named=True, **TWO)

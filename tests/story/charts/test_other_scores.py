@@ -7,7 +7,7 @@ from torch import nn
 import xray
 from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import read_flow
-from xray.story.attention.made_beside import adds_other_scores
+from xray.story.branches.distinctions import list_other_scores
 from xray.story.recognition.scored_parts import read_scored
 
 PLACES = 7
@@ -38,5 +38,5 @@ def test_scores_of_another_attention_are_told_from_a_bias():
 
     found = []
     for site in list_sites(flow):
-        found.append([adds_other_scores(flow, part, site) for part in read_scored(flow, site.scored)])
+        found.append([list_other_scores(flow, site, part.nodes) for part in read_scored(flow, site.scored)])
     assert [any(told) for told in found] == [True, False]

@@ -157,6 +157,9 @@ MODELS = {
     "ids of another tower": make_anatomy(FALSE, links=(Link("chosen", "vision", "text"),)),
     "links behind layers": make_anatomy(FALSE, links=(Link("memory", "text", "vision", (0,)),)),
     "multiplied": make_anatomy(FALSE, links=(Link("multiplied", "vision", "text"),)),
+    "scores of another tower": make_anatomy(
+        FALSE, links=(Link("scored", "vision", "text"), Link("scored", "text", "vision"))
+    ),
     "kernel": make_anatomy(replace(FALSE, kernel="scaled_dot_product_attention")),
     "unknown": make_anatomy(Unknown(("mixer",))),
     "not drawn": replace(make_anatomy(FALSE), untold=(Untold("mixer", 11), Untold("nothing", 0))),

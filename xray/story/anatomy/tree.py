@@ -190,13 +190,14 @@ class Link:
     """How one tower reaches another: as memory of its cross-attention, joined into its stream, or compared with it.
 
     It may also be "multiplied" with that stream inside of layers that look at nothing (UnivNet), or ids are "chosen" of
-    it, whose rows of a table that stream begins with (X-Codec).
+    it, whose rows of a table that stream begins with (X-Codec), or what its layers "scored" is added to the scores of
+    the other's layers (LiLT).
 
     `behind` are the numbers of the layers of the source, from 0, behind which its rows are taken, where that is not its
     end alone (LLaVA: the last layer but one); where it is, or that is not known, there are none.
     """
 
-    kind: Literal["memory", "joined", "compared", "multiplied", "chosen"]
+    kind: Literal["memory", "joined", "compared", "multiplied", "chosen", "scored"]
     source: str
     target: str
     behind: tuple[int, ...] = ()

@@ -32,6 +32,7 @@ LINKS = {
     "compared": "is compared with",
     "multiplied": "is multiplied with",
     "chosen": "gives ids to",
+    "scored": "adds its scores to those of",
 }
 OVER = {"head": ", head by head", "width": ", over all heads"}
 SCALES = {

@@ -19,6 +19,7 @@ from xray.story.attention.made_beside import (
     list_weighing,
     read_entry,
     tell_other_rows,
+    tell_other_way,
 )
 from xray.story.attention.part_names import name_part, names_heads
 from xray.story.attention.part_turns import count_turned_rows
@@ -86,6 +87,7 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
     head = draw_end(flow, site, branch, found.region, row, nodes, edges)
     lead_gate(flow, site, beside, nodes, edges, feet)
     nodes = add_joined_values(flow, site, beside, nodes, edges, feet)
+    nodes = tell_other_way(flow, site, beside, nodes, edges, feet)
     nodes = tell_shares(flow, site, nodes, branch)
     is_own = bool(branch.other_rows)
     nodes = tell_other_rows(flow, beside, nodes, edges, feet) if is_own else tell_joined(flow, nodes, found.region)
@@ -173,12 +175,10 @@ def add_joined_values(
         return list(nodes)
     made = found[1]
     shares = next(node.key for node in nodes if node.key in ("softmax", "shares"))
-    led, is_begun = replace(beside, owners={**beside.owners, site.softmax: shares}).lead_in(flow, made, own.key)
-    edges += led
-    feet += [own.key] if is_begun else []
-    steps = (*own.steps, *(flow.steps[node] for node in reversed(made)))
     label = "+ WEIGHTS · LEARNED ROWS" if weighs_learned(flow, site, made) else "+ OTHER WEIGHTS · V"
-    told = replace(own, label=label, steps=steps, extra=describe_own(flow, site, made))
+    ways = replace(beside, owners={**beside.owners, site.softmax: shares})
+    told = replace(own, label=label, extra=describe_own(flow, site, made))
+    told = ways.stand_for(flow, told, made, edges, feet)
     return [told if node is own else node for node in nodes]
 
 

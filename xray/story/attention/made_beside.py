@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from xray.ir.flow.attention_sites import Site, list_sites
+from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.flow.projections import is_product
@@ -28,6 +28,13 @@ class Beside:
         read = {one for maker in read for one in pass_by(flow, maker, self)}
         sources = dict.fromkeys(self.owners[one] for one in sorted(read) if one in self.owners)
         return [Edge(source, key) for source in sources if source != key], self.entry in read
+
+    def stand_for(self, flow: Flow, node: Node, works: Sequence[int], edges: list[Edge], feet: list[str]) -> Node:
+        """A box that stands for steps that work out what it reads, too: to it leads what leads to them."""
+        led, is_begun = self.lead_in(flow, works, node.key)
+        edges += [edge for edge in led if edge not in edges]
+        feet += [node.key] if is_begun else []
+        return replace(node, steps=(*node.steps, *(flow.steps[one] for one in reversed(works))))
 
 
 def pass_by(flow: Flow, maker: int, ways: Beside) -> Iterator[int]:
@@ -82,13 +89,6 @@ def is_gated(flow: Flow, made: Sequence[int]) -> bool:
     return shares == [(1,)] and len(flow.makers[last]) > 1
 
 
-def adds_other_scores(flow: Flow, part: Scored, site: Site) -> bool:
-    """Whether what is added to scores are those of another attention, be they scaled (LiLT's text and its layout)."""
-    others = {one.scores for one in list_sites(flow)} - {site.scores}
-    added = {maker for node in part.nodes for maker in flow.makers[node] if maker not in site.scored}
-    return any(flow.carried_from(maker, CARRYING | SCALINGS) in others for maker in added)
-
-
 def tell_other_rows(
     flow: Flow, beside: Beside, nodes: Sequence[Node], edges: list[Edge], feet: list[str]
 ) -> list[Node]:
@@ -96,19 +96,35 @@ def tell_other_rows(
     inside = {one for one in beside.inside if one not in beside.owners and (beside.entry is None or one > beside.entry)}
     found = []
     for node in nodes:
-        joins = [flow.places[step.id] for step in node.steps if step.op in SIDE_BY_SIDE and node.key.startswith("join")]
-        others = [maker for one in joins for maker in flow.makers[one] if maker is not None]
-        made = flow.behind(*others, within=inside.__contains__)
-        works = [one for one in sorted(set(made)) if flow.is_leaf(one) and flow.op(one) not in CARRYING]
+        works = list_put_beside(flow, node, inside) if node.key.startswith("join") else []
         if any(is_linear(flow, one) for one in works):
-            led, is_begun = beside.lead_in(flow, works, node.key)
-            edges += [edge for edge in led if edge not in edges]
-            feet += [node.key] if is_begun else []
             told = ", ".join(filter(None, ("the others made beside", describe_params(flow, *works))))
-            steps = (*node.steps, *(flow.steps[one] for one in reversed(works)))
-            node = replace(node, told=(*node.told, told), steps=steps)
+            node = beside.stand_for(flow, replace(node, told=(*node.told, told)), works, edges, feet)
         found.append(node)
     return found
+
+
+def tell_other_way(
+    flow: Flow, site: Site, beside: Beside, nodes: Sequence[Node], edges: list[Edge], feet: list[str]
+) -> list[Node]:
+    """The boxes, of which one that puts rows of another way beside the heads stands for that way, too (ConvBERT)."""
+    inside = beside.inside - {*flow.behind(site.weighted_sum), *flow.ahead(site.weighted_sum)} - {*beside.owners}
+    found = []
+    for node in nodes:
+        works = list_put_beside(flow, node, inside) if node.key.startswith("tail") else []
+        if any(is_linear(flow, one) for one in works):
+            extra = node.extra or describe_params(flow, *works)
+            node = beside.stand_for(flow, replace(node, extra=extra), works, edges, feet)
+        found.append(node)
+    return found
+
+
+def list_put_beside(flow: Flow, node: Node, inside: Collection[int]) -> list[int]:
+    """The steps among some that work out what a box puts beside other rows."""
+    joins = [flow.places[step.id] for step in node.steps if step.op in SIDE_BY_SIDE]
+    others = [maker for one in joins for maker in flow.makers[one] if maker is not None]
+    made = flow.behind(*others, within=inside.__contains__)
+    return [one for one in sorted(set(made)) if flow.is_leaf(one) and flow.op(one) not in CARRYING]
 
 
 def find_joined_scores(flow: Flow, site: Site, inside: Collection[int]) -> tuple[int, list[int]] | None:

@@ -12,9 +12,10 @@ from xray.ir.trace import Step
 from xray.story.anatomy.branches import Attention
 from xray.story.attention.factors import name_factors, read_alpha
 from xray.story.attention.lanes import Part
-from xray.story.attention.made_beside import Beside, adds_other_scores, find_joined_scores, is_gated, list_made
+from xray.story.attention.made_beside import Beside, find_joined_scores, is_gated, list_made
 from xray.story.branches.attention import has_sinks_inside
 from xray.story.branches.caps import list_cap
+from xray.story.branches.distinctions import list_other_scores
 from xray.story.branches.visible import find_choice
 from xray.story.charts.chart import (
     WHOLE,
@@ -226,7 +227,8 @@ def score_node(
     record = part.operand.record if part.operand is not None else None
     out = flow.output(part.nodes[-1])
     is_drawn = part.kind == "mask" and bool(made)
-    beside = () if is_drawn else sorted({*list_products_beside(flow, part, site), *made})
+    others = list_other_scores(flow, site, part.nodes)
+    beside = () if is_drawn or (others and not made) else sorted({*list_products_beside(flow, part, site), *made})
     steps = steps_at(flow, *reversed(part.nodes), *beside)
     extra = "broadcast" if record is not None and record.shape != out.shape else ""
     if part.kind == "mask":
@@ -235,7 +237,7 @@ def score_node(
     named = {"alibi": "+ SLOPES BY DISTANCE (ALiBi)", "relative": "+ BIAS OF RELATIVE PLACES"}
     label = "+ A BIAS" if key.startswith("kinds") else named.get(branch.positions or "", "+ A BIAS")
     label = label.replace("BIAS", "GATED BIAS", 1) if is_gated(flow, made) else label
-    label = OTHER_SCORES if adds_other_scores(flow, part, site) else label
+    label = OTHER_SCORES if others else label
     told = describe_own(flow, site, [*part.nodes, *made]) if made else ""
     return Node(key, label, row, SQUARE, steps, out, told or extra, beside=None if told else record)
 

@@ -16,6 +16,7 @@ from xray.story.body.naming import MOST_BEHIND, list_branchings, looks_beside
 from xray.story.body.reading import Reading
 from xray.story.body.stages import Branching
 from xray.story.body.towers import Towering
+from xray.story.branches.distinctions import list_other_scores
 from xray.story.entrance.tables import PICKING
 
 MOST_TO_IDS = 2000
@@ -42,6 +43,8 @@ def read_links(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> tu
     found: dict[Link, set[int]] = {}
     looked: dict[tuple[str, str], set[int]] = {}
     ends = {end: one.tower.name for one in towers for end in (one.end, *one.sums)}
+    whose = ((branching.site, one.tower.name) for one in towers for branching in list_branchings(one))
+    scored = {site.scores: name for site, name in whose if site is not None}
     for one in towers:
         for branching in list_branchings(one):
             branch = branching.branch
@@ -52,6 +55,10 @@ def read_links(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> tu
             for place in [] if isinstance(branch, Looking) else list_multiplied(flow, branching, ends):
                 if ends[place] != one.tower.name:
                     found.setdefault(Link("multiplied", ends[place], one.tower.name), set()).add(place)
+            site = branching.site
+            for scores in [] if site is None else list_other_scores(flow, site, site.scored):
+                if scored.get(scores, one.tower.name) != one.tower.name:
+                    found.setdefault(Link("scored", scored[scores], one.tower.name), set())
         for other in towers:
             if other is not one and looks_beside(flow, one, other, other.tower.name):
                 found.setdefault(Link("memory", other.tower.name, one.tower.name), set())

@@ -1,8 +1,9 @@
 """What tells a branch from another kind that looks like it: by what its steps do, beyond which steps there are."""
 
+from collections.abc import Collection
 from math import prod
 
-from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CARRYING,
@@ -150,6 +151,13 @@ def is_across_channels(flow: Flow, site: Site, region: Region) -> bool:
     if len(shape) != 3 or len(square) != 2 or square[0] != square[1] or square[0] == shape[1]:
         return False
     return site.query.end.shape[-1] == shape[1] and shape[2] % square[0] == 0
+
+
+def list_other_scores(flow: Flow, site: Site, steps: Collection[int]) -> list[int]:
+    """The scores of other attentions that some steps add to those of one, be they scaled (LiLT)."""
+    others = {one.scores for one in list_sites(flow)} - {site.scores}
+    added = (maker for node in steps for maker in flow.makers[node] if maker not in site.scored)
+    return [scores for maker in added if (scores := flow.carried_from(maker, CARRYING | SCALINGS)) in others]
 
 
 def are_twins(flow: Flow, one: Site, other: Site) -> bool:

@@ -27,18 +27,21 @@ def add_others(flow: Flow, chart: Chart) -> Chart:
     bare = [node for node in chart.nodes if node.key not in led]
     edges = [*lead_to_lookups(flow, given, bare)]
     found = [(node, *one) for node in bare if (one := read_besides(flow, node)) is not None]
+    found += [(node, record, PICTURE) for node in chart.nodes if node.row for record in list_joined(flow, chart, node)]
     alike = Counter(record.shape for _, record, label in found if label == VECTORS)
     others: dict[str, Node] = {}
     for node, record, label in found:
         told = plural(prod(record.shape), "parameter") if record.role == "parameter" else ""
-        is_one = label in (VECTORS, IDS) and count_arguments(flow, record) == 1  # whoever reads the like reads the same
+        is_one = (
+            label in (VECTORS, IDS, PICTURE) and count_arguments(flow, record) == 1
+        )  # whoever reads the like reads the same
         if label == VECTORS and not is_one and alike[record.shape] > 1:
             continue
         same = next((one for one in given if is_one and has_shape(one, record)), None)
         if same is None:
             key = str(record.shape) if is_one else record.source or node.key
             same = others.setdefault(key, Node(f"also{node.key}", label, 0, node.place, node.steps[:1], record, told))
-        edges += [one for one in [Edge(same.key, node.key)] if one not in edges]
+        edges += [one for one in [Edge(same.key, node.key)] if one not in (*edges, *chart.edges)]
     too_many = len(others) + len(given) > MOST_BESIDE
     if not others or not given or too_many or any(node.row == 0 and node not in given for node in chart.nodes):
         kept = [edge for edge in edges if not edge.source.startswith("also")]
@@ -110,6 +113,21 @@ def read_besides(flow: Flow, node: Node) -> tuple[TensorRecord, str] | None:
         rows = prod(record.shape[:-1])
         return record, name_learned(rows)
     return (record, VECTORS) if len(record.shape) in (2, 3) and count_arguments(flow, record) else None
+
+
+def list_joined(flow: Flow, chart: Chart, node: Node) -> Iterator[TensorRecord]:
+    """The arguments of the whole pass that a box puts beside others, worked on in no box below and led in by none.
+
+    So whether a place is padded stands beside its number (TimesFM). What numbers are chosen by does not count.
+    """
+    place = flow.places[node.steps[0].id]
+    drawn = {flow.places[step.id] for one in chart.nodes if one.row for step in one.steps}
+    for record, maker in flow.taken(place) if flow.op(place) in SIDE_BY_SIDE else ():
+        ways = list(flow.behind(maker, most=MOST_BEHIND, within=lambda here: flow.output(here).dtype != "bool"))
+        taken = [(record, maker), *(one for here in ways for one in flow.taken(here))]
+        given = {(one.shape, one.role): one for one, before in taken if before is None and one.shape}
+        if len(given) == 1 and len(ways) < MOST_BEHIND and drawn.isdisjoint(ways):
+            yield from (one for one in given.values() if one.role != "parameter" and count_arguments(flow, one) == 1)
 
 
 def is_put_together(flow: Flow, maker: int) -> bool:

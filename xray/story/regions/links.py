@@ -16,6 +16,7 @@ from xray.story.regions.sources import (
     list_entered,
     list_multiplied,
     list_read,
+    list_scored,
     list_sources,
 )
 from xray.story.sheet.columns import Column
@@ -35,14 +36,15 @@ APART, OVER, UNDER = 7.0, 24.0, 15.0
 class Way:
     """All that one box of a column gives to boxes of another one: as memory, or for its entrance.
 
-    What `is_multiplied` with rows inside layers is led there as memory is, and called after the tower that it is from.
+    What `is_worked_in` inside layers, multiplied with rows or added to scores, is led there as memory is, and called
+    after the tower that it is from.
     """
 
     source: Source
     target: int
     aims: list[list[Box]] = field(default_factory=list)
     is_memory: bool = True
-    is_multiplied: bool = False
+    is_worked_in: bool = False
 
 
 def draw_turns(canvas: Canvas, columns: Sequence[Column], standing: Sequence[Standing], aisle: float) -> None:
@@ -130,25 +132,26 @@ def list_ways(columns: Sequence[Column], standing: Sequence[Standing], links: Se
     """What is read from which box, as far as it is recorded: of memory that another pass made, the tower's end."""
     ways: dict[tuple[object, ...], Way] = {}
 
-    def lead(source: Source, target: int, row: list[Box], *, is_memory: bool, is_multiplied: bool = False) -> None:
-        begun = Way(source, target, is_memory=is_memory, is_multiplied=is_multiplied)
-        ways.setdefault((*source.key, target, is_memory, is_multiplied), begun).aims.append(row)
+    def lead(source: Source, target: int, row: list[Box], *, is_memory: bool, is_worked_in: bool = False) -> None:
+        begun = Way(source, target, is_memory=is_memory, is_worked_in=is_worked_in)
+        ways.setdefault((*source.key, target, is_memory, is_worked_in), begun).aims.append(row)
 
     drawn = {id(column.reading): list_drawn(column.reading.flow, columns, standing) for column in columns}
     for target, column in enumerate(columns):
         own = [link for link in links if link.target == column.name and link.source != column.name]
         rows = [(row, True, False) for row in list_fed(column, standing[target], own)]
         rows += [([one], False, False) for one in list_taken(column, standing[target], own)]
-        is_any = any(link.kind == "multiplied" for link in own)
-        rows += [(row, True, True) for row in (list_multiplied(column, standing[target]) if is_any else [])]
-        for row, is_memory, is_multiplied in rows:
+        for kind, find in (("multiplied", list_multiplied), ("scored", list_scored)):
+            is_any = any(link.kind == kind for link in own)
+            rows += [(row, True, True) for row in (find(column, standing[target]) if is_any else [])]
+        for row, is_memory, is_worked_in in rows:
             given: dict[tuple[object, ...], tuple[Source, list[Box]]] = {}
             for node, box in row:
                 found = list_sources(column.reading.flow, node, target, columns, drawn[id(column.reading)])
                 for source in found or find_other_pass(columns, standing, column, own, is_memory=is_memory):
                     given.setdefault(source.key, (source, []))[1].append(box)
             for source, boxes in given.values():
-                lead(source, target, boxes, is_memory=is_memory, is_multiplied=is_multiplied)
+                lead(source, target, boxes, is_memory=is_memory, is_worked_in=is_worked_in)
         begun = find_begun(column, own, drawn[id(column.reading)])
         if begun is not None:
             lead(begun, target, [standing[target].drawn.first], is_memory=False)
@@ -250,7 +253,7 @@ def name_way(
     box, column, layer = way.source.box, columns[way.source.column], way.source.layer
     own = standing[way.source.column]
     own_ways = [one for one in alike if one.source.key == way.source.key]
-    is_memory = all(one.is_memory and not one.is_multiplied for one in own_ways)
+    is_memory = all(one.is_memory and not one.is_worked_in for one in own_ways)
     if is_top(way.source, columns, standing):
         roof = max(box.top + OVER, own.drawn.top + 40)
         return [(box.x + 14, roof - 8, (MEMORY if is_memory else f"FROM THE {column.name.upper()} TOWER",), "page")]

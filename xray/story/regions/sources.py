@@ -1,12 +1,13 @@
 """Where a way between columns begins: at the box whose steps made what a box of another column reads."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING
 from xray.story.anatomy.branches import Looking
 from xray.story.body.links import list_products, list_taken_from
+from xray.story.branches.distinctions import list_other_scores
 from xray.story.charts.chart import Chart, Node
 from xray.story.layout import Box
 from xray.story.sheet.columns import Column
@@ -132,6 +133,18 @@ def list_multiplied(column: Column, standing: Standing) -> list[list[tuple[Node,
         found = (node for node in panel.chart.nodes if node.key in boxes and {one.id for one in node.steps} & products)
         rows.append([(node, boxes[node.key]) for node in found])
     return [row for row in rows if row]
+
+
+def list_scored(column: Column, standing: Standing) -> list[list[tuple[Node, Box]]]:
+    """The boxes of each stage in which scores of other attentions are added, as those of the step alone that adds."""
+    flow, rows = column.reading.flow, []
+    for shown in standing.drawn.shown:
+        panel, boxes = shown.panels[0], shown.placed[0].boxes
+        sites = [one.site for one in panel.staging.branches if one.site is not None]
+        adds = {flow.steps[node].id for one in sites for node in one.scored if list_other_scores(flow, one, [node])}
+        own = ((node, [step for step in node.steps if step.id in adds]) for node in panel.chart.nodes)
+        rows += [[(replace(node, steps=tuple(found)), boxes[node.key])] for node, found in own if found]
+    return rows
 
 
 def list_entered(column: Column, standing: Standing) -> list[tuple[Node, Box]]:

@@ -69,6 +69,19 @@ def describe_chosen_ids(anatomy: Anatomy) -> str:
     return " ".join(told)
 
 
+def describe_scored(anatomy: Anatomy) -> str:
+    added = [(link.source, link.target) for link in anatomy.links if link.kind == "scored"]
+    told = []
+    for source, target in added:
+        is_mutual = (target, source) in added
+        if not is_mutual or added.index((source, target)) < added.index((target, source)):
+            told.append(
+                f"The {source} tower's scores are added to those of the {target} tower"
+                f"{', and the other way round' * is_mutual}."
+            )
+    return " ".join(told)
+
+
 def name_givers(sources: Sequence[str]) -> str:
     """The towers that give something, and that they do."""
     return f"the {' and '.join(sources)} {'towers give' if len(sources) > 1 else 'tower gives'}"

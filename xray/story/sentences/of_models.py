@@ -49,6 +49,7 @@ from xray.story.sentences.of_links import (
     describe_links,
     describe_multiplied,
     describe_rows_added,
+    describe_scored,
     describe_weights_in_common,
     spell_numbers,
 )
@@ -312,6 +313,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("ids of another tower", describe_chosen_ids),
     Sentence("links behind layers", describe_earlier),
     Sentence("multiplied", describe_multiplied),
+    Sentence("scores of another tower", describe_scored),
     Sentence("compared", describe_comparison),
     Sentence("kernel", describe_kernel),
     fixed(
