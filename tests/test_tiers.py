@@ -55,3 +55,23 @@ def test_of_a_sampled_test_the_fast_tier_does_the_first_and_every_so_manyth():
 
     fast = [place for place, item in enumerate(items) if item.get_closest_marker("slow") is None]
     assert fast == [1, 4, 7, 9]
+
+
+@pytest.mark.parametrize("ends", [0, 3])
+def test_what_goes_on_beside_the_tests_is_told_and_counts(ends):
+    start = next(place for place, line in enumerate(RUN) if line.startswith("said="))
+    end = next(place for place, line in enumerate(RUN) if line.startswith("begin lowest"))
+    aside = f"go_on() {{ echo half; (exit {ends}); echo whole; }}\nbegin some go_on\necho beside\nfinish some\necho on"
+
+    found = subprocess.run(
+        ["bash", "-c", "\n".join(["set -euo pipefail", *RUN[start:end], aside])], capture_output=True, text=True
+    )
+
+    assert found.returncode == ends
+    assert found.stdout.split() == ["beside", "half", *(() if ends else ("whole", "on"))]
+
+
+def test_all_that_goes_on_is_waited_for():
+    assert sorted(line.split()[1] for line in RUN if line.startswith("begin ")) == sorted(
+        line.split()[1] for line in RUN if line.startswith("finish ")
+    )
