@@ -107,6 +107,26 @@ def test_a_loss_that_is_given_its_targets_first_stands_above_the_head():
     assert {"TARGETS", "PREDICTIONS"} <= {text_of(box.lines[0]) for box in turned.boxes if box.lines}
 
 
+class Flowing(nn.Module):
+    """The way from what comes in to noise, judged by the noise less what came in (π0)."""
+
+    def __init__(self):
+        super().__init__()
+        self.writer = make_writer()
+
+    def forward(self, ids, given):
+        wanted = torch.randn(given.shape) - given
+        return functional.mse_loss(wanted, self.writer(ids))
+
+
+def test_targets_that_are_noise_less_what_came_in_say_so():
+    given = torch.rand(make_writer()(IDS).shape)
+    says = [text_of(line) for box in poster_of(xray.trace(Flowing(), IDS, given)).boxes for line in box.lines]
+
+    assert "noise less what came in" in says
+    assert "noise less" not in words_of(poster_of(xray.trace(Judged(by_distance_turned), IDS)))
+
+
 def by_distance_turned(scores, ids):
     """The same with what is wanted before what was found (Pi0)."""
     return functional.mse_loss(functional.one_hot(ids, scores.shape[-1]).float(), scores)

@@ -77,6 +77,26 @@ class Following(nn.Module):
         return x, rows[-1]
 
 
+class Beginning(nn.Module):
+    """An eye, and words that take in what is made of what it gives, and look at that too (RT-DETR)."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches, self.words = nn.Conv2d(3, WIDTH, 4, stride=4), nn.Embedding(31, WIDTH)
+        self.lead = nn.Linear(WIDTH, WIDTH)
+        self.eye, self.reader = make_layers(WIDTH, 3), make_layers(WIDTH, 3)
+
+    def forward(self, ids, image):
+        seen = self.patches(image).flatten(2).mT
+        for layer in self.eye:
+            seen = layer(seen)
+        memory = self.lead(seen).tanh()
+        x = self.words(ids) + memory.mean(1, keepdim=True)
+        for layer in self.reader:
+            x = layer(x, memory)
+        return x
+
+
 def draw(behind):
     return draw_model(Several() if behind is None else Three(behind))
 
@@ -144,6 +164,17 @@ def test_where_of_layers_alike_each_reads_another_layer_the_ribbon_says_all_of_t
 
     assert [len(tower.groups) for tower in anatomy.towers] == [1, 1]
     assert [text for text in list_texts(layout) if text.startswith("BEHIND")] == ["BEHIND LAYERS 1, 2, 3"]
+
+
+def test_what_a_tower_looks_at_is_led_from_the_box_of_its_own_entrance_that_made_it():
+    _, layout = draw_model(Beginning())
+    (bent,) = find_boxes(layout, (2, 4, WIDTH), "TANH")
+    inner = [points for points in list_ribbons(layout) if points[0] == (bent.right, bent.y)]
+
+    assert inner
+    ends = {points[-1] for points in inner}
+    assert ends <= {(box.x, box.bottom) for box in find_boxes(layout, (2, 4, WIDTH), "LINEAR")}
+    assert max(x for points in inner for x, _ in points) < layout.width
 
 
 def test_a_ribbon_goes_above_the_towers_that_it_passes(drawn):

@@ -445,5 +445,6 @@ def test_a_router_weighs_experts_that_a_table_names():
     words = Naming()
     nodes = {node.key: node for node in draw(Reader(words, Listed(words)), rows())}
 
-    assert nodes["choice"].label == "2 OF 4, BY A TABLE"
+    assert nodes["choice"].label == "2 OF 4, BY A TABLE OF WORDS"
+    assert nodes["choice"].remark == "named for each word, by a table"
     assert nodes["mixed"].label == "SUM, WEIGHTED BY THE ROUTER"

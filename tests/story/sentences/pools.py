@@ -235,6 +235,7 @@ MANY = {
     "experts": EXPERTS,
     "experts, one shared": replace(EXPERTS, shared=1),
     "experts, some hand on": replace(EXPERTS, handing_on=3),
+    "experts, named by a table": replace(EXPERTS, chosen_by="table"),
     "experts, one alone, its weight 1": replace(EXPERTS, chosen=1, routing=ROUTING),
     "experts, not known": Experts(None, None, None, None, None, gated=None),
 }
@@ -312,6 +313,7 @@ OF_PARTS = {
     "back again": WIDE,
     "router": set(MANY) - {"experts, not known"},
     "choice": set(MANY) - {"experts, not known"},
+    "choice by a table": {"experts, named by a table"},
     "others hand on": {"experts, some hand on"},
     "each expert": set(MANY) - {"experts, not known", "experts, some hand on"},
     "mixed experts": set(MANY) - {"experts, not known", "experts, one alone, its weight 1"},

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, LOSSES
+from xray.ir.flow.operation_kinds import CARRYING, CHANCE, DIFFERENCES, LOSSES
 from xray.ir.trace import Step
 from xray.story.charts.chart import (
     Chart,
@@ -35,7 +35,8 @@ def add_loss(flow: Flow, chart: Chart, loss: int, predicted: int = 0) -> Chart:
     for (key, place), (record, maker) in zip(COMPARED.items(), compared, strict=True):
         moved = maker is not None and flow.op(maker) in CARRYING
         steps = steps_at(flow, maker) if moved and maker is not None else (step,)
-        pair.append(Node(key, key.upper(), row, place, steps, record, surface="phase"))
+        told = tell_difference(flow, maker)
+        pair.append(Node(key, key.upper(), row, place, steps, record, surface="phase", told=told))
     out = step.outputs[0] if step.outputs else None
     box = Node(
         "loss",
@@ -51,6 +52,15 @@ def add_loss(flow: Flow, chart: Chart, loss: int, predicted: int = 0) -> Chart:
     )
     edges = (*chart.edges, Edge(chart.head, "predictions"), Edge("predictions", "loss"), Edge("targets", "loss"))
     return Chart((*chart.nodes, *pair, box), edges, chart.feet, "loss")
+
+
+def tell_difference(flow: Flow, maker: int | None) -> tuple[str, ...]:
+    """That what came in was taken from what chance drew: the way of a flow from one to the other (π0)."""
+    if maker is None or flow.op(maker) not in DIFFERENCES or len(flow.makers[maker]) != 2:
+        return ()
+    (_, drawn), (given, made) = flow.given(maker)
+    is_so = drawn is not None and flow.op(drawn) in CHANCE and made is None and given.role == "activation"
+    return ("noise less what came in",) if is_so else ()
 
 
 def name_loss(step: Step) -> str:

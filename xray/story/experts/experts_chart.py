@@ -63,7 +63,7 @@ def describe_choice(chosen_by: str | None, chosen: int, count: int) -> str:
     """How many experts are chosen, and by what, as far as that is known."""
     if not chosen:
         return "CHOICE"
-    return f"{chosen} OF {count}, BY A TABLE" if chosen_by == "table" else f"{chosen} OF {count} CHOSEN"
+    return f"{chosen} OF {count}, BY A TABLE OF WORDS" if chosen_by == "table" else f"{chosen} OF {count} CHOSEN"
 
 
 def find_all_chosen(flow: Flow, routing: Collection[int], chosen: int) -> int | None:

@@ -12,6 +12,7 @@ from xray.story.layout import Box, Point
 from xray.story.regions.sources import (
     Source,
     is_end,
+    list_begun,
     list_drawn,
     list_entered,
     list_multiplied,
@@ -22,7 +23,7 @@ from xray.story.regions.sources import (
 from xray.story.sheet.columns import Column
 from xray.story.sheet.routing import CLEAR, choose_way
 from xray.story.sheet.standing import EXIT, Standing
-from xray.story.type_sizes import LABEL, NOTE
+from xray.story.type_sizes import LABEL, MARGIN, NOTE
 
 MEMORY = "MEMORY"
 """What a ribbon is called that leads to keys and values alone."""
@@ -148,7 +149,10 @@ def list_ways(columns: Sequence[Column], standing: Sequence[Standing], links: Se
             given: dict[tuple[object, ...], tuple[Source, list[Box]]] = {}
             for node, box in row:
                 found = list_sources(column.reading.flow, node, target, columns, drawn[id(column.reading)])
-                for source in found or find_other_pass(columns, standing, column, own, is_memory=is_memory):
+                found = found or find_other_pass(columns, standing, column, own, is_memory=is_memory)
+                if is_memory and not found:
+                    found = list_begun(node, target, columns, standing, drawn[id(column.reading)])
+                for source in found:
                     given.setdefault(source.key, (source, []))[1].append(box)
             for source, boxes in given.values():
                 lead(source, target, boxes, is_memory=is_memory, is_worked_in=is_worked_in)
@@ -195,6 +199,7 @@ def draw_way(
     source, target, box = way.source.column, way.target, way.source.box
     goes_right = target > source
     out, into = aisle * 0.42 - shift, aisle * 0.42 + shift
+    into = MARGIN * 0.3 + shift / 2 if source == target == len(columns) - 1 else into  # no aisle is right of it
     right = standing[source].left + columns[source].width + out
     entered = standing[target].left - into if goes_right else standing[target].left + columns[target].width + into
     between = range(min(source, target) + 1, max(source, target))
@@ -209,7 +214,7 @@ def draw_way(
         start += [(right, level), (right, roof), (entered, roof)] if between else [(entered, level)]
     else:
         side = entered if not between else right if goes_right else standing[source].left - out
-        start = [(box.right if goes_right else box.left, box.y), (side, box.y)]
+        start = [(box.right if goes_right or source == target else box.left, box.y), (side, box.y)]
         start += [(side, roof), (entered, roof)] if between else []
     entering = standing[target].entrances[0].boxes.values() if standing[target].entrances else ()
     for row in way.aims:

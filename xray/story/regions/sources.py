@@ -33,12 +33,18 @@ class Source:
 
 
 def list_sources(
-    flow: Flow, node: Node, reader: int, columns: Sequence[Column], drawn: Mapping[int, Source | None]
+    flow: Flow,
+    node: Node,
+    reader: int,
+    columns: Sequence[Column],
+    drawn: Mapping[int, Source | None],
+    *,
+    within: bool = False,
 ) -> list[Source]:
     """The boxes of other towers that what a node of a column reads was made in; none that is not known.
 
-    Boxes before the layers of another tower count where what they make comes of a tower, or nothing else is read: no
-    places that are added to keys.
+    `within` its tower, they are that tower's own. Boxes before layers count where what they make comes of a tower, or
+    nothing else is read: no places that are added to keys.
     """
     own = {flow.places[step.id] for step in node.steps if step.id in flow.places and flow.is_leaf(flow.places[step.id])}
     name = columns[reader].name
@@ -51,11 +57,23 @@ def list_sources(
         seen.add(here)
         if here not in drawn:
             todo += list_taken_from(flow, here, through_ids=True)
-        elif (source := drawn[here]) is not None and columns[source.column].name != name:
+        elif (source := drawn[here]) is not None and (columns[source.column].name == name) == within:
             found[here] = source
     sums = frozenset[int]().union(*(column.towering.sums | {column.towering.end} for column in columns))
     made = {place for place in found if any(one in sums for one in flow.behind(place))}
     return list({source.key: source for place, source in found.items() if place in made or not made}.values())
+
+
+def list_begun(
+    node: Node,
+    reader: int,
+    columns: Sequence[Column],
+    standing: Sequence[Standing],
+    drawn: Mapping[int, Source | None],
+) -> list[Source]:
+    """The boxes of its tower's own entrance that what a node of a column reads was made in (RT-DETR's maps)."""
+    inner = list_sources(columns[reader].reading.flow, node, reader, columns, drawn, within=True)
+    return [one for one in inner for placed in standing[one.column].entrances[:1] if one.box in placed.boxes.values()]
 
 
 def list_drawn(flow: Flow, columns: Sequence[Column], standing: Sequence[Standing]) -> dict[int, Source | None]:
