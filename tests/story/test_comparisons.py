@@ -193,6 +193,25 @@ def test_a_head_beside_a_comparison_does_not_lead_to_it():
     assert not [edge for edge in exit.edges if edge.target == meeting]
 
 
+class TakesSome(ScoresBeside):
+    """The same, of which the first word's are left out (SAM's masks)."""
+
+    def forward(self, ids, image):
+        seen, read = self.work(ids, image)
+        return (read @ seen.mT)[:, 1:], self.sure(read[:, 0])
+
+
+def test_what_is_taken_of_a_comparison_has_a_box_of_its_own():
+    torch.manual_seed(0)
+    trace = xray.trace(TakesSome(), torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8))
+    exit = next(one.exit for one in read_columns(trace) if one.towering.tower.name == "text")
+
+    *_, meeting, taken = exit.nodes
+    assert [step.op for step in meeting.steps] == ["matmul", "transpose"]
+    assert (taken.label, taken.record.shape) == ("6 OF 7 TAKEN", (2, 6, 4))
+    assert [edge.source for edge in exit.edges if edge.target == taken.key] == [meeting.key]
+
+
 class ComparesRows(Compares):
     """The same, with the last row of what a norm gives (VideoPrism)."""
 

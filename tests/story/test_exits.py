@@ -584,3 +584,45 @@ def test_rows_that_alone_are_a_memory_have_a_box_behind_the_last_layer(cuts, tol
     first, *_ = read_columns(xray.trace(Padded(cuts=cuts).eval(), torch.rand(2, 5, 7), torch.randint(11, (2, 6))))
 
     assert ([node.label for node in first.exit.nodes] if first.exit else []) == told
+
+
+class NormedAgain(Reader):
+    """A norm behind all layers, a linear layer, and a norm of what that gives (Muse Spark's audio)."""
+
+    def __init__(self, *layers):
+        super().__init__(*layers)
+        self.norm, self.out, self.last = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 11), nn.RMSNorm(11)
+
+    def forward(self, x, kind=None):
+        return self.last(self.out(self.norm(super().forward(x, kind))))
+
+
+def test_a_norm_behind_which_another_one_stands_is_not_called_the_last():
+    (column,) = read_columns(xray.trace(NormedAgain(AttentionPart(), FeedForwardPart()).eval(), rows()))
+
+    assert [node.label for node in column.exit.nodes] == ["LAYER NORM", "LINEAR", "RMS NORM"]
+
+
+class ScoresByTable(nn.Module):
+    """Learned rows that look at words, and scores by the table of these words, or one as large (Perceiver)."""
+
+    def __init__(self, is_one):
+        super().__init__()
+        self.rows, self.words = nn.Parameter(torch.zeros(5, 15)), nn.Embedding(11, 15)
+        self.layers = nn.ModuleList(Layer(15, Attention(15, 3), norm="before") for _ in range(3))
+        self.table = self.words.weight if is_one else nn.Parameter(torch.zeros(11, 15))
+
+    def forward(self, ids):
+        x, read = self.rows.expand(len(ids), -1, -1), self.words(ids)
+        for layer in self.layers:
+            x = layer(x, read)
+        return (x.flatten(0, 1) @ self.table.T).unflatten(0, x.shape[:2])
+
+
+@pytest.mark.parametrize("is_one", [True, False])
+def test_a_head_by_the_table_of_words_that_the_layers_look_at_says_so(is_one):
+    trace = xray.trace(ScoresByTable(is_one).eval(), torch.arange(14).view(2, 7) % 11)
+
+    told = [run.text for box in compose_poster(trace, text_width).boxes for line in box.lines for run in line]
+    assert ("The table of the words is also the last layer" in " ".join(told)) == is_one
+    assert xray.anatomy(trace).head.tied is (True if is_one else None)

@@ -5,7 +5,7 @@ from math import prod
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS
+from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS, TURNS
 from xray.ir.trace import SAME_WEIGHTS_AS
 from xray.story.anatomy.branches import Experts, Unknown
 from xray.story.anatomy.tree import Head, Untold
@@ -61,9 +61,10 @@ def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Hea
         return None  # a part of the table that the ids are from: words of one kind (CSM), or classes
     pooled = len(flow.output(last.chains[-1].end).shape) > 2
     if len(shape) == 3 and last.tower.reads in ("ids", "audio"):
-        return Head("numbers", size)  # of each place: classes, letters, or words of a table that is another
+        # of each place: classes, letters, or words of a table that is another
+        return Head("numbers", size, works_with_table(flow, head))
     kind: Literal["classes", "numbers"] = "numbers" if is_cut_in_rows(flow, head) else "classes"
-    return Head(kind, size) if len(shape) == 2 and pooled else None
+    return Head(kind, size, works_with_table(flow, head)) if len(shape) == 2 and pooled else None
 
 
 def scores_words(flow: Flow, node: int, vocab: int | None) -> bool:
@@ -135,6 +136,15 @@ def is_tied(flow: Flow, towers: Sequence[Towering], head: int) -> bool | None:
     if not surplus:
         return False
     return True if surplus >= flow.steps[table].params else None
+
+
+def works_with_table(flow: Flow, head: int) -> Literal[True] | None:
+    """Whether a head was recorded to multiply by a table that ids are looked up in (Perceiver)."""
+    tables = {step.path for step in flow.steps if step.op in LOOKUPS and any(one.role == "ids" for one in step.inputs)}
+    weights = [
+        flow.steps[place] for place in flow.behind(head, within=lambda one: one == head or flow.op(one) in TURNS)
+    ]
+    return True if any(step.settings.get(SAME_WEIGHTS_AS) in tables for step in weights) else None
 
 
 def holder_of(flow: Flow, place: int) -> int:

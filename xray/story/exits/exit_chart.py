@@ -35,6 +35,7 @@ from xray.story.exits.last_steps import (
     find_maker_in,
     find_sum,
     is_last_norm,
+    is_normed_again,
     label_behind,
     list_begun,
     list_beside_each_other,
@@ -92,7 +93,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
             labels[node] = f"{name_loss(flow.steps[node])}: THE LOSS"
         elif node == gathered:
             labels[node] = f"{towering.tower.streams} STREAMS INTO ONE"
-        elif is_last_norm(flow, towering, node):
+        elif is_last_norm(flow, towering, node) and not is_normed_again(flow, node, nodes):
             labels[node] = f"LAST NORM, {name_modulation(flow, modulation)}" if modulation else "LAST NORM"
         elif earlier := label_earlier(flow, node, nodes) or label_places(flow, node):
             labels[node] = earlier

@@ -143,6 +143,14 @@ def is_last_norm(flow: Flow, towering: Towering, node: int) -> bool:
     return norm is not None and towering.final is not None and norm.origin == towering.final.origin
 
 
+def is_normed_again(flow: Flow, norm: int, nodes: Collection[int]) -> bool:
+    """Whether another norm, among some steps, works on what a norm gives: the first is not the last (Muse Spark's)."""
+    behind = flow.ahead(norm, within=nodes.__contains__)
+    own = find_any_norm(flow, norm)
+    found = [find_any_norm(flow, one) for one in behind if one != norm]
+    return own is not None and any(one is not None and one.origin != own.origin for one in found)
+
+
 def list_worked_behind(flow: Flow, top: int, others: Collection[int], began: Collection[int]) -> list[tuple[int, ...]]:
     """The steps behind the last layer that bend all it gives, add what no data makes, or take a mean of its rows.
 

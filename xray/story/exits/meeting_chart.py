@@ -46,7 +46,27 @@ def add_comparisons(flow: Flow, chart: Chart, own: str, meetings: Meetings) -> C
     edges = [Edge(source, key) for key, sources in led.items() for source in sources]
     feet = (*chart.feet, *(key for key, sources in led.items() if not sources))
     head = nodes[0].key if len(nodes) == 1 else chart.head
-    return replace(chart, nodes=(*chart.nodes, *nodes), edges=(*chart.edges, *edges), feet=feet, head=head)
+    chart = replace(chart, nodes=(*chart.nodes, *nodes), edges=(*chart.edges, *edges), feet=feet, head=head)
+    return add_taken(flow, chart, *met) if len(met) == 1 else chart
+
+
+def add_taken(flow: Flow, chart: Chart, meeting: int) -> Chart:
+    """The chart with a box above a product for the step that takes some of what it gives (SAM's masks: 3 of 4)."""
+    top = max([meeting, *list_scaled(flow, meeting)])
+    readers = [reader for reader in flow.readers.get(top, ()) if flow.is_leaf(reader)]
+    told = label_taken(flow, readers[0]) if len(readers) == 1 else ""
+    if not told:
+        return chart
+    return add_above(chart, Node("taken", told, 0, BROAD, steps_at(flow, *readers), flow.output(readers[0])))
+
+
+def label_taken(flow: Flow, node: int) -> str:
+    """How many a step takes along the only axis that it makes shorter; "" for any other step."""
+    before, after = (flow.steps[node].inputs[0].shape if flow.steps[node].inputs else ()), flow.output(node).shape
+    if not leaves_some(flow, node) or len(before) != len(after):
+        return ""
+    shorter = [(some, whole) for some, whole in zip(after, before, strict=True) if some != whole]
+    return "{:,} OF {:,} TAKEN".format(*shorter[0]) if len(shorter) == 1 else ""
 
 
 def list_leading(flow: Flow, chart: Chart, meeting: int) -> list[str]:
@@ -139,10 +159,16 @@ def list_scaled(flow: Flow, product: int) -> list[int]:
     here = product
     while True:
         readers = [reader for reader in flow.readers.get(here, ()) if flow.is_leaf(reader)]
-        if len(readers) != 1 or not is_scaled(flow, readers[0]):
+        if len(readers) != 1 or not is_scaled(flow, readers[0]) or leaves_some(flow, readers[0]):
             return found
         here = readers[0]
         found.append(here)
+
+
+def leaves_some(flow: Flow, node: int) -> bool:
+    """Whether a step moves some of the numbers that it is given, and leaves the others."""
+    given = flow.steps[node].inputs
+    return flow.op(node) in CARRYING and bool(given) and prod(flow.output(node).shape) < prod(given[0].shape)
 
 
 def is_scaled(flow: Flow, node: int) -> bool:
