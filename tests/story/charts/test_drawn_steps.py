@@ -43,6 +43,9 @@ def test_many_convolutions_stand_in_a_box_each_with_norm_and_bend_and_all_in_the
     assert [node.label for node in few] == [told] * 12
     assert [node.label for node in many] == [told] * 4 + [f"{13 * (1 + told.count('+'))} MORE STEPS"] + [told] * 13
     assert many[4].extra == f"{13 * own:,} parameters"
+    assert sorted(many[4].told[0].split(", ")) == sorted(
+        f"{name} × 13" for name in told.replace(" 3×3", "").split(" + ")
+    )
 
 
 class Shifted(nn.Module):

@@ -51,13 +51,13 @@ Group = tuple[int, ...]
 class Drawn:
     """The steps that are drawn, each with those that it stands for, and what follows it in the same box.
 
-    `middle` is the one that stands for all those between the first and the last that had no room, `held` how many.
+    `middle` is the one that stands for all those between the first and the last that had no room, which are `held`.
     """
 
     steps: dict[int, Group]
     behind: dict[int, dict[int, Group]]
     middle: int | None = None
-    held: int = 0
+    held: Group = ()
 
 
 def pick_steps(
@@ -90,12 +90,12 @@ def fold_middle(whole: Drawn, most: int) -> Drawn:
     ordered = list(whole.steps)
     begin, end = most // 4, len(ordered) - (most - most // 4 - 1)
     middle = ordered[begin:end]
-    held = [whole.steps[node] for node in middle]
-    held += [group for node in middle for group in whole.behind.get(node, {}).values()]
+    held = {node: whole.steps[node] for node in middle}
+    held |= {one: group for node in middle for one, group in whole.behind.get(node, {}).items()}
     steps = {node: whole.steps[node] for node in (*ordered[:begin], *ordered[end:])}
-    steps[middle[-1]] = tuple(sorted((one for group in held for one in group), reverse=True))
+    steps[middle[-1]] = tuple(sorted((one for group in held.values() for one in group), reverse=True))
     behind = {node: own for node, own in whole.behind.items() if node in steps and node != middle[-1]}
-    return Drawn(dict(sorted(steps.items())), behind, middle[-1], len(held))
+    return Drawn(dict(sorted(steps.items())), behind, middle[-1], tuple(held))
 
 
 def fold_behind(flow: Flow, notable: Mapping[int, Group]) -> dict[int, tuple[int, ...]]:

@@ -1,6 +1,8 @@
 """What the steps of a chart are called, by what they do."""
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
@@ -20,6 +22,7 @@ from xray.ir.flow.projections import is_product
 from xray.story.anatomy.wording import label_activation
 from xray.story.body.stages import find_any_norm, name_norm
 from xray.story.branches.caps import name_times, read_factor
+from xray.story.charts.chart import Node, describe_params
 from xray.story.entrance.tables import MOVING
 from xray.story.passages.bridges import label_convolution
 from xray.story.passages.channels import find_channels, find_channels_ahead, gates_channels
@@ -39,6 +42,7 @@ from xray.story.passages.pools import (
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.lengths import ITS_LENGTH, divides_by_length
 from xray.story.recognition.norms import REGROUPING, RUNNING, Norm, is_weighed_twice, list_factors
+from xray.story.sentences.of_models import describe_ops
 
 MOST_BEHIND = 12
 LABELS = {
@@ -134,6 +138,14 @@ def label_step(flow: Flow, node: int, drawn: Collection[int] = ()) -> str:
     if op in SCALINGS:
         return "DIVIDED" if op.startswith(("div", "true_div")) else "MULTIPLIED"
     return ALIKE.get(op, op.strip("_").replace("_", " ")).upper()
+
+
+def tell_middle(flow: Flow, node: Node, names: Sequence[str]) -> Node:
+    """A box that stands for many steps that had no room, and says which ones these are most often."""
+    places = [flow.places[step.id] for step in node.steps]
+    kinds = Counter("CONVOLUTION" if one.startswith("CONVOLUTION") else one for one in names)
+    label, extra = f"{len(names):,} MORE STEPS", describe_params(flow, *places)
+    return replace(node, label=label, extra=extra, told=(describe_ops(kinds),))
 
 
 def tell_groups(flow: Flow, norm: Norm) -> str:

@@ -33,7 +33,7 @@ from xray.story.charts.chart import (
     steps_at,
 )
 from xray.story.charts.drawn_steps import MOST_AT_ALL, MOST_NODES, part_loop, pick_steps, read_loops
-from xray.story.charts.operation_labels import label_step, list_rounding
+from xray.story.charts.operation_labels import label_step, list_rounding, tell_middle
 from xray.story.charts.state_names import PUT_IN_TURNS, part_written
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import label_times, list_bias, list_times, meets_learned
@@ -106,7 +106,9 @@ def chart_operations(
             )
             made = make(flow, node, notable[node], row, spread(place, len(held)), keys[node])
             found.append(add_behind(flow, made, behind.get(node, {}), owner))
-    found = [tell_middle(flow, one, drawn.held) if one.key == keys.get(drawn.middle or 0) else one for one in found]
+    if drawn.middle is not None:
+        names = [labels.get(one) or label_step(flow, one, owner) for one in drawn.held]
+        found = [tell_middle(flow, one, names) if one.key == keys[drawn.middle] else one for one in found]
     found = leave_out_again(flow, tell_again(found))
     begun = {after for _, after in edges}
     head = max(notable) if end not in notable else end
@@ -188,12 +190,6 @@ def find_block(flow: Flow, node: Node) -> int | None:
     if not node.steps or any(step.module for step in node.steps):
         return None
     return flow.places.get(node.steps[0].parent or "")
-
-
-def tell_middle(flow: Flow, node: Node, held: int) -> Node:
-    """A box that stands for many steps that had no room."""
-    places = [flow.places[step.id] for step in node.steps]
-    return replace(node, label=f"{held:,} MORE STEPS", extra=describe_params(flow, *places))
 
 
 def add_behind(flow: Flow, node: Node, behind: Mapping[int, tuple[int, ...]], owner: Collection[int]) -> Node:
