@@ -1,5 +1,7 @@
 """Two streams that look at each other by one product, each normed twice on its way (Grounding DINO)."""
 
+from collections import Counter
+
 import pytest
 import torch
 from story.body.test_mistaken import HEADS, WIDTH, read
@@ -10,6 +12,8 @@ from xray.story.anatomy.branches import Attention
 from xray.story.anatomy.tree import Norm
 from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage
+from xray.story.sheet.columns import read_columns
+from xray.story.sheet.compose import list_unsaid
 
 ONE, OTHER = 5, 7
 WIDE = WIDTH // HEADS
@@ -18,8 +22,9 @@ WIDE = WIDTH // HEADS
 class Both(nn.Module):
     """Rows of the one meet those of the other once: one softmax runs over columns, the other one over rows."""
 
-    def __init__(self):
+    def __init__(self, *, most=None):
         super().__init__()
+        self.most = most
         self.ask, self.offer, self.say, self.tell = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
         self.out, self.back = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
 
@@ -29,6 +34,7 @@ class Both(nn.Module):
             for made in (self.ask(one), self.offer(other), self.say(other), self.tell(one))
         )
         scores = torch.bmm(q, k.transpose(1, 2))
+        scores = scores if self.most is None else scores.clamp(max=self.most)
         found = torch.bmm(scores.softmax(dim=-1), v)
         turned = torch.bmm(scores.transpose(1, 2).softmax(dim=-1), w)
         return self.out(join(found)), self.back(join(turned))
@@ -50,9 +56,9 @@ class Thinks(nn.Module):
 class Layer(nn.Module):
     """A norm on either stream before they look at each other, or none."""
 
-    def __init__(self, *, norms):
+    def __init__(self, *, norms, most):
         super().__init__()
-        self.both, self.thinks = Both(), nn.ModuleList([Thinks(), Thinks()])
+        self.both, self.thinks = Both(most=most), nn.ModuleList([Thinks(), Thinks()])
         self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) if norms else nn.Identity() for _ in range(2))
 
     def forward(self, one, other):
@@ -62,10 +68,10 @@ class Layer(nn.Module):
 
 
 class Pair(nn.Module):
-    def __init__(self, *, norms=True):
+    def __init__(self, *, norms=True, most=None):
         super().__init__()
         self.one, self.other = nn.Linear(3, WIDTH), nn.Linear(4, WIDTH)
-        self.layers = nn.ModuleList(Layer(norms=norms) for _ in range(3))
+        self.layers = nn.ModuleList(Layer(norms=norms, most=most) for _ in range(3))
 
     def forward(self, one, other):
         one, other = self.one(one), self.other(other)
@@ -110,3 +116,13 @@ def test_norms_one_behind_the_other_are_counted(norms, times):
         assert [thinking[layer] for layer in sorted(thinking)] == [
             Norm("layer", "after", "stream", adaptive=False, times=many) for many in times
         ]
+
+
+def test_a_step_of_the_scores_that_both_read_is_said_to_be_in_no_box_once():
+    with torch.no_grad():
+        columns = read_columns(xray.trace(Pair(most=9.0), *given()))
+
+    opened = [panel for one in columns for frame in one.frames for panel in frame.panels if panel.is_open]
+    looking = [panel for panel in opened if isinstance(panel.staging.stage.branches[0], Attention)]
+    assert len(looking) == 4  # two of each tower
+    assert list_unsaid(columns) == (("cross-attention", Counter(clamp=2)),)

@@ -167,3 +167,29 @@ def test_what_works_between_layers_is_said_but_not_what_the_box_of_a_sum_holds(i
     assert ("in no box" in text) == is_recalling
     assert ("(between layers)" in text) == is_recalling
     assert "ADD, × ONE NUMBER" in text
+
+
+class Bridged(nn.Module):
+    """What each layer of one stack gives goes through a linear layer to the next one of another stack (BridgeTower)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.signs = nn.Embedding(12, WIDTH), nn.Embedding(12, WIDTH)
+        self.ones, self.others = (nn.ModuleList(Layer(nn.Identity()) for _ in range(3)) for _ in range(2))
+        self.bridges = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(3))
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(3))
+
+    def forward(self, ids):
+        x, y = self.words(ids), self.signs(ids)
+        for one, other, bridge, norm in zip(self.ones, self.others, self.bridges, self.norms, strict=True):
+            x = one(x)
+            y = other(norm(y + bridge(x)))
+        return y
+
+
+def test_what_leads_from_layers_of_one_tower_to_those_of_another_is_said():
+    layout = compose_poster(xray.trace(Bridged().eval(), torch.tensor([[1, 2, 3], [4, 5, 6]])), text_width)
+    text = " ".join("".join(run.text for run in line) for box in layout.boxes for line in box.lines)
+
+    told = "layer_norm × 2, add × 2 (between layers); linear (behind earlier layers)."  # the others have boxes
+    assert f"Worked out, and in no box: {told}" in text

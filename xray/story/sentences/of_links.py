@@ -96,8 +96,8 @@ def describe_earlier(anatomy: Anatomy) -> str:
         behind = f"the {link.source} tower gives behind {spell_numbers(link.behind)} of {source.layers}"
         if link.kind == "joined":
             told.append(f"What {behind} is put into the {link.target} tower's stream.")
-        else:  # its layers alone: what stands behind these may read others (SAM 2)
-            told.append(f"The {link.target} tower's layers read what {behind}.")
+        else:  # not all need to (Grounding DINO), and what stands behind these may read others (SAM 2)
+            told.append(f"Layers of the {link.target} tower read what {behind}.")
     return " ".join(told)
 
 

@@ -53,7 +53,7 @@ def describe_drawn_blocks(shown: Shown) -> str:
 
 
 def is_cut(shown: Shown) -> bool:
-    """Whether cells are drawn in part: those of one sequence, or a row for each sequence where one row is all."""
+    """Whether cells are drawn in part: those of one matrix, or the one row of each where that is all."""
     cells = shown.facts.cells
     if not cells:
         return False
@@ -62,7 +62,7 @@ def is_cut(shown: Shown) -> bool:
 
 
 def is_row_each(shown: Shown) -> bool:
-    """Whether all queries of a sequence see the same, so that a mask has one row for each sequence."""
+    """Whether all queries see the same, so that each matrix of a mask has one row: one for each sequence, or head."""
     return bool(shown.facts.cells) and all(len(matrix) == 1 for matrix in shown.facts.cells or ())
 
 
@@ -71,6 +71,6 @@ OF_PICTURES: tuple[Sentence[Shown], ...] = (
     fixed("corner by its kind", "its first corner, by its kind", lambda shown: shown.is_known),
     fixed("too large", "too large to draw", lambda shown: not shown.facts.cells),
     fixed("corner", "the first corner", is_cut),
-    fixed("row for each", "a row for each sequence", is_row_each),
+    fixed("row for each", "each row for all queries", is_row_each),
 )
 """How much of a mask is drawn, the first that is proven."""

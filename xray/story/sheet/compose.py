@@ -140,7 +140,7 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
         around = around.difference(between, before, *(nodes for _, nodes in parts))
         for name, nodes in [*parts, ("between layers", between), ("entrance", before), ("around layers", around)]:
             found.setdefault(name, Counter()).update(count_unsaid(flow, nodes, seen))
-        seen.update(flow.steps[node].id for node in {*between, *before, *around})
+            seen.update(flow.steps[node].id for node in nodes)
     for name, phase in product(("between layers", "exit", EARLIER), phases):
         flow, seen = phase.reading.flow, drawn[id(phase.reading.flow)]
         beside = [one.towering for one in phases if one.reading.flow is flow]
@@ -148,7 +148,10 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
         lasts = [staging for one in beside for staging in one.stagings[-1:]]
         owned |= {node for staging in lasts for node in list_behind(flow, staging)}
         owned |= added[id(flow)]
-        spans = [range(one.first_layer, max(one.sums)) for one in beside if one is not phase.towering]
+        others = [one for one in beside if one is not phase.towering]
+        spans = [range(one.first_layer, max(one.sums)) for one in others]
+        if name == EARLIER:  # what leads from one tower to layers of another runs between these (BridgeTower)
+            spans = [span for one in others for span in list_spans(one.stagings)]
         within_stages = list_spans(phase.towering.stagings)
         sums, end = phase.towering.sums, phase.towering.chains[-1].end
         within, ends = set(flow.behind(end)), {end} if name == "exit" else sums
