@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from handwritten import Attention, Layer
 from story.body.test_mistaken import BATCH, PLACES, WIDTH, AttentionPart, FeedForwardPart
 from torch import nn
 
@@ -126,3 +127,33 @@ def test_a_last_norm_stands_on_the_right_of_another_way_out():
     assert column.exit is not None
     places = {node.label: node.place for node in column.exit.nodes}
     assert places["LAST NORM OF THE FIRST ROW"][0] > places["LAYER NORM"][0]
+
+
+class Widened(nn.Module):
+    """Layers, of which the last alone ends with a norm, or one behind it; then wider ones (Fun-ASR)."""
+
+    def __init__(self, *, holds_norm):
+        super().__init__()
+        self.given = nn.Linear(7, WIDTH)
+        self.layers = nn.Sequential(*(Closed(closes=holds_norm and number == 2) for number in range(3)))
+        self.norm = nn.Identity() if holds_norm else nn.LayerNorm(WIDTH)
+        self.widen = nn.Linear(WIDTH, 2 * WIDTH)
+        self.wide = nn.ModuleList(Layer(2 * WIDTH, Attention(2 * WIDTH, 2), norm="before") for _ in range(2))
+
+    def forward(self, x):
+        x = self.widen(self.norm(self.layers(self.given(x))))
+        for layer in self.wide:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(
+    ("holds_norm", "on", "told"), [(True, "stream", ["LINEAR"]), (False, None, ["LAYER NORM", "LINEAR"])]
+)
+def test_a_norm_that_the_last_layer_before_a_bridge_holds_is_of_that_layer(holds_norm, on, told):
+    (column,) = read_columns(xray.trace(Widened(holds_norm=holds_norm).eval(), torch.rand(BATCH, PLACES, 7)))
+
+    ends = {number: frame.group.stages[-1].norm.on for frame in column.frames for number in frame.group.layers}
+    bridge = next(frame.bridge for frame in column.frames if frame.bridge is not None)
+    assert [ends[number] for number in range(3)] == [None, None, on]
+    assert [node.label for node in bridge.nodes] == told

@@ -8,8 +8,10 @@ from torch import nn
 import xray
 from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import read_flow
+from xray.renderers.fonts import text_width
 from xray.story.anatomy.branches import Attention
 from xray.story.facts.kept_keys import measure_growth
+from xray.story.poster import compose_poster
 from xray.story.recognition.scored_parts import read_scored
 from xray.story.sentences.of_models import describe_chosen_keys
 
@@ -151,9 +153,14 @@ def test_layers_that_choose_keys_are_told_apart_from_those_that_take_a_choice():
     first, then = Taking(), Taking()
     layers = [Layer(one) for one in (first, Taking(first), then, Taking(then))]
     model = nn.Sequential(nn.Embedding(11, WIDTH), *layers).to("meta")  # so that what is chosen sets none apart
-    found = xray.anatomy(xray.trace(model, torch.arange(LENGTH, device="meta")[None]))
+    trace = xray.trace(model, torch.arange(LENGTH, device="meta")[None])
+    found = xray.anatomy(trace)
+    told = [run.text for box in compose_poster(trace, text_width).boxes for line in box.lines for run in line]
 
     assert [group.layers for group in found.towers[0].groups] == [(0, 2), (1, 3)]
+    looking = [branch for branch in found.towers[0].branches if isinstance(branch, Attention)]
+    assert [branch.chosen_earlier for branch in looking] == [None, True]
+    assert any(text.startswith("2, 4: self-attention (keys of an earlier choice)") for text in told)
     assert all(branch.chosen_keys for branch in found.towers[0].branches if isinstance(branch, Attention))
 
 

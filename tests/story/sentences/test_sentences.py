@@ -61,6 +61,7 @@ CAPTIONS = (
     "width of one head, d_k",
     "split into heads: no number changes",
     "cut behind layer ",
+    " (keys of an earlier choice)",
     ", on the way back",
     "on the way back,",
     "used for each place",

@@ -61,8 +61,8 @@ class Attention(Looking):
     it has fewer places than that, and no mask is recorded that cuts a window. `earlier_keys` is True where keys and
     values are those that an earlier layer made for itself (Gemma 3n), `chosen_keys` where a mask shows those keys alone
     that have the highest of other scores (the indexer of DeepSeek-V3.2), for which a cache keeps `chosen_kept` numbers
-    of each place. `turned` is how many numbers of a head are
-    turned by its place, where not all are (GPT-NeoX), `query_experts` among how many experts a router chooses
+    of each place, `chosen_earlier` where an earlier layer chose them (Hunyuan 4). `turned` is how many numbers of a
+    head are turned by its place, where not all are (GPT-NeoX), `query_experts` among how many experts a router chooses
     those that make the queries of a place (JetMoe). `turned_by_head` is True where queries and keys are turned by an
     angle of each head, the same at every place (NeuCodec). `place_numbers` is how many numbers tell each place where
     they are several, each of which turns its own part of a head: rows and columns, or time too (Qwen2-VL).
@@ -95,6 +95,7 @@ class Attention(Looking):
     sliding_window: int | None = None
     earlier_keys: bool | None = None
     chosen_keys: bool | None = None
+    chosen_earlier: bool | None = None
     chosen_kept: int | None = None
     query_experts: int | None = None
     turned: int | None = None

@@ -315,7 +315,7 @@ def describe_attention(branch: Attention) -> str:
         kept,
         branch.cap and f"scores capped at {branch.cap:g}",
         branch.other_rows and "other rows among the keys",
-        branch.chosen_keys and "chosen keys",
+        branch.chosen_keys and ("keys chosen by an earlier layer" if branch.chosen_earlier else "chosen keys"),
         branch.chosen_kept and f"{branch.chosen_kept:,} more kept for the choice",
         branch.query_experts and f"queries of {branch.query_experts:,} experts",
         branch.earlier_keys and "keys and values of an earlier layer",

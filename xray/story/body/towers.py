@@ -130,6 +130,10 @@ def read_tower(
         if len(own) == 1 and chain is not chains[-1] and own[0].stage.norm.place == "none":
             ending = last_norm(flow, chain.end)
             own = own if ending is None else [take_norm(flow, own[0], ending)]
+        elif chain is not chains[-1] and own[-1].stage.norm.on != "stream":
+            ending = last_norm(flow, chain.end)
+            if ending is not None and is_of_last_block(flow, chain, ending):
+                own[-1] = take_norm(flow, own[-1], ending)
         cut.append(cut_layers(own))
         stagings += own
         end = own_end(flow, own, chain)
@@ -246,6 +250,12 @@ def is_end_of_layer(layers: Sequence[Layer]) -> bool:
         for layer in layers[:-1]
     ]
     return bool(ends) and all(ends) and last.norm.on != "stream"
+
+
+def is_of_last_block(flow: Flow, chain: Chain, norm: FoundNorm) -> bool:
+    """Whether a block that holds the last sum of a chain, and not its first, holds the norm of that too (Fun-ASR)."""
+    ends, begins = set(flow.parents(chain.end)), set(flow.parents(chain.joints[0].add))
+    return any(block in ends - begins for block in flow.parents(norm.end))
 
 
 def take_norm(flow: Flow, staging: Staging, norm: FoundNorm) -> Staging:

@@ -68,6 +68,7 @@ def describe_attention(
     window = None if key.has_others else scores.window or cut
     source = name_source(flow, site, (query, key, value), region, makers_of_towers)
     choice = find_choice(flow, site)
+    is_earlier = choice is not None and region.start is not None and choice < region.start
     if source != "self" and scores_own_keys_too(flow, site, region):
         source, beside = "self", source or ANOTHER
     return Attention(
@@ -103,7 +104,8 @@ def describe_attention(
         coarse=count_coarse(flow, site, region),
         foreign_queries=(key.is_own and value.is_own and not query.is_own) or None,
         chosen_keys=True if choice is not None else None,
-        chosen_kept=None if choice is None else count_kept_for(flow, choice),
+        chosen_earlier=is_earlier or None,
+        chosen_kept=None if choice is None or is_earlier else count_kept_for(flow, choice),
         query_experts=count_query_experts(flow, query, region),
         earlier_keys=(source == "self" and None not in (key.earlier, value.earlier)) or None,
         sliding_window=read_set_window(flow, site) if window is None and source == "self" and beside is None else None,

@@ -76,6 +76,7 @@ def list_parts(tower: Tower, group: Group) -> list[str]:
         name_branch(branch).lower()
         + name_kernel(branch, tower)
         + name_places(branch, tower)
+        + name_choice(branch)
         + name_window(branch)
         + told
         for stage in group.stages
@@ -103,6 +104,12 @@ def name_places(branch: Branch, tower: Tower) -> str:
     attentions = [one for one in tower.branches if isinstance(one, Attention)]
     is_other = isinstance(branch, Attention) and (branch.source, branch.positions) == ("self", "none")
     return " (without rotary)" if is_other and "rotary" in {one.positions for one in attentions} else ""
+
+
+def name_choice(branch: Branch) -> str:
+    """That an attention looks at keys which an earlier layer chose."""
+    is_other = isinstance(branch, Attention) and branch.chosen_earlier
+    return " (keys of an earlier choice)" if is_other else ""
 
 
 def name_window(branch: Branch) -> str:

@@ -96,7 +96,7 @@ def describe_chosen_keys(anatomy: Anatomy) -> str:
     found = [branch.chosen_keys for branch in attentions(anatomy)]
     some = "" if all(found) else " in some attentions"
     told = f"Keys are chosen{some}: other scores, made for this alone, say which of them each place looks at"
-    kept = {branch.chosen_kept for branch in attentions(anatomy) if branch.chosen_keys}
+    kept = {branch.chosen_kept for branch in attentions(anatomy) if branch.chosen_keys and not branch.chosen_earlier}
     numbers = kept.pop() if len(kept) == 1 else None
     more = f"; a cache keeps {numbers:,} numbers of each place for them" if numbers else ""
     return f"{told}{more}." if any(found) else ""

@@ -161,9 +161,14 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
     Sentence("station of coarse rows", describe_coarse),
     Sentence("station of gathered keys", describe_gathered),
     fixed(
+        "station of keys chosen earlier",
+        "Every place looks back, at the places that an earlier layer chose for it.",
+        lambda one: isinstance(one, Attention) and one.chosen_earlier and one.causal,
+    ),
+    fixed(
         "station of chosen keys",
         "Every place looks back, at the places chosen for it.",
-        lambda one: isinstance(one, Attention) and one.chosen_keys and one.causal,
+        lambda one: isinstance(one, Attention) and one.chosen_keys and one.causal and not one.chosen_earlier,
     ),
     Sentence("station of a window that is set", describe_set_window),
     fixed(
