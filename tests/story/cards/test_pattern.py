@@ -160,3 +160,15 @@ def test_a_sink_beside_the_scores_counts_as_no_key():
 
     assert len(told) > 1
     assert not [text for text in told if "keys" in text]
+
+
+def test_layers_that_are_told_alike_say_how_many_parameters_each_has():
+    layers = [nn.Sequential(Late(turned=False), FeedForwardPart(), *closing) for closing in ((), [nn.LayerNorm(WIDTH)])]
+    plain, closed = (sum(weights.numel() for weights in layer.parameters()) for layer in layers)
+
+    told = tell_card(nn.Sequential(*layers, nn.Sequential(Late(turned=False), FeedForwardPart())))
+
+    assert told == [
+        f"1, 3: self-attention, feed-forward; {plain:,} parameters",
+        f"2: self-attention, feed-forward; {closed:,} parameters",
+    ]

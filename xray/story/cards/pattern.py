@@ -1,6 +1,6 @@
 """Which layer is of which frame, where a tower has several."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from xray.ir.records import MaskFacts
 from xray.story.anatomy.branches import Attention, Branch, Convolution
@@ -31,6 +31,7 @@ def draw_pattern(told: Told, canvas: Canvas, top: float) -> float:
             keys = {frame.group.layers[0]: frame.keys for frame in frames}
             parts = [list_parts(tower, group) for group in tower.groups]
             kinds = {number: kind for kind, group in enumerate(tower.groups) for number in group.layers}
+            counts = {frame.group.layers[0]: frame.params for frame in frames}
             is_width_told = tells_widths(tower.groups, parts)
             step = min(13.0, (told.width - 28) / len(kinds))
             if len({one.name for one, _, _ in told.frames}) > 1:
@@ -40,9 +41,9 @@ def draw_pattern(told: Told, canvas: Canvas, top: float) -> float:
                 x = told.left + 14 + place * step
                 canvas.panel(x, y - 13, x + step - 1.5, y, SWATCHES[kinds[number] % len(SWATCHES)], 2)
             y -= 19
-            for kind, group in enumerate(tower.groups[:MOST_KINDS]):
-                canvas.panel(told.left + 14, y - 11, told.left + 26, y - 1, SWATCHES[kind % len(SWATCHES)], 2)
-                text = f"{spell_layers(group.layers)}: {', '.join(parts[kind])}"
+            texts: list[str] = []
+            for kind, group in enumerate(tower.groups):
+                text = ", ".join(parts[kind])
                 text += f" (before it: {tower.before})" if tower.before and group.layers == (0,) else ""
                 like = [one for one, own in zip(tower.groups, parts, strict=True) if own == parts[kind]]
                 if is_width_told and group.d_model is not None:
@@ -51,6 +52,11 @@ def draw_pattern(told: Told, canvas: Canvas, top: float) -> float:
                 if len({masks[one.layers[0]] for one in like if one.layers[0] in masks}) > 1:
                     text += describe_masks(masks.get(group.layers[0], ()))
                 text += describe_keys(keys.get(group.layers[0], ()), [keys.get(one.layers[0], ()) for one in like])
+                texts.append(text)
+            for kind, group in enumerate(tower.groups[:MOST_KINDS]):
+                canvas.panel(told.left + 14, y - 11, told.left + 26, y - 1, SWATCHES[kind % len(SWATCHES)], 2)
+                alike = [one.layers[0] for one, text in zip(tower.groups, texts, strict=True) if text == texts[kind]]
+                text = f"{spell_layers(group.layers)}: {texts[kind]}{describe_count(counts, group.layers[0], alike)}"
                 lines = tuple(words(line, NOTE) for line in wrap(text, NOTE, told.width - 50, canvas.measure, 2))
                 y = canvas.note(told.left + 32, y, lines, "card").bottom - 3
             if len(tower.groups) > MOST_KINDS:
@@ -124,6 +130,12 @@ def describe_masks(masks: Sequence[Mask]) -> str:
     if told:
         return f"; {' and '.join(dict.fromkeys(told))}"
     return "; no mask" if masks and set(masks) == {"none"} else ""
+
+
+def describe_count(counts: Mapping[int, int], own: int, alike: Collection[int]) -> str:
+    """How many parameters a layer has, where others are told alike and have more or fewer (Fun-ASR's norms)."""
+    found = {counts[one] for one in alike if one in counts}
+    return f"; {counts[own]:,} parameters" if len(found) > 1 and own in counts else ""
 
 
 def describe_keys(own: Sequence[int], alike: Sequence[Sequence[int]]) -> str:
