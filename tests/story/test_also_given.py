@@ -120,6 +120,19 @@ class Bounded(Counted):
         return self.words(ids) + self.places(boxes[:, :, 0]) + self.places(boxes[:, :, 1] - boxes[:, :, 0])
 
 
+class TwoTables(Layered):
+    """Words of a table that no module holds, and some of them of a smaller one, by which ids are held (Gemma 3n)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.signs = nn.Parameter(torch.rand(31, WIDTH)), nn.Embedding(5, WIDTH)
+
+    def enter(self, ids, kinds=None):
+        signs = torch.where(ids >= 9, ids, 9).clamp(max=13) - 9
+        x = torch.where((ids >= 9).unsqueeze(-1), self.signs(signs), functional.embedding(ids, self.words))
+        return x if kinds is None else x * kinds.unsqueeze(-1)
+
+
 class Padded(Layered):
     """Numbers by which their mean is known, and beside each whether it is padded (TimesFM)."""
 
@@ -206,6 +219,15 @@ def test_boxes_of_which_each_lookup_reads_some_numbers_stand_at_the_foot():
     (given,) = (node for node in chart.nodes if node.label == "IDS")
     assert given.record.shape == (2, 7, 4)
     assert [edge.source for edge in chart.edges].count(given.key) == 2
+
+
+def test_ids_are_led_to_the_largest_table_and_to_one_that_holds_some_of_them():
+    ids = torch.arange(14).view(2, 7)
+    chart = read(TwoTables, ids, torch.ones_like(ids)).entrance
+
+    ends = [edge.target for edge in chart.edges if edge.source in chart.feet]
+    led = [chart.node(key) for key in ends if "LOOKUP" in chart.node(key).label]
+    assert sorted(node.extra for node in led) == [f"{31 * WIDTH} parameters", f"{5 * WIDTH} parameters"]
 
 
 def test_what_is_put_beside_other_numbers_has_a_box():

@@ -16,6 +16,7 @@ from xray.story.charts.chart import (
     Chart,
     Edge,
     Node,
+    count_given,
     name_learned,
 )
 from xray.story.entrance.also_given import add_others
@@ -123,17 +124,22 @@ def add_learned(flow: Flow, chart: Chart, rows: TensorRecord, reader: int, worki
 
 
 def lead_to_boxes(flow: Flow, entrance: Collection[int], chart: Chart, record: TensorRecord) -> list[str]:
-    """The boxes to which what comes in is led first, be it over steps for which no box stands."""
+    """The boxes to which what comes in is led first, be it over steps for which no box stands.
+
+    So ids may be held to those of a table before they are looked up there (Gemma 3n's images).
+    """
     boxes = {flow.places[step.id]: node.key for node in chart.nodes for step in node.steps if step.id in flow.places}
+    lookups = (maker for node in entrance if flow.op(node) in LOOKUPS for _, maker in flow.taken(node))
+    inside = {*entrance, *flow.behind(*lookups, within=lambda here: flow.output(here).role == "ids")}
     todo = [
         node
-        for node in entrance
+        for node in inside
         if any(is_same_given(one, record) for one, maker in flow.taken(node) if maker is None or one.source is not None)
     ]
     seen: set[int] = set()
     while todo:
         here = todo.pop()
-        if here in seen or here not in entrance:
+        if here in seen or here not in inside:
             continue
         seen.add(here)
         todo += () if here in boxes else flow.readers.get(here, ())
@@ -222,7 +228,7 @@ def find_input(flow: Flow, towering: Towering, kind: Reads | None = None) -> tup
             found.append(given if wanted is not FINDINGS else step_out(flow, towering.entrance, node))
             break
     if reads == "ids":
-        return max(found, key=lambda one: one[0].params, default=None)
+        return max(found, key=lambda one: count_given(one[0]), default=None)
     if reads == "vectors":
         return max(found, key=lambda one: (one[1].is_float, prod(one[1].shape)), default=None)
     return found[0] if found else None
