@@ -104,6 +104,7 @@ def test_who_asks_is_drawn_as_the_query_be_the_product_turned():
         nodes = {node.key: node for node in chart_stage(reading.flow, tower.stagings[0]).nodes}
         assert nodes["linear0_q"].record.shape == (2, asks, WIDTH)
         assert nodes["linear0_k"].record.shape == (2, offers, WIDTH)
+        assert (nodes["linear0_q"].told, nodes["linear0_k"].told) == ((), ("the other Q",))
         assert nodes["scores"].label == ("SCORES Q·K^T" if asks == ONE else "SCORES K·Q^T")
 
 

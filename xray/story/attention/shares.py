@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SIDE_BY_SIDE
 from xray.ir.flow.projections import is_projection
@@ -18,11 +18,14 @@ from xray.story.recognition.norms import find_norm
 def tell_shares(flow: Flow, site: Site, nodes: Sequence[Node], branch: Attention) -> list[Node]:
     """The boxes of an attention, with words in those that cut a packed row, and in one that makes the gate too."""
     gates = {step.id for node in nodes if node.key == "gate" for step in node.steps if makes_rows(flow, step)}
+    asking = list_queries_elsewhere(flow, site)
     found = []
     for node in nodes:
         told: tuple[str, ...] = ()
         if node.key.startswith("linear") and any(step.id in gates for step in node.steps):
             told = ("and the gate",)
+        if node.key.startswith("linear") and any(step.id in asking for step in node.steps):
+            told = (*told, "the other Q")
         if branch.pieces and any(cuts_pieces(flow, site, step, branch.pieces) for step in node.steps):
             told = (f"1 of {branch.pieces:,} pieces",)
         found.append(replace(node, told=(*node.told, *told)) if told else node)
@@ -41,6 +44,13 @@ def tell_joined(flow: Flow, nodes: Sequence[Node], region: Region) -> list[Node]
         told = (f"the others normed{', ' if params else ''}{params}",) if own else ()
         found.append(replace(node, told=(*node.told, *told)))
     return found
+
+
+def list_queries_elsewhere(flow: Flow, site: Site) -> set[str]:
+    """The steps that make the keys of an attention, and the queries of one the other way round (Grounding DINO)."""
+    asks, offers = set(site.query.nodes), set(site.key.nodes)
+    turned = (one for one in list_sites(flow) if one != site and asks.intersection(one.key.nodes))
+    return {flow.steps[node].id for one in turned for node in offers.intersection(one.query.nodes) - asks}
 
 
 def makes_rows(flow: Flow, step: Step) -> bool:
