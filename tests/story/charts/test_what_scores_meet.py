@@ -1,5 +1,6 @@
 """What joins scores is a mask only where it hides: no number of a head's, no bias, no choice between two numbers."""
 
+import pytest
 import torch
 from handwritten import Attention, Layer
 from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
@@ -120,6 +121,30 @@ def test_a_table_of_distances_is_counted_in_the_box_of_what_is_added():
 
     assert nodes["+ BIAS OF RELATIVE PLACES"].extra == f"{2 * PLACES * HEADS} parameters"
     assert "near" in {step.path.rpartition(".")[2] for step in nodes["+ BIAS OF RELATIVE PLACES"].steps}
+
+
+class Indexed(Meeting):
+    """A number for each head by distance, taken out of a parameter by its index; a mask may be added to it (Swin)."""
+
+    def __init__(self, hides):
+        super().__init__()
+        self.table, self.hides = nn.Parameter(torch.rand(2 * PLACES, HEADS)), hides
+
+    def meet(self, scores, query):
+        apart = torch.arange(PLACES)[:, None] - torch.arange(PLACES)[None, :] + PLACES
+        bias = self.table[apart.flatten()].view(PLACES, PLACES, HEADS).permute(2, 0, 1)[None]
+        if self.hides:
+            bias = bias + torch.zeros(PLACES, PLACES).masked_fill(torch.ones(PLACES, PLACES).triu(5).bool(), -100.0)
+        return scores + bias
+
+
+@pytest.mark.parametrize("hides", [False, True])
+def test_a_table_of_distances_that_is_indexed_is_counted_in_the_box_of_what_is_added(hides):
+    model = nn.Sequential(Indexed(hides), FeedForwardPart(), Indexed(hides), FeedForwardPart()).eval()
+    (column,) = read_columns(xray.trace(model, torch.ones(2, PLACES, WIDTH)))
+    (bias,) = (node for node in column.frames[0].panels[0].chart.nodes if node.label.startswith("+ "))
+
+    assert bias.extra == f"{2 * PLACES * HEADS} parameters"
 
 
 def test_a_choice_between_two_numbers_is_a_bias_and_what_is_taken_away_from_hidden_keys_a_mask():

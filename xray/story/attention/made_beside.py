@@ -61,16 +61,21 @@ def list_own(region: Region) -> frozenset[int]:
 def list_made(flow: Flow, part: Scored, site: Site, inside: Collection[int]) -> list[int]:
     """The steps of a branch that work out what is added to its scores, or hides them, where any is learned; else none.
 
-    Be it a product, or rows of a table that are looked up (T5). What queries and keys go through on their way to the
-    scores is not among them, nor is the way of the values, of which some are made (Doge).
+    Be it a product, or rows of a table that are looked up (T5) or indexed (Swin). What queries and keys go through on
+    their way to the scores is not among them, nor is the way of the values, of which some are made (Doge).
     """
     added = None if part.operand is None else part.operand.record  # one step may multiply and add (WavLM)
     asked = [maker for record, maker in flow.given(site.scores) if record is not added]
     own = {*site.scored, *flow.behind(*asked), *site.value.nodes}
     starts = (maker for node in part.nodes for maker in flow.makers[node] if maker is not None and maker not in own)
     made = set(flow.behind(*starts, within=lambda node: node in inside and node not in own))
-    works = [node for node in sorted(made) if flow.is_leaf(node) and flow.op(node) not in CARRYING]
+    works = [node for node in sorted(made) if flow.is_leaf(node) and works_out(flow, node)]
     return works if any(is_product(flow, node) or reads_learned(flow, node) for node in works) else []
+
+
+def works_out(flow: Flow, node: int) -> bool:
+    """Whether a step does more than move numbers, or takes rows of a parameter."""
+    return flow.op(node) not in CARRYING or (flow.op(node) == "index" and reads_learned(flow, node))
 
 
 def reads_learned(flow: Flow, node: int) -> bool:
