@@ -387,6 +387,21 @@ def test_a_stream_that_begins_as_learned_rows_has_them_at_its_foot():
     assert chart is None or "6 LEARNED ROWS" not in labels_of(chart)
 
 
+class SomeLatents(Latents):
+    """The same with the first rows of a table alone (LW-DETR, which learns with all of them)."""
+
+    def forward(self, x):
+        rows = self.rows[:4].unsqueeze(0).expand(len(x), -1, -1)
+        for layer in self.layers:
+            rows = layer(rows)
+        return rows + x
+
+
+def test_learned_rows_that_are_some_of_a_table_say_of_how_many():
+    _, chart = read(SomeLatents, torch.rand(2, 1, WIDTH))
+    assert labels_of(chart) == ["4 OF 6 LEARNED ROWS"]
+
+
 class Asked(nn.Module):
     """Ids that are made numbers go through a linear layer to the width of rows (OneFormer's task)."""
 
