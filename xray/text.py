@@ -41,8 +41,13 @@ def spell_out(character: str) -> str:
 
 def say_at_least(count: int, unit: str = "") -> str:
     """That a number is so much or more, in three digits, rounded down: 1,239 is "at least 1.23 k"."""
-    dropped = 10 ** max(0, len(str(count)) - 3)
-    return f"at least {say_short(count // dropped * dropped, unit)}"
+    return f"at least {say_short(round_down(count), unit)}"
+
+
+def round_down(count: int) -> int:
+    """A number with nothing but zeros behind its first three digits: 1,239 is 1,230."""
+    dropped: int = 10 ** max(0, len(str(count)) - 3)
+    return count // dropped * dropped
 
 
 def say_short(count: int, unit: str = "") -> str:

@@ -28,6 +28,14 @@ def test_the_fullest_moment_holds_the_weights_too():
     )
 
 
+def test_where_weights_are_nearly_all_what_stands_beside_them_is_told():
+    trace = xray.trace(nn.Linear(1000, 1239), torch.rand(1, 1000))  # 4,960,956 bytes, and one row
+
+    told = dict(list_costs(trace))
+    assert told["weights"] == "1.24 M numbers, 4.96 MB"
+    assert told["memory at the fullest"] == f"weights, and {say_at_least(find_peak(trace.passes[0]).bytes, 'B')}"
+
+
 def test_of_a_way_back_no_fullest_moment_is_told():
     assert "memory at the fullest" not in dict(list_costs(small_trace()))
 

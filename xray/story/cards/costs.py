@@ -8,7 +8,7 @@ from xray.ir.products import NATIVE
 from xray.ir.trace import Trace
 from xray.story.facts.kept_keys import look_at_pass, measure_growth
 from xray.story.facts.totals import count_work
-from xray.text import say_at_least, say_short
+from xray.text import round_down, say_at_least, say_short
 
 
 def list_costs(trace: Trace, active_params: int | None = None, active: str = "used") -> Iterator[tuple[str, str]]:
@@ -38,7 +38,10 @@ def list_fullest(trace: Trace, param_bytes: int) -> Iterator[tuple[str, str]]:
     """The fullest moment of all passes: what no run can do without there, the weights with it."""
     fullest = find_fullest(trace)
     if fullest is not None and param_bytes:
-        yield "memory at the fullest", say_at_least(param_bytes + fullest.bytes, "B")
+        whole = param_bytes + fullest.bytes
+        is_mostly_weights = round_down(whole) < param_bytes  # which a number rounded down would seem to leave out
+        beside = f"weights, and {say_at_least(fullest.bytes, 'B')}"
+        yield "memory at the fullest", beside if is_mostly_weights else say_at_least(whole, "B")
         made = fullest.step.outputs[:1]
         shape = f", {'×'.join(f'{size:,}' for size in made[0].shape)}" if made else ""
         yield "which is at", f"{fullest.step.op}{shape}"
