@@ -360,3 +360,22 @@ def test_what_weights_go_through_belongs_to_the_step_that_works_with_them():
 
     assert convolution.extra == f"{8 * 8 * 3 + 3 + 8} parameters"
     assert not [label for label in labels_of(Stem(), rows(8)) if "NORM" in label]
+
+
+class Transformed(nn.Module):
+    """Rows mixed by a Fourier transform of places and widths, of which the real part goes on, or its size (FNet)."""
+
+    def __init__(self, part):
+        super().__init__()
+        self.first, self.last, self.part = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH), part
+
+    def forward(self, x):
+        return self.last(self.part(torch.fft.fftn(self.first(x), dim=(1, 2))))
+
+
+@pytest.mark.parametrize(
+    ("part", "told"),
+    [(torch.real, ["FOURIER TRANSFORM, ITS REAL PART"]), (torch.abs, ["FOURIER TRANSFORM", "ABS"])],
+)
+def test_that_the_real_part_of_a_transform_alone_goes_on_is_said(part, told):
+    assert labels_of(Transformed(part), rows()) == ["LINEAR", *told, "LINEAR"]

@@ -91,7 +91,8 @@ def label_step(flow: Flow, node: int, drawn: Collection[int] = ()) -> str:
     if op in PLACING and writes_across(flow, node):
         return "NUMBERS PUT IN"
     if op in LABELS:
-        return LABELS[op]
+        reading = {flow.op(one) for one in flow.readers.get(node, ()) if flow.is_leaf(one)}
+        return f"{LABELS[op]}, ITS REAL PART" if reading == {"real"} else LABELS[op]
     if op == "gelu" and flow.steps[node].settings.get("approximate") == "tanh":
         return label_activation("gelu tanh")
     if op in CURVES:
