@@ -90,3 +90,64 @@ def test_a_number_that_nobody_knows_cannot_be_asked_for():
 def test_large_constants_are_not_worked_out():
     with known_values():
         assert torch.zeros(3_000, 3_000, device="meta").is_meta
+
+
+def test_what_is_asked_again_is_as_it_was_the_first_time():
+    """Every result of the same operations twice over, the second time without torch's own way to its shape."""
+
+    def run(one, other):
+        yield one + other
+        yield one.transpose(0, 1) + 1
+        yield torch.cat([one, other])
+        yield (one > 0).sum(dim=1)
+        yield one.double() * 1
+        yield one.view(5, 3) * 2
+        yield from torch.sort(one, dim=0)
+
+    def tell(made):
+        return made.shape, made.stride(), made.dtype, made.is_meta, made.untyped_storage().nbytes()
+
+    with known_values():
+        one, other = torch.empty(3, 5, device="meta"), torch.empty(5, 3, device="meta").T
+        first = [tell(made) for made in run(one, other)]
+        again = [tell(made) for made in run(one, other)]
+
+    assert again == first == [tell(made) for made in run(one, other)]
+
+
+def test_a_number_and_its_kind_are_told_apart():
+    with known_values():
+        whole = torch.empty(3, dtype=torch.int64, device="meta")
+
+        assert [(whole * by).dtype for by in (1, 1.0, True, 1)] == [
+            torch.int64,
+            torch.float32,
+            torch.int64,
+            torch.int64,
+        ]
+
+
+def test_a_view_that_is_asked_for_again_is_a_view():
+    with known_values():
+        one = torch.empty(3, 5, device="meta")
+        views = [one.T, one.T, torch.ops.aten._unsafe_view(one, (5, 3)), torch.ops.aten._unsafe_view(one, (5, 3))]
+        new = [one + 1, one + 1]
+
+    assert {view.untyped_storage()._cdata for view in views} == {one.untyped_storage()._cdata}
+    assert len({made.untyped_storage()._cdata for made in (*new, one)}) == 3
+
+
+def test_what_was_met_is_not_worked_out_again():
+    slow = []
+
+    class Counted(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            slow.append(func)
+            return func(*args, **(kwargs or {}))
+
+    with Counted(), known_values():
+        one = torch.empty(3, 5, device="meta")
+        for _ in range(4):
+            one + 1
+
+    assert slow.count(torch.ops.aten.add.Tensor) == 1

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_any, tree_map_only
+from torch.utils._pytree import tree_leaves
 
 aten = torch.ops.aten
 MOST_KNOWN = 1 << 22
@@ -47,6 +47,9 @@ MAKERS = frozenset(
 GROUPED = frozenset({aten._grouped_mm.default} if hasattr(aten, "_grouped_mm") else ())
 """Products by groups, which on the meta device take bfloat16 of even widths alone, and elsewhere any numbers."""
 
+TENSORS = frozenset({Tensor, nn.Parameter})
+NUMBERS = frozenset({type(None), bool, int, float, str, torch.dtype, torch.device, torch.layout, torch.memory_format})
+Shape = tuple[torch.Size, tuple[int, ...], torch.dtype]
 
 FROM_DATA = frozenset({torch.tensor, torch.as_tensor, torch.asarray, Tensor.new_tensor})
 """Functions that make tensors of Python's numbers; torch drops the numbers where the device is "meta"."""
@@ -59,7 +62,7 @@ def known_values() -> Iterator[None]:
     The devices "meta" and "cpu" are one: an operation is computed if all that it reads is known, else only its shape
     is. A known tensor that is overwritten with what is unknown loses its storage, and is unknown from then on.
     """
-    with KeptData(), KnownValues():  # type: ignore[no-untyped-call]  # torch leaves its hook untyped
+    with KeptData(), KnownValues():
         yield
 
 
@@ -72,7 +75,7 @@ class KeptData(TorchFunctionMode):
         kwargs = kwargs or {}
         if func in FROM_DATA:
             kwargs = {**kwargs, "device": "cpu"}
-        elif func is torch.nn.functional.scaled_dot_product_attention and tree_any(is_unknown, (args, kwargs)):
+        elif func is torch.nn.functional.scaled_dot_product_attention and is_unknown((args, kwargs)):
             args, kwargs = to_meta(args), to_meta(kwargs)  # it wants all on one device before anybody else is asked
         return func(*args, **kwargs)
 
@@ -80,14 +83,23 @@ class KeptData(TorchFunctionMode):
 class KnownValues(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves its hook for subclasses untyped
     """While it is on, an operation is computed if all that it reads is known, else only its shape is."""
 
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # as above
+        self.met: dict[tuple[Any, ...], Shape | None] = {}
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No: compiled code runs as written here anyway, and to keep the compiler out torch would load it."""
+        return False
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         kwargs = dict(kwargs or {})
         if func in MAKERS:
             return make(func, args, kwargs)
-        if tree_any(is_unknown, (args, kwargs)):
-            return run_without_storage(func, args, kwargs)
+        if is_unknown((args, kwargs)):
+            return run_without_storage(func, args, kwargs, self.met)
         if is_on_meta(kwargs):
             if func is not aten._to_copy.default:
                 return func(*args, **kwargs)
@@ -95,7 +107,7 @@ class KnownValues(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch 
         try:
             return func(*args, **kwargs)
         except NotImplementedError:  # a processor has no such operation for this type
-            return run_without_storage(func, args, kwargs)
+            return run_without_storage(func, args, kwargs, self.met)
 
 
 def build_on_meta(build: Callable[[], nn.Module]) -> nn.Module:
@@ -111,10 +123,14 @@ def build_on_meta(build: Callable[[], nn.Module]) -> nn.Module:
 
 
 def is_unknown(value: object) -> bool:
-    """Whether something is a tensor without values."""
-    return isinstance(value, Tensor) and (
-        value.is_meta or (value.layout == torch.strided and value.numel() > 0 and not value.untyped_storage().size())
-    )
+    """Whether something is a tensor without values, or holds one."""
+    if isinstance(value, Tensor):
+        return value.is_meta or (
+            value.layout == torch.strided and value.numel() > 0 and not value.untyped_storage().size()
+        )
+    if isinstance(value, dict):
+        return any(map(is_unknown, value.values()))
+    return isinstance(value, (tuple, list)) and any(map(is_unknown, value))
 
 
 def is_on_meta(kwargs: Mapping[str, Any]) -> bool:
@@ -129,7 +145,9 @@ def make(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     return shape if shape.numel() > MOST_KNOWN else func(*to_meta(args), **{**to_meta(kwargs), "device": "cpu"})
 
 
-def run_without_storage(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def run_without_storage(
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], met: dict[tuple[Any, ...], Shape | None]
+) -> Any:
     """The shape of a result; where the operation changes a known tensor, that one is known no more."""
     if func is aten.index.Tensor or func in (aten.index_put.default, aten.index_put_.default):
         args = (args[0], spell_out(args[1]), *args[2:])
@@ -140,17 +158,72 @@ def run_without_storage(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
         for argument, value in zip(func._schema.arguments, args, strict=False)
         if argument.alias_info is not None and argument.alias_info.is_write and isinstance(value, Tensor)
     ]
-    shapes, options = to_meta(args), to_meta(kwargs)
-    if "device" in options:
-        options["device"] = "meta"
+    if "device" in kwargs:
+        kwargs["device"] = "meta"
     if func in GROUPED:
-        return multiply_groups(*shapes, **options)
-    result = func(*shapes, **options)
+        return multiply_groups(*to_meta(args), **to_meta(kwargs))
+    result = shape_of_result(func, args, kwargs, met)
     for tensor in lost:
         if not tensor.is_meta:
             tensor.untyped_storage().resize_(0)
             return tensor
     return result
+
+
+def shape_of_result(
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], met: dict[tuple[Any, ...], Shape | None]
+) -> Any:
+    """What an operation gives of tensors without storage.
+
+    Layers that are alike ask the same again and again, and torch works out most shapes slowly, in Python. So one that
+    was met is made at once, if it is a single new tensor: one with a storage of its own, as no view has.
+    """
+    key: list[Any] = [func]
+    if not tell_apart((args, kwargs), key):
+        return func(*to_meta(args), **to_meta(kwargs))
+    asked = tuple(key)
+    shape = met.get(asked)
+    if shape is not None:
+        size, stride, dtype = shape
+        return torch.empty_strided(size, stride, dtype=dtype, device="meta")
+    shapes, options = to_meta(args), to_meta(kwargs)
+    result = func(*shapes, **options)
+    if asked not in met:
+        met[asked] = (result.shape, result.stride(), result.dtype) if is_new(result, (shapes, options)) else None
+    return result
+
+
+def tell_apart(value: Any, key: list[Any]) -> bool:
+    """Add to a key all that the shape of a result hangs on; no where something stands there that is not known."""
+    if isinstance(value, Tensor):
+        key += value.shape, value.stride(), value.dtype
+        return is_plain(value)
+    if isinstance(value, dict):
+        key.append(tuple(value))
+        value = value.values()
+    elif not isinstance(value, (tuple, list)):
+        key += type(value), value
+        return type(value) in NUMBERS
+    key.append(len(value))
+    return all(tell_apart(one, key) for one in value)
+
+
+def is_plain(value: Any) -> bool:
+    """Whether something is a tensor that is all told with its shape, strides and type."""
+    return type(value) in TENSORS and value.layout == torch.strided and not (value.is_conj() or value.is_neg())
+
+
+def is_new(result: Any, given: Any) -> bool:
+    """Whether a result is one plain tensor that fills a storage of its own."""
+    if not is_plain(result):
+        return False
+    storage = result.untyped_storage()
+    alone = torch.empty_strided(result.shape, result.stride(), dtype=result.dtype, device="meta")
+    return (
+        result.storage_offset() == 0
+        and storage.nbytes() == alone.untyped_storage().nbytes()
+        and all(one.untyped_storage()._cdata != storage._cdata for one in tree_leaves(given) if isinstance(one, Tensor))
+    )
 
 
 def multiply_groups(
@@ -177,9 +250,13 @@ def spell_out(indices: Any) -> list[Tensor | None]:
     return spelt
 
 
-def to_meta(values: Any) -> Any:
+def to_meta(value: Any) -> Any:
     """The same arguments, every tensor without storage."""
-    return tree_map_only(Tensor, shape_of, values)
+    if isinstance(value, Tensor):
+        return shape_of(value)
+    if isinstance(value, dict):
+        return {name: to_meta(one) for name, one in value.items()}
+    return type(value)(map(to_meta, value)) if type(value) in (tuple, list) else value
 
 
 def shape_of(tensor: Tensor) -> Tensor:
