@@ -151,3 +151,17 @@ def test_what_was_met_is_not_worked_out_again():
             one + 1
 
     assert slow.count(torch.ops.aten.add.Tensor) == 1
+
+
+def test_a_division_of_whole_numbers_is_of_the_type_that_is_the_default():
+    made = []
+    with known_values():
+        whole = torch.empty(3, dtype=torch.int64, device="meta")
+        for kind in (torch.float32, torch.float64):
+            torch.set_default_dtype(kind)
+            try:
+                made.append((whole / 2).dtype)
+            finally:
+                torch.set_default_dtype(torch.float32)
+
+    assert made == [torch.float32, torch.float64]

@@ -178,7 +178,7 @@ def shape_of_result(
     Layers that are alike ask the same again and again, and torch works out most shapes slowly, in Python. So one that
     was met is made at once, if it is a single new tensor: one with a storage of its own, as no view has.
     """
-    key: list[Any] = [func]
+    key: list[Any] = [func, torch.get_default_dtype()]
     if not tell_apart((args, kwargs), key):
         return func(*to_meta(args), **to_meta(kwargs))
     asked = tuple(key)
