@@ -103,7 +103,7 @@ def test_a_mask_that_hides_some_places_from_some_leaves_it_unsaid_what_they_see(
     attention, told = read_attention(MaskedPart(sees))
 
     assert (attention.pieces, attention.partial, attention.causal) == (None, True, False)
-    assert told == "Places look at other places."
+    assert told == "Places look at those that they may see."
 
 
 def test_padding_hides_no_place_from_another():
@@ -186,4 +186,4 @@ def test_of_a_large_mask_with_a_rule_of_its_own_it_is_not_said_that_every_place_
     (attention,) = (one for one in tower.branches if isinstance(one, Attention))
 
     assert (attention.partial, attention.causal) == (True, False)
-    assert describe_station(tower, attention) == "Places look at other places."
+    assert describe_station(tower, attention) == "Places look at those that they may see."

@@ -131,7 +131,7 @@ def test_no_sentence_stands_outside_the_catalogue():
     [
         (True, "Every place looks back, never ahead."),
         (False, "Every place looks at every other."),
-        (None, "Places look at other places."),
+        (None, "Places look at those that they may see."),
     ],
 )
 def test_a_station_tells_of_the_future_only_what_is_proven(causal, text):

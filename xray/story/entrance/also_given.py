@@ -121,7 +121,7 @@ def list_joined(flow: Flow, chart: Chart, node: Node) -> Iterator[TensorRecord]:
     So whether a place is padded stands beside its number (TimesFM). What numbers are chosen by does not count.
     """
     place = flow.places[node.steps[0].id]
-    drawn = {flow.places[step.id] for one in chart.nodes if one.row for step in one.steps}
+    drawn = {flow.places[step.id] for one in chart.nodes if not one.key.startswith("given") for step in one.steps}
     for record, maker in flow.taken(place) if flow.op(place) in SIDE_BY_SIDE else ():
         ways = list(flow.behind(maker, most=MOST_BEHIND, within=lambda here: flow.output(here).dtype != "bool"))
         taken = [(record, maker), *(one for here in ways for one in flow.taken(here))]

@@ -182,7 +182,7 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
         "Every place looks at every other.",
         lambda one: isinstance(one, Attention) and one.causal is False and not one.partial,
     ),
-    fixed("looks", "Places look at other places.", lambda one: isinstance(one, Attention)),
+    fixed("looks", "Places look at those that they may see.", lambda one: isinstance(one, Attention)),
     fixed(
         "station of neighbours",
         "Each place with what stands next to it, wider and back.",
