@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_any, tree_leaves, tree_map_only
 
 aten = torch.ops.aten
 MOST_KNOWN = 1 << 22
@@ -75,7 +75,7 @@ class KeptData(TorchFunctionMode):
         kwargs = kwargs or {}
         if func in FROM_DATA:
             kwargs = {**kwargs, "device": "cpu"}
-        elif func is torch.nn.functional.scaled_dot_product_attention and is_unknown((args, kwargs)):
+        elif func is torch.nn.functional.scaled_dot_product_attention and tree_any(is_unknown, (args, kwargs)):
             args, kwargs = to_meta(args), to_meta(kwargs)  # it wants all on one device before anybody else is asked
         return func(*args, **kwargs)
 
@@ -98,7 +98,7 @@ class KnownValues(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch 
         kwargs = dict(kwargs or {})
         if func in MAKERS:
             return make(func, args, kwargs)
-        if is_unknown((args, kwargs)):
+        if tree_any(is_unknown, (args, kwargs)):
             return run_without_storage(func, args, kwargs, self.met)
         if is_on_meta(kwargs):
             if func is not aten._to_copy.default:
@@ -123,14 +123,10 @@ def build_on_meta(build: Callable[[], nn.Module]) -> nn.Module:
 
 
 def is_unknown(value: object) -> bool:
-    """Whether something is a tensor without values, or holds one."""
-    if isinstance(value, Tensor):
-        return value.is_meta or (
-            value.layout == torch.strided and value.numel() > 0 and not value.untyped_storage().size()
-        )
-    if isinstance(value, dict):
-        return any(map(is_unknown, value.values()))
-    return isinstance(value, (tuple, list)) and any(map(is_unknown, value))
+    """Whether something is a tensor without values."""
+    return isinstance(value, Tensor) and (
+        value.is_meta or (value.layout == torch.strided and value.numel() > 0 and not value.untyped_storage().size())
+    )
 
 
 def is_on_meta(kwargs: Mapping[str, Any]) -> bool:
@@ -250,13 +246,9 @@ def spell_out(indices: Any) -> list[Tensor | None]:
     return spelt
 
 
-def to_meta(value: Any) -> Any:
+def to_meta(values: Any) -> Any:
     """The same arguments, every tensor without storage."""
-    if isinstance(value, Tensor):
-        return shape_of(value)
-    if isinstance(value, dict):
-        return {name: to_meta(one) for name, one in value.items()}
-    return type(value)(map(to_meta, value)) if type(value) in (tuple, list) else value
+    return tree_map_only(Tensor, shape_of, values)
 
 
 def shape_of(tensor: Tensor) -> Tensor:

@@ -450,6 +450,8 @@ PICTURES = {
     "whole": Shown(FACTS["causal"], 3, 3),
     "a corner": Shown(FACTS["causal"], 2, 2),
     "rows": Shown(FACTS["padding"], 2, 3),
+    "rows of sequences": Shown(FACTS["padding"], 2, 3, leading=("batch", "1")),
+    "rows of heads": Shown(FACTS["padding"], 2, 3, leading=("batch", "heads")),
     "a corner of rows": Shown(FACTS["padding"], 1, 3),
     "too large": Shown(FACTS["custom"], 0, 0),
     "by its kind": Shown(MaskFacts("causal", 0.5), 14, 14, is_known=True),
@@ -460,7 +462,8 @@ OF_PICTURES = {
     "corner by its kind": {"by its kind"},
     "too large": {"too large", "by its kind", "by blocks"},
     "corner": {"a corner", "a corner of rows"},
-    "row for each": {"rows", "a corner of rows"},
+    "row for each sequence": {"rows of sequences"},
+    "row for each": {"rows", "rows of heads", "a corner of rows"},
 }
 
 LOADS = {"few": (3, 0, 5), "many": (1, 2) * 64, "not kept": ()}

@@ -52,7 +52,7 @@ class MaskCard:
     def remark(self) -> str:
         """What it hides, how much, and how much of it is drawn."""
         columns = len(self.rows[0]) if self.rows else 0
-        shown = describe_shown(Shown(self.facts, len(self.rows), columns, self.is_corner))
+        shown = describe_shown(Shown(self.facts, len(self.rows), columns, self.is_corner, self.shape.words[:-2]))
         return f"{describe_hidden(self.facts)}{'; ' if shown else ''}{shown}"
 
 

@@ -32,9 +32,8 @@ def add_others(flow: Flow, chart: Chart) -> Chart:
     others: dict[str, Node] = {}
     for node, record, label in found:
         told = plural(prod(record.shape), "parameter") if record.role == "parameter" else ""
-        is_one = (
-            label in (VECTORS, IDS, PICTURE) and count_arguments(flow, record) == 1
-        )  # whoever reads the like reads the same
+        # whoever reads the like of an argument that is the only one reads the same
+        is_one = label in (VECTORS, IDS, PICTURE) and count_arguments(flow, record) == 1
         if label == VECTORS and not is_one and alike[record.shape] > 1:
             continue
         same = next((one for one in given if is_one and has_shape(one, record)), None)
@@ -121,8 +120,10 @@ def list_joined(flow: Flow, chart: Chart, node: Node) -> Iterator[TensorRecord]:
     So whether a place is padded stands beside its number (TimesFM). What numbers are chosen by does not count.
     """
     place = flow.places[node.steps[0].id]
+    if flow.op(place) not in SIDE_BY_SIDE:
+        return
     drawn = {flow.places[step.id] for one in chart.nodes if not one.key.startswith("given") for step in one.steps}
-    for record, maker in flow.taken(place) if flow.op(place) in SIDE_BY_SIDE else ():
+    for record, maker in flow.taken(place):
         ways = list(flow.behind(maker, most=MOST_BEHIND, within=lambda here: flow.output(here).dtype != "bool"))
         taken = [(record, maker), *(one for here in ways for one in flow.taken(here))]
         given = {(one.shape, one.role): one for one, before in taken if before is None and one.shape}

@@ -268,7 +268,7 @@ def draw_mask_beside(canvas: Canvas, column: Column, foot: Foot, left: float, ri
         rows: tuple[tuple[str | None, ...], ...] = quarter_blocks(blocks)
         rows, remark = tuple(row[:MOST_CELLS] for row in rows[:MOST_CELLS]), describe_blocks(blocks)
     else:
-        rows, remark = mask_rows(mask.facts)
+        rows, remark = mask_rows(mask.facts, mask.record.axes[:-2])
     room = foot.roof - 8 - bottom - 30
     cell = min(11.0, (right - left) / max(len(row) for row in rows), room / len(rows))
     tooltip = look.tell(mask.steps)
@@ -278,12 +278,15 @@ def draw_mask_beside(canvas: Canvas, column: Column, foot: Foot, left: float, ri
     canvas.note(left, grid.y + 29, (title, words(remark, NOTE, "quiet")), tooltip=look.tell(mask.steps[-1:]))
 
 
-def mask_rows(facts: MaskFacts) -> tuple[tuple[tuple[str | None, ...], ...], str]:
-    """Which cells are drawn: one line for each sequence, or the square of one answer that has padding."""
+def mask_rows(facts: MaskFacts, leading: tuple[str, ...]) -> tuple[tuple[tuple[str | None, ...], ...], str]:
+    """Which cells are drawn: the one row of each matrix, or the square of one answer that has padding.
+
+    `leading` are the words of the axes along which matrices are stacked.
+    """
     cells = facts.cells or ()
     if all(len(matrix) == 1 for matrix in cells):
         drawn = tuple(tuple(matrix[0][:MOST_CELLS]) for matrix in cells[:MOST_CELLS])
-        return drawn, describe_shown(Shown(facts, len(drawn), len(drawn[0])))
+        return drawn, describe_shown(Shown(facts, len(drawn), len(drawn[0]), leading=leading))
     chosen = next((place for place, matrix in enumerate(cells) if any("p" in row or "b" in row for row in matrix)), 0)
     drawn = tuple(tuple(row[:MOST_CELLS]) for row in cells[chosen][:MOST_CELLS])
     whole = len(cells[chosen]) <= MOST_CELLS

@@ -10,12 +10,16 @@ from xray.story.sentences.sentence import Sentence, fixed, say_first
 
 @dataclass(frozen=True)
 class Shown:
-    """A mask, and how many rows and columns of it are drawn; `is_known` where its cells follow from its kind."""
+    """A mask, and how many rows and columns of it are drawn; `is_known` where its cells follow from its kind.
+
+    `leading` are the words of the axes along which its matrices are stacked.
+    """
 
     facts: MaskFacts
     rows: int
     columns: int
     is_known: bool = False
+    leading: tuple[str, ...] = ()
 
 
 def describe_hidden(facts: MaskFacts) -> str:
@@ -66,11 +70,17 @@ def is_row_each(shown: Shown) -> bool:
     return bool(shown.facts.cells) and all(len(matrix) == 1 for matrix in shown.facts.cells or ())
 
 
+def is_sequence_each(shown: Shown) -> bool:
+    """Whether such a row is that of a sequence: along no other axis are they stacked."""
+    return is_row_each(shown) and {*shown.leading} - {"1"} == {"batch"}
+
+
 OF_PICTURES: tuple[Sentence[Shown], ...] = (
     Sentence("blocks of a mask", describe_drawn_blocks),
     fixed("corner by its kind", "its first corner, by its kind", lambda shown: shown.is_known),
     fixed("too large", "too large to draw", lambda shown: not shown.facts.cells),
     fixed("corner", "the first corner", is_cut),
-    fixed("row for each", "each row for all queries", is_row_each),
+    fixed("row for each sequence", "a row for each sequence", is_sequence_each),
+    fixed("row for each", "each row for all queries", lambda shown: is_row_each(shown) and not is_sequence_each(shown)),
 )
 """How much of a mask is drawn, the first that is proven."""
