@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import sys
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from xray.config import UNK
 from xray.data.pairs import Pair
 from xray.errors import ConfigError, RunError, UsageError
 from xray.learn.answers.right_answers import count_right_answers
+from xray.learn.runs.checkpoint import read_checkpoint
 from xray.learn.runs.load import load_run, untrained_chatbot
 from xray.learn.runs.run_folder import LAST, PREVIOUS, RunFolder
 
@@ -223,3 +225,32 @@ def test_a_link_is_never_written_through(tmp_path):
     with pytest.raises(RunError, match="it is not an ordinary file"):
         RunFolder(tmp_path).write(LAST, b"ours")
     assert (tmp_path / "elsewhere").read_text() == "mine"
+
+
+def interrupt_call(number):
+    """Have Ctrl-C come in the so many-th call from now on; that call's name is in the list once it did."""
+    names = []
+
+    def trace(frame, event, argument):
+        nonlocal number
+        number -= 1
+        if number == 0:
+            names.append(frame.f_code.co_name)
+            raise KeyboardInterrupt
+
+    sys.settrace(trace)
+    return names
+
+
+def test_ctrl_c_while_a_checkpoint_is_read_is_not_taken_for_damage(finished):
+    before, number, interrupted = sys.gettrace(), 0, ["first"]
+    while interrupted:
+        number += 1
+        interrupted = interrupt_call(number)
+        try:
+            read_checkpoint(RunFolder(finished), LAST)
+        except KeyboardInterrupt:
+            assert interrupted
+        finally:
+            sys.settrace(before)
+    assert number > 100
