@@ -53,9 +53,9 @@ def read_checkpoint(folder: RunFolder, name: str, config: ModelConfig | None = N
     shown = f"{folder.name}/{name}"
     damaged = f'{shown} is damaged ({{}}). Train again with "xray train FILE.csv --overwrite".'
     try:
-        data = path.read_bytes()
-        if not data:
+        if path.stat().st_size == 0:  # nor has a device or a pipe any size, of which reading may never end
             raise RunError(damaged.format("it is empty"))
+        data = path.read_bytes()
         tensors = from_safetensors(data)  # what opens a file as tensors makes a ValueError of a Ctrl-C in its midst
         metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
         facts = json.loads(metadata["facts"])
