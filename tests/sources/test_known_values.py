@@ -165,3 +165,33 @@ def test_a_division_of_whole_numbers_is_of_the_type_that_is_the_default():
                 torch.set_default_dtype(torch.float32)
 
     assert made == [torch.float32, torch.float64]
+
+
+UNKNOWN = torch.empty(1, device="meta")
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda known: known.to("meta"),
+        lambda known: known.to(UNKNOWN),
+        lambda known: known.to(UNKNOWN.device, torch.float32),
+        lambda known: known.to(device="meta", dtype=torch.float32, non_blocking=True),
+        lambda known: known.to(dtype=torch.float32),
+    ],
+)
+def test_what_is_known_is_handed_on_where_it_is_sent_to_what_is_not(move):
+    known = torch.arange(3.0)
+    with known_values():
+        assert move(known) is known
+
+
+@pytest.mark.parametrize(
+    "copy", [lambda known: known.to("meta", torch.float64), lambda known: known.to("meta", copy=True)]
+)
+def test_what_is_known_is_copied_where_its_type_is_changed_or_a_copy_is_asked_for(copy):
+    known = torch.arange(3.0)
+    with known_values():
+        made = copy(known)
+    assert made is not known
+    assert made.tolist() == known.tolist()

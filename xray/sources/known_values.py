@@ -77,6 +77,8 @@ class KeptData(TorchFunctionMode):
             kwargs = {**kwargs, "device": "cpu"}
         elif func is torch.nn.functional.scaled_dot_product_attention and tree_any(is_unknown, (args, kwargs)):
             args, kwargs = to_meta(args), to_meta(kwargs)  # it wants all on one device before anybody else is asked
+        elif func is Tensor.to and not args[0].is_meta:
+            args, kwargs = stay(args), {name: value for name, value in kwargs.items() if name != "device"}
         return func(*args, **kwargs)
 
 
@@ -127,6 +129,16 @@ def is_unknown(value: object) -> bool:
     return isinstance(value, Tensor) and (
         value.is_meta or (value.layout == torch.strided and value.numel() > 0 and not value.untyped_storage().size())
     )
+
+
+def stay(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What `Tensor.to` is called with, without a device: a tensor of the wanted type is handed on and not copied."""
+    tensor, *wanted = args
+    if wanted and isinstance(wanted[0], Tensor):
+        wanted[0] = wanted[0].dtype
+    if wanted and isinstance(wanted[0], (str, int, torch.device)):
+        wanted = wanted[1:] or [tensor.dtype]
+    return tensor, *wanted
 
 
 def is_on_meta(kwargs: Mapping[str, Any]) -> bool:

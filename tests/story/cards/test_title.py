@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from story.sentences.pools import FALSE, make_anatomy
 
+from xray.story.anatomy.branches import DeformableAttention
 from xray.story.cards.title import list_sizes
 
 
@@ -22,3 +23,12 @@ def test_a_tower_that_only_looks_at_another_has_heads():
     found = sizes_of(replace(FALSE, source="encoder", heads=5, d_k=11))
 
     assert (found["heads"], found["d_k"]) == ("5", "11")
+
+
+def test_heads_without_keys_are_told_where_there_are_no_others():
+    deformable = DeformableAttention("self", heads=5, d_v=13, levels=1, points=2)
+
+    found = sizes_of(replace(FALSE, heads=3, d_k=7), deformable)
+
+    assert (found["heads"], found["d_k"]) == ("3", "7")
+    assert sizes_of(deformable)["heads"] == "5"

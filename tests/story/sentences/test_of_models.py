@@ -96,9 +96,13 @@ def test_what_one_attention_does_is_said_of_some_where_one_of_a_memory_does_not(
 def test_a_window_that_is_not_reached_is_told_of_the_rows_of_those_attentions_alone():
     windowed = replace(FALSE, sliding_window=65)
 
-    assert describe_set_window(make_anatomy(windowed)).endswith("not reached here: no row has so many places.")
+    assert describe_set_window(make_anatomy(windowed)).endswith(
+        "not seen at work here, where no row has so many places."
+    )
     some = describe_set_window(make_anatomy(windowed, FALSE))
-    assert some.startswith("A window is set in some attentions (sliding_window = 65), and not reached here: ")
+    assert some.startswith(
+        "A window is set in some attentions (sliding_window = 65), and not seen at work here, where none "
+    )
     assert some.endswith("none of their rows has so many places.")
 
 

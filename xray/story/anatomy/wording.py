@@ -242,7 +242,7 @@ def describe_heads(branch: Attention) -> str:
         branch.pieces and not branch.window and f"within {branch.pieces} pieces",
         branch.coarse and f"{branch.coarse} places to a row",
         branch.foreign_queries and "queries from beside",
-        branch.sliding_window and f"sliding_window {branch.sliding_window:,} set, not reached",
+        branch.sliding_window and f"sliding_window {branch.sliding_window:,} set, not seen at work",
     )
 
 

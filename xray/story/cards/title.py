@@ -99,6 +99,7 @@ def list_size_lines(told: Told, canvas: Canvas) -> list[Line]:
 def list_sizes(tower: Tower, scored: int) -> list[tuple[str, str, str]]:
     """A tower's sizes with the axis that each is of; those that differ from layer to layer as a range.
 
+    Heads are those that have a d_k, where some have: deformable attention has no keys.
     Its words are those that it gives scores, `scored` of them, if it does: its ids may be of more, or of other ones.
     """
     found: list[tuple[str, str, str]] = []
@@ -111,7 +112,7 @@ def list_sizes(tower: Tower, scored: int) -> list[tuple[str, str, str]]:
 
     looking = [branch for branch in tower.branches if isinstance(branch, Looking)]
     attentions = [branch for branch in looking if isinstance(branch, Attention)]
-    add("heads", "heads", [branch.heads for branch in looking])
+    add("heads", "heads", [branch.heads for branch in attentions or looking])
     add("layers", "other", [tower.layers])
     add("d_model", "d_model", [group.d_model for group in tower.groups])
     add("d_k", "d_k", [branch.d_k for branch in attentions])

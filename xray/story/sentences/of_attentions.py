@@ -186,7 +186,9 @@ def describe_set_window(anatomy: Anatomy) -> str:
     if not told:
         return ""
     rows = "none of their rows" if some else "no row"  # those of other attentions may be longer (PE-Video)
-    return f"A window is set{some} (sliding_window = {told}), and not reached here: {rows} has so many places."
+    return (
+        f"A window is set{some} (sliding_window = {told}), and not seen at work here, where {rows} has so many places."
+    )
 
 
 def describe_rolled(anatomy: Anatomy) -> str:
