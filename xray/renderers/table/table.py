@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from io import StringIO
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.padding import Padding
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
+from rich.style import Style
 from rich.text import Text
 
 from xray.ir.trace import Pass, Trace
@@ -88,9 +89,11 @@ class TraceTables:
         words = Words(
             self.theme or load_theme(), ASCII if self.ascii_only or options.ascii_only else UNICODE, self.depth
         )
-        width = max(NARROWEST, options.max_width)
-        parts = self.draw_parts(words, width - 2)
-        yield Padding(Group(*parts), (0, 1), style=words.surface("page"))
+        width = max(NARROWEST, options.max_width) - 2
+        page = words.surface("page")
+        for part in self.draw_parts(words, width):
+            for line in lay_lines(part, page, console, options.update(width=width)):
+                yield from (Segment(" ", page), *line, Segment(" ", page), Segment.line())
 
     def draw_parts(self, words: Words, width: int) -> Iterator[RenderableType]:
         """Everything from the title to the totals, in order.
@@ -153,3 +156,13 @@ class TraceTables:
         for story in stories:
             yield Text()
             yield from draw_mask(story, words, width, everything=self.all_layers)
+
+
+def lay_lines(part: RenderableType, page: Style, console: Console, options: ConsoleOptions) -> list[list[Segment]]:
+    """A part as lines of the full width on the ground of the page.
+
+    A line of text that has it already, as those of many thousand steps have, is spared rich's wrapping and cutting.
+    """
+    if isinstance(part, Text) and part.no_wrap and part.cell_len == options.max_width:
+        return [[*Segment.apply_style(part.render(console), page)]]
+    return console.render_lines(part, options, style=page)

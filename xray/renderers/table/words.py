@@ -3,6 +3,7 @@
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 from typing import Literal
 
@@ -88,9 +89,7 @@ class Words:
 
     def style(self, ink: str, ground: str | None = None, *, bold: bool | None = None) -> Style:
         """Text in a colour of the theme, on another one if asked for."""
-        system = COLOUR_SYSTEMS[self.depth]
-        colours = [None if each is None else Color.parse(each).downgrade(system) for each in (ink, ground)]
-        return Style(color=colours[0], bgcolor=colours[1], bold=bold)
+        return make_style(ink, ground, bold, self.depth)
 
     def clean(self, text: str) -> str:
         """Text with nothing in it that a terminal would obey, or that it cannot show."""
@@ -126,6 +125,14 @@ class Words:
             return self.quiet(", ".join(["a single number", *told]))
         words = [Text(self.clean(axis) or "?", self.axis(axis)) for axis in record.axes]
         return self.quiet(f" {self.signs.times} ").join(words)
+
+
+@lru_cache(maxsize=1024)
+def make_style(ink: str, ground: str | None, bold: bool | None, depth: Depth) -> Style:
+    """The same style each time; a table of many thousand steps has some dozens of them."""
+    system = COLOUR_SYSTEMS[depth]
+    colours = [None if each is None else Color.parse(each).downgrade(system) for each in (ink, ground)]
+    return Style(color=colours[0], bgcolor=colours[1], bold=bold)
 
 
 def say_share(share: float) -> str:
