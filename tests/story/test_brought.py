@@ -1,10 +1,13 @@
 """What is worked out beside a tower and meets what it gives behind the last layer: words so far, in a transducer."""
 
+import pytest
 import torch
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, Reader, rows
 from torch import nn
 
 import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 
 WORDS, NARROW = 9, 5
@@ -24,9 +27,14 @@ class Transducer(Reader):
         return self.scores(torch.relu(heard[:, :, None] + said[:, None]))
 
 
-def test_a_network_of_the_words_so_far_is_drawn_to_where_it_meets_what_the_layers_give():
+@pytest.fixture(scope="module")
+def heard():
     model = Transducer(*(part() for _ in range(2) for part in (AttentionPart, FeedForwardPart)))
-    (column,) = read_columns(xray.trace(model.eval(), rows(), torch.tensor([[1, 2, 3]] * len(rows()))))
+    return xray.trace(model.eval(), rows(), torch.tensor([[1, 2, 3]] * len(rows())))
+
+
+def test_a_network_of_the_words_so_far_is_drawn_to_where_it_meets_what_the_layers_give(heard):
+    (column,) = read_columns(heard)
     chart = column.exit
 
     assert chart is not None
@@ -40,3 +48,16 @@ def test_a_network_of_the_words_so_far_is_drawn_to_where_it_meets_what_the_layer
         ("ReLU", "LINEAR"),
     ]
     assert [labels[key] for key in chart.feet] == ["LINEAR"]
+
+
+def test_what_no_layer_has_made_is_not_in_the_colour_of_the_tower(heard):
+    (column,) = read_columns(heard)
+
+    assert column.exit is not None
+    assert {node.label for node in column.exit.nodes if node.surface == "condition"} == {
+        "TOKEN IDS",
+        "TABLE LOOKUP",
+        "LSTM",
+    }
+    told = [run.text for box in compose_poster(heard, text_width).boxes for line in box.lines for run in line]
+    assert "made beside the tower" in told

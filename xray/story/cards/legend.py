@@ -50,6 +50,8 @@ def list_entries(told: Told) -> list[tuple[str, str, str]]:
         entries.append(("line", "ribbon", name_memory(lanes)))
     if told.has_condition:
         entries.append(("fill", CONDITION, name_condition(told)))
+    elif told.has_brought:
+        entries.append(("fill", CONDITION, "made beside the tower"))
     entries += [("line", role, f"{role} path") for role in told.roles if role != "forward"]
     entries.append(("outline", "boundary", "enters or leaves a layer"))
     if told.marked:

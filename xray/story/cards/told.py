@@ -29,6 +29,7 @@ class Told:
     has_masks_beside: bool = False
     marked: str = ""
     has_condition: bool = False
+    has_brought: bool = False
     has_between: bool = False
     unsaid: tuple[tuple[str, Counter[str]], ...] = ()
     scored: tuple[tuple[str, int], ...] = ()

@@ -32,10 +32,15 @@ def label_brought(flow: Flow, nodes: Collection[int]) -> dict[int, str]:
 
 
 def lead_brought(flow: Flow, chart: Chart, brought: Collection[int]) -> Chart:
-    """The chart with what comes in below the boxes of steps that were brought: the stream is not led to them."""
+    """The chart with what comes in below the boxes of steps that were brought: the stream is not led to them.
+
+    They are no tower's work, and so not in its colour.
+    """
     own = {
         node.key: [place for step in node.steps if (place := flow.places[step.id]) in brought] for node in chart.nodes
     }
+    painted = (replace(node, surface="condition") if own[node.key] else node for node in chart.nodes)
+    chart = replace(chart, nodes=tuple(painted))
     feet = [key for key in chart.feet if own[key]]
     if not feet or len(feet) == len(chart.feet):
         return chart

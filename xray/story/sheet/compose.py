@@ -205,6 +205,7 @@ def gather(trace: Trace, whole: Anatomy, columns: Sequence[Column]) -> Told:
         INFO,
         roles=tuple(role for role in ("training", "inference", "forward") if role in roles),
         has_condition=any(column.condition is not None for column in columns),
+        has_brought=any(node.surface == "condition" for one in columns if one.exit for node in one.exit.nodes),
         has_between=any(node.surface == "ghost" for one in columns if one.entrance for node in one.entrance.nodes),
         unsaid=list_unsaid(columns),
         scored=count_scored(columns),
