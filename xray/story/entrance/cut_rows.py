@@ -4,6 +4,7 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, PLACING, REPEATS, SIDE_BY_SIDE, ZEROS
+from xray.story.entrance.entrance import pads_rows
 from xray.story.recognition.between import list_reading_data
 from xray.story.recognition.chosen_rows import ORDERS, picks_by_chance
 
@@ -64,15 +65,25 @@ def clears_rows(flow: Flow, node: int) -> bool:
     return flow.steps[node].settings.get("values") == 0 and given[1][0].shape == flow.output(node).shape[:-1]
 
 
-def pads_by_zeros(flow: Flow, node: int) -> bool:
-    """Whether a step puts rows of zeros before or behind rows of data, and nothing else (UDOP)."""
+def label_padded(flow: Flow, node: int) -> str:
+    """How many rows data have behind a step that puts more of one number to them, or columns of zeros (Ovis 2)."""
+    made = flow.output(node).shape
+    if pads_rows(flow, node):
+        return f"PADDED TO {made[-2]:,} ROWS"
+    zeros = find_zeros(flow, node)
+    return f"PADDED TO {made[zeros]:,} {'ROWS' if zeros == -2 else 'COLUMNS'}" if zeros else ""
+
+
+def find_zeros(flow: Flow, node: int) -> int:
+    """The axis along which a step puts zeros before or behind data, and nothing else (UDOP), from the end; 0 if none."""
     given = list(flow.given(node)) if flow.op(node) == "cat" else []
     are_zeros = [flow.op(made) in ZEROS for made in (find_begin(flow, maker) for _, maker in given) if made is not None]
     made = flow.output(node).shape
     if len(are_zeros) != len(given) or are_zeros.count(False) != 1 or len(given) < 2 or len(made) not in (2, 3):
-        return False
+        return 0
     rows = given[are_zeros.index(False)][0].shape
-    return rows[:-2] == made[:-2] and rows[-1] == made[-1] and node in list_reading_data(flow)
+    longer = [axis - len(made) for axis in range(len(made)) if rows[axis] != made[axis]]
+    return longer[0] if longer in ([-1], [-2]) and node in list_reading_data(flow) else 0
 
 
 def find_begin(flow: Flow, place: int | None) -> int | None:

@@ -9,8 +9,8 @@ from xray.ir.records import TensorRecord
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.caps import read_factor
 from xray.story.entrance.columns import label_column, label_cut_map
-from xray.story.entrance.cut_rows import clears_rows, cuts_rows, label_chosen, label_cut_rows, pads_by_zeros
-from xray.story.entrance.entrance import cuts_patches, pads_rows
+from xray.story.entrance.cut_rows import clears_rows, cuts_rows, label_chosen, label_cut_rows, label_padded
+from xray.story.entrance.entrance import cuts_patches
 from xray.story.entrance.tables import looks_up_places, shares_rows, trains
 from xray.story.passages.added_places import (
     adds_to_picture,
@@ -74,8 +74,8 @@ def label_entry(flow: Flow, node: int) -> str:
         return MASKED
     if told := label_chosen(flow, node):
         return told
-    if pads_rows(flow, node) or pads_by_zeros(flow, node):
-        return f"PADDED TO {flow.output(node).shape[-2]:,} ROWS"
+    if told := label_padded(flow, node):
+        return told
     if repeats_rows(flow, node):
         before, after = flow.steps[node].inputs[0].shape[1], flow.output(node).shape[1]
         return f"{'ONE ROW' if before == 1 else f'{before:,} ROWS'}, {after // before:,} TIMES"

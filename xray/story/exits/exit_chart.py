@@ -24,8 +24,7 @@ from xray.story.charts.operation_labels import label_step
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.stage_chart import name_modulation
 from xray.story.charts.sum_chart import find_drawn_bend
-from xray.story.entrance.cut_rows import cuts_rows, label_cut_rows
-from xray.story.entrance.entrance import pads_rows
+from xray.story.entrance.cut_rows import cuts_rows, label_cut_rows, label_padded
 from xray.story.entrance.entrance_chart import label_resampler
 from xray.story.entrance.entry_labels import label_cut_into
 from xray.story.exits.brought import label_brought, lead_brought, list_brought
@@ -101,8 +100,8 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
             labels[node] = label_cut_rows(flow, node)
         elif cut := label_cut_into(flow, node):
             labels[node] = cut
-        elif pads_rows(flow, node):
-            labels[node] = f"PADDED TO {flow.output(node).shape[-2]:,} ROWS"
+        elif padded := label_padded(flow, node):
+            labels[node] = padded
         elif flow.steps[node].error is not None:
             to_words = flow.steps[node].settings.get("out_features") == towering.tower.vocab
             labels[node] = "LINEAR TO VOCABULARY" if to_words else label_step(flow, node)
