@@ -79,9 +79,9 @@ def test_rows_that_are_left_out_behind_the_last_layer_have_a_box(out, told):
     [
         (lambda x: torch.cat([x, x.cos()], -1).reshape(2, -1, WIDTH), {"EACH ROW CUT INTO 2"}),
         (lambda x: nn.functional.pad(x, (0, 0, 0, 2)), {"PADDED TO 5 ROWS"}),
-        (lambda x: torch.cat([x, x.new_zeros(*x.shape[:2], 2)], -1).cos(), {f"PADDED TO {WIDTH + 2} COLUMNS"}),
+        (lambda x: torch.cat([x[..., :-2].cos(), x.new_zeros(*x.shape[:2], 2)], -1), {f"PADDED TO {WIDTH} COLUMNS"}),
         (lambda x: torch.cat([x.new_zeros(len(x), 4, WIDTH), x], 1).cos(), {"PADDED TO 7 ROWS"}),
-        (lambda x: torch.cat([x, x.new_ones(*x.shape[:2], 2)], -1).cos(), set()),
+        (lambda x: torch.cat([x[..., :-2].cos(), x.new_ones(*x.shape[:2], 2)], -1), set()),
         (lambda x: torch.cat([x, x.cos()], -1).mT.reshape(2, -1, WIDTH), set()),
         (lambda x: nn.functional.pad(x, (0, 0, 0, 0)), set()),
     ],

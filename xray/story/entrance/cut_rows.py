@@ -75,7 +75,7 @@ def label_padded(flow: Flow, node: int) -> str:
 
 
 def find_zeros(flow: Flow, node: int) -> int:
-    """The axis along which a step puts zeros before or behind data, and nothing else (UDOP), from the end; 0 if none."""
+    """The axis, from the end, along which a step puts zeros before or behind data alone (UDOP); 0 if there is none."""
     given = list(flow.given(node)) if flow.op(node) == "cat" else []
     are_zeros = [flow.op(made) in ZEROS for made in (find_begin(flow, maker) for _, maker in given) if made is not None]
     made = flow.output(node).shape

@@ -94,14 +94,14 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
             labels[node] = f"{towering.tower.streams} STREAMS INTO ONE"
         elif is_last_norm(flow, towering, node) and not is_normed_again(flow, node, nodes):
             labels[node] = f"LAST NORM, {name_modulation(flow, modulation)}" if modulation else "LAST NORM"
+        elif padded := label_padded(flow, node):
+            labels[node] = padded
         elif earlier := label_earlier(flow, node, nodes) or label_places(flow, node):
             labels[node] = earlier
         elif flow.op(node) == "index" and cuts_rows(flow, node):
             labels[node] = label_cut_rows(flow, node)
         elif cut := label_cut_into(flow, node):
             labels[node] = cut
-        elif padded := label_padded(flow, node):
-            labels[node] = padded
         elif flow.steps[node].error is not None:
             to_words = flow.steps[node].settings.get("out_features") == towering.tower.vocab
             labels[node] = "LINEAR TO VOCABULARY" if to_words else label_step(flow, node)
