@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from xray.capture.masks.facts import MAX_CELLS, look_at_mask
-from xray.capture.values import preview_everything_small, take_preview
+from xray.capture.values import count_zeros, preview_everything_small, take_preview
 from xray.ir.json_form import preview_fits
 
 
@@ -113,3 +113,15 @@ def test_yes_and_no_are_kept_as_numbers_that_a_trace_can_be_read_back_with():
 
     assert [type(value) for value in preview.values] == [int, int, int]
     assert preview.values == (1, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("constants", "zeros"),
+    [([0.5, 0.0, 0.0], 2), ([0.5, 0.25, 1.0], 0), ([0.0, 1.0, 2.0], 0), ([0.0, 0.0], 0), ([], 0)],
+)
+def test_zeros_are_counted_in_a_row_that_holds_no_places(constants, zeros):
+    assert count_zeros(torch.tensor(constants)) == zeros
+
+
+def test_zeros_that_nobody_knows_are_not_counted():
+    assert count_zeros(torch.empty(3, device="meta")) == 0

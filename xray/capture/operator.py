@@ -20,6 +20,7 @@ from xray.capture.operations import is_in_place, name_operands
 from xray.capture.parts import is_distributed
 from xray.capture.sight import Sight, see_named
 from xray.capture.tensors import find_tensors, name_results
+from xray.capture.values import count_zeros
 
 task_id = torch._C._current_graph_task_id
 OPAQUE = frozenset({"multi_head_attention_forward"})
@@ -167,6 +168,11 @@ class Operator:
         elif name in ATTENTIONS and (ragged := see_ragged_mask(args, kwargs)) is not None:
             inputs.append(ragged)
         call.inputs = inputs
+        for _, known, _ in inputs:
+            if known.maker is None and known.role == "activation" and len(known.shape) == 1:
+                constants = known.tensor()
+                zeros = 0 if constants is None else count_zeros(constants)
+                options += [("zeros", zeros)] if zeros else []
         if options:
             call.options = options
 

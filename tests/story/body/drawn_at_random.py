@@ -34,7 +34,9 @@ def gemma4_text(c):
     # and all is multiplied by one number then (line 1428); every sixth layer sees all, with wider heads
     one, other = c.per_layer_config[0], c.per_layer_config[5]
     local = attention(one, qk_norm=True, sliding_window=c.sliding_window)
-    whole = attention(other, qk_norm=True)
+    # of the wider heads a part is turned: the frequencies behind it are 0 (modeling_rope_utils)
+    turned = int(other.head_dim * c.rope_parameters["full_attention"].get("partial_rotary_factor", 1))
+    whole = attention(other, qk_norm=True, turned=turned if turned < other.head_dim else None)
     rows = replace(plain(c), d_ff=c.hidden_size_per_layer_input, gated=None, gates_beside=True)
     beside = replace(after("rms", rows), stream_scale="after")
     kinds = ((local, range(5)), (whole, (5,)))

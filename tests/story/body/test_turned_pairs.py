@@ -101,3 +101,31 @@ def test_a_turn_by_the_number_of_a_head_tells_no_places(by_head):
     reading = read_pass(trace.passes[0])
     labels = {node.label for node in chart_stage(reading.flow, reading.towers[0].stagings[0]).nodes}
     assert {"ROTATE Q", "ROTATE K"} <= labels
+
+
+class Stilled(Turned):
+    """Some of the frequencies may be 0: what they would turn stays as it is (Gemma 4)."""
+
+    def __init__(self, *frequencies):
+        super().__init__()
+        self.look = nn.ModuleList(HalvesPart() for _ in range(2))
+        self.frequencies = nn.Buffer(torch.tensor(frequencies))
+
+    def forward(self, ids):
+        angles = torch.arange(ids.shape[1])[:, None].float() * self.frequencies
+        angles = torch.cat((angles, angles), dim=-1)
+        x = self.words(ids)
+        for look, think in zip(self.look, self.think, strict=True):
+            x = think(look(x, angles))
+        return x
+
+
+@pytest.mark.parametrize(("frequencies", "turned"), [((0.5, 0.0), 2), ((0.5, 0.25), None), ((1.0, 0.0), None)])
+def test_numbers_that_a_frequency_of_0_turns_stay_as_they_are(frequencies, turned):
+    """Whole numbers may as well be places, of which the first is 0."""
+    trace = xray.trace(Stilled(*frequencies).eval(), torch.zeros(2, PLACES, dtype=torch.long))
+
+    (tower,) = anatomy(trace).towers
+    (look,) = (one for one in tower.branches if isinstance(one, Attention))
+
+    assert (look.positions, look.turned, look.d_k) == ("rotary", turned, 4)

@@ -28,10 +28,10 @@ from xray.story.branches.caps import label_scale
 from xray.story.branches.chosen_heads import find_gathering
 from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.branches.inner_norms import find_inner_norm
-from xray.story.branches.operands import is_cut, is_rotary
 from xray.story.branches.others import list_other_way
 from xray.story.branches.rows import PICKS
 from xray.story.branches.sequences import SPREADING
+from xray.story.branches.turning import is_cut, is_rotary
 from xray.story.charts.chart import (
     BROAD,
     Edge,

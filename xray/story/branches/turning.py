@@ -1,0 +1,148 @@
+"""Turns: queries and keys turned by their place, pair of numbers by pair (rotary places, Su et al. 2021)."""
+
+from collections.abc import Collection
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SIDE_BY_SIDE, SUMS
+from xray.ir.records import TensorRecord
+from xray.story.branches.operands import MOST_BEHIND, Side
+
+MOST_TO_ANGLES = 24
+"""So many steps lie at most between a turn and the sine of its angles."""
+
+
+def is_rotary(flow: Flow, own: Collection[int]) -> bool:
+    """Whether steps turn rows: one product with a table, and a product of their own numbers moved with another.
+
+    Both tables come from beside the branch. The sum of both products is the turn (Su et al. 2021, section 3.4). Or each
+    pair of numbers is multiplied by a table of 2 × 2, and added up.
+    """
+    for node in own:
+        if turns_pairs(flow, node) and is_table_product(flow, flow.makers[node][0] or 0, own):
+            return True
+        if flow.op(node) == "view_as_complex" and any(
+            flow.op(reader) in SCALINGS for reader in flow.readers.get(node, ())
+        ):
+            return True
+    return bool(list_turned(flow, own))
+
+
+def list_turned(flow: Flow, own: Collection[int]) -> list[int]:
+    """The products with tables whose sums turn rows, two for each turn."""
+    found = []
+    for node in own:
+        if flow.op(node) in SUMS | {"sub", "sub_"}:
+            makers = [maker for maker in flow.makers[node] if maker is not None and maker in own]
+            factors = [maker for maker in makers if is_table_product(flow, maker, own)]
+            if len(factors) == 2 and any(moves_itself(flow, factor, own) for factor in factors):
+                found += factors
+    return found
+
+
+def turns_by_head(flow: Flow, own: Collection[int], heads: int | None) -> bool:
+    """Whether the tables that turn rows differ from head to head, and are the same at every place (NeuCodec)."""
+    tables = [
+        (record, flow.output(node))
+        for node in list_turned(flow, own)
+        for record, maker in flow.given(node)
+        if maker not in own
+    ]
+    return bool(tables) and all(differs_by_head(table, turned, heads) for table, turned in tables)
+
+
+def differs_by_head(table: TensorRecord, turned: TensorRecord, heads: int | None) -> bool:
+    """Whether a table has one row for each head, and no other axis along which rows differ that are turned by it."""
+    offset = len(turned.shape) - len(table.shape)
+    along = [axis + offset for axis, size in enumerate(table.shape[:-1]) if size > 1]
+    if len(along) != 1 or along[0] < 0 or turned.shape[along[0]] != heads:
+        return False
+    word = turned.axes[along[0]] or table.axes[along[0] - offset]
+    return word in ("heads", "kv_heads") if word else turned.shape.count(heads) == 1
+
+
+def count_turned(flow: Flow, query: Side, key: Side) -> int | None:
+    """How many numbers of each head are turned, where others stand beside them that are not; None where all are.
+
+    Keys may be written into a tensor that is there (DeepSeek-V3); they are turned as the queries are that meet them.
+    """
+    sides = (query, key)
+    found = {count for side in sides if (count := count_turned_beside(flow, side)) is not None}
+    found = found or {count for side in sides if (count := count_turned_at_all(flow, side)) is not None}
+    return found.pop() if len(found) == 1 else None
+
+
+def count_turned_at_all(flow: Flow, side: Side) -> int | None:
+    """How many numbers of a row are turned by an angle that is not 0 at all places (Gemma 4); None where all are."""
+    for node in list_turned(flow, side.nodes):
+        for table, maker in flow.given(node):
+            behind = () if maker is None or maker in side.nodes else flow.behind(maker, most=MOST_TO_ANGLES)
+            for step in (flow.steps[one] for one in behind):
+                still, counts = step.settings.get("zeros"), {one.shape[0] for one in step.inputs if len(one.shape) == 1}
+                times = {table.shape[-1] // count for count in counts if table.shape[-1] in (count, 2 * count)}
+                if type(still) is int and len(times) == 1:
+                    return table.shape[-1] - still * times.pop()
+    return None
+
+
+def count_turned_beside(flow: Flow, side: Side) -> int | None:
+    """How many turned numbers of a side are laid beside numbers that are not turned; None where none are."""
+    for node in sorted(side.nodes, reverse=True):
+        given = [(record, maker) for record, maker in flow.given(node) if 0 not in record.shape]
+        if flow.op(node) not in SIDE_BY_SIDE or not given or flow.output(node).shape[-1] == given[0][0].shape[-1]:
+            continue
+        own = [set(flow.behind(maker, most=MOST_BEHIND, within=side.nodes.__contains__)) for _, maker in given]
+        turned = [record.shape[-1] for (record, _), nodes in zip(given, own, strict=True) if is_rotary(flow, nodes)]
+        if 0 < len(turned) < len(given):
+            return sum(turned)
+    return None
+
+
+def turns_pairs(flow: Flow, node: int) -> bool:
+    """Whether a step adds up products of pairs of numbers with tables of 2 × 2: the turn of each pair, as a matrix."""
+    maker = flow.makers[node][0] if flow.op(node) == "sum" and flow.makers[node] else None
+    if maker is None or flow.op(maker) not in SCALINGS:
+        return False
+    shapes = [one.shape[-2:] for one in flow.steps[maker].inputs]
+    return sorted(shapes) == [(1, 2), (2, 2)] and flow.output(node).shape == flow.output(maker).shape[:-1]
+
+
+def is_table_product(flow: Flow, place: int, own: Collection[int]) -> bool:
+    """Whether a step multiplies a side's numbers by a table that is not worked out of them, and not learned."""
+    step = flow.steps[place]
+    if step.op not in SCALINGS or len(step.inputs) != 2:
+        return False
+    tables = [
+        record
+        for record, maker in flow.given(place)
+        if maker not in own and record.role != "parameter" and record.shape
+    ]
+    return len(tables) == 1 and tables[0].shape[-1] > 1
+
+
+def moves_itself(flow: Flow, factor: int, own: Collection[int]) -> bool:
+    """Whether what a product multiplies was cut or turned round first: a half of a row, or every other number."""
+    for _, maker in flow.given(factor):
+        here = maker
+        for _ in range(8):
+            if here is None or here not in own:
+                break
+            if flow.op(here) in {"neg", "cat", "stack", "roll", "flip", "chunk", "split", "unbind"} or is_cut(
+                flow, here
+            ):
+                return True
+            if flow.op(here) not in CARRYING or not flow.makers[here]:
+                break
+            here = flow.makers[here][0]
+    return False
+
+
+def is_cut(flow: Flow, place: int) -> bool:
+    """Whether a step takes a part of each row."""
+    step = flow.steps[place]
+    return (
+        step.op in ("index", "slice", "narrow", "select")
+        and bool(step.inputs)
+        and bool(step.outputs)
+        and bool(step.outputs[0].shape)
+        and step.outputs[0].shape[-1] < step.inputs[0].shape[-1]
+    )
