@@ -31,7 +31,6 @@ from xray.story.branches.inner_norms import find_inner_norm
 from xray.story.branches.others import list_other_way
 from xray.story.branches.rows import PICKS
 from xray.story.branches.sequences import SPREADING
-from xray.story.branches.turning import is_cut, is_rotary
 from xray.story.charts.chart import (
     BROAD,
     Edge,
@@ -45,6 +44,7 @@ from xray.story.charts.operation_labels import label_step
 from xray.story.passages.modulation import find_beside_gate
 from xray.story.recognition.between import Region, adds_learned_row, find_region, is_linear, is_shift, read_sizes
 from xray.story.recognition.norms import is_of_weights
+from xray.story.recognition.turning import is_cut, is_rotary
 from xray.story.recognition.value_shapes import number
 
 MOST_BEHIND = 300

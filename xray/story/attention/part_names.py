@@ -14,10 +14,10 @@ from xray.story.branches.attention import rolls_places
 from xray.story.branches.chosen_heads import find_stack
 from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.branches.operands import is_kept
-from xray.story.branches.turning import is_rotary
 from xray.story.charts.operation_labels import label_step
 from xray.story.passages.pools import is_pool
 from xray.story.recognition.between import is_linear, name_groups, read_sizes, width_in, width_out
+from xray.story.recognition.turning import is_rotary
 
 
 def name_part(flow: Flow, part: Part, letters: str) -> str:

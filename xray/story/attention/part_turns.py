@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
-from xray.story.branches.turning import is_rotary
+from xray.story.recognition.turning import is_rotary
 
 
 def count_turned_rows(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:

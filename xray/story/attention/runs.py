@@ -9,9 +9,9 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, JOINS, LOOKUPS, REPEATS, SCALINGS, SUMS, WRITES
 from xray.ir.records import TensorRecord
 from xray.story.body.stages import find_any_norm
-from xray.story.branches.turning import is_cut, turns_pairs
 from xray.story.recognition.between import is_linear, is_scale
 from xray.story.recognition.chosen_rows import picks_best
+from xray.story.recognition.turning import is_cut, turns_pairs
 
 Kind = Literal[
     "lay",

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
-from xray.story.branches.turning import is_cut, is_table_product, moves_itself
+from xray.story.recognition.turning import is_cut, is_table_product, moves_itself
 
 MOVES = CARRYING | {"neg", "cat", "stack", "roll", "flip"}
 ENDS = SUMS | {"sub", "sub_", "view_as_real"}

@@ -21,16 +21,25 @@ from xray.story.branches.lengths import (
     count_pooled,
     read_set_window,
 )
-from xray.story.branches.operands import Side, find_norm_of, is_narrowed, is_plain, name_normed, read_latent, read_sides
+from xray.story.branches.operands import (
+    Side,
+    count_turned,
+    find_norm_of,
+    is_narrowed,
+    is_plain,
+    name_normed,
+    read_latent,
+    read_sides,
+)
 from xray.story.branches.rows import list_rolled, looks_at_another_row
 from xray.story.branches.scores import read_own_future, read_scores
-from xray.story.branches.turning import count_turned, is_rotary, turns_by_head
 from xray.story.branches.visible import count_kept_for, find_choice
 from xray.story.passages.place_numbers import count_place_numbers
 from xray.story.passages.places_of_operands import adds_places
 from xray.story.recognition.between import Region, is_linear, width_in, width_out
 from xray.story.recognition.chosen_rows import picks_best
 from xray.story.recognition.scored_parts import list_behind
+from xray.story.recognition.turning import is_rotary, turns_by_head
 
 NEAR, FAR = 24, 200
 

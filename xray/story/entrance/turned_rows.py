@@ -5,7 +5,7 @@ from collections.abc import Collection
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SIDE_BY_SIDE
 from xray.story.blocks.rotations import list_rotations
-from xray.story.branches.turning import is_cut
+from xray.story.recognition.turning import is_cut
 
 WAVES = frozenset({"cos", "sin"})
 

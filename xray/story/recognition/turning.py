@@ -3,12 +3,8 @@
 from collections.abc import Collection
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
 from xray.ir.records import TensorRecord
-from xray.story.branches.operands import MOST_BEHIND, Side
-
-MOST_TO_ANGLES = 24
-"""So many steps lie at most between a turn and the sine of its angles."""
 
 
 def is_rotary(flow: Flow, own: Collection[int]) -> bool:
@@ -58,43 +54,6 @@ def differs_by_head(table: TensorRecord, turned: TensorRecord, heads: int | None
         return False
     word = turned.axes[along[0]] or table.axes[along[0] - offset]
     return word in ("heads", "kv_heads") if word else turned.shape.count(heads) == 1
-
-
-def count_turned(flow: Flow, query: Side, key: Side) -> int | None:
-    """How many numbers of each head are turned, where others stand beside them that are not; None where all are.
-
-    Keys may be written into a tensor that is there (DeepSeek-V3); they are turned as the queries are that meet them.
-    """
-    sides = (query, key)
-    found = {count for side in sides if (count := count_turned_beside(flow, side)) is not None}
-    found = found or {count for side in sides if (count := count_turned_at_all(flow, side)) is not None}
-    return found.pop() if len(found) == 1 else None
-
-
-def count_turned_at_all(flow: Flow, side: Side) -> int | None:
-    """How many numbers of a row are turned by an angle that is not 0 at all places (Gemma 4); None where all are."""
-    for node in list_turned(flow, side.nodes):
-        for table, maker in flow.given(node):
-            behind = () if maker is None or maker in side.nodes else flow.behind(maker, most=MOST_TO_ANGLES)
-            for step in (flow.steps[one] for one in behind):
-                still, counts = step.settings.get("zeros"), {one.shape[0] for one in step.inputs if len(one.shape) == 1}
-                times = {table.shape[-1] // count for count in counts if table.shape[-1] in (count, 2 * count)}
-                if type(still) is int and len(times) == 1:
-                    return table.shape[-1] - still * times.pop()
-    return None
-
-
-def count_turned_beside(flow: Flow, side: Side) -> int | None:
-    """How many turned numbers of a side are laid beside numbers that are not turned; None where none are."""
-    for node in sorted(side.nodes, reverse=True):
-        given = [(record, maker) for record, maker in flow.given(node) if 0 not in record.shape]
-        if flow.op(node) not in SIDE_BY_SIDE or not given or flow.output(node).shape[-1] == given[0][0].shape[-1]:
-            continue
-        own = [set(flow.behind(maker, most=MOST_BEHIND, within=side.nodes.__contains__)) for _, maker in given]
-        turned = [record.shape[-1] for (record, _), nodes in zip(given, own, strict=True) if is_rotary(flow, nodes)]
-        if 0 < len(turned) < len(given):
-            return sum(turned)
-    return None
 
 
 def turns_pairs(flow: Flow, node: int) -> bool:
