@@ -27,6 +27,7 @@ from xray.story.recognition.scored_parts import is_given
 from xray.story.wording import plural
 
 MEAN = "MEAN OF BOTH"
+FITTING = {"interpolate": "RESIZED", "tile": "REPEATED", "repeat": "REPEATED"}
 RESHAPES = frozenset({"reshape", "view"})
 MASKED = "× ONE NUMBER FOR EACH PLACE"
 OF_ROWS = len(("batch", "rows", "width"))
@@ -45,7 +46,7 @@ def label_entry(flow: Flow, node: int) -> str:
         return "PATCHES" if cuts_patches(flow, node) and not found else ""
     part = next(describe_sum(flow, node, ()), None) if op in SUMS else None
     if part is not None:
-        return f"+ {'GATED ' * is_gated(flow, node)}{'LEARNED ' * bool(part.learned)}PLACES"
+        return f"+ {'GATED ' * is_gated(flow, node)}{'LEARNED ' * bool(part.learned)}PLACES{tell_fitting(flow, node)}"
     if op in SUMS and adds_to_picture(flow, node):
         return "+ LEARNED NUMBERS"
     if op in SUMS and find_any_norm(flow, node) is not None:
@@ -89,6 +90,20 @@ def label_entry(flow: Flow, node: int) -> str:
         return f"{copies} COPIES, SIDE BY SIDE"
     rows = list_joined(flow, node) if op == "cat" else []
     return label_rows(flow, node, rows) if rows else ""
+
+
+def tell_fitting(flow: Flow, node: int) -> str:
+    """How learned tables that a sum adds are made as large as the picture, behind a colon; "" where they are already."""
+    told: list[str] = []
+    for record, maker in flow.given(node):
+        held = learned_source(flow, record, maker)
+        while held is not None and maker is not None and flow.makers[maker]:
+            before, after = flow.steps[maker].inputs[0].shape, flow.output(maker).shape
+            how = FITTING.get(flow.op(maker), "")
+            sizes = [small for small, large in zip(before, after, strict=False) if 1 < small != large]
+            told += [f"{'×'.join(map(str, sizes))} {how}"] if how and sizes else []
+            _, maker = next(flow.given(maker))
+    return ": " + ", ".join(told) if told else ""
 
 
 def count_copies(flow: Flow, node: int) -> int:
