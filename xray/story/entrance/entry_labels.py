@@ -93,7 +93,7 @@ def label_entry(flow: Flow, node: int) -> str:
 
 
 def tell_fitting(flow: Flow, node: int) -> str:
-    """How learned tables that a sum adds are made as large as the picture, behind a colon; "" where they are already."""
+    """How learned tables that a sum adds are made as large as the picture, behind a colon; "" where they are."""
     told: list[str] = []
     for record, maker in flow.given(node):
         held = learned_source(flow, record, maker)
