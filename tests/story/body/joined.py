@@ -39,10 +39,13 @@ def sees(c, name, *parts, attend=None, final="layer", think=None, **facts):
     return tower(c, name, "image", False, entrance(f"patches {c.hidden_size}", *parts), (layers,), final)
 
 
-def list_askers(c):
-    """Learned rows that look at each other in every layer, and at the encoder in every other one."""
+def list_askers(c, *others):
+    """Learned rows that look at each other in every layer, and at the encoder in every other one.
+
+    What `others` go through stands beside the feed-forward.
+    """
     itself, other = (looks_both_ways(c, source=source) for source in ("self", "encoder"))
-    think = post("layer", plain(c))
+    think = replace(post("layer", plain(c)), others=others or None)
     return (
         group((0, 2), c.hidden_size, post("layer", itself), post("layer", other), think),
         group((1, 3), c.hidden_size, post("layer", itself), think),

@@ -96,19 +96,13 @@ def idefics2(c):
 )
 def instructblip(c):
     # learned rows and the words of a question look at each other; the rows alone ask the image in every other layer,
-    # and go through a feed-forward of their own. What is made of them alone comes among the words (line 1151)
+    # and go through a feed-forward of their own, as the words do. What is made of them alone comes among those of the
+    # answer (line 1151)
     see, ask, read = c.vision_config, c.qformer_config, c.text_config
     image = sees(see, "encoder", "class token 1", f"positions {count_patches(see) + 1}", fused="qkv")
     before = words(ask, f"positions {ask.max_position_embeddings}", f"learned rows {c.num_query_tokens}", "norm")
-    rows = tower(ask, "decoder", "ids", False, before, list_askers(ask), None)
-    return asks_for_words(
-        image,
-        rows,
-        read,
-        untold=left_out(
-            *(f"qformer.encoder.layer.{n}.{name}" for n in range(4) for name in ("intermediate", "output"))
-        ),
-    )
+    rows = tower(ask, "decoder", "ids", False, before, list_askers(ask, plain(ask)), None)
+    return asks_for_words(image, rows, read)
 
 
 @family(

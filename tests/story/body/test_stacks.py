@@ -165,7 +165,8 @@ def test_rows_that_think_apart_do_not_break_a_stack():
 
     (tower,) = found.towers
     assert (tower.layers, [one.d_ff for one in tower.branches if isinstance(one, FeedForward)]) == (3, [17])
-    assert "layers.0.other" in {one.path for one in found.untold}
+    assert [one.d_ff for group in tower.groups for stage in group.stages for one in stage.others or ()] == [19]
+    assert found.untold == ()
 
 
 def test_a_way_past_many_layers_does_not_make_them_one():

@@ -25,6 +25,7 @@ from xray.story.anatomy.tree import Anatomy, Bridge, EntrancePart, Group, Head, 
 from xray.story.recognition.added_rows import AddedRows
 from xray.story.sentences.of_ends import Again, Leaving
 from xray.story.sentences.of_masks import Shown
+from xray.story.sentences.of_rows import OtherRows
 from xray.story.sheet.words import Words
 
 SILENT = Attention(source="self", heads=None, kv_heads=None, d_k=None, d_v=None)
@@ -472,6 +473,17 @@ PASTS = {"as it is": (), "pooled": ("layer norm", "linear", "amax")}
 OF_PASTS = {"past a sublayer": {"pooled"}}
 ADDED = {"one": AddedRows(9, 2, 1, frozenset({9})), "many": AddedRows(9, 2, 12, frozenset({9}))}
 OF_ADDED = {"rows beside": {"one", "many"}}
+OTHER_ROWS = {
+    "one thinks": OtherRows(1, False, ("feed-forward",)),
+    "some think": OtherRows(3, True, ("feed-forward",)),
+    "some stay": OtherRows(3, True, ()),
+    "not known": OtherRows(3, False, None),
+}
+OF_OTHER_ROWS = {
+    "rows through a branch of their own": {"one thinks", "some think"},
+    "rows as they were": {"some stay"},
+    "rows apart": {"not known"},
+}
 SOURCES = {"unknown": None, "first": 0, "another": 7}
 OF_SOURCES = {"rows of a layer": {"first", "another"}}
 ELSEWHERE = {"nowhere": (), "once": (0,), "twice": (0, 3)}

@@ -14,7 +14,7 @@ from story.sentences.pools import FALSE, TOWER, make_anatomy, make_tower
 from xray.renderers.fonts import text_width
 from xray.story.body.whole import anatomy
 from xray.story.poster import compose_poster
-from xray.story.sentences import of_ends, of_masks, of_models, of_parts, of_runs, of_stations
+from xray.story.sentences import of_ends, of_masks, of_models, of_parts, of_rows, of_runs, of_stations
 from xray.story.sentences.catalogue import CATALOGUE
 from xray.story.sentences.of_ends import describe_entrance
 from xray.story.sentences.of_models import list_sentences
@@ -28,6 +28,7 @@ GROUPS = (
     (of_parts.OF_LOADS, pools.LOADS, pools.OF_LOADS),
     (of_parts.OF_PASTS, pools.PASTS, pools.OF_PASTS),
     (of_parts.OF_ADDED, pools.ADDED, pools.OF_ADDED),
+    (of_rows.OF_OTHERS, pools.OTHER_ROWS, pools.OF_OTHER_ROWS),
     (of_parts.OF_SOURCES, pools.SOURCES, pools.OF_SOURCES),
     (of_parts.OF_ELSEWHERE, pools.ELSEWHERE, pools.OF_ELSEWHERE),
     (of_parts.OF_STAGES, pools.SUMS, pools.OF_STAGES),

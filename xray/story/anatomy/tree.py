@@ -46,7 +46,9 @@ class Stage:
     `beside` are those, by their number from 0, that the next one does not read: they stand beside it (the LAuReL of
     Gemma 3n). `past` is what the stream goes through on its way past the branches, where that changes its numbers: a
     convolution and a norm in the first layer of a ResNet's stage. `since` is how many other sums stand between where
-    the branches read the stream and where they are added (the experts of LongCat).
+    the branches read the stream and where they are added (the experts of LongCat). Where some sublayers of a layer work
+    on a part of the rows alone, and these stand beside the others again behind the last of them, `others` is what those
+    go through meanwhile: nothing, or a branch of their own (InstructBLIP).
     """
 
     branches: tuple[Branch, ...]
@@ -58,6 +60,7 @@ class Stage:
     beside: tuple[int, ...] | None = None
     past: tuple[str, ...] | None = None
     since: int | None = None
+    others: tuple[Branch, ...] | None = None
 
     def is_beside(self, number: int) -> bool:
         """Whether a branch stands beside the one before it."""

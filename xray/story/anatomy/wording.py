@@ -140,6 +140,10 @@ def list_lines(tower: Tower) -> Iterator[Line]:
                 norm = join(describe_norm(stage.norm), *scaled) if number == 0 else ""
                 yield Line(layers, f"{beside or ''}{part}", describe_sizes(branch), describe_traits(branch), norm)
                 layers = ""
+            for branch in stage.others or ():
+                yield Line(
+                    "", f"∥ {describe_part(branch)} of other rows", describe_sizes(branch), describe_traits(branch), ""
+                )
 
 
 def list_ends(anatomy: Anatomy) -> Iterator[tuple[str, str]]:

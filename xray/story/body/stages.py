@@ -48,6 +48,7 @@ from xray.story.recognition.between import (
 from xray.story.recognition.norms import RUNNING, find_norm, is_parted
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.streams.joints import Joint
+from xray.story.streams.rejoined_rows import RejoinedRows
 from xray.story.streams.scaled_streams import list_learned_past, name_factors_past
 from xray.story.streams.shortcuts import name_past
 
@@ -69,7 +70,7 @@ class Staging:
     """A stage with the sums and steps that it was read from; `added` are rows put beside the stream before it.
 
     `behind` are the steps that scale and shift the stream by learned numbers behind its sum, `past` those on its way
-    past the branches.
+    past the branches. `taken` takes the rows that it alone works on, `rejoined` puts others beside these behind it.
     """
 
     stage: Stage
@@ -79,6 +80,8 @@ class Staging:
     added: AddedRows | None = None
     behind: tuple[int, ...] = ()
     past: tuple[int, ...] = ()
+    taken: int | None = None
+    rejoined: RejoinedRows | None = None
 
     @property
     def nodes(self) -> set[int]:
@@ -88,6 +91,8 @@ class Staging:
             found |= joint.region.inner | joint.region.beside
         for norm in self.norms:
             found |= set(norm.nodes)
+        found |= set() if self.taken is None else {self.taken}
+        found |= set() if self.rejoined is None else self.rejoined.nodes
         return found | (set() if self.added is None else self.added.nodes)
 
 

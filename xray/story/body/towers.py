@@ -12,6 +12,7 @@ from xray.story.anatomy.tree import EntrancePart, Group, Norm, Tower
 from xray.story.body.last_norms import goes_past, is_of_keys, is_of_way_on, is_used, last_norm, norm_within_skip
 from xray.story.body.layers import Layer, cut_by_blocks, cut_layers, group_layers, hold_together, join_cuts
 from xray.story.body.numbered import read_numbered
+from xray.story.body.rejoined import tell_rejoined
 from xray.story.body.stages import Staging, find_any_norm, find_own_bend, name_norm, read_stage
 from xray.story.body.widths import shape_of
 from xray.story.body.windows import tell_cut_stream, tell_windows
@@ -148,6 +149,8 @@ def read_tower(
     if final is not None and is_end_of_layer(layers):
         layers[-1] = (*layers[-1][:-1], take_norm(flow, layers[-1][-1], final))
         stagings[-1], final = layers[-1][-1], norm_behind(flow, final)
+    layers = [tell_rejoined(flow, layer, sites, {**beside, **names}) for layer in layers]
+    stagings = [one for layer in layers for one in layer]
     parts, nodes = entrance.parts, set(entrance.nodes)
     if opening:
         parts = (*parts, *map(name_opening, opening))

@@ -74,7 +74,9 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     if region is None or top is None:
         return None
     heads = find_heads(flow, towering, top, region.inner, others) if loss is None else Heads()
-    nodes = {*region.inner, *heads.steps}.difference(others, list_put_back(flow, end))
+    rejoined = next((one.rejoined for one in towering.stagings[-1:]), None)
+    together = list_put_back(flow, end) if rejoined is None else (rejoined.join,)
+    nodes = {*region.inner, *heads.steps}.difference(others, together)
     of_stage = [node for node in nodes if is_of_stage(flow, towering, node)]
     nodes.difference_update(flow.behind(*of_stage, within=lambda node: node > end))
     beside = frozenset[int]() if towering.condition is None else towering.condition.nodes
@@ -120,7 +122,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     label = name_bending(flow, behind)
     if heads.steps:
         labels |= dict(heads.labels) | ({behind[-1]: label} if label else {})
-    chart = chart_operations(flow, nodes, top, labels, "out", folded=folded, begins={end}, most=MOST_AT_ALL)
+    chart = chart_operations(flow, nodes, top, labels, "out", folded=folded, begins={end, *together}, most=MOST_AT_ALL)
     if chart is None:
         left = chart_rows_left(flow, top, others)
         return add_worked(flow, towering, left, top, others) if loss is None else left

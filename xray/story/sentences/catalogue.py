@@ -6,6 +6,7 @@ from xray.story.sentences.of_ends import OF_ENTRANCES, OF_EXITS, OF_LOOPS, OF_WO
 from xray.story.sentences.of_masks import OF_MASKS, OF_PICTURES
 from xray.story.sentences.of_models import LEFT_OUT, OF_GROUPS, OF_MODELS, UNSAID
 from xray.story.sentences.of_parts import OF_ADDED, OF_ELSEWHERE, OF_LOADS, OF_PASTS, OF_SOURCES, OF_STAGES, REMARKS
+from xray.story.sentences.of_rows import OF_OTHERS
 from xray.story.sentences.of_runs import (
     COPIED,
     DERIVED,
@@ -30,6 +31,7 @@ CATALOGUE: tuple[Sentence[Any], ...] = (
     *OF_LOADS,
     *OF_PASTS,
     *OF_ADDED,
+    *OF_OTHERS,
     *OF_SOURCES,
     *OF_ELSEWHERE,
     *OF_STAGES,

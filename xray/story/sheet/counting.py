@@ -312,6 +312,7 @@ def split_nodes(flow: Flow, staging: Staging) -> list[tuple[str, set[int]]]:
         other = list_other_way(flow, one.region, one.site) if one.site is not None else frozenset[int]()
         found.append((name, set(one.region.inner | one.region.beside) - common - mixed - gates - other))
         found += [("CONVOLUTION BESIDE ATTENTION", set(other))] if other else []
+    found += [("other rows", set(staging.rejoined.nodes))] if staging.rejoined is not None else []
     return found
 
 

@@ -7,6 +7,7 @@ from itertools import zip_longest
 from xray.story.canvas import Canvas, words
 from xray.story.charts.chart import Chart, Node
 from xray.story.charts.narrow import narrow_chart
+from xray.story.charts.parted_rows import REJOINED, TAKEN
 from xray.story.charts.stage_names import name_stage
 from xray.story.layout import Box, Point
 from xray.story.sentences.of_parts import describe_box
@@ -78,8 +79,9 @@ def draw_panel(
     if panel.is_open:
         inner, detail = lanes[0].left, lanes[0].width
         if not panel.staging.stage.replaces:
-            result, is_apart = find_result(panel.chart, placed[0]), bool(panel.staging.stage.since)
-            draw_skip(canvas, lasts[0], result, inner - SKIP * 0.55, floor, look, apart=is_apart)
+            result, is_apart = find_sum(panel.chart, placed[0]), bool(panel.staging.stage.since)
+            begun = placed[0].boxes.get(TAKEN, lasts[0])
+            draw_skip(canvas, begun, result, inner - SKIP * 0.55, floor, look, apart=is_apart)
         draw_panel_title(canvas, panel, look, left, floor, width, lanes[0].centre, surface)
         draw_station(canvas, left, floor + TITLE_ROW - 9, panel.station)
         if remarks:
@@ -90,6 +92,11 @@ def draw_panel(
 
 def find_result(chart: Chart, placed: Placed) -> Box:
     """The box that a panel is left by."""
+    return placed.boxes.get(REJOINED) or find_sum(chart, placed)
+
+
+def find_sum(chart: Chart, placed: Placed) -> Box:
+    """The box of a panel that the stream is led to past its branches."""
     return placed.boxes.get("add") or placed.boxes.get("closed") or placed.boxes[chart.head]
 
 

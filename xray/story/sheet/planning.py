@@ -17,6 +17,7 @@ from xray.story.branches.attention import has_sinks_inside
 from xray.story.charts.between_chart import chart_added
 from xray.story.charts.chart import BROAD, Chart, Node, chart_alone, steps_at
 from xray.story.charts.operations_chart import chart_operations
+from xray.story.charts.parted_rows import add_parted, name_parted
 from xray.story.charts.same_numbers import blur_numbers
 from xray.story.charts.stage_chart import chart_stage
 from xray.story.charts.stage_names import name_stage
@@ -126,7 +127,8 @@ def plan_frames(
         for place, staging in enumerate(layers[number]):
             is_open = place in opened.get(number, set())
             is_row = in_rows and not opened.get(number)
-            chart = charts[number][place] if is_open or is_row else chart_closed(flow, staging)
+            whole = add_parted(flow, staging, charts[number][place])
+            chart = whole if is_open or is_row else chart_closed(flow, staging)
             counted = sum(count.paths([staging.nodes - beside - around]).values())
             begun = staging.joints[0].stream if staging.joints[0].past else None
             begun = begun if staging.added is None else staging.added.stream
@@ -282,16 +284,16 @@ def is_learned(step: Step) -> bool:
 
 def chart_closed(flow: Flow, staging: Staging) -> Chart:
     """A stage that is opened in another frame: its name, its own sizes, and what leaves it."""
-    add = staging.joints[-1].add
+    add, label = staging.joints[-1].add, name_parted(flow, staging, name_stage(staging))
+    end = add if staging.rejoined is None else staging.rejoined.join
     words_of = [describe_sizes(branch) for branch in staging.stage.branches]
-    label = name_stage(staging)
     node = Node(
         "closed",
         label,
         0,
         BROAD,
-        steps_at(flow, add),
-        flow.output(add),
+        steps_at(flow, *dict.fromkeys((end, add))),
+        flow.output(end),
         "; ".join(one for one in words_of if one),
         outline="boundary",
         told=tuple(said for said in [describe_past(label_past(flow, staging))] if said),

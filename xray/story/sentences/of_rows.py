@@ -1,0 +1,47 @@
+"""What is said of rows that only some sublayers of a layer leave out."""
+
+from dataclasses import dataclass
+
+from xray.story.sentences.sentence import Sentence, say_first
+
+ONE = {"feed-forward": "a feed-forward", "convolution": "a convolution", "linear": "a linear layer"}
+"""What parts are called of which there is one."""
+
+
+@dataclass(frozen=True)
+class OtherRows:
+    """So many rows that are put beside those which sublayers worked on, `in_front` of these or behind them.
+
+    `through` is what the parts are called that they went through meanwhile; None where that is not known.
+    """
+
+    count: int
+    in_front: bool
+    through: tuple[str, ...] | None
+
+
+def describe_others(others: OtherRows) -> str:
+    """Which rows did not go through the last sublayers, and what they went through in place of these."""
+    return say_first(OF_OTHERS, others)
+
+
+def name_rows(others: OtherRows) -> str:
+    """Which rows they are, by their end and their number."""
+    end = "first" if others.in_front else "last"
+    return f"the {end} row" if others.count == 1 else f"the {end} {others.count:,} rows"
+
+
+def spell_branch(others: OtherRows) -> str:
+    """The way of rows that go through a branch of their own; "" for others."""
+    if not others.through:
+        return ""
+    whose, name = "its own" if others.count == 1 else "their own", others.through[0]
+    return f"{name_rows(others)}: through {ONE.get(name, name)} of {whose}"
+
+
+OF_OTHERS: tuple[Sentence[OtherRows], ...] = (
+    Sentence("rows through a branch of their own", spell_branch),
+    Sentence("rows as they were", lambda others: f"{name_rows(others)}: as they were" if others.through == () else ""),
+    Sentence("rows apart", lambda others: f"{name_rows(others)}: worked out apart" if others.through is None else ""),
+)
+"""What is said where rows that went two ways are put end to end."""

@@ -1,0 +1,88 @@
+"""Rows that some sublayers alone work on, and that stand beside the others of their stream again behind these."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xray.ir.flow.cut_rows import are_apart
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SIDE_BY_SIDE, SUMS
+from xray.story.recognition.between import Region, find_region
+from xray.story.streams.asides import list_carried_readers
+
+WHOLE = (CARRYING | DROPOUTS) - {"index"}
+"""What moves rows and leaves none of them away."""
+
+
+@dataclass(frozen=True)
+class RejoinedRows:
+    """Rows of a stream end to end again: `join` puts those that `cut` took out of it, and that sublayers worked on,
+    beside the `count` others, which `other` took; `way` are the steps that work on these, None where none does.
+
+    They stand `in_front` where they come first.
+    """
+
+    join: int
+    cut: int
+    other: int
+    count: int
+    in_front: bool
+    way: Region | None
+
+    @property
+    def nodes(self) -> frozenset[int]:
+        """The steps of the other rows, and the one that puts them beside the first ones."""
+        inner = frozenset[int]() if self.way is None else self.way.inner | self.way.beside
+        return inner | {self.other, self.join}
+
+
+def takes_rows_alone(flow: Flow, node: int | None) -> bool:
+    """Whether a step takes some rows of each sequence out of a tensor, as many as are to go on alone."""
+    if node is None or flow.op(node) != "index" or len(flow.makers[node]) != 1:
+        return False
+    before, after = flow.steps[node].inputs[0].shape, flow.output(node).shape
+    are_rows = len(before) == len(after) == len(("batch", "row", "width")) and before[::2] == after[::2]
+    return are_rows and 0 < after[1] < before[1]
+
+
+def find_rejoined(flow: Flow, end: int, cut: int) -> RejoinedRows | None:
+    """The rows that stand beside those that a step ends with, where all of both were cut out of one tensor."""
+    for join in list_carried_readers(flow, end):
+        given = list(flow.given(join)) if flow.op(join) in SIDE_BY_SIDE else []
+        own = [flow.carried_from(maker, WHOLE) == end for _, maker in given]
+        if len(given) != 2 or own.count(True) != 1 or flow.output(join).shape != flow.steps[cut].inputs[0].shape:
+            continue
+        in_front = own == [False, True]
+        last = flow.carried_from(given[own.index(False)][1], WHOLE)
+        for other in list_others(flow, last, cut):
+            way = None if last is None or last == other else find_region(flow, other, last)
+            count = flow.output(other).shape[1]
+            if given[own.index(False)][0].shape[1] == count and (way is not None or last == other):
+                return RejoinedRows(join, cut, other, count, in_front, way)
+    return None
+
+
+def list_others(flow: Flow, last: int | None, cut: int) -> Iterator[int]:
+    """The steps behind one that take all other rows out of the tensor that a cut took some of."""
+    whole, before = flow.makers[cut][0], flow.steps[cut].inputs[0].shape
+    index = str(flow.steps[cut].settings.get("index", ""))
+    for node in flow.behind(last, within=lambda one: whole is None or one > whole):
+        if takes_rows_alone(flow, node) and flow.makers[node][0] == whole and whole is not None:
+            rows = flow.output(node).shape[1] + flow.output(cut).shape[1]
+            if rows == before[1] and are_apart(str(flow.steps[node].settings.get("index", "")), index, before):
+                yield node
+
+
+def find_added(flow: Flow, rows: RejoinedRows) -> Region | None:
+    """What is added to the other rows on their way, where that is one thing; all of the way where nothing is added."""
+    way = rows.way
+    sums = [] if way is None else [node for node in sorted(way.inner) if adds_rows(flow, node, rows)]
+    if way is None or not sums:
+        return way
+    made = [maker for maker in flow.makers[sums[0]] if flow.carried_from(maker, WHOLE) != rows.other]
+    return find_region(flow, rows.other, made[0]) if len(sums) == len(made) == 1 and made[0] is not None else None
+
+
+def adds_rows(flow: Flow, node: int, rows: RejoinedRows) -> bool:
+    """Whether a step adds up rows as those that are put beside the others."""
+    shape = flow.output(rows.other).shape
+    return flow.op(node) in SUMS and [record.shape for record in flow.steps[node].inputs] == [shape, shape]
