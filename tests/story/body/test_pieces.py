@@ -14,7 +14,7 @@ import xray
 from xray.ir.flow.dataflow import read_flow
 from xray.story.anatomy.branches import Attention
 from xray.story.body.reading import are_pieces
-from xray.story.body.windows import is_cut
+from xray.story.body.told_layers import is_cut
 from xray.story.branches.visible import count_blocks, hides_from_some
 from xray.story.sentences.of_stations import describe_station
 

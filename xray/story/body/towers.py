@@ -12,10 +12,9 @@ from xray.story.anatomy.tree import EntrancePart, Group, Norm, Tower
 from xray.story.body.last_norms import goes_past, is_of_keys, is_of_way_on, is_used, last_norm, norm_within_skip
 from xray.story.body.layers import Layer, cut_by_blocks, cut_layers, group_layers, hold_together, join_cuts
 from xray.story.body.numbered import read_numbered
-from xray.story.body.rejoined import tell_rejoined
 from xray.story.body.stages import Staging, find_any_norm, find_own_bend, name_norm, read_stage
+from xray.story.body.told_layers import tell_cut_stream, tell_rejoined, tell_windows
 from xray.story.body.widths import shape_of
-from xray.story.body.windows import tell_cut_stream, tell_windows
 from xray.story.entrance.entrance import read_entrance
 from xray.story.entrance.entry_labels import adds_looked_up
 from xray.story.entrance.tables import looks_up_places

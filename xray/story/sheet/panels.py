@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from xray.story.canvas import Canvas, words
+from xray.story.charts.between_chart import REJOINED, TAKEN
 from xray.story.charts.chart import Chart, Node
 from xray.story.charts.narrow import narrow_chart
-from xray.story.charts.parted_rows import REJOINED, TAKEN
 from xray.story.charts.stage_names import name_stage
 from xray.story.layout import Box, Point
 from xray.story.sentences.of_parts import describe_box

@@ -14,10 +14,9 @@ from xray.story.body.layers import Mask, list_masks
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
 from xray.story.branches.attention import has_sinks_inside
-from xray.story.charts.between_chart import chart_added
+from xray.story.charts.between_chart import add_parted, chart_added, name_parted
 from xray.story.charts.chart import BROAD, Chart, Node, chart_alone, steps_at
 from xray.story.charts.operations_chart import chart_operations
-from xray.story.charts.parted_rows import add_parted, name_parted
 from xray.story.charts.same_numbers import blur_numbers
 from xray.story.charts.stage_chart import chart_stage
 from xray.story.charts.stage_names import name_stage

@@ -1,14 +1,22 @@
-"""Windows that no attention proves by itself: others of its stream see more, or the stream was cut before them."""
+"""What layers are told once they are known: windows that no attention proves by itself, rows that go another way.
 
-from collections.abc import Iterator, Sequence
+Others of the stream of such windows see more, or the stream was cut before them. Of a layer in which some sublayers
+work on a part of the rows alone the others go a way of their own (InstructBLIP).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
+from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, NORMS, SHAPING, SIDE_BY_SIDE, SUMS
-from xray.story.anatomy.branches import Attention, Branch
-from xray.story.body.stages import Branching, Staging, change_branches
+from xray.story.anatomy.branches import Attention, Branch, Unknown
+from xray.story.body.layers import Layer
+from xray.story.body.stages import Branching, Staging, change_branches, list_paths, read_branch
+from xray.story.passages.bridges import end_of
 from xray.story.recognition.between import is_linear, strip_plain
+from xray.story.streams.rejoined_rows import RejoinedRows, find_added, find_rejoined, takes_rows_alone
 
 WAY = CARRYING | DROPOUTS | NORMS | SIDE_BY_SIDE | SUMS
 """What may stand between the places of an image and the stream that they become."""
@@ -121,3 +129,40 @@ def is_cut(flow: Flow, way: Sequence[int]) -> bool:
         if merged and before[0] == after[0] and len(after) > len(before) > 2 and {*after} != {*before, 1}:
             return True
     return False
+
+
+def tell_rejoined(flow: Flow, layer: Layer, sites: Sequence[Site], towers: Mapping[int, str]) -> Layer:
+    """A layer, its stages told where rows are taken and where they are put end to end again; as it is where none are.
+
+    Where the other rows look at anything, they are a tower of their own.
+    """
+    for place, staging in enumerate(layer):
+        cut = staging.joints[0].stream
+        if cut is None or not takes_rows_alone(flow, cut) or reads_whole(flow, staging, cut):
+            continue
+        rows = find_rejoined(flow, end_of(layer), cut)
+        if rows is None or any(site.softmax in rows.nodes for site in sites):
+            continue
+        told = [*layer]
+        told[place] = replace(staging, taken=cut)
+        last = told[-1]
+        stage = replace(last.stage, others=read_others(flow, rows, sites, towers))
+        told[-1] = replace(last, stage=stage, rejoined=rows)
+        return tuple(told)
+    return layer
+
+
+def reads_whole(flow: Flow, staging: Staging, cut: int) -> bool:
+    """Whether a stage reads beside the rows that it works on all those that they were taken out of (VOLO)."""
+    own = (node for joint in staging.joints for node in joint.region.inner | joint.region.beside)
+    return any(flow.makers[cut][0] in flow.makers[node] for node in own)
+
+
+def read_others(flow: Flow, rows: RejoinedRows, sites: Sequence[Site], towers: Mapping[int, str]) -> tuple[Branch, ...]:
+    """What the other rows go through; nothing where they go by as they are."""
+    if rows.way is None:
+        return ()
+    added = find_added(flow, rows)
+    return (
+        Unknown(list_paths(flow, rows.way.inner)) if added is None else read_branch(flow, added, sites, towers).branch,
+    )
