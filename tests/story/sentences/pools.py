@@ -108,7 +108,9 @@ MODELS = {
     "earlier keys": make_anatomy(replace(FALSE, earlier_keys=True)),
     "chosen keys": make_anatomy(replace(FALSE, chosen_keys=True)),
     "chosen heads": make_anatomy(replace(FALSE, query_experts=8)),
-    "positions": make_anatomy(replace(FALSE, positions="rotary")),
+    "rotary places": make_anatomy(replace(FALSE, positions="rotary")),
+    "slopes of places": make_anatomy(replace(FALSE, positions="alibi")),
+    "relative places": make_anatomy(replace(FALSE, positions="relative")),
     "added places": make_anatomy(replace(FALSE, positions="added")),
     "numbers that are turned": make_anatomy(replace(FALSE, positions="rotary", turned=3)),
     "numbers of a place": make_anatomy(replace(FALSE, positions="rotary", place_numbers=3)),
@@ -184,7 +186,7 @@ OF_MODELS["experts"] |= {"routing", "routing within groups"}
 OF_MODELS["routing"] |= {"routing within groups"}
 OF_MODELS["gate"] |= {"above a threshold"}
 OF_MODELS["norm"] |= {"adaptive norm"}
-OF_MODELS["positions"] |= {"numbers that are turned", "numbers of a place"}
+OF_MODELS["rotary places"] |= {"numbers that are turned", "numbers of a place"}
 OF_MODELS["windows"] |= {"rolled windows"}
 
 ATTENTIONS = {

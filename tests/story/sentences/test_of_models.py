@@ -93,6 +93,15 @@ def test_what_one_attention_does_is_said_of_some_where_one_of_a_memory_does_not(
     assert any(text.startswith(some_say) for text in list_sentences(make_anatomy(own, memory)))
 
 
+def test_each_way_of_knowing_places_is_told():
+    told = list_sentences(make_anatomy(replace(FALSE, positions="rotary"), replace(FALSE, positions="relative")))
+
+    assert {text.partition(":")[0] for text in told} >= {
+        "Rotary places in some attentions",
+        "Relative places in some attentions",
+    }
+
+
 def test_a_window_that_is_not_reached_is_told_of_the_rows_of_those_attentions_alone():
     windowed = replace(FALSE, sliding_window=65)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from xray.story.anatomy.branches import Attention, Branch, DeformableAttention
+from xray.story.anatomy.branches import Attention, Branch, DeformableAttention, Positions
 from xray.story.anatomy.tree import Anatomy
 from xray.story.anatomy.wording import describe_points
 
@@ -24,16 +24,26 @@ def of_some_layers(anatomy: Anatomy, holds: Callable[[Branch], object]) -> str:
     return "" if found else " in some layers"
 
 
-def describe_positions(anatomy: Anatomy) -> str:
-    kinds = [branch.positions for branch in attentions(anatomy)]
-    told = next((kind for kind in ("rotary", "alibi", "relative") if kind in kinds), "")
-    some, there = (" in some attentions", "there ") if any(kind != told for kind in kinds) else ("", "")
-    return {
-        "rotary": f"Rotary places{some}: {there}queries and keys are turned by their place.",
-        "alibi": f"ALiBi{some}: a slope for each head makes what is far away count less.",
-        "relative": f"Relative places{some}: how far apart two are is added to their score.",
-        "": "",
-    }[told]
+def describe_rotary(anatomy: Anatomy) -> str:
+    some = tell_some(anatomy, "rotary")
+    there = "there " if some else ""
+    return "" if some is None else f"Rotary places{some}: {there}queries and keys are turned by their place."
+
+
+def describe_alibi(anatomy: Anatomy) -> str:
+    some = tell_some(anatomy, "alibi")
+    return "" if some is None else f"ALiBi{some}: a slope for each head makes what is far away count less."
+
+
+def describe_relative(anatomy: Anatomy) -> str:
+    some = tell_some(anatomy, "relative")
+    return "" if some is None else f"Relative places{some}: how far apart two are is added to their score."
+
+
+def tell_some(anatomy: Anatomy, positions: Positions) -> str | None:
+    """Empty where all attentions know places so, " in some attentions" where some do, None where none does."""
+    found = {branch.positions == positions for branch in attentions(anatomy)}
+    return None if True not in found else " in some attentions" if False in found else ""
 
 
 def describe_added(anatomy: Anatomy) -> str:
