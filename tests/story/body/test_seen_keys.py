@@ -47,9 +47,17 @@ class Keeping(Indexed):
     """What the other scores are made of is put into a cache that is empty (DeepSeek-V3.2)."""
 
     def forward(self, x):
-        asked = torch.cat([torch.tensor([]), self.asked(x)], dim=1)
-        scores = self.change(self.query(x) @ self.key(x).transpose(-1, -2), self.asks(x) @ asked.mT)
+        self.kept = torch.cat([torch.tensor([]), self.asked(x)], dim=1)
+        scores = self.change(self.query(x) @ self.key(x).transpose(-1, -2), self.asks(x) @ self.kept.mT)
         return self.out(torch.softmax(scores, dim=-1) @ self.value(x))
+
+
+class HandsOut(nn.Sequential):
+    """Words through layers, and what these keep."""
+
+    def forward(self, ids):
+        x = super().forward(ids)
+        return x, [one.kept for one in self.modules() if isinstance(one, Keeping)]
 
 
 class Taking(nn.Module):
@@ -140,7 +148,7 @@ def test_keys_are_chosen_where_a_mask_shows_the_highest_alone(attention, chosen)
 
 @pytest.mark.parametrize(("attention", "kept"), [(Keeping, WIDTH), (Indexed, None)])
 def test_what_a_cache_keeps_to_choose_keys_is_told_and_priced(attention, kept):
-    trace = xray.trace(nn.Sequential(nn.Embedding(11, WIDTH), Layer(attention())), torch.arange(LENGTH)[None])
+    trace = xray.trace(HandsOut(nn.Embedding(11, WIDTH), Layer(attention())), torch.arange(LENGTH)[None])
     found, growth = xray.anatomy(trace), measure_growth(trace)
     branch = found.towers[0].branches[0]
     assert isinstance(branch, Attention)

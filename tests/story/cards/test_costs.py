@@ -1,6 +1,7 @@
 """The card of costs: what the record of a run proves of them."""
 
 import torch
+from recorded import recorded
 from small_traces import small_inference_passes, small_trace
 from torch import nn
 
@@ -52,3 +53,11 @@ def test_where_nearly_all_is_used_it_is_told_how_much_is_not():
 
     assert dict(list_costs(trace, 61 * 61))["of these used"] == "3.72 k (98.4%)"
     assert dict(list_costs(trace, 61 * 62 - 1))["of these used"] == "all but 1"
+
+
+def test_what_is_kept_is_told_of_windows_that_are_not_full_where_there_are_windows():
+    trace = recorded("untrained, cached")
+
+    kept = dict(list_costs(trace))["kept for one more place"]
+
+    assert dict(list_costs(trace, has_windows=True))["kept for one more place"] == f"{kept}, with windows not yet full"

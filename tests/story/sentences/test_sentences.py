@@ -64,6 +64,7 @@ CAPTIONS = (
     "cut behind layer ",
     " (keys of an earlier choice)",
     ", on the way back",
+    ", with windows not yet full",
     "on the way back,",
     "used for each place",
     " from bottom to top. ",

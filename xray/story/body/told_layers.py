@@ -44,6 +44,25 @@ def tell_windows(flow: Flow, stagings: Sequence[Staging]) -> list[Staging]:
     return [change_branches(staging, tell) for staging in stagings]
 
 
+def fill_windows(flow: Flow, layers: Sequence[Layer]) -> list[Layer]:
+    """Layers with the windows of attentions whose rows are made as many as another one has in each (Granite Speech 5).
+
+    So fewer rows than have room in a window are one, as more are several.
+    """
+    branches = (one.branch for layer in layers for staging in layer for one in staging.branches)
+    known = {one.window for one in branches if isinstance(one, Attention)}
+
+    def tell(one: Branching) -> Branch:
+        branch, site = one.branch, one.site
+        if site is None or not isinstance(branch, Attention) or branch.source != "self" or branch.window is not None:
+            return branch
+        square, stream = flow.output(site.scores).shape, flow.output(one.region.end).shape
+        is_filled = prod(stream[:-1]) < square[0] * square[-1] and square[-1] == square[-2]
+        return replace(branch, window=square[-1], rolled=False) if is_filled and square[-1] in known else branch
+
+    return [tuple(change_branches(staging, tell) for staging in layer) for layer in layers]
+
+
 def read_square(flow: Flow, found: Branching) -> tuple[int, tuple[int, ...]] | None:
     """How many places an attention puts side by side, and the shape of the stream; None where it asks other ones."""
     branch, site = found.branch, found.site

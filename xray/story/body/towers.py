@@ -13,7 +13,7 @@ from xray.story.body.last_norms import goes_past, is_of_keys, is_of_way_on, is_u
 from xray.story.body.layers import Layer, cut_by_blocks, cut_layers, group_layers, hold_together, join_cuts
 from xray.story.body.numbered import read_numbered
 from xray.story.body.stages import Staging, find_any_norm, find_own_bend, name_norm, read_stage
-from xray.story.body.told_layers import tell_cut_stream, tell_rejoined, tell_windows
+from xray.story.body.told_layers import fill_windows, tell_cut_stream, tell_rejoined, tell_windows
 from xray.story.body.widths import shape_of
 from xray.story.entrance.entrance import read_entrance
 from xray.story.entrance.entry_labels import adds_looked_up
@@ -148,7 +148,7 @@ def read_tower(
     if final is not None and is_end_of_layer(layers):
         layers[-1] = (*layers[-1][:-1], take_norm(flow, layers[-1][-1], final))
         stagings[-1], final = layers[-1][-1], norm_behind(flow, final)
-    layers = [tell_rejoined(flow, layer, sites, {**beside, **names}) for layer in layers]
+    layers = fill_windows(flow, [tell_rejoined(flow, layer, sites, {**beside, **names}) for layer in layers])
     stagings = [one for layer in layers for one in layer]
     parts, nodes = entrance.parts, set(entrance.nodes)
     if opening:

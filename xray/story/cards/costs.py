@@ -11,10 +11,12 @@ from xray.story.facts.totals import count_work
 from xray.text import round_down, say_at_least, say_short
 
 
-def list_costs(trace: Trace, active_params: int | None = None, active: str = "used") -> Iterator[tuple[str, str]]:
+def list_costs(
+    trace: Trace, active_params: int | None = None, active: str = "used", *, has_windows: bool = False
+) -> Iterator[tuple[str, str]]:
     """What is told of and how much it is: counts of the whole trace, each exact or said to be the least.
 
-    `active` is what the parameters are called that are used.
+    `active` is what the parameters are called that are used. Behind windows that are full nothing more may be kept.
     """
     work = count_work(trace)
     if work.params and work.param_bytes:
@@ -28,7 +30,8 @@ def list_costs(trace: Trace, active_params: int | None = None, active: str = "us
         yield from list_fullest(trace, work.param_bytes)
     growth = measure_growth(trace)
     if growth is not None and growth.is_kept and growth.per_word:
-        yield "kept for one more place", say_short(growth.per_word, "B")
+        until = ", with windows not yet full" if has_windows else ""
+        yield "kept for one more place", f"{say_short(growth.per_word, 'B')}{until}"
     if work.flops and not any(step.op in NATIVE for step in trace.steps):  # which are counted by their own words
         say = say_at_least if work.not_counted or work.with_backward else say_short
         yield "FLOPs", say(work.flops)

@@ -109,7 +109,7 @@ def look_at_pass(one_pass: Pass) -> Look:
     """Find the steps of a pass that join new words to kept ones, and its other reads of what earlier passes made."""
     made: set[str] = set()
     states = {step.inputs[0].source for step in one_pass.steps if is_overwriting(step)}
-    memories = list_memories(one_pass)
+    memories, is_lost = list_memories(one_pass), loses_cache(one_pass)
     grown: list[TensorRecord] = []
     grown_from: list[TensorRecord] = []
     fixed: dict[tuple[str | None, tuple[int, ...]], TensorRecord] = {}
@@ -119,6 +119,7 @@ def look_at_pass(one_pass: Pass) -> Look:
             continue
         past = None if step.id in memories else find_past(step, made)
         past = None if past is not None and joins_rows(step) and is_read_as_rows(one_pass, step) else past
+        past = None if past is not None and is_lost and begins_cache(step) else past
         if past is not None:
             grown.append(step.outputs[0])
             grown_from.extend([past] if prod(past.shape) else [])
@@ -129,6 +130,16 @@ def look_at_pass(one_pass: Pass) -> Look:
     used = {(record.source, record.shape) for record in grown_from}
     kept = tuple(step.outputs[0] for step in one_pass.steps if step.id in memories)
     return Look(tuple(grown), tuple(grown_from), tuple(one for key, one in fixed.items() if key not in used), kept)
+
+
+def loses_cache(one_pass: Pass) -> bool:
+    """Whether a forward pass hands out nothing of what it puts into caches that are empty, nor a part (FlauBERT)."""
+    outer = [step for step in one_pass.steps if step.parent is None and step.id in one_pass.blocks]
+    if one_pass.kind != "forward" or not outer:
+        return False
+    left = {record.source for step in outer for record in step.outputs}
+    left |= {step.inputs[0].source for step in one_pass.steps if step.id in left and step.op == "index"}
+    return left.isdisjoint(step.id for step in one_pass.steps if begins_cache(step))
 
 
 def list_memories(one_pass: Pass) -> set[str]:
