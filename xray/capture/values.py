@@ -34,9 +34,11 @@ def is_readable(tensor: Tensor) -> bool:
 def count_zeros(constants: Tensor) -> int:
     """How many of a row of constants are 0; 0 too where all are, or all are whole, as places may be.
 
-    A frequency of 0 turns nothing (rotary places, Su et al. 2021, section 3.4; Gemma 4).
+    A frequency of 0 turns nothing (rotary places, Su et al. 2021, section 3.4; Gemma 4). Of numbers of a single byte
+    torch counts none.
     """
-    if len(constants) > MAX_CONSTANTS or not constants.is_floating_point() or not is_readable(constants):
+    is_counted = constants.is_floating_point() and constants.element_size() > 1 and len(constants) <= MAX_CONSTANTS
+    if not is_counted or not is_readable(constants):
         return 0
     zeros = len(constants) - int(constants.count_nonzero())
     return zeros if 0 < zeros < len(constants) and bool((constants != constants.round()).any()) else 0
