@@ -133,14 +133,17 @@ def test_joint_attention_keeps_the_keys_of_the_memory_as_they_are():
 class Keeps(nn.Module):
     """An attention that keeps its keys, over each of the rows that it is given, or forgets them."""
 
-    def __init__(self, *, hands_out=True):
+    def __init__(self, *, hands_out=True, looks_back=True):
         super().__init__()
         self.query, self.key, self.hands_out = nn.Linear(7, 7), nn.Linear(7, 7), hands_out
+        self.looks_back = looks_back
 
     def attend(self, rows):
         made = self.key(rows)
         keys = torch.cat([made[:, :, :0], made], 2)
-        made = rows + nn.functional.scaled_dot_product_attention(self.query(rows), keys, keys, is_causal=True)
+        made = rows + nn.functional.scaled_dot_product_attention(
+            self.query(rows), keys, keys, is_causal=self.looks_back
+        )
         return (made, keys[:, :, -3:]) if self.hands_out else made
 
     def forward(self, *given):
@@ -154,10 +157,16 @@ def test_keys_of_two_lengths_have_no_price_by_the_word():
     assert measure_growth(xray.trace(Keeps(), five, eleven)) is None
 
 
-def test_keys_in_a_cache_that_nobody_is_handed_are_not_kept():
+@pytest.mark.parametrize(
+    ("hands_out", "looks_back", "kept"),
+    [(True, True, True), (True, False, True), (False, True, True), (False, False, False)],
+)
+def test_keys_in_a_cache_that_nobody_is_handed_and_nothing_looks_back_to_are_not_kept(hands_out, looks_back, kept):
     five = torch.ones(2, 3, 5, 7)
 
-    assert not measure_growth(xray.trace(Keeps(hands_out=False), five, five)).is_kept
+    growth = measure_growth(xray.trace(Keeps(hands_out=hands_out, looks_back=looks_back), five, five))
+
+    assert bool(growth and growth.is_kept) is kept
 
 
 class Hears(nn.Module):

@@ -133,9 +133,14 @@ def look_at_pass(one_pass: Pass) -> Look:
 
 
 def loses_cache(one_pass: Pass) -> bool:
-    """Whether a forward pass hands out nothing of what it puts into caches that are empty, nor a part (FlauBERT)."""
+    """Whether a forward pass in which nothing looks back hands out no part of what it puts into caches (FlauBERT).
+
+    Where words look back the keys of earlier ones stay as they are, be it that a model around does not hand them out.
+    """
     outer = [step for step in one_pass.steps if step.parent is None and step.id in one_pass.blocks]
-    if one_pass.kind != "forward" or not outer:
+    masks = (record.mask for step in one_pass.steps for record in step.inputs if record.mask is not None)
+    looks_back = any(step.settings.get("is_causal") is True for step in one_pass.steps)
+    if one_pass.kind != "forward" or not outer or looks_back or any("causal" in mask.kind for mask in masks):
         return False
     left = {record.source for step in outer for record in step.outputs}
     left |= {step.inputs[0].source for step in one_pass.steps if step.id in left and step.op == "index"}
