@@ -50,6 +50,20 @@ def test_lines_of_other_boxes_keep_apart(edges):
     assert not any(runs_along(one, other) for one, other in pairs)
 
 
+@pytest.mark.parametrize("high", [10.0, 26.0])
+def test_lines_of_two_boxes_that_change_sides_have_ways_of_their_own(high):
+    below = make_box("left", 40.0, 10.0), make_box("right", 110.0, 10.0)
+    above = make_box("over left", 40.0, 30.0 + high), make_box("over right", 110.0, 30.0 + high)
+    drawn: list[Way] = []
+    canvas = Canvas(lambda text, size, weight: size * len(text))
+    for lower, upper in ((below[0], above[1]), (below[1], above[0])):
+        join(canvas, lower, upper, (*below, *above), "line", drawn=drawn)
+
+    assert not runs_along(drawn[0].points, drawn[1].points)
+    assert all(way.lower.left < way.points[0][0] < way.lower.right for way in drawn)
+    assert all(way.upper.left < way.points[-1][0] < way.upper.right for way in drawn)
+
+
 def test_lines_from_one_box_may_run_together():
     first, second = draw((OTHER, UPPER), (OTHER, TOP))
 

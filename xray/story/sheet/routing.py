@@ -94,10 +94,12 @@ def list_ways(lower: Box, upper: Box, others: Sequence[Box]) -> Iterator[tuple[P
         yield ((straight, lower.top), (straight, upper.bottom))
         return
     if not middle:
-        half = (lower.top + upper.bottom) / 2
-        for apart in (0, BESIDE, 2 * BESIDE):
-            knee = min(half, lower.top + CLEAR + apart)
-            yield (start, (lower.x, knee), (upper.x, knee), end)
+        gap = upper.bottom - lower.top
+        knees = [min(gap / 2, CLEAR + apart) for apart in (0, BESIDE, 2 * BESIDE)]
+        beside = product((2 * BESIDE, -2 * BESIDE), (*knees, gap / 4, 3 * gap / 4))  # where two lines change sides
+        for aside, up in (*((0.0, knee) for knee in knees), *beside):
+            left, right, knee = lower.x + aside, upper.x + aside, lower.top + up
+            yield ((left, lower.top), (left, knee), (right, knee), (right, upper.bottom))
         return
     lanes = list_lanes(lower.x, upper.x, middle)[:MOST_LANES]
     for into, lane, out in product((0, BESIDE, 2 * BESIDE), lanes, (0, BESIDE, 2 * BESIDE)):
