@@ -22,7 +22,7 @@ from story.body.truth import (
     words,
 )
 
-from xray.story.anatomy.branches import Convolution, Recurrence
+from xray.story.anatomy.branches import Convolution, Recurrence, StateHeads
 from xray.story.anatomy.tree import Bridge, Head, Norm, Untold
 
 TWO = {"num_hidden_layers": 2}
@@ -75,8 +75,10 @@ def lfm3(c):
 
 @family("OlmoHybridForCausalLM", "olmo_hybrid:750, 796", named=True, num_hidden_layers=4)
 def olmo_hybrid(c):
-    state = (2, c.linear_num_value_heads, c.linear_key_head_dim, c.linear_value_head_dim)
-    line = pre("rms", Recurrence("linear attention", state, by_pieces=True))
+    keys, values = c.linear_num_key_heads, c.linear_num_value_heads
+    d_k, d_v = c.linear_key_head_dim, c.linear_value_head_dim
+    told = StateHeads(keys, values, d_k, d_v, by_length=True, corrects=True, in_order=True)
+    line = pre("rms", Recurrence("linear attention", (2, values, d_k, d_v), by_pieces=True, heads=told))
     look = after("rms", attention(c, qk_norm=True, qk_norm_over="width"))
     groups = (
         group((0, 1, 2), c.hidden_size, line, pre("rms", gated(c))),

@@ -5,7 +5,7 @@ from dataclasses import replace
 from story.body.decoders import two_kinds
 from story.body.truth import Silent, attention, decoder_only, experts, family, gated, group, plain, post, pre
 
-from xray.story.anatomy.branches import Convolution, Recurrence
+from xray.story.anatomy.branches import Convolution, Recurrence, StateHeads
 from xray.story.anatomy.tree import Norm, Stage
 
 
@@ -43,7 +43,9 @@ def jamba(c):
 @family("Qwen3NextForCausalLM", "qwen3_next:229, 849", num_hidden_layers=4, half=True)
 def qwen3_next(c):
     heads, d_k, d_v = c.linear_num_value_heads, c.linear_key_head_dim, c.linear_value_head_dim
-    state = pre("rms", Recurrence("linear attention", (2, heads, d_k, d_v), by_pieces=True))
+    # lengths (line 418), what a state gives taken off (line 495), triangular systems (line 469)
+    told = StateHeads(c.linear_num_key_heads, heads, d_k, d_v, by_length=True, corrects=True, in_order=True)
+    state = pre("rms", Recurrence("linear attention", (2, heads, d_k, d_v), by_pieces=True, heads=told))
     attend = pre("rms", attention(c, qk_norm=True, gate=True))
     think = pre("rms", experts(c, c.num_experts, d_ff=c.moe_intermediate_size, shared=1))
     return decoder_only(c, groups=two_kinds(c, (state, think), (attend, think), every=4), final="rms")

@@ -18,6 +18,7 @@ from xray.story.anatomy.branches import (
     Projection,
     Recurrence,
     Routing,
+    StateHeads,
     StreamMixing,
     Unknown,
 )
@@ -48,6 +49,7 @@ SAMPLED = DeformableAttention(source="self", heads=5, d_v=7, levels=3, points=4)
 PLAIN, GATED = FeedForward(140, "relu", gated=False), FeedForward(140, "silu", gated=True, fused=False)
 EXPERTS = Experts(8, 2, 0, 140, "relu", gated=False)
 ROUTING = Routing("sigmoid", None, divided_by_sum=True, factor=None, groups=None, biased=False)
+STATE_HEADS = StateHeads(3, 6, 5, 7)
 NO_NORM = Norm(None, "none")
 
 
@@ -148,6 +150,10 @@ MODELS = {
     "routing within groups": make_anatomy(FALSE, replace(EXPERTS, routing=replace(ROUTING, bend=None, groups=(2, 4)))),
     "recurrence": make_anatomy(Recurrence(None, None)),
     "recurrence by pieces": make_anatomy(Recurrence(None, None, by_pieces=True)),
+    "heads of a state": make_anatomy(Recurrence(None, None, heads=STATE_HEADS)),
+    "queries and keys of length 1": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, by_length=True))),
+    "delta rule": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, corrects=True))),
+    "rows of a piece in order": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, in_order=True))),
     "convolution": make_anatomy(Convolution((3, 3), 1)),
     "shared layers": make_anatomy(FALSE, shared=True),
     "lent weights": number_blocks(make_anatomy(FALSE), weights_of="vision"),
@@ -180,12 +186,16 @@ UNSAID_OF_MODELS = (
     "routing within groups",
     "a convolution beside attention",
 )
+INSIDE = {"solved": {"add", "linalg_solve_triangular"}, "added": {"add"}}
+"""Operations that the box of a state may stand for."""
 OF_MODELS = {name: {name} for name in MODELS if name not in UNSAID_OF_MODELS}
 OF_MODELS["convolution"].add("a convolution beside attention")
 OF_MODELS["experts"] |= {"routing", "routing within groups"}
 OF_MODELS["routing"] |= {"routing within groups"}
 OF_MODELS["gate"] |= {"above a threshold"}
 OF_MODELS["norm"] |= {"adaptive norm"}
+OF_MODELS["heads of a state"] |= {"queries and keys of length 1", "delta rule", "rows of a piece in order"}
+OF_MODELS["recurrence"] |= OF_MODELS["heads of a state"]
 OF_MODELS["rotary places"] |= {"numbers that are turned", "numbers of a place"}
 OF_MODELS["windows"] |= {"rolled windows"}
 

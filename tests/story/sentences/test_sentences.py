@@ -14,7 +14,7 @@ from story.sentences.pools import FALSE, TOWER, make_anatomy, make_tower
 from xray.renderers.fonts import text_width
 from xray.story.body.whole import anatomy
 from xray.story.poster import compose_poster
-from xray.story.sentences import of_ends, of_masks, of_models, of_parts, of_rows, of_runs, of_stations
+from xray.story.sentences import of_ends, of_masks, of_models, of_parts, of_rows, of_runs, of_states, of_stations
 from xray.story.sentences.catalogue import CATALOGUE
 from xray.story.sentences.of_ends import describe_entrance
 from xray.story.sentences.of_models import list_sentences
@@ -35,6 +35,7 @@ GROUPS = (
     (of_models.OF_GROUPS, pools.GROUPS, pools.OF_GROUPS),
     ((of_models.UNSAID,), pools.LEFT, pools.OF_LEFT),
     ((of_models.LEFT_OUT,), pools.LEFT_OUT, pools.OF_LEFT_OUT),
+    ((of_states.SOLVED,), pools.INSIDE, {"solved inside": {"solved"}}),
     ((of_runs.DERIVED,), pools.MADE, {"derived": {"derived"}}),
     (of_stations.OF_BRANCHES, pools.BRANCHES, pools.OF_BRANCHES),
     (of_stations.OF_FORWARDS, pools.THINKING, pools.OF_FORWARDS),
@@ -56,7 +57,7 @@ GROUPS = (
 )
 TRIED = [(sentence, pool, proving[sentence.name]) for told, pool, proving in GROUPS for sentence in told]
 PROSE = re.compile(r"(?<![\w.])[a-z]{2,}[,;:]? [a-z]{1,}[,;:]? [a-z]{2,}(?![\w.])")
-ROOMS = ("attention", "cards", "charts", "regions", "sheet")
+ROOMS = ("attention", "cards", "charts", "regions", "sheet", "states")
 CAPTIONS = (
     "legend.py",
     "width of one head, d_k",

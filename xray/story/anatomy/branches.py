@@ -193,6 +193,24 @@ class Experts:
 
 
 @dataclass(frozen=True)
+class StateHeads:
+    """Of what heads queries, keys and values are that read and change a state, a matrix for each head of values.
+
+    `by_length` tells that each query and each key is divided by its length, `corrects` that what the state gives for a
+    key is taken off its value before the rest is written (the delta rule, Schlag et al. 2021), `in_order` that each row
+    of a piece is worked out of those before it.
+    """
+
+    key_heads: int
+    value_heads: int
+    d_k: int
+    d_v: int
+    by_length: bool = False
+    corrects: bool = False
+    in_order: bool = False
+
+
+@dataclass(frozen=True)
 class Recurrence:
     """A state that each place changes and hands on; its shape does not grow with the length.
 
@@ -203,6 +221,7 @@ class Recurrence:
     state: tuple[int, ...] | None
     part: str = "recurrence"
     by_pieces: bool = False
+    heads: StateHeads | None = None
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from xray.story.anatomy.branches import (
     FeedForward,
     Projection,
     Recurrence,
+    StateHeads,
     StreamMixing,
     Unknown,
 )
@@ -217,7 +218,7 @@ def describe_sizes(branch: Branch) -> str:
         others = branch.others and f"others with a router of their own: {describe_sizes(branch.others)}"
         return join(chosen, shared, branch.d_ff and f"d_ff {branch.d_ff:,}", others)
     if isinstance(branch, Recurrence):
-        return "" if branch.state is None else f"state {times(branch.state)}"
+        return join("" if branch.state is None else f"state {times(branch.state)}", describe_state_heads(branch.heads))
     if isinstance(branch, Convolution):
         kernel = "" if branch.kernel is None else f"kernel {times(branch.kernel)}"
         return join(kernel, branch.groups and branch.groups > 1 and f"{branch.groups:,} groups")
@@ -250,6 +251,15 @@ def describe_heads(branch: Attention) -> str:
     )
 
 
+def describe_state_heads(heads: StateHeads | None) -> str:
+    """How many heads read and change a state, and how wide they are; empty where it is not known."""
+    if heads is None:
+        return ""
+    of_keys = heads.key_heads != heads.value_heads and f"{heads.key_heads} of keys"
+    values = heads.d_v != heads.d_k and f"d_v {heads.d_v:,}"
+    return join(count(heads.value_heads, "head"), of_keys, f"d_k {heads.d_k:,}", values)
+
+
 def describe_points(branch: DeformableAttention) -> str:
     """How many points each head samples, and in how many maps; empty where it is not known."""
     if not branch.points or not branch.levels:
@@ -271,7 +281,12 @@ def describe_traits(branch: Branch) -> str:
     if isinstance(branch, Experts):
         return join(branch.activation, branch.gated and "gated", describe_weights(branch), describe_choice(branch))
     if isinstance(branch, Recurrence):
-        return branch.kind or ""
+        heads = branch.heads
+        unit, delta = (
+            heads and heads.by_length and "queries and keys ÷ length",
+            heads and heads.corrects and "delta rule",
+        )
+        return join(branch.kind, unit, delta)
     if isinstance(branch, Unknown):
         return ", ".join(branch.paths)
     return ""

@@ -7,13 +7,14 @@ from typing import Literal
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import FINDINGS, SCALINGS, SIDE_BY_SIDE, SUMS, TURNS, ZEROS
+from xray.ir.flow.operation_kinds import FINDINGS, SCALINGS, SIDE_BY_SIDE, SUMS, ZEROS
 from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
-from xray.story.anatomy.branches import Convolution, Recurrence
+from xray.story.anatomy.branches import Convolution, Recurrence, StateHeads
 from xray.story.recognition.between import Region, list_reading_data, read_sizes
+from xray.story.recognition.lengths import divides_by_length
+from xray.story.states.operands import LEAST_TURNS, find_operands, sums_outer_products
 
-LEAST_TURNS = 3
 Kind = Literal["state space", "linear attention", "gated"] | None
 
 
@@ -71,17 +72,36 @@ def describe_recurrence(flow: Flow, nodes: Collection[int]) -> Recurrence | None
     if chain is not None:
         matrix = sums_outer_products(flow, chain, nodes)
         kind: Kind = "linear attention" if matrix else name_state(len(flow.output(chain).shape), ops)
-        return Recurrence(kind, flow.output(chain).shape, by_pieces=goes_by_pieces(flow, nodes))
+        heads = describe_state_heads(flow, nodes) if matrix else None
+        return Recurrence(kind, flow.output(chain).shape, by_pieces=goes_by_pieces(flow, nodes), heads=heads)
     states = (find_matrix(flow, node, nodes) for node in sorted(nodes, reverse=True))
     state = next((record for record in states if record is not None), None)
     if state is not None:
-        return Recurrence("linear attention", state.shape, by_pieces=adds_pieces(flow, nodes, state.shape))
+        by_pieces, heads = adds_pieces(flow, nodes, state.shape), describe_state_heads(flow, nodes)
+        return Recurrence("linear attention", state.shape, by_pieces=by_pieces, heads=heads)
     lengths = list_added_lengths(flow, nodes)
     if lengths and ops["exp"] and (ops["sum"] or any(is_product(flow, node) for node in nodes)):
         return Recurrence(
             "state space" if ops["softplus"] and ops["conv1d"] else None, None, by_pieces=len(lengths) > 1
         )
     return None
+
+
+def describe_state_heads(flow: Flow, nodes: Collection[int]) -> StateHeads | None:
+    """The facts of the queries, keys and values of a state; None where they are not proven."""
+    found = find_operands(flow, nodes)
+    if found is None:
+        return None
+    query, key, value = found.query, found.key, found.value
+    return StateHeads(
+        key.heads,
+        value.heads,
+        key.width,
+        value.width,
+        by_length=all(any(divides_by_length(flow, node) for node in way.steps) for way in (query, key)),
+        corrects=found.corrects,
+        in_order=found.in_order,
+    )
 
 
 def list_added_lengths(flow: Flow, nodes: Collection[int]) -> set[int]:
@@ -108,21 +128,6 @@ def find_matrix(flow: Flow, node: int, nodes: Collection[int]) -> TensorRecord |
     root = flow.carried_from(maker)
     begins = flow.op(root) in ZEROS if root is not None else record.role != "parameter"
     return record if begins and root not in nodes else None
-
-
-def sums_outer_products(flow: Flow, node: int, nodes: Collection[int]) -> bool:
-    """Whether a step adds keys times values to a multiple of what was there: a matrix for each head."""
-    if flow.op(node) not in SUMS or not flow.is_leaf(node) or len(flow.output(node).shape) != 4:
-        return False
-    makers = [maker for maker in flow.makers[node] if maker is not None and maker in nodes]
-    kept = any(flow.op(maker) in SCALINGS for maker in flow.makers[node] if maker is not None)
-    return kept and any(is_product(flow, maker) and not keeps_length(flow, maker) for maker in makers)
-
-
-def keeps_length(flow: Flow, product: int) -> bool:
-    """Whether the rows of a product are those of its first operand as it was made, and not those of its columns."""
-    first = flow.makers[product][-2]
-    return first is None or flow.op(first) not in TURNS
 
 
 def goes_by_pieces(flow: Flow, nodes: Collection[int]) -> bool:

@@ -43,6 +43,7 @@ from xray.story.recognition.between import is_linear
 from xray.story.recognition.lengths import ITS_LENGTH, divides_by_length
 from xray.story.recognition.norms import REGROUPING, RUNNING, Norm, is_weighed_twice, list_factors
 from xray.story.sentences.of_models import describe_ops
+from xray.story.states.operands import SOLVES
 
 MOST_BEHIND = 12
 LABELS = {
@@ -60,6 +61,7 @@ LABELS = {
     "fft_fftn": "FOURIER TRANSFORM",
     "embedding": "LOOK UP",
     "roll": "ROLL",
+    **dict.fromkeys(SOLVES, "TRIANGULAR SOLVE"),
     "glu": "HALF × SIGMOID OF HALF",
 }
 

@@ -51,6 +51,7 @@ from xray.story.recognition.mixed_streams import Mixing
 from xray.story.recognition.norms import Norm, find_norm, is_learned_gate, is_parted, is_weighed_twice
 from xray.story.recognition.weighed_sums import Weighing
 from xray.story.sentences.of_parts import describe_box
+from xray.story.states.lanes import lay_lanes
 from xray.story.streams.joints import Joint
 from xray.story.streams.scaled_streams import list_learned_behind, name_learned_behind
 from xray.story.wording import plural
@@ -203,8 +204,10 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
         begins = {found.region.start, *found.region.inner} - {None, *own}
         named = name_state_steps(flow, found.branch, own, found.region.end)
         begun = [one for one in begins if one is not None]
-        operations = chart_operations(flow, own, found.region.end, named.labels, folded=named.folded, begins=begun)
-        chart = None if operations is None else tell_read(operations)
+        operations = chart_operations(
+            flow, own, found.region.end, named.labels, folded=named.folded, begins=begun, most=named.most
+        )
+        chart = None if operations is None else lay_lanes(flow, tell_read(operations), named.lanes)
     if chart is None:
         end = found.region.end
         node = Node(f"op{end}", label_step(flow, end), 0, BROAD, steps_at(flow, end), flow.output(end))

@@ -1,7 +1,7 @@
 """How the steps of a state's chart stand in boxes: the gate on what was read of it, and a state changed by pieces."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
@@ -9,10 +9,13 @@ from xray.ir.flow.operation_kinds import CARRYING, CURVES, FINDINGS, PLACING, SC
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.branches import Branch, Recurrence
 from xray.story.branches.others import longest_chain
-from xray.story.charts.chart import Chart
+from xray.story.charts.chart import Chart, Node, Place
+from xray.story.charts.drawn_steps import MOST_NODES
 from xray.story.charts.operation_labels import label_step
 from xray.story.recognition.between import is_linear, is_scale, list_reading_data
 from xray.story.recognition.norms import find_norm
+from xray.story.sentences.of_states import SOLVED
+from xray.story.states.operand_names import name_ways
 
 STATE_BY_PIECES = "STATE, HANDED FROM PIECE TO PIECE"
 GATE = "GATE"
@@ -22,10 +25,12 @@ READ = "what is read of it"
 
 @dataclass(frozen=True)
 class Named:
-    """What steps are called, and those that stand for several."""
+    """What steps are called, those that stand for several, their lanes, and how many boxes are drawn at most."""
 
     labels: Mapping[int, str]
     folded: Mapping[int, tuple[int, ...]]
+    lanes: Mapping[int, Place] = field(default_factory=dict)
+    most: int = MOST_NODES
 
 
 @dataclass(frozen=True)
@@ -41,33 +46,40 @@ def name_state_steps(flow: Flow, branch: Branch, nodes: Collection[int], end: in
     """The boxes of a branch with a state that are known by what they are for; none of another branch."""
     if not isinstance(branch, Recurrence):
         return Named({}, {})
+    ways = name_ways(flow, nodes)
     top = find_read(flow, nodes, end)
     gate = None if top is None else find_state_gate(flow, nodes, top)
-    labels = {} if gate is None else name_gate(flow, nodes, gate)
+    labels = dict(ways.labels) | ({} if gate is None else name_gate(flow, nodes, gate))
     top = top if gate is None else find_read(flow, nodes, gate.read)
     pieces = () if top is None or not branch.by_pieces else list_pieces(flow, nodes, top)
     if top is None or not pieces:
-        return Named(labels, {})
+        return Named(labels, ways.folded, ways.lanes, MOST_NODES + ways.count)
     linear = None if gate is None else flow.carried_from(flow.makers[gate.bend][0])
-    folded = {top: pieces}
+    inside = {*pieces, *ways.behind}
+    folded = {node: group for node, group in ways.folded.items() if node not in inside}
+    folded[top] = (*pieces, *sorted(ways.behind - {*pieces}, reverse=True))
     if gate is not None and linear is not None and labels.get(linear) == GATE:
         labels[linear] = f"{GATE} + {label_step(flow, gate.bend)}"
         folded[linear] = (gate.bend, linear)
-    return Named(labels | {top: STATE_BY_PIECES}, folded)
+    return Named(labels | {top: STATE_BY_PIECES}, folded, ways.lanes, MOST_NODES + ways.count)
 
 
 def tell_read(chart: Chart) -> Chart:
     """The chart with a word in the box of a state that gives what was read of it: its shape is no state's (Qwen 3.5).
 
+    So it is said that rows of a piece that wait for each other are worked out by a triangular system, where they are.
+
     Where there are many pieces, the state has a box of its own, and this one is no such.
     """
-    return replace(
-        chart,
-        nodes=tuple(
-            replace(node, told=(READ,)) if node.label == STATE_BY_PIECES and not node.key.startswith("state") else node
-            for node in chart.nodes
-        ),
-    )
+    return replace(chart, nodes=tuple(map(tell_read_node, chart.nodes)))
+
+
+def tell_read_node(node: Node) -> Node:
+    """A box with these words, where it is that of such a state."""
+    if node.label != STATE_BY_PIECES or node.key.startswith("state"):
+        return node
+    solved = SOLVED.tell({step.op for step in node.steps})
+    return replace(node, told=(READ, solved) if solved else (READ,))
 
 
 def find_read(flow: Flow, nodes: Collection[int], here: int | None) -> int | None:

@@ -19,6 +19,7 @@ from xray.story.sentences.of_runs import (
     READ,
     SAID,
 )
+from xray.story.sentences.of_states import SOLVED
 from xray.story.sentences.of_stations import ASKS, OF_BRANCHES, OF_FORWARDS, OF_MEMORIES
 from xray.story.sentences.sentence import Sentence
 
@@ -35,6 +36,7 @@ CATALOGUE: tuple[Sentence[Any], ...] = (
     *OF_SOURCES,
     *OF_ELSEWHERE,
     *OF_STAGES,
+    SOLVED,
     ASKS,
     *OF_BRANCHES,
     *OF_FORWARDS,

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from xray.story.anatomy.branches import Branch, Convolution, Recurrence, StreamMixing, Unknown
+from xray.story.anatomy.branches import Convolution, StreamMixing, Unknown
 from xray.story.anatomy.tree import Anatomy, Group, Stage, Tower
 from xray.story.sentences.of_attentions import (
     attentions,
@@ -33,7 +33,6 @@ from xray.story.sentences.of_attentions import (
     describe_turned,
     describe_turned_by_head,
     describe_window,
-    of_some_layers,
 )
 from xray.story.sentences.of_feed_forwards import (
     describe_experts,
@@ -63,6 +62,13 @@ from xray.story.sentences.of_norms import (
     describe_since,
     describe_stream_scale,
     stages,
+)
+from xray.story.sentences.of_states import (
+    describe_delta_rule,
+    describe_order,
+    describe_state,
+    describe_state_heads,
+    describe_unit_rows,
 )
 from xray.story.sentences.sentence import Sentence, fixed
 
@@ -194,19 +200,6 @@ def describe_dropouts(group: Group) -> str:
     return f"dropout {low:.3g} to {high:.3g}" if low < high else "dropout not alike"
 
 
-def describe_state(anatomy: Anatomy, *, by_pieces: bool) -> str:
-    """What is said of the states that go from place to place, or from one piece of the rows to the next."""
-
-    def holds(branch: Branch) -> bool:
-        return isinstance(branch, Recurrence) and bool(branch.by_pieces) is by_pieces
-
-    where = of_some_layers(anatomy, holds).strip().capitalize()
-    start = f"{where} a state" if where else "A state"
-    way = "from one piece of the rows to the next" if by_pieces else "from place to place"
-    told = f"{start} is changed and handed on {way}: it does not grow with the length."
-    return told if any(map(holds, branches(anatomy))) else ""
-
-
 def describe_parallel(anatomy: Anatomy) -> str:
     found = [reads_one_point(stage) for stage in stages(anatomy)]
     layers = [group.stages for tower in anatomy.towers for group in tower.groups]
@@ -294,6 +287,10 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("routing", describe_routing),
     Sentence("recurrence", lambda whole: describe_state(whole, by_pieces=False)),
     Sentence("recurrence by pieces", lambda whole: describe_state(whole, by_pieces=True)),
+    Sentence("heads of a state", describe_state_heads),
+    Sentence("queries and keys of length 1", describe_unit_rows),
+    Sentence("delta rule", describe_delta_rule),
+    Sentence("rows of a piece in order", describe_order),
     fixed(
         "convolution",
         "Convolutions mix neighbouring places.",

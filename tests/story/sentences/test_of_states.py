@@ -1,0 +1,58 @@
+"""What the card says of the heads that read and change a state, and how an anatomy tells of them."""
+
+from dataclasses import replace
+
+import pytest
+from story.sentences.pools import FALSE, make_anatomy
+
+from xray.story.anatomy.branches import Recurrence, StateHeads
+from xray.story.anatomy.wording import describe_sizes, describe_traits
+from xray.story.sentences.of_models import list_sentences
+from xray.story.sentences.of_states import describe_order, describe_state_heads
+
+SHARED = StateHeads(3, 6, 5, 5, by_length=True, corrects=True, in_order=True)
+
+
+def hold(heads):
+    return make_anatomy(Recurrence("linear attention", (2, 6, 5, 5), heads=heads))
+
+
+@pytest.mark.parametrize(
+    ("heads", "told"),
+    [
+        (SHARED, "3 heads of queries and keys, each for 2 of the 6 of values; 5 numbers in each"),
+        (replace(SHARED, key_heads=6), "6 heads of queries, keys and values; 5 numbers in each"),
+        (
+            replace(SHARED, key_heads=6, d_v=7),
+            "6 heads of queries, keys and values; 5 numbers of queries and keys in each, 7 of values",
+        ),
+        (replace(SHARED, value_heads=7), "3 heads of queries and keys, 7 of values; 5 numbers in each"),
+    ],
+)
+def test_heads_of_a_state_are_told_with_how_many_values_each_key_serves(heads, told):
+    assert describe_state_heads(hold(heads)) == f"Linear attention: {told}."
+
+
+def test_heads_that_differ_from_state_to_state_are_not_told():
+    others = hold(replace(SHARED, value_heads=9))
+    both = replace(others, towers=(*others.towers, *hold(SHARED).towers))
+
+    assert describe_state_heads(both) == ""
+
+
+def test_an_order_of_rows_is_said_of_some_layers_where_other_states_have_none():
+    both = replace(hold(SHARED), towers=(*hold(SHARED).towers, *hold(None).towers))
+
+    assert describe_order(both).endswith(" in some layers.")
+
+
+def test_nothing_is_said_of_heads_that_are_not_known():
+    assert [one for one in list_sentences(hold(None)) if "heads" in one or "Delta" in one] == []
+    assert [one for one in list_sentences(make_anatomy(FALSE)) if "Linear attention" in one] == []
+
+
+def test_an_anatomy_tells_the_heads_of_a_state_beside_its_shape():
+    state = Recurrence("linear attention", (2, 6, 5, 7), heads=replace(SHARED, d_v=7))
+
+    assert describe_sizes(state) == "state 2×6×5×7 · 6 heads · 3 of keys · d_k 5 · d_v 7"
+    assert describe_traits(state) == "linear attention · queries and keys ÷ length · delta rule"

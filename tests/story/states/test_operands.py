@@ -1,0 +1,186 @@
+"""Queries, keys and values of a state: where they are cut into heads, and what they go through on their way to it."""
+
+import pytest
+import torch
+from torch import nn
+
+import xray
+from xray.ir.flow.dataflow import read_flow
+from xray.story.anatomy.branches import StateHeads
+from xray.story.branches.others import describe_recurrence
+from xray.story.charts.chart import CENTRE, LEFT, RIGHT
+from xray.story.charts.operations_chart import chart_operations
+from xray.story.charts.state_names import name_state_steps, tell_read
+from xray.story.recognition.between import list_reading_data
+from xray.story.states.lanes import lay_lanes
+
+WIDTH, KEYS, TIMES, D_K, D_V, PIECE = 13, 3, 2, 5, 7, 11
+VALUES = KEYS * TIMES
+
+
+class Delta(nn.Module):
+    """Rows of a piece are written into a state less what it gives for their keys, all at once (Qwen 3.5)."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = nn.Linear(WIDTH, 2 * KEYS * D_K + VALUES * D_V)
+        self.strength, self.fade, self.last = nn.Linear(WIDTH, VALUES), nn.Linear(WIDTH, VALUES), nn.Linear(42, WIDTH)
+
+    def unit(self, x):
+        return x * torch.rsqrt((x * x).sum(dim=-1, keepdim=True) + 1e-6)
+
+    def solve(self, system, rows):
+        return torch.linalg.solve_triangular(system, rows, upper=False, unitriangular=True)
+
+    def known(self, key, state):
+        return key @ state
+
+    def forward(self, x):
+        batch, length, _ = x.shape
+        query, key, value = self.rows(x).split([KEYS * D_K, KEYS * D_K, VALUES * D_V], dim=-1)
+        query, key = (one.reshape(batch, length, KEYS, D_K).repeat_interleave(TIMES, dim=2) for one in (query, key))
+        value = value.reshape(batch, length, VALUES, D_V)
+        strength, fade = self.strength(x).sigmoid(), nn.functional.softplus(self.fade(x)).neg()
+        query, key, value, strength, fade = (one.transpose(1, 2) for one in (query, key, value, strength, fade))
+        query, key = self.unit(query) * D_K**-0.5, self.unit(key)
+        written, beside = value * strength[..., None], key * strength[..., None]
+        query, key, written, beside = (
+            one.reshape(batch, VALUES, -1, PIECE, one.shape[-1]) for one in (query, key, written, beside)
+        )
+        fade = fade.reshape(batch, VALUES, -1, PIECE).cumsum(dim=3)
+        between = (fade[..., None] - fade[..., None, :]).exp()
+        system, scores = (beside @ key.transpose(-1, -2)) * between, (query @ key.transpose(-1, -2)) * between
+        written, read = self.solve(system, written), self.solve(system, beside * fade.exp()[..., None])
+        state, found = torch.zeros(batch, VALUES, D_K, D_V), torch.zeros_like(written)
+        for piece in range(length // PIECE):
+            new = written[:, :, piece] - self.known(read[:, :, piece], state)
+            found[:, :, piece] = query[:, :, piece] @ state + scores[:, :, piece] @ new
+            state = state * fade[:, :, piece, -1].exp()[..., None, None] + key[:, :, piece].transpose(-1, -2) @ new
+        found = found.reshape(batch, VALUES, length, D_V).transpose(1, 2).reshape(batch, length, -1)
+        return self.last(found)
+
+
+class InTurn(Delta):
+    """The rows of a piece are put in one after the other (Kimi Linear)."""
+
+    def solve(self, system, rows):
+        held = system.clone()
+        for row in range(1, PIECE):
+            held[..., row, :row] = held[..., row, :row] + (held[..., row, :row, None] * held[..., :row, :row]).sum(-2)
+        return held @ rows
+
+
+class Plain(Delta):
+    """Queries and keys go on as long as they are, and what is written is not worked out of what was written before."""
+
+    def unit(self, x):
+        return x * 0.5
+
+    def solve(self, system, rows):
+        return rows
+
+    def known(self, key, state):
+        return torch.zeros(())
+
+
+class Bent(Delta):
+    """What is written is bent behind the heads: it is no sum of values any more."""
+
+    def solve(self, system, rows):
+        return super().solve(system, rows).exp()
+
+
+def read_state(model, pieces):
+    flow = read_flow(xray.trace(model(), torch.rand(2, pieces * PIECE, WIDTH)).passes[0])
+    end = max(node for node in range(len(flow.steps)) if flow.is_leaf(node))
+    nodes = {node for node in {end, *flow.behind(end)} & list_reading_data(flow) if flow.is_leaf(node)}
+    return flow, nodes, end, describe_recurrence(flow, nodes)
+
+
+def chart_state(model, pieces):
+    flow, nodes, end, branch = read_state(model, pieces)
+    named = name_state_steps(flow, branch, nodes, end)
+    chart = chart_operations(flow, nodes, end, named.labels, folded=named.folded, most=named.most)
+    return lay_lanes(flow, tell_read(chart), named.lanes)
+
+
+def shapes_of(chart):
+    return {node.label: node.record.shape for node in chart.nodes}
+
+
+@pytest.mark.parametrize("pieces", [1, 4])
+@pytest.mark.parametrize("model", [Delta, InTurn])
+def test_heads_of_a_state_that_is_corrected_in_order_are_known(model, pieces):
+    *_, branch = read_state(model, pieces)
+
+    assert branch.heads == StateHeads(KEYS, VALUES, D_K, D_V, by_length=True, corrects=True, in_order=True)
+
+
+@pytest.mark.parametrize("pieces", [1, 4])
+def test_what_a_state_does_not_do_is_not_known_of_it(pieces):
+    *_, branch = read_state(Plain, pieces)
+
+    assert branch.heads == StateHeads(KEYS, VALUES, D_K, D_V)
+
+
+def test_heads_are_not_known_where_what_is_written_is_no_sum_of_values():
+    *_, branch = read_state(Bent, 4)
+
+    assert (branch.kind, branch.heads) == ("linear attention", None)
+
+
+@pytest.mark.parametrize("pieces", [1, 4])
+def test_queries_keys_and_values_have_boxes_from_their_heads_to_the_state(pieces):
+    length, shapes = pieces * PIECE, shapes_of(chart_state(Delta, pieces))
+
+    assert [shapes[f"HEADS {letter}"] for letter in "QKV"] == [
+        (2, length, KEYS, D_K),
+        (2, length, KEYS, D_K),
+        (2, length, VALUES, D_V),
+    ]
+    assert [shapes[f"REPEAT {letter} ×2"] for letter in "QK"] == [(2, length, VALUES, D_K)] * 2
+    assert shapes["Q ÷ ITS LENGTH, ÷√5"] == shapes["K ÷ ITS LENGTH"] == (2, VALUES, length, D_K)
+
+
+def test_what_rows_of_a_piece_do_with_each_other_has_boxes_where_there_are_several_pieces():
+    chart = chart_state(Delta, 4)
+    shapes = shapes_of(chart)
+    ways = {(chart.node(edge.source).label, chart.node(edge.target).label) for edge in chart.edges}
+
+    assert shapes["Q·K^T × DECAYS"] == shapes["K·K^T × DECAYS"] == (2, VALUES, 4, PIECE, PIECE)
+    assert (shapes["TRIANGULAR SOLVE K"][-1], shapes["TRIANGULAR SOLVE V"][-1]) == (D_K, D_V)
+    assert {source for source, target in ways if target == "Q·K^T × DECAYS"} >= {
+        "Q ÷ ITS LENGTH, ÷√5",
+        "K ÷ ITS LENGTH",
+    }
+    assert ("HEADS V", "TRIANGULAR SOLVE V") in ways
+    assert ("HEADS V", "TRIANGULAR SOLVE K") not in ways
+    assert ("Q ÷ ITS LENGTH, ÷√5", "K·K^T × DECAYS") not in ways
+
+
+@pytest.mark.parametrize(("model", "told"), [(Delta, True), (InTurn, False)])
+def test_the_box_of_a_state_by_one_piece_says_where_a_triangular_system_is_solved(model, told):
+    (state,) = (node for node in chart_state(model, 1).nodes if node.label.startswith("STATE"))
+
+    assert ("a triangular system is solved inside" in state.told) is told
+
+
+def test_rows_that_keep_their_length_have_no_box_for_it():
+    labels = shapes_of(chart_state(Plain, 1)).keys()
+
+    assert {"HEADS Q", "REPEAT Q ×2", "HEADS K", "HEADS V"} <= labels
+    assert not any("LENGTH" in label or "SOLVE" in label for label in labels)
+
+
+@pytest.mark.parametrize("pieces", [1, 4])
+def test_queries_keys_and_values_stand_in_lanes_above_all_that_does_not_read_them(pieces):
+    chart = chart_state(Delta, pieces)
+    lanes = {
+        letter: {node.place for node in chart.nodes if node.label.startswith(f"HEADS {letter}")} for letter in "QKV"
+    }
+    (row,) = {node.row for node in chart.nodes if node.label.startswith("HEADS")}
+
+    assert lanes == {"Q": {LEFT}, "K": {CENTRE}, "V": {RIGHT}}
+    assert [node.label for node in chart.in_row(row)] == ["HEADS Q", "HEADS K", "HEADS V"]
+    assert all(chart.node(edge.source).row < chart.node(edge.target).row for edge in chart.edges)
+    assert {node.row for node in chart.nodes} == set(range(chart.rows))

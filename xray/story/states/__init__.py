@@ -1,0 +1,1 @@
+"""States: the queries, keys and values that read and change them, what these are called, and where they stand."""

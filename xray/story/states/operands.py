@@ -1,0 +1,180 @@
+"""What changes and reads a state that is a matrix for each head: queries, keys and values, each from where it is cut
+into heads."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    DIFFERENCES,
+    NORMS,
+    PLACING,
+    PRODUCTS,
+    REPEATS,
+    SCALINGS,
+    SUMS,
+    TURNS,
+    ZEROS,
+)
+from xray.ir.flow.projections import is_product
+from xray.story.recognition.between import is_linear
+
+LEAST_TURNS = 3
+SOLVES = frozenset({"linalg_solve_triangular", "solve_triangular", "triangular_solve"})
+PASSING = CARRYING | REPEATS | SCALINGS | DIFFERENCES | NORMS | PRODUCTS | SOLVES | {"pad", "normalize"}
+"""What rows go through that stay a sum of multiples of what they were: no decay is worked out of them."""
+OF_HEADS = len(("batch", "places", "heads", "d_k"))
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A way to a state: the step that cuts rows into heads, how many these are and how wide, and the steps behind."""
+
+    cut: int
+    heads: int
+    width: int
+    steps: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class StateOperands:
+    """The ways of queries, keys and values to a state.
+
+    `corrects` tells that what the state gives for a key is taken off its value before the rest is written (the delta
+    rule, Schlag et al. 2021), `in_order` that each row of a piece is worked out of those before it.
+    """
+
+    query: Operand
+    key: Operand
+    value: Operand
+    corrects: bool
+    in_order: bool
+
+
+def find_operands(flow: Flow, nodes: Collection[int]) -> StateOperands | None:
+    """The ways of queries, keys and values to the state among steps; None where one of them is not proven.
+
+    Keys times values are added to a state, and queries times it are what is read. The last change may lead to no row:
+    it is looked for among all steps between the first and the last.
+    """
+    span = range(min(nodes), max(nodes) + 1) if nodes else range(0)
+    changes = [node for node in span if sums_outer_products(flow, node, span)]
+    if not changes:
+        return None
+    products = (maker for maker in flow.makers[changes[0]] if maker is not None and is_product(flow, maker))
+    written = next(product for product in products if not keeps_length(flow, product))
+    of_key, of_value = (reach(flow, maker) for maker in flow.makers[written][-2:])
+    reads = [node for node in span if reads_state(flow, node, flow.output(changes[0]).shape, changes)]
+    of_query = {one for node in reads for one in reach(flow, flow.makers[node][-2])}
+    keys = list_cuts(flow, of_key)
+    found = (list_cuts(flow, of_query) - keys, keys, list_cuts(flow, of_value) - keys)
+    if any(len(cuts) != 1 for cuts in found) or found[0] == found[2]:
+        return None
+    (query,), (key,), (value,) = found
+    within = {query: of_query, key: of_key | of_value, value: of_value}
+    ways = {cut: describe_way(flow, cut, own) for cut, own in within.items()}
+    if (ways[query].heads, ways[query].width) != (ways[key].heads, ways[key].width):
+        return None
+    rest = flow.makers[written][-1]
+    corrects, in_order = takes_known_off(flow, rest, reads, key), goes_in_order(flow, rest, nodes, of_value)
+    return StateOperands(ways[query], ways[key], ways[value], corrects, in_order)
+
+
+def reach(flow: Flow, start: int | None) -> set[int]:
+    """The steps that lead to one through nothing that bends, as far back as the cuts into heads, these included."""
+    return {
+        *flow.behind(
+            start,
+            within=lambda node: is_cut(flow, node) or (flow.op(node) in PASSING and not is_linear(flow, node)),
+            ends=lambda node: is_cut(flow, node),
+        )
+    }
+
+
+def list_cuts(flow: Flow, nodes: Collection[int]) -> set[int]:
+    """The steps among some that cut rows into heads."""
+    return {node for node in nodes if is_cut(flow, node)}
+
+
+def is_cut(flow: Flow, node: int) -> bool:
+    """Whether a step cuts the last axis of rows into heads and their width, and moves nothing."""
+    if flow.op(node) not in CARRYING - TURNS or not flow.steps[node].inputs or not flow.steps[node].outputs:
+        return False
+    before, after = flow.steps[node].inputs[0].shape, flow.output(node).shape
+    return (
+        len(after) == OF_HEADS
+        and before[:-1] == after[:-2]
+        and min(after[-2:]) > 1
+        and before[-1:] == (after[-2] * after[-1],)
+    )
+
+
+def reads_state(flow: Flow, node: int, shape: tuple[int, ...], changes: Collection[int]) -> bool:
+    """Whether a step multiplies rows by a state: as it began, or as one of its changes left it."""
+    if not is_product(flow, node) or len(flow.makers[node]) < 2:
+        return False
+    record, maker = list(flow.given(node))[-1]
+    root = flow.carried_from(maker)
+    begins = record.role != "parameter" if root is None else flow.op(root) in ZEROS
+    return record.shape == shape and (begins or root in changes)
+
+
+def describe_way(flow: Flow, cut: int, within: Collection[int]) -> Operand:
+    """A way from where rows are cut into heads, through some steps."""
+    heads, width = flow.output(cut).shape[-2:]
+    ahead = flow.ahead(cut, within=within.__contains__)
+    return Operand(cut, heads, width, tuple(sorted(one for one in ahead if one != cut)))
+
+
+def takes_known_off(flow: Flow, written: int | None, reads: Collection[int], key: int) -> bool:
+    """Whether what is written is what is left of rows when what the state gives for keys is taken off."""
+    less = flow.carried_from(written)
+    if less is None or flow.op(less) not in DIFFERENCES or len(flow.makers[less]) != 2:
+        return False
+    known = flow.carried_from(flow.makers[less][1])
+    return known is not None and known in reads and list_cuts(flow, reach(flow, flow.makers[known][-2])) == {key}
+
+
+def goes_in_order(flow: Flow, written: int | None, nodes: Collection[int], of_value: Collection[int]) -> bool:
+    """Whether what is written is worked out row after row: a triangular system is solved, or rows are put in in turn.
+
+    So it is where each row that is put in is made of those that were put in before.
+    """
+    if any(flow.op(node) in SOLVES for node in of_value):
+        return True
+    puts = [node for node in flow.behind(written, within=nodes.__contains__) if flow.op(node) in PLACING]
+    return sum(adds_to_itself(flow, node) for node in puts) >= LEAST_TURNS
+
+
+def adds_to_itself(flow: Flow, node: int) -> bool:
+    """Whether a step puts in rows that were made of what the one before it put in."""
+    before = flow.carried_from(flow.makers[node][0])
+    if before is None or flow.op(before) not in PLACING or len(flow.makers[node]) < 2:
+        return False
+    return before in flow.behind(flow.makers[node][-1], within=before.__le__)
+
+
+def list_repeats(flow: Flow, way: Operand) -> Iterator[tuple[int, int]]:
+    """The steps of a way that repeat its heads, and how often."""
+    for node in way.steps:
+        if flow.op(node) in REPEATS and flow.steps[node].inputs:
+            before, after = flow.steps[node].inputs[0].shape, flow.output(node).shape
+            grown = [(a, b) for a, b in zip(before, after, strict=False) if a != b]
+            if len(before) == len(after) and len(grown) == 1 and grown[0][0] > 0 and grown[0][1] % grown[0][0] == 0:
+                yield node, grown[0][1] // grown[0][0]
+
+
+def sums_outer_products(flow: Flow, node: int, nodes: Collection[int]) -> bool:
+    """Whether a step adds keys times values to a multiple of what was there: a matrix for each head."""
+    if flow.op(node) not in SUMS or not flow.is_leaf(node) or len(flow.output(node).shape) != 4:
+        return False
+    makers = [maker for maker in flow.makers[node] if maker is not None and maker in nodes]
+    kept = any(flow.op(maker) in SCALINGS for maker in flow.makers[node] if maker is not None)
+    return kept and any(is_product(flow, maker) and not keeps_length(flow, maker) for maker in makers)
+
+
+def keeps_length(flow: Flow, product: int) -> bool:
+    """Whether the rows of a product are those of its first operand as it was made, and not those of its columns."""
+    first = flow.makers[product][-2]
+    return first is None or flow.op(first) not in TURNS
